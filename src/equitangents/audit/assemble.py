@@ -5,17 +5,18 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from equitangents.audit.contract.trees import Shared
-from equitangents.audit.data_pass import Measured, measure_data
+from equitangents.audit.data_pass import measure_data
 from equitangents.audit.interruption import Bench, Interruption
 from equitangents.audit.measure.input_sets import set_result
 from equitangents.audit.measure.intervals import spread_of
-from equitangents.audit.measure.judge import Judgement
-from equitangents.audit.measure.orbits import Orbits, relative_std
+from equitangents.audit.measure.measured import Measured
+from equitangents.audit.measure.orbits import relative_std
 from equitangents.audit.measure.predictions import divergences, output_kind, relative_section
 from equitangents.audit.measure.remedied import Remedies
 from equitangents.audit.measure.task import Task
@@ -27,9 +28,8 @@ from equitangents.audit.report.part_sections import EnsembleSection, Missing, Se
 from equitangents.audit.report.result import AuditReport
 from equitangents.audit.report.sections import ElementResult, OrbitSection, RuleResult, SetResult
 from equitangents.audit.report.tested import ContractSection, InputContract, Matching, ModelSection, OutputContract
-from equitangents.audit.report.words import rule_said
 from equitangents.audit.report.written import versions
-from equitangents.audit.sentence import Facts, doubt, sentence
+from equitangents.audit.sentence import sentence
 
 
 def assemble(
@@ -50,29 +50,17 @@ def assemble(
     (ensemble, spread), rules = found["ensemble"] or (None, None), found["rules"] if sought is None else sought
     found |= {section: make(m) for section, make in SECTIONS.items()}
     found |= {"ensemble": ensemble, "rules": rules, "sets": [_data_set(m, found), *found["sets"]]}
-    found["relative"] = _relative(m, spread)
-    hidden = m.doubt or doubt(m.verdict, found["contract"], m.judgement, m.floors, m.orbits.dtype.name, m.task.x.n)
-    said = _said(m, found, hidden)
-    return AuditReport(
+    found["relative"] = relative_section(m, spread)
+    report = AuditReport(
         format=FORMAT,
-        verdict=m.verdict,
-        sentence=f"Partial, interrupted: {said}" if stop.stopped else said,
-        doubt=hidden,
+        sentence="",
         missing=_missing(m, bench),
         timing=_timing(m.task, began, ensemble),
         citations=_cited(m, found),
         partial=stop.stopped,
         **found,
     )
-
-
-def _said(m: Measured, found: dict[str, Any], hidden: Any) -> str:
-    """The finding in one sentence, and how outputs move if that is known."""
-    unmoved = 0 if m.task.sample is None else m.task.unmoved
-    facts = Facts(m.task.model.name, m.task.x.n, unmoved, m.same, hidden, found["layers"], found["data"])
-    contract = found["contract"]
-    said = sentence(facts, m.verdict, contract, found["elements"], m.judgement, m.floors)
-    return " ".join([said, *(rule_said(rule, len(contract.outputs) > 1) for rule in found["rules"])])
+    return replace(report, sentence=sentence(m, report))
 
 
 def _model(m: Measured) -> ModelSection:
@@ -90,13 +78,8 @@ def _model(m: Measured) -> ModelSection:
 
 def _data_set(m: Measured, found: dict[str, Any]) -> SetResult:
     """The data themselves, as the first of the sets."""
-    error, floor, headline = found["error"].estimate, found["floor"], m.judgement.headline
-    return set_result(m.task, "data", "data", m.orbits, error, floor, headline.error.estimate, headline.floor)
-
-
-def _relative(m: Measured, spread: float | None) -> Any:
-    judgement = m.judgement
-    return relative_section(m.task, m.orbits, m.y, m.same, spread, judgement.by_spread, judgement.spread_floor)
+    by_norm, headline = (found["error"].estimate, found["floor"]), m.judgement.headline
+    return set_result(m.task, "data", "data", m.orbits, by_norm, (headline.error.estimate, headline.floor))
 
 
 def _averaged(m: Measured) -> Callable[..., Any] | None:
@@ -108,7 +91,7 @@ def _averaged(m: Measured) -> Callable[..., Any] | None:
         task.model,
         task.contract,
         orbits.actions,
-        orbits.no_mean,
+        bool(orbits.no_mean),
         first,
         orbits.output_shapes,
         task.output_action,
@@ -165,9 +148,9 @@ def _orbit(m: Measured) -> OrbitSection:
 def _errors_by_unit(m: Measured) -> dict[str, list[float]]:
     """The mean error of every input in every unit that a headline may have, and the share of labels that change."""
     orbits, scales, unit = m.orbits, m.judgement.scales, m.judgement.headline.unit
-    plain = lambda unit: np.max(scales.relative(unit, orbits.separate, own=False)[scales.judged], axis=0)
+    plain = lambda unit: scales.largest(unit, orbits.separate, own=False)
     tables = {"norm": plain("norm")} | ({} if m.judgement.by_spread is None else {"spread": plain("spread")})
-    tables[unit] = np.max(scales.relative(unit, orbits.separate)[scales.judged], axis=0)
+    tables[unit] = scales.largest(unit, orbits.separate)
     if orbits.same_class is not None and len(orbits.kept) == m.task.x.n:
         tables["labels"] = (~orbits.same_class).astype(np.float64)
     return {name: _whole(m.task, table) for name, table in tables.items()}
@@ -265,11 +248,13 @@ def _settings(m: Measured) -> Settings:
     task, off_data = m.task, m.parts.off_data
     names = off_data if isinstance(off_data, bool) else sorted(map(str, off_data or {}))
     values = {"outputs": task.outputs, "off_data": names, "data_test": m.parts.data_test}
-    return Settings(task.confidence, task.resamples, task.seed, task.batch_size, task.x.n, values)
+    return Settings(**vars(task.bootstrap), batch_size=task.batch_size, inputs=task.x.n, values=values)
 
 
 SECTIONS: dict[str, Callable[[Measured], Any]] = {
-    "contract": lambda m: contract_section(m.task, m.orbits, m.judgement),
+    "verdict": lambda m: m.verdict,
+    "doubt": lambda m: m.doubt,
+    "contract": lambda m: _contract(m),
     "model": _model,
     "error": lambda m: m.task.resampler(m.task.x.n).spread(m.orbits.errors),
     "floor": lambda m: float(m.floors.of_elements.mean()),
@@ -293,15 +278,15 @@ SECTIONS: dict[str, Callable[[Measured], Any]] = {
 """Every section that the pass over the data gives by itself."""
 
 
-def contract_section(task: Task, orbits: Orbits, judgement: Judgement) -> ContractSection:
+def _contract(m: Measured) -> ContractSection:
     """What group moved which inputs and outputs, and each output's errors."""
-    contract, group = task.contract, task.contract.group
+    task, contract, group = m.task, m.task.contract, m.task.contract.group
     inputs = []
     for name, action, leaf in zip(task.x.names, contract.inputs, task.x.leaves, strict=True):
         a = np.asarray(leaf.value) if isinstance(leaf, Shared) else leaf
         said = "none" if action is None else action.name
         inputs.append(InputContract(name, list(a.shape), a.dtype.name, said, action is None or action.exact))
-    outputs = [_output(task, orbits, judgement, o) for o in range(len(orbits.output_names))]
+    outputs = [_output(m, o) for o in range(len(m.orbits.output_names))]
     return ContractSection(
         group=group.name,
         order=None if group.elements is None else len(group.elements),
@@ -314,8 +299,9 @@ def contract_section(task: Task, orbits: Orbits, judgement: Judgement) -> Contra
     )
 
 
-def _output(task: Task, orbits: Orbits, judgement: Judgement, o: int) -> OutputContract:
+def _output(m: Measured, o: int) -> OutputContract:
     """One output's contract, errors and sizes, and the elements under which it fails."""
+    task, orbits, judgement = m.task, m.orbits, m.judgement
     scales, action = judgement.scales, orbits.actions[o]
     resampler = task.over_inputs(task.x.n)
     known = lambda value: float(value) if np.isfinite(value) else None

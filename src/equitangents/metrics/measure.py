@@ -63,10 +63,7 @@ class Measure:
     @cached_property
     def interval(self) -> tuple[float, float]:
         """Lower and upper end of the interval of the mean, over inputs; (nan, nan) where `no_interval` says why."""
-        b = self.bootstrap
-        return mean_interval(
-            self.values, confidence=b.confidence, resamples=b.resamples, seed=b.seed, bounds=self.bounds
-        )
+        return mean_interval(self.values, **vars(self.bootstrap), bounds=self.bounds)
 
     @property
     def no_interval(self) -> str | None:

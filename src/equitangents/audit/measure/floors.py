@@ -236,9 +236,9 @@ def float_floor(
                 return "float64", np.concatenate([seen, share * sizes[:, few.n :]], axis=1)
     if not any(a.dtype.kind in _WIDE for a in x.batches):
         return "none", 0.0 * sizes
-    response = actions.apart(task.evaluate(_shaken(task, x, unit)).leaves, y.leaves)
+    response = actions.apart(task.evaluate(_shaken(x, unit, task.seed)).leaves, y.leaves)
     if unit < _SINGLE and not response.any():  # perhaps computed in single precision, whatever type was returned
-        coarse = actions.apart(task.evaluate(_shaken(task, x, _SINGLE)).leaves, y.leaves)
+        coarse = actions.apart(task.evaluate(_shaken(x, _SINGLE, task.seed)).leaves, y.leaves)
         jumps = ratio(coarse, sizes).mean(axis=1) > _SMOOTH  # as a tree does where an input lies on a threshold
         response = np.where((jumps & ~_drowned(coarse, sizes))[:, None], 0.0, coarse)
     return "perturbation", response
@@ -250,7 +250,7 @@ def jitter(task: Task, x: Inputs, actions: Actions) -> Float[np.ndarray, "output
     Other than `float_floor` it leaves f(x) itself out: a value that f takes at one point alone is no rounding.
     """
     unit = eps(task.evaluate(x).dtype)
-    ys = [task.evaluate(_shaken(replace(task, seed=task.seed + s), x, unit)).leaves for s in range(_TIMES)]
+    ys = [task.evaluate(_shaken(x, unit, task.seed + s)).leaves for s in range(_TIMES)]
     return np.max([actions.apart(a, b) for i, a in enumerate(ys) for b in ys[:i]], axis=0)
 
 
@@ -265,9 +265,9 @@ def _drowned(response: Float[np.ndarray, "outputs n"], sizes: Float[np.ndarray, 
     return np.median(np.where(sizes > 0, ratio(response, sizes), 1.0), axis=1) >= _DROWNED
 
 
-def _shaken(task: Task, x: Inputs, unit: float) -> Inputs:
+def _shaken(x: Inputs, unit: float, seed: int) -> Inputs:
     """x with every number changed by one rounding, up or down."""
-    rng = np.random.default_rng(task.seed)
+    rng = np.random.default_rng(seed)
 
     def shaken(a: np.ndarray) -> np.ndarray:
         if a.dtype.kind not in _WIDE:

@@ -78,9 +78,11 @@ class Orbits:
     """Where the model gave NaN or infinite values for a moved input, and finite ones for the input itself."""
 
     @property
-    def no_mean(self) -> bool:
-        """Whether some output cannot be averaged: class numbers, masks of classes, sets in any order."""
-        return bool(self.class_numbers.any()) or self.actions.compared
+    def no_mean(self) -> str:
+        """What outputs are that cannot be averaged, and have no derivative; "" if all can."""
+        if self.class_numbers.any():
+            return "class numbers"
+        return "masks of classes and sets in any order" if self.actions.compared else ""
 
     @property
     def scores(self) -> np.ndarray | None:

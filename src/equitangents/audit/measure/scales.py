@@ -81,6 +81,10 @@ class Scales:
             divisors = divisors[:, None]
         return ratio(table, np.broadcast_to(divisors, table.shape))
 
+    def largest(self, unit: Unit, table: np.ndarray, rows: Any = slice(None), own: bool = True) -> np.ndarray:
+        """`relative`, the largest over the outputs that are judged: (…, n)."""
+        return np.max(self.relative(unit, table, rows, own)[self.judged], axis=0)
+
     def _divisors(self, unit: Unit, rows: Any, own: bool) -> Float[np.ndarray, "outputs n"]:
         sizes = self.sizes[:, rows]
         fixed = self.spreads if unit == "spread" else np.full_like(self.given, 1.0 if unit == "absolute" else math.nan)

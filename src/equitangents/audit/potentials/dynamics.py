@@ -7,7 +7,6 @@ without it: constant, if forces are conservative.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +14,7 @@ import numpy as np
 
 from equitangents.audit.potentials.calculator import Potential
 from equitangents.audit.potentials.known import Known
-from equitangents.audit.potentials.results import Row, outcome
-from equitangents.audit.report.numbers import Estimate
+from equitangents.audit.potentials.results import Row, single
 
 if TYPE_CHECKING:
     from ase import Atoms
@@ -66,24 +64,18 @@ def dynamics(potential: Potential, known: Known, seed: int, budget: float) -> li
         same = _slope(given[: steps + 1], dt)
         said += f"; over the first {steps * dt:g} fs {_slope(by_gradient, dt):+.3g} with −∇E in place of the forces"
         said += f", {same:+.3g} with the forces"
-    drift = abs(_slope(exact, dt))
-    error = Estimate(drift, math.nan, math.nan)
     return [
-        Row(
+        single(
+            abs(_slope(exact, dt)),
+            floor,
+            DRIFT,
             test="drift",
             quantity="total energy",
             unit="meV/atom/ps",
-            error=error,
-            covers="",
-            worst=drift,
             worst_structure=i,
             worst_move="",
-            floor=floor,
-            tolerance=DRIFT,
-            relative=None,
             structures=1,
             moves=_STEPS,
-            outcome=outcome(error, drift, floor, DRIFT),
             note=f"{_STEPS * dt:g} fs from {_KELVIN:g} K: {said}",
         )
     ]

@@ -27,7 +27,6 @@ from equitangents.audit.report.part_sections import Missing
 from equitangents.audit.report.written import versions
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ModelError, NotFiniteError
 from equitangents.keywords import meant
-from equitangents.metrics.measure import Bootstrap
 from equitangents.scale.progress import ProgressCallback, told_by
 
 TESTS = (*SYMMETRIES, "conservation", "dynamics", "smoothness")
@@ -96,7 +95,6 @@ def atoms(
     given, asked = check_structures(structures), _check_tests(tests)
     if isinstance(elements, bool) or not isinstance(elements, int) or elements < 1:
         raise InvalidArgumentError(f"elements is {elements!r}; expected a whole number, at least 1")
-    Bootstrap(confidence, resamples, seed)
     potential, sampling = Potential(calculator, features), Sampling(confidence, resamples, seed)
     shown = Progress(sum(planned(test, len(given), elements) for test in asked), progress, "structures")
     potential.told = shown.step

@@ -12,8 +12,7 @@ import numpy as np
 
 from equitangents.audit.potentials.calculator import Potential, Values
 from equitangents.audit.potentials.known import Known
-from equitangents.audit.potentials.results import Row, outcome
-from equitangents.audit.report.numbers import Estimate
+from equitangents.audit.potentials.results import Row, single
 
 if TYPE_CHECKING:
     from ase import Atoms
@@ -45,23 +44,18 @@ def smoothness(potential: Potential, known: Known) -> list[Row] | str:
         q = potential.quantities[name]
         size, scale, smooth, i = max(found)
         floor = float(np.mean([2 * f for f in known.floors_of(name, picked)])) + smooth
-        error = Estimate(size, float("nan"), float("nan"))
         rows.append(
-            Row(
+            single(
+                size,
+                floor,
+                known.tolerances[name],
                 test="jump",
                 quantity=name,
                 unit=q.unit,
-                error=error,
-                covers="",
-                worst=size,
                 worst_structure=i,
                 worst_move=f"stretched to {scale:.4f} of its size",
-                floor=floor,
-                tolerance=known.tolerances[name],
-                relative=None,
                 structures=len(picked),
                 moves=_POINTS,
-                outcome=outcome(error, size, floor, known.tolerances[name]),
                 note="the largest jump that was found while the structure was stretched",
             )
         )

@@ -85,6 +85,7 @@ class FloatFloor:
 
 
 RuleUnit = Literal["norm", "spread", "classes"]
+SetKind = Literal["data", "noise", "shuffled", "other"]
 
 
 @dataclass(frozen=True)
@@ -202,7 +203,7 @@ class SetResult(Shown[Estimate], ShownFloor):
     """The error on one set of inputs, on the data or off it."""
 
     name: str
-    kind: Literal["data", "noise", "shuffled", "other"]
+    kind: SetKind
     inputs: int
     error: Estimate
     floor: float

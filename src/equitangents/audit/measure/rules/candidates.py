@@ -19,7 +19,7 @@ from jaxtyping import Float
 from equitangents.actions.given_maps import MatrixAction
 from equitangents.actions.kinds import KINDS, Kinds
 from equitangents.audit.contract.contract import Contract
-from equitangents.audit.contract.irreps import Block
+from equitangents.audit.contract.irreps import Block, irreps_matrix
 from equitangents.audit.contract.labels import after, along_words, cycles, labels_action, products
 from equitangents.audit.contract.layouts import to_last
 from equitangents.audit.contract.leaf_actions import LeafAction, Place
@@ -114,15 +114,8 @@ def segments(kinds: Kinds, pairs: Pairs) -> MatrixAction | None:
     chosen = _cheapest(blocks, costs, scalar)
     if all(b is blocks[0] for b in chosen):
         return None
-
-    def matrix(g: Any) -> np.ndarray:
-        motion, M, at = kinds.motion(g), np.zeros((C, C)), 0
-        for b in chosen:
-            M[at : at + b.size, at : at + b.size] = b.matrix(motion)
-            at += b.size
-        return M
-
-    return MatrixAction(kinds.group, matrix, C, _said(chosen))
+    each_once = [(1, b) for b in chosen]
+    return MatrixAction(kinds.group, lambda g: irreps_matrix(each_once, kinds.motion(g)), C, _said(chosen))
 
 
 def _space_blocks(motions: list[np.ndarray]) -> list[Block]:

@@ -13,7 +13,7 @@ from equitangents.audit.contract.contract import Contract, OutputActions
 from equitangents.audit.contract.labels import LabelsAction, cycles
 from equitangents.audit.contract.leaf_actions import Actions, LeafAction
 from equitangents.audit.contract.trees import Batch, spread_over
-from equitangents.audit.measure.judge import Judgement
+from equitangents.audit.measure.measured import Measured
 from equitangents.audit.measure.orbits import Orbits, measure_orbits
 from equitangents.audit.measure.rules.candidates import Pairs, pairs_of
 from equitangents.audit.measure.rules.search import LEAST, QUARTER, Found, below_zero, search
@@ -58,12 +58,11 @@ def settled(task: Task, y: np.ndarray | None) -> tuple[Task, np.ndarray | None, 
     return replace(task.of_rows(held), output_action=settled_actions), labels, results
 
 
-def hints(task: Task, orbits: Orbits, judgement: Judgement) -> list[RuleResult]:
+def hints(m: Measured) -> list[RuleResult]:
     """For every output that fails: that the given action has the wrong sign, or a rule by which it does move."""
-    failing = [
-        o for o in range(len(orbits.output_names)) if judgement.above[o].any() and not _compared(orbits.actions[o])
-    ]
-    if len(orbits.kept) < LEAST or not failing:
+    task, orbits, above = m.task, m.orbits, m.judgement.above
+    failing = [o for o in range(len(orbits.output_names)) if above[o].any() and not _compared(orbits.actions[o])]
+    if not m.group or len(orbits.kept) < LEAST or not failing:
         return []
     results = [_inverted(task, orbits, o, len(failing)) for o in failing]
     others = [o for o, r in zip(failing, results, strict=True) if r is None and not _given_of_classes(orbits, o)]
