@@ -100,7 +100,8 @@ def task_error(flat: np.ndarray, orbits: Orbits, y: np.ndarray | None) -> tuple[
 
 def relative_section(m: Measured, member_spread: float | None) -> RelativeSection:
     """All of them; the task's error on transformed inputs is that of the pulled back signal."""
-    orbits, rms = m.orbits, lambda a: float(np.sqrt(np.mean(a**2)))
+    orbits = m.orbits
+    rms = lambda a: float(np.sqrt(np.mean(a**2)))
     violation = rms(orbits.violations)
     (error, name), *moved = (task_error(signal, orbits, m.y) for signal in orbits.signals)
     transformed = None
