@@ -234,7 +234,7 @@ def norms(y: Float[np.ndarray, " N *outputs"]) -> Float[np.ndarray, " N"]:
     return scale * np.sqrt(np.sum((rows / safe[:, None]) ** 2, axis=1))
 
 
-def ratio(numerator: np.ndarray, denominator: np.ndarray) -> Float[np.ndarray, " *shape"]:
+def ratio(numerator: np.ndarray, denominator: np.ndarray | float) -> Float[np.ndarray, " *shape"]:
     """numerator/denominator of numbers that are not negative, with 0/0 = 0 (no spread of nothing) and a/0 = inf."""
     beyond, nothing = np.where(numerator > 0, math.inf, 0.0 * numerator), denominator <= 0  # NaN stays NaN
     with np.errstate(over="ignore"):

@@ -12,6 +12,7 @@ from scipy.optimize import linear_sum_assignment
 from equitangents._types import AnyAction, Element, Tree
 from equitangents.actions.given_maps import GivenMap
 from equitangents.audit.contract.leaf_actions import Comparison, Kind, LeafAction, Place
+from equitangents.audit.contract.trees import on_host
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups import SymmetryGroup
 
@@ -265,7 +266,7 @@ def stacked(output: Tree, n: int, most: int, what: str = "f(x)") -> Tree:
 
 
 def _filled(sets: Tree, most: int, what: str) -> np.ndarray:
-    arrays = [np.asarray(a.detach().cpu() if hasattr(a, "detach") else a) for a in sets]
+    arrays = [np.asarray(on_host(a)) for a in sets]
     tail = next((a.shape[1:] for a in arrays if a.size), arrays[0].shape[1:])
     filled = np.zeros((len(arrays), most, *tail), np.result_type(*arrays))
     for i, a in enumerate(arrays):

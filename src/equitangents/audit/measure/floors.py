@@ -108,7 +108,7 @@ def measure_floors(task: Task, actions: Actions, most: int = ROWS) -> Floors:
     seen = known_outputs(task, rows)
     y = task.evaluate(x) if seen is None else seen
     sizes = actions.sizes(y.leaves)
-    relative = lambda a: np.max(ratio(a, np.broadcast_to(_over(sizes, a), a.shape)), axis=0)
+    relative = lambda a: np.max(ratio(a, sizes[:, None] if a.ndim == 3 else sizes), axis=0)
     unit = eps(y.dtype)
     tolerance = _CHANCE * unit
     backwards = np.arange(x.n)[::-1]
@@ -194,11 +194,6 @@ def resampling(
             fine = task.evaluate(x.replaced(better.move(g, x.leaves)))
             reference[:, k] = actions.apart(fine.leaves, plain.leaves)
     return round_trip, reference
-
-
-def _over(sizes: np.ndarray, a: np.ndarray) -> np.ndarray:
-    """Sizes (outputs, n) shaped to divide a table with or without elements."""
-    return sizes[:, None] if a.ndim == 3 else sizes
 
 
 def rounding_of(

@@ -21,7 +21,7 @@ from jaxtyping import Bool, Float, Int
 
 from equitangents.audit.adapters.model import Answer
 from equitangents.audit.contract.leaf_actions import Actions, LeafAction
-from equitangents.audit.contract.trees import Inputs, Shared
+from equitangents.audit.contract.trees import Inputs, Shared, dotted
 from equitangents.audit.measure.task import Task, batches, check_same_shapes, flattened
 from equitangents.errors import ShapeError
 from equitangents.metrics.measure import norms, ratio
@@ -299,17 +299,10 @@ def _columns(numbers: np.ndarray) -> np.ndarray:
 def _names(structure: PyTreeDef, count: int) -> list[str]:
     """The keys of a dictionary, the positions of a tuple; "f(x)" for a single array."""
     paths, _ = jax.tree_util.tree_flatten_with_path(jax.tree.unflatten(structure, list(range(count))))
-    named = [".".join(_key(part) for part in path) for path, _ in paths]
+    named = [dotted(path) for path, _ in paths]
     if named == [""]:
         return ["f(x)"]
     return [f"output {name}" if name.replace(".", "").isdigit() else name for name in named]
-
-
-def _key(part: Any) -> str:
-    for attribute in ("key", "name", "idx"):
-        if hasattr(part, attribute):
-            return str(getattr(part, attribute))
-    return str(part)
 
 
 _ROUNDINGS = 8.0

@@ -22,6 +22,7 @@ from scipy.special import stdtrit
 from equitangents.audit.potentials.calculator import Potential
 from equitangents.audit.potentials.known import Known
 from equitangents.audit.potentials.results import ENOUGH, Row, Sampling, Trial
+from equitangents.audit.potentials.structures import free
 from equitangents.audit.report.numbers import Estimate
 
 if TYPE_CHECKING:
@@ -210,7 +211,6 @@ def _along(potential: Potential, atoms: Atoms, v: np.ndarray, h: float) -> np.nd
 
 
 def _displaced(atoms: Atoms, by: np.ndarray) -> Atoms:
-    moved = atoms.copy()
-    moved.set_constraint()
+    moved = free(atoms)
     moved.positions += by
     return moved

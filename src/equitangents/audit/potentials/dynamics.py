@@ -15,6 +15,7 @@ import numpy as np
 from equitangents.audit.potentials.calculator import Potential
 from equitangents.audit.potentials.known import Known
 from equitangents.audit.potentials.results import Row, single
+from equitangents.audit.potentials.structures import free
 
 if TYPE_CHECKING:
     from ase import Atoms
@@ -85,8 +86,7 @@ def run(atoms: Atoms, evaluate: Evaluate, steps: int, dt: float, seed: int) -> n
     """Total energies, meV/atom, of velocity Verlet from a Maxwell distribution without total momentum."""
     from ase import units
 
-    moved = atoms.copy()
-    moved.set_constraint()
+    moved = free(atoms)
     m, rng = moved.get_masses()[:, None], np.random.default_rng(seed)
     v = rng.normal(size=moved.positions.shape) * np.sqrt(units.kB * _KELVIN / m)
     v -= (m * v).sum(axis=0) / m.sum()

@@ -13,6 +13,7 @@ import numpy as np
 from equitangents.audit.potentials.calculator import Potential, Values
 from equitangents.audit.potentials.known import Known
 from equitangents.audit.potentials.results import Row, single
+from equitangents.audit.potentials.structures import free
 
 if TYPE_CHECKING:
     from ase import Atoms
@@ -108,8 +109,7 @@ def _halved(
 
 
 def _stretched(atoms: Atoms, s: float) -> Atoms:
-    moved = atoms.copy()
-    moved.set_constraint()
+    moved = free(atoms)
     if any(atoms.pbc):
         moved.set_cell(np.asarray(atoms.cell) * s, scale_atoms=False)
         moved.positions *= s

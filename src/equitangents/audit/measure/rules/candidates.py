@@ -20,7 +20,7 @@ from equitangents.actions.given_maps import MatrixAction
 from equitangents.actions.kinds import KINDS, Kinds
 from equitangents.audit.contract.contract import Contract
 from equitangents.audit.contract.irreps import Block, irreps_matrix
-from equitangents.audit.contract.labels import after, along_words, cycles, labels_action, products
+from equitangents.audit.contract.labels import Labels, LabelsAction, after, along_words, cycles, products
 from equitangents.audit.contract.layouts import to_last
 from equitangents.audit.contract.leaf_actions import LeafAction, Place
 from equitangents.audit.contract.named import leaf_of_kind
@@ -276,15 +276,11 @@ def _fitted(contract: Contract, group: Group, pairs: Pairs, base: tuple[str, Lea
     if found and any((p != np.arange(C)).any() for p in found) and _multiply(group, found):
         spelled: list[np.ndarray] = along_words(group, found, np.asarray(np.arange(C)), after)
         table = np.stack(spelled)
-        action = (
-            labels_action(group, table, layout)
-            if base is None
-            else LeafAction(_on_channels(group, np.swapaxes(np.eye(C)[table], 1, 2), base[1]), layout)
-        )
+        on_all = np.swapaxes(np.eye(C)[table], 1, 2)
+        moves = LabelsAction(group, table) if base is None else _on_channels(group, on_all, base[1])
         said = f"{also}the {what} are permuted {_under(contract, [cycles(p) for p in found])}"
-        rows = [p.tolist() for p in found]
-        by_hand = f"equitangents.audit.Labels({rows[0] if len(rows) == 1 else rows})" if base is None else None
-        yield Candidate("permutation", action, said, by_hand, 0.0)
+        by_hand = repr(Labels(np.stack(found))) if base is None else None
+        yield Candidate("permutation", LeafAction(moves, layout), said, by_hand, 0.0)
     if pairs.classes or min(_MOST_MIXED, len(y)) < C:
         return
     fits = [orthogonal(y, z) for z in moved]

@@ -10,7 +10,7 @@ import numpy as np
 
 from equitangents._types import AnyAction, Element
 from equitangents.audit.contract.contract import Contract, OutputActions
-from equitangents.audit.contract.labels import LabelsAction, cycles
+from equitangents.audit.contract.labels import Labels, LabelsAction, cycles
 from equitangents.audit.contract.leaf_actions import Actions, LeafAction
 from equitangents.audit.contract.trees import Batch, spread_over
 from equitangents.audit.measure.measured import Measured
@@ -103,8 +103,8 @@ def _inverted(task: Task, orbits: Orbits, o: int, outputs: int) -> RuleResult | 
         return None
     size = pairs.spread() or float(pairs.sizes().mean()) or 1.0  # outputs that do not differ have no spread
     scale = 1.0 if pairs.classes else size
-    given = ratio(pairs.apart(action), np.broadcast_to(scale, (len(pairs.z), len(pairs.y))))
-    turned = ratio(pairs.apart(action, task.contract.group.inverse), np.broadcast_to(scale, given.shape))
+    given = ratio(pairs.apart(action), scale)
+    turned = ratio(pairs.apart(action, task.contract.group.inverse), scale)
     if not below_zero((turned - QUARTER * given).mean(axis=0), outputs):
         return None
     resampler = task.over_inputs(len(pairs.y))
@@ -131,9 +131,7 @@ def _inverse_said(contract: Contract, action: LeafAction) -> tuple[str, str | No
     group, own = contract.group, action.action
     if isinstance(own, LabelsAction) and isinstance(group, Group):
         rows = [own.table[group.inverse(s)] for s in group.generators]
-        lists = [row.tolist() for row in rows]
-        said = "; ".join(cycles(row) or "no change" for row in rows)
-        return said, f"equitangents.audit.Labels({lists[0] if len(lists) == 1 else lists})"
+        return "; ".join(cycles(row) or "no change" for row in rows), repr(Labels(np.stack(rows)))
     return f"{own.name} moved by g⁻¹ where the inputs are moved by g", None
 
 
