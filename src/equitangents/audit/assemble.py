@@ -26,8 +26,17 @@ from equitangents.audit.report import citations
 from equitangents.audit.report.findings import FORMAT
 from equitangents.audit.report.part_sections import EnsembleSection, Missing, Settings, Timing
 from equitangents.audit.report.result import AuditReport
-from equitangents.audit.report.sections import ElementResult, OrbitSection, RuleResult, SetResult
-from equitangents.audit.report.tested import ContractSection, InputContract, Matching, ModelSection, OutputContract
+from equitangents.audit.report.sections import (
+    ContractSection,
+    ElementResult,
+    InputContract,
+    Matching,
+    ModelSection,
+    OrbitSection,
+    OutputContract,
+    RuleResult,
+    SetResult,
+)
 from equitangents.audit.report.written import versions
 from equitangents.audit.sentence import sentence
 

@@ -13,8 +13,7 @@ from equitangents.audit.measure.measured import Measured
 from equitangents.audit.report.findings import Findings
 from equitangents.audit.report.numbers import Estimate, of
 from equitangents.audit.report.part_sections import LayerSection
-from equitangents.audit.report.sections import Doubt, ElementResult, Headline
-from equitangents.audit.report.tested import ContractSection, OutputContract
+from equitangents.audit.report.sections import ContractSection, Doubt, ElementResult, Headline, OutputContract
 from equitangents.audit.report.words import (
     NAMED,
     NEARLY,

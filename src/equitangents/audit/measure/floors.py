@@ -92,8 +92,7 @@ class Floors:
     @property
     def table(self) -> Float[np.ndarray, "E n"]:
         """The floor of every element and row."""
-        resampled = np.fmax(np.nan_to_num(self.round_trip), np.nan_to_num(self.reference))
-        return resampled + self.always
+        return larger(self.round_trip, self.reference) + self.always
 
     @property
     def always(self) -> float:
@@ -128,17 +127,21 @@ def measure_floors(task: Task, actions: Actions, most: int = ROWS) -> Floors:
     method, response, rounding = rounding_of(task, x, y, sizes, deterministic, actions)
     known = None if seen is None else lambda k: known_outputs(task, rows, k)
     round_trip, reference = resampling(task, x, y, actions, known)
-    larger = np.fmax(np.nan_to_num(round_trip), np.nan_to_num(reference))
     silent = np.zeros_like(twice) if deterministic else twice
     return Floors(
         round_trip=relative(round_trip),
         reference=relative(reference),
-        absolute=AbsoluteFloors(larger, rounding, silent, _drowned(response, sizes), rows),
+        absolute=AbsoluteFloors(larger(round_trip, reference), rounding, silent, _drowned(response, sizes), rows),
         rounding=FloatFloor(float(np.mean(relative(rounding))), method),
         noise=0.0 if deterministic else noise,
         deterministic=deterministic,
         batch_independent=mixing <= tolerance or not deterministic,
     )
+
+
+def larger(round_trip: np.ndarray, reference: np.ndarray) -> np.ndarray:
+    """The larger of both floors by interpolation; 0 where there is none."""
+    return np.fmax(np.nan_to_num(round_trip), np.nan_to_num(reference))
 
 
 def unmeasured_floors(task: Task, dtype: np.dtype, sizes: Float[np.ndarray, "outputs N"]) -> Floors:

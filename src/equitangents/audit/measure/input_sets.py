@@ -15,7 +15,7 @@ from equitangents.audit.contract.changes import without_motion
 from equitangents.audit.contract.contract import contract_of_changes
 from equitangents.audit.contract.trees import Inputs, as_inputs
 from equitangents.audit.measure.clock import Record
-from equitangents.audit.measure.floors import FACTOR, measure_floors, resampling
+from equitangents.audit.measure.floors import FACTOR, larger, measure_floors, resampling
 from equitangents.audit.measure.judge import Judgement, judge
 from equitangents.audit.measure.measured import Measured
 from equitangents.audit.measure.orbits import Orbits, measure_orbits, relative_std
@@ -53,8 +53,7 @@ def measure_set(m: Measured, given: tuple[str, SetKind, Inputs]) -> list[SetResu
     orbits = measure_orbits(task, x)
     rows = np.arange(min(x.n, _FLOOR_ROWS))
     part = x.subset(rows)
-    round_trip, reference = resampling(task, part, task.evaluate(part), orbits.actions)
-    resampled = np.fmax(np.nan_to_num(round_trip), np.nan_to_num(reference))
+    resampled = larger(*resampling(task, part, task.evaluate(part), orbits.actions))
     scales = make_scales(orbits, None, task.judging)
     sizes = orbits.separate_sizes[:, rows]
     fixed = np.where(sizes > 0, always[:, None], 0.0) * sizes
