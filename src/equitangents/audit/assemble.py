@@ -65,11 +65,11 @@ def assemble(
         sentence="",
         missing=_missing(m, bench),
         timing=_timing(m.task, began, ensemble),
-        citations=_cited(m, found),
+        citations=[],
         partial=stop.stopped,
         **found,
     )
-    return replace(report, sentence=sentence(m, report))
+    return replace(report, sentence=sentence(m, report), citations=citations.used(report))
 
 
 def _model(m: Measured) -> ModelSection:
@@ -237,17 +237,6 @@ def _refused_batches(task: Task) -> list[Missing]:
     return [Missing("smaller batches", why)]
 
 
-def _cited(m: Measured, found: dict[str, Any]) -> list[str]:
-    data = found["data"]
-    return citations.used(
-        lie=bool(found["lie"]),
-        data_test=data.test if data is not None else None,
-        sampled=not m.task.complete,
-        resampled=not m.task.contract.exact,
-        layers=found["layers"] is not None,
-    )
-
-
 def _versions(m: Measured) -> dict[str, str]:
     own = {"torch": "torch", "onnx": "onnxruntime", "scikit-learn": "scikit-learn"}.get(m.task.model.kind)
     return versions("jax", "numpy", "scipy", *([] if own is None else [own]))
@@ -311,7 +300,7 @@ def _contract(m: Measured) -> ContractSection:
 def _output(m: Measured, o: int) -> OutputContract:
     """One output's contract, errors and sizes, and the elements under which it fails."""
     task, orbits, judgement = m.task, m.orbits, m.judgement
-    scales, action = judgement.scales, orbits.actions[o]
+    scales, action, compared = judgement.scales, orbits.actions[o], orbits.actions.comparisons[o]
     resampler = task.over_inputs(task.x.n)
     known = lambda value: float(value) if np.isfinite(value) else None
     shape = list(orbits.output_shapes[o])
@@ -327,7 +316,7 @@ def _output(m: Measured, o: int) -> OutputContract:
         scale=known(scales.given[o]),
         vanishes=bool(scales.vanishing[o]),
         fails_under=[task.contract.label(task.elements[k]) for k in np.flatnonzero(judgement.above[o])],
-        compared=None if action is None or action.compared is None else action.compared.words,
+        compared=None if compared is None else compared.words,
         matching=_matching(task, orbits.matched[o]) if o in orbits.matched else None,
         unit=scales.unit_of(o, judgement.headline.unit),
     )

@@ -75,8 +75,9 @@ def _again(task: Task, orbits: Orbits, floors: Floors, judgement: Judgement, o: 
     moved = x.replaced(task.contract.move(g, given.leaves))
     still, turned = ([task.evaluate(part) for _ in range(_TIMES)] for part in (x, moved))
     expected = [y.leaves[o] if action is None else action.act(g, y.leaves[o]) for y in still]
-    off = np.array([apart(z.leaves[o], e, action)[at] for z, e in zip(turned, expected, strict=True)])
-    parts = [[apart(y.leaves[o], ys[0].leaves[o], action)[at] for y in ys] for ys in (still, turned)]
+    by = actions.comparisons[o]
+    off = np.array([apart(z.leaves[o], e, by)[at] for z, e in zip(turned, expected, strict=True)])
+    parts = [[apart(y.leaves[o], ys[0].leaves[o], by)[at] for y in ys] for ys in (still, turned)]
     of_x = orbits.separate_sizes[o, i]
     differ = max(np.max(parts), np.max(np.abs(off - orbits.separate[o, k, i])))
     noise = float(ratio(np.array([differ]), np.array([of_x]))[0])

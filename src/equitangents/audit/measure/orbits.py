@@ -123,7 +123,7 @@ class _Tables:
     def __init__(self, task: Task, N: int, first: Answer):
         actions = task.output_actions(first)
         outputs, E = len(first.leaves), len(task.elements)
-        compared = [None if a is None else a.compared for a in actions]
+        compared = actions.comparisons
         classes = np.array([a.dtype.kind == "i" for a in first.leaves])
         profiles = actions.profiles(first.leaves, first.leaves)
         width = flattened(profiles).shape[1]
@@ -215,8 +215,8 @@ def _added(actions: Actions, y: list[np.ndarray], z: list[np.ndarray], expected:
 
 def _matches(actions: Actions, a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> Iterator[tuple[int, np.ndarray]]:
     """For every output that is a set: its number, and matched IoU, share missed and share extra."""
-    for o, (action, v, w) in enumerate(zip(actions, a, b, strict=True)):
-        both = None if action is None or action.compared is None else action.compared.matched(v, w)
+    for o, (by, v, w) in enumerate(zip(actions.comparisons, a, b, strict=True)):
+        both = None if by is None else by.matched(v, w)
         if both is not None:
             yield o, both
 

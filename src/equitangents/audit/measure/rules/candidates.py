@@ -310,11 +310,10 @@ def _multiply(group: Group, of_generators: list[np.ndarray]) -> bool:
 
 def _under(contract: Contract, said: list[str]) -> str:
     """One description a generator, with the generator's name where there are several."""
-    assert isinstance(contract.group, Group)
     if len(said) == 1:
         return said[0]
-    labels = [contract.label(g) for g in contract.group.generators]
-    return "; ".join(f"{text or 'not at all'} under {label}" for label, text in zip(labels, said, strict=True))
+    pairs = zip(_names(contract), said, strict=True)
+    return "; ".join(f"{text or 'not at all'} under {label}" for label, text in pairs)
 
 
 def _signed_said(contract: Contract, signed: list[np.ndarray], what: str) -> str:

@@ -61,7 +61,7 @@ def settled(task: Task, y: np.ndarray | None) -> tuple[Task, np.ndarray | None, 
 def hints(m: Measured) -> list[RuleResult]:
     """For every output that fails: that the given action has the wrong sign, or a rule by which it does move."""
     task, orbits, above = m.task, m.orbits, m.judgement.above
-    failing = [o for o in range(len(orbits.output_names)) if above[o].any() and not _compared(orbits.actions[o])]
+    failing = [o for o, by in enumerate(orbits.actions.comparisons) if above[o].any() and by is None]
     if not m.group or len(orbits.kept) < LEAST or not failing:
         return []
     results = [_inverted(task, orbits, o, len(failing)) for o in failing]
@@ -146,11 +146,6 @@ def _as_numbers(pairs: Pairs, action: LeafAction) -> Pairs | None:
 def _same(rule: LeafAction, given: LeafAction | None) -> bool:
     """Whether the rule is the action that fails already."""
     return given is not None and rule.action == given.action and rule.layout == given.layout
-
-
-def _compared(action: LeafAction | None) -> bool:
-    """Whether an output is no plain numbers: a mask of classes, or a set in any order."""
-    return action is not None and action.compared is not None
 
 
 def _given_of_classes(orbits: Orbits, o: int) -> bool:
