@@ -6,6 +6,7 @@ import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,13 @@ import numpy as np
 from equitangents.audit.contract.trees import Shared
 from equitangents.audit.data_pass import measure_data
 from equitangents.audit.interruption import Bench, Interruption
+from equitangents.audit.measure.averaging import Original
 from equitangents.audit.measure.input_sets import set_result
 from equitangents.audit.measure.intervals import spread_of
 from equitangents.audit.measure.measured import Measured
 from equitangents.audit.measure.orbits import relative_std
 from equitangents.audit.measure.predictions import divergences, output_kind, relative_section
-from equitangents.audit.measure.remedied import Remedies
+from equitangents.audit.measure.remedied import with_remedy
 from equitangents.audit.measure.task import Task
 from equitangents.audit.parts import measure_parts
 from equitangents.audit.records import Parts
@@ -96,7 +98,7 @@ def _averaged(m: Measured) -> Callable[..., Any] | None:
     if not m.group:
         return None
     task, orbits, first = m.task, m.orbits, m.task.x.subset(np.arange(1))
-    return Remedies(
+    original = Original(
         task.model,
         task.contract,
         orbits.actions,
@@ -105,7 +107,8 @@ def _averaged(m: Measured) -> Callable[..., Any] | None:
         orbits.output_shapes,
         task.output_action,
         orbits.output_axes,
-    ).make
+    )
+    return partial(with_remedy, original)
 
 
 def _elements(m: Measured) -> list[ElementResult]:
