@@ -42,15 +42,16 @@ def measure_data(
         known = bench.stop.attempted("floors", lambda: measure_floors(task, orbits.actions, rows))
     floors = unmeasured_floors(task, orbits.dtype, orbits.separate_sizes) if known is None else known
     judgement = replace(judge(task, orbits, floors), undefined=undefined)
-    again = bench.measured("single inputs", lambda: confirmed(task, orbits, floors, judgement), counted="floors")
-    judgement, floors = again or (judgement, floors)
-    verdict, same = decide(judgement, floors), same_predictions(task, orbits)
+    same = same_predictions(task, orbits)
+    m = Measured(asked, task, parts, y, sought, sets, orbits, floors, judgement, "undecided", None, same)
+    m = bench.measured("single inputs", lambda: confirmed(m), m, counted="floors")
+    verdict = decide(m.judgement, m.floors)
     cut = bench.stop.stopped and len(task.elements) < len(asked.elements)
-    m = Measured(asked, task, parts, y, sought, sets, orbits, floors, judgement, verdict, None, same)
     if task.nothing_moves:
-        return replace(m, verdict="undecided", doubt=UNMOVED)
+        return replace(m, doubt=UNMOVED)
     if known is None or (verdict != "broken" and cut):
-        return replace(m, verdict="undecided", doubt=INTERRUPTED)
+        return replace(m, doubt=INTERRUPTED)
+    m = replace(m, verdict=verdict)
     return replace(m, doubt=doubt(m))
 
 

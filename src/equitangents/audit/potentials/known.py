@@ -101,21 +101,20 @@ def first_floors(
 
 def null(potential: Potential, nudge: Move, before: Values) -> dict[str, float]:
     """What a tiny move changes beyond what it should; what is not finite is left out."""
-    after = potential(nudge.atoms, list(before), finite=False)
-    apart = {
-        name: potential.quantities[name].apart(
-            after[name], nudge.expected(potential.quantities[name], value), len(nudge.atoms)
-        )
-        for name, value in before.items()
-        if name in after
-    }
-    return {name: error for name, error in apart.items() if np.isfinite(error)}
+    expected = {name: nudge.expected(potential.quantities[name], value) for name, value in before.items()}
+    errors = _errors(potential, nudge.atoms, expected)
+    return {name: error for name, error in errors.items() if np.isfinite(error)}
+
+
+def _errors(potential: Potential, atoms: Atoms, expected: Values) -> dict[str, float]:
+    """How far what a structure gives is from what is expected of it."""
+    found = potential(atoms, list(expected), finite=False)
+    return {n: potential.quantities[n].apart(found[n], v, len(atoms)) for n, v in expected.items() if n in found}
 
 
 def _repeat(potential: Potential, atoms: Atoms, before: Values, floors: Floors) -> bool:
     """Ask once more, and remember what differs; whether anything does."""
-    again = potential(atoms, list(before), finite=False)
-    errors = {n: potential.quantities[n].apart(again[n], v, len(atoms)) for n, v in before.items() if n in again}
+    errors = _errors(potential, atoms, before)
     for name, error in errors.items():
         if np.isfinite(error) and (error > 0 or name in floors.repeats):
             floors.repeats.setdefault(name, []).append(error)
