@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equitangents.audit.potentials.calculator import Potential
 from equitangents.audit.potentials.known import Known
 from equitangents.audit.potentials.results import Row, single
 from equitangents.audit.potentials.structures import free
@@ -32,8 +31,9 @@ _GRADIENT = 1e-3  # Å
 _LARGEST = 256  # atoms
 
 
-def dynamics(potential: Potential, known: Known, seed: int, budget: float) -> list[Row] | str:
+def dynamics(known: Known, seed: int, budget: float) -> list[Row] | str:
     """The row "drift" of one structure, or why there is none; `budget` seconds for the run with the gradient."""
+    potential = known.potential
     if not {"forces", "energy"} <= set(potential.quantities):
         return "the calculator gives no energy or no forces"
     finite = [{"forces", "energy"} <= set(v) for v in known.values]

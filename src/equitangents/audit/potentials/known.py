@@ -15,7 +15,7 @@ squares (Satterthwaite). Entries of one value are counted up to 9, since atoms t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -121,12 +121,12 @@ def _repeat(potential: Potential, atoms: Atoms, before: Values, floors: Floors) 
     return any(error > 0 for error in errors.values())
 
 
-def noise(of: Iterable[Floors], quantities: dict[str, Quantity]) -> dict[str, float]:
+def noise(known: Known) -> dict[str, float]:
     """Quantities that differ from call to call by more than parallel sums do, and by how much (root mean square)."""
-    of, found = list(of), {}
-    for name in quantities:
-        repeats = [e for f in of for e in f.repeats.get(name, [])]
-        rounding = [_NOISE * f.unit * f.sizes[name] for f in of if name in f.sizes]
+    found = {}
+    for name in known.potential.quantities:
+        repeats = [e for f in known.floors for e in f.repeats.get(name, [])]
+        rounding = [_NOISE * f.unit * f.sizes[name] for f in known.floors if name in f.sizes]
         if repeats and (size := float(np.sqrt(np.mean(np.square(repeats))))) > np.mean(rounding):
             found[name] = size
     return found
@@ -140,15 +140,15 @@ _VANISHES = 10.0
 
 @dataclass(eq=False)
 class Known:
-    """What is known of the structures as they are."""
+    """A potential, and what is known of the structures as they are."""
 
+    potential: Potential
     structures: list[Any]
     values: list[Values]
     """What is finite."""
     floors: list[Floors]
     at_rest: list[bool]
     tolerances: dict[str, float]
-    quantities: dict[str, Quantity]
     broken: list[BrokenPose] = field(default_factory=list)
     """Poses without a finite result, of all tests."""
     _chiral: dict[int, bool] = field(default_factory=dict)
@@ -175,7 +175,7 @@ class Known:
 
     def vanishes(self, name: str, i: int) -> bool:
         """Whether a quantity is no larger than its tolerance, or than ten floors."""
-        size = self.quantities[name].size(self.values[i][name], len(self.structures[i]))
+        size = self.potential.quantities[name].size(self.values[i][name], len(self.structures[i]))
         return size <= max(_VANISHES * self.floors_of(name, [i])[0], self.tolerances[name])
 
     def shows_nothing(self, q: Quantity, test: str, i: int) -> str:
@@ -192,10 +192,10 @@ class Known:
             self._chiral[i] = chiral(self.structures[i])
         return self._chiral[i]
 
-    def asked(self, potential: Potential, move: Move, names: list[str], test: str, i: int) -> Values:
+    def asked(self, move: Move, names: list[str], test: str, i: int) -> Values:
         """What is finite of a moved structure's values; what is not, and what raises, is remembered."""
         try:
-            values = potential(move.atoms, names, finite=False)
+            values = self.potential(move.atoms, names, finite=False)
         except ModelError as error:
             self.broken.append(BrokenPose(test, i, move.label, str(error), True))
             return {}
@@ -219,7 +219,7 @@ def as_they_are(
     NotFiniteError where nothing is finite for any structure; ModelError where the calculator raises.
     """
     limits = {name: q.tolerance for name, q in potential.quantities.items()}
-    found = Known(given, [], [], [], limits, potential.quantities)
+    found = Known(potential, given, [], [], [], limits)
     for i, atoms in enumerate(given):
         found.values.append(found._finite(potential(atoms, finite=False), "as given", i, ""))
     if not any(found.values):

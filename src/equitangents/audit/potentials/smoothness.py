@@ -28,8 +28,9 @@ _STRUCTURES = 2
 _LARGEST = 128
 
 
-def smoothness(potential: Potential, known: Known) -> list[Row] | str:
+def smoothness(known: Known) -> list[Row] | str:
     """The rows "jump" of energy and forces, or why there are none."""
+    potential = known.potential
     sizes = {i: len(a) for i, a in enumerate(known.structures) if 1 < len(a) <= _LARGEST and known.values[i]}
     if not sizes:
         return f"no structure has 2 to {_LARGEST} atoms"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equitangents.audit.potentials.calculator import Potential, Quantity
+from equitangents.audit.potentials.calculator import Quantity
 from equitangents.audit.potentials.known import Known, null
 from equitangents.audit.potentials.results import Row, Sampling, Trial
 from equitangents.audit.potentials.structures import (
@@ -36,8 +36,9 @@ _Errors = dict[int, list[tuple[str, float]]]
 """Of one quantity in one test: by structure, the moves' labels and errors."""
 
 
-def measure(potential: Potential, known: Known, test: str, count: int, sampling: Sampling) -> list[Row] | str:
+def measure(known: Known, test: str, count: int, sampling: Sampling) -> list[Row] | str:
     """One row a quantity, or why the test says nothing of these structures."""
+    potential = known.potential
     found: dict[str, _Errors] = defaultdict(lambda: defaultdict(list))
     rng = np.random.default_rng([sampling.seed, SYMMETRIES.index(test)])
     matrices = so3(2).random(count, seed=int(rng.integers(2**31)))
@@ -46,7 +47,7 @@ def measure(potential: Potential, known: Known, test: str, count: int, sampling:
     for i, (atoms, values) in enumerate(zip(known.structures, known.values, strict=True)):
         for k, move in enumerate(_moves(test, atoms, matrices, count, rng)):
             applies = True
-            moved = known.asked(potential, move, list(values), test, i)
+            moved = known.asked(move, list(values), test, i)
             kept = {name: v for name, v in values.items() if name in moved and name not in _UNDEFINED.get(test, ())}
             for name, value in kept.items():
                 q = potential.quantities[name]
