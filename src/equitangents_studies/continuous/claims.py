@@ -8,8 +8,10 @@ import numpy as np
 
 from equitangents.statistics import Estimate, bootstrap, exactly, power_law, shared_level, t_interval
 from equitangents_studies.common.scores import covered
-from equitangents_studies.continuous.settings import ImageEnsembles, Results, Settings, bound_share, finite_violation
+from equitangents_studies.continuous import study
+from equitangents_studies.continuous.study import ImageEnsembles, Results, Settings, bound_share, finite_violation
 from equitangents_studies.framework.claims import EXACT, Claim, Records, after, claim, in_words, ours, theirs
+from equitangents_studies.framework.study import Study
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
 
 
@@ -316,3 +318,6 @@ def _at_equal_cost(found: ImageEnsembles, agreement: str, over: str) -> list[Cla
 def _points(shares: Records) -> str:
     """A span of shares of the angles, in percentage points."""
     return f"{shares.times(100).span()} percentage points"
+
+
+STUDY: Study[Settings, Results] = Study(study.PRESETS, study.measure, claims, (THEIRS,), study.check_settings)

@@ -11,7 +11,7 @@ from equitangents.report import Figure, Section, Table, palette
 from equitangents.statistics import Estimate, bootstrap
 from equitangents_studies.common.scores import covered
 from equitangents_studies.continuous.claims import finding, sentence
-from equitangents_studies.continuous.settings import (
+from equitangents_studies.continuous.study import (
     WAYS,
     ImageEnsembles,
     Results,

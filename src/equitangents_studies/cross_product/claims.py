@@ -8,7 +8,8 @@ import numpy as np
 
 from equitangents.statistics import Estimate, exactly, shared_level, t_interval
 from equitangents_studies.common.scores import largest
-from equitangents_studies.cross_product.settings import (
+from equitangents_studies.cross_product import study
+from equitangents_studies.cross_product.study import (
     FUNCTIONS,
     SETS,
     TITLES,
@@ -20,6 +21,7 @@ from equitangents_studies.cross_product.settings import (
     member_violations,
 )
 from equitangents_studies.framework.claims import EXACT, Claim, Records, after, claim, ours, theirs
+from equitangents_studies.framework.study import Study
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
 
 _BOUND_OURS = f"{THEIRS}; the bound is our choice"
@@ -221,3 +223,6 @@ def _ours(settings: Settings, results: Results) -> list[Claim]:
             fails="A random permutation commutes as well: the kernels do not tell the pairs apart.",
         ),
     ]
+
+
+STUDY: Study[Settings, Results] = Study(study.PRESETS, study.measure, claims, (THEIRS,), study.check_settings)

@@ -11,7 +11,7 @@ from equitangents.statistics import FEWEST, Estimate, no_interval, t_interval
 from equitangents_studies.common.input_pictures import picture_grid
 from equitangents_studies.framework.page import Presentation, RunFolder, columns, drawing, section, table
 from equitangents_studies.imagenet_scale.claims import dimension, lost
-from equitangents_studies.imagenet_scale.settings import PERMUTED, Results, Settings
+from equitangents_studies.imagenet_scale.study import PERMUTED, Results, Settings
 from equitangents_studies.systems import transformation
 
 _COLOURS = {

@@ -10,8 +10,10 @@ from equitangents.report import format_number
 from equitangents.statistics import Estimate, exactly, power_law, shared_level
 from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, ours, theirs
 from equitangents_studies.framework.drawing import name_of
+from equitangents_studies.framework.study import Study
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
-from equitangents_studies.mlp_to_gcnn.settings import SETS, Results, Settings, recorded_steps, trained_shares
+from equitangents_studies.mlp_to_gcnn import study
+from equitangents_studies.mlp_to_gcnn.study import SETS, Results, Settings, recorded_steps, trained_shares
 
 ROUNDING = 1e-8
 
@@ -187,3 +189,6 @@ def headline(settings: Settings, results: Results) -> tuple[str, str]:
         f"source: equal, Theorem 5.2 and review); without augmentation it is {format_number(bare)}."
     )
     return title, said
+
+
+STUDY: Study[Settings, Results] = Study(study.PRESETS, study.measure, claims, (THEIRS,), study.check_settings)

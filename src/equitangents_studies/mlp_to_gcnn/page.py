@@ -8,7 +8,7 @@ from equitangents.report import Figure, palette
 from equitangents.statistics import bootstrap
 from equitangents_studies.framework.page import Columns, Presentation, Records, RunFolder, columns, drawing, section
 from equitangents_studies.mlp_to_gcnn.claims import headline
-from equitangents_studies.mlp_to_gcnn.settings import SETS, Results, Settings, trained_shares
+from equitangents_studies.mlp_to_gcnn.study import SETS, Results, Settings, trained_shares
 
 _COLOURS = dict(zip(SETS, (palette.BLUE, palette.GREEN, palette.ORANGE, palette.PURPLE), strict=True))
 

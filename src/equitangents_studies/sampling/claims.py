@@ -15,8 +15,10 @@ from equitangents.statistics import Estimate, exactly, log_ratio, power_law, sha
 from equitangents_studies.common.scores import covered
 from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, in_words, ours, theirs
 from equitangents_studies.framework.drawing import name_of
+from equitangents_studies.framework.study import Study
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
-from equitangents_studies.sampling.settings import PAIRS, SETS, Results, Settings, TrainedEnsembles, compared
+from equitangents_studies.sampling import study
+from equitangents_studies.sampling.study import PAIRS, SETS, Results, Settings, TrainedEnsembles, compared
 
 OPEN = "open question of arXiv 2403.03103"
 
@@ -218,3 +220,8 @@ def sentence(found: TrainedEnsembles) -> str:
         f"{found.order} less a random one at every visit, is {in_words(points)} percentage points of accuracy and "
         f"{in_words(found.steadier_overall(_SYSTEMATIC, _RANDOM))} of {found.order} rotations of agreement."
     )
+
+
+STUDY: Study[Settings, Results] = Study(
+    study.PRESETS, study.measure, claims, (EMERGENT_EQUIVARIANCE,), study.check_settings
+)

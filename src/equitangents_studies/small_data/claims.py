@@ -8,9 +8,11 @@ from functools import partial
 from equitangents.statistics import exactly, shared_level
 from equitangents_studies.common.scores import covered
 from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, in_words, ours, theirs
-from equitangents_studies.framework.works import EQUIVARIANT_KERNELS, SYNERGY_AND_SYMMETRY
+from equitangents_studies.framework.study import Study
+from equitangents_studies.framework.works import EQUIVARIANT_KERNELS, SYNERGY_AND_SYMMETRY, WITHOUT_TANGENTS
 from equitangents_studies.framework.works import SMALL_DATA as THEIRS
-from equitangents_studies.small_data.settings import CNN, FOREST, Results, Settings, kernel_name
+from equitangents_studies.small_data import study
+from equitangents_studies.small_data.study import CNN, FOREST, Results, Settings, kernel_name
 
 ALIKE = 1.0  # percentage points by which accuracies may differ that count as alike
 BEST = "Myrtle-5 NTK"  # named before anything was measured: the form that the trained CNN has
@@ -197,3 +199,8 @@ def headline(settings: Settings, results: Results) -> tuple[str, str]:
         "more than a trained CNN of the same form (the source, against ResNet-34: 1 to 3 points)."
     )
     return title, said
+
+
+STUDY: Study[Settings, Results] = Study(
+    study.PRESETS, study.measure, claims, (THEIRS, WITHOUT_TANGENTS), study.check_settings
+)

@@ -7,7 +7,7 @@ import numpy as np
 from equitangents.report import Figure, Table, palette
 from equitangents_studies.framework.page import Presentation, RunFolder, columns, drawing, section, table
 from equitangents_studies.small_data.claims import BEST, LAST, LEAD, covers, headline, leads
-from equitangents_studies.small_data.settings import CNN, FOREST, KERNELS, MODELS, Results, Settings, kernel_name
+from equitangents_studies.small_data.study import CNN, FOREST, KERNELS, MODELS, Results, Settings, kernel_name
 
 _LINES = (
     (BEST, palette.BLUE),

@@ -10,10 +10,12 @@ from equitangents.report import format_number
 from equitangents.statistics import Estimate, exactly
 from equitangents_studies.common.system_runs import COUNTED
 from equitangents_studies.framework.claims import EXACT, Claim, claim, ours, theirs
+from equitangents_studies.framework.study import Study
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
+from equitangents_studies.spurious_symmetries import study
 from equitangents_studies.spurious_symmetries.pools import extra, lead
 from equitangents_studies.spurious_symmetries.rank_test import RankTest
-from equitangents_studies.spurious_symmetries.settings import GROUPS, INFERENCES, ORDER, Results, Settings
+from equitangents_studies.spurious_symmetries.study import GROUPS, INFERENCES, ORDER, Results, Settings
 from equitangents_studies.systems.data_groups import data_group, expected_symmetry
 
 FIGURE = "Figure 2"
@@ -239,3 +241,6 @@ def _samples(settings: Settings, results: Results) -> Claim:
 def share_counted(results: Results) -> str:
     """How many of the trained networks count, in words."""
     return f"{100 * results.share_counted:.0f} % of the trained networks reach {100 * COUNTED:.0f} % training accuracy"
+
+
+STUDY: Study[Settings, Results] = Study(study.PRESETS, study.measure, claims, (THEIRS,), study.check_settings)
