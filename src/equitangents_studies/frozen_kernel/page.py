@@ -101,12 +101,11 @@ def _against_width(settings: Settings, results: Results, folder: RunFolder) -> F
         alt="Relative movement of the tangent kernel against width",
     ) as drawn:
         for axes, parametrisation in zip(drawn, PARAMETRISATIONS, strict=True):
-            for k, (phi, colour) in enumerate(
-                zip(settings.nonlinearities, (palette.BLUE, palette.ORANGE), strict=True)
-            ):
-                kind = (phi, parametrisation)
-                values = [results.size(kind, int(w), last) for w in widths]
-                drawing.estimates(axes, widths * 1.05 ** (k - 0.5), values, colour.light, label=NAMES[phi])
+            values = {
+                NAMES[phi]: [results.size((phi, parametrisation), int(w), last) for w in widths]
+                for phi in settings.nonlinearities
+            }
+            drawing.curves(axes, widths, values, (palette.BLUE, palette.ORANGE), apart=1.05)
             if parametrisation != "mean-field":
                 first = results.size((settings.smooth, parametrisation), int(widths[0]), last).value
                 drawing.power(axes, widths, first, -0.5, label="∝ 1/√n, ∝ 1/n")
@@ -151,10 +150,10 @@ def _exponents(settings: Settings, results: Results, folder: RunFolder) -> Figur
         alt="Exponent of the movement against width over training",
     ) as drawn:
         for axes, phi in zip(drawn, settings.nonlinearities, strict=True):
-            for k, parametrisation in enumerate(PARAMETRISATIONS):
-                values = [results.exponent((phi, parametrisation), int(step)) for step in results.steps]
-                x = results.steps * 1.12 ** (k - 1)
-                drawing.estimates(axes, x, values, _COLOURS[parametrisation].light, label=TITLES[parametrisation])
+            values = {
+                TITLES[p]: [results.exponent((phi, p), int(step)) for step in results.steps] for p in PARAMETRISATIONS
+            }
+            drawing.curves(axes, results.steps, values, _COLOURS.values(), apart=1.12)
             for level in (0, -0.5, -1):
                 axes.axhline(level, color=palette.INK.light, lw=0.8, ls=(0, (2, 2)))
             drawing.logarithmic(axes, "x")

@@ -311,15 +311,17 @@ def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:
         alt="Accuracy against the order of the group",
     ) as drawn:
         lines = (
-            ("mlp", "further_seen", palette.BLUE, "MLP, seen"),
-            ("mlp", "further_unseen", palette.VERMILLION, "MLP, unseen"),
-            ("invariant", "further_unseen", palette.GREEN, "invariant CNN, unseen"),
+            ("mlp", "further_seen", "MLP, seen"),
+            ("mlp", "further_unseen", "MLP, unseen"),
+            ("invariant", "further_unseen", "invariant CNN, unseen"),
         )
+        colours = (palette.BLUE, palette.VERMILLION, palette.GREEN)
         for axes, name in zip(drawn, SETS, strict=True):
-            for i, (model, what, colour, label) in enumerate(lines):
-                values = [results.estimate((name, model, f"C{n}", "half"), what) for n in settings.orders]
-                place = np.array(settings.orders) * 1.04 ** (i - 1)
-                drawing.estimates(axes, place, values, colour.light, label=label)
+            values = {
+                label: [results.estimate((name, model, f"C{n}", "half"), what) for n in settings.orders]
+                for model, what, label in lines
+            }
+            drawing.curves(axes, settings.orders, values, colours, apart=1.04)
             drawing.logarithmic(axes, "x", settings.orders, base=2)
     return drawn.figure
 

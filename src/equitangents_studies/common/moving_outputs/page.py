@@ -29,10 +29,11 @@ def scores_figure(folder: RunFolder, name: str, learning: Learning, titles: Mapp
         alt=f"Scores against the number of training {noun}",
     ) as drawn:
         for axes, score in zip(drawn, titles, strict=True):
-            for i, (symmetry, title) in enumerate(learning.titles.items()):
-                values = [learning.mean(score, symmetry, j) for j in range(len(learning.sizes))]
-                place = np.array(learning.sizes) * 1.03 ** (i - 1.5)
-                drawing.estimates(axes, place, values, _COLOURS[i].light, label=title)
+            values = {
+                title: [learning.mean(score, symmetry, j) for j in range(len(learning.sizes))]
+                for symmetry, title in learning.titles.items()
+            }
+            drawing.curves(axes, learning.sizes, values, _COLOURS, apart=1.03)
             drawing.logarithmic(axes, "both" if score == "squared" else "x", learning.sizes, base=2, fine=True)
     return drawn.figure
 
