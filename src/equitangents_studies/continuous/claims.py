@@ -243,27 +243,24 @@ def image_claims(settings: Settings, found: ImageEnsembles) -> Sequence[Claim]:
     return [*judged, *_at_equal_cost(found, agreement, over)]
 
 
-def finding(found: ImageEnsembles) -> str:
-    """The page's title."""
-    ends = [100 * _mean_over_sets(found, k, found.agreement).value for k in (found.orders[0], found.orders[-1])]
-    return (
-        f"Shown C{found.orders[-1]} in place of C{found.orders[0]}, an ensemble keeps its class at {ends[1]:.1f} in "
-        f"place of {ends[0]:.1f} % of all angles"
-    )
-
-
-def sentence(found: ImageEnsembles) -> str:
-    """Our numbers beside what the source says."""
-    last = found.orders[-1]
+def headline(found: ImageEnsembles) -> tuple[str, str]:
+    """What was found, and our numbers beside the source's."""
+    first, last = found.orders[0], found.orders[-1]
+    ends = [100 * _mean_over_sets(found, k, found.agreement).value for k in (first, last)]
     mean, member, floor = (
         _mean_over_sets(found, last, of).times(100) for of in (found.agreement, found.of_members, found.floor)
     )
-    return (
+    title = (
+        f"Shown C{last} in place of C{first}, an ensemble keeps its class at {ends[1]:.1f} in place of {ends[0]:.1f} % "
+        "of all angles"
+    )
+    said = (
         f"The source says that ensembles become invariant under SO(2) up to the discretisation; ours, trained with "
         f"C{last}, keep their class at {in_words(mean)} % of {found.order} angles on "
         f"average over {len(found.sets)} sets of inputs, single networks at {member.value:.1f} %, and resampling alone "
         f"leaves {floor.value:.1f} %."
     )
+    return title, said
 
 
 def _mean_over_sets(found: ImageEnsembles, k: int, of: Callable[[int, str], np.ndarray]) -> Estimate:

@@ -274,30 +274,27 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Signals": f"{settings.samples:,} on {settings.points} points",
     }
     tables = {"errors": errors_table(settings, results), "factors": factors_table(settings, results)}
-    return Presentation(
-        tables, sections, facts, finding=_finding(settings, results), sentence=_sentence(settings, results)
-    )
+    return Presentation(tables, sections, facts, *headline(settings, results))
 
 
-def _finding(settings: Settings, results: Results) -> str:
+def headline(settings: Settings, results: Results) -> tuple[str, str]:
+    """What was found, and our numbers beside the source's."""
     n = max(settings.orders)
-    return (
-        f"The right group of {n} elements stands for {results.factor(n).value:.3g} times the samples, the wrong one "
-        f"errs {results.cost(n).value:.3g} times as much as none"
-    )
-
-
-def _sentence(settings: Settings, results: Results) -> str:
     each = ", ".join(
         f"C{n} {results.factor(n).value:.3g} (predicted {results.expected(n).value:.3g})" for n in settings.orders
     )
     slope = growth({n: results.factor(n) for n in settings.orders})
     wrong = [results.cost(n).value for n in settings.orders]
-    return (
+    title = (
+        f"The right group of {n} elements stands for {results.factor(n).value:.3g} times the samples, the wrong one "
+        f"errs {results.cost(n).value:.3g} times as much as none"
+    )
+    said = (
         f"How many times the samples the right group stands for: {each}; exponent in its order "
         f"{with_interval(slope.value, slope.interval)}, the source’s 1.28 (0.92 to 2.05). From {settings.sizes[-1]} "
         f"samples wrong groups err {min(wrong):.2g} to {max(wrong):.2g} times as much as none (source: more)."
     )
+    return title, said
 
 
 def _helped(settings: Settings, results: Results) -> str:

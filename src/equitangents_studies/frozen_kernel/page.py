@@ -49,30 +49,24 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Training loss at the end": f"{low} to {high}, means over networks of a kind and width",
     }
     tables = {"movement": movement_table(results), "exponents": slopes.table("exponent")}
-    return Presentation(
-        tables, sections, facts, finding=finding(settings, results), sentence=sentence(settings, results)
-    )
+    return Presentation(tables, sections, facts, *headline(settings, results))
 
 
-def finding(settings: Settings, results: Results) -> str:
-    """The page's title."""
+def headline(settings: Settings, results: Results) -> tuple[str, str]:
+    """What was found, and our numbers beside the source's."""
     narrow, wide, last = int(results.widths[0]), int(results.widths[-1]), int(results.steps[-1])
-    moved = [100 * results.size((settings.smooth, "ntk"), width, last).value for width in (narrow, wide)]
-    return (
+    kind = (settings.smooth, "ntk")
+    moved = [100 * results.size(kind, width, last).value for width in (narrow, wide)]
+    title = (
         f"In {last:,} steps the tangent kernel moves by {moved[0]:.2g} % at width {narrow} and by {moved[1]:.2g} % at "
         f"width {wide}"
     )
-
-
-def sentence(settings: Settings, results: Results) -> str:
-    """Our exponents beside those of theory."""
-    last = int(results.steps[-1])
-    e = results.exponent((settings.smooth, "ntk"), last)
-    return (
+    said = (
         "Theory bounds the movement of tangent kernels in training by the width to the power −1/2 and expects −1; with "
-        f"{NAMES[settings.smooth]} it falls as the width to the power {in_words(e)} after "
+        f"{NAMES[settings.smooth]} it falls as the width to the power {in_words(results.exponent(kind, last))} after "
         f"{last:,} steps."
     )
+    return title, said
 
 
 def _final(results: Results) -> np.ndarray:

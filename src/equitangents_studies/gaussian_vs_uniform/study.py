@@ -231,28 +231,25 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     }
     sections = [section("Accuracy", text, _figure(settings, results, folder))]
     tables = {"accuracy": results.scores.table("accuracy"), "kurtosis": _kurtosis_table(results)}
-    return Presentation(tables, sections, facts, finding=_finding(results), sentence=_sentence(settings, results))
+    return Presentation(tables, sections, facts, *headline(settings, results))
 
 
-def _finding(results: Results) -> str:
+def headline(settings: Settings, results: Results) -> tuple[str, str]:
+    """What was found, and our numbers beside the source's."""
     every = lambda law: np.mean([results.scores[law, group] for group in GROUPS], axis=0)
-    e = difference(every("gaussian"), every("uniform"))
-    if e.low >= -MARGIN and e.high <= MARGIN:
-        return "A uniform first layer breaks rotation symmetry, and accuracy does not notice"
-    return "A uniform first layer breaks rotation symmetry" + (
-        ", and accuracy notices" if abs(e.value) > MARGIN else ""
-    )
-
-
-def _sentence(settings: Settings, results: Results) -> str:
-    every = lambda law: 100 * np.mean([results.scores[law, group] for group in GROUPS])
-    side = max(results.kurtosis)
-    return (
-        f"Fully connected networks have {every('gaussian'):.1f} % test accuracy with a Gaussian first layer and "
-        f"{every('uniform'):.1f} % with a uniform one, mean over images as they are, permuted and rotated (source: no "
+    e, side = difference(every("gaussian"), every("uniform")), max(results.kurtosis)
+    percent = lambda law: f"{100 * np.mean([results.scores[law, group] for group in GROUPS]):.1f} %"
+    unnoticed = e.low >= -MARGIN and e.high <= MARGIN
+    noticed = ", and accuracy notices" if abs(e.value) > MARGIN else ""
+    title = "A uniform first layer breaks rotation symmetry"
+    title += ", and accuracy does not notice" if unnoticed else noticed
+    said = (
+        f"Fully connected networks have {percent('gaussian')} test accuracy with a Gaussian first layer and "
+        f"{percent('uniform')} with a uniform one, mean over images as they are, permuted and rotated (source: no "
         f"visible difference); a rotation changes the excess kurtosis of responses to one pixel by "
         f"{moved(results, 1, 'O(3d)'):.2g}, to {side}×{side} pixels by {moved(results, side, 'O(3d)'):.1g}."
     )
+    return title, said
 
 
 def _kurtosis_table(results: Results) -> Columns:

@@ -202,24 +202,20 @@ def _agreement(found: TrainedEnsembles) -> Claim:
     )
 
 
-def finding(found: TrainedEnsembles) -> str:
-    """The page's title."""
-    points = 100 * abs(found.more_accurate(_SYSTEMATIC, _RANDOM).value)
-    rotations = abs(found.steadier_overall(_SYSTEMATIC, _RANDOM).value)
-    return (
-        f"All {found.order} group elements or a random one at every visit: accuracies {points:.2f} points apart, "
-        f"agreement {rotations:.2f} of {found.order} rotations"
+def headline(found: TrainedEnsembles) -> tuple[str, str]:
+    """What was found, and our numbers beside the source's."""
+    accuracy = found.more_accurate(_SYSTEMATIC, _RANDOM).times(100)
+    agreement = found.steadier_overall(_SYSTEMATIC, _RANDOM)
+    title = (
+        f"All {found.order} group elements or a random one at every visit: accuracies {abs(accuracy.value):.2f} points "
+        f"apart, agreement {abs(agreement.value):.2f} of {found.order} rotations"
     )
-
-
-def sentence(found: TrainedEnsembles) -> str:
-    """Our numbers beside what the source says."""
-    points = found.more_accurate(_SYSTEMATIC, _RANDOM).times(100)
-    return (
+    said = (
         "The source saw no notable difference between systematic and random group elements; ours, all "
-        f"{found.order} less a random one at every visit, is {in_words(points)} percentage points of accuracy and "
-        f"{in_words(found.steadier_overall(_SYSTEMATIC, _RANDOM))} of {found.order} rotations of agreement."
+        f"{found.order} less a random one at every visit, is {in_words(accuracy)} percentage points of accuracy and "
+        f"{in_words(agreement)} of {found.order} rotations of agreement."
     )
+    return title, said
 
 
 STUDY: Study[Settings, Results] = Study(

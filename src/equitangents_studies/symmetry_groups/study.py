@@ -292,29 +292,24 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "finite width (FCN 8 times as many)",
     }
     tables = {"symmetry": symmetry(results)}
-    return Presentation(tables, sections, facts, finding=finding(results), sentence=sentence(results))
+    return Presentation(tables, sections, facts, *headline(results))
 
 
-def finding(results: Results) -> str:
-    """What Theorem 4.1 says, where the tables agree with it."""
-    kept = max(results.predictions[pair] for pair in entries(True, finite=False))
-    changed = min(results.predictions[pair] for pair in entries(False, finite=False))
-    if kept < changed:
-        return "Infinitely wide VEC has the symmetry O(3)^d, VEC of finite width has not"
-    return "Which learning algorithm is symmetric under which group"
-
-
-def sentence(results: Results) -> str:
-    """Our numbers beside the theorem's."""
-    kept = max(results.kernels[pair] for pair in entries(True, finite=False))
-    changed = min(results.predictions[pair] for pair in entries(False, finite=False))
+def headline(results: Results) -> tuple[str, str]:
+    """What was found, and our numbers beside the source's."""
+    within, beyond = (entries(symmetric, finite=False) for symmetric in (True, False))
+    changed = min(results.predictions[pair] for pair in beyond)
+    title = "Which learning algorithm is symmetric under which group"
+    if max(results.predictions[pair] for pair in within) < changed:
+        title = "Infinitely wide VEC has the symmetry O(3)^d, VEC of finite width has not"
+    kept = max(results.kernels[pair] for pair in within)
     coupled = max(results.numbers[pair] for pair in entries(True, finite=True))
-    small = lambda value: format_number(value)
-    return (
-        f"Under the groups that Theorem 4.1 names, infinitely wide kernels change by at most {small(kept)} and coupled "
-        f"networks of finite width by {small(coupled)} (source: not at all); under all others predictions change by "
-        f"{100 * changed:.0f} % of the largest or more."
+    said = (
+        f"Under the groups that Theorem 4.1 names, infinitely wide kernels change by at most {format_number(kept)} and "
+        f"coupled networks of finite width by {format_number(coupled)} (source: not at all); under all others "
+        f"predictions change by {100 * changed:.0f} % of the largest or more."
     )
+    return title, said
 
 
 def symmetry(results: Results) -> Columns:
