@@ -10,7 +10,7 @@ from equitangents.statistics import Estimate, bootstrap, exactly, power_law, sha
 from equitangents_studies.common.scores import covered
 from equitangents_studies.continuous import study
 from equitangents_studies.continuous.study import ImageEnsembles, Results, Settings, bound_share, finite_violation
-from equitangents_studies.framework.claims import EXACT, Claim, Records, after, claim, in_words, ours, theirs
+from equitangents_studies.framework.claims import Claim, Records, after, claim, exact, in_words, ours, theirs
 from equitangents_studies.framework.study import Study
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
 
@@ -34,7 +34,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     slope = lambda t: power_law(results.kappa["rings"], results.relative("rings")[:, t].T, confidence=each)
     pixels, rings = over_floor("pixels"), over_floor("rings")
     found = [
-        claim(
+        exact(
             "On the test images the mean changes by at most κ C(x) under any rotation tried",
             Records.over(
                 lambda k, t: exactly(share[settings.orders.index(k), t].max()), words, k=settings.orders, t=times
@@ -42,18 +42,16 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure="On rings: largest change over angles divided by κ C(x), for the worst input. C(x) = |x| times "
             f"the largest gradient of the closed-form mean at {settings.points}² places on the chords, by central "
             "differences.",
-            covers=EXACT,
             at_most=1,
             by=theirs(THEIRS, "Lemma 6.2", "at most 1"),
             holds="κ C(x) is a safe bound when choosing how many orientations to show: the change takes up at most "
             f"{share.max():.0%} of it here.".replace("%", " %"),
             fails="With the gradient searched at so few places κ C(x) is no safe bound: raise the setting points.",
         ),
-        claim(
+        exact(
             "On the test images the mean does not change under the rotations of C_k, to rounding",
             Records.over(own, words, k=settings.orders, t=times),
             measure="On rings: largest change under C_k, relative to the root mean square prediction.",
-            covers=EXACT,
             at_most=1e-8,
             by=theirs(THEIRS, "main theorem", "0"),
             holds="If only finitely many orientations occur in use, show exactly those: the infinitely wide "

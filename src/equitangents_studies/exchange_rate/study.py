@@ -22,7 +22,7 @@ from equitangents.kernels import orbit_average
 from equitangents.report import Figure, Table, palette, with_interval
 from equitangents.statistics import Estimate, exactly, paired_mean, shared_level
 from equitangents_studies.common.networks import mlp
-from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, ours, theirs
+from equitangents_studies.framework.claims import Claim, Records, claim, exact, ours, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
 from equitangents_studies.framework.page import Columns, Presentation, columns, drawing, section, table
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
@@ -208,12 +208,11 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             holds=f"Leave a symmetry out that the targets do not have: the errors are {worse} times as large.",
             fails=f"At some order the wrong group does no harm: the errors are {worse} times as large.",
         ),
-        claim(
+        exact(
             "Training on all copies, with outputs averaged over orbits, is training of the invariant kernel",
             Records.over(lambda order: exactly(results.augmented[order]), name, order=orders),
             measure="Largest difference of predictions over the largest one. The mean of infinitely wide networks that "
             "are trained on all copies is invariant already.",
-            covers=EXACT,
             at_most=ROUNDING,
             by=theirs(f"{THEIRS}, of networks", "second finding", "identical"),
             holds="Augment, or build the group in: of a mean of wide networks it is the same.",

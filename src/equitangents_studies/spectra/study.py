@@ -22,7 +22,7 @@ from equitangents.statistics import Estimate, exactly
 from equitangents_studies import data
 from equitangents_studies.common.images import standardise
 from equitangents_studies.common.networks import mlp
-from equitangents_studies.framework.claims import EXACT, Claim, claim, identity, ours, theirs
+from equitangents_studies.framework.claims import Claim, claim, exact, identity, ours, theirs
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 from equitangents_studies.framework.works import OMNISCIENT_RISK
@@ -293,21 +293,19 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             fails=f"Measure what a symmetry is worth: the prediction is up to {math.exp(worst):.3g} times off.",
             undecided=f"Predictions are at most {math.exp(worst):.3g} times off, but intervals reach beyond {CLOSE:g}.",
         ),
-        claim(
+        exact(
             "The invariant kernel is conditioned no worse than the plain one on all copies",
             conditioned,
             measure="Condition number of the invariant kernel over that of the plain one on all copies of the images.",
-            covers=EXACT,
             at_most=1 + 1e-6,
             by=identity("theory: its eigenvalues are some of those"),
             holds="Iterative solvers take no more steps with the symmetry built in.",
             fails="The invariant kernel is conditioned worse, which theory excludes: rounding rules here.",
         ),
-        claim(
+        exact(
             "Spectra by irrep are those of all copies in one matrix, to rounding",
             explicit,
             measure=f"Largest difference of eigenvalues over the largest one, {_EXPLICIT} images.",
-            covers=EXACT,
             at_most=1e-10,
             by=identity("theory"),
             holds="Diagonalise one irrep after another.",

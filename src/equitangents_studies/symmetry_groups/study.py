@@ -20,7 +20,7 @@ import numpy as np
 from equitangents.report import Figure, Table, format_number, palette
 from equitangents.statistics import Estimate, bootstrap, exactly
 from equitangents_studies.common.system_runs import SystemImages, asked_images, predicted, relative
-from equitangents_studies.framework.claims import EXACT, P_VALUE, Claim, claim, identity, theirs
+from equitangents_studies.framework.claims import P_VALUE, Claim, claim, exact, identity, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
 from equitangents_studies.framework.page import Columns, Presentation, columns, drawing, section
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
@@ -208,38 +208,38 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     coupled = [pair for pair in entries(True, finite=True) if pair[1] != "I"]
     apart = [pair for pair in entries(False, finite=True) if pair[1] == "O(3)^d"]
     return [
-        claim(
+        exact(
             "GAP ⊆ VEC ⊆ LCN ⊆ VEC of dn channels ⊆ FCN: each holds every function of the one before",
             {f"{a} in {b}": exactly(value) for (a, b), value in results.embedded.items()},
             measure=f"Largest difference of outputs of random networks of {EMBEDDED_WIDTH} channels and of the larger "
             "architecture with the weights of Theorem 3.1, relative to the largest output, in float64.",
-            covers=EXACT, at_most=1e-12, by=theirs(THEIRS, "Theorem 3.1", "equal"),
+            at_most=1e-12, by=theirs(THEIRS, "Theorem 3.1", "equal"),
             holds="What a smaller architecture computes, the larger one can: they differ in what they are symmetric "
             "under, not in what they reach.",
             fails="Some network is not one of the larger architecture with these weights.",
         ),
-        claim(
+        exact(
             "At infinite width kernels stay, to rounding, under every group that Theorem 4.1 names",
             _named(moves, results.kernels, exactly),
             measure="Largest difference of NTKs of moved and unmoved images, training and test, relative to the "
             "largest entry, in float32.",
-            covers=EXACT, at_most=1e-5, by=theirs(THEIRS, "Theorem 4.1", "equal"),
+            at_most=1e-5, by=theirs(THEIRS, "Theorem 4.1", "equal"),
             holds="Predictions of these systems cannot tell the moved data from the data as they are.",
             fails="A kernel changes where the theorem says that it does not.",
         ),
-        claim(
+        exact(
             "At infinite width predictions change under every other group",
             _named(other, results.predictions, exactly),
             measure="Largest change of a prediction when all inputs are moved, relative to the largest prediction.",
-            covers=EXACT, at_least=1e-3, by=theirs(THEIRS, "Theorem 4.1", "not equal"),
+            at_least=1e-3, by=theirs(THEIRS, "Theorem 4.1", "not equal"),
             holds="The symmetries in the theorem are all that these five groups have to offer.",
             fails="Some system has a symmetry that the theorem does not give it, at this size.",
         ),
-        claim(
+        exact(
             "At finite width coupled networks stay equal through training, to rounding",
             _named(coupled, results.numbers, exactly),
             measure="Largest difference of trained outputs, relative to the largest, in float64.",
-            covers=EXACT, at_most=1e-8, by=theirs(THEIRS, "Theorem 4.1", "equal in law"),
+            at_most=1e-8, by=theirs(THEIRS, "Theorem 4.1", "equal in law"),
             holds="These algorithms have the same law on moved data: each run on data as they are is, from other "
             "initial weights, a run on moved data.",
             fails="Coupled networks come apart: this proves nothing about the law, but the construction fails here.",
