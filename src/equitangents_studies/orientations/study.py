@@ -29,18 +29,10 @@ from equitangents_studies.common.moving_outputs.claims import (
     time_claims,
     trained_claim,
 )
-from equitangents_studies.common.moving_outputs.growing_sets import Score, Sets, learnt, unit, without_negative
+from equitangents_studies.common.moving_outputs.growing_sets import learnt, unit, without_negative
 from equitangents_studies.common.moving_outputs.kernels import as_columns, moved_kernels
-from equitangents_studies.common.moving_outputs.results import (
-    RIGHT,
-    WRONG,
-    Learning,
-    Problem,
-    check_asked,
-    check_sizes,
-    measure_learning,
-)
-from equitangents_studies.common.moving_outputs.trained import Training
+from equitangents_studies.common.moving_outputs.problem import RIGHT, WRONG, Problem, Score, Sets, Training
+from equitangents_studies.common.moving_outputs.results import Learning, check_asked, check_sizes, measure_learning
 from equitangents_studies.framework.claims import Claim, exact, ours, theirs
 from equitangents_studies.framework.page import Presentation, drawing, section
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets

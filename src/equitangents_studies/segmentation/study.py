@@ -29,7 +29,7 @@ from equitangents_studies.common.moving_outputs.claims import (
     time_claims,
     trained_claim,
 )
-from equitangents_studies.common.moving_outputs.growing_sets import SHOWN, Score, Sets
+from equitangents_studies.common.moving_outputs.growing_sets import SHOWN
 from equitangents_studies.common.moving_outputs.kernels import (
     STD,
     PairKernel,
@@ -37,17 +37,8 @@ from equitangents_studies.common.moving_outputs.kernels import (
     ends_on_positions,
     moved_kernels,
 )
-from equitangents_studies.common.moving_outputs.results import (
-    PLAIN,
-    RIGHT,
-    WRONG,
-    Learning,
-    Problem,
-    check_asked,
-    check_sizes,
-    measure_learning,
-)
-from equitangents_studies.common.moving_outputs.trained import Training
+from equitangents_studies.common.moving_outputs.problem import PLAIN, RIGHT, WRONG, Problem, Score, Sets, Training
+from equitangents_studies.common.moving_outputs.results import Learning, check_asked, check_sizes, measure_learning
 from equitangents_studies.common.networks import hidden
 from equitangents_studies.data.mask_folder import MaskedImages
 from equitangents_studies.framework.claims import Claim, exact, theirs

@@ -8,7 +8,8 @@ import numpy as np
 
 from equitangents.report import format_number
 from equitangents.statistics import Estimate, exactly, shared_level
-from equitangents_studies.common.moving_outputs.results import RIGHT, SETS, WRONG, Learning, every_time
+from equitangents_studies.common.moving_outputs.problem import RIGHT, SETS, WRONG
+from equitangents_studies.common.moving_outputs.results import Learning, every_time
 from equitangents_studies.framework.claims import Claim, after, claim, exact, ours, theirs
 from equitangents_studies.framework.works import BEYOND_THE_LIMIT as EMERGENT
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS

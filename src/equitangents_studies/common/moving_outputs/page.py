@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from equitangents.report import Figure, Section, Table, format_number, palette
-from equitangents_studies.common.moving_outputs.results import PLAIN, SETS, WRONG, Learning
+from equitangents_studies.common.moving_outputs.problem import PLAIN, SETS, WRONG
+from equitangents_studies.common.moving_outputs.results import Learning
 from equitangents_studies.common.moving_outputs.trained import MODELS
 from equitangents_studies.framework.page import Columns, RunFolder, columns, drawing, section, table
 
