@@ -10,9 +10,10 @@ import pytest
 import sklearn
 
 import equitangents as et
+import equitangents_studies.systems.power_laws  # noqa: F401 (one of whose arguments is tried here)
 from equitangents import statistics, systems
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.former import FORMER, former_homes
+from equitangents.former import FORMER, FORMER_ROOMS, former_homes
 from equitangents.keywords import SAME_AS, named_also, renamed
 from equitangents.solvers.matrices import KernelMatrix
 from equitangents_studies.verdict import Verdict
@@ -144,6 +145,17 @@ def test_a_name_that_a_room_no_longer_names_is_found_there_with_a_warning(room):
         assert seen[0].filename == __file__
     with pytest.raises(AttributeError, match="Misspelt"):
         package.Misspelt
+
+
+@pytest.mark.parametrize("room", FORMER_ROOMS)
+def test_a_former_room_is_found_with_a_warning_and_its_names_are_the_librarys(room):
+    assert room not in et.__all__
+    with pytest.warns(DeprecationWarning, match=f"the names of equitangents.{room} are equitangents's own") as seen:
+        found = et.__getattr__(room)
+    assert seen[0].filename == __file__
+    own = set(found.__all__) - {"EmpiricalKernel"}
+    assert own <= set(et.__all__)
+    assert all(getattr(found, name) is getattr(et, name) for name in own)
 
 
 @pytest.mark.parametrize("room", [statistics, systems, et.metrics], ids=lambda room: room.__name__)
