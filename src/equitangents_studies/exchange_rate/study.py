@@ -21,6 +21,7 @@ from equitangents.ensembles import InfiniteEnsemble
 from equitangents.kernels import orbit_average
 from equitangents.report import Figure, Table, palette, with_interval
 from equitangents.statistics import Estimate, exactly, shared_level, t_interval
+from equitangents_studies.common.infinite import largest_difference
 from equitangents_studies.common.networks import mlp
 from equitangents_studies.framework.claims import Claim, Records, claim, exact, ours, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
@@ -157,7 +158,7 @@ def _augmented(net: nn.Sequential, action: actions.Action, x: np.ndarray, y: np.
     copies = np.asarray(action.orbit(x), np.float64)
     plain = InfiniteEnsemble(net, time=_TIME).fit(copies.reshape(-1, *x.shape[1:]), np.tile(y, len(copies)))
     invariant = InfiniteEnsemble(orbit_average(net, action), time=_TIME).fit(x, y).predict(new)
-    return float(np.abs(plain.predict(new) - invariant).max() / np.abs(invariant).max())
+    return largest_difference(plain.predict(new), invariant)
 
 
 def growth(factors: Mapping[int, Estimate]) -> Estimate:

@@ -31,7 +31,7 @@ from equitangents_studies.framework.claims import Claim, Records, claim, exact, 
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
-from equitangents_studies.medical_kernels.tissue import Tissue, element_kernels, elements_of, load_tissue, subgroup_mean
+from equitangents_studies.medical_kernels.tissue import Tissue, element_kernels, elements_of, load_tissue
 
 TITLES = {"cnn": "CNN", "C4": "group-convolutional, C4", "D4": "group-convolutional, D4"}
 GROUPS = SQUARE_GROUPS
@@ -139,7 +139,7 @@ def _grams(settings: Settings, tissue: Tissue, task: Task) -> Arrays:
     parts = element_kernels(KeptKernel(network(settings), KernelStore()), whole, tissue.x, task.step)
     over = {"cnn": [whole.group.identity]}
     over |= {group: elements_of(action(), whole, tissue.x[:1]) for group, action in GROUPS.items()}
-    return {model: subgroup_mean(parts, whole, elements).astype(np.float32) for model, elements in over.items()}
+    return {model: parts.mean(elements).astype(np.float32) for model, elements in over.items()}
 
 
 def training_sets(settings: Settings, fold: np.ndarray, test: int, size: int) -> list[np.ndarray]:

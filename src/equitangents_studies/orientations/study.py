@@ -20,6 +20,7 @@ from equitangents import sphere
 from equitangents.report import Figure, Table, format_number
 from equitangents.statistics import exactly
 from equitangents_studies import data
+from equitangents_studies.common.infinite import largest_difference
 from equitangents_studies.common.moving_outputs import page as shared
 from equitangents_studies.common.moving_outputs.claims import (
     REVIEW,
@@ -223,7 +224,7 @@ def _on_the_group(settings: Settings, data_dir: Path | None, task: Task) -> Arra
     symmetry = plane_symmetries(settings.order)[RIGHT]
     moved = moved_kernels(pair_kernel(mlp(settings.hidden_layers)), {"": symmetry}, x, x, ())[""].reshape(field.shape)
     task.step(1, 1)
-    return {"difference": np.array(np.abs(field / settings.order - moved).max() / np.abs(moved).max())}
+    return {"difference": np.array(largest_difference(field / settings.order, moved))}
 
 
 def _rotated(settings: Settings, task: Task) -> Arrays:

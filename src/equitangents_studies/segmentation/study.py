@@ -20,6 +20,7 @@ from equitangents.report import Figure
 from equitangents.statistics import exactly
 from equitangents_studies import data
 from equitangents_studies.common.images import standardise
+from equitangents_studies.common.infinite import largest_difference
 from equitangents_studies.common.moving_outputs import page as shared
 from equitangents_studies.common.moving_outputs.claims import (
     REVIEW,
@@ -237,7 +238,7 @@ def _convolutions(settings: Settings, task: Task) -> Arrays:
         lambda a, b: np.asarray(plain.kernel_field(a, b).ntk), {"": symmetries()[RIGHT]}, x, x, (_SMALL, _SMALL)
     )[""]
     task.step(1, 1)
-    return {"difference": np.array(np.abs(pooled - moved).max() / np.abs(moved).max())}
+    return {"difference": np.array(largest_difference(pooled, moved))}
 
 
 def claims(settings: Settings, results: Results) -> Sequence[Claim]:

@@ -8,7 +8,7 @@ the same nested training sets. Asked for in the reviews of the source: does theo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,12 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from equitangents import actions, nn
+from equitangents import nn
 from equitangents.report import format_number, with_interval
 from equitangents.statistics import Estimate, exactly
 from equitangents_studies import data
 from equitangents_studies.common.images import standardise
 from equitangents_studies.common.networks import mlp
+from equitangents_studies.common.orbits import SQUARE_GROUPS as GROUPS
 from equitangents_studies.framework.claims import Claim, claim, exact, identity, ours, theirs
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
@@ -29,10 +30,6 @@ from equitangents_studies.framework.works import OMNISCIENT_RISK
 from equitangents_studies.systems import exchange_rate, moved_at_random, spectrum
 
 OURS = f"asked in review of {THEIRS}"
-GROUPS: dict[str, Callable[[], actions.Action]] = {
-    "C4": partial(actions.image_rotations, 4),
-    "D4": partial(actions.image_dihedral, 4),
-}
 KINDS = ("right", "subgroup", "wrong")
 CLOSE = 1.25  # factor within which a predicted number of samples counts as right
 _EXPLICIT = 6  # images whose copies are put into one matrix, to compare with

@@ -14,6 +14,7 @@ from jaxtyping import Float
 
 from equitangents.solvers import solve
 from equitangents.statistics import Estimate, bootstrap
+from equitangents_studies.common.infinite import largest_difference
 from equitangents_studies.common.moving_outputs.kernels import (
     Symmetry,
     as_columns,
@@ -22,6 +23,7 @@ from equitangents_studies.common.moving_outputs.kernels import (
     moved_targets,
 )
 from equitangents_studies.common.moving_outputs.problem import RIGHT, Problem
+from equitangents_studies.framework.study import Arrays, Task
 from equitangents_studies.systems.factors import log_factor_at_end
 
 SHOWN = 4  # test inputs whose predictions are kept for figures
@@ -76,7 +78,7 @@ def scores_of_a_draw(p: Problem, k: int, task: Task) -> Arrays:
             shown.append(predicted[:SHOWN])
             if name == RIGHT and found["explicit"][j]:
                 other = by_augmentation(p, x[:size], y[:size], test, p.ridge * unit(K))
-                found["apart"][j] = np.abs(other.reshape(target.shape) - predicted).max() / np.abs(predicted).max()
+                found["apart"][j] = largest_difference(other.reshape(target.shape), predicted)
         found[f"shown_{name}"] = np.stack(shown)
         task.step(2 + 2 * (i + 1) / len(p.symmetries), 4)
     return found

@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents.statistics import Estimate, second_moment_share
+from equitangents_studies.common.infinite import largest_difference
 from equitangents_studies.common.moving_outputs.kernels import (
     Symmetry,
     as_columns,
@@ -69,7 +70,7 @@ def over_time(p: Problem) -> dict[str, Float[np.ndarray, "sets times"]]:
         for name in MODELS
     }
     pairs = {key: zip(means["augmented"][key], means["equivariant"][key], strict=True) for key in sets}
-    arrays["apart"] = np.array([[np.abs(a - b).max() / np.abs(b).max() for a, b in pairs[key]] for key in sets])
+    arrays["apart"] = np.array([[largest_difference(a, b) for a, b in pairs[key]] for key in sets])
     return arrays
 
 
