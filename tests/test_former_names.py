@@ -105,6 +105,7 @@ def what_is_called(place):
     [
         ("scale.GramStore.compute", "executor", "workers"),
         ("scale.GramStore.verify", "executor", "workers"),
+        ("scale.GramStore.irreps", "kernel", "field"),
         ("testing.assert_equivariant", "f", "model"),
         ("ensembles.predict_to_file", "ensemble", "model"),
         ("kernels.kernel_invariance_error", "net", "kernel"),
@@ -179,17 +180,28 @@ OTHERWISE = {  # where such a name means something else
 }
 
 
-@pytest.mark.parametrize("room", [n for n in et.__all__ if inspect.ismodule(getattr(et, n))])
-def test_arguments_have_one_name_in_every_room(room):
+def called_in(room):
+    """Functions, classes and their methods that a room names, by name."""
     module = getattr(et, room)
     for name in set(module.__all__) - {"renamed"}:
         called = getattr(module, name)
+        yield name, called
+        if inspect.isclass(called):
+            own = ((method, getattr(called, method)) for method in dir(called) if not method.startswith("_"))
+            yield from ((f"{name}.{method}", it) for method, it in own if inspect.isroutine(it))
+
+
+@pytest.mark.parametrize("room", [n for n in et.__all__ if inspect.ismodule(getattr(et, n))])
+def test_arguments_have_one_name_in_every_room(room):
+    for name, called in called_in(room):
         if callable(called) and not (inspect.isclass(called) and issubclass(called, (BaseException, tuple))):
             try:
                 parameters = inspect.signature(called).parameters
             except ValueError:  # of a type alias
                 continue
-            other = OTHER_NAMES & set(parameters) - set(OTHERWISE.get(f"{room}.{name}", "").split())
+            # irreps of groups are over a field of numbers
+            otherwise = "field" if name.endswith("Group.irreps") else OTHERWISE.get(f"{room}.{name}", "")
+            other = OTHER_NAMES & set(parameters) - set(otherwise.split())
             assert not other, f"{room}.{name}: {[SAME_AS[p] for p in other]}"
 
 
