@@ -20,7 +20,7 @@ from equitangents_studies.cross_product.study import (
     mean_share,
     member_violations,
 )
-from equitangents_studies.framework.claims import Claim, Records, after, claim, exact, ours, theirs
+from equitangents_studies.framework.claims import Claim, Records, after, claim, exact, ours, theirs, to_rounding
 from equitangents_studies.framework.study import Study
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
 
@@ -59,31 +59,28 @@ def _functions(settings: Settings, table: dict[str, np.ndarray]) -> Records:
 
 def _closed_form(settings: Settings, results: Results) -> list[Claim]:
     return [
-        exact(
+        to_rounding(
             "At infinite width the mean is equivariant, at every time, on and off the data",
             _exact(results, results.mean_error, settings.groups),
             measure="Largest change of ρ(g)⁻¹μ(gx) over the group, relative to the largest prediction.",
-            at_most=1e-8,
             by=theirs(THEIRS, _THEOREM, "exactly equivariant"),
             holds="Augmented with a whole group, the infinitely wide ensemble needs no equivariant architecture.",
             fails="Do not rely on augmentation for equivariance: even the closed form does not turn with its inputs.",
         ),
-        exact(
+        to_rounding(
             "At infinite width the covariance Σ_t is equivariant, at every time, on and off the data",
             _exact(results, results.covariance_error, settings.groups),
             measure="Largest change of Σ(gx, gx′) over the group, relative to the largest entry; outputs are "
             "independent and alike, so that Σ is a multiple of the unit matrix between them.",
-            at_most=1e-8,
             by=theirs(THEIRS, "review: the distribution is equivariant, by μ_t and Σ_t", "exactly equivariant"),
             holds="Error bars of the infinitely wide ensemble are the same for all orientations in the group.",
             fails="Do not compare error bars of the closed form between orientations of an input.",
         ),
-        exact(
+        to_rounding(
             "The group’s permutations of the training set commute with functions of the kernels",
             _functions(settings, results.shift),
             measure="Largest entry of Π(g)FΠ(g)ᵀ − F over the group, relative to F’s, for F of Θ, K and their inverses "
             "on the augmented pairs, after the last step; Π(g) is the permutation that turning them by g makes.",
-            at_most=1e-8,
             by=theirs(THEIRS, "lemma on the permutation shift", "Π(g)F = FΠ(g)"),
             holds="Turning an input is the same as permuting the training set: the reason why mean and covariance are "
             "equivariant at every time, in numbers.",

@@ -32,8 +32,8 @@ from equitangents_studies.verdict import (
 )
 
 __all__ = [
-    "EXACT", "IN_ERRORS", "P_VALUE", "SINGLE", "By", "Claim", "Covers", "Records", "after", "agreement", "claim",
-    "decide", "exact", "identity", "in_words", "lead", "ours", "theirs",
+    "EXACT", "IN_ERRORS", "P_VALUE", "ROUNDING", "SINGLE", "By", "Claim", "Covers", "Records", "after", "agreement",
+    "claim", "decide", "exact", "identity", "in_words", "lead", "ours", "theirs", "to_rounding",
 ]  # fmt: skip
 
 Claim = Verdict
@@ -156,6 +156,10 @@ def claim(
 
 exact = partial(claim, covers=EXACT)
 """A claim about numbers that no sampling enters."""
+
+ROUNDING = 1e-8  # of the largest number, in double precision
+to_rounding = partial(exact, at_most=ROUNDING)
+"""A claim that two results are equal, or that a violation is 0, to rounding: no sampling enters."""
 
 
 def lead(verdicts: Sequence[Verdict], named: bool = True) -> str:

@@ -20,7 +20,7 @@ from equitangents.statistics import Estimate, exactly, t_interval
 from equitangents_studies import data
 from equitangents_studies.common import networks
 from equitangents_studies.common.images import standardise
-from equitangents_studies.framework.claims import Claim, Records, claim, exact, identity, in_words, theirs
+from equitangents_studies.framework.claims import Claim, Records, claim, exact, identity, in_words, theirs, to_rounding
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
 from equitangents_studies.framework.page import Presentation, drawing, section, table
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
@@ -223,11 +223,10 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     same = {label(*k): exactly(value) for k, value in lost_by_invariant(settings, results).items()}
     span = Records(("case",), tuple((k,) for k in gaps), tuple(gaps.values())).span(".3g")
     return [
-        exact(
+        to_rounding(
             "The predictor in the irrep basis is the exact solution, to 10⁻⁸",
             differences,
             measure="Largest difference of predictions over the largest, all orientations of all training images.",
-            at_most=1e-8,
             by=identity(f"{THEIRS} has it for one missing copy; for any number the algebra is ours"),
             holds="Solve orbits irrep by irrep: the predictions are those of the whole problem.",
             fails="The irrep basis loses digits here: solve the whole problem, or take a larger ridge.",
