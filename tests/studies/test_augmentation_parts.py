@@ -20,6 +20,7 @@ from equitangents_studies.common.rotation_bound import (
     to_nearest,
 )
 from equitangents_studies.continuous import study as continuous
+from equitangents_studies.continuous.claims import claims as continuous_claims
 from equitangents_studies.finite_width import settings as finite_width_tasks
 from equitangents_studies.finite_width import study as finite_width
 from equitangents_studies.finite_width.claims import architecture_claims, group_claim, leading_exponent, order_claim
@@ -32,7 +33,8 @@ from equitangents_studies.other_ensembles import study as other_ensembles
 from equitangents_studies.other_ensembles.settings import CLOSED, nested_means
 from equitangents_studies.other_ensembles.study import boosted
 from equitangents_studies.sampling import study as sampling
-from equitangents_studies.sampling.settings import STRATEGIES, importance, sample, trained_means
+from equitangents_studies.sampling.claims import claims as sampling_claims
+from equitangents_studies.sampling.study import STRATEGIES, importance, sample, trained_means
 
 
 class TestSameWeights:
@@ -221,19 +223,19 @@ class TestContinuousClaims:
         )  # fmt: skip
 
     def test_true(self):
-        assert _verdicts(continuous.claims(self.settings, self._results())) == ["holds"] * 5
+        assert _verdicts(continuous_claims(self.settings, self._results())) == ["holds"] * 5
 
     def test_a_bound_that_is_exceeded_fails(self):
-        assert _verdicts(continuous.claims(self.settings, self._results(constant=1e-4)))[0] == "fails"
+        assert _verdicts(continuous_claims(self.settings, self._results(constant=1e-4)))[0] == "fails"
 
     def test_a_change_under_the_subgroup_fails(self):
-        assert _verdicts(continuous.claims(self.settings, self._results(own=1e-5)))[1] == "fails"
+        assert _verdicts(continuous_claims(self.settings, self._results(own=1e-5)))[1] == "fails"
 
     def test_a_slow_decrease_fails(self):
-        assert _verdicts(continuous.claims(self.settings, self._results(slope=0.5)))[2] == "fails"
+        assert _verdicts(continuous_claims(self.settings, self._results(slope=0.5)))[2] == "fails"
 
     def test_pixels_far_above_their_floor_fail(self):
-        assert _verdicts(continuous.claims(self.settings, self._results(pixels=5.0)))[3] == "fails"
+        assert _verdicts(continuous_claims(self.settings, self._results(pixels=5.0)))[3] == "fails"
 
 
 class TestFiniteWidthClaims:
@@ -384,13 +386,13 @@ class TestSamplingClaims:
         return sampling.Results(np.array([0.1, 1.0]), tables, tables, np.zeros((2, 2)))
 
     def test_true(self):
-        assert _verdicts(sampling.claims(self.settings, self._results())) == ["holds"] * 6
+        assert _verdicts(sampling_claims(self.settings, self._results())) == ["holds"] * 6
 
     @pytest.mark.parametrize(
         ("strategy", "factor", "failing"), [("own", 1.5, 1), ("subgroup", 1.0, 2), ("important", 1.5, 3)]
     )
     def test_false(self, strategy, factor, failing):
-        assert _verdicts(sampling.claims(self.settings, self._results(**{strategy: factor})))[failing] == "fails"
+        assert _verdicts(sampling_claims(self.settings, self._results(**{strategy: factor})))[failing] == "fails"
 
 
 class TestCoveringAngle:
