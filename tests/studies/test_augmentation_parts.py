@@ -327,7 +327,10 @@ def test_ensembles_of_the_finite_width_study_have_seeds_of_their_own_and_those_o
 class TestOtherEnsemblesClaims:
     settings = other_ensembles.Settings(members=256, runs=64, sizes=(1, 2, 4))
 
-    def _results(self, *, closed=0.0, common=0.0, snapshots=True, broken=0.1, control=1.0):
+    def _results(
+        self, *, closed=0.0, common=0.0, snapshots=True, broken=0.1, control=1.0, draws=True, posteriors=0.0,
+        symmetrised=0.0, expanded=0.2,
+    ):  # fmt: skip
         rng = np.random.default_rng(0)
         closed_forms = {kind: np.full(2, closed) for kind in CLOSED} | {"bagged-copies": np.ones(2)}
         changes = {kind: rng.normal(size=(256, 50)) + common for kind in other_ensembles.INDEPENDENT}
@@ -335,12 +338,19 @@ class TestOtherEnsemblesClaims:
         changes["snapshots"] = np.tile(run, (4, 1, 1)) if snapshots else rng.normal(size=(4, 64, 50))
         changes["boosted"] = run * (1 + 0.05 * rng.normal(size=(4, 64, 1)))
         changes["unaugmented"] = rng.normal(size=(256, 50)) + control * rng.normal(size=50)
-        return other_ensembles.Results(closed_forms, changes, broken * (1 + 0.1 * rng.random(10)))
+        broken = broken * (1 + 0.1 * rng.random(10))
+        one = rng.normal(size=(64, 50))
+        draw = lambda common, own: common * one + own * rng.normal(size=(4, 64, 50))
+        changes["variational"] = rng.normal(size=(64, 50)) + posteriors
+        changes |= {"draws": draw(float(draws), float(not draws)), "expanded": draw(expanded, 0.2)}
+        changes |= {kind: draw(symmetrised, 1.0) for kind in ("averaged", "projected")}
+        misfits = {kind: 1 + rng.random(64) for kind in ("draws", "averaged", "projected", "expanded")}
+        return other_ensembles.Results(closed_forms, changes, broken, misfits)
 
     def test_true(self):
         claims = other_ensembles.claims(self.settings, self._results())
-        assert _verdicts(claims) == ["holds"] * 8
-        assert [v.origin for v in claims] == ["ours"] * 6 + ["source", "ours"]
+        assert _verdicts(claims) == ["holds"] * 12
+        assert [v.origin for v in claims] == ["ours"] * 6 + ["source"] + ["ours"] * 4 + ["source"]
 
     @pytest.mark.parametrize(
         ("change", "failing"),
@@ -352,6 +362,10 @@ class TestOtherEnsemblesClaims:
             ({"snapshots": False}, 4),
             ({"common": 0.5}, 6),
             ({"control": 0.0}, 7),
+            ({"draws": False}, 8),
+            ({"posteriors": 0.5}, 9),
+            ({"symmetrised": 1.0}, 10),
+            ({"expanded": 2.0}, 11),
         ],
     )
     def test_false(self, change, failing):
