@@ -115,7 +115,7 @@ def test_probabilities_of_members_sum_to_one_and_are_0_for_classes_without_an_im
     problem = contenders.Problem("C4", X.shape[1:], 4)
     networks = TrainedNetworks(nn.Sequential(nn.Flatten(), nn.Dense(4)), problem, members=3)
     logits = RNG.normal(size=(3, 5, 3)) * 4
-    networks._model = SimpleNamespace(classes_=np.array([0, 1, 3]), predict_members=lambda x: logits)
+    networks.ensemble = SimpleNamespace(classes_=np.array([0, 1, 3]), predict_members=lambda x: logits)
     found = networks.predict_members(X)
     np.testing.assert_allclose(found[..., [0, 1, 3]], jax.nn.softmax(logits, axis=-1), rtol=1e-5)
     np.testing.assert_array_equal(found[..., 2], 0)

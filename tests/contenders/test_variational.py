@@ -147,7 +147,7 @@ def fitted():
 
 class TestContender:
     def test_predicts_the_mean_of_probabilities_of_networks_drawn_from_one_posterior(self, fitted):
-        q = jax.tree.map(lambda a: a[0], fitted._model.params_["params"])
+        q = jax.tree.map(lambda a: a[0], fitted.ensemble.params_["params"])
         outputs = np.asarray(outputs_of_draws(cnn(PROBLEM), q, jax.random.key(0), IMAGES, 4), float)
         assert np.ptp(outputs, axis=0).min() > 0
         expected = np.exp(outputs) / np.exp(outputs).sum(axis=-1, keepdims=True)

@@ -28,7 +28,7 @@ class TrainedNetworks:
         variation: Variation | None = None,
     ) -> None:
         self.net, self.problem, self.members = net, problem, members
-        self._model = DeepEnsembleClassifier(
+        self.ensemble = DeepEnsembleClassifier(
             net,
             members=members,
             augmentation=problem.action if augmented else None,
@@ -53,16 +53,16 @@ class TrainedNetworks:
 
     def fit(self, x: Float[np.ndarray, "n height width channels"], y: Int[np.ndarray, " n"]) -> TrainedNetworks:
         """Train all members on the same images."""
-        self._model.fit(x, y)
+        self.ensemble.fit(x, y)
         return self
 
     def predict(self, x: Float[np.ndarray, "n height width channels"]) -> Float[np.ndarray, "n classes"]:
         """Probabilities of the classes of `fit`, mean over members."""
-        return self.every_class(self._model.predict_proba(x))
+        return self.every_class(self.ensemble.predict_proba(x))
 
     def predict_members(self, x: Float[np.ndarray, "n height width channels"]) -> np.ndarray:
         """Probabilities of every member, (members, N, classes)."""
-        return self.probabilities(self._model.predict_members(x))
+        return self.probabilities(self.ensemble.predict_members(x))
 
     def probabilities(self, outputs: np.ndarray) -> np.ndarray:
         """Softmax of outputs (…, N, classes that `fit` saw), as `every_class` has it."""
@@ -72,10 +72,10 @@ class TrainedNetworks:
 
     def every_class(self, probabilities: np.ndarray) -> np.ndarray:
         """Columns for the classes that `fit` saw no image of, too: probability 0."""
-        if len(self._model.classes_) == self.problem.classes:
+        if len(self.ensemble.classes_) == self.problem.classes:
             return probabilities
         full = np.zeros((*probabilities.shape[:-1], self.problem.classes))
-        full[..., self._model.classes_] = probabilities
+        full[..., self.ensemble.classes_] = probabilities
         return full
 
 

@@ -160,7 +160,7 @@ class VariationalNetwork(TrainedNetworks):
     def predict_members(self, x: Float[np.ndarray, "n height width channels"]) -> np.ndarray:
         """Probabilities of every draw, (draws, N, classes); the draws are the same at each call."""
         with precision.scope(np.float32):
-            q = jax.tree.map(lambda a: jnp.asarray(a[0]), self._model.params_["params"])
+            q = jax.tree.map(lambda a: jnp.asarray(a[0]), self.ensemble.params_["params"])
             key = jax.random.key(self.problem.seed)
             blocks = [jnp.asarray(x[i : i + _ROWS], jnp.float32) for i in range(0, len(x), _ROWS)]
             outputs = [np.asarray(outputs_of_draws(self.weights, q, key, block, self.draws)) for block in blocks]

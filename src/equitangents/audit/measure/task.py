@@ -106,7 +106,7 @@ class Task:
 
     @property
     def seed(self) -> int:
-        """Of everything random in the audit."""
+        """The seed of everything random in the audit."""
         return self.bootstrap.seed
 
     def evaluate(self, x: Inputs, run: Callable[[Any], Any] | None = None) -> Answer:
