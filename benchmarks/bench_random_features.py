@@ -150,7 +150,7 @@ def main():
             differ = np.linalg.norm(each[best] - wanted) / np.linalg.norm(wanted)
             own = max(accuracy(p) for p in each)
             found.append((100 * seconds / whole, 100 * error, 100 * differ, accuracy(each[best]), own))
-        took, error, differ, at_best, own = np.mean(found, axis=0)
+        took, error, differ, at_best, own = np.asarray(found, np.float64).mean(axis=0)
         print(f"{label:<34}{took:>8.1f}{error:>10.1f}{differ:>10.1f}{at_best:>10.1f}{own:>11.1f}", flush=True)
 
 

@@ -42,7 +42,7 @@ class KernelFn(OfTree):
 
     @cached_property
     def axes(self) -> Axes | None:
-        """Those of the batch and of the channels of what comes out, of inputs as the first layer reads them.
+        """Axes of the batch and of the channels of what comes out, of inputs as the first layer reads them.
 
         Raises InvalidArgumentError where layers do not fit one another.
         """
