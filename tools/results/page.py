@@ -132,9 +132,10 @@ def _judged_anew(record: Record) -> list[str]:
     return [f"Claims were judged anew from this run’s numbers on {record.judged}."] if record.judged else []
 
 
-def elsewhere(v: Verdict, record: Record, published: Sequence[Record]) -> str:
-    """In Markdown, how a number of the source's that is not met came out in further runs of the study, and in which
-    facts (the table below the claims) and words these differ. Runs beside another number of the source's are left out.
+def elsewhere(v: Verdict, record: Record, published: Sequence[Record], briefly: bool = False) -> str:
+    """In Markdown, how a number of the source's that is not met came out in further runs of the study, and, unless it
+    is said `briefly`, in which facts (the table below the claims) and words these differ. Runs beside another number of
+    the source's are left out.
     """
     if v.verdict == HOLDS or not v.stated:
         return ""
@@ -146,7 +147,8 @@ def elsewhere(v: Verdict, record: Record, published: Sequence[Record]) -> str:
             link = f"[{other.name}]({other.name}.md)"
             for w in same:
                 under = "; ".join([*apart, *([w.claim] if w.claim != v.claim else [])])
-                lines.append(f"In {link} ({plain(under)}): {plain(f'{w.number}, {w.mark}')}.")
+                at = link if briefly else f"{link} ({plain(under)})"
+                lines.append(f"In {at}: {plain(f'{w.number}, {w.mark}')}.")
     return " ".join(lines)
 
 

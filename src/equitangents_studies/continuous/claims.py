@@ -245,8 +245,8 @@ def finding(found: ImageEnsembles) -> str:
     """The page's title."""
     ends = [100 * _mean_over_sets(found, k, found.agreement).value for k in (found.orders[0], found.orders[-1])]
     return (
-        f"Shown C{found.orders[-1]} in place of C{found.orders[0]}, an ensemble keeps its class at {ends[1]:.1f} in "
-        f"place of {ends[0]:.1f} % of all angles"
+        f"An ensemble trained on {found.orders[-1]} rotations keeps its class at {ends[1]:.1f} % of all angles, one "
+        f"trained on {found.orders[0]} at {ends[0]:.1f} %"
     )
 
 

@@ -282,8 +282,8 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
 def _finding(settings: Settings, results: Results) -> str:
     n = max(settings.orders)
     return (
-        f"The right group of {n} elements stands for {results.factor(n).value:.3g} times the samples, the wrong one "
-        f"errs {results.cost(n).value:.3g} times as much as none"
+        f"To build in the right group of {n} elements is worth {results.factor(n).value:.3g} times the samples; with a "
+        f"wrong one the error is {results.cost(n).value:.3g} times that without a group"
     )
 
 

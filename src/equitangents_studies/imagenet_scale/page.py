@@ -79,7 +79,7 @@ def finding(lost: Mapping[str, Estimate]) -> str:
     if not lost:
         return ""
     if min(e.low for e in lost.values()) > 0:
-        return f"Rotating channels position by position costs networks {span(lost)} percentage points"
+        return f"Rotating channels position by position costs networks {span(lost)} percentage points of accuracy"
     return f"Rotating channels position by position changes accuracies by {span(lost)} percentage points"
 
 

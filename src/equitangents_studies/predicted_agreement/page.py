@@ -59,8 +59,8 @@ def finding(results: Results) -> str:
     """The page's title."""
     narrow, wide = results.widths[0], results.widths[-1]
     return (
-        f"How often networks agree with themselves is {_off(results, narrow):.2f} of {results.action.group.order} "
-        f"orientations off what infinite width predicts with {narrow} channels, {_off(results, wide):.2f} with {wide}"
+        f"Infinite width predicts the agreement of networks over {results.action.group.order} orientations to "
+        f"{_off(results, narrow):.2f} with {narrow} channels, to {_off(results, wide):.2f} with {wide}"
     )
 
 

@@ -205,8 +205,8 @@ def finding(found: TrainedEnsembles) -> str:
     points = 100 * abs(found.more_accurate(_SYSTEMATIC, _RANDOM).value)
     rotations = abs(found.steadier_overall(_SYSTEMATIC, _RANDOM).value)
     return (
-        f"All {found.order} group elements or a random one at every visit: accuracies {points:.2f} points apart, "
-        f"agreement {rotations:.2f} of {found.order} rotations"
+        f"Training on all {found.order} rotations or on a random one at every visit changes accuracy by {points:.2f} "
+        f"percentage points, agreement by {rotations:.2f} of {found.order} rotations"
     )
 
 
