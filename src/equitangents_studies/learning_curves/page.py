@@ -14,7 +14,7 @@ from equitangents_studies.learning_curves.features_page import (
     approximated_rows,
     approximated_sentence,
 )
-from equitangents_studies.learning_curves.settings import FIELDS, GROUPS, TRIED_RIDGES, Results, Settings, off
+from equitangents_studies.learning_curves.settings import FIELDS, GROUPS, PREPARED, TRIED_RIDGES, Results, Settings, off
 
 _COLOURS = {"FCN": palette.VERMILLION, "VEC": palette.BLUE, "GAP": palette.GREEN, "LCN": palette.PURPLE}
 _TITLES = {"I": "images as they are", "O(3)^d": "channels rotated at every position"}
@@ -158,13 +158,17 @@ def _whole(settings: Settings, results: Results) -> Table:
 
 def _tried(settings: Settings, results: Results) -> Table:
     rows = [
-        [f"{model}, each {prepared} standardised", *(t_interval(100 * (1 - row), bounds=(0, 100)) for row in errors)]
-        for (model, prepared), errors in results.tried.items()
+        [
+            f"{model}, {PREPARED[name].words}",
+            *(t_interval(100 * (1 - row), bounds=(0, 100)) for row in results.tried[model, name]),
+        ]
+        for model in settings.whole
+        for name in ("image", *results.tried_otherwise(model))
     ]
     caption = (
         "What else could differ: accuracy in percent of the NTK on the images of the curves, after their largest "
-        "training set, by ridge (of the mean diagonal), with each image by itself, or each channel over all images, "
-        "shifted and scaled to mean 0 and standard deviation 1; in brackets 95 % intervals over "
+        "training set, by ridge (of the mean diagonal); standardised is what has mean 0 and standard deviation 1; in "
+        "brackets 95 % intervals over "
         f"{settings.repetitions} repetitions, the same for all."
     )
     return table(caption, ["", *(f"ridge {ridge:g}" for ridge in TRIED_RIDGES)], rows)
