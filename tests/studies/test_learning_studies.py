@@ -117,8 +117,9 @@ class TestLearningCurves:
         settings = dataclasses.replace(self.SETTINGS, whole=("FCN",), whole_images=45_000)
         found = self.results(whole=right)
         title, sentence = page._finding(settings, found), page._sentence(settings, found)
-        assert (
-            title == "Infinitely wide FCN classifies 57.0 % of CIFAR-10’s test images after 45,000, 60.0 % with flips"
+        assert title == (
+            "Infinitely wide FCN classifies 57.0 % of CIFAR-10’s test images after training on 45,000, "
+            "60.0 % with flips"
         )
         assert "with left-right flips 60.0 % (60.0 %); the source shows this network in a figure alone" in sentence
 

@@ -46,7 +46,10 @@ def findings(published: Sequence[Record]) -> str:
         of = [record for record in shown if _work(record) == work]
         if of:
             counted = _counted([v for record in of for v in _claims(record)])
-            parts += [f"## {_title(work)}", counted, "\n".join(_of_run(record, published) for record in of)]
+            lines: list[str] = []
+            for record in of:
+                lines += _of_run(record, published, "".join(lines))
+            parts += [f"## {_title(work)}", counted, "\n".join(lines)]
     names = {record.name for record in published}
     newer = [
         f"- [{number}](https://arxiv.org/abs/{number}): {about} ([{run}]({run}.md))."
@@ -88,19 +91,22 @@ def _counted(verdicts: Sequence[Verdict]) -> str:
     return f"Of {len(verdicts)} claims: {', '.join([f'{met} hold', *others])}."
 
 
-def _of_run(record: Record, published: Sequence[Record]) -> str:
+def _of_run(record: Record, published: Sequence[Record], said: str) -> list[str]:
     """A run's finding, then the claims that do not hold; of a run without a finding its sentence and all claims.
 
-    A number of the source's that an earlier run of the study missed, too, stands with that one alone.
+    A number of the source's that an earlier run of the study missed, too, stands with that one alone. So does a further
+    run of a study that was linked from there, in what was `said`, and has nothing else that does not hold.
     """
     before = [other for other in published[: published.index(record)] if other.study == record.study]
     told = {(v.place, v.stated) for other in before for v in _claims(other) if v.verdict != HOLDS and v.stated}
     claims = [
         v for v in _claims(record) if not record.finding or (v.verdict != HOLDS and (v.place, v.stated) not in told)
     ]
-    said = "" if record.finding else f": {plain(record.sentence)}"
-    lines = [f"- [{heading(record)}]({record.name}.md){said}", *(_line(v, record, published) for v in claims)]
-    return "\n".join(lines)
+    link = f"({record.name}.md)"
+    if record.variant and link in said and not claims:
+        return []
+    sentence = "" if record.finding else f": {plain(record.sentence)}"
+    return [f"- [{heading(record)}]{link}{sentence}", *(_line(v, record, published) for v in claims)]
 
 
 def _line(v: Verdict, record: Record, published: Sequence[Record]) -> str:

@@ -98,7 +98,7 @@ def _finding(settings: Settings, results: Results) -> str:
         theirs = f" (source: {SOURCE[model]:g} %)" if model in SOURCE else ""
         return (
             f"Infinitely wide {model} classifies {results.accuracy_of_all(model, 'ntk', 'test'):.1f} % of CIFAR-10’s "
-            f"test images after {FULL:,}{flips}{theirs}"
+            f"test images after training on {FULL:,}{flips}{theirs}"
         )
     growths = [t_interval(row) for (_, g), row in results.half_growths().items() if g == "I"]
     if max(e.high for e in growths) <= GROWTH:
@@ -110,10 +110,7 @@ def _sentence(settings: Settings, results: Results) -> str:
     if not results.laws:
         return approximated_sentence(settings, results)
     exponents = [f"{m} {results.exponent(m, 'I'):.3f}" for m in results.sizes]
-    said = (
-        f"From {settings.smallest} to {max(n[-1] for n in results.sizes.values()):,} images of {results.source} the "
-        f"error of the NTK falls with the exponent {', '.join(exponents)} (source: clean power laws, Figure S6)"
-    )
+    said = []
     for model in settings.whole:
         plain = results.accuracy_of_all(model, "ntk", "test")
         nngp = results.accuracy_of_all(model, "nngp", "test")
@@ -122,11 +119,16 @@ def _sentence(settings: Settings, results: Results) -> str:
         theirs = "; the source shows this network in a figure alone (Figure 2)" * full_size(settings)
         if model in SOURCE:
             theirs = f"; source {SOURCE[model]:g} %"
-        said += (
-            f"; with {settings.whole_images:,} images {model} has {plain:.1f} % of the test images right (NNGP "
+        said.append(
+            f"with {settings.whole_images:,} images {model} has {plain:.1f} % of the test images right (NNGP "
             f"{nngp:.1f} %){more}{theirs}"
         )
-    return said + "."
+    said.append(
+        f"from {settings.smallest} to {max(n[-1] for n in results.sizes.values()):,} images of {results.source} the "
+        f"error of the NTK falls with the exponent {', '.join(exponents)} (source: clean power laws, Figure S6)"
+    )
+    text = "; ".join(said)
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def _whole_rows(results: Results) -> Columns:

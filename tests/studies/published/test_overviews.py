@@ -66,9 +66,14 @@ class TestWhatWasFound:
         path.write_text(json.dumps(again))
         main([], root)
         found = (root / "docs" / "results" / "findings.md").read_text()
-        assert f"- [Grey.]({NAME}-grey.md)" in found
         assert found.count("So many (") == 1
+        assert "[Grey.]" not in found
         assert "So many too (" not in found
+        more = {**other, "verdict": "fails", "stated": "8"}
+        path.write_text(json.dumps({**again, "claims": [*again["claims"], more]}))
+        main([], root)
+        found = (root / "docs" / "results" / "findings.md").read_text()
+        assert f"- [Grey.]({NAME}-grey.md)\n    - ✗ fails: So many too (" in found
 
     def test_a_run_without_a_finding_lists_its_claims_and_one_of_another_work_stands_last(self, root, folder):
         page = self.published(root, folder, claims=[{"source": "arXiv 1910.01663", "claim": "It is so"}])
