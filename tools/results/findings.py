@@ -35,21 +35,21 @@ _ARXIV = re.compile(r"arXiv (\d{4}\.\d{5})")
 
 def findings(published: Sequence[Record]) -> str:
     """`docs/results/findings.md`."""
-    shown = [record for record in published if _claims(record)]
+    shown = [record for record in published if source_claims(record)]
     parts = [
         "# What we found about these papers",
         "Every line links to the run behind it, whose page has our numbers beside the work’s. Below a finding stand "
         "the claims of the work that differ or are open; all others hold. "
-        + _counted([v for record in shown for v in _claims(record)]),
+        + counted([v for record in shown for v in source_claims(record)]),
     ]
     for work in (*_WORKS, ""):
         of = [record for record in shown if _work(record) == work]
         if of:
-            counted = _counted([v for record in of for v in _claims(record)])
+            how = counted([v for record in of for v in source_claims(record)])
             lines: list[str] = []
             for record in of:
                 lines += _of_run(record, published, "".join(lines))
-            parts += [f"## {_title(work)}", counted, "\n".join(lines)]
+            parts += [f"## {_title(work)}", how, "\n".join(lines)]
     names = {record.name for record in published}
     newer = [
         f"- [{number}](https://arxiv.org/abs/{number}): {about} ([{run}]({run}.md))."
@@ -62,13 +62,14 @@ def findings(published: Sequence[Record]) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _claims(record: Record) -> list[Verdict]:
+def source_claims(record: Record) -> list[Verdict]:
+    """A run's claims that a work makes."""
     return [v for v in record.verdicts if v.origin == "source"]
 
 
 def _work(record: Record) -> str:
     """The work that most of a run's claims are from, if it is one of the three."""
-    named = [found[1] for v in _claims(record) if (found := _ARXIV.search(v.source))]
+    named = [found[1] for v in source_claims(record) if (found := _ARXIV.search(v.source))]
     most = max(named, key=named.count, default="")
     return most if most in _WORKS else ""
 
@@ -83,7 +84,8 @@ def _title(work: str) -> str:
     return plain(f"{found[1]} ({authors})" if found else authors)
 
 
-def _counted(verdicts: Sequence[Verdict]) -> str:
+def counted(verdicts: Sequence[Verdict]) -> str:
+    """How many of them hold, or agree with ours, and how many do not."""
     met = sum(v.verdict == HOLDS for v in verdicts)
     failing = sum(v.verdict == FAILS for v in verdicts)
     still = len(verdicts) - met - failing
@@ -98,9 +100,11 @@ def _of_run(record: Record, published: Sequence[Record], said: str) -> list[str]
     run of a study that was linked from there, in what was `said`, and has nothing else that does not hold.
     """
     before = [other for other in published[: published.index(record)] if other.study == record.study]
-    told = {(v.place, v.stated) for other in before for v in _claims(other) if v.verdict != HOLDS and v.stated}
+    told = {(v.place, v.stated) for other in before for v in source_claims(other) if v.verdict != HOLDS and v.stated}
     claims = [
-        v for v in _claims(record) if not record.finding or (v.verdict != HOLDS and (v.place, v.stated) not in told)
+        v
+        for v in source_claims(record)
+        if not record.finding or (v.verdict != HOLDS and (v.place, v.stated) not in told)
     ]
     link = f"({record.name}.md)"
     if record.variant and link in said and not claims:

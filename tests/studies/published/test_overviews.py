@@ -86,6 +86,7 @@ class TestThePaper:
         monkeypatch.setattr(overview, "_HEADLINES", {NAME: "somebody2024"})
         assert main([str(folder)], root) == 0
         text = (root / "paper" / "paper.md").read_text("utf-8")
+        assert re.search(r"\nOf \d+ claims: .* Each is in the documentation with its number and interval\.\n", text)
         assert "[@somebody2024]" in text
         assert f"`equitangents reproduce {NAME}" in text
         assert re.search(rf"!\[.*\]\(\.\./docs/results/{NAME}/.*\.svg\)", text)
