@@ -51,7 +51,7 @@ def notebook_of(text: str, depth: int = 0) -> nbformat.NotebookNode:
 
 
 def executed(notebook: nbformat.NotebookNode) -> nbformat.NotebookNode:
-    """The same with the outputs of its cells; raises CellExecutionError where one fails."""
+    """A notebook with the outputs of its cells, which are run here; raises CellExecutionError where one fails."""
     with tempfile.TemporaryDirectory() as folder:
         client = NotebookClient(notebook, timeout=_SECONDS, resources={"metadata": {"path": folder}})
         return client.execute()

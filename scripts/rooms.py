@@ -61,7 +61,7 @@ def import_graph() -> dict[str, set[str]]:
 
 
 def grouped(imports: Mapping[str, set[str]], depth: int) -> dict[str, set[str]]:
-    """The same between rooms; the package itself, a table of contents, is left out."""
+    """Every room with the rooms that its modules import; the package itself, a table of contents, is left out."""
     rooms: dict[str, set[str]] = {}
     for name, targets in imports.items():
         room = room_of(name, depth)

@@ -10,9 +10,10 @@ import pytest
 import sklearn
 
 import equitangents as et
+import equitangents_studies.systems.power_laws  # noqa: F401 (one of whose arguments is tried here)
 from equitangents import statistics, systems
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.former import FORMER, former_homes
+from equitangents.former import FORMER, FORMER_ROOMS, former_homes
 from equitangents.keywords import SAME_AS, named_also, renamed
 from equitangents.solvers.matrices import KernelMatrix
 from equitangents_studies.verdict import Verdict
@@ -104,6 +105,7 @@ def what_is_called(place):
     [
         ("scale.GramStore.compute", "executor", "workers"),
         ("scale.GramStore.verify", "executor", "workers"),
+        ("scale.GramStore.irreps", "kernel", "field"),
         ("testing.assert_equivariant", "f", "model"),
         ("ensembles.predict_to_file", "ensemble", "model"),
         ("kernels.kernel_invariance_error", "net", "kernel"),
@@ -146,6 +148,17 @@ def test_a_name_that_a_room_no_longer_names_is_found_there_with_a_warning(room):
         package.Misspelt
 
 
+@pytest.mark.parametrize("room", FORMER_ROOMS)
+def test_a_former_room_is_found_with_a_warning_and_its_names_are_the_librarys(room):
+    assert room not in et.__all__
+    with pytest.warns(DeprecationWarning, match=f"the names of equitangents.{room} are equitangents's own") as seen:
+        found = et.__getattr__(room)
+    assert seen[0].filename == __file__
+    own = set(found.__all__) - {"EmpiricalKernel"}
+    assert own <= set(et.__all__)
+    assert all(getattr(found, name) is getattr(et, name) for name in own)
+
+
 @pytest.mark.parametrize("room", [statistics, systems, et.metrics], ids=lambda room: room.__name__)
 def test_no_public_function_calls_the_share_that_intervals_cover_a_level(room):
     tests = {"algorithmic_symmetry"}  # whose level is the share of false alarms
@@ -167,17 +180,28 @@ OTHERWISE = {  # where such a name means something else
 }
 
 
-@pytest.mark.parametrize("room", [n for n in et.__all__ if inspect.ismodule(getattr(et, n))])
-def test_arguments_have_one_name_in_every_room(room):
+def called_in(room):
+    """Functions, classes and their methods that a room names, by name."""
     module = getattr(et, room)
     for name in set(module.__all__) - {"renamed"}:
         called = getattr(module, name)
+        yield name, called
+        if inspect.isclass(called):
+            own = ((method, getattr(called, method)) for method in dir(called) if not method.startswith("_"))
+            yield from ((f"{name}.{method}", it) for method, it in own if inspect.isroutine(it))
+
+
+@pytest.mark.parametrize("room", [n for n in et.__all__ if inspect.ismodule(getattr(et, n))])
+def test_arguments_have_one_name_in_every_room(room):
+    for name, called in called_in(room):
         if callable(called) and not (inspect.isclass(called) and issubclass(called, (BaseException, tuple))):
             try:
                 parameters = inspect.signature(called).parameters
             except ValueError:  # of a type alias
                 continue
-            other = OTHER_NAMES & set(parameters) - set(OTHERWISE.get(f"{room}.{name}", "").split())
+            # irreps of groups are over a field of numbers
+            otherwise = "field" if name.endswith("Group.irreps") else OTHERWISE.get(f"{room}.{name}", "")
+            other = OTHER_NAMES & set(parameters) - set(otherwise.split())
             assert not other, f"{room}.{name}: {[SAME_AS[p] for p in other]}"
 
 

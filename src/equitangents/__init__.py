@@ -10,6 +10,7 @@ import lazy_loader
 
 from equitangents import beside as _beside
 from equitangents._version import __version__
+from equitangents.former import former_room as _former_room
 
 _load, _, _lazy = lazy_loader.attach_stub(__name__, __file__)
 _beside.install()
@@ -23,7 +24,9 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"{__name__}.audit")
     if name in ("experimental", "utils"):  # of neural-tangents, without a counterpart: they say what to use instead
         return getattr(importlib.import_module(f"{__name__}.stax.missing"), name)
-    return _beside.room(name) if name in _beside.ROOMS else _load(name)
+    if name in _beside.ROOMS:
+        return _beside.room(name)
+    return _former_room(name) or _load(name)
 
 
 def __dir__() -> list[str]:

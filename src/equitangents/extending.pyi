@@ -6,6 +6,7 @@ from equitangents._protocols import ExecutorLike, FiniteNetwork
 from equitangents._types import ArrayLike, DType, Elements, FileName, Network, Numbers, Params, Targets
 
 # arguments
+from equitangents.actions.continuous import check_finite_group
 from equitangents.actions.named import ActionLike
 from equitangents.actions.remedies import looks_channels_first
 from equitangents.ensembles.estimator import check_network
@@ -62,6 +63,7 @@ __all__ = [
     "box_offsets",
     "check_array",
     "check_arrays",
+    "check_finite_group",
     "check_fits",
     "check_network",
     "check_same_length",

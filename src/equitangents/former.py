@@ -1,4 +1,5 @@
-"""Names that rooms no longer name in public: for one version they are found there still, with a warning.
+"""Names that rooms no longer name in public, and rooms that the library no longer does: for one version they are found
+there still, with a warning.
 
 What a function returns has its class described where the room is described (docs/reference); whoever needs one by name
 imports it from the file that it lives in.
@@ -9,13 +10,14 @@ from __future__ import annotations
 import importlib
 import warnings
 from collections.abc import Callable, Mapping
+from types import ModuleType
 
 from equitangents.beside import PACKAGE
 
 FORMER = {  # by room: in which file of the library they live, or of the package beside it
     "actions": {
         "actions.action": "RoundTrip",
-        "actions.continuous": "ContinuousRotations",
+        "actions.continuous": "check_finite_group ContinuousRotations",
         "actions.subset": "ActionSubset",
     },
     "audit": {
@@ -76,6 +78,7 @@ FORMER = {  # by room: in which file of the library they live, or of the package
         "kernels.cost.forecast": "KernelCost",
         "kernels.dispatch": "compute compute_diagonal kernel_cost",
         "kernels.empirical": "empirical_matrix",
+        "kernels.engines.select": "engine_name",
         "kernels.equivariant": "EquivariantAverage",
         "kernels.finite_width": "FiniteWidth",
         "kernels.monte_carlo": "MonteCarlo",
@@ -96,6 +99,9 @@ FORMER = {  # by room: in which file of the library they live, or of the package
         "molecules.signals": "Neighbourhoods",
         "molecules.smooth_kernel": "SmoothKernel",
         "molecules.tensors": "TensorPrediction",
+    },
+    "nn": {
+        "nn.zonal_window": "ZonalWindow",
     },
     "planning": {
         "planning.alternatives": "Alternative",
@@ -127,6 +133,13 @@ FORMER = {  # by room: in which file of the library they live, or of the package
         "sphere.transforms": "Projection",
         "sphere.zonal": "legendre_coefficients",
     },
+    "statistics": {
+        "statistics.paired": "paired_mean",
+    },
+    "stax": {
+        "stax.kernel": "Kernel",
+        "stax.triples": "StaxLayer",
+    },
     "steerable": {
         "steerable.angular": "angular_kernels AngularKernel",
         "steerable.harmonics": "direction_harmonics rings Samples samples",
@@ -136,6 +149,21 @@ FORMER = {  # by room: in which file of the library they live, or of the package
         "torch.modules": "Seeds",
     },
 }
+
+FORMER_ROOMS = ("functional", "planning")  # whose names are the library's own: `equitangents.linearize`
+
+
+def former_room(name: str) -> ModuleType | None:
+    """What `equitangents.<name>` was, with a DeprecationWarning; None where it is no former room."""
+    if name not in FORMER_ROOMS:
+        return None
+    library = __name__.partition(".")[0]
+    warnings.warn(
+        f"the names of {library}.{name} are {library}'s own now; the old name goes with the next version",
+        DeprecationWarning,
+        stacklevel=3,
+    )
+    return importlib.import_module(f"{library}.{name}")
 
 
 def former_names(

@@ -25,7 +25,7 @@ def test_this_installation_is_well(capsys) -> None:
     status, out, err = run_doctor(capsys)
     assert (status, err) == (0, "")
     assert jax.__version__ in out
-    assert kernels.engine_name() in out
+    assert kernels.engines.engine_name() in out
     assert out.count(" ok ") == len(self_test.CHECKS)
     assert "WRONG" not in out
 

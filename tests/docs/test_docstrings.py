@@ -93,6 +93,12 @@ def begins_with_capitalised_symbol(docstring: str, node: ast.AST) -> bool:
     return first[1].lower() in arguments and first[1] not in arguments
 
 
+def test_no_public_docstring_leans_on_the_one_before_it() -> None:
+    leaning = re.compile(r"(The same|That|Those|Same as)\b (?!every|all)|Of [a-z]")
+    found = [f"{where}: {said.splitlines()[0]}" for where, _, said in public_docstrings() if leaning.match(said)]
+    assert not found, "\n".join(found)
+
+
 def test_every_public_docstring_says_something_that_its_name_does_not() -> None:
     short = [f"{where}: {said}" for where, _, said in public_docstrings() if says_little(said)]
     assert not short, "\n".join(short)

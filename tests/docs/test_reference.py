@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
+import inspect
+import itertools
 import re
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -41,3 +45,35 @@ def test_every_room_has_a_page_with_all_that_it_names():
     shown = {name for _, members in taken for name in members}
     for room in LISTED:  # the page of audit gives the file of the schema
         assert set(getattr(equitangents, room).__all__) - {"schema"} <= shown
+
+
+def ten_tasks() -> list[list[str]]:
+    """The names of each of the ten main tasks, as the first page of the reference lists them."""
+    page = next(page for page in PAGES if page.stem == "index").read_text(encoding="utf-8")
+    return [re.findall(r"`([^`]+)`", line) for line in page.splitlines() if re.match(r"\| \d+\. ", line)]
+
+
+def thing(name: str) -> Any:
+    """What is reached as `equitangents.<name>`."""
+    return functools.reduce(getattr, name.split("."), equitangents)
+
+
+def test_ten_tasks_take_at_most_75_names_all_of_them_public():
+    tasks = ten_tasks()
+    assert len(tasks) == 10
+    names = [name for task in tasks for name in task]
+    assert len(names) == len(set(names)) <= 75
+    for name in names:
+        room, *inner = name.split(".")
+        assert room in equitangents.__all__
+        if isinstance(thing(room), ModuleType) and inner:
+            assert inner[0] in thing(room).__all__, name
+        assert thing(name) is not None
+
+
+def test_no_argument_or_result_of_the_ten_tasks_may_be_anything():
+    for name in itertools.chain(*ten_tasks()):
+        signature = inspect.signature(thing(name))
+        hints = {p.name: p.annotation for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD}
+        hints["result"] = signature.return_annotation
+        assert [at for at, hint in hints.items() if hint in (Any, "Any")] == [], name

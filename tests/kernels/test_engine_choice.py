@@ -26,7 +26,7 @@ def fresh_log(monkeypatch, caplog):
 
 def test_the_cpu_engine_is_built_and_chosen():
     assert cpu.why_unavailable() is None
-    assert kernels.engine_name() == "cpu"
+    assert kernels.engines.engine_name() == "cpu"
     net = Sequential(Dense(1), Relu(), Dense(1))
     assert net.kernel(np.ones((2, 3))).engine == "cpu"
     assert net.kernel(np.ones((2, 3)), engine="reference").engine == "reference"
@@ -56,7 +56,7 @@ def test_without_a_library_the_reference_runs_and_says_why(monkeypatch, fresh_lo
     monkeypatch.setattr(cpu, "why_unavailable", lambda: "it was not built")
     net = Sequential(Dense(1), Relu(), Dense(1))
     result = net.kernel(np.ones((2, 3)))
-    assert (result.engine, kernels.engine_name()) == ("reference", "reference")
+    assert (result.engine, kernels.engines.engine_name()) == ("reference", "reference")
     assert "it was not built" in result.notes[0]
     with pytest.raises(InvalidArgumentError, match="engine is 'cpu', which is not available: it was not built"):
         net.kernel(np.ones((2, 3)), engine="cpu")

@@ -280,7 +280,7 @@ def test_what_it_cannot_run_is_refused_with_the_reason(name):
 def test_where_jax_runs_on_a_gpu_it_is_the_default_and_says_what_it_leaves_to_the_reference(monkeypatch):
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     monkeypatch.setattr(select, "_logged", set())
-    assert kernels.engine_name() == "gpu"
+    assert kernels.engines.engine_name() == "gpu"
     assert select.engine_description() == "gpu (emulated on the CPU)"
     net, shape, reason = NETS["vectors"]
     chosen, note = choose(net.lower(shape)[1])

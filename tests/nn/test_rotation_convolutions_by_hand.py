@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 
 import equitangents as et
-from equitangents.nn import GroupConv, ZonalWindow
+from equitangents.nn import GroupConv
 from equitangents.nn.rotation_conv import RotationConvolution
 from equitangents.nn.rotation_filters import rotation_root, sphere_root
+from equitangents.nn.zonal_window import ZonalWindow
 from equitangents.sphere import wigner
 
 DIMENSION = np.repeat([1.0, 3.0], [1, 9])  # 2l + 1 of every entry of D^0 and D^1

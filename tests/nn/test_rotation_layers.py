@@ -17,8 +17,8 @@ from equitangents.nn import (
     Residual,
     Sequential,
     SphereLift,
-    ZonalWindow,
 )
+from equitangents.nn.zonal_window import ZonalWindow
 
 SO3 = et.groups.so3(2)
 SHAPE = (4, 3)

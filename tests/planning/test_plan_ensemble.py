@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import equitangents as et
+import equitangents.planning as planning
 from equitangents import DeepEnsemble, InfiniteEnsemble, InfiniteEnsembleClassifier, actions, metrics, nn, plan_ensemble
 from equitangents.ensembles import BaggedInfiniteEnsemble, orbit_moments
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError, NotFittedError, ShapeError
@@ -289,7 +290,7 @@ def test_augmentation_by_a_part_of_the_group_is_planned_for_too(new):
 
 def test_it_is_reached_from_the_package():
     assert et.plan_ensemble is plan_ensemble
-    assert et.planning.plan_ensemble is et.plan_ensemble
+    assert planning.plan_ensemble is et.plan_ensemble
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import equitangents
+import equitangents.functional as functional
 from equitangents import predict, stax
 from equitangents.errors import InvalidArgumentError
 from equitangents.stax import migrate, missing
@@ -157,7 +158,7 @@ def test_what_is_no_script_is_one_line(tmp_path, capsys, content):
 
 
 def test_names_are_looked_up_where_users_import_them():
-    assert {"stax", "predict", *equitangents.functional.__all__} - {"EmpiricalKernel"} <= set(equitangents.__all__) | {
+    assert {"stax", "predict", *functional.__all__} - {"EmpiricalKernel"} <= set(equitangents.__all__) | {
         "ntk_vector_product"
     }
     ast.parse(START)

@@ -57,7 +57,7 @@ def _files(root: Path) -> list[str]:
 
 
 def test_files(root: Path) -> list[str]:
-    """Those of `make test`."""
+    """The files of tests that `make test` runs."""
     files = (root / "tests").rglob("test_*.py")
     apart = {"audit_extras", "browser", "torch_ensembles"}  # which `make test` leaves out
     return sorted(str(p.relative_to(root)) for p in files if not apart & set(p.parts))

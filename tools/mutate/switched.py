@@ -178,7 +178,7 @@ class Switched:
         return end("survived", f"{len(ran.tests)} tests: all that reach it, and others of their files")
 
     def _near(self, fault: Fault) -> Iterator[list[str]]:
-        """Of files that are known to reach it those whose tests are the fastest, then the files that name it."""
+        """The tests of the files that reach it the fastest, as far as is known, then the files that name it."""
         self._refresh()
         costs = {}
         for name, control in self._controls.items():

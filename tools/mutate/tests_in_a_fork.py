@@ -39,13 +39,13 @@ def warm(modules: Sequence[str]) -> None:
 
 
 def threads() -> int:
-    """Of this process, those of compiled libraries too; 1 where the system has no /proc."""
+    """How many threads this process has, with those of compiled libraries; 1 where the system has no /proc."""
     folder = Path("/proc/self/task")
     return len(list(folder.iterdir())) if folder.exists() else 1
 
 
 def processor_seconds() -> float:
-    """Of this process, and of its children that have ended."""
+    """Seconds of processors that this process has used, and its children that have ended."""
     used = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(u.ru_utime + u.ru_stime for u in used)
 

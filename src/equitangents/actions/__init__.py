@@ -4,7 +4,6 @@ from typing import TYPE_CHECKING
 
 from equitangents.actions.action import Action
 from equitangents.actions.compact import CompactAction
-from equitangents.actions.continuous import check_finite_group
 from equitangents.actions.functions import from_function
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.images import image_dihedral
@@ -24,7 +23,6 @@ __all__ = [
     "GroupAction",
     "as_action",
     "channels",
-    "check_finite_group",
     "circular_harmonics",
     "direct_sum",
     "from_function",

@@ -18,7 +18,7 @@ URL = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")  # what begins so is no path of th
 
 
 def among(*values: str) -> Offers:
-    """Those of `values` that begin as what is typed; others may be right, too.
+    """Offers the `values` that begin as what is typed; others may be right, too.
 
     >>> among("ntk", "nngp")("nt")
     ['ntk']

@@ -26,7 +26,7 @@ from equitangents._types import ArrayLike, InputShape, Numbers, Targets, Times
 from equitangents.actions.remedies import channels_first, remedy
 from equitangents.ensembles.fields.kernel import turning_outputs
 from equitangents.ensembles.fields.targets import Positions
-from equitangents.ensembles.labels import check_label_fields
+from equitangents.ensembles.labels import check_label_fields, indices_of, labels_of
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, NotFittedError, ShapeError
 from equitangents.inference.dynamics import as_times
 from equitangents.keywords import CheckedKeywords, meant, named_also
@@ -140,23 +140,23 @@ def check_network(net: object, x: ArrayLike) -> None:
         raise NetworkError(f"{error} (X has shape {x.shape}){remedy('X', x.shape)}") from None
 
 
-def check_targets(x: ArrayLike, y: Targets, *, copies: bool = False) -> np.ndarray:
-    """y as a finite float64 array (N,) or (N, outputs) with as many rows as x; with `copies` also (|G|, N, outputs)."""
+def check_targets(
+    x: ArrayLike, y: Targets, positions: Positions | None = None, *, copies: bool = False
+) -> tuple[np.ndarray, np.ndarray, bool]:
+    """(y as given, (N, outputs) or at positions (N, *positions, outputs), whether y came without the outputs' axis).
+
+    Finite, in float64, with as many rows as x; with `copies` also with an axis of |G| in front.
+    """
     if y is None:
-        raise InvalidArgumentError(
-            "this estimator requires y to be passed, but the target y is None; expected (N,) or (N, outputs)"
-        )
-    y = np.asarray(check_array("y", _dense("y", y), rank=(1, 2, 3) if copies else (1, 2)), dtype=np.float64)
+        expected = "; expected (N,) or (N, outputs)" if positions is None else ""
+        raise InvalidArgumentError(f"this estimator requires y to be passed, but the target y is None{expected}")
+    ranks = None if positions is not None else (1, 2, 3) if copies else (1, 2)
+    y = np.asarray(check_array("y", _dense("y", y), rank=ranks), dtype=np.float64)
+    if positions is not None:
+        return y, *positions.checked(y, len(x), copies=copies)
     if y.ndim < 3:
         check_same_length("X", x, "y", y)
-    return y
-
-
-def check_fields(y: Targets) -> np.ndarray:
-    """y as a finite float64 array of any shape: targets at the positions of a network's output."""
-    if y is None:
-        raise InvalidArgumentError("this estimator requires y to be passed, but the target y is None")
-    return np.asarray(check_array("y", _dense("y", y), min_rank=1), dtype=np.float64)
+    return (y, y[:, None], True) if y.ndim == 1 else (y, y, False)
 
 
 def _dense(name: str, a: Numbers) -> ArrayLike:
@@ -184,7 +184,7 @@ class FieldRegressorMixin(RegressorMixin):
         grid = positions_of(self)
         if not grid:
             return float(super().score(x, y, sample_weight))
-        true, _ = Positions(grid).checked(check_fields(y), len(x), copies=False)  # type: ignore[arg-type]
+        _, true, _ = check_targets(x, y, Positions(grid))  # type: ignore[arg-type]
         rows = math.prod(grid) * len(true)
         predicted = np.asarray(self.predict(x)).reshape(rows, -1)
         return float(r2_score(true.reshape(rows, -1), predicted, sample_weight=each_row(sample_weight, grid)))
@@ -223,13 +223,18 @@ def target_rows(estimator: BaseEstimator, x: np.ndarray, y: Targets | None) -> n
     """Targets (n, K) of a fitted regression at inputs x, all numbers of a field in one row; None for None."""
     if y is None:
         return None
-    if estimator.positions_:
-        found = Positions(estimator.positions_).checked(check_fields(y), len(x), copies=False)[0]
-    else:
-        found = check_targets(x, y).reshape(len(x), -1)
+    _, found, _ = check_targets(x, y, Positions(estimator.positions_) if estimator.positions_ else None)
     if found.shape[-1] != estimator.n_outputs_:
         raise ShapeError(f"y has {found.shape[-1]} outputs; this ensemble was fitted to {estimator.n_outputs_}")
     return found.reshape(len(found), -1)
+
+
+def label_rows(estimator: BaseEstimator, x: np.ndarray, y: Targets | None) -> np.ndarray | None:
+    """Which of a fitted classifier's classes labels at inputs x are, (n,), of fields (n, positions); None for None."""
+    if y is None:
+        return None
+    index = indices_of(labels_of(x, y, estimator._ends_on, name="x")[0], estimator.classes_)
+    return index.reshape(len(x), -1) if estimator.positions_ else index
 
 
 def positions_of(estimator: BaseEstimator) -> tuple[int, ...]:

@@ -119,9 +119,9 @@ def check_standardise(standardise: object) -> None:
 def fitted_standardisation(
     x: ArrayLike, net: Network = None, augmentation: Augmentation | None = None
 ) -> Standardisation:
-    """That of x (N, …, channels), the first in the list above that commutes with the augmentation.
+    """The units of x (N, …, channels): the first in the list above that commute with the augmentation.
 
-    For networks that read channels as vectors or tensors, that of all channels together, not shifted. Raises
+    For networks that read channels as vectors or tensors, one unit for all channels, not shifted. Raises
     InvalidArgumentError where none is right: an action that is not linear, a network that reads coordinates, whose
     unit is that of its layers' radii, or numbers too large for their squares.
     """

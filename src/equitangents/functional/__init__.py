@@ -3,9 +3,9 @@
 from typing import TYPE_CHECKING
 
 from equitangents.former import former_names
-from equitangents.functional.as_kernel import EmpiricalKernel
 from equitangents.functional.batching import batch
 from equitangents.functional.empirical import (
+    EmpiricalKernel,
     NtkImplementation,
     empirical_kernel_fn,
     empirical_nngp_fn,

@@ -1,4 +1,4 @@
-"""Tangent kernels of any function apply(params, x): by Jacobians, products with vectors or structured derivatives.
+"""Kernels of any finite function apply(params, x), the tangent ones by Jacobians, products or structured derivatives.
 
 Θ(x, x') = Σ_μ ∂_μ f(x) ∂_μ f(x')ᵀ, (N1, N2, outputs, outputs), or the mean of its diagonal over outputs, (N1, N2).
 """
@@ -16,10 +16,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from equitangents._types import Numbers, Params, Tree
-from equitangents.errors import InvalidArgumentError, NetworkError, ShapeError
+from equitangents import precision
+from equitangents._types import ArrayLike, Numbers, Params, Tree
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, ShapeError
+from equitangents.kernels import Kernels
 from equitangents.kernels.structured_derivatives import At
 from equitangents.kernels.tangent import WAYS, tangent_kernel
+from equitangents.validation import check_array
 
 ApplyFn = Callable[..., Tree]
 """f(params, x, **keywords)."""
@@ -77,7 +80,8 @@ def empirical_ntk_fn(
         first, second = _sides(keywords)
         at = partial(_outputs, f, first)
         x2 = None if not jax.tree.leaves(x2) else x2
-        _check_params(params)
+        if not jax.tree.leaves(params):
+            raise NetworkError("params holds no parameters, so there is no tangent kernel")
         if any(keywords.get(name) is not None for name in _EACH_SIDE):
             other = partial(_outputs, f, second)
             return _of_batches(axes, params, (at, x1), (other, x1 if x2 is None else x2))
@@ -85,7 +89,7 @@ def empirical_ntk_fn(
         _check_axes(found)
         if any(leaf.shape[0] != len(jax.tree.leaves(x1)[0]) for leaf in jax.tree.leaves(found)):
             return _of_batches(axes, params, (at, x1), (at, x1 if x2 is None else x2))
-        if _is_matrix(found) and hasattr(x1, "shape") and axes.form is not None:
+        if len(getattr(found, "shape", ())) == 2 and hasattr(x1, "shape") and axes.form is not None:
             return tangent_kernel(at, params, x1, x2, axes.form, way)
         sizes = [leaf.shape[1:] for leaf in jax.tree.leaves(found)]
         flat = partial(_side_by_side, at)
@@ -161,6 +165,45 @@ def empirical_kernel_fn(
         return found[0] if isinstance(get, str) else namedtuple("EmpiricalKernel", names)(*found)
 
     return kernel_fn
+
+
+class EmpiricalKernel:
+    """`kernel(x1, x2=None)` of f(params, x), (N, outputs): Θ from derivatives, K from outputs, both means over outputs.
+
+    Takes the place of a network in `InfiniteEnsemble` and wherever kernels alone are read: this model, linearised about
+    `params`, trained to any time. Any JAX model is such a function: `EmpiricalKernel(net.apply, params)`, with Flax
+    `EmpiricalKernel(model.apply, variables)`.
+
+    >>> import jax, numpy as np
+    >>> from equitangents import InfiniteEnsemble, nn
+    >>> net, x = nn.Sequential(nn.Dense(64), nn.Relu(), nn.Dense(1)), np.eye(3)
+    >>> kernel = EmpiricalKernel(net.apply, net.init(jax.random.key(0), (3,)))
+    >>> kernel.kernel(x).ntk.shape, InfiniteEnsemble(kernel, time=5.0).fit(x, np.ones(3)).predict(x).shape
+    ((3, 3), (3,))
+    """
+
+    def __init__(self, f: At, params: Params, implementation: int | str = "auto") -> None:
+        if not callable(f):
+            raise InvalidTypeError(f"f is {f!r}; expected a function f(params, x)")
+        self.f, self.params = f, params
+        # Compiled once for each shape; params are an argument, so that they are no constants of the program.
+        self._run = jax.jit(partial(_both, empirical_kernel_fn(f, implementation=implementation)))
+
+    def kernel(self, x1: ArrayLike, x2: ArrayLike | None = None) -> Kernels:
+        """Kernels between x1 and x2 (None: x1), each (N1, N2), computed in the precision of `params`."""
+        x1 = check_array("x1", x1, min_rank=2)
+        x2 = None if x2 is None else check_array("x2", x2, min_rank=2)
+        dtype = jax.tree.leaves(self.params)[0].dtype
+        with precision.scope(dtype):
+            inputs = [None if x is None else np.asarray(x, dtype) if isinstance(x, np.ndarray) else x for x in (x1, x2)]
+            nngp, ntk = self._run(*inputs, self.params)
+        if isinstance(x1, np.ndarray):
+            nngp, ntk = np.asarray(nngp), np.asarray(ntk)
+        return Kernels(nngp, ntk, engine="derivatives", form="empirical")
+
+
+def _both(kernel_fn: KernelFn, x1: ArrayLike, x2: ArrayLike | None, params: Params) -> tuple[jax.Array, ...]:
+    return tuple(kernel_fn(x1, x2, ("nngp", "ntk"), params))
 
 
 def ntk_vector_product(f: ApplyFn, params: Params, x1: Tree, x2: Tree, vectors: Numbers) -> jax.Array:
@@ -279,15 +322,6 @@ def _outputs(f: ApplyFn, keywords: dict[str, Any], params: Params, x: Tree) -> T
 def _side_by_side(at: At, params: Params, x: Tree) -> jax.Array:
     """All outputs of each input in one row."""
     return jnp.concatenate([leaf.reshape((leaf.shape[0], -1)) for leaf in jax.tree.leaves(at(params, x))], axis=1)
-
-
-def _check_params(params: Params) -> None:
-    if not jax.tree.leaves(params):
-        raise NetworkError("params holds no parameters, so there is no tangent kernel")
-
-
-def _is_matrix(found: Tree) -> bool:
-    return hasattr(found, "shape") and len(found.shape) == 2
 
 
 def _check_axes(found: Tree) -> None:

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from equitangents.former import former_names
 from equitangents.kernels.empirical import empirical
-from equitangents.kernels.engines import Engine, engine_name
+from equitangents.kernels.engines import Engine
 from equitangents.kernels.engines import register as register_engine
 from equitangents.kernels.equivariant import equivariant_average
 from equitangents.kernels.finite_width import finite_width
@@ -22,7 +22,6 @@ __all__ = [
     "KernelStore",
     "Kernels",
     "empirical",
-    "engine_name",
     "equivariant_average",
     "finite_width",
     "kernel_invariance_error",

@@ -64,9 +64,9 @@ def mend(
 
 @lru_cache(maxsize=256)
 def parallel_too(program: Program) -> bool | None:
-    """Of an engine that has units of whole networks alone: whether parallel inputs are in doubt beside opposite ones.
+    """Whether parallel inputs are in doubt beside opposite ones, by an engine that has units of whole networks alone.
 
-    None: none are.
+    None: none are in doubt.
     """
     steps = plan(program)
     dense = _is_dense(steps)
@@ -145,7 +145,7 @@ def _all_are_wide(x1: np.ndarray, x2: np.ndarray, alone: bool) -> bool:
 
 
 def _least_cosines(lengths: np.ndarray, bound: float) -> np.ndarray:
-    """Of vectors of these lengths, their cosine with what is within the root of `bound`: at an angle arcsin(B/a).
+    """The least cosine of a vector of each length with one within the root of `bound` of it: at an angle arcsin(B/a).
 
     Beyond 1 for vectors of no length.
     """

@@ -129,7 +129,7 @@ class Operation:
 
     @property
     def sides(self) -> tuple[int, ...]:
-        """Those of a window that is a box on a grid; else ()."""
+        """The lengths of the sides of a window that is a box on a grid; else ()."""
         return ()
 
     @property

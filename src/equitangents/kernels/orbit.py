@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from equitangents._types import ArrayLike
-from equitangents.actions import Action, check_finite_group
+from equitangents.actions import Action
+from equitangents.actions.continuous import check_finite_group
 from equitangents.errors import InvalidTypeError
 from equitangents.kernels.cost.forecast import CostedKernel, KernelCost, check_dtype, repeated
 from equitangents.kernels.fields.size import check_result, result_bytes

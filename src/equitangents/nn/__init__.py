@@ -1,5 +1,8 @@
 """Networks: layer specifications with three meanings (finite parameters, finite function, infinite-width kernel)."""
 
+from typing import TYPE_CHECKING
+
+from equitangents.former import former_names
 from equitangents.nn.admissible import Admissible, is_admissible
 from equitangents.nn.aggregate import Aggregate
 from equitangents.nn.attention import Attention
@@ -29,7 +32,8 @@ from equitangents.nn.parallel import Concatenate, Parallel, Sum
 from equitangents.nn.polynomials import Hermite, Monomial, Polynomial, RectifiedMonomial
 from equitangents.nn.pooling import AvgPool, Flatten, GlobalAvgPool, GlobalSumPool, SumPool
 from equitangents.nn.readout import Readout
-from equitangents.nn.refused import BatchNorm, MaxPool
+from equitangents.nn.refused import BatchNorm as BatchNorm
+from equitangents.nn.refused import MaxPool as MaxPool
 from equitangents.nn.residual import Residual
 from equitangents.nn.scale import Scale
 from equitangents.nn.sequential import Sequential
@@ -48,7 +52,6 @@ from equitangents.nn.steerable import (
     SteerablePool,
 )
 from equitangents.nn.steps import Heaviside, Sign
-from equitangents.nn.zonal_window import ZonalWindow
 
 __all__ = [
     "Abs",
@@ -56,7 +59,6 @@ __all__ = [
     "Aggregate",
     "Attention",
     "AvgPool",
-    "BatchNorm",
     "Concatenate",
     "Conv",
     "Cos",
@@ -84,7 +86,6 @@ __all__ = [
     "LeakyRelu",
     "Lift",
     "LocallyConnected",
-    "MaxPool",
     "Monomial",
     "Nonlinearity",
     "NormNonlinearity",
@@ -109,6 +110,8 @@ __all__ = [
     "SteerablePool",
     "Sum",
     "SumPool",
-    "ZonalWindow",
     "is_admissible",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = former_names(__name__)

@@ -85,7 +85,7 @@ def is_admissible(
         return known
 
     def outputs(x: np.ndarray) -> Iterator[np.ndarray]:
-        """Of initial networks; `x` is a constant of what is compiled."""
+        """Outputs of initial networks, some members at once; `x` is a constant of what is compiled."""
         drawn = jax.jit(jax.vmap(lambda key: net.apply(net.init(key, shape, dtype="float32"), jnp.asarray(x))))
         keys = jax.random.split(jax.random.key(seed), members)
         for begin in range(0, members, _AT_ONCE):
@@ -256,7 +256,7 @@ def _together(differences: np.ndarray, tiny: float) -> float:
 
 
 def _products(y: np.ndarray, moves: int) -> np.ndarray:
-    """Of outputs at the inputs of every move, means over outputs: (members, moves, inputs, inputs)."""
+    """Products of outputs at the inputs of every move, means over outputs: (members, moves, inputs, inputs)."""
     y = y.astype(np.float64).reshape((len(y), moves, y.shape[1] // moves, -1))
     return np.asarray(y @ y.swapaxes(-1, -2) / y.shape[-1])
 

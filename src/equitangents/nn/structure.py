@@ -48,5 +48,5 @@ def pooled(x: jax.Array, mask: ArrayLike, op: Pool | BlockSums, shape: tuple[int
 
 
 def anywhere(mask: Tree) -> Tree:
-    """Of which inputs a mask (N, *positions) leaves anything, (N,)."""
+    """Whether a mask (N, *positions) leaves any position of an input, (N,)."""
     return None if mask is None else mask.reshape((len(mask), -1)).any(axis=1)

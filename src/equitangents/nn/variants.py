@@ -1,4 +1,4 @@
-"""The same architecture with another depth, other scales or another nonlinearity.
+"""Variants of an architecture: another depth, other scales, another nonlinearity.
 
 A block is what leads up to a nonlinearity, that included, or a residual block. The network's depth is its number of
 blocks; what follows the last one, the readout, stays.

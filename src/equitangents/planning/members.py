@@ -31,7 +31,7 @@ from equitangents.planning.net_width import NetWidth
 from equitangents.planning.pilot import Pilot, ratios, spread_along_orbits
 from equitangents.planning.pilot_law import PilotDraws
 from equitangents.planning.plan import Plan
-from equitangents.planning.source import HasMembers, Source, make_source, pilot_outputs, predicts_probabilities
+from equitangents.planning.source import Asked, HasMembers, Source, make_source, pilot_outputs, predicts_probabilities
 from equitangents.planning.violations import MEASURES, Violations
 from equitangents.planning.wanted import LEVEL, Interval, Wanted
 from equitangents.planning.words import of_data, of_elements, of_group, of_network
@@ -122,11 +122,11 @@ def plan_ensemble(
     key = as_key("seed", seed)
     action = cast(Action, as_action("action", action, np.shape(x)))
     check_measures(action, output_action, x, None, confidence)
-    source = make_source(
-        ensemble,
-        action,
-        x,
-        y if kind.needs_error else None,
+    asked = Asked(
+        ensemble=ensemble,
+        action=action,
+        x=x,
+        y=y if kind.needs_error else None,
         output_action=output_action,
         pilot=pilot,
         data=data,
@@ -134,6 +134,7 @@ def plan_ensemble(
         seed=seed if isinstance(seed, int) else _whole(key),
         width=width,
     )
+    source = make_source(asked)
     measures = check_measures(action, output_action, source.x, source.truth, confidence, source.fields)
     if measure == "spread_over_error" and measures.labelled:
         raise InvalidArgumentError("measure is 'spread_over_error', which needs a regression; take 'osp' or 'rsd'")

@@ -154,7 +154,7 @@ class _Spectrum:
         return self._parts(self.ridge * self.response(time), self.ridge * self._at_null(time), away)
 
     def carried(self, velocity: np.ndarray, time: float) -> tuple[np.ndarray, float]:
-        """That of a velocity v, for J v: minus what momentum adds of it."""
+        """(−m(χ_t − χ_(t−1))(Θ) J v, its share at Θ = 0) for J v: minus what momentum adds of a velocity v."""
         weight = self.momentum * self.dynamics.samples
         gained = self.response(time) - self.response(time - 1)
         return self._parts(weight * gained, weight * (self._at_null(time) - self._at_null(time - 1)), velocity)

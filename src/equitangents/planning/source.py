@@ -123,52 +123,46 @@ class Source:
         return MeanLaw(None, symmetry.invariant)
 
 
-def make_source(
-    ensemble: AnyModel,
-    action: Action,
-    x: Numbers,
-    y: Targets | None,
-    *,
-    output_action: GroupAction | None,
-    pilot: AnyModel,
-    data: Data,
-    time: Times | None,
-    seed: int,
-    width: str = "infinite",
-) -> Source:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Asked:
+    """What `plan_ensemble` was asked, its arguments checked; y is None where no error is measured."""
+
+    ensemble: AnyModel
+    action: Action
+    x: Numbers
+    y: Targets | None
+    output_action: GroupAction | None
+    pilot: AnyModel
+    data: Data
+    time: Times | None
+    seed: int
+    width: str
+
+
+def make_source(asked: Asked) -> Source:
     """Sort out what was given to `plan_ensemble`, and train the pilot if one is wanted."""
+    ensemble = asked.ensemble
     if isinstance(ensemble, InfiniteEnsemble | InfiniteEnsembleClassifier | BaggedInfiniteEnsemble):
-        if width == "net":
-            return _of_net_width(ensemble, action, x, y, pilot, data, time, seed)
-        return _of_infinite(ensemble, x, y, pilot, data, time, seed)
-    if width == "net":
+        return _of_net_width(asked) if asked.width == "net" else _of_infinite(asked)
+    if asked.width == "net":
         raise InvalidTypeError(
             f'width is "net" and ensemble a {type(ensemble).__name__}; it needs a fitted InfiniteEnsemble or '
             "InfiniteEnsembleClassifier, whose theory it corrects"
         )
-    if time is not None:
+    if asked.time is not None:
         raise InvalidArgumentError(
-            f"time is {time!r}, which infinitely wide networks have; finite ones are trained for their epochs"
+            f"time is {asked.time!r}, which infinitely wide networks have; finite ones are trained for their epochs"
         )
-    if not isinstance(ensemble, FiniteEnsemble):
-        ensemble = _ensemble_of(ensemble, action, output_action, data, seed)
-    return _of_finite(ensemble, x, y, pilot, data)
+    return _of_finite(ensemble if isinstance(ensemble, FiniteEnsemble) else _ensemble_of(asked), asked)
 
 
-def _of_infinite(
-    ensemble: AnyModel,
-    x: Numbers,
-    y: Targets | None,
-    pilot: AnyModel,
-    data: Data,
-    time: Times | None,
-    seed: int,
-) -> Source:
-    trained, count = _pilot_or_count(pilot, data)
+def _of_infinite(asked: Asked) -> Source:
+    ensemble, data = asked.ensemble, asked.data
+    trained, count = _pilot_or_count(asked.pilot, data)
     if data is not None and not ensemble.__sklearn_is_fitted__():
-        ensemble = _copy(ensemble).fit(*_pair(data))
-    theory, inputs, truth = ensemble._orbit_question(x, y)
-    time = check_time(theory, time)
+        ensemble = type(ensemble)(**ensemble.get_params(deep=False)).fit(*_pair(data))
+    theory, inputs, truth = ensemble._orbit_question(asked.x, asked.y)
+    time = check_time(theory, asked.time)
     training, optimizer = None, getattr(trained, "optimizer", "gd")
     samples = _samples(theory)
     if count is not None:
@@ -177,41 +171,34 @@ def _of_infinite(
                 "pilot is to be trained, which a BaggedInfiniteEnsemble does not say how to; give a DeepEnsemble"
             )
         pair = _pair(data)
-        trained, training = train(deep_like(ensemble, time, seed), *pair, count)
+        trained, training = train(deep_like(ensemble, time, asked.seed), *pair, count)
         samples = len(pair[0])
     return Source(inputs, truth, theory, trained, training, optimizer, time, samples)
 
 
-def _of_net_width(
-    ensemble: AnyModel,
-    action: Action,
-    x: Numbers,
-    y: Targets | None,
-    pilot: AnyModel,
-    data: Data,
-    time: Times | None,
-    seed: int,
-) -> Source:
+def _of_net_width(asked: Asked) -> Source:
     """Theory, and networks of the net's own width that are followed through training in place of a pilot."""
-    if isinstance(ensemble, BaggedInfiniteEnsemble):
+    pilot = asked.pilot
+    if isinstance(asked.ensemble, BaggedInfiniteEnsemble):
         raise InvalidTypeError('ensemble is a BaggedInfiniteEnsemble; width="net" follows networks of one data set')
-    if data is not None or not (pilot is None or is_whole(pilot)):
+    if asked.data is not None or not (pilot is None or is_whole(pilot)):
         raise InvalidArgumentError(
             'width is "net", which stands for a pilot; leave out data, and give as pilot how many networks are followed'
         )
-    theory, inputs, truth = ensemble._orbit_question(x, y)
-    time = check_time(theory, time)
+    theory, inputs, truth = asked.ensemble._orbit_question(asked.x, asked.y)
+    time = check_time(theory, asked.time)
     count = NETWORKS if pilot is None else _count(pilot)
-    followed = follow(theory, time, count, seed, orbit_batch(action, inputs))
+    followed = follow(theory, time, count, asked.seed, orbit_batch(asked.action, inputs))
     return Source(inputs, truth, theory, followed, followed.training, "gd", time, _samples(theory))
 
 
-def _of_finite(ensemble: AnyModel, x: Numbers, y: Targets | None, pilot: AnyModel, data: Data) -> Source:
+def _of_finite(ensemble: AnyModel, asked: Asked) -> Source:
+    pilot = asked.pilot
     if pilot is not None and not is_whole(pilot):
         raise InvalidTypeError(f"pilot is {pilot!r}; of a finite ensemble it is a number of networks to be trained")
     training, samples = None, None
-    if data is not None:
-        pair = _pair(data)
+    if asked.data is not None:
+        pair = _pair(asked.data)
         ensemble, training = train(ensemble, *pair, _count(pilot))
         samples = len(pair[0])
     elif not ensemble.__sklearn_is_fitted__():
@@ -219,12 +206,13 @@ def _of_finite(ensemble: AnyModel, x: Numbers, y: Targets | None, pilot: AnyMode
             f"ensemble is a {type(ensemble).__name__} that is not fitted, and data is None; give data=(X, y), on which "
             f"a pilot of {PILOT} networks is trained, or fit it"
         )
-    ensemble, inputs, truth = ensemble._orbit_question(x, y)
+    ensemble, inputs, truth = ensemble._orbit_question(asked.x, asked.y)
     return Source(inputs, truth, None, ensemble, training, ensemble.optimizer, None, samples)
 
 
-def _ensemble_of(net: Network, action: Action, output_action: GroupAction | None, data: Data, seed: int) -> AnyModel:
+def _ensemble_of(asked: Asked) -> AnyModel:
     """A network's ensemble with the usual settings, trained on all transformed copies."""
+    net = asked.ensemble
     try:
         as_network(net)
     except InvalidTypeError:
@@ -232,13 +220,13 @@ def _ensemble_of(net: Network, action: Action, output_action: GroupAction | None
             f"ensemble is {net!r}; expected a fitted InfiniteEnsemble, InfiniteEnsembleClassifier or "
             f"BaggedInfiniteEnsemble, a DeepEnsemble, or a network with data=(X, y)"
         ) from None
-    if data is None:
+    if asked.data is None:
         raise InvalidArgumentError(
             "data is None; a network is planned for with data=(X, y), on which a pilot is trained"
         )
-    y = np.asarray(_pair(data)[1])
+    y = np.asarray(_pair(asked.data)[1])
     kind = DeepEnsembleClassifier if y.ndim == 1 and y.dtype.kind in "iuUSb" else DeepEnsemble
-    return kind(net, augmentation=action, label_action=output_action, seed=seed)
+    return kind(net, augmentation=asked.action, label_action=asked.output_action, seed=asked.seed)
 
 
 def pilot_outputs(pilot: AnyModel, batch: np.ndarray) -> np.ndarray:
@@ -267,15 +255,11 @@ def _pilot_or_count(pilot: AnyModel, data: Data) -> tuple[AnyModel, int | None]:
         return None, None
     if is_whole(pilot) and data is not None:
         return None, _count(pilot)
-    _check_pilot(pilot)
-    return pilot, None
-
-
-def _check_pilot(pilot: AnyModel) -> None:
     if not callable(getattr(pilot, "predict_members", None)):
         raise InvalidTypeError(
             f"pilot is {pilot!r}; expected a fitted DeepEnsemble, or a number of networks with data=(X, y) to train on"
         )
+    return pilot, None
 
 
 def _count(pilot: AnyModel) -> int:
@@ -289,10 +273,6 @@ def _pair(data: Data) -> tuple[ArrayLike, Targets]:
     if not (isinstance(data, tuple | list) and len(data) == 2):
         raise InvalidTypeError(f"data is of type {type(data).__name__}; expected (X, y), inputs and targets")
     return cast(ArrayLike, data[0]), data[1]
-
-
-def _copy(ensemble: AnyModel) -> AnyModel:
-    return type(ensemble)(**ensemble.get_params(deep=False))
 
 
 def _samples(theory: AnyModel) -> int | None:

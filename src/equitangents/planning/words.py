@@ -128,7 +128,7 @@ def whose(pilot: Pilot) -> str:
 
 
 def they(pilot: Pilot) -> str:
-    """The same as a subject, with "leave"."""
+    """The networks that a plan is made from as a subject, with "leave"."""
     return "so few networks leave" if pilot.followed else "the pilot leaves"
 
 

@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING
 from equitangents.former import former_names
 from equitangents.report import figures, palette, time_slider
 from equitangents.report.numbers import format_number, with_interval
-from equitangents.report.render import Document, Figure, Section, Table, Widget, environment, render, write
+from equitangents.report.render import Figure, Section, Table, Widget, environment, render, write
 
 __all__ = [
-    "Document",
     "Figure",
     "Section",
     "Table",

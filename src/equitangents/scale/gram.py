@@ -116,7 +116,8 @@ class GramStore(CheckedKeywords):
         """The NNGP as a Zarr array that is read: (N1, N2), or (|G|, N1, N2)."""
         return self._array("nngp")
 
-    def irreps(self, field: str = "ntk") -> tuple[IrrepGram, ...]:
+    @renamed(field="kernel")
+    def irreps(self, kernel: str = "ntk") -> tuple[IrrepGram, ...]:
         """The matrices of the irreps of the group, made of those of its elements; one of each pair of conjugates.
 
         >>> import tempfile, equitangents as et
@@ -128,20 +129,20 @@ class GramStore(CheckedKeywords):
         ...     [(gram.shape, gram.count, gram.dtype.name) for gram in store.irreps()]
         [((5, 5), 1, 'float64'), ((5, 5), 2, 'complex128'), ((5, 5), 1, 'float64')]
         """
-        if field not in FIELDS:
-            raise InvalidArgumentError(f"field is {field!r}; expected one of {', '.join(map(repr, FIELDS))}")
+        if kernel not in FIELDS:
+            raise InvalidArgumentError(f"kernel is {kernel!r}; expected one of {', '.join(map(repr, FIELDS))}")
         action = self._work.action
         if action is None:
             raise InvalidArgumentError("this store has no group; give action= to have a matrix for each element")
         if self.missing:
             raise StoreError(f"the store in {self.path} lacks {self.missing} tiles; compute() computes them")
         inputs = (self.shape[1], self.shape[2])
-        read = partial(self._array, field)
+        read = partial(self._array, kernel)
         return tuple(IrrepGram(irrep, read, inputs, self.tile) for irrep in fourier_irreps(action.group))
 
     @property
     def array(self) -> CheckedArray:
-        """The NTK, as `ntk`: what solvers take where no field is named."""
+        """The NTK, as `ntk`: what solvers take where no kernel is named."""
         return self.ntk
 
     @property

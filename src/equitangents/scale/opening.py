@@ -12,7 +12,8 @@ from dataclasses import replace
 import numpy as np
 
 from equitangents._types import Numbers
-from equitangents.actions import Action, check_finite_group
+from equitangents.actions import Action
+from equitangents.actions.continuous import check_finite_group
 from equitangents.claims import Rows
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError, StoreError
 from equitangents.files import real

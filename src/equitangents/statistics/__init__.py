@@ -1,5 +1,8 @@
 """Numbers with intervals that hold for few, skewed and heavy-tailed samples; where there are too few, no interval."""
 
+from typing import TYPE_CHECKING
+
+from equitangents.former import former_names
 from equitangents.statistics.bootstrap import bootstrap, bootstrap_intervals, mean_interval
 from equitangents.statistics.estimate import Estimate, exactly, no_interval, shared_level
 from equitangents.statistics.jackknife import (
@@ -8,7 +11,7 @@ from equitangents.statistics.jackknife import (
     squared_mean,
     surviving_share,
 )
-from equitangents.statistics.paired import paired_mean, t_interval
+from equitangents.statistics.paired import t_interval
 from equitangents.statistics.rates import excess_exponent, geometric_mean, log_ratio, power_law
 from equitangents.statistics.student import FEWEST, binomial_ends
 
@@ -24,7 +27,6 @@ __all__ = [
     "log_ratio",
     "mean_interval",
     "no_interval",
-    "paired_mean",
     "power_law",
     "quotient_of_squared_means",
     "second_moment_share",
@@ -33,3 +35,6 @@ __all__ = [
     "surviving_share",
     "t_interval",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = former_names(__name__)

@@ -31,4 +31,4 @@ def t_interval(
     return Estimate(mean, max(mean - width, bounds[0]), min(mean + width, bounds[1]), confidence)
 
 
-paired_mean = t_interval  # as it is called where the values are differences
+paired_mean = t_interval  # as it was called where the values are differences

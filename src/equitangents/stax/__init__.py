@@ -8,8 +8,8 @@ init_fn, apply_fn, kernel_fn = stax.serial(stax.Dense(512), stax.Relu(), stax.De
 
 from typing import TYPE_CHECKING
 
+from equitangents.former import former_names
 from equitangents.stax.arguments import AggregateImplementation, AttentionMechanism, PositionalEmbedding
-from equitangents.stax.kernel import Kernel
 from equitangents.stax.layers import (
     ABRelu,
     Abs,
@@ -50,7 +50,7 @@ from equitangents.stax.layers import (
     SumPool,
 )
 from equitangents.stax.missing import ABSENT, unmask_fn
-from equitangents.stax.triples import StaxLayer, parallel, repeat, serial
+from equitangents.stax.triples import parallel, repeat, serial
 
 __all__ = [
     "ABRelu",
@@ -81,7 +81,6 @@ __all__ = [
     "GlobalSumPool",
     "Hermite",
     "Identity",
-    "Kernel",
     "LayerNorm",
     "LeakyRelu",
     "Monomial",
@@ -93,7 +92,6 @@ __all__ = [
     "Sigmoid_like",
     "Sign",
     "Sin",
-    "StaxLayer",
     "SumPool",
     "parallel",
     "repeat",
@@ -103,7 +101,9 @@ __all__ = [
 
 if not TYPE_CHECKING:
 
-    def __getattr__(name: str) -> object:
+    def _absent(name: str) -> object:
         if name not in ABSENT:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return ABSENT[name]  # which says what to use instead when it is called
+
+    __getattr__ = former_names(__name__, _absent)

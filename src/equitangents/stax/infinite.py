@@ -14,19 +14,16 @@ from equitangents.nn.layer import Layer
 from equitangents.stax.by_layers import evaluated
 from equitangents.stax.inputs import Given, Inputs, alike, given, refuse_keywords, shape_after, signal_and_batch
 from equitangents.stax.kernel import NAMES, Kernel
-from equitangents.stax.tree import Fan, Node, signal_of
+from equitangents.stax.tree import Fan, Node, OfTree, signal_of
 
 
-class KernelFn:
+class KernelFn(OfTree):
     """kernel_fn(x1, x2=None, get=None) gives kernels of the infinitely wide network.
 
     `get`: "nngp", "ntk", "cov1", "cov2", or another name of `Kernel`, gives that, a tuple of these a named tuple, None
     a `Kernel`. In place of inputs it takes the `Kernel` of another kernel_fn. Networks that end on positions have
     kernels between these: (N1, N2, H, H, W, W, …), with diagonal_spatial=True (N1, N2, H, W, …).
     """
-
-    def __init__(self, node: Node) -> None:
-        self.node, self.__name__ = node, node.name
 
     @cached_property
     def layers(self) -> tuple[Layer, ...]:

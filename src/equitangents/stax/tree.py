@@ -250,6 +250,13 @@ class Fan(_Joined):
 Node = Leaf | Row | Fan
 
 
+class OfTree:
+    """One of the three functions of a triple: of the tree `node`, whose name it has."""
+
+    def __init__(self, node: Node) -> None:
+        self.node, self.__name__ = node, node.name
+
+
 def signal_of(shape: tuple[int, ...]) -> Signal:
     """The signal of inputs of shape (*grid, channels)."""
     return Signal(Grid(shape[:-1]), shape[-1], given=True)

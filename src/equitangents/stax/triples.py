@@ -19,7 +19,7 @@ from equitangents.nn.structure import Structure
 from equitangents.stax.infinite import KernelFn
 from equitangents.stax.inputs import Inputs, given, moved_back, refuse_keywords, shape_after, signal_and_batch
 from equitangents.stax.patterns import Pattern
-from equitangents.stax.tree import Axes, Beside, Fan, Leaf, Node, Row, Signals, branches_of, signal_of
+from equitangents.stax.tree import Axes, Beside, Fan, Leaf, Node, OfTree, Row, Signals, branches_of, signal_of
 from equitangents.structured import NEURAL_TANGENTS
 
 
@@ -31,11 +31,8 @@ class StaxLayer(NamedTuple):
     kernel_fn: KernelFn
 
 
-class InitFn:
+class InitFn(OfTree):
     """init_fn(rng, input_shape) gives (output_shape, params); shapes have the batch first, -1 if it is not known."""
-
-    def __init__(self, node: Node) -> None:
-        self.node, self.__name__ = node, node.name
 
     def __call__(self, rng: jax.Array, input_shape: Tree) -> tuple[Tree, Params]:
         """The outputs' shape, and random parameters, in double precision where JAX has that.
@@ -47,11 +44,8 @@ class InitFn:
         return shape_after(self.node, last, batch), params
 
 
-class ApplyFn:
+class ApplyFn(OfTree):
     """apply_fn(params, x, rng=None, mask_constant=None, pattern=None) gives the finite network's outputs."""
-
-    def __init__(self, node: Node) -> None:
-        self.node, self.__name__ = node, node.name
 
     @property
     def draws(self) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,66 +20,42 @@ from equitangents.scale.progress import ProgressCallback
 from equitangents.torch.backend import TorchBackend
 from equitangents.torch.modules import Factory
 
+if TYPE_CHECKING:
+    import torch
 
+
+@dataclass(eq=False, repr=False)
 class TorchEnsemble(FiniteEnsemble):
     """PyTorch modules trained from independent initialisations; `Ensemble` says what the parameters are."""
 
     _backend = TorchBackend()
     executor = None
 
-    def __init__(
-        self,
-        factory: Factory,
-        members: int = 10,
-        augmentation: ActionLike | None = None,
-        label_action: GroupAction | None = None,
-        augmentation_mode: str = "full",
-        optimizer: Any = "sgd",
-        learning_rate: float = 0.1,
-        epochs: int = 100,
-        batch_size: int | None = None,
-        momentum: float = 0.9,
-        loss: str | None = None,
-        seed: int = 0,
-        input_shape: tuple[int, ...] | None = None,
-        layout: str = "channels_first",
-        method: str = "auto",
-        device: str = "cpu",
-        dtype: str = "float32",
-        members_per_chunk: int | None = None,
-        memory_limit: int | None = None,
-        progress: bool | ProgressCallback = False,
-        variation: Variation | None = None,
-        zero_output: bool = False,
-        checkpoints: Checkpoints | None = None,
-        callback: Callable[[int, TrainingState], None] | None = None,
-        standardise: bool = False,
-    ) -> None:
-        self.factory = factory
-        self.members = members
-        self.augmentation = augmentation
-        self.label_action = label_action
-        self.augmentation_mode = augmentation_mode
-        self.optimizer = optimizer
-        self.learning_rate = learning_rate
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.momentum = momentum
-        self.loss = loss
-        self.seed = seed
-        self.input_shape = input_shape
-        self.layout = layout
-        self.method = method
-        self.device = device
-        self.dtype = dtype
-        self.members_per_chunk = members_per_chunk
-        self.memory_limit = memory_limit
-        self.progress = progress
-        self.variation = variation
-        self.zero_output = zero_output
-        self.checkpoints = checkpoints
-        self.callback = callback
-        self.standardise = standardise
+    factory: Factory
+    members: int = 10
+    augmentation: ActionLike | None = None
+    label_action: GroupAction | None = None
+    augmentation_mode: str = "full"
+    optimizer: str | Callable[..., torch.optim.Optimizer] = "sgd"
+    learning_rate: float = 0.1
+    epochs: int = 100
+    batch_size: int | None = None
+    momentum: float = 0.9
+    loss: str | None = None
+    seed: int = 0
+    input_shape: tuple[int, ...] | None = None
+    layout: str = "channels_first"
+    method: str = "auto"
+    device: str = "cpu"
+    dtype: str = "float32"
+    members_per_chunk: int | None = None
+    memory_limit: int | None = None
+    progress: bool | ProgressCallback = False
+    variation: Variation | None = None
+    zero_output: bool = False
+    checkpoints: Checkpoints | None = None
+    callback: Callable[[int, TrainingState], None] | None = None
+    standardise: bool = False
 
     @property
     def net(self) -> Factory:

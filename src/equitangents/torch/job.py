@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from equitangents.ensembles.training.run import Pool
+from equitangents.ensembles.training.run import Job, Pool
 from equitangents.ensembles.training.variations import Variation, variation_key
 from equitangents.errors import StoreError
 from equitangents.torch.modules import Factory, Tensors, make, member_seeds, outputs_of, tensors
@@ -52,7 +52,7 @@ class Here:
 
 
 @dataclass(frozen=True)
-class ModuleJob:
+class ModuleJob(Job):
     """What a run computes by PyTorch: members `first` to `first + members − 1`, trained by `recipe` on `data`.
 
     `resampled` is how many transformed copies of each sample the data hold. `vectorised`: several modules at once.
@@ -82,10 +82,6 @@ class ModuleJob:
     def has_baseline(self) -> bool:
         """Whether something is subtracted from a member's outputs."""
         return self.variation.has_baseline
-
-    def of(self, first: int, members: int) -> ModuleJob:
-        """The job for some of the members."""
-        return replace(self, first=first, members=members)
 
     def in_blocks(self, rows: int) -> ModuleJob:
         """This job: batches are computed whole."""

@@ -105,7 +105,7 @@ class Results(Measured):
         return same_predictions(self.action, self.outputs[support, name].mean(axis=0).argmax(axis=-1))
 
     def of_limit(self, support: str, name: str) -> np.ndarray:
-        """Those of the mean of infinitely many infinitely wide networks."""
+        """Orbit same predictions of the mean of infinitely many infinitely wide networks, input by input."""
         return same_predictions(self.action, self.limit[support, name].argmax(axis=-1))
 
     def error(self, support: str, name: str, members: int) -> np.ndarray:
@@ -115,7 +115,7 @@ class Results(Measured):
         return np.array([_relative_std(group) for group in groups])
 
     def limit_error(self, support: str, name: str) -> float:
-        """That of the infinitely wide mean."""
+        """Relative orbit standard deviation of the infinitely wide mean, all outputs of a set together."""
         return _relative_std(self.limit[support, name])
 
     def left(self, support: str, name: str, level: float) -> Estimate:
@@ -123,7 +123,7 @@ class Results(Measured):
         return self._left(self.outputs[support, name], level)
 
     def left_randomly(self, random: str, name: str, level: float) -> Estimate:
-        """That of members whose training is random."""
+        """(E d)² / E d² over members whose training is random: what infinitely many of them leave of the violation."""
         return self._left(self.randomly[random, name], level)
 
     def _left(self, outputs: np.ndarray, level: float) -> Estimate:

@@ -24,7 +24,7 @@ import scipy.stats
 from jaxtyping import Float, Int
 
 from equitangents.actions import Action
-from equitangents.statistics import FEWEST, Estimate, bootstrap, paired_mean
+from equitangents.statistics import FEWEST, Estimate, bootstrap, t_interval
 from equitangents_studies.common.orbits import orbit_batch
 
 
@@ -39,7 +39,7 @@ def table_mean(table: Float[np.ndarray, "repetitions n"], bounds: tuple[float, f
         (0.867, 0.67, 1.063)
     """
     if len(table) >= FEWEST:
-        found = paired_mean(table.mean(axis=1), level, bounds)
+        found = t_interval(table.mean(axis=1), level, bounds)
         if found.has_interval:
             return found
     return bootstrap(table.mean(axis=0), confidence=level, bounds=bounds)

@@ -92,7 +92,7 @@ def lag(results: Results, measure: str, name: str) -> Estimate:
 
 
 def lag_table(settings: Settings, results: Results) -> Table:
-    """Of every contender what it costs to train and how far it lies behind the best, from the cheapest up."""
+    """What every contender costs to train and how far it lies behind the best, from the cheapest up."""
     order = sorted(results.labels, key=lambda name: results.cost(name))
     enough = {measure: good_enough(settings, results, measure) for measure in (ACCURACY, AGREEMENT)}
     rows = [

@@ -20,7 +20,7 @@ from equitangents import actions, groups, nn
 from equitangents.ensembles import InfiniteEnsemble
 from equitangents.kernels import orbit_average
 from equitangents.report import Figure, Table, palette, with_interval
-from equitangents.statistics import Estimate, exactly, paired_mean, shared_level
+from equitangents.statistics import Estimate, exactly, shared_level, t_interval
 from equitangents_studies.common.networks import mlp
 from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, ours, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
@@ -81,7 +81,7 @@ class Results(Measured):
     def cost(self, order: int, level: float = 0.95) -> Estimate:
         """Error with the wrong group over the plain kernel's, at the most samples: geometric mean over repetitions."""
         logs = np.log(self.errors[order, WRONG][-1]) - np.log(self.errors[order, PLAIN][-1])
-        found = paired_mean(logs, confidence=level)
+        found = t_interval(logs, confidence=level)
         value, low, high = map(float, np.exp([found.value, *found.interval]))
         return Estimate(value, low, high, level)
 
@@ -356,7 +356,7 @@ def _errors(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     ) as drawn:
         for axes, n in zip(drawn, ends, strict=True):
             for kind, (label, colour) in _LOOKS.items():
-                values = [paired_mean(row) for row in results.errors[n, kind]]
+                values = [t_interval(row) for row in results.errors[n, kind]]
                 drawing.estimates(axes, settings.sizes, values, colour.light, fmt="o", label=label)
                 axes.plot(settings.sizes, results.predicted[n, kind], color=colour.light, lw=1)
             drawing.logarithmic(axes, "both", settings.sizes, base=2, fine=True)

@@ -15,7 +15,7 @@ from typing import Literal
 
 import numpy as np
 
-from equitangents.statistics import Estimate, exactly, no_interval, paired_mean
+from equitangents.statistics import Estimate, exactly, no_interval, t_interval
 from equitangents_studies.common.system_runs import (
     SystemImages,
     by_key,
@@ -87,7 +87,7 @@ class Results(Measured):
 
     def wide(self, group: str) -> Estimate:
         """Accuracy of the NTK in percent."""
-        return paired_mean(100 * self.limit[group], bounds=(0, 100))
+        return t_interval(100 * self.limit[group], bounds=(0, 100))
 
     def cost(self, inference: str, width: int) -> Estimate:
         """Accuracy on images as they are minus that on rotated ones, run by run, in percentage points."""
@@ -109,7 +109,7 @@ class Results(Measured):
 
     def single(self, group: str) -> Estimate:
         """Accuracy of single draws in percent, with its interval over runs."""
-        return paired_mean(100 * self.draws[group].mean(axis=1), bounds=(0, 100))
+        return t_interval(100 * self.draws[group].mean(axis=1), bounds=(0, 100))
 
     def falls(self, inference: str, width: int, level: float = 0.95) -> Estimate:
         """Accuracy at this width minus that at the largest, images as they are."""
@@ -138,7 +138,7 @@ class Results(Measured):
         values = values[np.isfinite(values)]
         if len(values) < self.needed:
             return no_interval(math.nan, level)
-        return paired_mean(values, level, bounds)
+        return t_interval(values, level, bounds)
 
 
 PRESETS = presets(

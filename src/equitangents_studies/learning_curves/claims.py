@@ -238,7 +238,7 @@ def tried_changes(settings: Settings, results: Results, model: str) -> dict[str,
 
 
 def _tried(settings: Settings, results: Results, model: str) -> str:
-    """The same in words."""
+    """What other ridges and preparations change, in words."""
     if settings.whole_ridge not in TRIED_RIDGES:
         return "What else differs from the source was not tried."
     changes = tried_changes(settings, results, model)

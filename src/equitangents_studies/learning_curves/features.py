@@ -45,8 +45,8 @@ def features(settings: Settings, data_dir: Path | None, model: str, begin: int, 
 
 
 def learnt(found: Float[np.ndarray, "images features"], images: SystemImages, settings: Settings) -> Arrays:
-    """Of every size: the ridge, a multiple of the mean |φ|², that is best in validation, and which test images it
-    classifies rightly.
+    """The ridge that is best in validation at every size, a multiple of the mean |φ|², and which test images are
+    classified rightly with it.
     """
     n, count = settings.whole_images, len(images.train_x)
     phi = found.astype(np.float64)

@@ -98,7 +98,7 @@ def _seconds(results: Results, model: str) -> float:
 
 
 def _exact_seconds(s: Settings, results: Results, model: str) -> float:
-    """Of all pairs of training images, and of these with all others, at the rate of the exact kernel of a few."""
+    """Seconds for all pairs of training images, and of these with all others, as fast as the exact kernel of a few."""
     n, few = s.whole_images, s.exact_images
     pairs = n * (n + 1) / 2 + n * (_images(s) - n)
     return float(results.exact_seconds[model][0]) / (few * (few + 1) / 2) * pairs

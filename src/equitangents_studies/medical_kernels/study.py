@@ -86,7 +86,7 @@ class Results(Measured):
         return t_interval(difference, level, (-1, 1))
 
     def mean_lead(self, group: str) -> Estimate:
-        """The same in the mean over training sizes."""
+        """Accuracy of the invariant kernel minus that of the CNN's, mean over training sizes, paired by split."""
         difference = self.accuracy[group] - self.accuracy["cnn"]
         return t_interval(difference.mean(axis=1), bounds=(-1, 1))
 

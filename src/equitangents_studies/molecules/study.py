@@ -89,7 +89,7 @@ def error_ratio(results: Results, a: str, b: str, size: int, level: float = 0.95
 
 
 def mean_ratio(results: Results, a: str, b: str) -> Estimate:
-    """The same in the geometric mean over training sizes."""
+    """Mean absolute error of one model over that of another: geometric mean over splits and training sizes."""
     return _ratio(_logs(results, a, b).mean(axis=1), 0.95)
 
 

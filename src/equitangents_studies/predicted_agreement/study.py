@@ -78,7 +78,7 @@ class Results(Measured):
 
     @property
     def widths(self) -> list[int]:
-        """Of the networks, the smallest first."""
+        """Channels of the networks, the fewest first."""
         return sorted(self.outputs.along("width"))
 
     @property

@@ -165,6 +165,6 @@ class Results(Measured):
         return table_mean(difference, (-1, 1), level).times(100)
 
     def mean_lead(self, one: str, other: str, sizes: int) -> Estimate:
-        """The same in the mean over so many of the smallest sizes."""
+        """Accuracy of `one` minus that of `other` in percentage points, mean over so many of the smallest sizes."""
         difference = self.right[one][:sizes].astype(float) - self.right[other][:sizes]
         return table_mean(difference.mean(axis=0), (-1, 1)).times(100)

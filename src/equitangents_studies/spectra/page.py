@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from equitangents.report import Figure, Table, format_number, palette
-from equitangents.statistics import paired_mean
+from equitangents.statistics import t_interval
 from equitangents_studies.framework.page import Presentation, RunFolder, columns, drawing, section, table
 from equitangents_studies.spectra.study import KINDS, Results, Settings, headline
 
@@ -84,7 +84,7 @@ def _errors(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     ) as drawn:
         for axes, case in zip(drawn, results.cases.values(), strict=True):
             for kind in case.curves:
-                values = [paired_mean(row) for row in case.curves[kind]]
+                values = [t_interval(row) for row in case.curves[kind]]
                 colour = _COLOURS[kind].light
                 drawing.estimates(axes, settings.sizes, values, colour, label=_NAMES[kind], fmt="o")
                 axes.plot(settings.sizes, case.predicted[kind], color=colour, lw=1)

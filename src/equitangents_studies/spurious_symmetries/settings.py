@@ -136,7 +136,7 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
 
 
 def architectures_of(settings: Settings) -> tuple[str, ...]:
-    """Those of figure 2 that differ: with 8 pixels a side LAP8 is GAP."""
+    """The architectures of figure 2 that differ: with 8 pixels a side LAP8 is GAP."""
     return tuple(name for name in ARCHITECTURES if name != "LAP8" or settings.pixels > 8)
 
 
@@ -220,7 +220,7 @@ class Results:
         return self._falls([(self.counted(a, how).T, by_data()) for a in self.architectures for how in INFERENCES])
 
     def falls_through_model(self) -> Estimate:
-        """The same on images as they are, of pairs of algorithms with comparable groups of their own."""
+        """Accuracy minus that of an algorithm with a larger group of its own, on images as they are, by repetition."""
         return self._falls([(self._first(how), by_model(how, self.architectures)) for how in INFERENCES])
 
     def _first(self, inference: str) -> np.ndarray:

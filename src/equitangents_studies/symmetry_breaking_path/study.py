@@ -111,12 +111,12 @@ class Results(Measured):
         return t_interval(self._right(self.vec[width, time]), bounds=(0, 100))
 
     def gap_accuracy(self, width: int) -> Estimate:
-        """That of GAP of one width, on images as they are."""
+        """Accuracy of GAP of one width in percent, on images as they are."""
         return t_interval(self._right(self.gap[width]), bounds=(0, 100))
 
     @property
     def limit_accuracy(self) -> float:
-        """That of infinitely wide VEC."""
+        """Accuracy of infinitely wide VEC in percent."""
         return float(self._right(self.limit))
 
     def _right(self, outputs: np.ndarray) -> np.ndarray:

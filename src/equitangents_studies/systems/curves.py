@@ -20,7 +20,7 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.extending import FileName, Numbers, Targets, check_whole, notebook, renamed
 from equitangents.kernels import KernelFunction, Kernels
 from equitangents.report import with_interval
-from equitangents.statistics import Estimate, paired_mean
+from equitangents.statistics import Estimate, t_interval
 from equitangents_studies.systems.conventions import Step, check_confidence, check_ridge, model_name, steps, write_csv
 from equitangents_studies.systems.curve_data import (
     CurveData,
@@ -79,7 +79,7 @@ class LearningCurve:
         """The mean over repetitions at each size, with Student's interval; none where all repetitions are equal."""
         errors = self.errors if error is None else self.of(error)
         top = 1.0 if errors is self.classification else np.inf
-        return tuple(paired_mean(row, self.confidence, (0.0, top)) for row in errors)
+        return tuple(t_interval(row, self.confidence, (0.0, top)) for row in errors)
 
     def fit(self, segments: int | Literal["auto"] = "auto", error: ErrorName | None = None) -> PowerLaw:
         """The curve as power laws, by `fit_power_law`."""

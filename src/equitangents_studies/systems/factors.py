@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents.report import format_number, with_interval
-from equitangents.statistics import Estimate, no_interval, paired_mean
+from equitangents.statistics import Estimate, no_interval, t_interval
 from equitangents_studies.systems.curves import ErrorName, LearningCurve
 from equitangents_studies.systems.data_groups import LARGEST, data_group
 from equitangents_studies.verdict import plain_number
@@ -82,7 +82,7 @@ def jackknifed(log: float, without: Float[np.ndarray, " parts"], level: float) -
     """exp of `log` with Student's interval of the pseudo-values; `without` each sample, or part of them, in turn."""
     if len(without) < 2 or not (math.isfinite(log) and np.isfinite(without).all()):
         return no_interval(math.exp(log), level)
-    spread = paired_mean((len(without) - 1) * (without.mean() - without), level)
+    spread = t_interval((len(without) - 1) * (without.mean() - without), level)
     return Estimate(math.exp(log), math.exp(log + spread.low), math.exp(log + spread.high), level)
 
 
@@ -188,7 +188,7 @@ def compared(first: Key, second: Key, curves: Mapping[Key, LearningCurve], error
     span = float(n[-1] / n[0])
     found = measured_factor(n, a, b, level, log_factor_at_end)
     cut = abs(math.log(found.value)) >= math.log(span) - 1e-9 if found.value > 0 else False
-    return Factor(first, second, found, _bound(span, a, b, level), paired_mean(a[-1] - b[-1], level), cut)
+    return Factor(first, second, found, _bound(span, a, b, level), t_interval(a[-1] - b[-1], level), cut)
 
 
 def cut_off(factor: Factor) -> str:
@@ -201,9 +201,9 @@ def cut_off(factor: Factor) -> str:
 
 def _bound(span: float, a: np.ndarray, b: np.ndarray, level: float) -> float | None:
     """What f exceeds where one curve ends above the beginning of the other, as the interval of that difference says."""
-    if paired_mean(a[-1] - b[0], level).low > 0:
+    if t_interval(a[-1] - b[0], level).low > 0:
         return span
-    return -span if paired_mean(b[-1] - a[0], level).low > 0 else None
+    return -span if t_interval(b[-1] - a[0], level).low > 0 else None
 
 
 def saved(f: Factor, n: int) -> str:

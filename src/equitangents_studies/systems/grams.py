@@ -16,9 +16,9 @@ import numpy as np
 import scipy.linalg
 from jaxtyping import Float, Int
 
-from equitangents.actions import Action, as_action, check_finite_group
+from equitangents.actions import Action, as_action
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotPositiveDefiniteError
-from equitangents.extending import ActionLike, ArrayLike
+from equitangents.extending import ActionLike, ArrayLike, check_finite_group
 from equitangents.groups import Group
 from equitangents.kernels import KernelFunction, Kernels, kernel_invariance_error
 from equitangents_studies.systems.conventions import Step

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from equitangents import notebook
-from equitangents._types import FileName
+from equitangents._types import AnyModel, FileName
 from equitangents.audit.report.checks import Check
 from equitangents.audit.report.findings import Findings
 from equitangents.audit.report.page import html
@@ -47,7 +46,7 @@ class AuditReport(WrittenReport, Findings):
         """The page; it loads nothing."""
         return html(self)
 
-    def remedy(self, name: str, path: FileName | None = None, form: str | None = None) -> Any:
+    def remedy(self, name: str, path: FileName | None = None, form: str | None = None) -> AnyModel:
         """The model with a remedy, in the form that it has itself.
 
         "average": its mean over the group, one evaluation for every element. "canonicalise": the model of inputs in a

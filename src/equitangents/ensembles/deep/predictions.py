@@ -16,7 +16,7 @@ import scipy.special
 
 from equitangents._types import Numbers, Spread, Targets
 from equitangents.ensembles.deep.finite import FiniteEnsemble
-from equitangents.ensembles.estimator import check_fields, check_inputs, check_targets, target_rows
+from equitangents.ensembles.estimator import check_inputs, check_targets, label_rows, target_rows
 from equitangents.ensembles.labels import centred_one_hot, classes_of, indices_of, labels_of
 from equitangents.ensembles.training.jobs import check_room
 from equitangents.errors import InvalidArgumentError
@@ -75,16 +75,10 @@ class Regression(FiniteEnsemble):
 
     def _data(self, x: Numbers, y: Targets, *, reset: bool) -> tuple[np.ndarray, np.ndarray]:
         inputs = check_inputs(self, x, self.input_shape, reset=reset)
-        positions = self._ends_on(inputs, y)
-        if positions is not None:
-            fields, squeeze = positions.checked(check_fields(y), len(inputs), copies=False)
-            if reset:
-                self._squeeze = squeeze
-            return inputs, fields
-        y = check_targets(inputs, y)
+        _, targets, squeeze = check_targets(inputs, y, self._ends_on(inputs, y))
         if reset:
-            self._squeeze = y.ndim == 1
-        return inputs, y.reshape(len(y), -1)
+            self._squeeze = squeeze
+        return inputs, targets
 
     def _orbit_question(self, x: Numbers, y: Targets | None) -> tuple[Self, np.ndarray, np.ndarray | None]:
         """(this ensemble, x, targets (n, outputs) or None), checked."""
@@ -134,7 +128,4 @@ class Classification(FiniteEnsemble):
     def _orbit_question(self, x: Numbers, y: Targets | None) -> tuple[Self, np.ndarray, np.ndarray | None]:
         """(this ensemble, x, indices of the labels or None), checked."""
         inputs = check_inputs(self, x, self.input_shape, reset=False)
-        if y is None:
-            return self, inputs, None
-        index = indices_of(labels_of(inputs, y, self._ends_on, name="x")[0], self.classes_)
-        return self, inputs, index.reshape(len(index), -1) if self.positions_ else index
+        return self, inputs, label_rows(self, inputs, y)

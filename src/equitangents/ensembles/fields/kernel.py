@@ -71,19 +71,16 @@ class FieldKernel:
         """NNGP and NTK between points, (A, B); of points with themselves half of the blocks are computed."""
         a, b = x1, x2
         other = a if b is None else b
-        shape = len(a), len(other)
-        both = [np.empty(shape, a.dtype), np.empty(shape, a.dtype)]
-        reason: str | None = None
+        found: list[np.ndarray] = []
         for rows, columns, field in self.blocks(a, b):
-            reason = getattr(field, "reason", None)
-            for out, name in zip(both, ("nngp", "ntk"), strict=True):
-                if name == "ntk" and reason is not None:
-                    continue
-                part = picked(getattr(field, name), a, other, rows, columns)
+            values = _values(field)
+            found = found or [np.empty((len(a), len(other)), a.dtype) for _ in values]
+            for out, each in zip(found, values, strict=True):
+                part = picked(each, a, other, rows, columns)
                 out[np.ix_(rows, columns)] = part
                 if b is None:
                     out[np.ix_(columns, rows)] = part.T
-        return Kernels(both[0], both[1]) if reason is None else NngpKernels(both[0], reason)
+        return _like(field, found)
 
     def kernel_diagonal(self, a: FieldPoints) -> AnyKernels:
         """NNGP and NTK of every point with itself, each (A,)."""

@@ -6,6 +6,7 @@ output k, E_b Σ_b + Cov_b μ_b,k. Both are means over finitely many resamples h
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -18,7 +19,6 @@ from equitangents.actions.named import ActionLike
 from equitangents.ensembles.estimator import (
     Estimator,
     FieldRegressorMixin,
-    check_fields,
     check_inputs,
     check_targets,
 )
@@ -35,6 +35,7 @@ from equitangents.keywords import named_also, renamed
 from equitangents.validation import check_whole
 
 
+@dataclass(eq=False, repr=False)
 class BaggedInfiniteEnsemble(FieldRegressorMixin, TimedPredictions, OrbitQuestions, Estimator):
     """`InfiniteEnsemble` with members that are trained on resamples, as `DeepEnsemble(variation=Bootstrap())` is.
 
@@ -66,10 +67,9 @@ class BaggedInfiniteEnsemble(FieldRegressorMixin, TimedPredictions, OrbitQuestio
 
     fitted_attribute = "ensembles_"
 
-    def __init__(self, ensemble: InfiniteEnsemble, resamples: int = 50, seed: int = 0) -> None:
-        self.ensemble = ensemble
-        self.resamples = resamples
-        self.seed = seed
+    ensemble: InfiniteEnsemble
+    resamples: int = 50
+    seed: int = 0
 
     @named_also(X="x")
     def fit(self, x: Numbers, y: Numbers) -> BaggedInfiniteEnsemble:
@@ -80,10 +80,7 @@ class BaggedInfiniteEnsemble(FieldRegressorMixin, TimedPredictions, OrbitQuestio
         check_whole("resamples", self.resamples, 2)
         check_whole("seed", self.seed, 0, 2**32 - 1)
         x = check_inputs(self, x, self.ensemble.input_shape, reset=True)
-        positions = output_positions(self.ensemble.net, x, y)
-        y = check_targets(x, y) if positions is None else check_fields(y)
-        if positions is not None:
-            positions.checked(y, len(x), copies=False)
+        y, *_ = check_targets(x, y, output_positions(self.ensemble.net, x, y))
         action = as_action("augmentation", self.ensemble.augmentation, x.shape)
         units = fitted_standardisation(x, self.ensemble.net, action) if self.ensemble.standardise else None
         ensembles = []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, Self, overload
 
 import numpy as np
@@ -75,41 +76,26 @@ class TimedPredictions:
         """What `predict` returns, at most one of both flags being set."""
 
 
+@dataclass(eq=False, repr=False)
 class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
     """Infinitely wide networks trained for a time t; InfiniteEnsemble says what the parameters are."""
 
-    _data: tuple[Any, Any]  # what it was fitted to
-    solution_: Report
+    net: KernelFunction | FieldFunction
+    augmentation: ActionLike | None = None
+    time: float = math.inf
+    learning_rate: float = 1.0
+    ridge: float = 0.0
+    kernel: KernelName = "ntk"
+    label_action: GroupAction | None = None
+    input_shape: tuple[int, ...] | None = None
+    dynamics: str | Momentum = "flow"
+    memory_limit: int | None = None
+    store: FileName | None = None
+    solver: str | Method = "auto"
+    standardise: bool = False
 
-    def __init__(
-        self,
-        net: KernelFunction | FieldFunction,
-        augmentation: ActionLike | None = None,
-        time: float = math.inf,
-        learning_rate: float = 1.0,
-        ridge: float = 0.0,
-        kernel: KernelName = "ntk",
-        label_action: GroupAction | None = None,
-        input_shape: tuple[int, ...] | None = None,
-        dynamics: str | Momentum = "flow",
-        memory_limit: int | None = None,
-        store: FileName | None = None,
-        solver: str | Method = "auto",
-        standardise: bool = False,
-    ) -> None:
-        self.net = net
-        self.augmentation = augmentation
-        self.time = time
-        self.learning_rate = learning_rate
-        self.ridge = ridge
-        self.kernel = kernel
-        self.label_action = label_action
-        self.input_shape = input_shape
-        self.dynamics = dynamics
-        self.memory_limit = memory_limit
-        self.store = store
-        self.solver = solver
-        self.standardise = standardise
+    _data: tuple[Any, Any] = field(init=False)  # what it was fitted to
+    solution_: Report = field(init=False)
 
     def _check_parameters(self) -> Settings:
         if not any(callable(getattr(self.net, name, None)) for name in ("kernel", "kernel_field")):
@@ -128,11 +114,11 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
             raise InvalidArgumentError(f"ridge is {self.ridge!r}; it must be a finite number ≥ 0")
         dynamics = self.dynamics if isinstance(self.dynamics, Momentum) else DYNAMICS[self.dynamics]
         dynamics(self.learning_rate, samples=1).check(0.0, float(self.time))  # what can be said before any kernel
-        field: KernelName = "ntk" if self.kernel == "ntk" else "nngp"
+        trained: KernelName = "ntk" if self.kernel == "ntk" else "nngp"
         as_method(self.solver)  # raises for what is none
         check_standardise(self.standardise)
         return Settings(
-            field,
+            trained,
             dynamics,
             self.learning_rate,
             float(self.ridge),

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 import math
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,10 +21,8 @@ import scipy.optimize
 import scipy.special
 from jaxtyping import Float
 
-from equitangents._types import FileName, KernelName, Numbers, Times
-from equitangents.actions.group_action import GroupAction
-from equitangents.actions.named import ActionLike
-from equitangents.ensembles.estimator import FieldClassifierMixin, check_inputs
+from equitangents._types import Numbers, Times
+from equitangents.ensembles.estimator import FieldClassifierMixin, check_inputs, label_rows
 from equitangents.ensembles.fields.targets import Positions, output_positions
 from equitangents.ensembles.infinite.base import InfiniteEnsembleBase
 from equitangents.ensembles.infinite.leave_one_out import LabelsLeftOut
@@ -32,13 +31,9 @@ from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
 from equitangents.ensembles.infinite.training_problem import Training
 from equitangents.ensembles.labels import centred_one_hot, classes_of, indices_of, labels_of
 from equitangents.errors import InvalidArgumentError, NotFiniteError
-from equitangents.inference import Momentum
 from equitangents.inference.dynamics import as_times
 from equitangents.inference.probabilities import argmax_probabilities
-from equitangents.kernels import KernelFunction
-from equitangents.kernels.result import FieldFunction
 from equitangents.keywords import named_also
-from equitangents.solvers.method import Method
 
 logger = logging.getLogger("equitangents")
 
@@ -83,6 +78,7 @@ def fitted_temperature(
     return (size or 1.0) / math.exp(float(scipy.optimize.brentq(slope, low, high, xtol=1e-12)))
 
 
+@dataclass(eq=False, repr=False)
 class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
     """`InfiniteEnsemble` on one-hot targets minus 1/K; parameters as there, and `calibrate`.
 
@@ -121,31 +117,8 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
 
     fitted_attribute = "ensemble_"
 
-    calibrate: bool = False  # of models that were saved by versions without it
-    temperature_: float | None = None
-
-    def __init__(
-        self,
-        net: KernelFunction | FieldFunction,
-        augmentation: ActionLike | None = None,
-        time: float = math.inf,
-        learning_rate: float = 1.0,
-        ridge: float = 0.0,
-        kernel: KernelName = "ntk",
-        label_action: GroupAction | None = None,
-        input_shape: tuple[int, ...] | None = None,
-        dynamics: str | Momentum = "flow",
-        memory_limit: int | None = None,
-        store: FileName | None = None,
-        solver: str | Method = "auto",
-        standardise: bool = False,
-        calibrate: bool = False,
-    ) -> None:
-        super().__init__(
-            net, augmentation, time, learning_rate, ridge, kernel, label_action, input_shape, dynamics, memory_limit,
-            store, solver, standardise,
-        )  # fmt: skip
-        self.calibrate = calibrate
+    calibrate: bool = False
+    temperature_: float | None = field(init=False, default=None)
 
     @named_also(X="x")
     def fit(self, x: Numbers, y: Numbers) -> InfiniteEnsembleClassifier:
@@ -258,11 +231,7 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
     def _orbit_question(self, x: Numbers, y: Numbers | None) -> tuple[InfiniteEnsemble, np.ndarray, np.ndarray | None]:
         """(the ensemble whose outputs are measured, x, indices of the labels or None), checked."""
         ensemble, x = self._fitted(x)
-        if y is None:
-            return ensemble, x, None
-        labels, _ = labels_of(x, y, self._ends_on, name="x")
-        index = indices_of(labels, self.classes_)
-        return ensemble, x, index.reshape(len(x), -1) if self.positions_ else index
+        return ensemble, x, label_rows(self, x, y)
 
     def _ends_on(self, x: np.ndarray, targets: np.ndarray) -> Positions | None:
         positions = output_positions(self.net, x, targets)

@@ -111,7 +111,7 @@ class Given:
         return values
 
     def between_elements(self, action: Action, values: np.ndarray) -> np.ndarray:
-        """The same of pairs, (·, rows, |G|, rows, |G|), as (·, M, |G|, P, M, |G|, P)."""
+        """Values at pairs of rows g z, (·, rows, |G|, rows, |G|), as at moved inputs, (·, M, |G|, P, M, |G|, P)."""
         return values
 
     def explicit(self, kernel: KernelFunction, settings: Settings) -> TrainedKernel:

@@ -58,7 +58,7 @@ class HeldOut:
 
     @staticmethod
     def of(model: InfiniteEnsembleClassifier, names: Sequence[str] = ()) -> HeldOut:
-        """Of a fitted classifier with one label a sample; `names` are those of its samples, by default their numbers.
+        """What a fitted classifier says of each sample when it is left out; `names` are by default their numbers.
 
         Raises InvalidArgumentError for labels at positions and for names of another number, and what
         `leave_one_out_` raises.

@@ -12,9 +12,8 @@ from __future__ import annotations
 import logging
 import math
 import time as clock
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import jax
 import numpy as np
@@ -23,12 +22,11 @@ from equitangents._types import DataRows, KernelName
 from equitangents.actions import Action
 from equitangents.ensembles.infinite.problem import Settings, spectral_report
 from equitangents.ensembles.infinite.rows import rows_of
-from equitangents.ensembles.infinite.trained_kernel import kernel_diagonal
+from equitangents.ensembles.infinite.trained_kernel import Decomposed, kernel_diagonal
 from equitangents.formatting import duration
 from equitangents.groups import Group
 from equitangents.inference.data_orbits import DataOrbits
 from equitangents.inference.draws import sample_on_orbits
-from equitangents.inference.dynamics import Dynamics
 from equitangents.inference.group_fourier import FourierIrrep, GroupFourier
 from equitangents.inference.irrep_process import Augmented, IrrepProcess, IrrepProjection, holds_labels
 from equitangents.inference.spectrum import Spectrum
@@ -48,13 +46,11 @@ _TILES = 8  # along one side: diagonal tiles are computed in full, off-diagonal 
 
 
 @dataclass(frozen=True)
-class IrrepProblem:
+class IrrepProblem(Decomposed):
     """A solved problem: `inputs` are the orbits' representatives, `irreps` all that were asked for.
 
     The process has a block for each irrep that is not empty of data. Orbits are those of its own action.
     """
-
-    decomposed: ClassVar[bool] = True
 
     kernel: KernelFunction
     action: Action
@@ -69,19 +65,6 @@ class IrrepProblem:
         """How `solver_` calls it."""
         return name_of(self.action, [block.irrep for block in self.process.blocks])
 
-    def check(self, time: float) -> None:
-        """Raise if this training cannot be evaluated at `time`."""
-        self.process.check(time)
-
-    @property
-    def max_learning_rate(self) -> float:
-        """2N/λ_max: the largest learning rate at which gradient descent in steps is stable."""
-        return self.process.max_learning_rate
-
-    @property
-    def kernels(self) -> None:
-        """None: nothing is solved anew."""
-
     def report(self, time: float) -> Report:
         """How it was solved: one decomposition for each irrep."""
         spectra = [block.process.spectrum for block in self.process.blocks]
@@ -91,10 +74,6 @@ class IrrepProblem:
     def transform(self) -> GroupFourier:
         """To the irreps of the problem."""
         return GroupFourier(tuple(block.irrep for block in self.process.blocks))
-
-    def retuned(self, ridge: float, dynamics: Callable[[int], Dynamics]) -> IrrepProblem:
-        """This problem with another ridge or learning rate, without another decomposition."""
-        return replace(self, process=self.process.retuned(ridge, dynamics(self.process.samples)))
 
     def means(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """μ_t(x) at every time: (T, M, outputs)."""

@@ -10,7 +10,7 @@ import math
 import time as clock
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, cast
+from typing import cast
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from equitangents.ensembles.infinite.solved_problem import (
     TrainingMatrices,
     training_matrices,
 )
-from equitangents.ensembles.infinite.trained_kernel import OneMatrix, kernel_diagonal
+from equitangents.ensembles.infinite.trained_kernel import Decomposed, kernel_diagonal
 from equitangents.inference import TrainedProcess, decompose
 from equitangents.inference.augmented import kinds, row_digests
 from equitangents.inference.dynamics import Dynamics
@@ -103,10 +103,8 @@ class Samples:
 
 
 @dataclass(frozen=True)
-class Problem(OneMatrix):
+class Problem(Decomposed):
     """A solved training problem: `process` holds its spectrum, `inputs` are the kernel's second argument."""
-
-    decomposed: ClassVar[bool] = True
 
     kernel: KernelFunction
     field: KernelName
@@ -116,26 +114,9 @@ class Problem(OneMatrix):
     residual: float = math.nan  # largest relative one of the targets at the ensemble's time
     seconds: float = math.nan  # of the decomposition
 
-    def check(self, time: float) -> None:
-        """Raise if this training cannot be evaluated at `time`."""
-        self.process.check(time)
-
-    @property
-    def max_learning_rate(self) -> float:
-        """2N/λ_max: the largest learning rate at which gradient descent in steps is stable."""
-        return self.process.max_learning_rate
-
-    @property
-    def kernels(self) -> None:
-        """None: nothing is solved anew."""
-
     def report(self, time: float) -> Report:
         """How it was solved."""
         return spectral_report([self.process.spectrum], time, self.seconds, self.residual)
-
-    def retuned(self, ridge: float, dynamics: Callable[[int], Dynamics]) -> Problem:
-        """This problem with another ridge or learning rate, without another decomposition."""
-        return replace(self, process=self.process.retuned(ridge, dynamics(self.process.samples)))
 
     def means(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """μ_t(x) at every time: (T, M, outputs)."""

@@ -16,7 +16,6 @@ from equitangents._types import Key, Numbers, Spread, Times
 from equitangents.actions import as_action
 from equitangents.ensembles.estimator import (
     FieldRegressorMixin,
-    check_fields,
     check_inputs,
     check_network,
     check_targets,
@@ -142,12 +141,7 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
         settings = self._check_parameters()
         x = check_inputs(self, X, self.input_shape, reset=True)
         positions, copies = output_positions(self.net, x, y), self.augmentation is not None
-        if positions is None:
-            y = check_targets(x, y, copies=copies)
-            targets, self._squeeze = (y[:, None], True) if y.ndim == 1 else (y, False)
-        else:
-            y = check_fields(y)
-            targets, self._squeeze = positions.checked(y, len(x), copies=copies)
+        y, targets, self._squeeze = check_targets(x, y, positions, copies=copies)
         self.n_outputs_ = targets.shape[-1]
         self.positions_: tuple[int, ...] = () if positions is None else positions.shape
         self.augmentation_ = as_action("augmentation", self.augmentation, x.shape)

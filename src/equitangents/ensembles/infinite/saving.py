@@ -125,7 +125,8 @@ def load(cls: type, path: Path, net: Network = None, about: dict[str, Any] | Non
         ensemble = restored(cls, state, {"net": net})
     except ValueError as error:
         raise StoreError(f"path is {str(path)!r}, which cannot be read: {error}; fit the model again") from None
-    _check_same(ensemble, about, net)
+    if net is not None and about["network_left_out"]:
+        _compare(np.array(_first(ensemble)), about, net)
     return ensemble
 
 
@@ -251,11 +252,6 @@ def _built(path: Path, about: dict[str, Any], net: Network, part: str) -> Any:
         if isinstance(error, StoreError):
             raise
         raise StoreError(f"{said} cannot be read: {error}; fit the model again") from None
-
-
-def _check_same(ensemble: BaseEstimator, about: dict[str, Any], net: Network) -> None:
-    if net is not None and about["network_left_out"]:
-        _compare(np.array(_first(ensemble)), about, net)
 
 
 def _compare(first: np.ndarray, about: dict[str, Any], net: Network) -> None:

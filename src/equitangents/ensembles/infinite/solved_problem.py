@@ -19,7 +19,7 @@ import numpy as np
 
 from equitangents._types import DataRows, FileName, KernelName
 from equitangents.ensembles.infinite.rows import applied, applied_features, compact, rows_of
-from equitangents.ensembles.infinite.trained_kernel import OneMatrix, kernel_diagonal
+from equitangents.ensembles.infinite.trained_kernel import TrainedKernel, kernel_diagonal
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference.dynamics import Dynamics
 from equitangents.kernels import KernelFunction, Kernels
@@ -35,7 +35,7 @@ _BOTH, _ONE = 0.25, 0.4  # of the limit: a factor in the same precision fits bes
 
 
 @dataclass(frozen=True)
-class SolvedProblem(OneMatrix):
+class SolvedProblem(TrainedKernel):
     """Training on `inputs` X with targets Y (N, outputs), rows times `scale` where each stands for equal samples.
 
     prior: K(X, X), None where the kernel that trains is K itself. field: of the kernel that trains.
@@ -79,7 +79,7 @@ class SolvedProblem(OneMatrix):
 
     def means(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """μ_t(x) at every time: (T, M, outputs)."""
-        if self.has_features:
+        if isinstance(self.solver.system.matrix, FeatureMatrix):
             of_features = [self.weights(t)[1] for t in times]
             return applied_features(cast(FeatureMap, self.kernel), x, self.field, of_features)
         weighted = [self._coefficients(t) for t in times]
@@ -98,11 +98,6 @@ class SolvedProblem(OneMatrix):
         chosen = slice(None) if solution.support is None else solution.support
         scale = 1.0 if self.scale is None else self.scale[chosen, None]
         return self.inputs[chosen], solution.coefficients * scale
-
-    @property
-    def has_features(self) -> bool:
-        """Whether the kernel is that of features, and is solved in their space."""
-        return isinstance(self.solver.system.matrix, FeatureMatrix)
 
     def variances(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """The diagonal of Σ_t of one output at every time: (T, M)."""

@@ -9,16 +9,20 @@ Inputs are signals, or points of fields: a field is a kernel function on points 
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable
-from typing import ClassVar, Protocol
+from dataclasses import replace
+from typing import ClassVar, Self
 
 import jax
 import numpy as np
 
 from equitangents._types import DataRows, KernelName
 from equitangents.actions import Action
+from equitangents.inference import TrainedProcess
 from equitangents.inference.draws import sample_gaussian
 from equitangents.inference.dynamics import Dynamics
+from equitangents.inference.irrep_process import IrrepProcess
 from equitangents.kernels import KernelFunction, Kernels
 from equitangents.memory import check_memory
 from equitangents.solvers.solution import Report
@@ -26,89 +30,74 @@ from equitangents.solvers.solution import Report
 _DIAGONAL_BLOCK = 32
 
 
-class TrainedKernel(Protocol):
-    """Mean and covariance after training; `inputs` are those that the kernel's second argument takes.
+class TrainedKernel(abc.ABC):
+    """Mean and covariance after training, of `inputs` x_i with whose kernels k(x, x_i) the mean is a sum.
 
-    decomposed: whether eigenvalues are known, so that other ridges and learning rates cost no other solution.
-    kernels: K and Θ of the inputs with themselves, where they are held for another solution.
+    decomposed: whether eigenvalues are known, so that other ridges and learning rates cost no other solution. field: of
+    the kernel that trains. kernels: K and Θ of the inputs with themselves, where they are held for another solution.
+    Of orbits a kernel that knows no group says that their points are inputs like any others.
     """
 
     decomposed: ClassVar[bool]
 
-    @property
-    def inputs(self) -> DataRows:
-        """The inputs x_i with whose kernels k(x, x_i) the mean is a sum."""
+    kernel: KernelFunction
+    field: KernelName
+    inputs: DataRows
+    kernels: Kernels | None
 
+    @abc.abstractmethod
     def check(self, time: float) -> None:
         """Raise if this training cannot be evaluated at `time`."""
 
     @property
+    @abc.abstractmethod
     def max_learning_rate(self) -> float:
         """2N/λ_max: the largest learning rate at which gradient descent in steps is stable."""
 
-    @property
-    def kernels(self) -> Kernels | None:
-        """K and Θ of the inputs, if they are held."""
-
+    @abc.abstractmethod
     def report(self, time: float) -> Report:
         """How it was solved."""
 
-    def retuned(self, ridge: float, dynamics: Callable[[int], Dynamics]) -> TrainedKernel:
+    @abc.abstractmethod
+    def retuned(self, ridge: float, dynamics: Callable[[int], Dynamics]) -> Self:
         """This training with another ridge and other dynamics, those of so many samples."""
 
+    @abc.abstractmethod
     def means(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """μ_t(x) at every time: (T, M, outputs)."""
 
+    @abc.abstractmethod
     def variances(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """The diagonal of Σ_t of one output at every time: (T, M)."""
 
+    @abc.abstractmethod
     def covariances(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """Σ_t of one output at every time: (T, M, M)."""
 
+    @abc.abstractmethod
     def weights(self, time: float) -> tuple[DataRows, np.ndarray] | None:
         """Inputs and α (n, outputs) with μ_t(x) = Θ(x, inputs) α; None where the mean takes more than that.
 
         Of a kernel of features α are weights (m, outputs) of these, μ_t(x) = φ(x)·α, and one input stands for all.
         """
 
+    @abc.abstractmethod
     def query_bytes(self, m: int, times: int) -> int:
         """Bytes that the joint covariance of m inputs takes at so many times."""
 
     def orbit_means(self, action: Action, x: DataRows, times: np.ndarray) -> np.ndarray:
         """μ_t on the orbit of each input: (T, M, |G|, outputs)."""
-
-    def orbit_moments(self, action: Action, x: DataRows, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (T, M, |G|, outputs) and covariance (T, M, |G|, |G|) of one output over the orbit of each input."""
-
-    def joint_orbit_moments(self, action: Action, x: DataRows, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (T, M, |G|, outputs), and the covariance of one output between all orbits, (T, M, |G|, M, |G|)."""
-
-    def sample_orbits(
-        self, action: Action, x: DataRows, draws: int, time: float, *, key: jax.Array, limit: int | None
-    ) -> np.ndarray:
-        """Draws of one network jointly over the orbits of all inputs: (draws, M, |G|, outputs)."""
-
-
-class OneMatrix:
-    """What a trained kernel that knows no group says of orbits: their points are inputs like any others."""
-
-    def orbit_means(self: TrainedKernel, action: Action, x: DataRows, times: np.ndarray) -> np.ndarray:
-        """μ_t on the orbit of each input: (T, M, |G|, outputs)."""
         means = self.means(action.orbit(x).reshape(-1, *x.shape[1:]), times)
         return means.reshape(len(times), action.group.order, len(x), -1).swapaxes(1, 2)
 
-    def orbit_moments(
-        self: TrainedKernel, action: Action, x: DataRows, times: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def orbit_moments(self, action: Action, x: DataRows, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean (T, M, |G|, outputs) and covariance (T, M, |G|, |G|) of one output over the orbit of each input."""
         orbit = action.orbit(x).swapaxes(0, 1)
         means = self.means(orbit.reshape(-1, *orbit.shape[2:]), times)
         covariances = np.stack([self.covariances(orbit[m], times) for m in range(len(x))], axis=1)
         return means.reshape(len(times), len(x), action.group.order, -1), covariances
 
-    def joint_orbit_moments(
-        self: TrainedKernel, action: Action, x: DataRows, times: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def joint_orbit_moments(self, action: Action, x: DataRows, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean (T, M, |G|, outputs), and the covariance of one output between all orbits, (T, M, |G|, M, |G|)."""
         orbit, order = action.orbit(x).swapaxes(0, 1), action.group.order
         flat = orbit.reshape(-1, *orbit.shape[2:])
@@ -116,14 +105,7 @@ class OneMatrix:
         return means, self.covariances(flat, times).reshape(len(times), len(x), order, len(x), order)
 
     def sample_orbits(
-        self: TrainedKernel,
-        action: Action,
-        x: DataRows,
-        draws: int,
-        time: float,
-        *,
-        key: jax.Array,
-        limit: int | None,
+        self, action: Action, x: DataRows, draws: int, time: float, *, key: jax.Array, limit: int | None
     ) -> np.ndarray:
         """Draws of one network jointly over the orbits of all inputs: (draws, M, |G|, outputs)."""
         points = len(x) * action.group.order
@@ -136,6 +118,28 @@ class OneMatrix:
         mean, covariance = self.joint_orbit_moments(action, x, np.array([time]))
         flat = mean[0].reshape(points, -1), covariance[0].reshape(points, points)
         return sample_gaussian(*flat, draws, key=key).reshape(draws, *mean.shape[1:])
+
+
+class Decomposed(TrainedKernel):
+    """A trained kernel whose `process` knows eigenvalues, so that nothing is solved anew."""
+
+    decomposed = True
+    kernels = None
+    process: TrainedProcess | IrrepProcess
+
+    def check(self, time: float) -> None:
+        """Raise if this training cannot be evaluated at `time`."""
+        self.process.check(time)
+
+    @property
+    def max_learning_rate(self) -> float:
+        """2N/λ_max: the largest learning rate at which gradient descent in steps is stable."""
+        return self.process.max_learning_rate
+
+    def retuned(self, ridge: float, dynamics: Callable[[int], Dynamics]) -> Self:
+        """This problem with another ridge or learning rate, without another decomposition."""
+        process = self.process.retuned(ridge, dynamics(self.process.samples))
+        return replace(self, process=process)  # type: ignore[type-var]  # those that derive from it are dataclasses
 
 
 def kernel_diagonal(kernel: KernelFunction, x: DataRows, field: KernelName) -> np.ndarray:

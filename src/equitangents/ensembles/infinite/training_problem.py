@@ -113,7 +113,10 @@ class Training:
     def mean_problem(self) -> TrainedKernel:
         """Solved for the mean."""
         if self.augmentation is None or (self.reason is None and self.equivariant):
-            return self._solve_dense()
+            copies = 1 if self.augmentation is None else self.augmentation.group.order
+            return problem.dense(
+                self.kernel, self.x, self.labels, self.settings, remedy=self.given.remedy, copies=copies
+            )
         if self.reason is not None:
             return self.given.explicit(self.kernel, self.settings)
         if self.invariant_labels:
@@ -130,10 +133,6 @@ class Training:
                 "or 'auto'"
             )
         return self._solve_irreps(labelled_only=True, solved=None)
-
-    def _solve_dense(self) -> TrainedKernel:
-        copies = 1 if self.augmentation is None else self.augmentation.group.order
-        return problem.dense(self.kernel, self.x, self.labels, self.settings, remedy=self.given.remedy, copies=copies)
 
     @cached_property
     def covariance_problem(self) -> TrainedKernel:

@@ -286,8 +286,8 @@ def tune(model: E, grid: object, x: Numbers, y: Targets, criterion: str) -> Tuni
     if criterion == "marginal_likelihood":
         _refuse_what_has_no_part(candidates)
     start = time.perf_counter()
-    scores: list[Score | None] = [None] * len(candidates)
-    errors: list[Exception | None] = [None] * len(candidates)
+    scores: dict[int, Score] = {}
+    errors: dict[int, Exception] = {}
     matrices, best, solved = 0, -1, None
     for places in same_matrix(candidates):
         # The largest ridge first: what only a ridge makes positive definite is decomposed with it.
@@ -297,8 +297,7 @@ def tune(model: E, grid: object, x: Numbers, y: Targets, criterion: str) -> Tuni
             _ = training.mean_problem
             matrices += 1
         except InvalidArgumentError as error:
-            for i in places:
-                errors[i] = error
+            errors |= dict.fromkeys(places, error)
             continue
         for i in order:
             point = candidates[i]
@@ -310,17 +309,15 @@ def tune(model: E, grid: object, x: Numbers, y: Targets, criterion: str) -> Tuni
                 errors[i] = error
                 continue
             scores[i] = found
-            if math.isfinite(found.value) and (best < 0 or (*found.rank, i) < (*_known(scores[best]).rank, best)):
+            if math.isfinite(found.value) and (best < 0 or (*found.rank, i) < (*scores[best].rank, best)):
                 best, solved = i, here
     if best < 0:
-        raise next((e for e in errors if e is not None), None) or InvalidArgumentError(
-            "no candidate has a finite score"
-        )
+        raise errors[min(errors)] if errors else InvalidArgumentError("no candidate has a finite score")
     assert solved is not None
     chosen = candidates[best].ensemble
     chosen._solve(chosen._prepare(x, y)[0], solved)
     table = _table(candidates, scores, errors, best, criterion)
-    top = _known(scores[best])
+    top = scores[best]
     result = Tuning(
         criterion,
         top.measure,
@@ -354,20 +351,13 @@ def _score(model: BaseEstimator, ensemble: BaseEstimator, training: Training, t:
     return Score("leave-one-out mean squared error", False, found.mean_squared_error, 0.0, found.squared_errors)
 
 
-def _known(score: Score | None) -> Score:
-    assert score is not None
-    return score
-
-
 def _table(
-    candidates: list[Point], scores: list[Score | None], errors: list[Exception | None], best: int, criterion: str
+    candidates: list[Point], scores: dict[int, Score], errors: dict[int, Exception], best: int, criterion: str
 ) -> tuple[Candidate, ...]:
-    top = _known(scores[best])
-    differences = _differences(scores, best)
-    rows = []
-    for point, score, error, difference in zip(candidates, scores, errors, differences, strict=True):
-        value = math.nan if score is None or not math.isfinite(score.value) else score.value
-        note = str(error) if error else ("" if math.isfinite(value) else "the score is not a finite number")
+    top, rows = scores[best], []
+    for i, (point, difference) in enumerate(zip(candidates, _differences(scores, best, len(candidates)), strict=True)):
+        value = scores[i].value if i in scores and math.isfinite(scores[i].value) else math.nan
+        note = str(errors[i]) if i in errors else ("" if math.isfinite(value) else "the score is not a finite number")
         if criterion == "marginal_likelihood":
             tied = bool(top.value - value < _BARE_MENTION)
         else:
@@ -377,14 +367,14 @@ def _table(
     return tuple(rows)
 
 
-def _differences(scores: list[Score | None], best: int) -> list[Estimate]:
+def _differences(scores: dict[int, Score], best: int, count: int) -> list[Estimate]:
     """Each score minus the best one's; for means over samples with an interval, of pairs of the same sample."""
-    top = _known(scores[best])
-    found = [no_interval(math.nan if s is None else s.value - top.value) for s in scores]
+    top = scores[best]
+    found = [no_interval(scores[i].value - top.value if i in scores else math.nan) for i in range(count)]
     if top.samples is None:
         return [exactly(f.value) for f in found]
-    known = [i for i, s in enumerate(scores) if s is not None and math.isfinite(s.value)]
-    pairs = np.stack([_known(scores[i]).samples - top.samples for i in known], axis=1)
+    known = [i for i in sorted(scores) if math.isfinite(scores[i].value)]
+    pairs = np.stack([scores[i].samples - top.samples for i in known], axis=1)
     means, low, high = bootstrap_intervals(pairs, bounds=(-1.0, 1.0) if top.larger_is_better else None)
     for i, mean, lower, upper, column in zip(known, means, low, high, pairs.T, strict=True):
         found[i] = exactly(0.0) if not column.any() else Estimate(float(mean), float(lower), float(upper))

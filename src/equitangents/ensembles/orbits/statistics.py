@@ -18,7 +18,8 @@ import scipy.stats
 from jaxtyping import Float
 
 from equitangents._types import AnyModel, Key, Numbers, Targets, Times
-from equitangents.actions import Action, as_action, check_finite_group
+from equitangents.actions import Action, as_action
+from equitangents.actions.continuous import check_finite_group
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.named import ActionLike
 from equitangents.ensembles.estimator import one_time

@@ -9,7 +9,6 @@ left there, or beside it, is removed by the next save.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import re
@@ -36,6 +35,8 @@ from equitangents.files import (
     sync_folder,
     whole_file,
 )
+from equitangents.tiles import records
+from equitangents.tiles.store import store_errors
 
 ABOUT = "model.json"
 _BLOCK = 2**26  # bytes that are read, or written, and checked at once
@@ -50,7 +51,7 @@ def write_folder(path: Path, about: dict[str, Any], arrays: Sequence[np.ndarray]
     Raises StoreError where the disk is full, or nothing may be written.
     """
     home = real(path)
-    try:
+    with store_errors(f"{path} cannot be written", "; what was saved there before is kept", with_file=True):
         if not home.exists():
             new = folder_beside(home)
             try:
@@ -59,11 +60,6 @@ def write_folder(path: Path, about: dict[str, Any], arrays: Sequence[np.ndarray]
                 remove_folder(new)
         else:
             _write_version(home, about, arrays)
-    except OSError as error:
-        where = f" ({error.filename})" if error.filename else ""
-        raise StoreError(
-            f"{path} cannot be written: {error.strerror or error}{where}; what was saved there before is kept"
-        ) from None
     with contextlib.suppress(OSError):  # the model is saved; the next one tries again
         _sweep(home)
 
@@ -130,7 +126,7 @@ def _content(home: Path, path: Path, said: str) -> tuple[bytes, dict[str, Any]]:
         text = (home / ABOUT).read_bytes()
         whole = read_json(text)
         content: dict[str, Any] = whole["content"]
-        if not isinstance(content, dict) or whole["sha256"] != _checksum(content):
+        if not isinstance(content, dict) or whole["sha256"] != records.checksum(content):
             raise ValueError("it does not have its checksum")
     except (FileNotFoundError, NotADirectoryError):
         raise StoreError(f"{said} is not a model that was saved: it holds no {ABOUT}") from None
@@ -190,10 +186,7 @@ def _read_npy(descriptor: int, entry: dict[str, Any]) -> np.ndarray:
     """An array of the older format: a file of its own."""
     with os.fdopen(os.dup(descriptor), "rb") as file:
         file.seek(0)
-        checksum = google_crc32c.Checksum()
-        while part := file.read(_BLOCK):
-            checksum.update(part)
-        if int.from_bytes(checksum.digest(), "big") != entry["crc32c"]:
+        if records.file_checksum(file) != entry["crc32c"]:
             raise ValueError("it does not have its checksum")
         check_arrays(file)
         array: np.ndarray = np.lib.format.read_array(file, allow_pickle=False)
@@ -234,7 +227,7 @@ def _write_version(folder: Path, about: dict[str, Any], arrays: Sequence[np.ndar
             start += array.nbytes
         os.fsync(descriptor)
         content = about | {"file": name, "arrays": entries}
-        text = json.dumps({"content": content, "sha256": _checksum(content)}, indent=1)
+        text = json.dumps({"content": content, "sha256": records.checksum(content)}, indent=1)
         with whole_file(folder / ABOUT) as partial:
             partial.write_bytes(text.encode())
         sync_folder(folder)
@@ -318,7 +311,3 @@ def _beside(home: Path) -> Iterator[Path]:
         mine = ours.fullmatch(path.name) and path.is_dir() and not path.is_symlink()
         if mine and all(known.fullmatch(file.name) for file in path.iterdir()):
             yield path
-
-
-def _checksum(content: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

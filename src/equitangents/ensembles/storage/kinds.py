@@ -1,8 +1,9 @@
 """The kinds of objects that saved models consist of: a fixed list of classes, each with the type of every attribute.
 
-A file may name these and nothing else. None of them runs a command or holds a function; the only ones that name files,
-or objects in an object store, are a store of kernels, which is read where it is the one that the model was fitted with,
-and the folder of a factor (`structure` says when).
+The layers and solvers that `nn` and `solvers` name in public are on it as they are written, where their fields are
+numbers and words; every other class stands in the table here. A file may name these and nothing else. None of them runs
+a command or holds a function; the only ones that name files, or objects in an object store, are a store of kernels,
+which is read where it is the one that the model was fitted with, and the folder of a factor (`structure` says when).
 
 An attribute is `name type`, or `name? type` where not every object has it. Types: `none`, `bool`, `int`, `real`,
 `text`, `path`, `dtype`, `class` (a kind of dynamics), `label` (of an element of a group), `given` (what is given to
@@ -13,9 +14,11 @@ is a class of this package, what derives from it, or one of `UNIONS`.
 
 from __future__ import annotations
 
+import ast
 import functools
 import importlib
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass
 
 PACKAGE = "equitangents"
 UNIONS = {
@@ -68,51 +71,32 @@ _TRAINING = (
 )
 _MATRIX = "size int; dtype dtype; tile int; probe int; words text"
 
+# rooms and the class of those of their public classes whose fields say what is saved
+_PUBLIC = {"nn": "nn.layer:Layer", "solvers": "solvers.method:Method"}
+_WORDS = {"None": "none", "bool": "bool", "int": "int", "float": "real", "str": "text"}
+
 _TABLE = {
     "nn": {
         "aggregate:Aggregate": "_matrix none|FrozenArray",
-        "attention:Attention": "channels int; heads int; key_channels none|int; value_channels none|int; scaling text; "
-        "mechanism text; W_query_std real; W_key_std real; W_value_std real; W_out_std real; b_std real",
         "conv:Conv": f"{_WINDOW}; {_PARAMETRISED}",
         "dense:Dense": f"channels int; {_WEIGHTS}; {_PARAMETRISED}",
-        "dropout:Dropout": "rate real; mode text",
-        "exponentials:Exp": "a real; b real",
-        "exponentials:Gaussian": "a real; b real",
-        "exponentials:Rbf": "gamma real",
-        "exponentials:Exponential": "gamma real",
         "group_conv:GroupConv": f"channels int; window Window; rotations none|(int); weights none|(real); {_WEIGHTS}",
         "group_pool:GroupPool": "subgroup none|(int); every none|Sizes",
         "group_windows:Elements": "numbers (int)",
-        "layer_norm:LayerNorm": "positions bool|(int); eps real",
         "lift:Lift": f"onto Group|GroupAction; channels int; window Window; weights none|(real); {_WEIGHTS}",
         "locally_connected:LocallyConnected": f"{_WINDOW}; parametrisation? text; bias? none|bool; width_scale? real",
-        "nonlinearities:Relu": "",
-        "nonlinearities:LeakyRelu": "negative_slope real",
-        "nonlinearities:Abs": "",
-        "nonlinearities:Erf": "",
-        "nonlinearities:Gelu": "",
-        "nonlinearities:Sin": "",
-        "nonlinearities:Cos": "",
-        "nonlinearities:Identity": "",
         "parallel:Parallel": "_branches ((Layer))",
         "parallel:Sum": "_groups ((int))",
         "parallel:Concatenate": "_groups ((int))",
         "polynomials:Polynomial": "coefficients (real)",
-        "polynomials:Monomial": "degree int",
-        "polynomials:Hermite": "degree int",
-        "polynomials:RectifiedMonomial": "degree int",
         "pooling:AvgPool": "window Sizes; stride none|Sizes; padding text",
         "pooling:SumPool": "window Sizes",
-        "pooling:GlobalSumPool": "",
         "pooling:GlobalAvgPool": "every Sizes",
-        "pooling:Flatten": "",
         "readout:Readout": f"representation Representation; {_WEIGHTS}",
         "residual:Residual": "_body Sequential",
-        "scale:Scale": "factor real",
         "sequential:Sequential": "_layers (Layer)",
         "sphere_lift:SphereLift": f"onto SymmetryGroup; channels int; window ZonalWindow; {_WEIGHTS}; tolerance real; "
         "resolution none|int",
-        "steerable.ending:PointFeatures": "",
         "steerable.linear:SteerableConv": f"features text|Features; radii (real); width real; {_WEIGHTS}; "
         "max_frequency none|int",
         "steerable.linear:SteerableDense": f"features text|Features; {_WEIGHTS}",
@@ -122,11 +106,8 @@ _TABLE = {
         "gaussians GaussianSum; error real",
         "steerable.points:PointCloud": "group text; features Features",
         "steerable.points:PlaneImage": "group text; features Features",
-        "steerable.pool:SteerablePool": "",
         "steerable.whole:FeatureVector": "group text; features Features",
         "steerable.whole:SphereSignal": "group text",
-        "steps:Sign": "",
-        "steps:Heaviside": "",
         "zonal_window:ZonalWindow": "coefficients (real)",
     },
     "stax": {
@@ -246,23 +227,15 @@ _TABLE = {
         "estimators:Ensemble": _TORCH,
     },
     "solvers": {
-        "cholesky:Cholesky": "precision none|text; tolerance real",
         "eigh:Eigh": "",
-        "finite_time:Lanczos": "tolerance real; max_iterations int",
-        "low_rank:Nystrom": "rank none|int; seed int",
-        "low_rank:SubsetOfRegressors": "rank none|int; seed int",
         "matrices:ArrayMatrix": f"array floats; strip int; in_memory bool; {_MATRIX}",
         "matrices:KernelMatrix": f"kernel Network; x Inputs; field text; {_MATRIX}",
         "matrices:ScaledMatrix": f"matrix SymmetricMatrix; scale floats; folder none|path; in_memory bool; "
         f"has_blocks bool; strip int; {_MATRIX}",
         "matrices:StoreMatrix": f"store GramStore; folder Place; _field text; strip int; in_memory bool; {_MATRIX}",
-        "multi_gpu:MultiGPU": "tile int; tolerance real",
         "out_of_core:OutOfCore": "path none|path; tile none|int; precision none|text; tolerance real",
-        "pcg:PCG": "preconditioner text; rank none|int; tolerance real; max_iterations int; seed int",
         "primal:FeatureMatrix": f"kernel Network; x Inputs; field text; scale none|floats; factor? floats; {_MATRIX}",
         "primal:Primal": "features int",
-        "sketch_and_project:SketchAndProject": "block none|int; rank none|int; tolerance real; max_sweeps int; "
-        "seed int",
         "solution:Report": "solver text; reason text; size int; precision text; residual real; condition real; "
         "smallest real; largest real; iterations int; seconds real; forecast_seconds real; forecast_memory int; "
         "ridge real; time real; rank none|int; error real; notes (text)",
@@ -327,24 +300,62 @@ class Kind:
 
     def load(self) -> type:
         """The class; its module is imported now, by the name that stands in the list here."""
-        module, _, path = self.name.partition(":")
-        found: type = getattr(importlib.import_module(module), path)
-        return found
+        return _load(self.name)
 
 
 @functools.cache
 def kinds() -> dict[str, Kind]:
     """All kinds by their names."""
-    return {
+    listed = {
         (name := f"{PACKAGE}.{package}.{place}"): _kind(name, attributes)
         for package, entries in _TABLE.items()
         for place, attributes in entries.items()
     }
+    return {kind.name: kind for room in _PUBLIC for kind in _of_public_classes(room)} | listed
+
+
+def _load(name: str) -> type:
+    module, _, path = name.partition(":")
+    found: type = getattr(importlib.import_module(module), path)
+    return found
 
 
 def name_of(cls: type) -> str:
     """The name by which files call a class."""
     return f"{cls.__module__}:{cls.__qualname__}"
+
+
+def _of_public_classes(room: str) -> Iterator[Kind]:
+    """The layers or solvers that a room names, if each of their fields is of `_WORDS`."""
+    module, base = importlib.import_module(f"{PACKAGE}.{room}"), _load(f"{PACKAGE}.{_PUBLIC[room]}")
+    for cls in (getattr(module, name) for name in module.__all__):
+        if isinstance(cls, type) and issubclass(cls, base) and is_dataclass(cls):
+            types = {field.name: words_of(str(field.type)) for field in fields(cls)}
+            if all(types.values()):
+                yield Kind(name_of(cls), types, frozenset())
+
+
+def words_of(annotation: str) -> str:
+    """The type of an attribute in the words of the table; "" for what they do not say.
+
+    >>> words_of("tuple[float, ...]"), words_of("int | str | None"), words_of("Callable[[float], float]")
+    ('(real)', 'none|int|text', '')
+    """
+    return _words(ast.parse(annotation, mode="eval").body)
+
+
+def _words(node: ast.expr) -> str:
+    match node:
+        case ast.Name(id=name):
+            return _WORDS.get(name, "")
+        case ast.Constant(value=None):
+            return "none"
+        case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+            choices = sorted((_words(left), _words(right)), key="none".__ne__)
+            return "|".join(choices) if all(choices) else ""
+        case ast.Subscript(value=ast.Name(id="tuple"), slice=ast.Tuple(elts=[inner, ast.Constant(value=rest)])):
+            return f"({words})" if rest is ... and (words := _words(inner)) else ""
+    return ""
 
 
 def _kind(name: str, attributes: str) -> Kind:

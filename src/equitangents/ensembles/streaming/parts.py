@@ -8,7 +8,6 @@ have one name, whoever writes them when.
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
 import re
 from collections.abc import Mapping
@@ -22,7 +21,7 @@ from equitangents.claims import read_json
 from equitangents.errors import StoreError
 from equitangents.tiles.chunks import Chunks
 from equitangents.tiles.place import ObjectPath, Place
-from equitangents.tiles.records import differing
+from equitangents.tiles.records import checksum, differing
 from equitangents.tiles.store import DamagedTileError
 from equitangents.tiles.whole import PARTIAL, write_whole
 
@@ -67,7 +66,7 @@ class Parts:
     @property
     def checksum(self) -> str:
         """SHA-256 of the record."""
-        return _checksum(self.record)
+        return checksum(self.record)
 
     @property
     def chunks(self) -> range:
@@ -119,7 +118,7 @@ class Parts:
         write_whole(group / RECORD, [content], group / PARTIAL)
 
     def _about(self, more: Mapping[str, Any]) -> dict[str, Any]:
-        about = {"record": self.record, "sha256": _checksum(self.record), "more": _checksum(more)}
+        about = {"record": self.record, "sha256": checksum(self.record), "more": checksum(more)}
         return {"zarr_format": 3, "node_type": "group", "attributes": {_KEY: about, **more}}
 
     def write_array_metadata(self, name: str, chunks: Chunks) -> None:
@@ -172,7 +171,7 @@ def read_record(folder: Place) -> dict[str, Any] | None:
     try:
         about = read_json((folder / RECORD).read_bytes())["attributes"][_KEY]
         record: Any = about["record"]
-        return record if isinstance(record, dict) and about["sha256"] == _checksum(record) else None
+        return record if isinstance(record, dict) and about["sha256"] == checksum(record) else None
     except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
         return None
 
@@ -182,7 +181,3 @@ def _is_empty(folder: Place) -> bool:
     if isinstance(folder, ObjectPath):  # objects that died processes wrote late, after others had removed the parts
         return not folder.is_file()
     return folder.is_dir() and all(path.name == PARTIAL or _GROUP.fullmatch(path.name) for path in folder.iterdir())
-
-
-def _checksum(record: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()

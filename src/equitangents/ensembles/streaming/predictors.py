@@ -20,7 +20,6 @@ from equitangents.ensembles.infinite import saving
 from equitangents.ensembles.infinite.base import InfiniteEnsembleBase
 from equitangents.ensembles.infinite.classifier import InfiniteEnsembleClassifier
 from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
-from equitangents.ensembles.infinite.saving import MeansAtATime
 from equitangents.ensembles.training.fingerprint import array_digest
 from equitangents.errors import EquitangentsError, InvalidArgumentError, InvalidTypeError, StoreError
 from equitangents.tiles.place import local
@@ -77,7 +76,7 @@ def predictor(ensemble: object, time: Times | None, return_std: bool, net: Netwo
     if not return_std and asked == facts["time"]:
         means = saving.load_means(folder, net, about) if folder is not None else saving.means(ensemble)
     if means is not None:
-        outputs = _from_coefficients(means, shape)
+        outputs = lambda x: {"mean": means(x).reshape(len(x), *shape)}
     else:
         whole = ensemble if folder is None else saving.load(CLASSES[about["class"]], folder, net, about)
         outputs = _from_everything(whole, asked, return_std)
@@ -147,10 +146,6 @@ def _checked(
         return found
 
     return checked
-
-
-def _from_coefficients(means: MeansAtATime, shape: tuple[int, ...]) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
-    return lambda x: {"mean": means(x).reshape(len(x), *shape)}
 
 
 def _from_everything(ensemble: AnyModel, time: float, std: bool) -> Callable[[np.ndarray], dict[str, np.ndarray]]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import errno
 import logging
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from time import monotonic, sleep
 from typing import cast
 
@@ -28,7 +27,6 @@ from equitangents.ensembles.streaming.parts import OtherPredictionsError, Parts,
 from equitangents.ensembles.streaming.predictors import Predictor, predictor
 from equitangents.errors import MemoryLimitError, NotFiniteError, ShapeError, StoreError
 from equitangents.files import real
-from equitangents.formatting import memory_size
 from equitangents.kernels.store.key import VERSION
 from equitangents.keywords import renamed
 from equitangents.scale.executors import part_of
@@ -36,7 +34,8 @@ from equitangents.scale.identity import row_digests
 from equitangents.scale.opening import opened
 from equitangents.scale.progress import Progress, ProgressCallback, told_by
 from equitangents.tiles.lease import alone, is_held
-from equitangents.tiles.place import ObjectPath, Place, free_space, place
+from equitangents.tiles.place import ObjectPath, Place, place
+from equitangents.tiles.store import check_room, store_errors
 from equitangents.validation import check_whole
 
 logger = logging.getLogger("equitangents")
@@ -108,7 +107,8 @@ def predict_to_file(
     x = _checked(x, asked)
     parts = _parts(out, x, asked, rows)
     mine = part_of(list(parts.chunks), shard)
-    with _files(out, parts):
+    kept = f"; what is predicted is kept in {parts.folder}, and the same call goes on from it"
+    with store_errors(f"{out} cannot be written", kept, with_file=True):
         if restart and parts.is_ours():
             remove(parts.folder)
         if _is_done(out, parts, asked, force):
@@ -141,7 +141,7 @@ def _checked(x: Numbers, asked: Predictor) -> ArrayLike:
 def _parts(out: Place, x: ArrayLike, asked: Predictor, rows: int | None) -> Parts:
     """Where chunks are kept, and what they are of; the inputs are read once, and checked."""
     rows_of_all = sum(int(np.prod(shape)) for shape in asked.arrays.values()) * x.shape[0]
-    _check_free(out, 8 * rows_of_all)
+    _check_room(out, 8 * rows_of_all)
     count, each = x.shape[0], int(np.prod(asked.sample_shape)) * asked.dtype.itemsize
     if rows is None:
         rows = max(1, min(max(_ENTRIES // asked.samples, _ROWS[0]), _INPUT_BYTES // each, _ROWS[1], count))
@@ -149,17 +149,13 @@ def _parts(out: Place, x: ArrayLike, asked: Predictor, rows: int | None) -> Part
         "version": __version__,
         "numbers": VERSION,
         "fingerprint": asked.fingerprint,
-        "inputs": _digest(x, asked.dtype),
+        "inputs": row_digests("x", x, asked.dtype, (count,))[0],
         "count": count,
         "rows": rows,
         "time": asked.time,
         "arrays": {name: list(shape) for name, shape in asked.arrays.items()},
     }
     return Parts(out.with_name(f"{out.name}.parts"), count, rows, asked.arrays, record)
-
-
-def _digest(x: ArrayLike, dtype: np.dtype) -> str:
-    return row_digests("x", x, dtype, (x.shape[0],))[0]
 
 
 def _predict(
@@ -281,25 +277,8 @@ def _check_disk(out: Place, parts: Parts, mine: list[int]) -> None:
     needed = each * sum(not parts.is_there(chunk) for chunk in mine)
     if out.suffix != ".zarr":
         needed += each * len(parts.chunks)
-    _check_free(out, needed)
+    _check_room(out, needed)
 
 
-def _check_free(out: Place, needed: int) -> None:
-    free = free_space(out)
-    if free is not None and needed > free:
-        raise StoreError(
-            f"predictions in {out} take {memory_size(needed)} on the way, and the disk has {memory_size(free)} left; "
-            "make room, or give a path on another disk"
-        )
-
-
-@contextmanager
-def _files(out: Place, parts: Parts) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        what = (error.strerror or str(error)) + (f" ({error.filename})" if error.filename else "")
-        raise StoreError(
-            f"{out} cannot be written: {what}; what is predicted is kept in {parts.folder}, and the same call goes on "
-            "from it"
-        ) from None
+def _check_room(out: Place, needed: int) -> None:
+    check_room(out, needed, f"predictions in {out} take", " on the way, and the disk")

@@ -18,11 +18,10 @@ from equitangents.ensembles.estimator import check_network
 from equitangents.ensembles.fields.targets import Positions, output_positions
 from equitangents.ensembles.networks import ForeignNetwork, as_network, traits
 from equitangents.ensembles.training.batches import Batches
-from equitangents.ensembles.training.descent import check_optimizer, resolve_batch_size
+from equitangents.ensembles.training.descent import Penalty, check_optimizer, resolve_batch_size
 from equitangents.ensembles.training.fingerprint import job_fingerprint
 from equitangents.ensembles.training.jobs import Ensemble, Prepared, Task, check_room, variation_of
-from equitangents.ensembles.training.network_job import NetworkJob, evaluate, outputs, rows_at_once
-from equitangents.ensembles.training.penalty import Penalty
+from equitangents.ensembles.training.network_job import NetworkJob, evaluate, filled_up, outputs, rows_at_once
 from equitangents.ensembles.training.plan import Plan, Workers, make_plan, tree_bytes, worker_count, working_bytes
 from equitangents.ensembles.training.recipe import Members, Recipe
 from equitangents.ensembles.training.settings import check_settings
@@ -79,7 +78,7 @@ class JaxBackend:
         """
         chunk, count, net = estimator._chunk, estimator.history_.shape[1], as_network(estimator.net)
         begins = range(0, count, chunk)
-        some = lambda tree, begin: jax.tree.map(lambda a: _filled_up(a[begin : begin + chunk], chunk), tree)
+        some = lambda tree, begin: jax.tree.map(lambda a: filled_up(a[begin : begin + chunk], chunk), tree)
         size = rows_at_once(net, some(estimator.params_, 0), x, estimator.dtype)
         step = -(-_ROWS // size) * size
 
@@ -190,8 +189,3 @@ def _bytes(job: NetworkJob, shapes: Members, plan: Plan) -> int:
     at_once = min(members, plan.chunk * worker_count())
     working = working_bytes(job.recipe, shapes.params, job.x, job.y, plan.rows)
     return job.x.nbytes + members * each + at_once * working
-
-
-def _filled_up(a: np.ndarray, length: int) -> np.ndarray:
-    """The rows of a, and copies of the last up to `length`."""
-    return a if len(a) == length else np.concatenate([a, np.repeat(a[-1:], length - len(a), axis=0)])

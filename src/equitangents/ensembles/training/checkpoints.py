@@ -12,7 +12,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import google_crc32c
 import numpy as np
 
 from equitangents.claims import read_json
@@ -21,6 +20,7 @@ from equitangents.ensembles.training.run import Snapshot
 from equitangents.errors import InvalidArgumentError, StoreError
 from equitangents.files import FORBIDDEN, real
 from equitangents.locks import alone
+from equitangents.tiles.records import file_checksum
 from equitangents.tiles.whole import write_whole
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ logger = logging.getLogger("equitangents")
 _KEPT = 2
 _FORMAT = 2
 _UNSUMMED = 1  # the format without checksums, which is read all the same
-_BLOCK = 2**24  # bytes whose checksum is computed at once
 _LOCK = ".training"
 
 
@@ -223,11 +222,8 @@ def _checksums(folder: Path) -> dict[str, list[int]]:
 
 
 def _checksum(path: Path) -> int:
-    checksum = google_crc32c.Checksum()
     with path.open("rb") as file:
-        while part := file.read(_BLOCK):
-            checksum.update(part)
-    return int.from_bytes(checksum.digest(), "big")
+        return file_checksum(file)
 
 
 def run_directory(directory: Path, first: int, members: int) -> Path:

@@ -18,7 +18,7 @@ from equitangents.ensembles.training.batches import Augmented, augment
 from equitangents.ensembles.training.plan import Plan, device_bytes, on_cpu
 from equitangents.ensembles.training.run import Job, Schedule
 from equitangents.ensembles.training.settings import HasSettings, check_actions, check_record
-from equitangents.ensembles.training.spread import Assignment, Trained, train_alone, train_in_pieces, train_spread
+from equitangents.ensembles.training.spread import Assignment, Trained, train_alone, train_in_parts
 from equitangents.ensembles.training.variations import PLAIN, Variation, ZeroOutput
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.memory import check_memory
@@ -136,12 +136,12 @@ def execute(
         raise InvalidArgumentError("resume is True, but checkpoint_dir is None; checkpoints need a directory")
     folder = None if estimator.checkpoint_dir is None else Path(estimator.checkpoint_dir)
     schedule = Schedule(estimator.epochs, epochs, estimator.callback, estimator.checkpoint_every)
-    assignment = Assignment(job, plan, prepared.fingerprint, schedule, sets, folder, resume)
+    assignment = Assignment(job, plan, prepared.fingerprint, schedule, sets, folder, resume, estimator.progress)
     if estimator.executor is not None:
-        return train_spread(estimator.executor, assignment, estimator.progress)
-    assignment = replace(assignment, progress=estimator.progress, inputs=inputs)
+        return train_in_parts(assignment, estimator.executor)
+    assignment = replace(assignment, inputs=inputs)
     if job.in_pieces and estimator.callback is None:  # which sees all members after every epoch
-        return train_in_pieces(assignment)
+        return train_in_parts(assignment)
     return train_alone(assignment)
 
 

@@ -20,6 +20,7 @@ from equitangents._types import ArrayLike, InputShape, Params, Tree
 from equitangents.ensembles.training.batches import Batches
 from equitangents.ensembles.training.plan import CACHE_BYTES, Workers, make_plan, on_cpu, peak_bytes
 from equitangents.ensembles.training.recipe import Members, Own, Recipe, flat, init_members, member_shapes, run_epochs
+from equitangents.ensembles.training.run import Job
 from equitangents.ensembles.training.variations import PLAIN, Variation, variation_key
 from equitangents.nn.compiled_windows import compiled_windows
 
@@ -29,7 +30,7 @@ _DEVICE_BYTES = 2**30
 
 
 @dataclass(frozen=True)
-class NetworkJob:
+class NetworkJob(Job):
     """What a run computes by JAX: members `first` to `first + members − 1`, trained by `recipe` on x, y (augmented).
 
     `copies` is how many transformed copies of each sample x and y hold, running slowest.
@@ -56,10 +57,6 @@ class NetworkJob:
     def numbers(self) -> int:
         """How many numbers the outputs at an input are."""
         return int(self.y.shape[1])
-
-    def of(self, first: int, members: int) -> NetworkJob:
-        """The job for some of the members."""
-        return replace(self, first=first, members=members)
 
     def groups(self, chunk: int) -> list[range]:
         """Chunk k is always members kc, …, kc + c − 1, whether all of them are wanted or not."""
@@ -97,9 +94,10 @@ class NetworkJob:
     def start(self, ids: Sequence[int], params: Params) -> Tree:
         """What the baselines of the members `ids` depend on, stacked, given their stacked initial parameters."""
         variation, net = self.recipe.variation, self.recipe.net
+        member = lambda k: jax.tree.map(lambda a: a[k], params)
         starts = [
-            _start_member(variation, net, self.input_shape, self.dtype, variation_key(self.seed, i), part)
-            for i, part in zip(ids, _unstacked(params, len(ids)), strict=True)
+            _start_member(variation, net, self.input_shape, self.dtype, variation_key(self.seed, i), member(k))
+            for k, i in enumerate(ids)
         ]
         return jax.tree.map(lambda *leaves: jnp.stack(leaves), *starts)
 
@@ -150,10 +148,6 @@ def _start_member(
     variation: Variation, net: FiniteNetwork, input_shape: InputShape, dtype: str, key: jax.Array, params: Params
 ) -> Tree:
     return variation.start(key, net, params, input_shape, dtype)
-
-
-def _unstacked(tree: Tree, count: int) -> list[Tree]:
-    return [jax.tree.map(lambda a, i=i: a[i], tree) for i in range(count)]
 
 
 class NetworkChunk:
@@ -248,11 +242,13 @@ def evaluate(fn: Callable[[jax.Array], jax.Array], x: np.ndarray, dtype: str, si
     with precision.scope(dtype):
         for begin in range(0, len(x), size):
             rows = x[begin : begin + size]
-            surplus = size - len(rows)
-            if surplus:
-                rows = np.concatenate([rows, np.repeat(rows[-1:], surplus, axis=0)])
-            parts.append(np.asarray(fn(jnp.asarray(rows, dtype)))[:, : size - surplus])
+            parts.append(np.asarray(fn(jnp.asarray(filled_up(rows, size), dtype)))[:, : len(rows)])
     return np.concatenate(parts, axis=1)
+
+
+def filled_up(a: np.ndarray, length: int) -> np.ndarray:
+    """The rows of a, and copies of the last up to `length`."""
+    return a if len(a) == length else np.concatenate([a, np.repeat(a[-1:], length - len(a), axis=0)])
 
 
 def rows_at_once(net: FiniteNetwork, params: Params, x: np.ndarray, dtype: str) -> int:

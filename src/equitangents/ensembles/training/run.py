@@ -5,12 +5,13 @@ How members are trained is what a `Job` knows: `network_job` by JAX, `equitangen
 
 from __future__ import annotations
 
+import abc
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Protocol, Self
 
 import jax
 import numpy as np
@@ -55,48 +56,47 @@ class Pool(Protocol):
         """[fn(item) for item in items]; with `first_alone` the others wait for the first."""
 
 
-class Job(Protocol):
-    """What a run computes: members `first` to `first + members − 1`, each of whose outputs are `numbers` numbers.
+class Job(abc.ABC):
+    """What a run computes: members `first` to `first + members − 1`, whose outputs are of the type `dtype`.
 
     stacks_state: whether what `Chunk.state` gives has an axis of members; otherwise it is one array a chunk.
     in_pieces: whether a chunk is trained to the end before the next, so that one at a time is held.
     """
 
-    stacks_state: bool
-    in_pieces: bool
+    stacks_state: ClassVar[bool]
+    in_pieces: ClassVar[bool]
+
+    first: int
+    members: int
+    dtype: str
 
     @property
-    def first(self) -> int:
-        """The number of the first member of the run."""
-
-    @property
-    def members(self) -> int:
-        """How many members there are from `first` on."""
-
-    @property
-    def dtype(self) -> str:
-        """The type of their outputs."""
-
-    @property
+    @abc.abstractmethod
     def numbers(self) -> int:
         """How many numbers the outputs at an input are."""
 
     @property
+    @abc.abstractmethod
     def has_baseline(self) -> bool:
         """Whether something is subtracted from a member's outputs."""
 
     def of(self, first: int, members: int) -> Self:
         """The job for some of the members."""
+        return replace(self, first=first, members=members)  # type: ignore[type-var]  # jobs are dataclasses
 
+    @abc.abstractmethod
     def in_blocks(self, rows: int) -> Self:
         """This job, computing at most `rows` rows of a batch at once."""
 
+    @abc.abstractmethod
     def groups(self, chunk: int) -> list[range]:
         """The members of every chunk, some of which may not be wanted."""
 
+    @abc.abstractmethod
     def workers(self) -> AbstractContextManager[Pool]:
         """Threads, or the calling one, that train and evaluate chunks."""
 
+    @abc.abstractmethod
     def beginner(self) -> Callable[[range], Chunk]:
         """A function that makes the chunk of some members, before training."""
 

@@ -24,7 +24,7 @@ from equitangents.ensembles.training.plan import Plan
 from equitangents.ensembles.training.run import Job, Pool, Run, Schedule, Snapshot, train
 from equitangents.errors import InvalidArgumentError
 from equitangents.scale.executors import Tasks, opened, spread
-from equitangents.scale.progress import Progress, ProgressCallback, told_by
+from equitangents.scale.progress import Progress, ProgressCallback
 
 Piece = tuple[int, int]  # the first member of a part of the run, and how many there are
 
@@ -142,53 +142,48 @@ class Done:
         return len(self.parts)
 
 
-def train_spread(executor: ExecutorLike, assignment: Assignment, progress: bool | ProgressCallback = False) -> Trained:
-    """Train the members of an assignment by an executor, a chunk of them at a time; `progress` counts these."""
-    pieces = _pieces(assignment)
-    if assignment.folder is not None:
-        if not assignment.resume:
-            check_unused(assignment.folder, assignment.job.first, assignment.job.members)
-        assignment = replace(assignment, resume=True)  # of what a worker saved that died
+def train_in_parts(assignment: Assignment, executor: ExecutorLike | None = None) -> Trained:
+    """Train the members of an assignment a chunk at a time, each to the end: by an executor, or in this process.
+
+    Progress counts the chunks, unless there is one alone in this process.
+    """
+    pieces, job = _pieces(assignment), assignment.job
+    if executor is None and len(pieces) == 1:
+        return train_alone(assignment)
+    if assignment.folder is not None and not assignment.resume:
+        check_unused(assignment.folder, job.first, job.members)
+    progress, shown = assignment.progress, executor is None and assignment.progress is True  # by a bar, not by lines
+    # resume: of what a worker saved that died
+    assignment = replace(assignment, progress=False, resume=assignment.folder is not None)
     parts: dict[int, Trained] = {}
-    counted = Progress(0, len(pieces), progress, "ensemble", "parts")
+    counted = Progress(0, len(pieces), None if shown else progress, "ensemble", "parts")
 
     def report(done: Done) -> None:
         parts.update(done.parts)
         counted.add(done.computed, done.computed)
 
-    tasks = Tasks(
-        partial(_train_pieces, assignment),
-        lambda piece: piece[0] in parts,
-        report,
-        task="ensemble",
-        items="parts of the members",
-        item="part of the members",
-        kept="what has checkpoints goes on from them" if assignment.folder is not None else "nothing is kept",
-        remedy="train with fewer processes, or a smaller members_per_chunk",
-    )
-    with opened(executor) as pool:
-        spread(pool, tasks, pieces)
+    if executor is None:
+        order: Iterable[Piece] = pieces
+        if shown:
+            from rich.progress import track
+
+            order = track(pieces, description=f"{job.members} members")
+        for piece in order:
+            report(_train_pieces(assignment, [piece]))
+    else:
+        tasks = Tasks(
+            partial(_train_pieces, assignment),
+            lambda piece: piece[0] in parts,
+            report,
+            task="ensemble",
+            items="parts of the members",
+            item="part of the members",
+            kept="what has checkpoints goes on from them" if assignment.folder is not None else "nothing is kept",
+            remedy="train with fewer processes, or a smaller members_per_chunk",
+        )
+        with opened(executor) as pool:
+            spread(pool, tasks, pieces)
     return joined([parts[first] for first, _ in pieces])
-
-
-def train_in_pieces(assignment: Assignment) -> Trained:
-    """Train the members of an assignment in this process, each chunk of them to the end before the next."""
-    pieces, job = _pieces(assignment), assignment.job
-    if len(pieces) == 1:
-        return train_alone(assignment)
-    if assignment.folder is not None and not assignment.resume:
-        check_unused(assignment.folder, job.first, job.members)
-    shown: Iterable[Piece] = pieces
-    progress, assignment = assignment.progress, replace(assignment, progress=False)
-    if progress is True:
-        from rich.progress import track
-
-        shown = track(pieces, description=f"{job.members} members")
-    counted, parts = Progress(0, len(pieces), told_by(progress), "ensemble", "parts"), []
-    for first, count in shown:
-        parts.append(train_alone(assignment.of(first, count)))
-        counted.add(1, 1)
-    return joined(parts)
 
 
 def _pieces(assignment: Assignment) -> list[Piece]:

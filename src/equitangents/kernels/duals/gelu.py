@@ -86,7 +86,7 @@ class Gelu(Traits):
         return distance - jax.lax.stop_gradient(surplus), _of_minor(k, minor, q1, q2)[1]
 
     def angular(self, e: Any, q1: Any, q2: Any, a: Any, *sign: Any) -> tuple[Any, Any]:
-        """Of x/2 and of the even part of φ, which are uncorrelated: a quarter of E, and distances of unlike norms."""
+        """The distance of x/2, E/4, and that of the even part of φ, which are uncorrelated; and E[φ'φ']."""
         r, gap = safe_sqrt(q1) * safe_sqrt(q2), root_gap(q1, q2)
         k, minor = r - e / 2, e / 2 * (2 * r - e / 2)
         one, other = _even_covariance(q1, jnp.zeros_like(q1), q1, q1), _even_covariance(q2, jnp.zeros_like(q2), q2, q2)

@@ -73,7 +73,7 @@ def linearised(
 
 @dataclass(frozen=True)
 class _Moments:
-    """Of all m inputs: K, Θ and their corrections (m, m); E δδ and the connected E f f δ, (m, m, m, m)."""
+    """Means over networks at m inputs: K, Θ, their corrections (m, m); E δδ and the connected E f f δ, (m, m, m, m)."""
 
     nngp: np.ndarray
     ntk: np.ndarray

@@ -57,7 +57,7 @@ class FibrePlan(HashedOnce):
 
     @property
     def numbers(self) -> int:
-        """Of the largest field, between two inputs."""
+        """How many numbers the largest field of two inputs has: one a position."""
         return self.positions
 
     @property
@@ -94,7 +94,7 @@ class PairPlan:
 
     @property
     def numbers(self) -> int:
-        """Of the largest field, between two inputs."""
+        """How many numbers the largest field of two inputs has: one a pair of positions."""
         return self.positions**2
 
     @property

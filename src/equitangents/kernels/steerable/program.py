@@ -90,7 +90,7 @@ class Gate(PointOperation):
     gate: DualActivation
 
     def values(self, space: int) -> int:
-        """Of the scalars and of the gates."""
+        """Two: one of the scalars, one of the gates."""
         return 2
 
 

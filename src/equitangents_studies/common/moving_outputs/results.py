@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.statistics import Estimate, bootstrap, paired_mean
+from equitangents.statistics import Estimate, bootstrap, t_interval
 from equitangents_studies.common.moving_outputs.growing_sets import Score, Sets, inputs_saved, scores_of_a_draw
 from equitangents_studies.common.moving_outputs.kernels import PairKernel, Symmetry
 from equitangents_studies.common.moving_outputs.trained import MODELS, Trained, Training, over_time, train
@@ -67,7 +67,7 @@ class Learning:
 
     def mean(self, score: str, symmetry: str, size: int) -> Estimate:
         """A score's mean over draws at the given place in the sizes."""
-        return paired_mean(self.scores[score][symmetry][:, size], bounds=(0, self.most[score]))
+        return t_interval(self.scores[score][symmetry][:, size], bounds=(0, self.most[score]))
 
     def excess(self, symmetry: str, level: float = 0.95) -> Estimate:
         """Mean squared error over that of the plain kernel, with the largest training set; interval over draws."""

@@ -60,7 +60,7 @@ def _bends_behind_a_bias(*parts: Iterable[Any]) -> bool:
 
 
 def _nonlinearities(*parts: Iterable[Any]) -> list[Any]:
-    """Those of all operations, in their order."""
+    """The duals of all nonlinearities, in the order of the operations."""
     return [op.nonlinearity for part in parts for op in part if op.nonlinearity is not None]
 
 

@@ -123,7 +123,7 @@ def readout(program: RotationSections, samples: Rings | Sphere, a: Any, b: Any, 
 
 
 def _distance(a: Any, b: Any, at: Both, blocks: bool) -> Any:
-    """That of coefficients (rows, C, N) of equal variance, summed over channels, (rows, P)."""
+    """Squared distances of coefficients (rows, C, N) of equal variance, summed over channels, (rows, P)."""
     if not blocks:
         return jnp.sum(at.gap(a, b) ** 2, axis=1)
     first, second = (v.reshape(a.shape[-1], b.shape[-1]) for v in at.to)

@@ -87,7 +87,7 @@ def pointwise(state: State, sides: tuple[Side, ...], rule: Callable[[Pairs, Ends
 
 
 def variances(a: Side, b: Side) -> Both:
-    """Those of pairs of positions."""
+    """The variances on both sides of every pair of positions."""
     return angular.both(a.q[:, None], b.q[None])
 
 
