@@ -101,11 +101,8 @@ def _of_run(record: Record, published: Sequence[Record], said: str) -> list[str]
     """
     before = [other for other in published[: published.index(record)] if other.study == record.study]
     told = {(v.place, v.stated) for other in before for v in source_claims(other) if v.verdict != HOLDS and v.stated}
-    claims = [
-        v
-        for v in source_claims(record)
-        if not record.finding or (v.verdict != HOLDS and (v.place, v.stated) not in told)
-    ]
+    unmet = [v for v in source_claims(record) if v.verdict != HOLDS and (v.place, v.stated) not in told]
+    claims = unmet if record.finding else source_claims(record)
     link = f"({record.name}.md)"
     if record.variant and link in said and not claims:
         return []
