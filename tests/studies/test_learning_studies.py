@@ -100,9 +100,8 @@ class TestLearningCurves:
         assert judge(0.67)[0].origin == "ours"
         assert judge(0.62)[1].verdict == "fails"
         assert "differs by −5" in judge(0.62)[1].mark
-        assert "tried after 1,280 images" in judge(0.62)[1].why
-        assert "brought by none of these." in judge(0.62)[1].why
-        assert "and by channels standardised over all images." in judge(0.66)[1].why
+        assert "brought by none of 4 changes that were tried. After 1,280 images" in judge(0.62)[1].why
+        assert "and by channels standardised over all images. After" in judge(0.66)[1].why
         assert "5×5" not in judge(0.62)[1].why
         assert "a ridge of 0.001 0.0 (−2.5 to 2.5)" in judge(0.62)[1].why
         assert "channels standardised over all images 2.00 (no interval)" in judge(0.62)[1].why

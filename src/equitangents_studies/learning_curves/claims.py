@@ -165,8 +165,8 @@ def _whole(settings: Settings, results: Results) -> list[Claim]:
                     numbers={field.upper(): exactly(value) for field, value in right.items()},
                     agrees=f"Infinitely wide {model} classifies as the source says: {right['ntk']:.1f} %.",
                     differs=f"Infinitely wide {model} has {right['ntk']:.1f} % of the test images right.",
-                    why=f"The NNGP has {right['nngp']:.1f} % of the test images, the NTK {validation:.1f} % of the "
-                    f"{kept:,} images left for validation. {_tried(settings, results, model)}",
+                    why=f"{_tried(settings, results, model)} The NNGP has {right['nngp']:.1f} % of the test images, "
+                    f"the NTK {validation:.1f} % of the {kept:,} images left for validation.",
                 )
             )  # fmt: skip
             continue
@@ -244,11 +244,12 @@ def _tried(settings: Settings, results: Results, model: str) -> str:
     changes = tried_changes(settings, results, model)
     said = "; ".join(f"{what} {in_words(e)}" for what, e in changes.items())
     missing = SOURCE[model] - results.accuracy_of_all(model, "ntk", "test")
-    bring = [what for what, e in changes.items() if e.value >= missing] or ["none of these"]
+    bring = [what for what, e in changes.items() if e.value >= missing]
+    none = f"none of {len(changes)} changes that were tried"
     return (
-        f"What would change it, tried after {sizes_of(settings, model)[-1]:,} images, in percentage points against a "
-        f"ridge of {settings.whole_ridge:g}, windows of 3×3 on a torus and {PREPARED['image'].words}: {said}. "
-        f"The {missing:.1f} points that are missing are brought by {' and by '.join(bring)}."
+        f"The {missing:.1f} points that are missing are brought by {' and by '.join(bring) or none}. After "
+        f"{sizes_of(settings, model)[-1]:,} images these change, in percentage points against a ridge of "
+        f"{settings.whole_ridge:g}, windows of 3×3 on a torus and {PREPARED['image'].words}: {said}."
     )
 
 
