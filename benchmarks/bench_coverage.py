@@ -162,10 +162,11 @@ def of_limit(members: int, values: int, mean: float, draw: Draw | None = None, t
 def of_audit(inputs: int, elements: int | None, trials: int = TRIALS // 4) -> float:
     """The mean error of an audit over inputs, lognormal, and over sampled elements, where there are any."""
     from equitangents.audit.measure.intervals import Resampler
+    from equitangents.metrics.measure import Bootstrap
 
     rng = np.random.default_rng(inputs)
     found = []
-    resampler = Resampler(inputs, elements, LEVEL, RESAMPLES, 0)
+    resampler = Resampler(inputs, elements, Bootstrap(LEVEL, RESAMPLES))
     for _ in range(trials):
         table = rng.lognormal(sigma=0.8, size=(1, inputs))
         if elements is not None:

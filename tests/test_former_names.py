@@ -123,6 +123,7 @@ def what_is_called(place):
         ("ensembles.BaggedInfiniteEnsemble.sample", "count", "n"),
         ("data.gaussian_noise", "count", "n"),
         ("data.photo_patches", "count", "n"),
+        ("systems.textures", "count", "samples"),
     ],
 )
 def test_arguments_that_have_another_name_now(place, now, before):

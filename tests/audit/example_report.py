@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.audit.report import numbers, tested
+from equitangents.audit.report import numbers
 from equitangents.audit.report import part_sections as p
 from equitangents.audit.report import sections as s
 from equitangents.audit.report.findings import FORMAT
@@ -61,7 +61,7 @@ def example_report(order=16, reflections=4, name="module.net", images=True):
     elements = [element(k, sizes(k), 360 * k / order) for k in range(1, order)]
     elements += [element(k, 0.05 + 0.01 * k, None) for k in range(reflections)]
     errors = np.array([[e.error.estimate.mean] * 4 for e in elements])
-    image, scores = tested.InputContract("x", [20, 8, 8, 1], "float32", "turns", False), estimate(0.06)
+    image, scores = s.InputContract("x", [20, 8, 8, 1], "float32", "turns", False), estimate(0.06)
     members = [
         p.EnsembleSize(m, estimate(1e-4 + 0.01 / m), 1e-4 + 0.01 / m, 1e-4 + 0.009 / m) for m in (1, 2, 4, 8, 16)
     ]
@@ -69,16 +69,16 @@ def example_report(order=16, reflections=4, name="module.net", images=True):
         format=FORMAT,
         verdict="broken",
         sentence=f"{name} breaks the symmetry: its outputs change by 6.1 % where 0.2 % is the floor.",
-        contract=tested.ContractSection(
+        contract=s.ContractSection(
             group="D16",
             order=2 * order,
             complete=True,
             elements=len(elements),
             layout="channels_last",
             inputs=[image],
-            outputs=[tested.OutputContract("y", [5], "invariant", scores)],
+            outputs=[s.OutputContract("y", [5], "invariant", scores)],
         ),
-        model=tested.ModelSection(name, "callable", "float32", "cpu", True, True, 0.0),
+        model=s.ModelSection(name, "callable", "float32", "cpu", True, True, 0.0),
         error=spread(0.061),
         floor=0.002,
         elements=elements,

@@ -14,6 +14,7 @@ from equitangents.actions.turning import Turner
 from equitangents.audit.measure.intervals import Resampler
 from equitangents.audit.report.words import number
 from equitangents.errors import NotFiniteError
+from equitangents.metrics.measure import Bootstrap
 from equitangents.metrics.on_orbits import jensen_shannon
 
 QUIET = {"off_data": False, "data_test": None, "resamples": 200}
@@ -337,11 +338,11 @@ def test_intervals_cover_the_truth() -> None:
 
 def test_intervals_are_not_needlessly_wide() -> None:
     values = np.random.default_rng(0).normal(size=400)
-    found = Resampler(400, None, 0.95, 1000, 0).mean(values)
+    found = Resampler(400, None, Bootstrap()).mean(values)
     assert found.high - found.low == pytest.approx(2 * 1.96 * values.std() / 20, rel=0.1)
     table = np.broadcast_to(values, (10, 400))
-    assert Resampler(400, 10, 0.95, 1000, 0).mean(table).mean == pytest.approx(values.mean())
-    alike = Resampler(9000, None, 0.9, 100, 0).mean(np.ones(9000), bounds=(0, 1))
+    assert Resampler(400, 10, Bootstrap()).mean(table).mean == pytest.approx(values.mean())
+    alike = Resampler(9000, None, Bootstrap(0.9, 100)).mean(np.ones(9000), bounds=(0, 1))
     assert alike.high == 1
     assert 0.999 < alike.low < 1
 

@@ -14,7 +14,7 @@ from equitangents.errors import InvalidArgumentError, MemoryLimitError
 from equitangents.kernels.engines import cpu, select
 from equitangents.kernels.engines.cpu import library
 from equitangents.kernels.engines.cpu import rotations as compiled
-from equitangents.kernels.engines.reference.rotations import reference as tiled
+from equitangents.kernels.engines.reference.rotations import tiling as tiled
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations.program import sections
 from equitangents.nn.zonal_window import zonal_window

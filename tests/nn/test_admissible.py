@@ -14,6 +14,7 @@ from equitangents.nn import (
     GlobalAvgPool,
     GroupConv,
     GroupPool,
+    LayerNorm,
     Lift,
     LocallyConnected,
     Relu,
@@ -100,6 +101,12 @@ def test_other_networks_are_sampled_and_say_what_would_have_been_seen():
     found = is_admissible(broken, "C4", (4, 4, 1), members=2048)
     assert not found.admissible
     assert "standard errors" in found.reason
+
+
+def test_turns_carry_normalised_rows_out_of_rows():
+    rows, whole = (Sequential(Conv(3, 3), LayerNorm(positions=p), Relu(), Flatten(), Dense(2)) for p in ((0,), True))
+    assert is_admissible(whole, "C4", (4, 4, 1)).exact
+    assert not is_admissible(rows, "C4", (4, 4, 1), members=64).exact
 
 
 def test_resampled_actions_and_things_that_are_none():

@@ -19,9 +19,11 @@ from equitangents.nn import (
     GroupConv,
     GroupPool,
     Lift,
+    Parallel,
     Relu,
     Residual,
     Sequential,
+    Sum,
 )
 
 P4 = et.groups.wallpaper(rotations=4, reflections=False, shape=(4, 4))
@@ -53,6 +55,7 @@ IMAGE = (4, 4, 2)
         ((Residual(Dense(3)),), (5,), "equal shapes"),
         ((Residual(Relu()),), (5,), "a linear layer (Dense, Conv, ...)"),
         ((Dense(5), Residual(Relu())), (5,), "a residual block needs a layer with weights"),
+        ((Dense(5), Residual(Parallel(Relu()), Sum())), (5,), "a residual block needs a layer with weights"),
     ],
 )
 def test_layers_that_cannot_follow_are_named(layers, shape, message):

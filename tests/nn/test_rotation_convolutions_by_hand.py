@@ -6,7 +6,7 @@ import pytest
 
 import equitangents as et
 from equitangents.nn import GroupConv
-from equitangents.nn.rotation_conv import RotationConvolution
+from equitangents.nn.group_conv import RotationConvolution
 from equitangents.nn.rotation_filters import rotation_root, sphere_root
 from equitangents.nn.zonal_window import ZonalWindow
 from equitangents.sphere import wigner

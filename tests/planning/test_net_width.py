@@ -153,6 +153,17 @@ def test_training_without_end_ends_at_the_least_loss_with_the_ridge():
     assert errors[1] < min(0.02, errors[0] / 3)  # networks are 0.25 apart
 
 
+@pytest.mark.parametrize(("ridge", "steps"), [(0.1, 20_000), (0.02, 100_000)])
+def test_a_small_ridge_is_followed_to_where_it_has_faded(ridge, steps):
+    """Tangents of 8 units move as far as they are long: what former ones learnt fades long after the data fit."""
+    model, errors = infinite(ridge=ridge, time=np.inf), []
+    for seed in (5, 6):
+        key = jax.random.split(jax.random.key(seed), 1)[0]
+        end = descended(NARROW, key, 0.1, steps, ridge)
+        errors.append(np.abs(follow(model, np.inf, 1, seed, stages=32).predict_members(NEW)[0] - end).max())
+    assert np.max(errors) < 0.02  # networks are 0.25 apart
+
+
 def test_training_without_end_fits_the_data():
     model = infinite(time=float("inf"), augmentation=None)
     np.testing.assert_allclose(follow(model, np.inf, 2, 0, stages=8).predict_members(X)[..., 0], [Y, Y], atol=0.02)

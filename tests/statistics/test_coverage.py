@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from equitangents.audit.measure.intervals import Resampler
-from equitangents.metrics.measure import bootstrap_interval
+from equitangents.metrics.measure import Bootstrap, bootstrap_interval
 from equitangents.statistics import bootstrap, power_law, squared_mean
 
 POPULATIONS = {  # how values are drawn, their mean, between which bounds they lie
@@ -50,7 +50,7 @@ def of_studies(x, resamples, bounds, seed):
 
 
 def of_audits(x, resamples, bounds, seed):
-    found = Resampler(len(x), None, 0.95, resamples, seed).mean(x, bounds)
+    found = Resampler(len(x), None, Bootstrap(0.95, resamples, seed)).mean(x, bounds)
     return found.low, found.high
 
 
@@ -133,7 +133,7 @@ def test_they_hold_where_members_are_skewed(members, mean):
 @pytest.mark.parametrize("inputs", [5, 10, 50])
 def test_intervals_over_inputs_and_elements_hold(inputs):
     rng = np.random.default_rng(inputs)
-    resampler = Resampler(inputs, 10, 0.95, 1000, 0)
+    resampler = Resampler(inputs, 10, Bootstrap())
     hits = 0
     for _ in range(1000):
         rows, noise = rng.lognormal(0, 0.4, (10, 1)), rng.lognormal(0, 0.3, (10, inputs))

@@ -30,7 +30,7 @@ from equitangents_studies.finite_width_vec import study as finite_width_vec
 from equitangents_studies.framework import drawing
 from equitangents_studies.framework.folder import RunFolder
 from equitangents_studies.framework.study import Presentation
-from equitangents_studies.ising.settings import predicted_sizes
+from equitangents_studies.ising.study import predicted_sizes
 from studies import (
     test_admissible_study,
     test_augmentation_parts,

@@ -81,9 +81,9 @@ TINY = {
         "hidden_layers": "1",
     },
     "other-ensembles": {
-        "lattice": "3", "train_spins": "4", "test_spins": "3", "width": "4", "members": "12", "runs": "4",
+        "lattice": "3", "train_spins": "4", "test_spins": "3", "width": "4", "members": "12", "runs": "12",
         "sizes": "1,2,4", "steps": "3", "every": "1", "stage_steps": "2", "resamples": "3",
-        "hidden_layers": "1",
+        "posterior_width": "4", "posterior_steps": "2", "hidden_layers": "1",
     },
     "medical-kernels": {
         "data": "digits", "images": "60", "pixels": "8", "sizes": "10,20", "patch": "2", "stride": "2",
@@ -190,7 +190,7 @@ FIGURES = {
     "finite-width": {"architectures"}
     | {f"{figure}-{net}" for figure in ("violation-against-members", "width", "parts") for net in ("mlp", "cnn")},
     "frozen-kernel": {"movement-against-width", "movement-over-training", "exponents"},
-    "other-ensembles": {"change-against-size"},
+    "other-ensembles": {"change-against-size", "posteriors-against-size"},
     "medical-kernels": {"accuracy", "images"},
     "molecules": {"learning-curves"},
     "forces": {"learning-curves"},

@@ -20,6 +20,7 @@ from equitangents_studies.common.rotation_bound import (
     to_nearest,
 )
 from equitangents_studies.continuous import study as continuous
+from equitangents_studies.continuous.claims import claims as continuous_claims
 from equitangents_studies.finite_width import settings as finite_width_tasks
 from equitangents_studies.finite_width import study as finite_width
 from equitangents_studies.finite_width.claims import architecture_claims, group_claim, leading_exponent, order_claim
@@ -32,7 +33,8 @@ from equitangents_studies.other_ensembles import study as other_ensembles
 from equitangents_studies.other_ensembles.settings import CLOSED, nested_means
 from equitangents_studies.other_ensembles.study import boosted
 from equitangents_studies.sampling import study as sampling
-from equitangents_studies.sampling.settings import STRATEGIES, importance, sample, trained_means
+from equitangents_studies.sampling.claims import claims as sampling_claims
+from equitangents_studies.sampling.study import STRATEGIES, importance, sample, trained_means
 
 
 class TestSameWeights:
@@ -221,19 +223,19 @@ class TestContinuousClaims:
         )  # fmt: skip
 
     def test_true(self):
-        assert _verdicts(continuous.claims(self.settings, self._results())) == ["holds"] * 5
+        assert _verdicts(continuous_claims(self.settings, self._results())) == ["holds"] * 5
 
     def test_a_bound_that_is_exceeded_fails(self):
-        assert _verdicts(continuous.claims(self.settings, self._results(constant=1e-4)))[0] == "fails"
+        assert _verdicts(continuous_claims(self.settings, self._results(constant=1e-4)))[0] == "fails"
 
     def test_a_change_under_the_subgroup_fails(self):
-        assert _verdicts(continuous.claims(self.settings, self._results(own=1e-5)))[1] == "fails"
+        assert _verdicts(continuous_claims(self.settings, self._results(own=1e-5)))[1] == "fails"
 
     def test_a_slow_decrease_fails(self):
-        assert _verdicts(continuous.claims(self.settings, self._results(slope=0.5)))[2] == "fails"
+        assert _verdicts(continuous_claims(self.settings, self._results(slope=0.5)))[2] == "fails"
 
     def test_pixels_far_above_their_floor_fail(self):
-        assert _verdicts(continuous.claims(self.settings, self._results(pixels=5.0)))[3] == "fails"
+        assert _verdicts(continuous_claims(self.settings, self._results(pixels=5.0)))[3] == "fails"
 
 
 class TestFiniteWidthClaims:
@@ -325,7 +327,10 @@ def test_ensembles_of_the_finite_width_study_have_seeds_of_their_own_and_those_o
 class TestOtherEnsemblesClaims:
     settings = other_ensembles.Settings(members=256, runs=64, sizes=(1, 2, 4))
 
-    def _results(self, *, closed=0.0, common=0.0, snapshots=True, broken=0.1, control=1.0):
+    def _results(
+        self, *, closed=0.0, common=0.0, snapshots=True, broken=0.1, control=1.0, draws=True, posteriors=0.0,
+        symmetrised=0.0, expanded=0.2,
+    ):  # fmt: skip
         rng = np.random.default_rng(0)
         closed_forms = {kind: np.full(2, closed) for kind in CLOSED} | {"bagged-copies": np.ones(2)}
         changes = {kind: rng.normal(size=(256, 50)) + common for kind in other_ensembles.INDEPENDENT}
@@ -333,12 +338,19 @@ class TestOtherEnsemblesClaims:
         changes["snapshots"] = np.tile(run, (4, 1, 1)) if snapshots else rng.normal(size=(4, 64, 50))
         changes["boosted"] = run * (1 + 0.05 * rng.normal(size=(4, 64, 1)))
         changes["unaugmented"] = rng.normal(size=(256, 50)) + control * rng.normal(size=50)
-        return other_ensembles.Results(closed_forms, changes, broken * (1 + 0.1 * rng.random(10)))
+        broken = broken * (1 + 0.1 * rng.random(10))
+        one = rng.normal(size=(64, 50))
+        draw = lambda common, own: common * one + own * rng.normal(size=(4, 64, 50))
+        changes["variational"] = rng.normal(size=(64, 50)) + posteriors
+        changes |= {"draws": draw(float(draws), float(not draws)), "expanded": draw(expanded, 0.2)}
+        changes |= {kind: draw(symmetrised, 1.0) for kind in ("averaged", "projected")}
+        misfits = {kind: 1 + rng.random(64) for kind in ("draws", "averaged", "projected", "expanded")}
+        return other_ensembles.Results(closed_forms, changes, broken, misfits)
 
     def test_true(self):
         claims = other_ensembles.claims(self.settings, self._results())
-        assert _verdicts(claims) == ["holds"] * 8
-        assert [v.origin for v in claims] == ["ours"] * 6 + ["source", "ours"]
+        assert _verdicts(claims) == ["holds"] * 12
+        assert [v.origin for v in claims] == ["ours"] * 6 + ["source"] + ["ours"] * 4 + ["source"]
 
     @pytest.mark.parametrize(
         ("change", "failing"),
@@ -350,6 +362,10 @@ class TestOtherEnsemblesClaims:
             ({"snapshots": False}, 4),
             ({"common": 0.5}, 6),
             ({"control": 0.0}, 7),
+            ({"draws": False}, 8),
+            ({"posteriors": 0.5}, 9),
+            ({"symmetrised": 1.0}, 10),
+            ({"expanded": 2.0}, 11),
         ],
     )
     def test_false(self, change, failing):
@@ -370,13 +386,13 @@ class TestSamplingClaims:
         return sampling.Results(np.array([0.1, 1.0]), tables, tables, np.zeros((2, 2)))
 
     def test_true(self):
-        assert _verdicts(sampling.claims(self.settings, self._results())) == ["holds"] * 6
+        assert _verdicts(sampling_claims(self.settings, self._results())) == ["holds"] * 6
 
     @pytest.mark.parametrize(
         ("strategy", "factor", "failing"), [("own", 1.5, 1), ("subgroup", 1.0, 2), ("important", 1.5, 3)]
     )
     def test_false(self, strategy, factor, failing):
-        assert _verdicts(sampling.claims(self.settings, self._results(**{strategy: factor})))[failing] == "fails"
+        assert _verdicts(sampling_claims(self.settings, self._results(**{strategy: factor})))[failing] == "fails"
 
 
 class TestCoveringAngle:

@@ -9,15 +9,18 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from equitangents.errors import InvalidArgumentError
 from equitangents.statistics import Estimate
 from equitangents_studies.continuous import study as continuous
+from equitangents_studies.continuous.claims import claims as continuous_claims
 from equitangents_studies.finite_width import study as finite_width
 from equitangents_studies.framework import drawing
 from equitangents_studies.framework.catalogue import registry
 from equitangents_studies.framework.claims import EXACT
 from equitangents_studies.framework.records import Records
 from equitangents_studies.mlp_to_gcnn import study as mlp_to_gcnn
+from equitangents_studies.mlp_to_gcnn.claims import claims as mlp_to_gcnn_claims
 from equitangents_studies.mlp_to_gcnn.claims import headline
 from equitangents_studies.sampling import study as sampling
-from equitangents_studies.sampling.settings import RANDOM, STRATEGIES
+from equitangents_studies.sampling.claims import claims as sampling_claims
+from equitangents_studies.sampling.study import RANDOM, STRATEGIES
 from studies.miniatures import study
 
 
@@ -29,7 +32,7 @@ def sampled(scale=1.0):
     draw = lambda s: (scale if s == "important" else 1.0) * base * np.exp(0.1 * rng.normal(size=(3, 60, 2, 2)))
     tables = {s: draw(s) if s in RANDOM else draw(s)[:, :1] for s in STRATEGIES}
     results = sampling.Results(np.array([0.1, 1.0]), tables, tables, np.zeros((2, 2)))
-    return sampling.claims(settings, results)
+    return sampling_claims(settings, results)
 
 
 def finite():
@@ -56,7 +59,7 @@ def turned():
         floor=np.ones((2, 1, 8, 6)) + rng.random((2, 1, 8, 6)), round_trip=np.ones(8), constant=np.ones((2, 1, 6)),
         members={2: rng.normal(size=(6, 8, 6, 3))},
     )  # fmt: skip
-    return continuous.claims(settings, results)
+    return continuous_claims(settings, results)
 
 
 def exchanged_results(distance=0.0):
@@ -76,7 +79,7 @@ def exchanged_results(distance=0.0):
 
 
 def exchanged(distance=0.0):
-    return mlp_to_gcnn.claims(*exchanged_results(distance))
+    return mlp_to_gcnn_claims(*exchanged_results(distance))
 
 
 CLAIMS = {"sampling": sampled, "finite-width": finite, "continuous": turned, "mlp-to-gcnn": exchanged}
@@ -110,7 +113,7 @@ class TestEverySentence:
             one.check(type(one.presets["quick"])(**bad), None)
 
     def test_the_catalogue_names_the_page(self, name):
-        assert registry[name].page == registry[name].module.replace(".study", ".page")
+        assert registry[name].page == f"{registry[name].module.rpartition('.')[0]}.page"
 
 
 @pytest.mark.parametrize(("distance", "verdict"), [(0.0, "holds"), (1e-6, "fails")])

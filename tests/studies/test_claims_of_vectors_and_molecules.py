@@ -8,6 +8,7 @@ import pytest
 from equitangents import studies
 from equitangents_studies.common.scores import largest
 from equitangents_studies.cross_product import study as cross_product
+from equitangents_studies.cross_product.claims import claims as cross_product_claims
 from equitangents_studies.data import DataNotFoundError
 from equitangents_studies.forces import study as forces
 from equitangents_studies.forces.study import headline as forces_headline
@@ -58,7 +59,7 @@ class TestCrossProduct:
         )  # fmt: skip
 
     def test_true(self):
-        found = cross_product.claims(self.settings, self.results())
+        found = cross_product_claims(self.settings, self.results())
         assert verdicts(found)[:8] == ["holds"] * 8
         assert [c.covers == EXACT for c in found] == [True] * 3 + [False] * 5 + [True] * 2
 
@@ -68,12 +69,12 @@ class TestCrossProduct:
          ({"common": 2.0}, 5), ({"between": 10.0}, 7), ({"worst": 0.9}, 6)],
     )  # fmt: skip
     def test_false(self, change, failing):
-        assert verdicts(cross_product.claims(self.settings, self.results(**change)))[failing] == "fails"
+        assert verdicts(cross_product_claims(self.settings, self.results(**change)))[failing] == "fails"
 
     def test_pairs_that_come_near_the_bound_decide_nothing_about_further_ones(self):
         near = {"T": np.tile([0.2, 0.4, 0.5, 0.6, 0.8, 0.95], (2, 1))}
         results = dataclasses.replace(self.results(), worst=near)
-        assert verdicts(cross_product.claims(self.settings, results))[6] == UNDECIDED
+        assert verdicts(cross_product_claims(self.settings, results))[6] == UNDECIDED
 
 
 class TestForces:

@@ -9,8 +9,9 @@ from scipy.special import erf
 
 from equitangents import kernels, nn, studies
 from equitangents.errors import InvalidArgumentError
-from equitangents_studies.frozen_kernel.parametrisations import PARAMETRISATIONS, MeanField, Standard, parametrised
+from equitangents_studies.frozen_kernel.parametrisations import PARAMETRISATIONS, MeanField, parametrised
 from equitangents_studies.frozen_kernel.study import PRESETS, Results, Settings, claims, network, trained
+from equitangents_studies.systems.architectures import Reparametrised
 from studies.miniatures import TINY, assert_same_tables, run
 
 SETTINGS = Settings(widths=(8, 16, 32, 64), networks=12, steps=(1, 10))
@@ -27,12 +28,12 @@ class TestParametrisations:
     def test_standard_weights_are_those_that_multiply_inputs_and_the_function_is_the_same(self, small):
         net, x = small
         key = jax.random.key(1)
-        ours, params = net.init(key, (3,)), Standard(net).init(key, (3,))
+        ours, params = net.init(key, (3,)), Reparametrised(net).init(key, (3,))
         np.testing.assert_allclose(params[0]["w"], 1.3 / np.sqrt(3) * ours[0]["w"], rtol=1e-6)
         np.testing.assert_allclose(params[0]["b"], 0.2 * ours[0]["b"], rtol=1e-6)
         hidden = erf(x @ np.asarray(params[0]["w"]) + np.asarray(params[0]["b"]))
-        np.testing.assert_allclose(Standard(net).apply(params, x), hidden @ np.asarray(params[2]["w"]), atol=1e-6)
-        np.testing.assert_allclose(Standard(net).apply(params, x), net.apply(ours, x), atol=1e-6)
+        np.testing.assert_allclose(Reparametrised(net).apply(params, x), hidden @ np.asarray(params[2]["w"]), atol=1e-6)
+        np.testing.assert_allclose(Reparametrised(net).apply(params, x), net.apply(ours, x), atol=1e-6)
 
     def test_standard_kernel_weighs_each_layer_by_its_fan_in(self, small):
         net, x = small
@@ -41,7 +42,7 @@ class TestParametrisations:
         part = lambda layer, name: np.asarray(jacobian[layer][name]).reshape(4, -1)
         weighed = [(part(0, "w"), 3 / 1.3**2), (part(0, "b"), 1 / 0.2**2), (part(2, "w"), 5 / 0.7**2)]
         expected = sum(factor * a @ a.T for a, factor in weighed)
-        found = kernels.empirical(Standard(net), Standard(net).init(key, (3,)), x)
+        found = kernels.empirical(Reparametrised(net), Reparametrised(net).init(key, (3,)), x)
         np.testing.assert_allclose(found, expected, rtol=1e-4)
 
     def test_mean_field_divides_the_output_by_the_root_of_the_width(self, small):

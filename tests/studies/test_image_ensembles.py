@@ -13,15 +13,14 @@ from equitangents_studies.common.image_ensembles import Recipe, answers, floor_p
 from equitangents_studies.common.orbits import orbit_batch, there_and_back
 from equitangents_studies.common.scores import table_mean
 from equitangents_studies.continuous.claims import image_claims
-from equitangents_studies.continuous.settings import PRESETS as CONTINUOUS
-from equitangents_studies.continuous.settings import ImageEnsembles
-from equitangents_studies.continuous.settings import Settings as Continuous
+from equitangents_studies.continuous.study import PRESETS as CONTINUOUS
+from equitangents_studies.continuous.study import ImageEnsembles
+from equitangents_studies.continuous.study import Settings as Continuous
 from equitangents_studies.framework.progress import Task
-from equitangents_studies.sampling.claims import finding, sentence, trained_claims
-from equitangents_studies.sampling.settings import PAIRS, TrainedEnsembles, titles
-from equitangents_studies.sampling.settings import PRESETS as SAMPLING
-from equitangents_studies.sampling.settings import Settings as Sampling
-from equitangents_studies.sampling.study import shown, visits
+from equitangents_studies.sampling.claims import headline, trained_claims
+from equitangents_studies.sampling.study import PAIRS, TrainedEnsembles, shown, titles, visits
+from equitangents_studies.sampling.study import PRESETS as SAMPLING
+from equitangents_studies.sampling.study import Settings as Sampling
 from studies.miniatures import run
 
 RECIPE = Recipe(patch=2, channels=(4,), members=3, ensembles=10, batch=8, learning_rate=0.1)
@@ -218,10 +217,10 @@ class TestTrainedSamplingClaims:
 
     def test_the_title_and_the_first_sentence_have_the_differences_of_the_claims(self):
         accuracy, agreement = self.claims(anew=0.0)
-        found = self.found(anew=0.0)
-        assert f"accuracy by {100 * abs(accuracy.value):.2f} percentage points" in finding(found)
-        assert f"agreement by {abs(agreement.value):.2f} of 8 rotations" in finding(found)
-        assert with_interval(agreement.value, agreement.interval) in sentence(found)
+        title, said = headline(self.found(anew=0.0))
+        assert f"accuracy by {100 * abs(accuracy.value):.2f} percentage points" in title
+        assert f"agreement by {abs(agreement.value):.2f} of 8 rotations" in title
+        assert with_interval(agreement.value, agreement.interval) in said
 
     def test_a_difference_within_the_noise_of_the_bound_decides_nothing(self):
         # these draws differ by 0.002 more than their shares, with a standard error of 0.001 over the repetitions

@@ -22,7 +22,7 @@ from equitangents_studies.data import open_image_folder
 from equitangents_studies.framework.progress import Task
 from equitangents_studies.imagenet_scale import networks, training
 from equitangents_studies.imagenet_scale.claims import claims
-from equitangents_studies.imagenet_scale.settings import PRESETS, Results, check_settings, sizes_of
+from equitangents_studies.imagenet_scale.study import PRESETS, Results, check_settings, sizes_of
 from equitangents_studies.systems import rotate, transformation
 from studies.miniatures import TINY
 

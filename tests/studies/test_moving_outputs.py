@@ -10,13 +10,7 @@ import pytest
 from equitangents import actions, groups
 from equitangents.errors import InvalidArgumentError
 from equitangents_studies.common.moving_outputs import claims as shared
-from equitangents_studies.common.moving_outputs.growing_sets import (
-    Score,
-    by_augmentation,
-    inputs_saved,
-    learnt,
-    unit,
-)
+from equitangents_studies.common.moving_outputs.growing_sets import by_augmentation, inputs_saved, learnt, unit
 from equitangents_studies.common.moving_outputs.kernels import (
     Symmetry,
     as_columns,
@@ -24,8 +18,9 @@ from equitangents_studies.common.moving_outputs.kernels import (
     moved_kernels,
     moved_targets,
 )
-from equitangents_studies.common.moving_outputs.results import PLAIN, RIGHT, SETS, WRONG, Learning
-from equitangents_studies.common.moving_outputs.trained import MODELS, Trained, Training, _kept, over_time
+from equitangents_studies.common.moving_outputs.problem import PLAIN, RIGHT, SETS, WRONG, Problem, Score, Training
+from equitangents_studies.common.moving_outputs.results import Learning
+from equitangents_studies.common.moving_outputs.trained import MODELS, Trained, _kept, over_time
 from equitangents_studies.orientations import study as orientations
 from equitangents_studies.orientations.turned import (
     angles_between,
@@ -56,6 +51,15 @@ def whole(a, b):
     """A kernel of whole inputs that every orthogonal map of both leaves as it is: exp of minus their distance."""
     a, b = (z.reshape(len(z), -1) for z in (a, b))
     return np.exp(-np.linalg.norm(a[:, None] - b, axis=-1))[:, None, :, None]
+
+
+def problem(kernel, symmetry, positions, sets=None, scores=None):
+    """What the networks of one kernel with one symmetry learn from two inputs; those off the data are test inputs."""
+    foreign = None if sets is None else sets[2]
+    return Problem(
+        name="few", kernel=kernel, symmetries={RIGHT: symmetry}, positions=positions, draw=lambda k: sets,
+        foreign=foreign, sizes=(2,), draws=1, ridge=0.1, scores=scores or {}, few=2, units=TIMES,
+    )  # fmt: skip
 
 
 def cases():
@@ -92,7 +96,8 @@ def test_moved_kernels_are_products_with_the_matrices_of_the_action(name, rng):
 def test_augmented_and_equivariant_means_agree_at_every_time_and_with_a_ridge(name, rng):
     kernel, symmetry, positions, shape, target = CASES[name]
     x, test, y = rng.normal(size=(2, *shape)), rng.normal(size=(2, *shape)), rng.normal(size=(2, *target))
-    found = over_time(kernel, symmetry, x, y, {"training": x, "test": test}, positions, TIMES)
+    p = problem(kernel, symmetry, positions, (x, y, test, y))
+    found = over_time(p)
     assert not found["apart"].max() > 1e-9
     assert not found["error_augmented"].max() > 1e-9
     assert not found["error_equivariant"].max() > 1e-9
@@ -100,7 +105,7 @@ def test_augmented_and_equivariant_means_agree_at_every_time_and_with_a_ridge(na
     K = moved_kernels(kernel, {"": symmetry}, x, x, positions)[""]
     B = moved_kernels(kernel, {"": symmetry}, test, x, positions)[""]
     expected = learnt(K, B, as_columns(y, len(K)), 0.1 * unit(K))
-    explicit = by_augmentation(kernel, symmetry, x, y, test, positions, 0.1 * unit(K))
+    explicit = by_augmentation(p, x, y, test, 0.1 * unit(K))
     np.testing.assert_allclose(explicit.reshape(expected.shape), expected, atol=1e-11)
 
 
@@ -203,10 +208,8 @@ class TestTrained:
     def test_networks_that_move_their_outputs_have_no_deviation(self, rng):
         f = rng.normal(size=(2, 3, 2, 3, 3, 2))  # steps, members, inputs, fields
         copies = np.stack([[moved_targets(self.SYMMETRY, member, (3, 3)) for member in step] for step in f])
-        kept = _kept(
-            self.SYMMETRY, (3, 3), {"few": 2}, f[-1, 0], {"squared": Score(vectors.squared)},
-            {"few": copies, "scored": f[:, :1]},
-        )  # fmt: skip
+        p = problem(patches, self.SYMMETRY, (3, 3), scores={"squared": Score(vectors.squared)})
+        kept = _kept(p, {"few": 2}, f[-1, 0], {"few": copies, "scored": f[:, :1]})
         np.testing.assert_allclose(kept["off_0"], 0, atol=1e-14)
         np.testing.assert_array_equal(kept["outputs_0"], f.reshape(2, 3, -1))
         assert kept["score_squared"] == 0

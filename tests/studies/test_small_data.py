@@ -10,12 +10,12 @@ import pytest
 
 from equitangents import data, nn
 from equitangents.errors import InvalidArgumentError
-from equitangents_studies.small_data import settings, study
+from equitangents_studies.small_data import study
 from equitangents_studies.small_data.claims import BEST, claims, headline
-from equitangents_studies.small_data.settings import FOREST, MODELS, Results
+from equitangents_studies.small_data.study import FOREST, MODELS, Results
 
 SIZES = (10, 640, 1280)
-SETTINGS = dataclasses.replace(settings.PRESETS["desk"], sizes=SIZES)
+SETTINGS = dataclasses.replace(study.PRESETS["desk"], sizes=SIZES)
 
 
 def results(lead, equal=1e-12, sizes=SIZES, **shares):
@@ -88,14 +88,14 @@ def test_a_network_whose_kernel_flips_change_is_refused(monkeypatch, tmp_path):
 
 def test_digits_stand_in_where_the_data_folder_has_no_cifar10(tmp_path, monkeypatch):
     monkeypatch.delenv("EQUITANGENTS_DATA", raising=False)
-    assert settings.source(settings.Settings(), tmp_path) == "digits"
+    assert study.source(study.Settings(), tmp_path) == "digits"
     (tmp_path / "cifar10.npz").touch()
-    assert settings.source(settings.Settings(), tmp_path) == "cifar10"
+    assert study.source(study.Settings(), tmp_path) == "cifar10"
     with pytest.raises(data.DataNotFoundError):
-        settings.check_settings(settings.Settings(data="cifar10"), None)
-    images = settings.load(settings.Settings(), None)
+        study.check_settings(study.Settings(data="cifar10"), None)
+    images = study.load(study.Settings(), None)
     assert images.train_x.shape == (240, 8, 8, 1)
-    draws = study.training_sets(settings.Settings(), images, 20)
+    draws = study.training_sets(study.Settings(), images, 20)
     assert len(draws) == 20
     assert all((np.abs(np.bincount(images.train_y[rows], minlength=10) - 2) <= 1).all() for rows in draws)
     assert not np.array_equal(np.sort(draws[0]), np.sort(draws[1]))
@@ -111,8 +111,8 @@ def test_settings_that_cannot_be_used_are_refused():
         ({"pixels": 6}, "pixels was 6; it must be a multiple of 4"),
     ):
         with pytest.raises(InvalidArgumentError, match=words):
-            settings.check_settings(settings.Settings(data="digits", **change), None)
-    settings.check_settings(settings.Settings(data="digits", tuned=20), None)  # all draws
+            study.check_settings(study.Settings(data="digits", **change), None)
+    study.check_settings(study.Settings(data="digits", tuned=20), None)  # all draws
 
 
 def test_a_network_that_diverged_is_right_about_no_image():
@@ -124,8 +124,8 @@ def test_a_network_that_diverged_is_right_about_no_image():
 
 
 def test_forests_see_both_copies_and_answer_alike_for_both():
-    few = settings.Settings(data="digits", trees=5, draws=2, pool=40, test_images=20)
-    images = settings.load(few, None)
+    few = study.Settings(data="digits", trees=5, draws=2, pool=40, test_images=20)
+    images = study.load(few, None)
     draws = study.training_sets(few, images, 20)
     found = [study.forests(few, one, draws, lambda done, total: None)["right"] for one in (images, images)]
     assert np.array_equal(*found)
@@ -151,7 +151,7 @@ def test_networks_are_right_where_the_class_is_that_of_the_image_and_learn_at_th
     x = np.stack([np.broadcast_to(v[:, None, None], (12, 2, 2)) for v in (y, numbers)], axis=-1).astype(float)
     monkeypatch.setattr(study, "train", lambda settings, images, rows, rate, seed: _Reader(rate))
     images = SimpleNamespace(train_x=x, train_y=y, test_y=y, sets={"test": x})
-    chosen = settings.Settings(data="digits", rates=(0.1, 0.2, 0.4), tuned=2)
+    chosen = study.Settings(data="digits", rates=(0.1, 0.2, 0.4), tuned=2)
     steps = []
     found = study.networks(chosen, images, [np.arange(4)] * 5, lambda done, total: steps.append(done / total))
     assert found["rate"] == 0.2

@@ -12,11 +12,11 @@ from equitangents import studies
 from equitangents.errors import EquitangentsError
 from equitangents_studies.common.system_runs import repeated_images
 from equitangents_studies.spurious_symmetries import rank_test as ranks
-from equitangents_studies.spurious_symmetries import settings, study
+from equitangents_studies.spurious_symmetries import study
 from equitangents_studies.spurious_symmetries.claims import claims
 from equitangents_studies.spurious_symmetries.pools import Pool, extra, folds_of, measure_pool, pool_of
 from equitangents_studies.spurious_symmetries.rank_test import rank_test
-from equitangents_studies.spurious_symmetries.settings import ARCHITECTURES, GROUPS, INFERENCES, Results
+from equitangents_studies.spurious_symmetries.study import ARCHITECTURES, GROUPS, INFERENCES, Results
 from equitangents_studies.systems import architecture
 
 
@@ -48,7 +48,7 @@ class TestRankTest:
         rng = np.random.default_rng(1)
         shared = rng.normal(size=(400, 2, 1, 5))  # what all systems of a place have in common
         draws = shared + 0.3 * rng.normal(size=(400, 2, 3, 5))
-        pairs = settings.by_data()
+        pairs = study.by_data()
         p = np.array([rank_test([(one[:, k], pairs) for k in range(3)]).p_value for one in draws])
         assert np.mean(p <= 0.05) <= 0.08  # 0.05 and three standard errors
 
@@ -68,17 +68,17 @@ class TestRankTest:
 
 class TestGroups:
     def test_the_order_is_that_of_the_design(self):
-        named = {(GROUPS[i], GROUPS[j]) for i, j in settings.by_data()}
+        named = {(GROUPS[i], GROUPS[j]) for i, j in study.by_data()}
         chain = ("I", "O(3)xI", "O(3)^d", "O(3d)")
         assert named == set(itertools.combinations(chain, 2)) | {("I", "P(3d)"), ("P(3d)", "O(3d)")}
 
     def test_wide_vec_has_a_larger_group_than_trained_vec(self):
-        assert [settings.own_group("VEC", how) for how in INFERENCES] == ["O(3)^d", "O(3)xI", "O(3)xI"]
-        assert {settings.own_group("FCN", how) for how in INFERENCES} == {"O(3d)"}
-        assert len(settings.by_model("NTK")) > 0
+        assert [study.own_group("VEC", how) for how in INFERENCES] == ["O(3)^d", "O(3)xI", "O(3)xI"]
+        assert {study.own_group("FCN", how) for how in INFERENCES} == {"O(3d)"}
+        assert len(study.by_model("NTK")) > 0
 
     def test_a_symmetry_is_spurious_whether_the_data_or_the_model_has_it(self):
-        clean = {(a, g) for a in ARCHITECTURES for g in GROUPS if not settings.spurious(a, g)}
+        clean = {(a, g) for a in ARCHITECTURES for g in GROUPS if not study.spurious(a, g)}
         assert clean == set(itertools.product(("VEC", "GAP", "LAP4", "LAP8"), ("I", "O(3)xI")))
 
 
@@ -133,7 +133,7 @@ def made_pool(sizes, errors, rng, tested=500, equal=1e-7):
 
 
 class TestClaims:
-    settings = settings.PRESETS["desk"]
+    settings = study.PRESETS["desk"]
 
     def results(
         self,
@@ -157,8 +157,8 @@ class TestClaims:
             for how in INFERENCES:
                 rows = []
                 for g in GROUPS:
-                    ahead = 0 if how == "NTK" else -networks if settings.spurious(a, g) else networks
-                    level = 60 - fall * own[g] - by_model * own[settings.own_group(a, "NTK")] + ahead
+                    ahead = 0 if how == "NTK" else -networks if study.spurious(a, g) else networks
+                    level = 60 - fall * own[g] - by_model * own[study.own_group(a, "NTK")] + ahead
                     rows.append(level + rng.normal(size=4) * 0.3)
                 best[a, how] = np.array(rows) / 100
         best["LCN", "NTK"] = best["VEC", "NTK"] + apart
@@ -182,7 +182,7 @@ class TestClaims:
         return Results("cifar10", best, best, share, changes, pools, small, None, single, np.zeros((5, 1, 8, 8, 3)))
 
     def verdicts(self, **change):
-        s = settings.Settings(
+        s = study.Settings(
             **{**vars(self.settings), "models": ("FCN", "VEC"), "images": (12000, 12000), "small_pixels": 24}
         )
         return verdicts(claims(s, self.results(**change)))
@@ -214,7 +214,7 @@ class TestClaims:
         assert self.verdicts(**change)[place] == verdict
 
     def test_a_mean_that_leads_where_the_source_has_networks_ahead_is_told_from_one_network(self):
-        s = settings.Settings(
+        s = study.Settings(
             **{**vars(self.settings), "models": ("FCN", "VEC"), "images": (12000, 12000), "small_pixels": 24}
         )
         found = claims(s, self.results(networks=-5.0, draws=-20.0))[6]
@@ -222,8 +222,8 @@ class TestClaims:
         assert "like for like, networks lead by +14.9" in found.why
 
     def test_with_8_pixels_a_side_lap8_is_gap_and_is_not_counted_twice(self):
-        assert "LAP8" not in settings.architectures_of(settings.Settings(pixels=8))
-        assert settings.architectures_of(settings.Settings(pixels=16)) == ARCHITECTURES
+        assert "LAP8" not in study.architectures_of(study.Settings(pixels=8))
+        assert study.architectures_of(study.Settings(pixels=16)) == ARCHITECTURES
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def test_settings_that_cannot_be_used_are_refused(change, message, tmp_path):
 
 
 def test_every_repetition_has_images_of_its_own():
-    asked = settings.Settings(data="textures", train_images=20, test_images=10)
+    asked = study.Settings(data="textures", train_images=20, test_images=10)
     found = repeated_images(asked, None, asked.repetitions)
     assert len(found) == study.PRESETS["quick"].repetitions
     assert not np.array_equal(found[0].train_x, found[1].train_x)

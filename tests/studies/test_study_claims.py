@@ -8,6 +8,7 @@ import pytest
 from equitangents_studies.common.orbits import relative_std
 from equitangents_studies.framework.claims import lead
 from equitangents_studies.ising import study as ising
+from equitangents_studies.ising.claims import claims as ising_claims
 from equitangents_studies.kernel_convergence import study as kernel_convergence
 from equitangents_studies.rotated_images import study as rotated_images
 from equitangents_studies.toy import study as toy
@@ -99,15 +100,15 @@ class TestIsingClaims:
         )  # fmt: skip
 
     def test_true(self):
-        claims = ising.claims(self.settings, self._results())
+        claims = ising_claims(self.settings, self._results())
         assert _verdicts(claims)[:4] == ["holds"] * 4
         assert [v.origin for v in claims] == ["source"] * 4 + ["ours"]
 
     def test_a_mean_that_stays_away_fails(self):
-        assert _verdicts(ising.claims(self.settings, self._results(distances=(1.0, 1.0))))[:2] == ["fails"] * 2
+        assert _verdicts(ising_claims(self.settings, self._results(distances=(1.0, 1.0))))[:2] == ["fails"] * 2
 
     def test_a_spread_that_is_too_large_fails(self):
-        claims = ising.claims(self.settings, self._results(spread=3.0))
+        claims = ising_claims(self.settings, self._results(spread=3.0))
         assert claims[2].verdict == "fails"
         assert 1.5 < claims[2].value < 3
 
@@ -115,18 +116,18 @@ class TestIsingClaims:
         results = self._results()
         shared = np.random.default_rng(1).normal(size=(3, 1, 4, 6))
         results.members.update({(64, name): results.members[64, name] + shared for name in ising.SETS})
-        assert ising.claims(self.settings, results)[3].verdict == "fails"
+        assert ising_claims(self.settings, results)[3].verdict == "fails"
 
     def test_the_exponent_of_the_distance_is_tested_against_theory(self):
         far = lambda power: tuple(30 * np.array(self.settings.widths, float) ** power)
         for power, verdict in ((-1.0, "holds"), (-0.6, "fails")):
-            rate = ising.claims(self.settings, self._results(distances=far(power)))[4]
+            rate = ising_claims(self.settings, self._results(distances=far(power)))[4]
             assert rate.verdict == verdict
             assert rate.interval[0] < power < rate.interval[1]
             assert "the exponent is" in rate.meaning.lower()
 
     def test_equal_distances_within_noise_decide_nothing(self):
-        claims = ising.claims(self.settings, self._results(distances=(0.0, 0.0)))
+        claims = ising_claims(self.settings, self._results(distances=(0.0, 0.0)))
         assert claims[0].verdict.startswith("not decidable")
         assert claims[4].verdict.startswith("not decidable")
 

@@ -14,7 +14,7 @@ from equitangents.kernels import KeptKernel, KernelStore, orbit_average
 from equitangents.statistics.paired import paired_mean
 from equitangents_studies.common import kernel_classification
 from equitangents_studies.medical_kernels import study as medical
-from equitangents_studies.medical_kernels.tissue import Tissue, element_kernels, elements_of, load_tissue, subgroup_mean
+from equitangents_studies.medical_kernels.tissue import Tissue, element_kernels, elements_of, load_tissue
 from equitangents_studies.rotated_images import histology
 from equitangents_studies.rotated_images import study as rotated_images
 from studies.miniatures import TINY, run
@@ -59,9 +59,9 @@ class TestOrbitKernels:
     def test_means_over_subgroups_are_the_orbit_averages(self, rng, tmp_path):
         x, D4 = rng.normal(size=(5, 4, 4, 1)), actions.image_dihedral(4)
         parts = element_kernels(KeptKernel(NET, KernelStore(tmp_path), tile=2), D4, x, lambda done, total: None)
-        assert len(parts) == 7  # of 8: a quarter turn and its inverse share one
+        assert len(parts.matrices) == 7  # of 8: a quarter turn and its inverse share one
         for part in (actions.image_rotations(4), D4):
-            mean = subgroup_mean(parts, D4, elements_of(part, D4, x))
+            mean = parts.mean(elements_of(part, D4, x))
             np.testing.assert_allclose(mean, orbit_average(NET, part).kernel(x).ntk, rtol=1e-12)
 
     def test_a_kernel_that_is_not_invariant_is_refused(self, rng, tmp_path):

@@ -15,7 +15,6 @@ NAME = "findings.md"
 _WORKS = ("2403.03103", "2406.06504", "2207.04612")  # those that the package is about; others stand behind them
 _NEWER = (
     ("2508.11522", "finite-width corrections of the tangent kernel of MLPs with any nonlinearity", "finite-width"),
-    ("2606.26273", "augmented Bayesian networks: when variational inference keeps the symmetry", "other-ensembles"),
     ("2502.06547", "augmentation and a penalty make the equivariant weights attract training", "finite-width"),
     ("2603.24638", "which irreps carry the broken symmetry of potentials without a built-in one", "molecules"),
     (

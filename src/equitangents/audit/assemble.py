@@ -5,19 +5,22 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from equitangents.audit.contract.trees import Shared
-from equitangents.audit.data_pass import Measured, measure_data
+from equitangents.audit.data_pass import measure_data
 from equitangents.audit.interruption import Bench, Interruption
+from equitangents.audit.measure.averaging import Original
 from equitangents.audit.measure.input_sets import set_result
 from equitangents.audit.measure.intervals import spread_of
-from equitangents.audit.measure.judge import Judgement
-from equitangents.audit.measure.orbits import Orbits, relative_std
+from equitangents.audit.measure.measured import Measured
+from equitangents.audit.measure.orbits import relative_std
 from equitangents.audit.measure.predictions import divergences, output_kind, relative_section
-from equitangents.audit.measure.remedied import Remedies
+from equitangents.audit.measure.remedied import with_remedy
 from equitangents.audit.measure.task import Task
 from equitangents.audit.parts import measure_parts
 from equitangents.audit.records import Parts
@@ -25,11 +28,19 @@ from equitangents.audit.report import citations
 from equitangents.audit.report.findings import FORMAT
 from equitangents.audit.report.part_sections import EnsembleSection, Missing, Settings, Timing
 from equitangents.audit.report.result import AuditReport
-from equitangents.audit.report.sections import ElementResult, OrbitSection, RuleResult, SetResult
-from equitangents.audit.report.tested import ContractSection, InputContract, Matching, ModelSection, OutputContract
-from equitangents.audit.report.words import rule_said
+from equitangents.audit.report.sections import (
+    ContractSection,
+    ElementResult,
+    InputContract,
+    Matching,
+    ModelSection,
+    OrbitSection,
+    OutputContract,
+    RuleResult,
+    SetResult,
+)
 from equitangents.audit.report.written import versions
-from equitangents.audit.sentence import Facts, doubt, sentence
+from equitangents.audit.sentence import sentence
 
 
 def assemble(
@@ -50,29 +61,17 @@ def assemble(
     (ensemble, spread), rules = found["ensemble"] or (None, None), found["rules"] if sought is None else sought
     found |= {section: make(m) for section, make in SECTIONS.items()}
     found |= {"ensemble": ensemble, "rules": rules, "sets": [_data_set(m, found), *found["sets"]]}
-    found["relative"] = _relative(m, spread)
-    hidden = m.doubt or doubt(m.verdict, found["contract"], m.judgement, m.floors, m.orbits.dtype.name, m.task.x.n)
-    said = _said(m, found, hidden)
-    return AuditReport(
+    found["relative"] = relative_section(m, spread)
+    report = AuditReport(
         format=FORMAT,
-        verdict=m.verdict,
-        sentence=f"Partial, interrupted: {said}" if stop.stopped else said,
-        doubt=hidden,
+        sentence="",
         missing=_missing(m, bench),
         timing=_timing(m.task, began, ensemble),
-        citations=_cited(m, found),
+        citations=[],
         partial=stop.stopped,
         **found,
     )
-
-
-def _said(m: Measured, found: dict[str, Any], hidden: Any) -> str:
-    """The finding in one sentence, and how outputs move if that is known."""
-    unmoved = 0 if m.task.sample is None else m.task.unmoved
-    facts = Facts(m.task.model.name, m.task.x.n, unmoved, m.same, hidden, found["layers"], found["data"])
-    contract = found["contract"]
-    said = sentence(facts, m.verdict, contract, found["elements"], m.judgement, m.floors)
-    return " ".join([said, *(rule_said(rule, len(contract.outputs) > 1) for rule in found["rules"])])
+    return replace(report, sentence=sentence(m, report), citations=citations.used(report))
 
 
 def _model(m: Measured) -> ModelSection:
@@ -90,13 +89,8 @@ def _model(m: Measured) -> ModelSection:
 
 def _data_set(m: Measured, found: dict[str, Any]) -> SetResult:
     """The data themselves, as the first of the sets."""
-    error, floor, headline = found["error"].estimate, found["floor"], m.judgement.headline
-    return set_result(m.task, "data", "data", m.orbits, error, floor, headline.error.estimate, headline.floor)
-
-
-def _relative(m: Measured, spread: float | None) -> Any:
-    judgement = m.judgement
-    return relative_section(m.task, m.orbits, m.y, m.same, spread, judgement.by_spread, judgement.spread_floor)
+    by_norm, headline = (found["error"].estimate, found["floor"]), m.judgement.headline
+    return set_result(m.task, "data", "data", m.orbits, by_norm, (headline.error.estimate, headline.floor))
 
 
 def _averaged(m: Measured) -> Callable[..., Any] | None:
@@ -104,16 +98,17 @@ def _averaged(m: Measured) -> Callable[..., Any] | None:
     if not m.group:
         return None
     task, orbits, first = m.task, m.orbits, m.task.x.subset(np.arange(1))
-    return Remedies(
+    original = Original(
         task.model,
         task.contract,
         orbits.actions,
-        orbits.no_mean,
+        bool(orbits.no_mean),
         first,
         orbits.output_shapes,
         task.output_action,
         orbits.output_axes,
-    ).make
+    )
+    return partial(with_remedy, original)
 
 
 def _elements(m: Measured) -> list[ElementResult]:
@@ -165,9 +160,9 @@ def _orbit(m: Measured) -> OrbitSection:
 def _errors_by_unit(m: Measured) -> dict[str, list[float]]:
     """The mean error of every input in every unit that a headline may have, and the share of labels that change."""
     orbits, scales, unit = m.orbits, m.judgement.scales, m.judgement.headline.unit
-    plain = lambda unit: np.max(scales.relative(unit, orbits.separate, own=False)[scales.judged], axis=0)
+    plain = lambda unit: scales.largest(unit, orbits.separate, own=False)
     tables = {"norm": plain("norm")} | ({} if m.judgement.by_spread is None else {"spread": plain("spread")})
-    tables[unit] = np.max(scales.relative(unit, orbits.separate)[scales.judged], axis=0)
+    tables[unit] = scales.largest(unit, orbits.separate)
     if orbits.same_class is not None and len(orbits.kept) == m.task.x.n:
         tables["labels"] = (~orbits.same_class).astype(np.float64)
     return {name: _whole(m.task, table) for name, table in tables.items()}
@@ -245,17 +240,6 @@ def _refused_batches(task: Task) -> list[Missing]:
     return [Missing("smaller batches", why)]
 
 
-def _cited(m: Measured, found: dict[str, Any]) -> list[str]:
-    data = found["data"]
-    return citations.used(
-        lie=bool(found["lie"]),
-        data_test=data.test if data is not None else None,
-        sampled=not m.task.complete,
-        resampled=not m.task.contract.exact,
-        layers=found["layers"] is not None,
-    )
-
-
 def _versions(m: Measured) -> dict[str, str]:
     own = {"torch": "torch", "onnx": "onnxruntime", "scikit-learn": "scikit-learn"}.get(m.task.model.kind)
     return versions("jax", "numpy", "scipy", *([] if own is None else [own]))
@@ -265,11 +249,13 @@ def _settings(m: Measured) -> Settings:
     task, off_data = m.task, m.parts.off_data
     names = off_data if isinstance(off_data, bool) else sorted(map(str, off_data or {}))
     values = {"outputs": task.outputs, "off_data": names, "data_test": m.parts.data_test}
-    return Settings(task.confidence, task.resamples, task.seed, task.batch_size, task.x.n, values)
+    return Settings(**vars(task.bootstrap), batch_size=task.batch_size, inputs=task.x.n, values=values)
 
 
 SECTIONS: dict[str, Callable[[Measured], Any]] = {
-    "contract": lambda m: contract_section(m.task, m.orbits, m.judgement),
+    "verdict": lambda m: m.verdict,
+    "doubt": lambda m: m.doubt,
+    "contract": lambda m: _contract(m),
     "model": _model,
     "error": lambda m: m.task.resampler(m.task.x.n).spread(m.orbits.errors),
     "floor": lambda m: float(m.floors.of_elements.mean()),
@@ -293,15 +279,15 @@ SECTIONS: dict[str, Callable[[Measured], Any]] = {
 """Every section that the pass over the data gives by itself."""
 
 
-def contract_section(task: Task, orbits: Orbits, judgement: Judgement) -> ContractSection:
+def _contract(m: Measured) -> ContractSection:
     """What group moved which inputs and outputs, and each output's errors."""
-    contract, group = task.contract, task.contract.group
+    task, contract, group = m.task, m.task.contract, m.task.contract.group
     inputs = []
     for name, action, leaf in zip(task.x.names, contract.inputs, task.x.leaves, strict=True):
         a = np.asarray(leaf.value) if isinstance(leaf, Shared) else leaf
         said = "none" if action is None else action.name
         inputs.append(InputContract(name, list(a.shape), a.dtype.name, said, action is None or action.exact))
-    outputs = [_output(task, orbits, judgement, o) for o in range(len(orbits.output_names))]
+    outputs = [_output(m, o) for o in range(len(m.orbits.output_names))]
     return ContractSection(
         group=group.name,
         order=None if group.elements is None else len(group.elements),
@@ -314,9 +300,10 @@ def contract_section(task: Task, orbits: Orbits, judgement: Judgement) -> Contra
     )
 
 
-def _output(task: Task, orbits: Orbits, judgement: Judgement, o: int) -> OutputContract:
+def _output(m: Measured, o: int) -> OutputContract:
     """One output's contract, errors and sizes, and the elements under which it fails."""
-    scales, action = judgement.scales, orbits.actions[o]
+    task, orbits, judgement = m.task, m.orbits, m.judgement
+    scales, action, compared = judgement.scales, orbits.actions[o], orbits.actions.comparisons[o]
     resampler = task.over_inputs(task.x.n)
     known = lambda value: float(value) if np.isfinite(value) else None
     shape = list(orbits.output_shapes[o])
@@ -332,7 +319,7 @@ def _output(task: Task, orbits: Orbits, judgement: Judgement, o: int) -> OutputC
         scale=known(scales.given[o]),
         vanishes=bool(scales.vanishing[o]),
         fails_under=[task.contract.label(task.elements[k]) for k in np.flatnonzero(judgement.above[o])],
-        compared=None if action is None or action.compared is None else action.compared.words,
+        compared=None if compared is None else compared.words,
         matching=_matching(task, orbits.matched[o]) if o in orbits.matched else None,
         unit=scales.unit_of(o, judgement.headline.unit),
     )

@@ -6,62 +6,28 @@ measured once more. Of a pass that was stopped, what came until then is measured
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from equitangents.audit.contract.trees import Inputs
 from equitangents.audit.interruption import Bench, Interruption
 from equitangents.audit.measure.clock import Record
 from equitangents.audit.measure.counterexamples import confirmed
-from equitangents.audit.measure.floors import ROWS, Floors, measure_floors, unmeasured_floors
-from equitangents.audit.measure.input_sets import SetKind, off_data_sets, same_predictions
-from equitangents.audit.measure.judge import Judgement, decide, judge
+from equitangents.audit.measure.floors import ROWS, measure_floors, unmeasured_floors
+from equitangents.audit.measure.input_sets import off_data_sets
+from equitangents.audit.measure.judge import decide, judge
+from equitangents.audit.measure.measured import Measured
 from equitangents.audit.measure.orbits import Orbits, measure_orbits
+from equitangents.audit.measure.predictions import same_predictions
 from equitangents.audit.measure.task import Task
 from equitangents.audit.records import Parts
-from equitangents.audit.report.numbers import Estimate
-from equitangents.audit.report.sections import Doubt, RuleResult, UndefinedPose, Verdict
-from equitangents.audit.sentence import INTERRUPTED, UNMOVED
+from equitangents.audit.report.sections import RuleResult, UndefinedPose
+from equitangents.audit.sentence import INTERRUPTED, UNMOVED, doubt
 from equitangents.errors import NotFiniteError
 
 _QUICK_ROWS = 16
 _STOPPED_ROWS = 8  # for the floors of an audit that was stopped before them
 _MOSTLY = 0.5  # an element under which more inputs than this share give NaN is left out, rather than the inputs
-
-
-@dataclass(frozen=True, eq=False)
-class Measured:
-    """What the pass over the data gave, and what else was asked for."""
-
-    asked: Task
-    """The audit as it was asked for."""
-    task: Task
-    """The audit of the inputs and elements that count."""
-    parts: Parts
-    y: np.ndarray | None
-    sought: list[RuleResult] | None
-    """What was found of how the outputs move, where that was asked for."""
-    sets: list[tuple[str, SetKind, Inputs]]
-    """Other inputs, off the data."""
-    orbits: Orbits
-    floors: Floors
-    judgement: Judgement
-    verdict: Verdict
-    doubt: Doubt | None
-    """Why the verdict is open, where that lies with the audit itself."""
-    same: Estimate | None
-    """Share of predictions that stay the same; None without classes."""
-
-    @property
-    def quick(self) -> bool:
-        """Whether the error and its floor are asked for alone."""
-        return self.task.quick
-
-    @property
-    def group(self) -> bool:
-        """Whether what moves the inputs is a group, and not changes by a strength."""
-        return not self.task.contract.not_a_group
 
 
 def measure_data(
@@ -76,16 +42,17 @@ def measure_data(
         known = bench.stop.attempted("floors", lambda: measure_floors(task, orbits.actions, rows))
     floors = unmeasured_floors(task, orbits.dtype, orbits.separate_sizes) if known is None else known
     judgement = replace(judge(task, orbits, floors), undefined=undefined)
-    again = bench.measured("single inputs", lambda: confirmed(task, orbits, floors, judgement), counted="floors")
-    judgement, floors = again or (judgement, floors)
-    verdict, doubt = decide(judgement, floors), None
+    same = same_predictions(task, orbits)
+    m = Measured(asked, task, parts, y, sought, sets, orbits, floors, judgement, "undecided", None, same)
+    m = bench.measured("single inputs", lambda: confirmed(m), m, counted="floors")
+    verdict = decide(m.judgement, m.floors)
     cut = bench.stop.stopped and len(task.elements) < len(asked.elements)
     if task.nothing_moves:
-        verdict, doubt = "undecided", UNMOVED
-    elif known is None or (verdict != "broken" and cut):
-        verdict, doubt = "undecided", INTERRUPTED
-    same = same_predictions(task, orbits)
-    return Measured(asked, task, parts, y, sought, sets, orbits, floors, judgement, verdict, doubt, same)
+        return replace(m, doubt=UNMOVED)
+    if known is None or (verdict != "broken" and cut):
+        return replace(m, doubt=INTERRUPTED)
+    m = replace(m, verdict=verdict)
+    return replace(m, doubt=doubt(m))
 
 
 def _passed(

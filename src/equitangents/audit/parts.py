@@ -11,27 +11,22 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
-import numpy as np
-
 from equitangents.audit.adapters import as_model
-from equitangents.audit.contract.trees import Inputs
-from equitangents.audit.data_pass import Measured
 from equitangents.audit.interruption import Bench
 from equitangents.audit.measure.data_symmetry import data_symmetry
 from equitangents.audit.measure.ensembles import ensemble_law
-from equitangents.audit.measure.input_sets import SetKind, curves, measure_set, same_predictions, transform_curves
+from equitangents.audit.measure.input_sets import measure_set, transform_curves
 from equitangents.audit.measure.irreps import irreps
-from equitangents.audit.measure.layers import clear_if_equivariant, layer_errors
+from equitangents.audit.measure.layers import layer_errors
 from equitangents.audit.measure.lie import lie_derivatives
+from equitangents.audit.measure.measured import Measured
 from equitangents.audit.measure.orbits import measure_orbits
+from equitangents.audit.measure.predictions import same_predictions
 from equitangents.audit.measure.remedies import remedies
 from equitangents.audit.measure.rules.find import hints
 from equitangents.audit.measure.scales import make_scales
 from equitangents.audit.measure.witnesses import witnesses
-from equitangents.audit.report.part_sections import Checkpoint, EnsembleSection, LayerSection, Remedy
-from equitangents.audit.report.sections import LieResult, RuleResult, SetResult, TransformResult
-
-NO_GROUP = "transforms form no group, by which it is measured"
+from equitangents.audit.report.part_sections import Checkpoint
 
 Wanted = Callable[[Measured], bool | str]
 """Whether a part is measured; a text says in the report why it is not."""
@@ -98,46 +93,8 @@ def _in_full(m: Measured) -> bool:
     return not m.quick
 
 
-def _ensemble(m: Measured) -> tuple[EnsembleSection, float] | str:
-    return ensemble_law(m.task, m.orbits.actions, m.parts.theory, m.orbits.no_mean)
-
-
-def _layers(m: Measured) -> LayerSection | str:
-    if not m.group:
-        return NO_GROUP
-    found = layer_errors(m.task)
-    return clear_if_equivariant(found) if m.verdict == "equivariant" else found
-
-
-def _data(m: Measured) -> Any:
-    assert m.parts.data_test is not None
-    return data_symmetry(m.task, m.y, m.parts.data_test) if m.group else NO_GROUP
-
-
 def _sets(m: Measured) -> list[tuple[str, Any]]:
     return [(f"set {given[0]!r}", given) for given in m.sets]
-
-
-def _set(m: Measured, given: tuple[str, SetKind, Inputs]) -> list[SetResult]:
-    name, kind, x = given
-    always = m.floors.absolute.always_relative(m.orbits.separate_sizes)
-    return [measure_set(m.task, name, kind, x, always, m.judgement.headline.unit)]
-
-
-def _lie(m: Measured) -> list[LieResult] | str:
-    found = lie_derivatives(m.task, m.orbits.actions)
-    if found:
-        return found
-    group = m.task.contract.group
-    if not group.flows:
-        return f"{group.name} has no infinitesimal elements"
-    what = "class numbers" if m.orbits.class_numbers.any() else "masks of classes and sets in any order"
-    return f"{what} have no derivative"
-
-
-def _remedies(m: Measured, ensemble: tuple[EnsembleSection, float] | None) -> list[Remedy]:
-    members = None if ensemble is None else ensemble[0]
-    return remedies(m.task, m.orbits, m.y, members, m.parts.train, m.judgement, m.floors)
 
 
 def _remedies_wanted(m: Measured) -> bool | str:
@@ -155,7 +112,7 @@ def _checkpoints(m: Measured) -> list[Checkpoint]:
         with model.ready():
             orbits = measure_orbits(replace(task, model=model), x)
         scales = make_scales(orbits, None, task.judging)
-        judged = np.max(scales.relative(m.judgement.headline.unit, orbits.separate), axis=0)
+        judged = scales.largest(m.judgement.headline.unit, orbits.separate)
         same = same_predictions(task, orbits)
         found.append(
             Checkpoint(
@@ -179,27 +136,16 @@ def _step(label: Any, position: int) -> float:
         return float(position)
 
 
-def _rules(m: Measured) -> list[RuleResult]:
-    return hints(m.task, m.orbits, m.judgement) if m.group else []
-
-
-def _transforms(m: Measured) -> list[TransformResult]:
-    task = m.task
-    if m.group:
-        return transform_curves(task, m.parts.transforms, task.model.stated_shapes(task.x.tree(), task.x.axes))
-    return curves(task, task.contract, m.orbits, m.floors, m.judgement)  # type: ignore[arg-type]
-
-
 PARTS = (
-    Part("ensemble", (), _ensemble, None, _in_full),
-    Part("layers", (), _layers, None, lambda m: m.parts.layers is not False or "layers=False"),
-    Part("data", (), _data, None, lambda m: m.parts.data_test is not None or "data_test=None"),
-    Part("sets", (), _set, [], lambda m: True, section="sets", counted="other sets", each=_sets),
-    Part("lie", (), _lie, [], _in_full),
-    Part("irreps", (), lambda m: irreps(m.task, m.orbits), None, _in_full),
-    Part("remedies", ("ensemble",), _remedies, [], _remedies_wanted),
+    Part("ensemble", (), ensemble_law, None, _in_full),
+    Part("layers", (), layer_errors, None, lambda m: m.parts.layers is not False or "layers=False"),
+    Part("data", (), data_symmetry, None, lambda m: m.parts.data_test is not None or "data_test=None"),
+    Part("sets", (), measure_set, [], lambda m: True, section="sets", counted="other sets", each=_sets),
+    Part("lie", (), lie_derivatives, [], _in_full),
+    Part("irreps", (), irreps, None, _in_full),
+    Part("remedies", ("ensemble",), remedies, [], _remedies_wanted),
     Part("checkpoints", (), _checkpoints, [], lambda m: bool(m.parts.checkpoints)),
-    Part("witnesses", (), lambda m: witnesses(m.task, m.orbits), [], _in_full, always=True),
-    Part("rules", (), _rules, [], lambda m: not m.quick and m.sought is None),
-    Part("transforms", (), _transforms, [], lambda m: bool(m.parts.transforms) or not m.group),
+    Part("witnesses", (), witnesses, [], _in_full, always=True),
+    Part("rules", (), hints, [], lambda m: not m.quick and m.sought is None),
+    Part("transforms", (), transform_curves, [], lambda m: bool(m.parts.transforms) or not m.group),
 )

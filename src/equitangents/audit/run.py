@@ -23,8 +23,8 @@ from equitangents.audit.adapters.estimators import EnsembleModel
 from equitangents.audit.adapters.footprints import Footprint
 from equitangents.audit.adapters.outputs import check_select
 from equitangents.audit.assemble import assemble
-from equitangents.audit.contract.changes import Transform, changes, is_transforms, named_transforms
-from equitangents.audit.contract.contract import Contract, make_contract, verify
+from equitangents.audit.contract.changes import Transform, is_transforms, named_transforms
+from equitangents.audit.contract.contract import Contract, contract_of_changes, make_contract, verify
 from equitangents.audit.contract.layouts import Stated
 from equitangents.audit.contract.named import structured
 from equitangents.audit.contract.trees import Inputs, as_inputs
@@ -182,7 +182,7 @@ class Audit:
         if is_transforms(self.action):
             if self.elements is not None or of.kinds is not None:
                 raise InvalidArgumentError("a transform says its strengths itself; leave out elements and inputs")
-            return changes(self.action, of.x, layout, of.stated, of.mask)  # type: ignore[return-value]
+            return contract_of_changes(self.action, of.x, layout, of.stated, of.mask)
         made = make_contract(self.action, of.x, of.kinds, layout, self.told.reading.output_layout, of.stated)
         found = made if of.mask is None else replace(made, mask=of.mask)
         verify(found, of.x, self.told.bootstrap.seed)
@@ -192,7 +192,6 @@ class Audit:
         """The work, and the labels."""
         labels = check_labels(self.y, of.x.n, of.model.classes)
         elements, complete = self._drawn(contract)
-        bootstrap = self.told.bootstrap
         task = Task(
             model=of.model,
             contract=contract,
@@ -203,9 +202,7 @@ class Audit:
             outputs=self.told.reading.outputs,
             regression=labels is not None and not is_classes(labels),
             batch_size=self.batch_size or default_batch_size(of.x),
-            confidence=bootstrap.confidence,
-            resamples=bootstrap.resamples,
-            seed=bootstrap.seed,
+            bootstrap=self.told.bootstrap,
             judging=self.told.judging,
             quick=self.effort == "quick",
         )

@@ -6,14 +6,14 @@ And of a verdict that is open why it is, and what would decide it: failing asser
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from equitangents.audit.measure.floors import FACTOR, Floors
 from equitangents.audit.measure.judge import Hidden, Judgement, hidden
+from equitangents.audit.measure.measured import Measured
+from equitangents.audit.report.findings import Findings
 from equitangents.audit.report.numbers import Estimate, of
-from equitangents.audit.report.part_sections import DataSection, LayerSection
-from equitangents.audit.report.sections import Doubt, ElementResult, Headline, Verdict
-from equitangents.audit.report.tested import ContractSection, OutputContract
+from equitangents.audit.report.part_sections import LayerSection
+from equitangents.audit.report.sections import ContractSection, Doubt, ElementResult, Headline, OutputContract
 from equitangents.audit.report.words import (
     NAMED,
     NEARLY,
@@ -21,6 +21,7 @@ from equitangents.audit.report.words import (
     listed,
     matching_said,
     number,
+    rule_said,
     share_of,
     tolerance_said,
     within,
@@ -30,54 +31,28 @@ from equitangents.report.numbers import format_number
 INVARIANT = "invariant"
 
 
-@dataclass(frozen=True)
-class Facts:
-    """What the first sentence speaks of, besides errors and floors."""
-
-    name: str
-    inputs: int
-    unmoved: int
-    """Inputs that no element moves, and that were left out."""
-    same: Estimate | None
-    """Share of predictions that stay, or move as they should."""
-    doubt: Doubt | None
-    layers: LayerSection | None
-    data: DataSection | None
+def sentence(m: Measured, report: Findings) -> str:
+    """What the audit found, in one sentence for its headline, what one must know to act on it, and how outputs move."""
+    outputs = report.contract.outputs
+    said = _finding(m, report) + vanishing(outputs) + _unmoved(m, report.contract) + _data(report)
+    whole = " ".join([said, *(rule_said(rule, len(outputs) > 1) for rule in report.rules)])
+    return f"Partial, interrupted: {whole}" if report.partial else whole
 
 
-def sentence(
-    facts: Facts,
-    verdict: Verdict,
-    contract: ContractSection,
-    elements: list[ElementResult],
-    judgement: Judgement,
-    floors: Floors,
-) -> str:
-    """What the audit found, in one sentence for its headline, and what one must know to act on it."""
-    said = _finding(facts, verdict, contract, elements, judgement, floors)
-    return said + vanishing(contract.outputs) + _unmoved(facts, contract) + _data(facts, verdict)
-
-
-def _finding(
-    facts: Facts,
-    verdict: Verdict,
-    contract: ContractSection,
-    elements: list[ElementResult],
-    judgement: Judgement,
-    floors: Floors,
-) -> str:
+def _finding(m: Measured, report: Findings) -> str:
+    verdict, contract, judgement = m.verdict, report.contract, m.judgement
     kind = INVARIANT if all(o.action == INVARIANT for o in contract.outputs) else "equivariant"
-    name, group, headline, outputs = facts.name, contract.group, judgement.headline, contract.outputs
-    measured = f"{error_said(judgement, outputs, facts.same)}{compared_said(outputs)}, floor {number(headline.floor)}"
-    where, kept = _where(facts.layers), "" if headline.unit == "probability" else _kept(facts.same)
-    tolerance, open_ = tolerance_said(headline.tolerance), "" if facts.doubt is None else facts.doubt.said
+    name, group, headline, outputs = report.model.name, contract.group, judgement.headline, contract.outputs
+    measured = f"{error_said(judgement, outputs, m.same)}{compared_said(outputs)}, floor {number(headline.floor)}"
+    where, kept = _where(report.layers), "" if headline.unit == "probability" else _kept(m.same)
+    tolerance, open_ = tolerance_said(headline.tolerance), "" if m.doubt is None else m.doubt.said
     exactly = "" if headline.tolerance is None else f" to within {tolerance}"
     if verdict == "equivariant":
         how = "to rounding" if exact(contract) else "as well as the interpolation of its inputs allows"
         return f"{name} is {kind} under {group} {how}: {measured}."
     if verdict == "equivariant within tolerance":
         single = _single(judgement, "; but ")
-        return f"{name} is {kind} under {group} to within {tolerance}: {measured}{kept}{single}.{_random(floors)}"
+        return f"{name} is {kind} under {group} to within {tolerance}: {measured}{kept}{single}.{_random(m.floors)}"
     if verdict == "stochastic":
         hides = f"which hides whether it is {kind} under {group}"
         return f"{name} is stochastic, {hides}: {open_}. Measured: {measured}.{where}"
@@ -87,25 +62,26 @@ def _finding(
         doubt = f"Whether {name} is {kind} under {group}{exactly} cannot be told from these inputs: {open_}"
         return f"{doubt}. Measured: {found}{single}."
     fails = f"{name} is not {kind} under {group}{exactly}: "
-    rest = f"{_failing(contract, elements, judgement)}{_random(floors)}{where}"
-    far = f"{_worst(elements, judgement)}{_rare(judgement, facts)}{kept}"
+    rest = f"{_failing(report)}{_random(m.floors)}{where}"
+    rare = _rare(m)
+    far = f"{_worst(report.elements, judgement)}{rare}{kept}"
     if judgement.undefined:
         return f"{fails}{_undefined(judgement)}; elsewhere {measured}{far}.{rest}"
     if headline.tolerance is None and judgement.counterexample is not None:
-        return f"{fails}{_single(judgement, '')}{_rare(judgement, facts)}; {measured}{kept}.{rest}"
+        return f"{fails}{_single(judgement, '')}{rare}; {measured}{kept}.{rest}"
     if headline.tolerance is None and headline.error.estimate.mean <= FACTOR * headline.floor:
-        return f"{fails}{_above(contract, elements, headline)} ({measured}).{rest}"
+        return f"{fails}{_above(report, headline)} ({measured}).{rest}"
     if headline.tolerance is None and within(headline) <= NEARLY:
         fails = f"{name} is not exactly {kind} under {group}, but to within {number(within(headline))}: "
     return f"{fails}{measured}{far}.{rest}"
 
 
-def _above(contract: ContractSection, elements: list[ElementResult], headline: Headline) -> str:
+def _above(report: Findings, headline: Headline) -> str:
     """Which exact elements show what interpolation hides under the others."""
-    above = [e for e in elements if e.above]
+    above = [e for e in report.elements if e.above]
     own = sum((e.judged or e.error).estimate.mean for e in above) / max(len(above), 1)
     return (
-        f"{len(above)} of {len(elements)} {contract.noun}s are above their floors, by mean errors of "
+        f"{len(above)} of {len(report.elements)} {report.contract.noun}s are above their floors, by mean errors of "
         f"{number(own)} {of(headline.unit)}; the floors hide the others"
     )
 
@@ -186,12 +162,12 @@ def _single(judgement: Judgement, before: str) -> str:
     return f"{before}{at} is off by {error}, its own floor {number(found.floor)}"
 
 
-def _rare(judgement: Judgement, facts: Facts) -> str:
+def _rare(m: Measured) -> str:
     """How rare violations are where few inputs show them."""
-    count = int(judgement.far.any(axis=(0, 1)).sum())
-    if not 0 < 2 * count < facts.inputs:
+    count, inputs = int(m.judgement.far.any(axis=(0, 1)).sum()), m.task.x.n
+    if not 0 < 2 * count < inputs:
         return ""
-    return f"; {count} of {facts.inputs} inputs {'is' if count == 1 else 'are'} far above the floor"
+    return f"; {count} of {inputs} inputs {'is' if count == 1 else 'are'} far above the floor"
 
 
 def _undefined(judgement: Judgement) -> str:
@@ -202,20 +178,20 @@ def _undefined(judgement: Judgement) -> str:
     return f"it gives NaN or infinite values for some moved inputs, finite before: {', '.join(parts)}{also}"
 
 
-def _unmoved(facts: Facts, contract: ContractSection) -> str:
+def _unmoved(m: Measured, contract: ContractSection) -> str:
     """How many inputs nothing moves, and how many remain."""
-    if not facts.unmoved:
+    count, left = m.task.unmoved, m.task.x.n
+    if not count or m.task.sample is None:
         return ""
-    count = facts.unmoved
     are = "is moved by no element and was" if count == 1 else f"are moved by no {contract.noun} and were"
-    return f" {count} of {count + facts.inputs} inputs {are} left out: {facts.inputs} remain."
+    return f" {count} of {count + left} inputs {are} left out: {left} remain."
 
 
-def _data(facts: Facts, verdict: Verdict) -> str:
+def _data(report: Findings) -> str:
     """A sentence: the data do not have the symmetry, which a model that lacks it may have learned."""
-    if facts.data is None or facts.data.symmetric is not False or verdict == "equivariant":
+    if report.data is None or report.data.symmetric is not False or report.verdict == "equivariant":
         return ""
-    return f" The data do not have the symmetry themselves (p = {facts.data.p_value:.2g})."
+    return f" The data do not have the symmetry themselves (p = {report.data.p_value:.2g})."
 
 
 def _worst(elements: list[ElementResult], judgement: Judgement) -> str:
@@ -229,10 +205,10 @@ def _kept(same: Estimate | None) -> str:
     return "" if same is None else f"; {number(same.mean)} of predictions stay the same"
 
 
-def _failing(contract: ContractSection, elements: list[ElementResult], judgement: Judgement) -> str:
+def _failing(report: Findings) -> str:
     """Which output fails under which elements, where it is not all of them."""
+    contract, everything = report.contract, len(report.elements)
     failing = [o for o in contract.outputs if o.fails_under]
-    everything = len(elements)
     if len(contract.outputs) == 1:
         labels = failing[0].fails_under if failing else []
         some = 0 < len(labels) < everything
@@ -267,18 +243,16 @@ def _where(layers: LayerSection | None) -> str:
     return f" The violation starts in {layers.guilty}."
 
 
-def doubt(
-    verdict: Verdict, contract: ContractSection, judgement: Judgement, floors: Floors, dtype: str, inputs: int
-) -> Doubt | None:
+def doubt(m: Measured) -> Doubt | None:
     """Why a verdict is open; None of verdicts that are not."""
-    headline = judgement.headline
-    if verdict == "stochastic":
+    judgement, headline, dtype = m.judgement, m.judgement.headline, m.orbits.dtype.name
+    if m.verdict == "stochastic":
         return Doubt(
             "noise",
-            f"two evaluations of one input differ by {number(floors.noise)}; the model without its noise (dropout off, "
-            "a seed for every input), or the mean of many calls as one model, would decide",
+            f"two evaluations of one input differ by {number(m.floors.noise)}; the model without its noise (dropout "
+            "off, a seed for every input), or the mean of many calls as one model, would decide",
         )
-    if verdict != "undecided":
+    if m.verdict != "undecided":
         return None
     if judgement.scales.nothing:
         zero = headline.error.worst == 0 and judgement.scales.sizes.max() == 0
@@ -294,8 +268,8 @@ def doubt(
     if why is not None:
         return Doubt("floor", _of_floor(headline, why, dtype))
     mark = f"twice the floor, {number(FACTOR * headline.floor)}" if headline.tolerance is None else "the tolerance"
-    held = f"the interval of some {contract.noun}'s mean error holds {mark}"
-    return Doubt("interval", f"{held}; more inputs than these {inputs} would decide")
+    held = f"the interval of some {'element' if m.group else 'strength'}'s mean error holds {mark}"
+    return Doubt("interval", f"{held}; more inputs than these {m.task.x.n} would decide")
 
 
 def _of_floor(headline: Headline, why: Hidden, dtype: str) -> str:

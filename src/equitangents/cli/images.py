@@ -44,7 +44,7 @@ def are_images(data: str, targets: str | None = None) -> bool:
         return False
     if targets is not None and Path(targets).suffix.lower() in TABLES:
         return True
-    return bool(beside.room("data").images_in(folder))
+    return bool(beside.room("data").labelled_images.images_in(folder))
 
 
 def read_labelled(data: str, targets: str | None, size: int | None, stage: Stage) -> Any:
@@ -110,7 +110,7 @@ def form_of(model: Path) -> Any:
             raise ValueError("its sizes cannot be")
     except UNREADABLE as error:
         raise StoreError(f"{place} cannot be read: {error}; fit the model again") from None
-    return beside.room("data").ImageForm(**form)
+    return beside.room("data").labelled_images.ImageForm(**form)
 
 
 def write_table(path: Path, files: tuple[str, ...], predicted: Any) -> None:

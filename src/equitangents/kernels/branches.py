@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from equitangents.kernels.operation import Operation
 
@@ -28,6 +28,7 @@ class Parallel(Operation):
     without operations is the field itself, so that a residual block is the sum of () and another.
     """
 
+    is_branching: ClassVar[bool] = True
     branches: tuple[tuple[Any, ...], ...]
     joins: tuple[Join, ...]
 
@@ -44,6 +45,15 @@ class Parallel(Operation):
     def held(self) -> tuple[tuple[Any, ...], ...]:
         """What is done to the field that comes in, one list of operations a branch."""
         return self.branches
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it leaves the fields of its branches side by side."""
+        return not self.joins
+
+    def signals_after(self, before: int) -> int:
+        """One a join, or one a branch where nothing joins them."""
+        return len(self.joins) or len(self.branches)
 
     @property
     def is_closed(self) -> bool:

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from equitangents._types import ArrayLike
@@ -23,7 +21,8 @@ from equitangents.groups.representations import Representation, RepresentationLi
 from equitangents.kernels.invariance import is_invariant
 from equitangents.kernels.projected.program import Nodes, Sums, all_pairs, diagonal
 from equitangents.kernels.result import KernelFunction, Kernels
-from equitangents.precision import is_traced, scope, working_dtype
+from equitangents.kernels.runs.results import result
+from equitangents.precision import is_traced, working_dtype
 
 _ELEMENTS = 4  # of a compact group, on which invariance is checked
 _TOLERANCE = 1e-4, 1e-9  # of the invariance error in float32 and in float64
@@ -115,15 +114,10 @@ class EquivariantAverage:
         return True
 
     def _result(self, sums: Sums, *given: Any) -> Kernels:
-        dtype = working_dtype(*given)
-        nngp: Any = np.asarray(sums.nngp, dtype)
-        ntk: Any = np.asarray(sums.ntk, dtype)
-        if any(isinstance(x, jax.Array) for x in given):
-            with scope(dtype):
-                nngp, ntk = jnp.asarray(nngp), jnp.asarray(ntk)
-        term = sums.term
+        nngp, ntk = (np.asarray(k, working_dtype(*given)) for k in (sums.nngp, sums.ntk))
         note = f"{len(self._nodes)} elements of {self.action.group.name}, weighed by a representation"
-        return Kernels(nngp, ntk, term.engine, term.form, (*term.notes, note))
+        term = sums.term
+        return result(given, nngp, ntk, None, 0, engine=term.engine, form=term.form, notes=(*term.notes, note))
 
 
 def equivariant_average(

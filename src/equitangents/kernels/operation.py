@@ -108,11 +108,15 @@ class Operation:
     stays: ClassVar[bool] = False  # it moves no position and reads no other, so that K(p, p') stays at p and p'
     is_window: ClassVar[bool] = False  # a mean over windows that slide together: K'(p, p') = mean over u of K(pu, p'u)
     has_rates: ClassVar[bool] = False  # its weights move at rates other than those of the NTK parametrisation
+    ends_layer: ClassVar[bool] = False  # a layer before it ends, since the field is kept or added to
     is_pool: ClassVar[bool] = False  # a mean over all pairs of positions of two blocks
     is_diagonal: ClassVar[bool] = False  # of such a pool: a mean over positions with themselves alone
     pools_commute: ClassVar[bool] = False  # pooling may come before it or after it
     keeps_constants: ClassVar[bool] = False  # a field that is the same everywhere stays so
     numbers_pass: ClassVar[bool] = False  # a number that the field before it is multiplied with may stand after it
+    is_branching: ClassVar[bool] = False  # it is branches of one field or of several, or what joins these, or both
+    is_normalising: ClassVar[bool] = False  # it divides by the deviation over positions
+    grows: ClassVar[bool] = False  # what it makes grows faster than its input, by no nonlinearity that it says
     is_structured: ClassVar[bool] = False  # structured programs alone have it
     reads_graphs: ClassVar[bool] = False  # it reads the graph that comes with each input
     reads_sizes: ClassVar[bool] = False  # what comes out of a smaller input depends on how large that is
@@ -131,6 +135,11 @@ class Operation:
     def sides(self) -> tuple[int, ...]:
         """The lengths of the sides of a window that is a box on a grid; else ()."""
         return ()
+
+    @property
+    def grids(self) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+        """The grids before and after a window that is a box on one; else None."""
+        return None
 
     @property
     def is_total(self) -> bool:
@@ -162,9 +171,18 @@ class Operation:
         """The lists of operations that it holds, one for each branch."""
         return ()
 
+    @property
+    def shares(self) -> tuple[float, ...] | None:
+        """The shares of the channels of branches that it puts side by side; None where it does not."""
+        return None
+
     def with_held(self, change: Callable[[tuple[Any, ...]], tuple[Any, ...]]) -> Self:
         """The operation with every list that it holds changed."""
         return replace(self, branches=tuple(map(change, self.held))) if self.held else self  # type: ignore[type-var]
+
+    def signals_after(self, before: int) -> int:
+        """How many fields there are side by side after it."""
+        return before
 
     @property
     def moves_no_weight(self) -> bool:
@@ -205,6 +223,17 @@ class Operation:
     def forks_after(self, forks: dict[int, int], at: int) -> dict[int, int]:
         """Where fields are kept that are not added yet, by slot, after it; before it, as number `at`, `forks`."""
         return forks
+
+    @property
+    def slots(self) -> int:
+        """How many slots for kept fields there have to be for it."""
+        return 0
+
+    def join_offsets(self, joined: dict[int, tuple[int, ...]], offset: tuple[int, ...]) -> None:
+        """From the end to the beginning: note the offset with which the field in its slot is added, or compare it.
+
+        Raises NoFibresError where a branch begins with another offset than it ends with.
+        """
 
     def elements_after(self, level: L, lifted: L, folded: bool) -> L:
         """Where a group has moved positions after it: on `level` as before, or on the elements, `lifted`.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -50,6 +50,11 @@ class Box(Operation):
     def sides(self) -> tuple[int, ...]:
         """How many positions the window has along each axis."""
         return self.window
+
+    @property
+    def grids(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The grids of positions and of windows."""
+        return self.in_shape, self.out_shape
 
     @property
     def keeps_constants(self) -> bool:  # type: ignore[override]
@@ -143,6 +148,10 @@ class Affine(Pointwise):
         """It with the variances of weights and bias times these numbers."""
         return replace(self, W_var=self.W_var * weights, b_var=self.b_var * bias)
 
+    def with_bias(self, factor: Any) -> Self:
+        """It with `factor` times the standard deviation of the bias, which may be traced."""
+        return replace(self, b_var=(self.b_var**0.5 * factor) ** 2)
+
 
 @dataclass(frozen=True)
 class RatedAffine(Affine):
@@ -161,6 +170,10 @@ class RatedAffine(Affine):
         """It with variances and rates of weights and bias times these numbers."""
         found = super().scaled(weights, bias)
         return replace(found, weight_rate=self.weight_rate * weights, bias_rate=self.bias_rate * bias)
+
+    def with_bias(self, factor: Any) -> Self:
+        """It with `factor` times the standard deviation of the bias, and its rate."""
+        return replace(super().with_bias(factor), bias_rate=self.bias_rate * factor**2)
 
     @property
     def moves_no_weight(self) -> bool:
@@ -273,5 +286,6 @@ class Standardise(Pointwise):
     """Division by σ, σ² = eps + the mean of q over positions, of a Gaussian field: K' = K/(σσ'), Θ' = Θ/(σσ')."""
 
     is_positional: ClassVar[bool] = True
+    is_normalising: ClassVar[bool] = True
     needs_variances: ClassVar[bool] = True
     eps: float

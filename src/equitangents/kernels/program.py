@@ -8,7 +8,7 @@ engine; engines execute it and know no layer. The operations are in `operations.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
 
@@ -37,6 +37,7 @@ class GroupFibres:
     rotation), because the fields do not depend on the rotation. The field then lives on the grid, moved as the input.
     """
 
+    on_rotations: ClassVar[bool] = False  # all of them are among the positions
     points: FrozenArray  # int32 (|G|, positions of the input)
     elements: FrozenArray  # int32 (|G|, positions of the lifted field)
     folded: int = 1

@@ -22,7 +22,6 @@ from equitangents.errors import NotFiniteError
 from equitangents.kernels import duals
 from equitangents.kernels.branches import flat
 from equitangents.kernels.duals.traits import traits_of
-from equitangents.kernels.operations import Affine, Dual, Standardise
 
 BITS = 2  # norms whose logarithms to base 2 fall into one such interval are of one bin; pairs of neighbours are near
 _FEW = 64  # numbers, whose extremes a list gives sooner
@@ -49,10 +48,11 @@ def law_of(program: Any) -> Law:
     """How kernels of a field program, or of one on rotations, follow the scale of inputs."""
     ops = list(flat(_top(program)))
     activations = [op.nonlinearity for op in ops if op.nonlinearity is not None]
-    linear = [op for op in ops if isinstance(op, Affine)]
-    standardised = any(isinstance(op, Standardise) for op in ops)
+    linear = [op.affine for op in ops if op.affine is not None]
+    standardised = any(op.is_normalising for op in ops)
     homogeneous = not standardised and all(isinstance(a, duals.PiecewiseLinear) for a in activations)
-    end = len(ops) if homogeneous else next(i for i, op in enumerate(ops) if isinstance(op, Dual | Standardise))
+    bends = (i for i, op in enumerate(ops) if op.nonlinearity is not None or op.is_normalising)
+    end = len(ops) if homogeneous else next(bends)
     signal, constant = _variance(tuple(_top(program)) if homogeneous else tuple(ops[:end]), 1.0, 0.0)
     biased = any(op.b_var != 0 for op in linear)
     odd = not standardised and all(traits_of(a).linear_at_zero for a in activations)
@@ -69,7 +69,7 @@ def law_of(program: Any) -> Law:
 def _variance(ops: tuple[Any, ...], signal: float, constant: float) -> tuple[float, float]:
     """(signal, constant) after `ops`, of fields that are alike at all positions."""
     for op in ops:
-        if isinstance(op, Affine):
+        if op.affine is not None:
             signal, constant = op.W_var * signal, op.W_var * constant + op.b_var
         elif isinstance(phi := op.nonlinearity, duals.PiecewiseLinear):
             factor = (1 + phi.slope**2) / 2

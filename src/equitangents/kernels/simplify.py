@@ -16,7 +16,7 @@ import numpy as np
 
 from equitangents.errors import NetworkError
 from equitangents.kernels.branches import Join, Parallel, residual
-from equitangents.kernels.operations import Box, Pool, Standardise, WindowPool
+from equitangents.kernels.operations import Box, Pool, Standardise
 from equitangents.kernels.program import GroupFibres, Op, Positions, Program
 from equitangents.kernels.rotations.program import Sphere
 from equitangents.kernels.structured.program import (
@@ -33,7 +33,7 @@ _SUM_OF_TWO = Parallel((), (Join((0, 1)),))
 
 def program_of(shape: tuple[int, ...], ops: tuple[Any, ...], lift: GroupFibres | Sphere | None) -> Program[Any]:
     """The program of operations on a grid of positions, some of which lift to a group or to rotations."""
-    on_rotations = isinstance(lift, Sphere)
+    on_rotations = lift is not None and lift.on_rotations
     if is_structured(ops):
         ops = _simplified(ops)
         if not on_rotations and not is_structured(_in_fields(ops)):
@@ -58,7 +58,7 @@ def _in_fields(ops: tuple[Any, ...]) -> tuple[Any, ...]:
         if isinstance(op, Normalise) and op.positions and op.centred and op.groups is None:
             op = Standardise(op.eps)
         op = op.with_held(_in_fields)
-        if isinstance(op, Parallel) and (before := _side_by_side(found)) is not None:
+        if op.is_branching and (before := _side_by_side(found)) is not None:
             if not op.branches:
                 found[-1] = Parallel(before.branches, op.joins)
                 continue
@@ -83,7 +83,7 @@ def _residual(ops: tuple[Any, ...]) -> tuple[Any, ...]:
     found: list[Any] = []
     signals = [1]  # before each operation found, and after the last
     for op in ops:
-        if isinstance(op, Parallel) and (before := _side_by_side(found)) is not None:
+        if op.is_branching and (before := _side_by_side(found)) is not None:
             if op.branches and not any(before.branches) and len(op.branches) == len(before.branches):
                 found[-1] = op
                 continue
@@ -92,20 +92,14 @@ def _residual(ops: tuple[Any, ...]) -> tuple[Any, ...]:
                 found[-1], signals[-1] = residual(full[0]), 1
                 continue
         found.append(op)
-        signals.append(_signals_after(op, signals[-1]))
+        signals.append(op.signals_after(signals[-1]))
     return tuple(found)
 
 
 def _side_by_side(found: list[Any]) -> Parallel | None:
     """The last operation, where that leaves fields side by side."""
     last = found[-1] if found else None
-    return last if isinstance(last, Parallel) and not last.joins else None
-
-
-def _signals_after(op: Any, before: int) -> int:
-    if isinstance(op, Parallel):
-        return len(op.joins) or len(op.branches)
-    return before
+    return last if last is not None and last.is_branching and last.is_open else None
 
 
 def _absorbed(ops: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -147,7 +141,7 @@ def _from(ops: tuple[Op, ...], closed: bool) -> tuple[tuple[Op, ...], bool]:
             if op.in_shape == op.out_shape and set(op.window) <= {1}:
                 op = replace(op, wrap=closed)
             closed = op.keeps_torus
-        elif isinstance(op, Pool | WindowPool):
+        elif op.is_pool and not op.is_diagonal:
             closed = True  # after a pool all pairs of positions are there
         else:
             ends: list[bool] = []

@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 from scipy import fft
@@ -30,6 +28,7 @@ from equitangents.kernels.program import Positions, Program
 from equitangents.kernels.progress import Progress
 from equitangents.kernels.result import KernelFunction, Kernels
 from equitangents.kernels.runs import by_scale
+from equitangents.kernels.runs.results import result
 from equitangents.kernels.scales import law_of
 from equitangents.kernels.threads import threads
 from equitangents.kernels.units import with_biases
@@ -62,11 +61,8 @@ class TranslationMean:
             ways = _ways(steps, self.torus, engine)
             first, second = np.asarray(v1, dtype), None if v2 is None else np.asarray(v2, dtype)
             nngp, ntk, told = by_scale.all_pairs(law_of(program), ways, engine, first, second)
-            arrays: tuple[Any, Any] = nngp, ntk
-            if any(isinstance(x, jax.Array) for x in (x1, x2)):
-                arrays = jnp.asarray(nngp), jnp.asarray(ntk)
         notes = (*(() if note is None else (note,)), self._method, *told)
-        return Kernels(*arrays, engine=engine.name, form="fibre", notes=notes)
+        return result((x1, x2), nngp, ntk, None, 0, engine=engine.name, form="fibre", notes=notes)
 
     def kernel_cost(
         self, input_shape: tuple[int, ...], n1: int, n2: int | None = None, dtype: npt.DTypeLike = "float32"

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 from equitangents.kernels.branches import flat
 from equitangents.kernels.duals.traits import traits_of
-from equitangents.kernels.operations import Affine, Dual, RatedAffine, Standardise
+from equitangents.kernels.operations import Affine
 from equitangents.kernels.program import Op
 
 P = TypeVar("P")
@@ -36,7 +36,7 @@ def unit_bias(*parts: Iterable[Any]) -> Any:
 
 def changes_unit(op: Any) -> bool:
     """Whether an operation is a nonlinearity, or a normalisation, that is not homogeneous of degree 1."""
-    return isinstance(op, Standardise) or (isinstance(op, Dual) and traits_of(op.activation).gain is None)
+    return bool(op.is_normalising) or (op.nonlinearity is not None and traits_of(op.nonlinearity).gain is None)
 
 
 def unit_biases(ops: Iterable[Any], changes: Callable[[Any], bool] = changes_unit) -> list[Any]:
@@ -47,9 +47,9 @@ def unit_biases(ops: Iterable[Any], changes: Callable[[Any], bool] = changes_uni
         if changes(op):
             found.append(0.0)
             gain = 1.0
-        elif isinstance(op, Dual):
-            gain = gain * traits_of(op.activation).gain
-        elif isinstance(op, Affine) and not (isinstance(op.W_var, float | int) and op.W_var == 0):
+        elif op.nonlinearity is not None:
+            gain = gain * traits_of(op.nonlinearity).gain
+        elif op.affine is not None and not (isinstance(op.W_var, float | int) and op.W_var == 0):
             gain = gain * op.W_var
             found[-1] = found[-1] + op.b_var / gain
     return found
@@ -57,17 +57,12 @@ def unit_biases(ops: Iterable[Any], changes: Callable[[Any], bool] = changes_uni
 
 def has_bias(op: Any) -> bool:
     """Whether an operation adds a bias, which numbers that are not known yet may be."""
-    return isinstance(op, Affine) and not (isinstance(op.b_var, float | int) and op.b_var == 0)
+    return op.affine is not None and not (isinstance(op.b_var, float | int) and op.b_var == 0)
 
 
 def with_biases(program: P, factor: Any) -> P:
     """A program, or a plan, whose biases have `factor` times the standard deviation."""
-
-    def scaled(op: Affine) -> Affine:
-        op = replace(op, b_var=(op.b_var**0.5 * factor) ** 2)
-        return replace(op, bias_rate=op.bias_rate * factor**2) if isinstance(op, RatedAffine) else op
-
-    return with_affine(program, scaled)
+    return with_affine(program, lambda op: op.with_bias(factor))
 
 
 def with_affine(program: P, change: Callable[[Affine], Affine]) -> P:

@@ -63,10 +63,7 @@ class Measure:
     @cached_property
     def interval(self) -> tuple[float, float]:
         """Lower and upper end of the interval of the mean, over inputs; (nan, nan) where `no_interval` says why."""
-        b = self.bootstrap
-        return mean_interval(
-            self.values, confidence=b.confidence, resamples=b.resamples, seed=b.seed, bounds=self.bounds
-        )
+        return mean_interval(self.values, **vars(self.bootstrap), bounds=self.bounds)
 
     @property
     def no_interval(self) -> str | None:
@@ -237,7 +234,7 @@ def norms(y: Float[np.ndarray, " N *outputs"]) -> Float[np.ndarray, " N"]:
     return scale * np.sqrt(np.sum((rows / safe[:, None]) ** 2, axis=1))
 
 
-def ratio(numerator: np.ndarray, denominator: np.ndarray) -> Float[np.ndarray, " *shape"]:
+def ratio(numerator: np.ndarray, denominator: np.ndarray | float) -> Float[np.ndarray, " *shape"]:
     """numerator/denominator of numbers that are not negative, with 0/0 = 0 (no spread of nothing) and a/0 = inf."""
     beyond, nothing = np.where(numerator > 0, math.inf, 0.0 * numerator), denominator <= 0  # NaN stays NaN
     with np.errstate(over="ignore"):

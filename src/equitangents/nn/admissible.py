@@ -21,8 +21,7 @@ from equitangents.actions import as_action
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.kernels.finite_width.blocks import LinearBlock, has_weights, linear_block
 from equitangents.nn.layer import Layer
-from equitangents.nn.layer_norm import LayerNorm
-from equitangents.nn.nonlinearities import Identity, Nonlinearity
+from equitangents.nn.nonlinearities import Identity
 from equitangents.nn.sequential import Sequential
 from equitangents.nn.signal import OnGroup, Signal
 from equitangents.validation import check_shape, check_whole
@@ -144,8 +143,10 @@ def _walked(
     moves: list[np.ndarray] | None = None  # of positions, one permutation an element; None: as the action says
     pending: list[int] = []
     for i, (layer, signal) in enumerate(zip(net.layers, signals, strict=False)):
-        pointwise = isinstance(layer, Nonlinearity | Identity | LayerNorm)
+        pointwise = bool(layer.follows_moves)
         if layer.inner or layer.joins or layer.needs_structure or layer.steers or layer.is_last:
+            return None
+        if layer.follows_moves is False:
             return None
         if pointwise and moves is None and not isinstance(layer, Identity):
             return None  # a function of the inputs, whose channels the action may mix

@@ -43,7 +43,7 @@ class Aggregate(ParameterFree):
         return hash((Aggregate, self._matrix))
 
     @property
-    def needs_structure(self) -> bool:
+    def needs_structure(self) -> bool:  # type: ignore[override]
         """Graphs come with the inputs, unless a matrix is given."""
         return self._matrix is None
 

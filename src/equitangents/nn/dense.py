@@ -9,13 +9,13 @@ import jax
 from equitangents._types import DType, Params
 from equitangents.groups import Group
 from equitangents.kernels.program import Op
-from equitangents.nn.layer import Layer, Weights, check_parametrisation, check_scale, described
+from equitangents.nn.layer import LinearLayer
 from equitangents.nn.signal import Signal
 from equitangents.validation import check_whole
 
 
 @dataclass(frozen=True, repr=False)
-class Dense(Layer):
+class Dense(LinearLayer):
     """A fully connected layer: K ← W_std² K + b_std², Θ ← K + W_std² Θ.
 
     Signals on positions are mapped at each position alike. `parametrisation="standard"`: weights are drawn from
@@ -32,19 +32,9 @@ class Dense(Layer):
     bias: bool | None = field(default=None, repr=False)
     width_scale: float = field(default=1.0, repr=False)
 
-    def __repr__(self) -> str:
-        return described(self)
-
     def __post_init__(self) -> None:
         check_whole("channels", self.channels, 1)
-        check_scale("W_std", self.W_std)
-        check_scale("b_std", self.b_std)
-        check_parametrisation(self.parametrisation, self.bias, self.width_scale)
-
-    @property
-    def weights(self) -> Weights:
-        """The scales of weights and bias."""
-        return Weights(self.W_std, self.b_std, self.parametrisation, self.bias, self.width_scale)
+        self._check_weights()
 
     def signal(self, signal: Signal) -> Signal:
         """A Gaussian field on the positions that come in."""

@@ -35,7 +35,7 @@ class Dropout(ParameterFree):
             raise InvalidArgumentError(f"mode is {self.mode!r}; expected 'train' or 'test'")
 
     @property
-    def needs_structure(self) -> bool:
+    def needs_structure(self) -> bool:  # type: ignore[override]
         """In training it draws from a key."""
         return self.mode == "train"
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 
 from equitangents.groups import Group
-from equitangents.kernels.operations import Box, Pool
+from equitangents.kernels.operations import Box
 from equitangents.kernels.program import GroupFibres, Op
 from equitangents.nn.layer import Layer
 from equitangents.nn.patches import Window
@@ -35,7 +35,7 @@ def fold(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> tuple[tuple[
     if ops is None:
         return None
     turns = group.order // math.prod(group.torus)
-    if turns == 1 or not any(isinstance(op, Pool) for op in ops):
+    if turns == 1 or not any(op.is_pool and not op.is_diagonal for op in ops):
         return ops, None
     fibres = lift.fibres(signal)
     if not isinstance(fibres, GroupFibres):

@@ -1,26 +1,44 @@
-"""Group convolutions: N(f)(g) = W_std/√n Σ_{h∈S} √v(h) κ(h) f(g·h) + b_std · b."""
+"""Group convolutions: N(f)(g) = W_std/√n Σ_{h∈S} √v(h) κ(h) f(g·h) + b_std · b.
+
+On finite groups by tables of right translations. On sampled rotations by the Fourier transform of SO(3),
+f(R) = Σ_l (2l + 1) Σ_mn F^l_mn D^l_mn(R), with F by quadrature; N(f)(R) = ∫ κ(S) f(RS) dS has the coefficients
+Σ_k F^l_mk G^l_nk, G those of the filter. Degrees from the group's bandlimit on, which nonlinearities make, are cut.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import singledispatch
+from functools import lru_cache, singledispatch
 from typing import Any, cast
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from equitangents._types import DType, Params, Tree
 from equitangents.errors import InvalidTypeError, NetworkError
-from equitangents.groups import Group
-from equitangents.kernels.operations import Affine
+from equitangents.groups import Group, WallpaperGroup
+from equitangents.groups.rotation_group import RotationGroup
+from equitangents.groups.translation_group import TranslationGroup
+from equitangents.kernels.operation import FrozenArray
+from equitangents.kernels.operations import Affine, Table
 from equitangents.kernels.program import Op
+from equitangents.kernels.rotations.program import RotationOp
 from equitangents.nn.folding import symmetric_box
-from equitangents.nn.group_windows import WindowLike, freeze_weights, freeze_window
-from equitangents.nn.layer import Layer, check_scale
-from equitangents.nn.rotation_conv import RotationConvolution
+from equitangents.nn.group_windows import (
+    Elements,
+    WindowLike,
+    box_offsets,
+    explicit,
+    freeze_weights,
+    freeze_window,
+    profile,
+)
+from equitangents.nn.layer import Layer, Weights, check_scale
+from equitangents.nn.lift import apply_table
+from equitangents.nn.rotation_filters import blocks, rotation_root, wigner_basis
 from equitangents.nn.signal import OnGroup, OnRotations, Positions, Signal
-from equitangents.nn.table_conv import TableConvolution
 from equitangents.nn.zonal_window import ZonalWindow, ZonalWindowLike, zonal_window
 from equitangents.validation import check_whole
 
@@ -79,6 +97,149 @@ class GroupConv(Layer):
         return None if box is None else (box, Affine(self.W_std**2, self.b_std**2))
 
 
+def _freeze_rotations(rotations: Tree) -> tuple[tuple[int, int], ...] | None:
+    if rotations is None:
+        return None
+    try:
+        pairs = tuple((int(r[0]), int(r[1])) if np.ndim(r) else (int(r), 0) for r in rotations)
+    except (TypeError, ValueError, IndexError):
+        raise InvalidTypeError(
+            f"rotations is {rotations!r}; expected rotation numbers or (rotation, reflection)"
+        ) from None
+    if not pairs or len(set(pairs)) != len(pairs):
+        raise NetworkError(f"rotations is {rotations!r}; expected different rotations, at least one")
+    return pairs
+
+
+class TableConvolution:
+    """What a GroupConv does on a finite group."""
+
+    def __init__(self, layer: GroupConv, group: Group) -> None:
+        self.layer, self.group = layer, group
+        self.elements, self.profile = self._window()
+        self.weights = Weights(layer.W_std, layer.b_std)
+
+    def _window(self) -> tuple[np.ndarray, np.ndarray]:
+        """Elements of the window, and their weights."""
+        group = self.group
+        if isinstance(self.layer.window, ZonalWindow):
+            raise NetworkError(f"a zonal window goes with SO(3) and O(3), not with {group.name}")
+        if self.layer.rotations is not None and not (
+            isinstance(group, WallpaperGroup) and isinstance(self.layer.window, tuple)
+        ):
+            raise NetworkError("rotations= goes with a box window on a wallpaper group")
+        if isinstance(self.layer.window, Elements):
+            chosen = explicit(self.layer.window.numbers, group.order, "elements")
+        elif self.layer.window == "full":
+            chosen = np.arange(group.order)
+        elif isinstance(group, WallpaperGroup):
+            points = np.array(self._point_elements(group))
+            translations = box_offsets(cast("tuple[int, ...]", self.layer.window), group.shape)
+            chosen = (points[:, None] * (group.shape[0] * group.shape[1]) + translations).ravel()
+        elif isinstance(group, TranslationGroup):
+            chosen = box_offsets(cast("tuple[int, ...]", self.layer.window), group.shape)
+        else:
+            raise NetworkError(
+                f"window is the box {self.layer.window}; {group.name} has no translations, so give a list or 'full'"
+            )
+        return chosen, profile(self.layer.weights, len(chosen))
+
+    def _point_elements(self, group: WallpaperGroup) -> list[int]:
+        if self.layer.rotations is None:
+            return list(range(group.point_order))
+        rotations = cast("tuple[tuple[int, int], ...]", self.layer.rotations)
+        for rotation, reflection in rotations:
+            if not (0 <= rotation < group.rotations and 0 <= reflection <= group.reflections):
+                raise NetworkError(
+                    f"rotations holds {(rotation, reflection)}; {group.name} has rotations 0 to {group.rotations - 1} "
+                    f"and reflections 0 to {int(group.reflections)}"
+                )
+        return [reflection * group.rotations + rotation for rotation, reflection in rotations]
+
+    @property
+    def _index(self) -> FrozenArray:
+        return right_translations(self.group, tuple(self.elements.tolist()))
+
+    def init(self, key: jax.Array, channels: int, dtype: DType) -> Params:
+        """w (|S|, n, channels), b (channels,)."""
+        shape = (len(self.elements), channels, self.layer.channels)
+        return self.weights.init(key, shape, (self.layer.channels,), dtype)
+
+    def apply(self, params: Params, x: jax.Array) -> jax.Array:
+        """Convolved signals on the group, (N, |G|, channels)."""
+        return apply_table(self.weights, params, x, self._index.array, self.profile)
+
+    def lower(self) -> tuple[Op, ...]:
+        """Mean over the window, then weights and bias."""
+        affine = Affine(self.weights.W_std**2, self.weights.b_std**2)
+        return (Table(self._index, FrozenArray(self.profile)), affine)
+
+
+@lru_cache(maxsize=64)
+def right_translations(group: Group, elements: tuple[int, ...]) -> FrozenArray:
+    """index[g, s] = g · elements[s]."""
+    chosen = np.array(elements)
+    return FrozenArray(np.asarray(group.compose(np.arange(group.order)[:, None], chosen[None, :]), np.int32))
+
+
+class RotationConvolution:
+    """What a GroupConv does on SO(3) and O(3)."""
+
+    def __init__(self, layer: GroupConv, group: RotationGroup) -> None:
+        if layer.rotations is not None or layer.weights is not None:
+            raise NetworkError(f"on {group.name} a window is 'full' or a profile, without rotations= and weights=")
+        self.group = group
+        self.channels = layer.channels
+        if isinstance(layer.window, tuple | Elements):
+            raise NetworkError(f"window is a box or a list; on {group.name} it is 'full', a profile or a ZonalWindow")
+        self.window = zonal_window(cast(ZonalWindowLike, layer.window))
+        self.weights = Weights(layer.W_std, layer.b_std)
+
+    def init(self, key: jax.Array, channels: int, dtype: DType) -> Params:
+        """w (parities, Σ_l (2l + 1)², n, channels), b (channels,)."""
+        entries = blocks(self.group.bandlimit)[-1].stop
+        shape = (2 if self.group.reflections else 1, entries, channels, self.channels)
+        return self.weights.init(key, shape, (self.channels,), dtype)
+
+    def apply(self, params: Params, x: jax.Array) -> jax.Array:
+        """Convolved signals at the group's rotations, (N, order, channels)."""
+        synthesis, analysis = (jnp.asarray(t, x.dtype) for t in _transforms(self.group))
+        G = self.weights.scaled(params, x.shape[-1])
+        root = rotation_root(self.window, self.group.bandlimit)
+        G = jnp.einsum("ij,sjcd->sicd", jnp.asarray(root, x.dtype), G)
+        parts = jnp.split(x, len(G), axis=1)  # with reflections: R and -R
+        if len(parts) == 2:
+            parts = [(parts[0] + parts[1]) / 2, (parts[0] - parts[1]) / 2]
+        outputs = [self._convolve(part, g, synthesis, analysis) for part, g in zip(parts, G, strict=True)]
+        if len(outputs) == 2:
+            even, odd = outputs
+            outputs = [even + odd, even - odd]
+        return self.weights.add_bias(params, jnp.concatenate(outputs, axis=1))
+
+    def _convolve(self, x: jax.Array, G: jax.Array, synthesis: jax.Array, analysis: jax.Array) -> jax.Array:
+        F = jnp.einsum("ir,zrc->zic", analysis, x)
+        entries = []
+        for l, here in enumerate(blocks(self.group.bandlimit)):
+            side = 2 * l + 1
+            f = F[:, here].reshape((len(x), side, side, -1))
+            g = G[here].reshape((side, side, *G.shape[1:]))
+            entries.append(jnp.einsum("zmkc,nkcd->zmnd", f, g).reshape((len(x), side * side, -1)))
+        return jnp.einsum("ri,zid->zrd", synthesis, jnp.concatenate(entries, axis=1))
+
+    def lower(self) -> tuple[RotationOp, ...]:
+        """Mean over the window, then weights and bias."""
+        return (self.window.op, Affine(self.weights.W_std**2, self.weights.b_std**2))
+
+
+@lru_cache(maxsize=8)
+def _transforms(group: RotationGroup) -> tuple[np.ndarray, np.ndarray]:
+    """(from coefficients F to values, from values to coefficients) on the proper rotations of a group."""
+    proper = RotationGroup(group.bandlimit, reflections=False)
+    D = wigner_basis(proper, group.bandlimit)
+    dimension = np.concatenate([np.full((2 * l + 1) ** 2, 2 * l + 1) for l in range(group.bandlimit)])
+    return D * dimension, (D * proper.weights[:, None]).T
+
+
 @singledispatch
 def convolution(positions: Positions, layer: GroupConv) -> TableConvolution | RotationConvolution:
     """How a kind of positions is convolved."""
@@ -93,17 +254,3 @@ def _(positions: OnGroup, layer: GroupConv) -> TableConvolution:
 @convolution.register
 def _(positions: OnRotations, layer: GroupConv) -> RotationConvolution:
     return RotationConvolution(layer, positions.group)
-
-
-def _freeze_rotations(rotations: Tree) -> tuple[tuple[int, int], ...] | None:
-    if rotations is None:
-        return None
-    try:
-        pairs = tuple((int(r[0]), int(r[1])) if np.ndim(r) else (int(r), 0) for r in rotations)
-    except (TypeError, ValueError, IndexError):
-        raise InvalidTypeError(
-            f"rotations is {rotations!r}; expected rotation numbers or (rotation, reflection)"
-        ) from None
-    if not pairs or len(set(pairs)) != len(pairs):
-        raise NetworkError(f"rotations is {rotations!r}; expected different rotations, at least one")
-    return pairs

@@ -5,45 +5,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from equitangents._types import Tree
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.validation import is_whole
-
-
-class ConvolutionSettings(Protocol):
-    """What a group convolution is told: the fields of `GroupConv`."""
-
-    @property
-    def channels(self) -> int:
-        """Features that come out."""
-
-    @property
-    def window(self) -> Tree:
-        """A box, `Elements`, "full" or a zonal window."""
-
-    @property
-    def rotations(self) -> Tree:
-        """(rotation, reflection) of a box's elements; None: all."""
-
-    @property
-    def weights(self) -> Sequence[float] | np.ndarray | None:
-        """The profile over the window; None: uniform."""
-
-    @property
-    def W_std(self) -> float:
-        """Standard deviation of the weights."""
-
-    @property
-    def b_std(self) -> float:
-        """Standard deviation of the bias."""
-
-
-WindowSpec = str | tuple[int, ...] | list[int]
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import math
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -25,6 +25,31 @@ from equitangents.normals import standard_normal
 
 class Layer(CheckedKeywords, abc.ABC):
     """A layer read three ways: `init` makes parameters, `apply` maps signals, `lower` says what it does to kernels."""
+
+    has_weights: ClassVar[bool] = True
+    """Whether it, or a layer inside it, has parameters."""
+    needs_structure: ClassVar[bool] = False
+    """Whether it cannot run without a `Structure`, such as graphs or a key: `apply` then says what is missing."""
+    takes_numpy: ClassVar[bool] = False
+    """Whether `apply` makes NumPy arrays of NumPy arrays, without JAX; of a layer without parameters."""
+    joins: ClassVar[bool] = False
+    """Whether it reads several signals side by side, as `Sum` does."""
+    is_last: ClassVar[bool] = False
+    """Whether no layer may follow it, as after `Readout`."""
+    ends_on_points: ClassVar[bool] = False
+    """Whether a network that ends with it has its outputs on points, and a kernel field of them."""
+    turning_outputs: ClassVar[int | None] = None
+    """How many outputs, which turn into one another with the input, a network that ends with it has; else None."""
+    steers: ClassVar[bool] = False
+    """Whether it works on steerable features: features that rotations turn by irreps."""
+    follows_moves: ClassVar[bool | None] = None
+    """Whether a function without weights follows moves of the positions before it; None of linear maps."""
+    lifts_to: ClassVar[Group | RotationGroup | None] = None
+    """The group on which the layer's output lives, for a layer that lifts; None for all others."""
+    inner: ClassVar[tuple[tuple[Layer, ...], ...]] = ()
+    """The layers of each branch inside it, for a layer that holds others."""
+    no_ntk: ClassVar[str | None] = None
+    """Why a network with this layer has no neural tangent kernel, or None if it has."""
 
     @abc.abstractmethod
     def signal(self, signal: Signal) -> Signal:
@@ -46,11 +71,6 @@ class Layer(CheckedKeywords, abc.ABC):
         """Operations for inputs with missing positions, whose windows are those of the smaller inputs that are left."""
         return self.lower(signal)
 
-    @property
-    def lifts_to(self) -> Group | RotationGroup | None:
-        """The group on which the layer's output lives, for a layer that lifts; None for all others."""
-        return None
-
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
         """(output, what goes on beside it) of a signal with a `Structure`: masks, graphs, a key for dropout.
 
@@ -67,46 +87,6 @@ class Layer(CheckedKeywords, abc.ABC):
             raise NetworkError(f"{self!r} does not take inputs with missing positions (masks)")
         return mask
 
-    @property
-    def has_weights(self) -> bool:
-        """Whether it, or a layer inside it, has parameters."""
-        return True
-
-    @property
-    def needs_structure(self) -> bool:
-        """Whether it cannot run without a `Structure`, such as graphs or a key: `apply` then says what is missing."""
-        return False
-
-    @property
-    def takes_numpy(self) -> bool:
-        """Whether `apply` makes NumPy arrays of NumPy arrays, without JAX; of a layer without parameters."""
-        return False
-
-    @property
-    def joins(self) -> bool:
-        """Whether it reads several signals side by side, as `Sum` does."""
-        return False
-
-    @property
-    def is_last(self) -> bool:
-        """Whether no layer may follow it, as after `Readout`."""
-        return False
-
-    @property
-    def steers(self) -> bool:
-        """Whether it works on steerable features: features that rotations turn by irreps."""
-        return False
-
-    @property
-    def inner(self) -> tuple[tuple[Layer, ...], ...]:
-        """The layers of each branch inside it, for a layer that holds others."""
-        return ()
-
-    @property
-    def no_ntk(self) -> str | None:
-        """Why a network with this layer has no neural tangent kernel, or None if it has."""
-        return None
-
     def fibres(self, signal: Signal) -> GroupFibres | Sphere | None:
         """How group elements move positions, for the layer that lifts to a group; None for all others."""
         return None
@@ -122,10 +102,7 @@ class Layer(CheckedKeywords, abc.ABC):
 class ParameterFree(Layer):
     """A layer without parameters."""
 
-    @property
-    def has_weights(self) -> bool:
-        """False: there is nothing to draw or to train."""
-        return False
+    has_weights: ClassVar[bool] = False
 
     def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
         """An empty tuple, since nothing is trained."""
@@ -133,22 +110,6 @@ class ParameterFree(Layer):
 
 
 PARAMETRISATIONS = ("ntk", "standard")
-
-
-def described(layer: Tree) -> str:
-    """The constructor's call; of fields without `repr`, those that are not at their default."""
-    shown = [f for f in fields(layer) if f.repr or getattr(layer, f.name) != f.default]
-    return f"{type(layer).__name__}({', '.join(f'{f.name}={getattr(layer, f.name)!r}' for f in shown)})"
-
-
-def check_parametrisation(value: object, bias: object = None, width_scale: object = 1.0) -> None:
-    """Raise InvalidArgumentError unless it is known, and what goes with it fits."""
-    if value not in PARAMETRISATIONS:
-        raise InvalidArgumentError(f"parametrisation is {value!r}; expected 'ntk' or 'standard'")
-    if bias not in (None, True, False):
-        raise InvalidTypeError(f"bias is {bias!r}; expected True, False, or None for one where b_std > 0")
-    if not check_number("width_scale", width_scale) > 0:
-        raise InvalidArgumentError(f"width_scale is {width_scale!r}; expected a number above 0")
 
 
 @dataclass(frozen=True)
@@ -216,25 +177,51 @@ class Weights:
         return y + b.reshape((1,) * (y.ndim - b.ndim) + b.shape)  # the same rank, as some settings of JAX ask for
 
 
-def check_number(name: str, value: Tree) -> float:
+class LinearLayer(Layer):
+    """A layer with weights and bias of one linear map, in the parametrisation that it is told (see `Weights`)."""
+
+    channels: int
+    W_std: float
+    b_std: float
+    parametrisation: str
+    bias: bool | None
+    width_scale: float
+
+    def __repr__(self) -> str:
+        """The constructor's call; of fields without `repr`, those that are not at their default."""
+        shown = [f for f in fields(self) if f.repr or getattr(self, f.name) != f.default]  # type: ignore[arg-type]
+        return f"{type(self).__name__}({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in shown)})"
+
+    def _check_weights(self) -> None:
+        """Raise InvalidArgumentError or InvalidTypeError unless the scales are, and the parametrisation is known."""
+        check_scale("W_std", self.W_std)
+        check_scale("b_std", self.b_std)
+        if self.parametrisation not in PARAMETRISATIONS:
+            raise InvalidArgumentError(f"parametrisation is {self.parametrisation!r}; expected 'ntk' or 'standard'")
+        if self.bias not in (None, True, False):
+            raise InvalidTypeError(f"bias is {self.bias!r}; expected True, False, or None for one where b_std > 0")
+        if not check_number("width_scale", self.width_scale) > 0:
+            raise InvalidArgumentError(f"width_scale is {self.width_scale!r}; expected a number above 0")
+
+    @property
+    def weights(self) -> Weights:
+        """The scales of weights and bias."""
+        return Weights(self.W_std, self.b_std, self.parametrisation, self.bias, self.width_scale)
+
+
+def check_number(name: str, value: Tree, *, at_least_zero: bool = False) -> float:
     """A finite Python number, not a JAX tracer."""
     if isinstance(value, jax.core.Tracer) or (
         not isinstance(value, int | float | jnp.ndarray) and not hasattr(value, "item")
     ):
         raise InvalidTypeError(f"{name} is {value!r}; expected a number")
     number = float(value)
-    if not math.isfinite(number):
-        raise InvalidArgumentError(f"{name} is {number}; expected a finite number")
+    if not math.isfinite(number) or (at_least_zero and number < 0):
+        least = ", at least 0" if at_least_zero else ""
+        raise InvalidArgumentError(f"{name} is {number}; expected a finite number{least}")
     return number
 
 
 def check_scale(name: str, value: Tree) -> float:
     """A finite standard deviation, at least zero, not a JAX tracer."""
-    if isinstance(value, jax.core.Tracer) or (
-        not isinstance(value, int | float | jnp.ndarray) and not hasattr(value, "item")
-    ):
-        raise InvalidTypeError(f"{name} is {value!r}; expected a number")
-    number = float(value)
-    if not (math.isfinite(number) and number >= 0):
-        raise InvalidArgumentError(f"{name} is {number}; expected a finite number, at least 0")
-    return number
+    return check_number(name, value, at_least_zero=True)

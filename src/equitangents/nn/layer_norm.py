@@ -43,6 +43,11 @@ class LayerNorm(ParameterFree):
         if not check_number("eps", self.eps) >= 0:
             raise InvalidArgumentError(f"eps is {self.eps!r}; expected a number, at least 0")
 
+    @property
+    def follows_moves(self) -> bool:  # type: ignore[override]
+        """Whether it takes each position by itself, or all alike: rows of an image are moved out of rows."""
+        return isinstance(self.positions, bool)
+
     def signal(self, signal: Signal) -> Signal:
         """The kind of signal that comes in."""
         self._dimensions(signal)
@@ -93,4 +98,4 @@ class LayerNorm(ParameterFree):
     def fold(self, signal: Signal, group: Group) -> tuple[Any, ...] | None:
         """The layer's operation: it acts alike at every position and rotation."""
         lowered = self.lower(signal)
-        return lowered if isinstance(lowered[0], Dual) else None
+        return None if lowered[0].nonlinearity is None else lowered

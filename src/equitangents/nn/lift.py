@@ -121,7 +121,7 @@ class Lift(Layer):
         return (Table(index, FrozenArray(weights)), Affine(self.W_std**2, self.b_std**2))
 
     @property
-    def lifts_to(self) -> Group:
+    def lifts_to(self) -> Group:  # type: ignore[override]
         """The group of the action."""
         return self.action.group
 

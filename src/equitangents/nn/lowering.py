@@ -6,18 +6,17 @@ from functools import lru_cache
 from typing import Any
 
 from equitangents.errors import NetworkError
-from equitangents.kernels.program import Positions, Program
+from equitangents.kernels.program import GroupFibres, Positions, Program
 from equitangents.kernels.rotations.program import Sphere
 from equitangents.kernels.simplify import program_of as of_operations
 from equitangents.kernels.steerable.program import Points
 from equitangents.kernels.structured.program import StructuredPositions
 from equitangents.nn.dense import Dense
 from equitangents.nn.folding import fold
-from equitangents.nn.layer import Layer, ParameterFree
+from equitangents.nn.layer import Layer
 from equitangents.nn.pooling import Flatten
 from equitangents.nn.readout import Readout
 from equitangents.nn.signal import OnRotations, Signal
-from equitangents.nn.steerable.ending import PointFeatures
 from equitangents.steerable.positions import OnPoints, OnWhole
 from equitangents.structured import SMALLER
 
@@ -40,7 +39,7 @@ def lower(layers: tuple[Layer, ...], signals: tuple[Signal, ...], masks: str | N
                 "SphereLift have kernels before a Readout"
             )
         return given, last.projected(flat, fibres, signals[-2])
-    if signals[-1].positions.count != 1 or isinstance(last, PointFeatures):
+    if signals[-1].positions.count != 1 or last.ends_on_points:
         raise NetworkError(
             f"the network ends on {signals[-1].positions}, so its kernel is a field; ask for kernel_field, or end it "
             "with Flatten, GlobalAvgPool or GroupPool (and a Dense layer), or steerable features with SteerablePool "
@@ -74,7 +73,7 @@ def lower_field(
     Unfolded: every position of the output is wanted. Raises NetworkError for networks that end on none.
     """
     given, end = count_given(layers, signals), signals[-1].positions
-    if isinstance(layers[-1], PointFeatures):
+    if layers[-1].ends_on_points:
         return given, program_of(layers[given:-1], signals[given:-1])
     if layers[-1].is_last:
         raise NetworkError(
@@ -90,7 +89,8 @@ def ends_on_rotations(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) ->
     """Whether a network lifts signals on the sphere, and its output has a value at every rotation."""
     if not signals[-1].positions.on_group:
         return False
-    return any(isinstance(layer.fibres(s), Sphere) for layer, s in zip(layers, signals, strict=False))
+    lift = _lift(layers, signals)
+    return lift is not None and lift.on_rotations
 
 
 def lower_between_rotations(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> tuple[int, AnyProgram]:
@@ -113,7 +113,7 @@ def _followed(
 def count_given(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> int:
     """How many leading layers are functions of the input alone."""
     given = 0
-    while given < len(layers) and isinstance(layers[given], ParameterFree) and signals[given + 1].given:
+    while given < len(layers) and not layers[given].has_weights and signals[given + 1].given:
         given += 1
     return given
 
@@ -128,12 +128,16 @@ def program_of(layers: tuple[Layer, ...], signals: tuple[Signal, ...], masks: st
         space = Points(begin.count, begin.features, end.features, whole=not begin.on_points, field=end.on_points)
         return Program(space, lowered(layers, signals, masked=False))
     if masks is None:
-        pairs = zip(layers, signals, strict=False)
-        lift = next((found for layer, signal in pairs if (found := layer.fibres(signal)) is not None), None)
-        return of_operations(begin.shape, lowered(layers, signals, masked=False), lift)
+        return of_operations(begin.shape, lowered(layers, signals, masked=False), _lift(layers, signals))
     if any(layer.lifts_to is not None for layer in layers):
         raise NetworkError("networks that lift to a group do not take inputs with missing positions (masks) or graphs")
     return Program(StructuredPositions(begin.shape, masks), lowered(layers, signals, masked=masks == SMALLER))
+
+
+def _lift(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> GroupFibres | Sphere | None:
+    """How the group of the first layer that lifts moves positions; None where none lifts."""
+    pairs = zip(layers, signals, strict=False)
+    return next((found for layer, signal in pairs if (found := layer.fibres(signal)) is not None), None)
 
 
 def lowered(layers: tuple[Layer, ...], signals: tuple[Signal, ...], *, masked: bool) -> tuple[Any, ...]:

@@ -6,6 +6,7 @@ import abc
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -28,13 +29,15 @@ logger = logging.getLogger("equitangents")
 class Nonlinearity(ParameterFree):
     """φ applied to every channel at every position."""
 
+    follows_moves: ClassVar[bool | None] = True
+
     @property
     @abc.abstractmethod
     def dual(self) -> DualActivation:
         """What φ does to the covariance of Gaussian fields."""
 
     @property
-    def no_ntk(self) -> str | None:
+    def no_ntk(self) -> str | None:  # type: ignore[override]
         """Why there is no tangent kernel, for functions with a jump."""
         return traits_of(self.dual).no_ntk
 
@@ -68,10 +71,7 @@ class Nonlinearity(ParameterFree):
 class Relu(Nonlinearity):
     """max(x, 0), without gain."""
 
-    @property
-    def dual(self) -> DualActivation:
-        """Arc-cosine kernels of order 1 and 0."""
-        return duals.PiecewiseLinear(0.0)
+    dual: ClassVar[DualActivation] = duals.PiecewiseLinear(0.0)  # arc-cosine kernels of order 1 and 0
 
     def function(self, x: jax.Array) -> jax.Array:
         """Positive entries as they are, others zero."""
@@ -98,10 +98,7 @@ class LeakyRelu(Nonlinearity):
 class Abs(Nonlinearity):
     """The absolute value |x|, without gain."""
 
-    @property
-    def dual(self) -> DualActivation:
-        """Arc-cosine kernels, for a slope of -1 below zero."""
-        return duals.PiecewiseLinear(-1.0)
+    dual: ClassVar[DualActivation] = duals.PiecewiseLinear(-1.0)  # arc-cosine kernels, for a slope of -1 below zero
 
     def function(self, x: jax.Array) -> jax.Array:
         """The absolute value of every entry."""
@@ -112,10 +109,7 @@ class Abs(Nonlinearity):
 class Erf(Nonlinearity):
     """The error function erf(x), a sigmoid from −1 to 1."""
 
-    @property
-    def dual(self) -> DualActivation:
-        """The arcsine kernel, in closed form."""
-        return duals.Erf()
+    dual: ClassVar[DualActivation] = duals.Erf()  # the arcsine kernel, in closed form
 
     def function(self, x: jax.Array) -> jax.Array:
         """The error function of every entry."""
@@ -126,10 +120,7 @@ class Erf(Nonlinearity):
 class Gelu(Nonlinearity):
     """x Φ(x), exact (no tanh approximation)."""
 
-    @property
-    def dual(self) -> DualActivation:
-        """Moments of Gelu in closed form."""
-        return duals.Gelu()
+    dual: ClassVar[DualActivation] = duals.Gelu()  # moments of Gelu in closed form
 
     def function(self, x: jax.Array) -> jax.Array:
         """Every entry x times Φ(x), the normal distribution function."""
@@ -140,10 +131,7 @@ class Gelu(Nonlinearity):
 class Sin(Nonlinearity):
     """The sine sin(x), for signals that oscillate."""
 
-    @property
-    def dual(self) -> DualActivation:
-        """Moments of the sine in closed form."""
-        return duals.Sin()
+    dual: ClassVar[DualActivation] = duals.Sin()  # moments of the sine in closed form
 
     def function(self, x: jax.Array) -> jax.Array:
         """The sine of every entry, in radians."""
@@ -154,10 +142,7 @@ class Sin(Nonlinearity):
 class Cos(Nonlinearity):
     """The cosine cos(x), for signals that oscillate."""
 
-    @property
-    def dual(self) -> DualActivation:
-        """Moments of the cosine in closed form."""
-        return duals.Cos()
+    dual: ClassVar[DualActivation] = duals.Cos()  # moments of the cosine in closed form
 
     def function(self, x: jax.Array) -> jax.Array:
         """The cosine of every entry, in radians."""
@@ -168,15 +153,9 @@ class Cos(Nonlinearity):
 class Identity(ParameterFree):
     """A layer that changes nothing, such as an empty residual branch."""
 
-    @property
-    def takes_numpy(self) -> bool:
-        """True, since arrays come out as they went in."""
-        return True
-
-    @property
-    def steers(self) -> bool:
-        """True, since the identity also passes on steerable features."""
-        return True
+    takes_numpy: ClassVar[bool] = True
+    steers: ClassVar[bool] = True  # it passes on steerable features, too
+    follows_moves: ClassVar[bool | None] = True
 
     def signal(self, signal: Signal) -> Signal:
         """The kind of signal that comes in."""

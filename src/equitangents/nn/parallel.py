@@ -17,9 +17,10 @@ import jax.numpy as jnp
 from equitangents._types import DType, Params, Tree
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.kernels import branches
+from equitangents.nn.chain import chain, init_layers, run_layers, why_no_ntk
 from equitangents.nn.layer import Layer, ParameterFree
 from equitangents.nn.lowering import lowered
-from equitangents.nn.sequential import Sequential, chain, run_layers
+from equitangents.nn.sequential import Sequential
 from equitangents.nn.signal import Signal, Signals
 from equitangents.nn.steerable.signal import check_passed_on, check_summands, shape_of, summed
 from equitangents.nn.structure import Structure
@@ -55,6 +56,8 @@ class Parallel(Layer):
     ```
     """
 
+    joins: ClassVar[bool] = True  # it reads one signal, or several side by side
+
     def __init__(self, *branches: Layer | Sequential | Sequence[Layer]) -> None:
         if len(branches) < 1:
             raise NetworkError("Parallel needs at least one branch")
@@ -66,22 +69,17 @@ class Parallel(Layer):
         return self._branches
 
     @property
-    def inner(self) -> tuple[tuple[Layer, ...], ...]:
+    def inner(self) -> tuple[tuple[Layer, ...], ...]:  # type: ignore[override]
         """The layers of each branch, as they were given."""
         return self._branches
 
     @property
-    def joins(self) -> bool:
-        """It reads one signal, or several side by side."""
-        return True
-
-    @property
-    def no_ntk(self) -> str | None:
+    def no_ntk(self) -> str | None:  # type: ignore[override]
         """Why a layer inside has no NTK; None if all have."""
-        return next((la.no_ntk for branch in self._branches for la in branch if la.no_ntk is not None), None)
+        return why_no_ntk(sum(self._branches, ()))
 
     @property
-    def has_weights(self) -> bool:
+    def has_weights(self) -> bool:  # type: ignore[override]
         """Whether a layer of some branch has parameters."""
         return any(layer.has_weights for branch in self._branches for layer in branch)
 
@@ -125,7 +123,8 @@ class Parallel(Layer):
         """A tuple with one entry a branch, of one entry a layer."""
         inputs, _, _ = self._inputs(signal)
         keys = jax.random.split(key, len(self._branches))
-        return tuple(_init(branch, k, s, dtype) for branch, k, s in zip(self._branches, keys, inputs, strict=True))
+        each = zip(self._branches, keys, inputs, strict=True)
+        return tuple(init_layers(branch, k, chain(branch, s), dtype) for branch, k, s in each)
 
     def apply(self, params: Params, x: Tree, signal: Signals) -> Tree:
         """The outputs of all branches, a tuple."""
@@ -164,16 +163,13 @@ class Parallel(Layer):
 class _Joining(ParameterFree):
     """What makes one signal of several; `groups` names those that each output reads."""
 
+    joins: ClassVar[bool] = True
+
     def __init__(self, *groups: Sequence[int]) -> None:
         for i, group in enumerate(groups):
             if not isinstance(group, list | tuple) or not group or not all(isinstance(j, int) for j in group):
                 raise InvalidTypeError(f"groups[{i}] is {group!r}; expected numbers of signals, such as (0, 1)")
         self._groups = tuple(tuple(group) for group in groups)
-
-    @property
-    def joins(self) -> bool:
-        """Whether the layer reads several signals."""
-        return True
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(map(repr, self._groups))})"
@@ -290,11 +286,6 @@ class Concatenate(_Joining):
         counts = [[signal.parts[i].channels for i in group] for group in groups]
         shares = (tuple(c / sum(count) for c in count) for count in counts)
         return (branches.Parallel((), tuple(map(branches.Join, groups, shares))),)
-
-
-def _init(layers: tuple[Layer, ...], key: jax.Array, signal: Signals, dtype: DType) -> Params:
-    keys, signals = jax.random.split(key, max(1, len(layers))), chain(layers, signal)
-    return tuple(la.init(k, s, dtype) for la, k, s in zip(layers, keys, signals, strict=False))
 
 
 def _layers(name: str, branch: object) -> tuple[Layer, ...]:

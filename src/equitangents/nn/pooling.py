@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -34,7 +34,7 @@ class _Pool(ParameterFree):
             return self.apply(params, x, signal), structure
         op = self.lower_masked(signal)[0] if structure.masks == SMALLER else self.lower(signal)[0]
         shape = self.signal(signal).positions.shape
-        if isinstance(op, Pool | BlockSums) and op.box is None:
+        if op.box is None:
             y, mask = pooled(x, structure.mask, op, shape)
             return y, replace(structure, mask=mask)
         count = len(x)
@@ -66,7 +66,8 @@ class AvgPool(_Pool):
             object.__setattr__(self, "stride", check_sizes("stride", self.stride))
         check_padding(self.padding)
 
-    def _box(self, signal: Signal) -> Box:
+    def box(self, signal: Signal) -> Box:
+        """Where the windows read on the signal's grid."""
         shape = grid_shape(signal)
         window = per_dimension("window", self.window, len(shape))
         if self.padding == "valid" and any(w > n for w, n in zip(window, shape, strict=True)):
@@ -75,11 +76,11 @@ class AvgPool(_Pool):
 
     def signal(self, signal: Signal) -> Signal:
         """The grid of windows; a Gaussian field stays one."""
-        return replace(signal, positions=Grid(self._box(signal).out_shape))
+        return replace(signal, positions=Grid(self.box(signal).out_shape))
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """Means over windows of positions."""
-        box = self._box(signal)
+        box = self.box(signal)
         if not _in_blocks(box):
             return _window_means(x, box)
         for axis, (w, n) in enumerate(zip(box.window, box.out_shape, strict=True), start=1):
@@ -89,21 +90,14 @@ class AvgPool(_Pool):
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:
         """Pool by block number, or over windows where these are no blocks."""
-        box = self._box(signal)
+        box = self.box(signal)
         if not _in_blocks(box):
             return (WindowPool(box),)
-        window, out = box.window, box.out_shape
-        labels = np.zeros(box.in_shape, np.int32)
-        for axis, (w, n) in enumerate(zip(window, out, strict=True)):
-            along = np.arange(labels.shape[axis]) // w
-            along = np.where(along < n, along, -(10**9)).reshape((-1,) + (1,) * (labels.ndim - axis - 1))
-            labels = labels * n + along
-        labels = np.where(labels < 0, -1, labels).astype(np.int32)
-        return (Pool(FrozenArray(labels.ravel()), int(np.prod(out)), box),)
+        return (Pool(*_blocks(box)),)
 
     def lower_masked(self, signal: Signal) -> tuple[Any, ...]:
         """A mean over windows of the smaller inputs, where these are other windows."""
-        box = self._box(signal)
+        box = self.box(signal)
         if keeps_windows(box, self.padding) and not box.is_padded:
             return self.lower(signal)
         return (Fitted(box, self.padding, pools=True),)
@@ -112,6 +106,17 @@ class AvgPool(_Pool):
 def _in_blocks(box: Box) -> bool:
     """Whether windows neither overlap nor leave gaps nor reach beyond the grid."""
     return box.stride == box.window and not (box.wrap or any(box.low) or any(box.high))
+
+
+def _blocks(box: Box) -> tuple[FrozenArray, int, Box]:
+    """(the block of each position, -1 at ragged edges, how many there are, the windows that they are)."""
+    labels = np.zeros(box.in_shape, np.int32)
+    for axis, (w, n) in enumerate(zip(box.window, box.out_shape, strict=True)):
+        along = np.arange(labels.shape[axis]) // w
+        along = np.where(along < n, along, -(10**9)).reshape((-1,) + (1,) * (labels.ndim - axis - 1))
+        labels = labels * n + along
+    labels = np.where(labels < 0, -1, labels).astype(np.int32)
+    return FrozenArray(labels.ravel()), int(np.prod(box.out_shape)), box
 
 
 def _window_means(x: jax.Array, box: Box) -> jax.Array:
@@ -145,9 +150,7 @@ class SumPool(_Pool):
 
     def lower(self, signal: Signal) -> tuple[Any, ...]:
         """Sums by block number."""
-        (pool,) = AvgPool(self.window).lower(signal)
-        assert isinstance(pool, Pool)
-        return (BlockSums(pool.labels, pool.blocks, pool.box),)
+        return (BlockSums(*_blocks(AvgPool(self.window).box(signal))),)
 
 
 @dataclass(frozen=True)
@@ -208,10 +211,7 @@ class GlobalAvgPool(_Pool):
 class Flatten(ParameterFree):
     """All positions' channels side by side.  Before a dense layer K' = mean over p of K(p,p)."""
 
-    @property
-    def takes_numpy(self) -> bool:
-        """True, since flattening only changes the shape."""
-        return True
+    takes_numpy: ClassVar[bool] = True
 
     def signal(self, signal: Signal) -> Signal:
         """A plain vector; features of different positions have different variances, so it is Gaussian no more."""

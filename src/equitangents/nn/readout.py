@@ -7,7 +7,7 @@ P = ∫ ρ(g) dg. These are all the linear maps with y(ρ_reg(h) f) = ρ(h) y(f)
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -40,6 +40,7 @@ class Readout(Layer):
         b_std: Standard deviation of the bias, along what no element of the group moves.
     """
 
+    is_last: ClassVar[bool] = True  # layers after it would mix outputs that turn into one another
     representation: RepresentationLike
     W_std: float = 1.0
     b_std: float = 0.0
@@ -50,14 +51,11 @@ class Readout(Layer):
         check_scale("b_std", self.b_std)
 
     @property
-    def is_last(self) -> bool:
-        """Layers after it would mix outputs that turn into one another."""
-        return True
-
-    @property
     def dimension(self) -> int:
         """d, the number of outputs."""
         return self._turned.dimension
+
+    turning_outputs = dimension
 
     @property
     def _turned(self) -> Representation:

@@ -11,10 +11,11 @@ from equitangents.errors import NetworkError
 from equitangents.groups import Group
 from equitangents.kernels.branches import residual
 from equitangents.kernels.program import Op
+from equitangents.nn.chain import apply_layers, chain, init_layers, run_layers, why_no_ntk
 from equitangents.nn.folding import fold_layers
-from equitangents.nn.layer import Layer, ParameterFree
+from equitangents.nn.layer import Layer
 from equitangents.nn.lowering import lowered
-from equitangents.nn.sequential import Sequential, chain, run_layers
+from equitangents.nn.sequential import Sequential
 from equitangents.nn.signal import Signal
 from equitangents.nn.steerable.signal import check_passed_on, check_summands, shape_of, summed
 from equitangents.nn.structure import Structure
@@ -42,19 +43,19 @@ class Residual(Layer):
         return chain(self.layers, replace(signal, given=False))
 
     @property
-    def inner(self) -> tuple[tuple[Layer, ...], ...]:
+    def inner(self) -> tuple[tuple[Layer, ...], ...]:  # type: ignore[override]
         """The layers of its only branch."""
         return (self.layers,)
 
     @property
-    def steers(self) -> bool:
+    def steers(self) -> bool:  # type: ignore[override]
         """Whether its layers read steerable features."""
         return any(layer.steers for layer in self.layers)
 
     @property
-    def no_ntk(self) -> str | None:
+    def no_ntk(self) -> str | None:  # type: ignore[override]
         """Why a layer inside has no NTK; None if all have."""
-        return next((layer.no_ntk for layer in self.layers if layer.no_ntk is not None), None)
+        return why_no_ntk(self.layers)
 
     def __repr__(self) -> str:
         return f"Residual({', '.join(map(repr, self.layers))})"
@@ -69,7 +70,7 @@ class Residual(Layer):
         """The signal that comes in; Gaussian if both summands are."""
         check_passed_on(signal)
         out = self.signals(signal)[-1]
-        if all(isinstance(layer, ParameterFree) for layer in self.layers):
+        if not any(layer.has_weights for layer in self.layers):
             # Without weights of its own the branch is not independent of its input.
             raise NetworkError("a residual block needs a layer with weights")
         if (out.positions, out.channels) != (signal.positions, signal.channels):
@@ -81,16 +82,11 @@ class Residual(Layer):
 
     def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
         """A tuple with one entry a layer of the branch."""
-        signals = self.signals(signal)
-        keys = jax.random.split(key, len(self.layers))
-        return tuple(la.init(k, s, dtype) for la, k, s in zip(self.layers, keys, signals, strict=False))
+        return init_layers(self.layers, key, self.signals(signal), dtype)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
         """The input plus what the branch makes of it."""
-        y = x
-        for layer, p, s in zip(self.layers, params, self.signals(signal), strict=False):
-            y = layer.apply(p, y, s)
-        return summed((x, y), signal)
+        return summed((x, apply_layers(self.layers, params, x, self.signals(signal))), signal)
 
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
         """The input plus what the branch makes of it, with masks, graphs and keys."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
 from numpy.typing import DTypeLike
 
 from equitangents import precision
@@ -15,17 +17,22 @@ from equitangents._types import ArrayLike, Numbers, Params, Tree
 from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
 from equitangents.kernels.cost.forecast import KernelCost
 from equitangents.kernels.dispatch import compute, compute_diagonal, compute_pairs, kernel_cost
-from equitangents.kernels.result import KernelField, Kernels, NngpKernels
+from equitangents.kernels.fields.part import Part, part_of
+from equitangents.kernels.result import KernelField, Kernels, NngpKernelField, NngpKernels
+from equitangents.kernels.steerable.program import Points
+from equitangents.kernels.store.key import described
 from equitangents.keywords import CheckedKeywords, renamed
-from equitangents.nn.kernel_fields import PositionPairs, cost_of_field, field_between, field_of_each
+from equitangents.nn.chain import apply_layers, chain, check_entries, init_layers, run_layers, why_no_ntk
 from equitangents.nn.layer import Layer
-from equitangents.nn.lowering import AnyProgram, lower
-from equitangents.nn.readout import Readout
-from equitangents.nn.signal import Grid, Signal, Signals
-from equitangents.nn.steerable.outputs import turning_dimension
+from equitangents.nn.lowering import AnyProgram, ends_on_rotations, lower, lower_between_rotations, lower_field
+from equitangents.nn.signal import Grid, Signal
+from equitangents.nn.steerable.ending import turning_dimension
 from equitangents.nn.structure import Structure
 from equitangents.structured import SMALLER, Graphs, Inputs, Masked, checked, is_structured, without_empty_masks
 from equitangents.validation import check_array, check_shape
+
+PositionPairs = Literal["all", "same"] | npt.ArrayLike
+"""All pairs of positions, each with itself, or a list of pairs (M, 2)."""
 
 
 class Sequential(CheckedKeywords):
@@ -59,8 +66,8 @@ class Sequential(CheckedKeywords):
 
         None for other networks.
         """
-        last = self._layers[-1]
-        return last.dimension if isinstance(last, Readout) else turning_dimension(self._layers)
+        own = self._layers[-1].turning_outputs
+        return turning_dimension(self._layers) if own is None else own
 
     def __repr__(self) -> str:
         return f"Sequential({', '.join(map(repr, self._layers))})"
@@ -86,10 +93,7 @@ class Sequential(CheckedKeywords):
         """Parameters of a finite network for inputs of shape (*positions, channels): a tuple with one entry a layer."""
         signals = self.signals(input_shape)
         with precision.scope(dtype):
-            keys = jax.random.split(key, len(self._layers))
-            return tuple(
-                layer.init(k, s, jnp.dtype(dtype)) for layer, k, s in zip(self._layers, keys, signals, strict=False)
-            )
+            return init_layers(self._layers, key, signals, jnp.dtype(dtype))
 
     def apply(self, params: Params, x: Inputs, *, key: jax.Array | None = None) -> jax.Array:
         """Outputs (N, outputs) of the finite network for x, (N, *positions, channels), in the precision of `params`.
@@ -106,9 +110,7 @@ class Sequential(CheckedKeywords):
         leaves = jax.tree.leaves(params)
         dtype = leaves[0].dtype if leaves else precision.working_dtype(x)
         with precision.scope(dtype):
-            y = jnp.asarray(x, dtype)
-            for layer, p, s in zip(self._layers, params, signals, strict=False):
-                y = layer.apply(p, y, s)
+            y: jax.Array = apply_layers(self._layers, params, jnp.asarray(x, dtype), signals)
         return y
 
     def _apply_structured(self, params: Params, x: Inputs, key: jax.Array | None) -> jax.Array:
@@ -165,7 +167,7 @@ class Sequential(CheckedKeywords):
 
     def _existing(self, kernels: Kernels) -> Tree:
         """The kernels that the network has: all, or the NNGP alone."""
-        reason = _no_ntk(self._layers)
+        reason = why_no_ntk(self._layers)
         return kernels if reason is None else NngpKernels.of(kernels, reason)
 
     def kernel_field(
@@ -184,7 +186,11 @@ class Sequential(CheckedKeywords):
         ((2, 16, 5, 16), (5, 5, 16))
         """
         x1, x2 = self._checked_pair(x1, x2)
-        return field_between(self, x1, x2, positions, engine)
+        given, program, part, alone = self._field(x1, positions)
+        if alone:
+            return self._of_one_position(self.kernel(x1, x2, engine), x1, part)
+        after = self.after_given(given, x1), None if x2 is None else self.after_given(given, x2)
+        return self._named(compute(program, *after, engine, part), x1)
 
     def kernel_field_diagonal(
         self, x: ArrayLike, positions: PositionPairs = "all", engine: str | None = None
@@ -194,7 +200,11 @@ class Sequential(CheckedKeywords):
         What `kernel_field(x)` has for i = j, at the cost of N pairs: the covariances within each output, and with
         positions="same" its variances.
         """
-        return field_of_each(self, _check_inputs("x", x), positions, engine)
+        x = _check_inputs("x", x)
+        given, program, part, alone = self._field(x, positions)
+        if alone:
+            return self._of_one_position(self.kernel_diagonal(x, engine), x, part)
+        return self._named(compute_diagonal(program, self.after_given(given, x), engine, part), x)
 
     @renamed(shape="input_shape")
     def kernel_field_cost(
@@ -207,7 +217,48 @@ class Sequential(CheckedKeywords):
         engine: str | None = None,
     ) -> KernelCost:
         """What `kernel_field` will take for n1 and n2 inputs of `input_shape`, before it is run; see `kernel_cost`."""
-        return cost_of_field(self, check_shape("input_shape", input_shape), n1, n2, positions, dtype, engine)
+        signals = self.signals(check_shape("input_shape", input_shape))
+        given, program = lower_field(self._layers, signals)
+        part = part_of(positions, signals[-1].positions.count)
+        return kernel_cost(program, signals[given].channels, n1, n2, dtype, engine, part)
+
+    def _field(self, x: Tree, positions: PositionPairs) -> tuple[int, AnyProgram, Part, bool]:
+        """(layers that are functions of the input, the program of the rest, pairs of positions, whether it is one)."""
+        signals = self.signals(x.shape[1:])
+        part = part_of(positions, signals[-1].positions.count)
+        if ends_on_rotations(self._layers, signals):
+            return *lower_between_rotations(self._layers, signals), part, False
+        given, program = lower_field(self._layers, signals, x.convention if is_structured(x) else None)
+        return given, program, part, part.count == 1 and not isinstance(program.space, Points)
+
+    def _of_one_position(self, kernels: Kernels, x: Tree, part: Part) -> Tree:
+        """Kernels of a network with one output position as a field of the shape that was asked for."""
+        tail = part.layout.tail
+
+        def field(values: ArrayLike) -> ArrayLike:
+            spread = np.broadcast_to if isinstance(values, np.ndarray) else jnp.broadcast_to
+            one = spread(values.reshape(values.shape + (1,) * len(tail)), values.shape + tail)
+            return part.layout.public(one) if values.ndim == 2 else one
+
+        nngp = field(kernels.nngp)
+        ntk = field(kernels.ntk) if why_no_ntk(self._layers) is None else nngp
+        memory = 2 * nngp.size * nngp.dtype.itemsize
+        found = KernelField(
+            nngp,
+            ntk,
+            positions=part.kind,
+            engine=kernels.engine,
+            form=kernels.form,
+            notes=kernels.notes,
+            memory=memory,
+        )
+        return self._named(found, x)
+
+    def _named(self, found: KernelField, x: Tree) -> Tree:
+        """The field with the shape of its grid; the NNGP alone where there is nothing else."""
+        found = replace(found, grid=self.signals(x.shape[1:])[-1].positions.shape)
+        reason = why_no_ntk(self._layers)
+        return found if reason is None else NngpKernelField.of(found, reason)
 
     def kernel_pairs(
         self, x1: ArrayLike, x2: ArrayLike, first: Numbers, second: Numbers, engine: str | None = None
@@ -260,56 +311,34 @@ class Sequential(CheckedKeywords):
         """The first layers, which have no parameters, applied to the input itself."""
         if not count:
             return x
-        dtype = precision.working_dtype(x)
-        if isinstance(x, np.ndarray) and all(layer.takes_numpy for layer in self._layers[:count]):
-            y: Tree = x.astype(dtype, copy=False)
-            for layer, s in zip(self._layers[:count], self.signals(x.shape[1:]), strict=False):
-                y = layer.apply((), y, s)
-            return y
+        dtype, layers, signals = precision.working_dtype(x), self._layers[:count], self.signals(x.shape[1:])
+        params = ((),) * count
+        if isinstance(x, np.ndarray) and all(layer.takes_numpy for layer in layers):
+            return apply_layers(layers, params, x.astype(dtype, copy=False), signals)
         with precision.scope(dtype):
             y = jnp.asarray(getattr(x, "x", x), dtype)
-            signals = self.signals(x.shape[1:])
             if is_structured(x):
                 structure = Structure(x.mask, x.adjacency, masks=x.convention)
-                y, after = run_layers(self._layers[:count], ((),) * count, y, signals, structure)
+                y, after = run_layers(layers, params, y, signals, structure)
                 if (after.mask is None or y.ndim == 2) and x.adjacency is None:
                     return np.asarray(y) if isinstance(x.x, np.ndarray) else y
                 if x.adjacency is None:
                     return Masked(y, after.mask, x.convention)
                 return Graphs(y, x.adjacency, after.mask, x.convention)
-            for layer, s in zip(self._layers[:count], signals, strict=False):
-                y = layer.apply((), y, s)
+            y = apply_layers(layers, params, y, signals)
             return np.asarray(y) if isinstance(x, np.ndarray) else y
+
+
+def described_field(net: Sequential, shape: tuple[int, ...]) -> str:
+    """A text that is equal for networks with equal kernel fields on inputs of `shape`, and for no others."""
+    given, program = lower_field(net.layers, net.signals(shape))
+    probe = np.random.default_rng(0).normal(size=(2, *shape))
+    return f"{described(np.asarray(net.after_given(given, probe)))}{described(program)}"
 
 
 def _check_inputs(name: str, x: Inputs) -> Tree:
     """Arrays (N, *positions, C), or inputs with masks or graphs."""
     return checked(name, x) if is_structured(x) else check_array(name, x, min_rank=2)
-
-
-def check_entries(name: str, params: Params, layers: tuple[Layer, ...]) -> None:
-    """Raise ShapeError unless `params` has one entry for each layer, and so within each branch."""
-    if not isinstance(params, tuple | list) or len(params) != len(layers):
-        held = f"{len(params)} entries" if isinstance(params, tuple | list) else f"a {type(params).__name__}"
-        raise ShapeError(f"{name} is {held}; expected one entry for each of the {len(layers)} layers, as init gives")
-    for i, (layer, entry) in enumerate(zip(layers, params, strict=True)):
-        if layer.inner and not layer.joins:
-            check_entries(f"{name}[{i}]", entry, layer.inner[0])
-        elif layer.inner:
-            if not isinstance(entry, tuple | list) or len(entry) != len(layer.inner):
-                raise ShapeError(f"{name}[{i}] is not one entry for each of the {len(layer.inner)} branches")
-            for j, (inner, part) in enumerate(zip(layer.inner, entry, strict=True)):
-                check_entries(f"{name}[{i}][{j}]", part, inner)
-
-
-def run_layers(
-    layers: tuple[Layer, ...], params: Params, x: Tree, signals: Signals, structure: Tree
-) -> tuple[Tree, Tree]:
-    """(output, what goes on beside it): layers one after another on a signal with masks, graphs and keys."""
-    for i, (layer, p, s) in enumerate(zip(layers, params, signals, strict=False)):
-        beside: Tree = tuple(b.within(i) for b in structure) if isinstance(structure, tuple) else structure.within(i)
-        x, structure = layer.run(p, x, s, beside)
-    return x, structure
 
 
 def _check_index(name: str, index: Numbers, count: int) -> np.ndarray:
@@ -319,33 +348,6 @@ def _check_index(name: str, index: Numbers, count: int) -> np.ndarray:
     if index.size and not (index.min() >= 0 and index.max() < count):
         raise ShapeError(f"{name} holds {index.min()} to {index.max()}; expected 0 to {count - 1}")
     return index
-
-
-def chain(layers: tuple[Layer, ...], signal: Signal) -> tuple[Signal, ...]:
-    """The signals before each layer and after the last."""
-    signals = [signal]
-    for i, layer in enumerate(layers):
-        try:
-            if signals[-1].several and not layer.joins:
-                raise NetworkError(
-                    "it follows a Parallel, whose branches are to be joined first, by Sum or Concatenate"
-                )
-            if i and layers[i - 1].is_last:
-                raise NetworkError(f"it follows {layers[i - 1]!r}, whose outputs turn with the input and end a network")
-            if not (layer.joins or layer.steers) and signals[-1].positions.steerable:
-                raise NetworkError(
-                    f"it does not read {signals[-1].positions}; SteerableConv, SteerableDense, SteerablePool and the "
-                    "nonlinearities GatedNonlinearity, FourierNonlinearity and NormNonlinearity do"
-                )
-            signals.append(layer.signal(signals[-1]))
-        except NetworkError as error:
-            raise NetworkError(f"layer {i}, {layer!r}: {error}") from None
-    return tuple(signals)
-
-
-@lru_cache(maxsize=256)
-def _no_ntk(layers: tuple[Layer, ...]) -> str | None:
-    return next((layer.no_ntk for layer in layers if layer.no_ntk is not None), None)
 
 
 @lru_cache(maxsize=512)

@@ -14,11 +14,38 @@ if TYPE_CHECKING:
     from equitangents.groups.rotation_group import RotationGroup
 
 
-@dataclass(frozen=True)
-class Grid:
-    """A grid of positions; the shape () is a plain vector of channels, and a point set is a grid of one dimension."""
+class _Plain:
+    """Positions of plain channels, which are no steerable features; all of them count alike unless they say more."""
 
     steerable: ClassVar[Literal[False]] = False
+    axes: ClassVar[int | None] = None
+    weights: ClassVar[np.ndarray | None] = None
+
+
+class _Elements(_Plain):
+    """One position for every element of a group, or for every one that it is sampled at."""
+
+    on_group: ClassVar[Literal[True]] = True
+    group: Group | RotationGroup
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """One position an element, (|G|,)."""
+        return (self.group.order,)
+
+    @property
+    def count(self) -> int:
+        """How many elements there are."""
+        return self.group.order
+
+    def __str__(self) -> str:
+        return f"the group {self.group.name}"
+
+
+@dataclass(frozen=True)
+class Grid(_Plain):
+    """A grid of positions; the shape () is a plain vector of channels, and a point set is a grid of one dimension."""
+
     on_group: ClassVar[Literal[False]] = False
 
     shape: tuple[int, ...]
@@ -29,45 +56,25 @@ class Grid:
         return int(np.prod(self.shape, dtype=np.int64))
 
     @property
-    def weights(self) -> None:
-        """All positions count alike."""
+    def axes(self) -> int:  # type: ignore[override]
+        """How many axes the grid has."""
+        return len(self.shape)
 
     def __str__(self) -> str:
         return f"a grid of shape {self.shape}" if self.shape else "a plain vector"
 
 
 @dataclass(frozen=True)
-class OnGroup:
+class OnGroup(_Elements):
     """One position for every element of a group."""
-
-    steerable: ClassVar[Literal[False]] = False
-    on_group: ClassVar[Literal[True]] = True
 
     group: Group
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """One position an element, (|G|,)."""
-        return (self.group.order,)
-
-    @property
-    def count(self) -> int:
-        """How many elements the group has."""
-        return self.group.order
-
-    @property
-    def weights(self) -> None:
-        """All positions count alike."""
-
-    def __str__(self) -> str:
-        return f"the group {self.group.name}"
-
 
 @dataclass(frozen=True)
-class Blocks:
+class Blocks(_Plain):
     """Positions that are cosets of a subgroup: nothing but further pooling, flattening and dense layers may follow."""
 
-    steerable: ClassVar[Literal[False]] = False
     on_group: ClassVar[Literal[False]] = False
 
     count: int
@@ -77,40 +84,20 @@ class Blocks:
         """One position a block, (count,)."""
         return (self.count,)
 
-    @property
-    def weights(self) -> None:
-        """All positions count alike."""
-
     def __str__(self) -> str:
         return f"{self.count} cosets"
 
 
 @dataclass(frozen=True)
-class OnRotations:
+class OnRotations(_Elements):
     """One position for every sample point of SO(3) or O(3), with quadrature weights."""
-
-    steerable: ClassVar[Literal[False]] = False
-    on_group: ClassVar[Literal[True]] = True
 
     group: RotationGroup
 
     @property
-    def shape(self) -> tuple[int, ...]:
-        """(number of sample points,)."""
-        return (self.group.order,)
-
-    @property
-    def count(self) -> int:
-        """How many rotations the quadrature has."""
-        return self.group.order
-
-    @property
-    def weights(self) -> np.ndarray:
+    def weights(self) -> np.ndarray:  # type: ignore[override]
         """What each position counts, (count,), summing to 1."""
         return self.group.weights
-
-    def __str__(self) -> str:
-        return f"the group {self.group.name}"
 
 
 # `steerable`: features of which are made by `nn.steerable`; `on_group`: with a position an element of a group.
@@ -142,7 +129,7 @@ class Signal:
     @property
     def axes(self) -> int | None:
         """How many axes the grid has that it is on; None where its positions are no grid."""
-        return len(self.positions.shape) if isinstance(self.positions, Grid) else None
+        return self.positions.axes
 
 
 Signals = Any

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -16,10 +17,7 @@ from equitangents.nn.nonlinearities import Nonlinearity
 class Sign(Nonlinearity):
     """The sign of x: K' = 1 - 2θ/π, θ the angle between the fields. There is no NTK: the derivative is infinite."""
 
-    @property
-    def dual(self) -> DualActivation:
-        """Moments of the sign, which has no derivative."""
-        return duals.Sign()
+    dual: ClassVar[DualActivation] = duals.Sign()  # moments of the sign, which has no derivative
 
     def function(self, x: jax.Array) -> jax.Array:
         """The sign of every entry, -1, 0 or 1."""
@@ -30,10 +28,7 @@ class Sign(Nonlinearity):
 class Heaviside(Nonlinearity):
     """1 where x > 0, else 0: K' = (1 - θ/π)/2. There is no NTK: the derivative is infinite."""
 
-    @property
-    def dual(self) -> DualActivation:
-        """Moments of the step, which has no derivative."""
-        return duals.Heaviside()
+    dual: ClassVar[DualActivation] = duals.Heaviside()  # moments of the step, which has no derivative
 
     def function(self, x: jax.Array) -> jax.Array:
         """1 for positive entries, 0 for others."""

@@ -41,7 +41,7 @@ def pooled(x: jax.Array, mask: ArrayLike, op: Pool | BlockSums, shape: tuple[int
     member = jnp.asarray(op.labels.array)[None, None] == jnp.arange(op.blocks)[None, :, None]
     weights = (member & mask.reshape((len(x), 1, -1))).astype(x.dtype)
     there = weights.sum(axis=2) > 0
-    if isinstance(op, Pool):
+    if op.is_pool:
         weights = weights / jnp.maximum(weights.sum(axis=2, keepdims=True), 1)
     y = jnp.einsum("nbp,npc->nbc", weights, x.reshape((len(x), -1, x.shape[-1])), precision="highest")
     return y.reshape((len(x), *shape, x.shape[-1])), there.reshape((len(x), *shape))

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass, replace
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.nn.layer import Layer, ParameterFree, check_scale
+from equitangents.nn.layer import Layer, check_scale
 from equitangents.nn.nonlinearities import Abs, Cos, Erf, Gelu, LeakyRelu, Nonlinearity, Relu, Sin
 from equitangents.nn.residual import Residual
 from equitangents.nn.sequential import Sequential
@@ -77,7 +77,7 @@ def _with_depth(layers: list[Layer], depth: int) -> list[Layer]:
     last = ends[-1] - 1
     start = last
     if not isinstance(layers[last], Residual):
-        start = next((i for i in range(last, -1, -1) if not isinstance(layers[i], ParameterFree)), -1)
+        start = next((i for i in range(last, -1, -1) if layers[i].has_weights), -1)
     if start < 0 or layers[start].lifts_to is not None:
         raise InvalidArgumentError(
             f"depth is {depth}; the network has {len(ends)} blocks, and the last begins with "

@@ -14,7 +14,7 @@ from equitangents._types import Params
 from equitangents.kernels.operations import Box
 from equitangents.kernels.structured.masks import deciding, fitted_windows, keeps_windows
 from equitangents.kernels.structured.program import Fitted
-from equitangents.nn.layer import Layer, Weights, check_parametrisation, check_scale, described
+from equitangents.nn.layer import LinearLayer
 from equitangents.nn.patches import Window, check_padding, check_sizes, grid_shape, patches
 from equitangents.nn.signal import Grid, Signal
 from equitangents.nn.structure import Structure
@@ -23,7 +23,7 @@ from equitangents.validation import check_whole
 
 
 @dataclass(frozen=True, repr=False)
-class WindowLayer(Layer):
+class WindowLayer(LinearLayer):
     """A linear layer that reads a window about each position of a grid of one to three dimensions.
 
     `padding`: "circular" (a torus), "zero" (means still divide by the whole window at borders) or "valid". `window` and
@@ -41,22 +41,12 @@ class WindowLayer(Layer):
     bias: bool | None = field(default=None, repr=False)
     width_scale: float = field(default=1.0, repr=False)
 
-    def __repr__(self) -> str:
-        return described(self)
-
     def __post_init__(self) -> None:
         check_whole("channels", self.channels, 1)
         object.__setattr__(self, "window", check_sizes("window", self.window))
         object.__setattr__(self, "stride", check_sizes("stride", self.stride))
         check_padding(self.padding)
-        check_scale("W_std", self.W_std)
-        check_scale("b_std", self.b_std)
-        check_parametrisation(self.parametrisation, self.bias, self.width_scale)
-
-    @property
-    def weights(self) -> Weights:
-        """The scales of weights and bias."""
-        return Weights(self.W_std, self.b_std, self.parametrisation, self.bias, self.width_scale)
+        self._check_weights()
 
     def box(self, signal: Signal) -> Box:
         """Where the window reads on the signal's grid."""

@@ -45,6 +45,7 @@ NETWORKS = 64  # that are followed, unless the caller says how many
 _STAGES, _TRIED = (2, 64), 8  # least and most stages; how many networks are tried
 _INITIAL = 8  # times as many initial networks give the law of the control variate
 _TIMES = 400  # from which stages are chosen
+_FADED = 6.0  # e-folds after which what a ridge takes back is gone
 _NULL = 1e-11  # of the largest eigenvalue: below, a direction is taken as one in which nothing can be learnt
 _AT_ONCE = 8  # initial networks in one call
 
@@ -252,20 +253,28 @@ def _rows(given: Any) -> tuple[np.ndarray, np.ndarray]:
 def _stage_times(limit: _Spectrum, nngp: np.ndarray, y: np.ndarray, time: float, stages: int) -> list[float]:
     """Where stages end, with 0 before: at equal parts of how far weights of infinitely wide networks move.
 
-    That is E|δ_t|² = Σ_j λ_j φ_t(λ_j)² E r_j², with residuals r of covariance YYᵀ + K.
+    That is E|δ_t|² = Σ_j λ_j φ_t(λ_j)² E r_j², with residuals r of covariance YYᵀ + K. A ridge δ goes on after that: it
+    takes back, as e^(−δηt/N), what was learnt with tangents that are no longer the network's. Time then counts as well,
+    twice that way until 6 N/(ηδ); longer stages would not come to rest where tangents move much. A last one ends it.
     """
     if time == 0:
         return [0.0]
     v, outputs = limit.vectors, y.shape[1]
     residuals = ((v.T @ y) ** 2).sum(axis=1) + outputs * np.maximum(np.einsum("nj,nm,mj->j", v, nngp, v), 0)
     seen = limit.values[limit.values > _NULL * limit.values.max()] + limit.ridge
-    ends = 1e-3 / (limit.dynamics.rate * seen.max()), 30 / (limit.dynamics.rate * seen.min())
-    grid = np.geomspace(*ends, _TIMES)
+    slowest, folds = (limit.ridge, _FADED) if limit.ridge > 0 else (seen.min(), 30.0)
+    last = folds / (limit.dynamics.rate * slowest)
+    grid = np.geomspace(1e-3 / (limit.dynamics.rate * seen.max()), last, _TIMES)
     if not isinstance(limit.dynamics, Flow):
         grid = np.unique(np.ceil(grid))
     grid = np.append(grid[grid < time], time)
     moved = np.sqrt([(limit.values * limit.response(float(t)) ** 2 * residuals).sum() for t in grid])
-    at = np.searchsorted(moved, moved[-1] * np.arange(1, stages) / stages)
+    passed, parts = moved, np.arange(1, stages) / stages
+    if limit.ridge > 0:
+        passed = moved + 2 * moved[-1] * np.minimum(grid, last) / last
+        if time > last and stages > 1:
+            passed, parts = passed[:-1], np.arange(1, stages) / (stages - 1)
+    at = np.searchsorted(passed, passed[-1] * parts)
     return [0.0, *sorted({float(grid[i]) for i in at if grid[i] < time}), float(time)]
 
 

@@ -17,9 +17,9 @@ import jax.numpy as jnp
 from equitangents import nn, precision
 from equitangents._types import DType, Params, Tree
 from equitangents.errors import InvalidArgumentError, NetworkError, ShapeError
+from equitangents.nn.chain import chain, check_entries, run_layers
 from equitangents.nn.layer import Layer
 from equitangents.nn.parallel import Branches
-from equitangents.nn.sequential import chain, check_entries, run_layers
 from equitangents.nn.signal import Grid, Signal
 from equitangents.nn.structure import Structure
 from equitangents.stax.patterns import Pattern

@@ -19,6 +19,7 @@ class OnPoints:
     steerable: ClassVar[Literal[True]] = True
     on_points: ClassVar[Literal[True]] = True
     on_group: ClassVar[Literal[False]] = False
+    axes: ClassVar[None] = None  # they are no grid
 
     features: Features
     count: int
@@ -47,6 +48,7 @@ class OnWhole:
     steerable: ClassVar[Literal[True]] = True
     on_points: ClassVar[Literal[False]] = False
     on_group: ClassVar[Literal[False]] = False
+    axes: ClassVar[None] = None  # they are no grid
 
     features: Features
     weights: None = None

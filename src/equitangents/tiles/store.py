@@ -1,8 +1,9 @@
 """One store of tiles: each is computed once, kept whole with its checksum, and read where it is asked for again.
 
-`Tiles` is how they lie on disk: files of a Zarr array (`Chunks`), of several with mirrored places (`ZarrTiles`), or
-memory maps (`MappedTiles`). What is kept is a policy: `CompleteTiles` are all wanted, so that a disk that is full or
-may not be written is an error; `RecentTiles` are files of which those stay within a limit that were used last.
+`Tiles` is how they lie on disk: files of a Zarr array (`Chunks`), of several with mirrored places (`ZarrTiles`) or
+with rows of predictions (`Parts` of `ensembles.streaming`), or memory maps (`MappedTiles`). What is kept is a policy:
+`CompleteTiles` are all wanted, so that a disk that is full or may not be written is an error; `RecentTiles` are files
+of which those stay within a limit that were used last.
 """
 
 from __future__ import annotations

@@ -19,16 +19,16 @@ import numpy as np
 from equitangents._types import Numbers
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, ShapeError
 from equitangents.kernels import Kernels
+from equitangents.kernels.structured_derivatives import Product, Structure
+from equitangents.kernels.tangent import WAYS, cheapest, parameter_count
+from equitangents.torch.backend import LAYOUTS
 from equitangents.torch.modules import to_tensor
 from equitangents.validation import check_array
 
 if TYPE_CHECKING:
     import torch
 
-WAYS = ("auto", "jacobians", "vectors", "structured")
 FORMS = ("mean", "each", "full")
-_LAYOUTS = ("channels_first", "channels_last")
-_HELD = 1 << 26  # numbers of derivatives that are held at once
 At = Callable[[dict[str, Any], Any], Any]
 
 
@@ -53,7 +53,7 @@ class EmpiricalKernel:
 
         if not isinstance(module, torch.nn.Module):
             raise InvalidTypeError(f"module is a {type(module).__name__}; expected a torch.nn.Module")
-        for name, value, known in (("layout", layout, _LAYOUTS), ("implementation", implementation, WAYS)):
+        for name, value, known in (("layout", layout, LAYOUTS), ("implementation", implementation, WAYS)):
             if value not in known:
                 raise InvalidArgumentError(f"{name} is {value!r}; expected one of {', '.join(known)}")
         self.module, self.layout, self.implementation = module, layout, implementation
@@ -97,28 +97,13 @@ class EmpiricalKernel:
             return np.asarray(found.detach().cpu().numpy())
 
     def way(self, n1: int, n2: int, x: torch.Tensor, form: str) -> str:
-        """The implementation that runs: the one asked for, or the one with the least counted work.
-
-        Multiply-adds of a pair of inputs: outputs · parameters by Jacobians; fewer by structured derivatives where
-        layers are wide and few positions share their weights. Products with vectors do never less, and hold nothing:
-        they are taken where the others would hold more than `_HELD` numbers.
-        """
+        """The implementation that runs: the one asked for, or the one with the least counted work (`cheapest`)."""
         if self.implementation != "auto":
             return self.implementation
         layers, outputs = structured_layers(self.module, self.parameters, x)
-        numbers = sum(p.numel() for p in self.parameters.values())
         known = sum(prod(self.parameters[layer.weight].shape) for layer in layers)
-        pairs = outputs**2 if form == "full" else outputs
-        rest = numbers - known
-        ways = {
-            "structured": (
-                sum(s.positions**2 * (s.inner + pairs * (s.outer + 1)) for s in layers) + pairs * rest,
-                sum(s.positions * (s.inner + outputs * s.outer) for s in layers) + outputs * rest,
-            ),
-            "jacobians": (pairs * numbers, outputs * numbers),
-        }
-        held = [way for way, (_, kept) in ways.items() if (n1 + n2) * kept <= _HELD]
-        return min(held, key=lambda way: ways[way][0], default="vectors")
+        counted = Structure(None, tuple(layers), outputs, parameter_count(self.parameters) - known)
+        return cheapest(self.parameters, n1, n2, outputs, counted, form)
 
     def _ntk(self, a: torch.Tensor, b: torch.Tensor | None, form: str) -> torch.Tensor:
         way = self.way(len(a), len(a) if b is None else len(b), a, form)
@@ -181,14 +166,11 @@ class EmpiricalKernel:
 
 
 @dataclass(frozen=True)
-class Layer:
-    """A part that multiplies by its weight once: the names of both, and sizes for each of the `positions`."""
+class Layer(Product):
+    """A part that multiplies by its weight once: the names of both."""
 
     part: str
     weight: str
-    positions: int
-    inner: int  # entries of a
-    outer: int  # entries of y
 
 
 class Factors(NamedTuple):
@@ -232,7 +214,8 @@ def structured_layers(
             continue
         ((_, y),) = calls
         outer = part.weight.shape[0]
-        found.append(Layer(name, weight, y.numel() // outer, part.weight[0].numel(), outer))
+        leaf = list(parameters).index(weight)
+        found.append(Layer(leaf, y.numel() // outer, part.weight[0].numel(), outer, name, weight))
     return found, outputs.shape[-1]
 
 

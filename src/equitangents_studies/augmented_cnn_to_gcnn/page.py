@@ -72,8 +72,8 @@ def _members(settings: Settings, results: Results, floor: Records, folder: RunFo
         left, right = drawn
         for width, shade in drawing.shades_of(widths):
             squares = results.squares(width, "test", last)
-            values = [bootstrap(column, np.sqrt) for column in squares.T]
-            drawing.estimates(left, results.sizes, [e.times(100) for e in values], shade, label=f"{width} channels")
+            shares = [bootstrap(column, np.sqrt).times(100) for column in squares.T]
+            drawing.estimates(left, results.sizes, shares, shade, label=f"{width} channels")
             level = results.share(width, "test", last).value
             if level > 0:
                 left.axhline(100 * level**0.5, color=shade, lw=0.8, ls=(0, (3, 3)))
@@ -82,10 +82,8 @@ def _members(settings: Settings, results: Results, floor: Records, folder: RunFo
         drawing.logarithmic(left, "both", results.sizes, base=2, fine=True)
         left.set_xlabel("members M")
         left.set_ylabel("distance of means, %")
-        for k, (name, colour) in enumerate(zip(results.sets, _COLOURS, strict=False)):
-            at = floor.where(inputs=name, step=last)
-            place = at.column("width") * 1.05 ** (k - 1.5)
-            drawing.estimates(right, place, at.estimates, colour.light, lw=1, label=results.title(name))
+        values = {results.title(name): floor.where(inputs=name, step=last).estimates for name in results.sets}
+        drawing.curves(right, widths, values, _COLOURS, apart=1.05, lw=1)
         right.axhline(0, color=palette.INK.light, lw=0.8)
         drawing.logarithmic(right, "x", widths)
         right.set_xlabel("channels")
@@ -108,10 +106,9 @@ def _times(settings: Settings, results: Results, floor: Records, folder: RunFold
     ) as drawn:
         left, right = drawn
         place = drawing.places(settings.times)
-        for s, (name, colour) in enumerate(zip(results.sets, _COLOURS, strict=False)):
-            at = floor.where(width=widest, inputs=name)
-            steps = at.column("step") * 1.03 ** (s - 1.5)
-            drawing.estimates(left, steps, at.estimates, colour.light, lw=1, label=results.title(name))
+        values = {results.title(name): floor.where(width=widest, inputs=name).estimates for name in results.sets}
+        drawing.curves(left, results.steps[1:], values, _COLOURS, apart=1.03, lw=1)
+        for s, colour in enumerate(_COLOURS[: len(results.sets)]):
             right.plot(place, results.distance[:, s], "o-", color=colour.light)
             right.plot(place, results.without_augmentation[:, s], "o--", color=colour.light, lw=1)
         left.axhline(0, color=palette.INK.light, lw=0.8)

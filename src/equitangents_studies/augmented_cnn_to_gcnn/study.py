@@ -22,7 +22,7 @@ from equitangents_studies.common.augmented_pairs import KINDS, AugmentedPair, di
 from equitangents_studies.common.images import Images, load_images
 from equitangents_studies.common.infinite import squares_of_means
 from equitangents_studies.common.orbits import SQUARE_GROUPS
-from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, in_words, ours, theirs
+from equitangents_studies.framework.claims import Claim, Records, claim, exact, in_words, ours, theirs, to_rounding
 from equitangents_studies.framework.drawing import name_of
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
@@ -247,25 +247,22 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     near = shares(settings, results, [widest], shared_level(len(names) * (len(results.steps) - 1)))
     distance = "Largest difference of the two mean predictions relative to the largest prediction."
     return [
-        claim(
+        to_rounding(
             "At infinite width augmented CNNs and group-convolutional networks have the same mean, to rounding, at all "
             "times, on and off the data",
             {**theorem, **kernels},
             measure=distance + " The augmented images are trained on explicitly.",
-            covers=EXACT,
-            at_most=1e-8,
             by=theirs(THEIRS, "Theorem 5.3", "equal"),
             holds="If only the mean of very wide networks matters, choose by cost: a CNN that sees every turn, or a "
             "group-convolutional network that sees one.",
             fails="Do not put a group-convolutional network in the place of an augmented CNN: here their means differ "
             "even at infinite width.",
         ),
-        claim(
+        exact(
             "Without augmentation the means of CNNs and of group-convolutional networks at infinite width differ on "
             "the test images, by more than 1 % of the largest prediction",
             {when[t]: exactly(float(results.without_augmentation[t, names.index("test")])) for t in range(len(when))},
             measure=distance,
-            covers=EXACT,
             at_least=0.01,
             by=ours("our control"),
             holds="Augmentation matters on these data: a CNN that does without it predicts something else.",

@@ -29,6 +29,7 @@ from equitangents.kernels import KernelFunction
 from equitangents.solvers import solve
 from equitangents_studies import data
 from equitangents_studies.common.images import standardise, stands_for
+from equitangents_studies.common.infinite import largest_difference
 from equitangents_studies.framework.study import Arrays, Task, check
 from equitangents_studies.systems import System, textures, transformation
 from equitangents_studies.systems.descent import GradientInference
@@ -225,5 +226,4 @@ def predicted(K: np.ndarray, across: np.ndarray, targets: np.ndarray, ridge: flo
 
 def relative(a: np.ndarray, b: np.ndarray) -> float:
     """The largest difference, relative to the largest value of b; NaN where anything is not finite."""
-    difference = np.max(np.abs(np.asarray(a, np.float64) - b)) / np.max(np.abs(b))
-    return float(difference) if np.isfinite(a).all() else math.nan
+    return largest_difference(np.asarray(a, np.float64), b) if np.isfinite(a).all() else math.nan

@@ -54,10 +54,29 @@ def train_recorded(
     task: Task,
     **ensemble: Any,
 ) -> dict[str, Float[np.ndarray, "times members n *outputs"]]:
-    """Outputs of all members on every input set of `record` after the epochs `record_at` (0: before training).
+    """What `trained` recorded."""
+    model = trained(
+        net, x, y, epochs=epochs, record=record, record_at=record_at, checkpoints=checkpoints, task=task, **ensemble
+    )
+    return dict(model.recorded_)
 
-    `ensemble` holds further parameters of `DeepEnsemble`. A run that left something in `checkpoints` goes on from
-    there, to the same bits.
+
+def trained(
+    net: Network,
+    x: np.ndarray,
+    y: np.ndarray,
+    *,
+    epochs: int,
+    record: Mapping[str, np.ndarray],
+    record_at: Sequence[int] | np.ndarray,
+    checkpoints: Path,
+    task: Task,
+    **ensemble: Any,
+) -> DeepEnsemble:
+    """An ensemble that recorded the outputs of all members on every input set of `record` after the epochs `record_at`.
+
+    0 is before training. `ensemble` holds further parameters of `DeepEnsemble`. A run that left something in
+    `checkpoints` goes on from there, to the same bits.
     """
     if task.executor is None:
         ensemble["callback"] = lambda epoch, state: task.step(epoch, epochs)
@@ -71,4 +90,4 @@ def train_recorded(
         **ensemble,
     )
     model.fit(x, y, record=dict(record), record_at=[int(t) for t in record_at], resume=True)
-    return dict(model.recorded_)
+    return model

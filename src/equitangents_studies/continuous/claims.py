@@ -8,8 +8,20 @@ import numpy as np
 
 from equitangents.statistics import Estimate, bootstrap, exactly, power_law, shared_level, t_interval
 from equitangents_studies.common.scores import covered
-from equitangents_studies.continuous.settings import ImageEnsembles, Results, Settings, bound_share, finite_violation
-from equitangents_studies.framework.claims import EXACT, Claim, Records, after, claim, in_words, ours, theirs
+from equitangents_studies.continuous import study
+from equitangents_studies.continuous.study import ImageEnsembles, Results, Settings, bound_share, finite_violation
+from equitangents_studies.framework.claims import (
+    Claim,
+    Records,
+    after,
+    claim,
+    exact,
+    in_words,
+    ours,
+    theirs,
+    to_rounding,
+)
+from equitangents_studies.framework.study import Study
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
 
 
@@ -32,7 +44,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     slope = lambda t: power_law(results.kappa["rings"], results.relative("rings")[:, t].T, confidence=each)
     pixels, rings = over_floor("pixels"), over_floor("rings")
     found = [
-        claim(
+        exact(
             "On the test images the mean changes by at most κ C(x) under any rotation tried",
             Records.over(
                 lambda k, t: exactly(share[settings.orders.index(k), t].max()), words, k=settings.orders, t=times
@@ -40,19 +52,16 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure="On rings: largest change over angles divided by κ C(x), for the worst input. C(x) = |x| times "
             f"the largest gradient of the closed-form mean at {settings.points}² places on the chords, by central "
             "differences.",
-            covers=EXACT,
             at_most=1,
             by=theirs(THEIRS, "Lemma 6.2", "at most 1"),
             holds="κ C(x) is a safe bound when choosing how many orientations to show: the change takes up at most "
             f"{share.max():.0%} of it here.".replace("%", " %"),
             fails="With the gradient searched at so few places κ C(x) is no safe bound: raise the setting points.",
         ),
-        claim(
+        to_rounding(
             "On the test images the mean does not change under the rotations of C_k, to rounding",
             Records.over(own, words, k=settings.orders, t=times),
             measure="On rings: largest change under C_k, relative to the root mean square prediction.",
-            covers=EXACT,
-            at_most=1e-8,
             by=theirs(THEIRS, "main theorem", "0"),
             holds="If only finitely many orientations occur in use, show exactly those: the infinitely wide "
             "ensemble is then invariant under them.",
@@ -241,27 +250,24 @@ def image_claims(settings: Settings, found: ImageEnsembles) -> Sequence[Claim]:
     return [*judged, *_at_equal_cost(found, agreement, over)]
 
 
-def finding(found: ImageEnsembles) -> str:
-    """The page's title."""
-    ends = [100 * _mean_over_sets(found, k, found.agreement).value for k in (found.orders[0], found.orders[-1])]
-    return (
-        f"An ensemble trained on {found.orders[-1]} rotations keeps its class at {ends[1]:.1f} % of all angles, one "
-        f"trained on {found.orders[0]} at {ends[0]:.1f} %"
-    )
-
-
-def sentence(found: ImageEnsembles) -> str:
-    """Our numbers beside what the source says."""
-    last = found.orders[-1]
+def headline(found: ImageEnsembles) -> tuple[str, str]:
+    """What was found, and our numbers beside the source's."""
+    first, last = found.orders[0], found.orders[-1]
+    ends = [100 * _mean_over_sets(found, k, found.agreement).value for k in (first, last)]
     mean, member, floor = (
         _mean_over_sets(found, last, of).times(100) for of in (found.agreement, found.of_members, found.floor)
     )
-    return (
+    title = (
+        f"An ensemble trained on {last} rotations keeps its class at {ends[1]:.1f} % of all angles, one trained on "
+        f"{first} at {ends[0]:.1f} %"
+    )
+    said = (
         f"The source says that ensembles become invariant under SO(2) up to the discretisation; ours, trained with "
         f"C{last}, keep their class at {in_words(mean)} % of {found.order} angles on "
         f"average over {len(found.sets)} sets of inputs, single networks at {member.value:.1f} %, and resampling alone "
         f"leaves {floor.value:.1f} %."
     )
+    return title, said
 
 
 def _mean_over_sets(found: ImageEnsembles, k: int, of: Callable[[int, str], np.ndarray]) -> Estimate:
@@ -316,3 +322,6 @@ def _at_equal_cost(found: ImageEnsembles, agreement: str, over: str) -> list[Cla
 def _points(shares: Records) -> str:
     """A span of shares of the angles, in percentage points."""
     return f"{shares.times(100).span()} percentage points"
+
+
+STUDY: Study[Settings, Results] = Study(study.PRESETS, study.measure, claims, (THEIRS,), study.check_settings)

@@ -10,8 +10,8 @@ from matplotlib.axes import Axes
 from equitangents.report import Figure, Section, Table, palette
 from equitangents.statistics import Estimate, bootstrap
 from equitangents_studies.common.scores import covered
-from equitangents_studies.continuous.claims import finding, sentence
-from equitangents_studies.continuous.settings import (
+from equitangents_studies.continuous.claims import headline
+from equitangents_studies.continuous.study import (
     WAYS,
     ImageEnsembles,
     Results,
@@ -60,9 +60,8 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         tables |= image_tables(results.images)
         sections = [*image_sections(results.images, folder), *sections]
         facts |= image_facts(results.images)
-        said = {"finding": finding(results.images), "sentence": sentence(results.images)}
-        return Presentation(tables, sections, facts, **said)
-    return Presentation(tables, sections, facts)
+    said = () if results.images is None else headline(results.images)
+    return Presentation(tables, sections, facts, *said)
 
 
 def violation_table(settings: Settings, results: Results) -> Columns:

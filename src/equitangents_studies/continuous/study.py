@@ -8,36 +8,214 @@ Ensembles of CNNs are trained on images in k orientations and asked at all angle
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import numpy as np
+from jaxtyping import Float
 
 from equitangents import actions, nn
+from equitangents.statistics import Estimate, squared_mean
 from equitangents_studies import data
-from equitangents_studies.common.image_ensembles import cost_of_a_step, rotations, train_on_orbits
+from equitangents_studies.common.image_ensembles import (
+    AnswersOnOrbits,
+    Chosen,
+    Recipe,
+    check_images,
+    cost_of_a_step,
+    rotations,
+    train_on_orbits,
+)
 from equitangents_studies.common.images import load_images, standardise
 from equitangents_studies.common.infinite import gradient_descent, orbit_means
 from equitangents_studies.common.networks import mlp
 from equitangents_studies.common.orbits import by_element, there_and_back
 from equitangents_studies.common.rotation_bound import coarseness, largest_gradients, representation
+from equitangents_studies.common.scores import table_mean
 from equitangents_studies.common.training import train_to_last
-from equitangents_studies.continuous.claims import claims
-from equitangents_studies.continuous.settings import (
-    PRESETS,
-    WAYS,
-    ImageEnsembles,
-    Results,
-    Settings,
-    bound_share,
-    check_settings,
-    finite_violation,
-)
-from equitangents_studies.framework.measured import Part, measured
-from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task
-from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
+from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
+from equitangents_studies.framework.study import Arrays, RunFolder, Task, at_least, check, presets
 
-__all__ = ["PRESETS", "STUDY", "WAYS", "Results", "Settings", "bound_share", "claims", "finite_violation", "measure"]
+
+@dataclass(frozen=True)
+class Settings:
+    """Models are augmented with C_k for every k of `orders` and tested at `angles` angles, a multiple of each k.
+
+    `rings` × `samples` (odd) read an image along circles; `points`² places on every chord are searched for the largest
+    gradient; `trained` are orders k at which finite ensembles are trained too. `rate` is a fraction of the largest
+    stable learning rate. `pixels` averages images down for the closed form. Sizes are our choice.
+
+    Image ensembles are CNNs of `channels`, the first layer of which reads patches of `patch` × `patch` pixels, trained
+    with C_k for every k of `image_orders` (none: left out) for as many `epochs`, each of which shows every image in k
+    orientations: the cost is in proportion to k. `ensembles` disjoint ones have `image_members` members each.
+    `foreign` are sets unlike the training data: "photographs", "noise" or data sets.
+    """
+
+    data: str = "digits"
+    train_images: int = 40
+    test_images: int = 24
+    pixels: int | None = None
+    orders: tuple[int, ...] = (2, 4, 8, 16, 32)
+    angles: int = 128
+    rings: int = 4
+    samples: int = 15
+    points: int = 5
+    steps: tuple[int, ...] = (1, 10, 100)
+    trained: tuple[int, ...] = (2, 4)
+    members: int = 60
+    width: int = 256
+    hidden_layers: int = 2
+    rate: float = 0.5
+    W_std: float = 2**0.5
+    b_std: float = 0.1
+    image_orders: tuple[int, ...] = (2, 4, 8, 16, 32)
+    image_train: int | None = 200
+    image_test: int | None = 80
+    image_pixels: int | None = None
+    foreign: tuple[str, ...] = ("photographs", "noise")
+    foreign_images: int = 40
+    image_members: int = 4
+    ensembles: int = 10
+    patch: int = 2
+    channels: tuple[int, ...] = (16, 16)
+    epochs: int = 4
+    batch: int = 32
+    learning_rate: float = 0.02
+    seed: int = 0
+
+    @property
+    def images(self) -> Chosen:
+        """The images of the image ensembles."""
+        return Chosen(
+            self.data, self.foreign, self.image_train, self.image_test, self.foreign_images, self.image_pixels,
+            self.seed,
+        )  # fmt: skip
+
+    @property
+    def recipe(self) -> Recipe:
+        """How image ensembles are trained."""
+        return Recipe(self.patch, self.channels, self.image_members, self.ensembles, self.batch, self.learning_rate)
+
+    @property
+    def recorded_epochs(self) -> tuple[int, ...]:
+        """1, 2, 4, … and the last: k orientations after 2e epochs cost what 2k cost after e."""
+        return tuple(sorted({2**i for i in range(self.epochs.bit_length()) if 2**i < self.epochs} | {self.epochs}))
+
+
+PRESETS = presets(
+    Settings(),
+    desk="data=fashion_mnist train_images=60 test_images=40 pixels=14 rings=7 samples=25 points=3 trained=2,4,8 "
+    "members=100 image_train=1600 foreign=mnist,cifar10,noise foreign_images=30 image_members=5 epochs=8",
+    paper="data=fashion_mnist train_images=100 test_images=100 rings=14 samples=45 points=3 steps=1,10,100,1000 "
+    "trained=2,4,8 members=500 width=512 image_train=20000 image_test=300 foreign=mnist,cifar10,noise "
+    "foreign_images=100 image_members=10 channels=64,64,64 epochs=16 batch=128 learning_rate=0.01",
+)
+
+
+def check_settings(settings: Settings, data_dir: Path | None) -> None:
+    """Angles that meet every subgroup; the images are there."""
+    for name in ("orders", "image_orders"):
+        orders = getattr(settings, name)
+        check(all(settings.angles % k == 0 for k in orders), "angles", settings.angles, f"a multiple of each of {name}")
+        increasing = len(orders) >= 2 and list(orders) == sorted(set(orders))
+        check(increasing or (name == "image_orders" and not orders), name, orders, "at least two orders, increasing")
+    check(settings.samples % 2 == 1, "samples", settings.samples, "odd")
+    check(set(settings.trained) <= set(settings.orders), "trained", settings.trained, "among orders")
+    at_least(settings, members=3, image_members=2, ensembles=1, epochs=1, batch=1, patch=1, foreign_images=1)
+    side = data.load(settings.data, data_dir).shape[0]
+    fits = settings.pixels is None or 2 <= settings.pixels <= side
+    check(fits, "pixels", settings.pixels, f"between 2 and the {side} that images of {settings.data!r} have")
+    if settings.image_orders:
+        check_images(settings.images, settings.recipe, data_dir)
+
+
+WAYS = ("rings", "pixels")
+
+
+class Results(Measured):
+    """By way ("rings", "pixels"): `kappa`, `profile`, |f̄(ρ(g)x) − f̄(x)|, and `size`, the root mean square prediction.
+    `floor`, |f̄(ρ(g)⁻¹ρ(g)x) − f̄(x)| by resampling pixels, `round_trip` the relative change of the images themselves,
+    `constant`, C(x) on rings. `members`, finite ensembles on rings after the last step. `images` are the image
+    ensembles, None where they were left out.
+    """
+
+    steps: np.ndarray
+    kappa: Keyed[np.ndarray] = by("way", "k", of="kappa.{way}")
+    profile: Keyed[np.ndarray] = by("way", "k step angle image", of="{way}.profile")
+    size: Keyed[np.ndarray] = by("way", "k step", of="{way}.size")
+    floor: np.ndarray = by("", "k step angle image", of="pixels.floor")
+    round_trip: np.ndarray = by("", "angle")
+    constant: np.ndarray = by("", "k step image", of="rings.constant")
+    members: Keyed[np.ndarray] = by("trained", "member angle image class")
+    images: ImageEnsembles | None = None
+
+    def relative(self, way: str) -> np.ndarray:
+        """Mean square violation over angles, relative to the mean square prediction: (orders, T, N)."""
+        return (self.profile[way] ** 2).mean(axis=2) / self.size[way][..., None] ** 2
+
+    def relative_floor(self) -> np.ndarray:
+        """Mean square floor over the angles that resample, relative to the mean square prediction: (orders, T, N)."""
+        return (self.floor[:, :, self.round_trip > 0] ** 2).mean(axis=2) / self.size["pixels"][..., None] ** 2
+
+
+def finite_violation(settings: Settings, results: Results, k: int, level: float = 0.95) -> Estimate:
+    """Mean square violation of the mean of infinitely many members, over that of the closed form, square root."""
+    y = results.members[k].astype(np.float64)
+    found = squared_mean((y[:, 1:] - y[:, :1]).reshape(len(y), -1), confidence=level)
+    outputs = y.shape[-1]
+    expected = (results.profile["rings"][settings.orders.index(k), -1, 1:] ** 2).mean() / outputs
+    root = lambda v: float(np.sqrt(max(v, 0) / expected))
+    return Estimate(root(found.value), root(found.low), root(found.high), level)
+
+
+def bound_share(results: Results) -> np.ndarray:
+    """max_g |f̄(ρ(g)x) − f̄(x)| / (κ C(x)) on rings: (orders, T, N)."""
+    return results.profile["rings"].max(axis=2) / (results.kappa["rings"][:, None, None] * results.constant)
+
+
+@dataclass(frozen=True, eq=False)
+class ImageEnsembles(AnswersOnOrbits):
+    """Ensembles trained with C_k, by k; their answers are those at the E epochs of `epochs`: (E, R, angles, N).
+
+    A step costs `seconds` of processors and `multiplications`. Agreement is the share of all angles at which the
+    predicted class is that of the image as it is.
+    """
+
+    epochs: np.ndarray
+    seconds: float
+    multiplications: float
+
+    SHARES = True
+
+    @property
+    def orders(self) -> tuple[int, ...]:
+        """Every k."""
+        return tuple(self.answers)
+
+    def error(self, k: int) -> Float[np.ndarray, "epochs ensembles n"]:
+        """Share of all angles at which a test image is given a wrong class."""
+        return (self.labels(k, "test") != self.images.test_y).mean(axis=2)
+
+    def floor_error(self, k: int) -> Float[np.ndarray, "epochs ensembles n"]:
+        """The error of the ensembles where images are turned there and back, which only resampling changes."""
+        return (self.answers[k]["floor_test"] != self.images.test_y).mean(axis=2)
+
+    def change(self, k: int, name: str, which: str = "change") -> Float[np.ndarray, "epochs ensembles"]:
+        """Root mean square change of the mean over angles and inputs, relative to its size; or its "floor_change"."""
+        return np.sqrt((self.answers[k][f"{which}_{name}"] ** 2).mean(axis=-1))
+
+    def steps(self, k: int) -> np.ndarray:
+        """Training steps up to every recorded epoch."""
+        return np.array([self.recipe.steps(k * len(self.images.train_x), int(e)) for e in self.epochs])
+
+    def difference(self, a: np.ndarray, b: np.ndarray, level: float = 0.95) -> Estimate:
+        """The mean of a − b, paired, of shares (R, N)."""
+        return table_mean(a - b, (-1.0, 1.0), level)
+
+    def mean(self, shares: np.ndarray, level: float = 0.95) -> Estimate:
+        """The mean of shares (R, N)."""
+        return table_mean(shares, (0.0, 1.0), level)
 
 
 def _images(
@@ -167,6 +345,3 @@ def _closed(
         gradients = largest_gradients(predict, turn, x, k, settings.points)
         arrays["constant"] = gradients * np.sqrt((x**2).sum(axis=(1, 2, 3)))
     return arrays
-
-
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)

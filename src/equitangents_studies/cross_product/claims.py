@@ -8,7 +8,8 @@ import numpy as np
 
 from equitangents.statistics import Estimate, exactly, shared_level, t_interval
 from equitangents_studies.common.scores import largest
-from equitangents_studies.cross_product.settings import (
+from equitangents_studies.cross_product import study
+from equitangents_studies.cross_product.study import (
     FUNCTIONS,
     SETS,
     TITLES,
@@ -19,7 +20,8 @@ from equitangents_studies.cross_product.settings import (
     mean_share,
     member_violations,
 )
-from equitangents_studies.framework.claims import EXACT, Claim, Records, after, claim, ours, theirs
+from equitangents_studies.framework.claims import Claim, Records, after, claim, exact, ours, theirs, to_rounding
+from equitangents_studies.framework.study import Study
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
 
 _BOUND_OURS = f"{THEIRS}; the bound is our choice"
@@ -57,34 +59,28 @@ def _functions(settings: Settings, table: dict[str, np.ndarray]) -> Records:
 
 def _closed_form(settings: Settings, results: Results) -> list[Claim]:
     return [
-        claim(
+        to_rounding(
             "At infinite width the mean is equivariant, at every time, on and off the data",
             _exact(results, results.mean_error, settings.groups),
             measure="Largest change of ρ(g)⁻¹μ(gx) over the group, relative to the largest prediction.",
-            covers=EXACT,
-            at_most=1e-8,
             by=theirs(THEIRS, _THEOREM, "exactly equivariant"),
             holds="Augmented with a whole group, the infinitely wide ensemble needs no equivariant architecture.",
             fails="Do not rely on augmentation for equivariance: even the closed form does not turn with its inputs.",
         ),
-        claim(
+        to_rounding(
             "At infinite width the covariance Σ_t is equivariant, at every time, on and off the data",
             _exact(results, results.covariance_error, settings.groups),
             measure="Largest change of Σ(gx, gx′) over the group, relative to the largest entry; outputs are "
             "independent and alike, so that Σ is a multiple of the unit matrix between them.",
-            covers=EXACT,
-            at_most=1e-8,
             by=theirs(THEIRS, "review: the distribution is equivariant, by μ_t and Σ_t", "exactly equivariant"),
             holds="Error bars of the infinitely wide ensemble are the same for all orientations in the group.",
             fails="Do not compare error bars of the closed form between orientations of an input.",
         ),
-        claim(
+        to_rounding(
             "The group’s permutations of the training set commute with functions of the kernels",
             _functions(settings, results.shift),
             measure="Largest entry of Π(g)FΠ(g)ᵀ − F over the group, relative to F’s, for F of Θ, K and their inverses "
             "on the augmented pairs, after the last step; Π(g) is the permutation that turning them by g makes.",
-            covers=EXACT,
-            at_most=1e-8,
             by=theirs(THEIRS, "lemma on the permutation shift", "Π(g)F = FΠ(g)"),
             holds="Turning an input is the same as permuting the training set: the reason why mean and covariance are "
             "equivariant at every time, in numbers.",
@@ -198,26 +194,27 @@ def _ours(settings: Settings, results: Results) -> list[Claim]:
             fails=f"A larger group does not always bring the mean closer to all rotations: {less}.",
             undecided=f"Whether every larger group helps is not decided: {less}.",
         ),
-        claim(
+        exact(
             "Without augmentation Σ_t is not equivariant",
             unaugmented,
             measure="Largest change of Σ(gx, gx′) over the tetrahedral group, relative to the largest entry, of the "
             "ensemble that saw every pair in one orientation.",
-            covers=EXACT,
             at_least=1e-3,
             by=ours("our control"),
             holds="The equivariance of Σ_t comes from the augmentation: without it, it is off by "
             f"{off} by step and set.",
             fails=f"Σ_t is equivariant without augmentation too ({off}): this task does not test it.",
         ),
-        claim(
+        exact(
             "A permutation that no rotation makes does not commute with the kernels",
             _functions(settings, results.shuffled),
             measure="The same number as of the permutation shift, for one random permutation of the augmented pairs.",
-            covers=EXACT,
             at_least=1e-3,
             by=ours("our control"),
             holds="The permutation shift says something of the group: another permutation changes the same matrices.",
             fails="A random permutation commutes as well: the kernels do not tell the pairs apart.",
         ),
     ]
+
+
+STUDY: Study[Settings, Results] = Study(study.PRESETS, study.measure, claims, (THEIRS,), study.check_settings)

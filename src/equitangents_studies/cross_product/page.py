@@ -8,7 +8,7 @@ import numpy as np
 
 from equitangents.report import Figure, format_number, palette
 from equitangents.statistics import bootstrap
-from equitangents_studies.cross_product.settings import FUNCTIONS, SETS, SOLIDS, TITLES, Results, Settings
+from equitangents_studies.cross_product.study import FUNCTIONS, SETS, SOLIDS, TITLES, Results, Settings
 from equitangents_studies.framework.claims import after
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, section
 

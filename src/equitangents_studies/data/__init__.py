@@ -7,12 +7,7 @@ from equitangents_studies.data.dataset import Dataset
 from equitangents_studies.data.download import download
 from equitangents_studies.data.folder import DataNotFoundError, available, load, load_own, names
 from equitangents_studies.data.images import conform, resize
-from equitangents_studies.data.labelled_images import (
-    ImageForm,
-    images_in,
-    load_images_like,
-    load_labelled_images,
-)
+from equitangents_studies.data.labelled_images import load_images_like, load_labelled_images
 from equitangents_studies.data.mask_folder import load_mask_folder
 from equitangents_studies.data.molecules import (
     MoleculeSet,
@@ -25,14 +20,12 @@ from equitangents_studies.data.molecules import (
 __all__ = [
     "DataNotFoundError",
     "Dataset",
-    "ImageForm",
     "MoleculeSet",
     "available",
     "conform",
     "digits",
     "download",
     "gaussian_noise",
-    "images_in",
     "letters",
     "load",
     "load_class_folders",
@@ -54,7 +47,7 @@ FORMER = {
     "data.download": "DownloadError",
     "data.class_folders": "ImageFiles ImageFolder",
     "data.images": "grey",
-    "data.labelled_images": "LabelledImages",
+    "data.labelled_images": "ImageForm images_in LabelledImages",
     "data.mask_folder": "MaskedImages",
 }
 __getattr__ = former_names(__name__, places=FORMER)

@@ -26,7 +26,7 @@ from equitangents_studies.common.scores import largest
 from equitangents_studies.data.molecules import TRAJECTORIES
 from equitangents_studies.forces import water_tensors
 from equitangents_studies.forces.water_tensors import KINDS, WaterSettings, WaterTensors
-from equitangents_studies.framework.claims import EXACT, Claim, claim, identity, in_words, ours, theirs
+from equitangents_studies.framework.claims import Claim, claim, exact, identity, in_words, ours, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS
@@ -254,23 +254,21 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     turned |= {f"{kind} of water": largest(found.turned) for kind, found in results.water.items()}
     judged = [_learnt(results, most), *(_helped(what, ratio, most) for what, ratio in of_both.items())]
     judged += [
-        claim(
+        exact(
             "Predicted forces are minus the gradient of predicted energies",
             {"": exactly(results.gradient)},
             measure="Largest difference from central differences, relative to the largest force, for the first test "
             "frame.",
-            covers=EXACT,
             at_most=1e-6,
             by=identity(_THEORY),
             holds="Predicted forces conserve the predicted energy: molecular dynamics can run with them.",
             fails="Do not run molecular dynamics with these forces: they do not conserve the predicted energy.",
         ),
-        claim(
+        exact(
             "Predicted forces are free of curl",
             {"": exactly(results.curl)},
             measure="Largest asymmetry of ∂F/∂x, by central differences, relative to the largest derivative, for the "
             "first test frame.",
-            covers=EXACT,
             at_most=1e-6,
             by=identity(_THEORY),
             holds="Predicted Hessians are symmetric: vibrations can be computed from them.",

@@ -41,11 +41,15 @@ def _shipped(
     source: str,
     summary: str,
     presets: tuple[str, ...] = _WITH_DESK,
+    claims: str = "study",
     page: str = "page",
 ) -> StudyInfo:
-    """A study that comes with the package, in the folder of its name; short ones have their page in `study`."""
+    """A study that comes with the package, in the folder of its name: short ones have all in `study`.
+
+    `STUDY` stands where the claims do.
+    """
     folder = f"equitangents_studies.{name.replace('-', '_')}"
-    return StudyInfo(name, title, source, presets, summary, f"{folder}.study", f"{folder}.{page}")
+    return StudyInfo(name, title, source, presets, summary, f"{folder}.{claims}", f"{folder}.{page}")
 
 
 registry: dict[str, StudyInfo] = {
@@ -64,6 +68,7 @@ registry: dict[str, StudyInfo] = {
             _EMERGENT,
             "Ensembles of MLPs of growing width against the closed form: do their means converge, and is the "
             "orbit spread of M members that of GP(μ, Σ/M), on training, test and foreign spins?",
+            claims="claims",
         ),
         _shipped(
             "rotated-images",
@@ -116,6 +121,7 @@ registry: dict[str, StudyInfo] = {
             _KERNELS,
             "Mean predictions of augmented MLPs and of group-convolutional networks without augmentation: are "
             "they equal at infinite width and any depth, for frozen finite kernels, and in the limit for trained ones?",
+            claims="claims",
         ),
         _shipped(
             "augmented-cnn-to-gcnn",
@@ -130,6 +136,7 @@ registry: dict[str, StudyInfo] = {
             _EMERGENT,
             "MLPs learn vectors that turn with the inputs, under the rotation groups of the regular solids: "
             "equivariance of mean and covariance, in closed form and of trained ensembles, on and off the data.",
+            claims="claims",
         ),
         _shipped(
             "continuous",
@@ -137,6 +144,7 @@ registry: dict[str, StudyInfo] = {
             _EMERGENT,
             "Images augmented with C2 to C32 and turned by any angle: the change against the bound of Lemma 6.2, on "
             "rings and on pixels beside their floor; ensembles of CNNs at all angles, and what each orientation costs.",
+            claims="claims",
         ),
         _shipped(
             "sampling",
@@ -144,6 +152,7 @@ registry: dict[str, StudyInfo] = {
             _EMERGENT,
             "Complete augmentation against subgroups, random, partial and importance-sampled group elements at a fixed "
             "budget, in closed form; systematic against random elements in trained ensembles, with accuracy.",
+            claims="claims",
         ),
         _shipped(
             "finite-width",
@@ -225,6 +234,7 @@ registry: dict[str, StudyInfo] = {
             "Six architectures as NTK and as trained networks on images moved by five groups: does accuracy fall with "
             "the group, through the data and through the model, is the NTK ahead then, and how many samples does it "
             "cost?",
+            claims="claims",
         ),
         _shipped(
             "finite-width-vec",
@@ -262,6 +272,7 @@ registry: dict[str, StudyInfo] = {
             _SYNERGY,
             "ResNets and an MLP-Mixer on images read from files, as they are and with channels rotated at every "
             "position: exponents of learning curves before and after their cusp, and where the cusp lies.",
+            claims="claims",
         ),
         _shipped(
             "spectra",
@@ -292,6 +303,7 @@ registry: dict[str, StudyInfo] = {
             _SMALL,
             "CIFAR-10 subsets of 10 to 1,280 images: are kernels of convolutional networks, averaged over flips, 1 to "
             "3 points ahead of a trained CNN? Myrtle-5 and -7, GAP, VEC, FCN; NTK and NNGP; ReLU and exponential.",
+            claims="claims",
         ),
         _shipped(
             "segmentation",

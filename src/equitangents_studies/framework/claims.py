@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import scipy.special
 
@@ -31,8 +32,8 @@ from equitangents_studies.verdict import (
 )
 
 __all__ = [
-    "EXACT", "IN_ERRORS", "P_VALUE", "SINGLE", "By", "Claim", "Covers", "Records", "after", "agreement", "claim",
-    "decide", "identity", "in_words", "lead", "ours", "theirs",
+    "EXACT", "IN_ERRORS", "P_VALUE", "ROUNDING", "SINGLE", "By", "Claim", "Covers", "Records", "after", "agreement",
+    "claim", "decide", "exact", "identity", "in_words", "lead", "ours", "theirs", "to_rounding",
 ]  # fmt: skip
 
 Claim = Verdict
@@ -151,6 +152,14 @@ def claim(
         repeated=repeated,
         further=further_of_all(judged, at_least, at_most, repeated) if verdict == UNDECIDED else None,
     )
+
+
+exact = partial(claim, covers=EXACT)
+"""A claim about numbers that no sampling enters."""
+
+ROUNDING = 1e-8  # of the largest number, in double precision
+to_rounding = partial(exact, at_most=ROUNDING)
+"""A claim that two results are equal, or that a violation is 0, to rounding: no sampling enters."""
 
 
 def lead(verdicts: Sequence[Verdict], named: bool = True) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -102,6 +102,21 @@ def estimates(
     bars = np.array([[e.value - e.low for e in values], [e.high - e.value for e in values]])
     look = {"fmt": "o-", "lw": 1.2, "ms": 4, "elinewidth": 1.0, **look}
     axes.errorbar(np.asarray(x, dtype=float), centre, np.maximum(bars, 0), color=colour, **look)
+
+
+def curves(
+    axes: Axes,
+    x: Sequence[float] | np.ndarray,
+    values: Mapping[str, Sequence[Estimate]],
+    colours: Iterable[palette.Colour],
+    *,
+    apart: float,
+    **look: Any,
+) -> None:
+    """`estimates` over the same x by their labels, each `apart` times the x of the one before: every bar is seen."""
+    middle = (len(values) - 1) / 2
+    for i, ((label, each), colour) in enumerate(zip(values.items(), colours, strict=False)):
+        estimates(axes, np.asarray(x) * apart ** (i - middle), each, colour.light, **{"label": label, **look})
 
 
 def drawable(e: Estimate) -> Estimate:

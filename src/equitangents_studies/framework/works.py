@@ -37,6 +37,15 @@ EMERGENT_EQUIVARIANCE = Work("""\
   archiveprefix = {arXiv}
 }""")
 
+AUGMENTED_POSTERIORS = Work("""\
+@misc{dong2026equivariance,
+  title         = {Equivariance and Augmentation for Bayesian Neural Networks},
+  author        = {Dong, Miaowen and Flinth, Axel and Gerken, Jan E.},
+  year          = {2026},
+  eprint        = {2606.26273},
+  archiveprefix = {arXiv}
+}""")
+
 BEYOND_THE_LIMIT = Work("""\
 @article{nordenfors2024ensembles,
   title         = {Ensembles provably learn equivariance through data augmentation},

@@ -49,30 +49,24 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Training loss at the end": f"{low} to {high}, means over networks of a kind and width",
     }
     tables = {"movement": movement_table(results), "exponents": slopes.table("exponent")}
-    return Presentation(
-        tables, sections, facts, finding=finding(settings, results), sentence=sentence(settings, results)
-    )
+    return Presentation(tables, sections, facts, *headline(settings, results))
 
 
-def finding(settings: Settings, results: Results) -> str:
-    """The page's title."""
+def headline(settings: Settings, results: Results) -> tuple[str, str]:
+    """What was found, and our numbers beside the source's."""
     narrow, wide, last = int(results.widths[0]), int(results.widths[-1]), int(results.steps[-1])
-    moved = [100 * results.size((settings.smooth, "ntk"), width, last).value for width in (narrow, wide)]
-    return (
+    kind = (settings.smooth, "ntk")
+    moved = [100 * results.size(kind, width, last).value for width in (narrow, wide)]
+    title = (
         f"In {last:,} steps the tangent kernel moves by {moved[0]:.2g} % at width {narrow} and by {moved[1]:.2g} % at "
         f"width {wide}"
     )
-
-
-def sentence(settings: Settings, results: Results) -> str:
-    """Our exponents beside those of theory."""
-    last = int(results.steps[-1])
-    e = results.exponent((settings.smooth, "ntk"), last)
-    return (
+    said = (
         "Theory bounds the movement of tangent kernels in training by the width to the power −1/2 and expects −1; with "
-        f"{NAMES[settings.smooth]} it falls as the width to the power {in_words(e)} after "
+        f"{NAMES[settings.smooth]} it falls as the width to the power {in_words(results.exponent(kind, last))} after "
         f"{last:,} steps."
     )
+    return title, said
 
 
 def _final(results: Results) -> np.ndarray:
@@ -101,12 +95,11 @@ def _against_width(settings: Settings, results: Results, folder: RunFolder) -> F
         alt="Relative movement of the tangent kernel against width",
     ) as drawn:
         for axes, parametrisation in zip(drawn, PARAMETRISATIONS, strict=True):
-            for k, (phi, colour) in enumerate(
-                zip(settings.nonlinearities, (palette.BLUE, palette.ORANGE), strict=True)
-            ):
-                kind = (phi, parametrisation)
-                values = [results.size(kind, int(w), last) for w in widths]
-                drawing.estimates(axes, widths * 1.05 ** (k - 0.5), values, colour.light, label=NAMES[phi])
+            values = {
+                NAMES[phi]: [results.size((phi, parametrisation), int(w), last) for w in widths]
+                for phi in settings.nonlinearities
+            }
+            drawing.curves(axes, widths, values, (palette.BLUE, palette.ORANGE), apart=1.05)
             if parametrisation != "mean-field":
                 first = results.size((settings.smooth, parametrisation), int(widths[0]), last).value
                 drawing.power(axes, widths, first, -0.5, label="∝ 1/√n, ∝ 1/n")
@@ -151,10 +144,10 @@ def _exponents(settings: Settings, results: Results, folder: RunFolder) -> Figur
         alt="Exponent of the movement against width over training",
     ) as drawn:
         for axes, phi in zip(drawn, settings.nonlinearities, strict=True):
-            for k, parametrisation in enumerate(PARAMETRISATIONS):
-                values = [results.exponent((phi, parametrisation), int(step)) for step in results.steps]
-                x = results.steps * 1.12 ** (k - 1)
-                drawing.estimates(axes, x, values, _COLOURS[parametrisation].light, label=TITLES[parametrisation])
+            values = {
+                TITLES[p]: [results.exponent((phi, p), int(step)) for step in results.steps] for p in PARAMETRISATIONS
+            }
+            drawing.curves(axes, results.steps, values, _COLOURS.values(), apart=1.12)
             for level in (0, -0.5, -1):
                 axes.axhline(level, color=palette.INK.light, lw=0.8, ls=(0, (2, 2)))
             drawing.logarithmic(axes, "x")

@@ -9,37 +9,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 
 from equitangents import nn
 from equitangents.extending import ArrayLike, FiniteNetwork, Params
+from equitangents_studies.systems.architectures import Reparametrised
 
 PARAMETRISATIONS = ("ntk", "standard", "mean-field")
 TITLES = {"ntk": "NTK parametrisation", "standard": "standard parametrisation", "mean-field": "mean-field output scale"}
-
-
-@dataclass(frozen=True)
-class Standard:
-    """`net`, a network of dense layers, with V = σ_w/√n · W and c = σ_b b as its parameters."""
-
-    net: nn.Sequential
-
-    def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: str = "float32") -> Params:
-        """The weights of `net`, as they multiply inputs."""
-        return self._scaled(self.net.init(key, input_shape, dtype), 1)
-
-    def apply(self, params: Params, x: ArrayLike) -> jax.Array:
-        """The function that `net` computes, of weights as they multiply inputs."""
-        return self.net.apply(self._scaled(params, -1), x)
-
-    def _scaled(self, params: Params, power: int) -> Params:
-        """Every parameter times the `power` of what multiplies it in NTK parametrisation."""
-        return tuple(
-            {name: value * scale(layer, name, entry) ** power for name, value in entry.items()} if entry else entry
-            for layer, entry in zip(self.net.layers, params, strict=True)
-        )
 
 
 @dataclass(frozen=True)
@@ -58,13 +36,11 @@ class MeanField:
         return self.net.apply(params, x) / math.sqrt(self.width)
 
 
-def scale(layer: nn.Layer, name: str, entry: dict[str, Any]) -> float:
-    """What multiplies parameter `name` of a dense layer in NTK parametrisation: σ_w/√n, or σ_b."""
-    assert isinstance(layer, nn.Dense)
-    return layer.b_std if name == "b" else layer.W_std / math.sqrt(entry["w"].shape[0])
-
-
 def parametrised(net: nn.Sequential, width: int, parametrisation: str) -> FiniteNetwork:
     """`net` under one of PARAMETRISATIONS."""
-    known: dict[str, FiniteNetwork] = {"ntk": net, "standard": Standard(net), "mean-field": MeanField(net, width)}
+    known: dict[str, FiniteNetwork] = {
+        "ntk": net,
+        "standard": Reparametrised(net),
+        "mean-field": MeanField(net, width),
+    }
     return known[parametrisation]

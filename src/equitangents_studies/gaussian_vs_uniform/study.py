@@ -22,7 +22,7 @@ import numpy as np
 from equitangents.report import Figure, palette
 from equitangents.statistics import Estimate, exactly, t_interval
 from equitangents_studies.common.system_runs import SystemImages, asked_images
-from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, identity, theirs
+from equitangents_studies.framework.claims import Claim, Records, claim, exact, identity, theirs, to_rounding
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
 from equitangents_studies.framework.page import Columns, Presentation, columns, drawing, section
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
@@ -178,19 +178,19 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     count = lambda side: f"{3 * side**2:,} coordinates ({side}×{side} pixels)"
     kappa = {count(side): exactly(moved(results, side, "O(3d)")) for side in results.kurtosis}
     return [
-        claim(
+        to_rounding(
             "Coupled networks stay equal under O(3d) with a Gaussian first layer, under P(3d) with either",
             {named(*pair): exactly(value) for pair, value in results.equal.items()},
             measure="Largest difference of trained outputs, relative to the largest, in float64.",
-            covers=EXACT, at_most=1e-8, by=theirs(THEIRS, f"Theorem 4.1 and {FIGURE}", "equal"),
+            by=theirs(THEIRS, f"Theorem 4.1 and {FIGURE}", "equal"),
             holds="These algorithms have the same law on moved data.",
             fails="Coupled networks come apart: the construction fails here.",
         ),
-        claim(
+        exact(
             "A uniform first layer is not symmetric under O(3d): a rotation changes the law of its responses",
             kappa,
             measure="Mean change of the excess kurtosis of a response when a test image is rotated, in closed form.",
-            covers=EXACT, at_least=LEAST, by=theirs(THEIRS, FIGURE, "symmetric under permutations alone"),
+            at_least=LEAST, by=theirs(THEIRS, FIGURE, "symmetric under permutations alone"),
             holds=f"The law changes, and with 1/n: by {kappa[count(smallest)].value:.2g} of {smallest**2 * 3} "
             f"coordinates, by {kappa[count(largest)].value:.1g} of {3 * largest**2:,}, so that no accuracy can tell.",
             fails="A rotation leaves the law of the responses as it is.",
@@ -207,11 +207,11 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             fails="The law of the first layer changes accuracy: tell which one was used.",
             undecided="The interval of the difference is wider than the margin.",
         ),
-        claim(
+        exact(
             "A permutation of the coordinates leaves the law of a uniform first layer’s responses as it is",
             {count(side): exactly(moved(results, side, "P(3d)")) for side in results.kurtosis},
             measure="Mean change of the excess kurtosis of a response when a test image’s coordinates are permuted.",
-            covers=EXACT, at_most=LEAST, by=identity("the closed form sums over coordinates"),
+            at_most=LEAST, by=identity("the closed form sums over coordinates"),
             holds="The closed form does not see the order of coordinates.",
             fails="The closed form sees the order of coordinates.",
         ),
@@ -231,28 +231,25 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     }
     sections = [section("Accuracy", text, _figure(settings, results, folder))]
     tables = {"accuracy": results.scores.table("accuracy"), "kurtosis": _kurtosis_table(results)}
-    return Presentation(tables, sections, facts, finding=_finding(results), sentence=_sentence(settings, results))
+    return Presentation(tables, sections, facts, *headline(settings, results))
 
 
-def _finding(results: Results) -> str:
+def headline(settings: Settings, results: Results) -> tuple[str, str]:
+    """What was found, and our numbers beside the source's."""
     every = lambda law: np.mean([results.scores[law, group] for group in GROUPS], axis=0)
-    e = difference(every("gaussian"), every("uniform"))
-    if e.low >= -MARGIN and e.high <= MARGIN:
-        return "A uniform first layer breaks rotation symmetry, and accuracy does not notice"
-    return "A uniform first layer breaks rotation symmetry" + (
-        ", and accuracy notices" if abs(e.value) > MARGIN else ""
-    )
-
-
-def _sentence(settings: Settings, results: Results) -> str:
-    every = lambda law: 100 * np.mean([results.scores[law, group] for group in GROUPS])
-    side = max(results.kurtosis)
-    return (
-        f"Fully connected networks have {every('gaussian'):.1f} % test accuracy with a Gaussian first layer and "
-        f"{every('uniform'):.1f} % with a uniform one, mean over images as they are, permuted and rotated (source: no "
+    e, side = difference(every("gaussian"), every("uniform")), max(results.kurtosis)
+    percent = lambda law: f"{100 * np.mean([results.scores[law, group] for group in GROUPS]):.1f} %"
+    unnoticed = e.low >= -MARGIN and e.high <= MARGIN
+    noticed = ", and accuracy notices" if abs(e.value) > MARGIN else ""
+    title = "A uniform first layer breaks rotation symmetry"
+    title += ", and accuracy does not notice" if unnoticed else noticed
+    said = (
+        f"Fully connected networks have {percent('gaussian')} test accuracy with a Gaussian first layer and "
+        f"{percent('uniform')} with a uniform one, mean over images as they are, permuted and rotated (source: no "
         f"visible difference); a rotation changes the excess kurtosis of responses to one pixel by "
         f"{moved(results, 1, 'O(3d)'):.2g}, to {side}×{side} pixels by {moved(results, side, 'O(3d)'):.1g}."
     )
+    return title, said
 
 
 def _kurtosis_table(results: Results) -> Columns:

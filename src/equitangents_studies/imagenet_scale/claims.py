@@ -11,8 +11,10 @@ from collections.abc import Mapping, Sequence
 from equitangents.statistics import Estimate, no_interval, shared_level
 from equitangents_studies.common.scores import covered
 from equitangents_studies.framework.claims import Claim, Records, claim, ours, theirs
+from equitangents_studies.framework.study import Study
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
-from equitangents_studies.imagenet_scale.settings import Key, Results, Settings, mean_over_images
+from equitangents_studies.imagenet_scale import study
+from equitangents_studies.imagenet_scale.study import Key, Results, Settings, mean_over_images
 
 SOURCE = {("ResNet-101", "I"): 0.41, ("ResNet-101", "O(3)^d"): 0.49, ("Mixer", "I"): 0.38}  # exponents beyond the cusp
 OFF = 0.05  # that exponents may be from the source's, our choice
@@ -201,3 +203,6 @@ def _permuted(settings: Settings, results: Results) -> list[Claim]:
             undecided="More runs would decide.",
         )
     ]
+
+
+STUDY: Study[Settings, Results] = Study(study.PRESETS, study.measure, claims, (THEIRS,), study.check_settings)

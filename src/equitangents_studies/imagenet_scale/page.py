@@ -11,7 +11,7 @@ from equitangents.statistics import FEWEST, Estimate, no_interval, t_interval
 from equitangents_studies.common.input_pictures import picture_grid
 from equitangents_studies.framework.page import Presentation, RunFolder, columns, drawing, section, table
 from equitangents_studies.imagenet_scale.claims import dimension, lost
-from equitangents_studies.imagenet_scale.settings import PERMUTED, Results, Settings
+from equitangents_studies.imagenet_scale.study import PERMUTED, Results, Settings
 from equitangents_studies.systems import transformation
 
 _COLOURS = {
@@ -71,27 +71,20 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     ]
     facts = {"Training": f"{s.epochs} epochs, at least {s.fewest_steps} steps, batches of {s.batch}"}
     found = lost(s, r) if "O(3)^d" in s.groups else {}
-    return Presentation(tables, sections, facts, finding=finding(found), sentence=sentence(s, found, r.sizes[-1]))
+    return Presentation(tables, sections, facts, *headline(s, found, r.sizes[-1]))
 
 
-def finding(lost: Mapping[str, Estimate]) -> str:
-    """What rotations cost every network."""
+def headline(settings: Settings, lost: Mapping[str, Estimate], most: int) -> tuple[str, str]:
+    """What was found, and our numbers beside the source's."""
     if not lost:
-        return ""
-    if min(e.low for e in lost.values()) > 0:
-        return f"Rotating channels position by position costs networks {span(lost)} percentage points of accuracy"
-    return f"Rotating channels position by position changes accuracies by {span(lost)} percentage points"
-
-
-def sentence(settings: Settings, lost: Mapping[str, Estimate], most: int) -> str:
-    """Our numbers beside the source's."""
-    if not lost:
-        return ""
+        return "", ""
+    costs = "costs networks" if min(e.low for e in lost.values()) > 0 else "changes"
     named = ", ".join(f"{name} {e.value:.1f}" for name, e in lost.items())
-    return (
+    said = (
         f"With {most:,} images of {settings.pixels}×{settings.pixels} pixels rotations cost {named} percentage points "
         "of accuracy (source, on ImageNet: about 10 of ResNet-18 to 6 of ResNet-200)."
     )
+    return f"Rotating channels position by position {costs} {span(lost)} percentage points of accuracy", said
 
 
 def span(numbers: Mapping[str, Estimate]) -> str:

@@ -9,29 +9,236 @@ files as they are needed; every training keeps checkpoints, and goes on from the
 from __future__ import annotations
 
 import shutil
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
 
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError
+from equitangents.statistics import Estimate
+from equitangents_studies import data
+from equitangents_studies.common.images import stands_for
+from equitangents_studies.common.networks import check_flax
+from equitangents_studies.common.scores import table_mean
+from equitangents_studies.data import open_image_folder
 from equitangents_studies.data.class_folders import ImageFolder
+from equitangents_studies.data.folder import data_folder
 from equitangents_studies.framework.measured import Part, measured
-from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task
-from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY
-from equitangents_studies.imagenet_scale.claims import claims
-from equitangents_studies.imagenet_scale.settings import (
-    PERMUTED,
-    PRESETS,
-    Results,
-    Settings,
-    check_settings,
-    opened,
-    place,
-    sizes_of,
-    source_of,
-    write_out,
+from equitangents_studies.framework.study import Arrays, RunFolder, Task, at_least, check, presets
+from equitangents_studies.systems import fit_power_law, textures, transformation
+from equitangents_studies.systems.power_laws import PowerLaw
+
+KNOWN = ("ResNet-18", "ResNet-34", "ResNet-50", "ResNet-101", "Mixer-S", "Mixer-B")
+GROUPS = ("I", "O(3)xI", "O(3)^d")
+_GENERATED = ("auto", "textures", "cifar10")
+_CLASSES, _TINT = 4, 0.2  # of generated textures
+
+
+@dataclass(frozen=True)
+class Settings:
+    """`data` is an image folder (a path; relative ones are also looked for in the data folder), with one folder of
+    JPEG or PNG files a class, or "textures" (generated), "cifar10", or "auto": CIFAR-10 where the data folder has it,
+    else textures. These two are written out as a folder of `images` files and read like any other. Images are read as
+    they are needed, brought to `pixels` × `pixels`.
+
+    `networks` (widths divided by `shrink`; Mixers with patches of `patch` pixels a side) learn m·2^(−i/2) images, i
+    from 0 to `halvings` − 1, nested, m the whole training set or `largest` of it (0: all); moved by a random element of
+    each of `groups`, and with all m by a permutation of all coordinates, P(3d), if `permuted`; all that `runs` times.
+
+    Trained for `epochs`, at least `fewest_steps`, in batches of `batch`; `rate` is the learning rate, `decay` the L2
+    penalty; `augment` crops and mirrors training images, before they are moved. A checkpoint every `every` steps. Where
+    the folder has no test images of its own a share of `test_share` is set apart; `test_images` of all (0: all) are
+    classified.
+    """
+
+    data: str = "auto"
+    images: int = 3300
+    pixels: int = 8
+    networks: tuple[str, ...] = ("ResNet-18", "Mixer-S")
+    shrink: int = 16
+    patch: int = 4
+    groups: tuple[str, ...] = ("I", "O(3)^d")
+    permuted: bool = True
+    halvings: int = 12
+    largest: int = 0
+    runs: int = 2
+    batch: int = 32
+    epochs: int = 10
+    fewest_steps: int = 80
+    rate: float = 0.05
+    decay: float = 5e-4
+    augment: bool = False
+    every: int = 100
+    test_share: float = 0.3
+    test_images: int = 0
+    seed: int = 0
+
+
+PRESETS = presets(
+    Settings(),
+    desk="images=10000 pixels=16 networks=ResNet-18,ResNet-34,Mixer-S shrink=8 batch=64 fewest_steps=200 "
+    "test_share=0.2",
+    paper="data=imagenet pixels=224 networks=ResNet-34,ResNet-50,ResNet-101,Mixer-B shrink=1 patch=16 runs=3 "
+    "batch=1024 epochs=150 fewest_steps=1000 rate=0.4 decay=1e-4 augment=True every=1000 test_share=0.04",
 )
-from equitangents_studies.systems import transformation
+
+
+def check_settings(settings: Settings, data_dir: Path | None) -> None:
+    """Flax, known networks and groups, a batch for every device, images enough for a cusp."""
+    s = settings
+    check_flax()
+    at_least(s, images=20, pixels=2, shrink=1, patch=1, halvings=5, largest=0, runs=1, batch=2, epochs=1, every=1)
+    at_least(s, fewest_steps=1, test_images=0)
+    check(len(s.networks) >= 1 and set(s.networks) <= set(KNOWN), "networks", s.networks, f"of {', '.join(KNOWN)}")
+    check("I" in s.groups and set(s.groups) <= set(GROUPS), "groups", s.groups, f"“I” and of {', '.join(GROUPS)}")
+    check(0 < s.test_share < 1, "test_share", s.test_share, "between 0 and 1")
+    check(s.rate > 0, "rate", s.rate, "positive")
+    check(s.decay >= 0, "decay", s.decay, "0 or positive")
+    if any(name.startswith("Mixer") for name in s.networks):
+        check(s.pixels % s.patch == 0, "patch", s.patch, f"a divisor of pixels = {s.pixels}")
+    _check_batch(s.batch)
+    name = source_of(s, data_dir)
+    if name in _GENERATED:
+        count = s.images
+        if name == "cifar10":
+            most = len(data.load(name, data_dir).train_x)
+            check(count <= most, "images", count, f"at most {most:,}, which CIFAR-10 has to train on")
+        count -= round(s.test_share * count)
+    else:
+        path = place(s, data_dir)
+        check(path.is_dir(), "data", repr(s.data), "an image folder, “auto”, “textures” or “cifar10”")
+        count = len(opened(s, path).train)
+    check(s.largest <= count, "largest", s.largest, f"at most {count:,}, which there are to train on")
+    least = 2 ** ((s.halvings - 1) / 2) * 2
+    check((s.largest or count) >= least, "halvings", s.halvings, f"so few that {s.largest or count:,} images do")
+
+
+def _check_batch(batch: int) -> None:
+    import jax
+
+    devices = jax.local_device_count()
+    check(batch % devices == 0, "batch", batch, f"a multiple of the {devices} devices")
+
+
+def source_of(settings: Settings, data_dir: Path | None) -> str:
+    """What "auto" stands for; otherwise `data`."""
+    return stands_for(settings.data, data_dir)
+
+
+def place(settings: Settings, data_dir: Path | None) -> Path:
+    """The image folder of one's own that `data` names."""
+    path = Path(settings.data).expanduser()
+    inside = data_folder(data_dir)
+    if not path.is_dir() and inside is not None and (inside / path).is_dir():
+        return inside / path
+    return path
+
+
+def opened(settings: Settings, folder: Path) -> ImageFolder:
+    """The files of an image folder, no more of those to test on than asked for."""
+    found = open_image_folder(folder, test_fraction=settings.test_share, seed=settings.seed)
+    if not 0 < settings.test_images < len(found.test):
+        return found
+    rows = np.random.default_rng(settings.seed).permutation(len(found.test))[: settings.test_images]
+    return ImageFolder(found.path, found.train, found.test[np.sort(rows)], found.class_names)
+
+
+def write_out(settings: Settings, data_dir: Path | None, folder: Path) -> None:
+    """Generated textures, or images of CIFAR-10, as PNG files below `folder`, one folder a class."""
+    from PIL import Image
+
+    s = settings
+    if source_of(s, data_dir) == "textures":
+        drawn = textures(s.images, (s.pixels, s.pixels, 3), _CLASSES, tint=_TINT, seed=s.seed)
+        x, labels = np.clip(128 + 48 * drawn.x, 0, 255), drawn.labels
+        names = tuple(f"texture-{k}" for k in range(_CLASSES))
+    else:
+        source = data.load("cifar10", data_dir)
+        rows = np.random.default_rng(s.seed).permutation(len(source.train_x))[: s.images]
+        x, labels = 255 * data.resize(source.train_x[rows], (s.pixels, s.pixels)), source.train_y[rows]
+        names = source.class_names
+    for i, (image, label) in enumerate(zip(np.rint(x).astype(np.uint8), labels.tolist(), strict=True)):
+        path = folder / names[label] / f"{i:06d}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(path)
+
+
+def sizes_of(settings: Settings, count: int) -> tuple[int, ...]:
+    """m·2^(−i/2), increasing, of a training set of `count` images."""
+    m = settings.largest or count
+    return tuple(sorted({round(m * 2 ** (-i / 2)) for i in range(settings.halvings)}))
+
+
+PERMUTED = "P(3d)"
+_GROUPED = 300  # images from which on they are resampled in as many groups
+Key = tuple[str, str]
+"""(network, group that moved the images)"""
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """`right[network, group]` (sizes, runs, test images), which test images are classified rightly, and
+    `permuted[network]` (runs, test images) with all coordinates permuted and the largest training set; `sizes` of
+    training sets, `classes`, how many; `source` names the images, `shown` are a few of them, uint8.
+    """
+
+    source: str
+    classes: int
+    sizes: tuple[int, ...]
+    right: dict[Key, np.ndarray]
+    permuted: dict[str, np.ndarray]
+    shown: np.ndarray
+
+    @property
+    def test_images(self) -> int:
+        """How many images are classified."""
+        return int(next(iter(self.right.values())).shape[2])
+
+    def errors(self, key: Key) -> np.ndarray:
+        """Shares of wrong classes (sizes, runs); where none is wrong, half an image is taken to be."""
+        return np.maximum(1 - self.right[key].mean(axis=2), 0.5 / self.test_images)
+
+    @cached_property
+    def laws(self) -> dict[Key, PowerLaw]:
+        """Two power laws, joined at a cusp, of every network and group."""
+        return {key: fit_power_law(self.sizes, _of(self.errors(key)), 2) for key in self.right}
+
+    @cached_property
+    def halves(self) -> dict[Key, tuple[Estimate, Estimate]]:
+        """Exponents of the smaller and of the larger half of the training sets, as the source has them."""
+        half = len(self.sizes) // 2
+        parts = (slice(0, half), slice(-half, None))
+        if half < 3:
+            return {}
+        fitted = lambda key, part: fit_power_law(self.sizes[part], _of(self.errors(key)[part]), 1).exponent
+        return {key: (fitted(key, parts[0]), fitted(key, parts[1])) for key in self.right}
+
+    def lost(self, network: str, group: str, level: float = 0.95) -> Estimate:
+        """Accuracy on images as they are minus that on moved ones, largest training set, percentage points."""
+        clean, moved = self.right[network, "I"][-1], self.right[network, group][-1]
+        return mean_over_images(100.0 * clean - 100.0 * moved, (-100, 100), level)
+
+    def accuracy_permuted(self, network: str, level: float = 0.95) -> Estimate:
+        """Accuracy, per cent, with all coordinates permuted."""
+        return mean_over_images(100.0 * self.permuted[network], (0, 100), level)
+
+
+def mean_over_images(table: np.ndarray, bounds: tuple[float, float], level: float = 0.95) -> Estimate:
+    """The mean of a table (runs, images); of many images, the interval is that of means of random groups of them."""
+    count = table.shape[1]
+    if count <= _GROUPED:
+        return table_mean(table, bounds, level)
+    order = np.random.default_rng(0).permutation(count)
+    groups = np.stack([table[:, rows].mean(axis=1) for rows in np.array_split(order, _GROUPED)], axis=1)
+    found = table_mean(groups, bounds, level)
+    return Estimate(float(table.mean()), found.low, found.high, level)
+
+
+def _of(errors: np.ndarray) -> np.ndarray:
+    """One repetition as a vector, whose scatter about a fit tells its errors."""
+    return errors[:, 0] if errors.shape[1] == 1 else errors
+
 
 _SHOWN = 3  # images on the page
 
@@ -106,6 +313,3 @@ def _trained(
     module = networks.network(network, len(images.class_names), shrink=s.shrink, patch=s.patch)
     state = training.train(module, images.train[order[:size]], tau, recipe, checkpoints, task)
     return {"right": training.right(module, state, images.test, tau, recipe)}
-
-
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (SYNERGY_AND_SYMMETRY,), check_settings)

@@ -11,8 +11,10 @@ from equitangents.statistics import (
     shared_level,
 )
 from equitangents_studies.framework.claims import Claim, Records, after, claim, ours, theirs
+from equitangents_studies.framework.study import Study
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
-from equitangents_studies.ising.settings import (
+from equitangents_studies.ising import study
+from equitangents_studies.ising.study import (
     SETS,
     Results,
     Settings,
@@ -147,3 +149,6 @@ def _rate(settings: Settings, results: Results) -> Claim:
 
 def _words(step: int, name: str, size: int | None = None) -> str:
     return ("" if size is None else f"M = {size}, ") + f"{after(step)}, {name} spins"
+
+
+STUDY: Study[Settings, Results] = Study(study.PRESETS, study.measure, claims, (THEIRS,), study.check_settings)

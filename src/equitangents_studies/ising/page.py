@@ -10,7 +10,7 @@ from equitangents.report import Figure, palette
 from equitangents.statistics import geometric_mean, log_ratio, squared_mean
 from equitangents_studies.framework.claims import in_words
 from equitangents_studies.framework.page import Columns, Presentation, Records, RunFolder, columns, drawing, section
-from equitangents_studies.ising.settings import (
+from equitangents_studies.ising.study import (
     SETS,
     Results,
     Settings,

@@ -11,30 +11,194 @@ The relative orbit standard deviation is ‖std_g f‖ / ‖mean_g f‖, norms o
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import jax
 import numpy as np
 
 from equitangents import actions, nn
 from equitangents.ensembles import InfiniteEnsemble, orbit_law
+from equitangents.statistics import (
+    Estimate,
+    excess_exponent,
+    log_ratio,
+    second_moment_share,
+    t_interval,
+)
 from equitangents_studies.common import networks
 from equitangents_studies.common.infinite import gradient_descent
 from equitangents_studies.common.ising_lattice import energy, hot_spins, thermal_spins
 from equitangents_studies.common.orbits import relative_std
 from equitangents_studies.common.training import train_to_last
-from equitangents_studies.framework.measured import Part, measured
-from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task
-from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
-from equitangents_studies.ising.claims import claims
-from equitangents_studies.ising.settings import (
-    PRESETS,
-    SETS,
-    Results,
-    Settings,
-    check_settings,
-    predicted_sizes,
+from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
+from equitangents_studies.framework.study import Arrays, RunFolder, Task, at_least, check, presets
+
+SETS = ("training", "test", "foreign")
+EVERY = 64  # up to this M a prediction is made for every M, beyond on a logarithmic scale
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Training and test spins are independent (infinite temperature); foreign ones have `temperature`, in units of J.
+
+    Near the critical 2.27 foreign spins are strongly aligned. `steps` are the times that are recorded; `groups` are
+    ensemble sizes M; `members_at_once` bounds memory; `rate` is a fraction of the largest stable learning rate.
+    Lattice size and sample counts are our choice.
+    """
+
+    lattice: int = 6
+    coupling: float = 1.0
+    train_spins: int = 24
+    test_spins: int = 32
+    temperature: float = 2.5
+    widths: tuple[int, ...] = (64, 128, 256, 512)
+    hidden_layers: int = 2
+    members: int = 128
+    members_at_once: int = 128
+    groups: tuple[int, ...] = (1, 2, 4, 8, 16, 32)
+    steps: tuple[int, ...] = (0, 1, 3, 10, 30, 100)
+    rate: float = 0.5
+    W_std: float = 2**0.5
+    b_std: float = 0.1
+    gp_samples: int = 1000
+    seed: int = 0
+
+
+PRESETS = presets(
+    Settings(),
+    desk="train_spins=32 widths=64,128,256,512,1024 members=768 members_at_once=96 gp_samples=2000",
+    paper="lattice=8 train_spins=128 test_spins=128 widths=128,256,512,1024,2048 members=1000 members_at_once=125 "
+    "groups=1,2,5,10,20,50,100 steps=0,1,2,5,10,20,50,100,200,500,1000 gp_samples=5000",
 )
+
+
+def check_settings(settings: Settings, data_dir: Path | None) -> None:
+    """Sizes that statistics need; the study reads no data."""
+    at_least(settings, lattice=3, members_at_once=3)
+    check(settings.coupling != 0, "coupling", settings.coupling, "different from 0")
+    check(max(settings.groups) <= settings.members, "groups", settings.groups, "at most the number of members each")
+    check(len(set(settings.widths)) >= 2, "widths", settings.widths, "at least two different widths")
+    check(max(settings.steps) > 0, "steps", settings.steps, "beyond 0")
+
+
+def predicted_sizes(settings: Settings) -> np.ndarray:
+    """Every M up to 64, then about eight a doubling, to the largest of `groups`, which are all among them."""
+    largest = max(settings.groups)
+    beyond: Sequence[float] | np.ndarray = (
+        np.round(np.geomspace(EVERY, largest, max(2, int(8 * np.log2(largest / EVERY))))) if largest > EVERY else []
+    )
+    return np.unique([*range(1, min(largest, EVERY) + 1), *map(int, beyond), *settings.groups])
+
+
+def three_times(settings: Settings) -> list[int]:
+    """The first, a middle and the last recorded step of training."""
+    trained = sorted(t for t in set(settings.steps) if t > 0)
+    return sorted({trained[0], trained[len(trained) // 2], trained[-1]})
+
+
+class Results(Measured):
+    """Predicted energies, in units of their standard deviation, on orbits, by set of spins.
+
+    `mean` is μ_t, `std` is √Σ_t; `predicted` holds the relative orbit std of ensembles of each size of `groups` drawn
+    from GP(μ_t, Σ_t/M), `curve` its 2.5 %, 50 % and 97.5 % quantiles for every M of `predicted_sizes`.
+    """
+
+    times: np.ndarray
+    learning_rate: float
+    truth: dict[str, np.ndarray]
+    mean: Keyed[np.ndarray] = by("spins", "step element configuration", of="mean_{spins}")
+    std: Keyed[np.ndarray] = by("spins", "step configuration", of="std_{spins}")
+    predicted: Keyed[np.ndarray] = by("spins", "step size draw", of="predicted_{spins}")
+    members: Keyed[np.ndarray] = by("width spins", "step member element configuration")
+    curve: Keyed[np.ndarray] = by("spins", "step members quantile", of="curve_{spins}")
+
+    def at(self, step: int) -> int:
+        """The index of a training step."""
+        return int(np.flatnonzero(self.times == step)[0])
+
+    def errors(self, width: int, name: str, time: int) -> np.ndarray:
+        """f_m − μ on every point of every orbit: (M, |G|·N)."""
+        outputs = self.members[width, name][time]
+        return (outputs.astype(np.float64) - self.mean[name][time]).reshape(len(outputs), -1)
+
+
+def measured_spread(results: Results, width: int, name: str, time: int, size: int) -> np.ndarray:
+    """Relative orbit std of the mean of each disjoint group of `size` members."""
+    y = results.members[width, name][time].astype(np.float64)
+    groups = y[: len(y) // size * size].reshape(-1, size, *y.shape[1:]).mean(axis=1)
+    return relative_std(groups)
+
+
+def spread_ratio(settings: Settings, results: Results, width: int, name: str, time: int, size: int) -> Estimate:
+    """Measured over predicted relative orbit std of ensembles of `size`: geometric means over groups and draws."""
+    measured = measured_spread(results, width, name, time, size)
+    predicted = results.predicted[name][time, settings.groups.index(size)]
+    return log_ratio(measured, predicted)
+
+
+def spread_by_block(settings: Settings, results: Results, width: int, name: str, time: int) -> np.ndarray:
+    """Mean logarithm of the relative orbit std of means of M, of every disjoint block of the largest M members:
+    (blocks, groups).
+    """
+    y, largest = results.members[width, name][time].astype(np.float64), max(settings.groups)
+    y = y[: len(y) // largest * largest].reshape(-1, largest, *y.shape[1:])
+
+    def of(m: int) -> np.ndarray:
+        parts = y[:, : largest // m * m].reshape(len(y), -1, m, *y.shape[2:]).mean(axis=2)
+        return np.log(relative_std(parts)).mean(axis=1)
+
+    return np.stack([of(m) for m in settings.groups], axis=1)
+
+
+def overall_ratio(
+    settings: Settings, results: Results, width: int, steps: Sequence[int], names: Sequence[str] = SETS
+) -> Estimate:
+    """`spread_ratio`'s geometric mean over steps, sets and all M; the interval is over blocks of members."""
+    cells = [(name, results.at(step)) for name in names for step in steps]
+    measured = np.mean([spread_by_block(settings, results, width, *cell).mean(axis=1) for cell in cells], axis=0)
+    with np.errstate(divide="ignore"):  # a spread of 0 has no ratio: not a number
+        predicted = np.mean([np.log(results.predicted[name][time]).mean(axis=0) for name, time in cells], axis=0)
+    return log_ratio(np.exp(measured), np.exp(predicted))
+
+
+def falls(settings: Settings, results: Results, width: int, names: Sequence[str]) -> tuple[Estimate, float]:
+    """The spread of means of the most members over that of single ones after the last step, geometric mean over sets,
+    with its interval over blocks of members; and the same of the closed form.
+    """
+    most, one = settings.groups.index(max(settings.groups)), settings.groups.index(min(settings.groups))
+    change = lambda logs: logs[..., most] - logs[..., one]
+    found = t_interval(np.mean([change(spread_by_block(settings, results, width, name, -1)) for name in names], axis=0))
+    predicted = [change(np.log(results.predicted[name][-1]).mean(axis=-1)) for name in names]
+    value, low, high = (float(np.exp(end)) for end in (found.value, found.low, found.high))
+    measured = Estimate(value, low, high, found.confidence)
+    return measured, float(np.exp(np.mean(predicted)))
+
+
+def share_left(results: Results, width: int, time: int) -> Estimate:
+    """Squared distance of the ensemble's mean to μ over the mean square prediction of one network, mean over sets."""
+    outputs = {name: results.members[width, name][time].astype(np.float64) for name in SETS}
+    sizes = {name: np.sqrt((y**2).mean()) for name, y in outputs.items()}
+    joined = lambda of: np.concatenate([of(name) / sizes[name] for name in SETS], axis=1)
+    errors = joined(lambda name: results.errors(width, name, time))
+    return second_moment_share(errors, joined(lambda name: outputs[name].reshape(len(outputs[name]), -1)))
+
+
+def distance_exponent(settings: Settings, results: Results, name: str) -> Estimate:
+    """Exponent of the distance between the ensemble's mean and μ against width, after the last step.
+
+    Weighted least squares on logarithms. What each member adds to the unbiased squared distance U of M members is
+    2 d_m · (mean of the others' d) − U, d its distance to μ: its mean is U, its spread that of U (Hoeffding 1948).
+    """
+    widths, parts = sorted(settings.widths), []
+    for width in widths:
+        d = results.errors(width, name, -1)
+        products = (d @ d.sum(axis=0) - (d**2).sum(axis=1)) / ((len(d) - 1) * d.shape[1])
+        parts.append(2 * products - products.mean())
+    return excess_exponent(np.array(widths, dtype=float), parts).times(0.5)
+
 
 QUANTILES = (0.025, 0.5, 0.975)
 
@@ -129,6 +293,3 @@ def _members(
         orbits=action,
         seed=int(np.random.SeedSequence((settings.seed, width, first)).generate_state(1)[0]),
     )
-
-
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

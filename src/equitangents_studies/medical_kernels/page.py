@@ -72,14 +72,13 @@ def _accuracy(settings: Settings, results: Results, ahead: Records, folder: RunF
         alt="Accuracy against training images",
     ) as drawn:
         left, right = drawn
-        for i, (model, title) in enumerate(TITLES.items()):
-            values = [t_interval(column, bounds=(0, 1)) for column in results.accuracy[model].T]
-            place = np.array(settings.sizes) * 1.03 ** (i - 1)
-            drawing.estimates(left, place, values, _COLOURS[model].light, label=title)
-        for i, group in enumerate(GROUPS):
-            values = [e.times(100) for e in ahead.where(group=group).estimates]
-            place = np.array(settings.sizes) * 1.03 ** (i - 0.5)
-            drawing.estimates(right, place, values, _COLOURS[group].light)
+        accuracy = {
+            title: [t_interval(column, bounds=(0, 1)) for column in results.accuracy[model].T]
+            for model, title in TITLES.items()
+        }
+        points = {group: ahead.where(group=group).times(100).estimates for group in GROUPS}
+        drawing.curves(left, settings.sizes, accuracy, _COLOURS.values(), apart=1.03)
+        drawing.curves(right, settings.sizes, points, [_COLOURS[group] for group in GROUPS], apart=1.03, label=None)
         right.axhline(0, color=palette.GREEN.light, lw=0.8)
         right.set_ylabel("percentage points")
         for axes in drawn:

@@ -27,11 +27,11 @@ from equitangents_studies.common import kernel_classification
 from equitangents_studies.common.infinite import largest_difference, unit_times
 from equitangents_studies.common.networks import cnn, hidden
 from equitangents_studies.common.orbits import SQUARE_GROUPS
-from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, in_words, ours, theirs
+from equitangents_studies.framework.claims import Claim, Records, claim, exact, in_words, ours, theirs, to_rounding
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
-from equitangents_studies.medical_kernels.tissue import Tissue, element_kernels, elements_of, load_tissue, subgroup_mean
+from equitangents_studies.medical_kernels.tissue import Tissue, element_kernels, elements_of, load_tissue
 
 TITLES = {"cnn": "CNN", "C4": "group-convolutional, C4", "D4": "group-convolutional, D4"}
 GROUPS = SQUARE_GROUPS
@@ -139,7 +139,7 @@ def _grams(settings: Settings, tissue: Tissue, task: Task) -> Arrays:
     parts = element_kernels(KeptKernel(network(settings), KernelStore()), whole, tissue.x, task.step)
     over = {"cnn": [whole.group.identity]}
     over |= {group: elements_of(action(), whole, tissue.x[:1]) for group, action in GROUPS.items()}
-    return {model: subgroup_mean(parts, whole, elements).astype(np.float32) for model, elements in over.items()}
+    return {model: parts.mean(elements).astype(np.float32) for model, elements in over.items()}
 
 
 def training_sets(settings: Settings, fold: np.ndarray, test: int, size: int) -> list[np.ndarray]:
@@ -242,25 +242,22 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             fails="Stop at turns: reflections lower the accuracy here.",
             undecided="Whether reflections add anything to turns is not decided by these splits.",
         ),
-        claim(
+        to_rounding(
             "A CNN trained on all turned (and reflected) copies of its images predicts what the invariant kernel does, "
             "to rounding",
             {name: exactly(v) for name, v in results.equal.items() if name.startswith("augmented")},
             measure="Largest difference of predictions relative to the largest, early and late in training; the copies "
             f"are trained on explicitly, {settings.checked} images in all orientations.",
-            covers=EXACT,
-            at_most=1e-8,
             by=theirs(THEIRS, "Theorem 5.1", "equal"),
             holds="The augmented CNN is the invariant kernel: it needs no row of its own in the tables, and the "
             "copies need not be trained on.",
             fails="Augmentation and the invariant kernel differ here: read their rows apart.",
         ),
-        claim(
+        exact(
             "The kernel of group convolutions (p4, p4m) is the orbit mean of the CNN’s, to rounding",
             {name: exactly(v) for name, v in results.equal.items() if name.startswith("group")},
             measure="Largest difference of kernels relative to the largest entry; 3×3 windows with all rotations, "
             f"stride 1, images averaged down to at most {_SMALL}×{_SMALL}, no shortcut for symmetric windows.",
-            covers=EXACT,
             at_most=1e-10,
             by=theirs(THEIRS, "Theorem 5.3", "equal"),
             holds="Group convolutions cost |G| CNN kernels, not fields on the whole group.",

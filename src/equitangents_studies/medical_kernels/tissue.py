@@ -12,7 +12,7 @@ network that is invariant under H (arXiv 2406.06504, Theorem 5.3).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from equitangents.actions import Action
 from equitangents.errors import InvalidArgumentError
 from equitangents.kernels import KeptKernel, kernel_invariance_error
 from equitangents_studies import data
+from equitangents_studies.systems.grams import GroupGrams
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +82,7 @@ _INVARIANT = 1e-5  # relative: float32 rounds kernels to about 1e-6
 
 def element_kernels(
     kernel: KeptKernel, action: Action, x: Float[np.ndarray, "n ..."], step: Callable[[float, float], None]
-) -> dict[int, np.ndarray]:
+) -> GroupGrams:
     """The NTK Θ_g, (N, N), for one element of each pair g, g⁻¹; `step(done, total)` counts tiles.
 
     Raises InvalidArgumentError where the kernel of single images is not invariant, so that one orbit does not suffice.
@@ -107,15 +108,7 @@ def element_kernels(
             grams[g][b, a] = block.T
         step(done, len(tiles))
     kernel.report(read, len(tiles))
-    return grams
-
-
-def subgroup_mean(grams: Mapping[int, np.ndarray], action: Action, elements: Iterable[int]) -> np.ndarray:
-    """The mean of Θ_g over `elements`, a subgroup, in float64; exactly symmetric."""
-    chosen = list(elements)
-    total = sum(np.asarray(grams[g] if g in grams else grams[action.group.inverse(g)].T, np.float64) for g in chosen)
-    mean = np.asarray(total) / len(chosen)
-    return (mean + mean.T) / 2
+    return GroupGrams(group, grams)
 
 
 def elements_of(part: Action, whole: Action, x: Float[np.ndarray, "n ..."]) -> list[int]:

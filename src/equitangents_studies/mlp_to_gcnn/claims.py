@@ -8,12 +8,12 @@ import numpy as np
 
 from equitangents.report import format_number
 from equitangents.statistics import Estimate, exactly, power_law, shared_level
-from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, ours, theirs
+from equitangents_studies.framework.claims import ROUNDING, Claim, Records, claim, exact, ours, theirs, to_rounding
 from equitangents_studies.framework.drawing import name_of
+from equitangents_studies.framework.study import Study
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
-from equitangents_studies.mlp_to_gcnn.settings import SETS, Results, Settings, recorded_steps, trained_shares
-
-ROUNDING = 1e-8
+from equitangents_studies.mlp_to_gcnn import study
+from equitangents_studies.mlp_to_gcnn.study import SETS, Results, Settings, recorded_steps, trained_shares
 
 
 def claims(settings: Settings, results: Results) -> Sequence[Claim]:
@@ -36,32 +36,29 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     largest = shares.values.max()
     distance = "Largest difference of the two mean predictions relative to the largest prediction."
     return [
-        claim(
+        to_rounding(
             "At infinite width augmented MLPs and group-convolutional networks have the same mean, to rounding, at all "
             "times, on and off the data",
             {**theorem, **kernels},
             measure=distance + " The augmented data are trained on explicitly.",
-            covers=EXACT,
-            at_most=ROUNDING,
             by=theirs(THEIRS, "Theorem 5.2", "equal"),
             holds="If only the mean of very wide networks matters, choose by cost: an MLP that sees every "
             "rotation, or a group-convolutional network that sees one.",
             fails="Do not put a group-convolutional network in place of an augmented MLP: here their means "
             "differ even at infinite width.",
         ),
-        claim(
+        exact(
             "Without augmentation the means of MLPs and of group-convolutional networks at infinite width differ on "
             "the test images, by more than 1 % of the largest prediction",
             control,
             measure=distance,
-            covers=EXACT,
             at_least=0.01,
             by=ours("our control"),
             holds="Augmentation matters on these data: without it an MLP predicts something else.",
             fails="On these data augmentation hardly matters at some time, so that equal means say little: try "
             "other data.",
         ),
-        claim(
+        to_rounding(
             "Frozen kernels of an augmented MLP and of the group-convolutional network with its weights predict the "
             "same, to rounding",
             {
@@ -71,8 +68,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure=distance + " Worst of all times and inputs, one network of every width. The MLP’s kernel is "
             "averaged over the group’s copies of its weights; the group-convolutional network has the window {e} on "
             "the group. Both start at zero output.",
-            covers=EXACT,
-            at_most=ROUNDING,
             by=theirs(THEIRS, "review", "equal for single networks that start at zero output"),
             holds="Augmentation and architecture can be exchanged at finite width too, for networks that start at "
             "zero output and stay close to their initialisation.",
@@ -135,15 +130,13 @@ def by_depth_claims(settings: Settings, results: Results) -> list[Claim]:
             for name, value in zip(("NNGP", "NTK"), results.deep_kernels[theorem, depth], strict=True)
         }
         made.append(
-            claim(
+            to_rounding(
                 f"At infinite width augmented {plain} and group-convolutional networks with {windows} windows have the "
                 f"same mean and kernel, to rounding, with {over} hidden layers",
                 {**means, **kernels},
                 measure="Largest difference of the mean predictions relative to the largest prediction, at all times, "
                 "on and off the data, and of the kernel from the orbit mean of the other; augmented data are trained "
                 "on explicitly.",
-                covers=EXACT,
-                at_most=ROUNDING,
                 by=theirs(THEIRS, f"Theorem {theorem}", "equal, at any depth"),
                 holds=f"The exchange of augmentation for architecture does not depend on the depth of {plain}.",
                 fails=f"At some depth the means of augmented {plain} and of group-convolutional networks differ.",
@@ -152,14 +145,12 @@ def by_depth_claims(settings: Settings, results: Results) -> list[Claim]:
     if results.deep_exact:
         worst = {depths(depth): exactly(float(table.max())) for depth, table in results.deep_exact.items()}
         made.append(
-            claim(
+            to_rounding(
                 f"Frozen kernels of one augmented MLP of width {settings.depth_width} and of the group-convolutional "
                 "network with its weights predict the same, to rounding, at several depths",
                 worst,
                 measure="Largest difference of the predictions relative to the largest one, worst of all times and "
                 "inputs; otherwise as for the widths.",
-                covers=EXACT,
-                at_most=ROUNDING,
                 by=theirs(THEIRS, "review", "equal, at any depth"),
                 holds="For networks that start at zero output and stay close to their initialisation the exchange "
                 "holds at finite width, shallow or deep.",
@@ -187,3 +178,6 @@ def headline(settings: Settings, results: Results) -> tuple[str, str]:
         f"source: equal, Theorem 5.2 and review); without augmentation it is {format_number(bare)}."
     )
     return title, said
+
+
+STUDY: Study[Settings, Results] = Study(study.PRESETS, study.measure, claims, (THEIRS,), study.check_settings)

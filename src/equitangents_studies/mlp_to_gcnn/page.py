@@ -8,7 +8,7 @@ from equitangents.report import Figure, palette
 from equitangents.statistics import bootstrap
 from equitangents_studies.framework.page import Columns, Presentation, Records, RunFolder, columns, drawing, section
 from equitangents_studies.mlp_to_gcnn.claims import headline
-from equitangents_studies.mlp_to_gcnn.settings import SETS, Results, Settings, trained_shares
+from equitangents_studies.mlp_to_gcnn.study import SETS, Results, Settings, trained_shares
 
 _COLOURS = dict(zip(SETS, (palette.BLUE, palette.GREEN, palette.ORANGE, palette.PURPLE), strict=True))
 
@@ -176,10 +176,8 @@ def _convergence(settings: Settings, results: Results, trained: Records, folder:
         drawing.estimates(left, settings.widths, values, _COLOURS["test"].light, label="test")
         drawing.power(left, settings.widths, values[0].value, -0.5, label="∝ 1/√width")
         drawing.logarithmic(left, "both", settings.widths, fine=True)
-        for k, name in enumerate(SETS):
-            at = trained.where(inputs=name, step=last).times(100)
-            x = at.column("width") * 1.06 ** (k - 1.5)
-            drawing.estimates(right, x, at.estimates, _COLOURS[name].light, lw=1, label=name)
+        shares = {name: trained.where(inputs=name, step=last).times(100).estimates for name in SETS}
+        drawing.curves(right, sorted(settings.trained_widths), shares, _COLOURS.values(), apart=1.06, lw=1)
         right.axhline(0, color=palette.INK.light, lw=0.8, label="equal means")
         drawing.logarithmic(right, "x", sorted(settings.trained_widths))
         right.set_ylabel("squared distance of means, %")

@@ -130,9 +130,9 @@ def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:
         alt="Error against the number of training molecules",
     ) as drawn:
         drawing.logarithmic(drawn[0], "both", settings.sizes, fine=True)
-        for k, name in enumerate(results.errors):
-            values = [t_interval(KCAL_PER_EV * e) for e in mean_errors(results, name).T]
-            places = np.array(settings.sizes) * 1.015 ** (k - 2)  # side by side, so that every interval is seen
-            drawing.estimates(drawn[0], places, values, _COLOURS[name].light, label=TITLES[name])
+        errors = {
+            TITLES[name]: [t_interval(KCAL_PER_EV * e) for e in mean_errors(results, name).T] for name in results.errors
+        }
+        drawing.curves(drawn[0], settings.sizes, errors, [_COLOURS[name] for name in results.errors], apart=1.015)
         drawn.legend(columns=3)
     return drawn.figure

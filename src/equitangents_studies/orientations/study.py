@@ -20,6 +20,7 @@ from equitangents import sphere
 from equitangents.report import Figure, Table, format_number
 from equitangents.statistics import exactly
 from equitangents_studies import data
+from equitangents_studies.common.infinite import largest_difference
 from equitangents_studies.common.moving_outputs import page as shared
 from equitangents_studies.common.moving_outputs.claims import (
     REVIEW,
@@ -29,19 +30,11 @@ from equitangents_studies.common.moving_outputs.claims import (
     time_claims,
     trained_claim,
 )
-from equitangents_studies.common.moving_outputs.growing_sets import Score, Sets, learnt, unit, without_negative
+from equitangents_studies.common.moving_outputs.growing_sets import learnt, unit, without_negative
 from equitangents_studies.common.moving_outputs.kernels import as_columns, moved_kernels
-from equitangents_studies.common.moving_outputs.results import (
-    RIGHT,
-    WRONG,
-    Learning,
-    Problem,
-    check_asked,
-    check_sizes,
-    measure_learning,
-)
-from equitangents_studies.common.moving_outputs.trained import Training
-from equitangents_studies.framework.claims import EXACT, Claim, claim, ours, theirs
+from equitangents_studies.common.moving_outputs.problem import RIGHT, WRONG, Problem, Score, Sets, Training
+from equitangents_studies.common.moving_outputs.results import Learning, check_asked, check_sizes, measure_learning
+from equitangents_studies.framework.claims import Claim, exact, ours, theirs
 from equitangents_studies.framework.page import Presentation, drawing, section
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE, EQUIVARIANT_KERNELS
@@ -231,7 +224,7 @@ def _on_the_group(settings: Settings, data_dir: Path | None, task: Task) -> Arra
     symmetry = plane_symmetries(settings.order)[RIGHT]
     moved = moved_kernels(pair_kernel(mlp(settings.hidden_layers)), {"": symmetry}, x, x, ())[""].reshape(field.shape)
     task.step(1, 1)
-    return {"difference": np.array(np.abs(field / settings.order - moved).max() / np.abs(moved).max())}
+    return {"difference": np.array(largest_difference(field / settings.order, moved))}
 
 
 def _rotated(settings: Settings, task: Task) -> Arrays:
@@ -261,17 +254,16 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         *saving_claims(both, "images", "it turned the template"),
         *time_claims(both, "images"),
         *trained_claim(results.plane, "images"),
-        claim(
+        exact(
             "The network that ends on the group has |G| times the moved mean of the MLP’s kernel",
             {"NTK": exactly(results.on_the_group)},
             measure="Largest difference relative to the largest entry, between all elements of C_n.",
-            covers=EXACT,
             at_most=1e-10,
             by=theirs(THEIRS, REVIEW, "equal"),
             holds="Targets on a group cost one kernel of the MLP for each element, not one for each pair of them.",
             fails="The moved mean is not the kernel of group convolutions here: compute that one directly.",
         ),
-        claim(
+        exact(
             "With SO(3) built in, vectors turn better with the signal under any rotation than with the cube’s 24 "
             "rotations",
             {"SO(3) over O": exactly(every / some)},
@@ -279,7 +271,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             f"after training, with SO(3) built in over that with the 24 rotations of a cube, {every:.2g} over "
             f"{some:.2g}: rotations are sampled to {settings.accuracy:g} of the kernel, and small "
             "eigenvalues enlarge that.",
-            covers=EXACT,
             at_most=1,
             by=ours("our question"),
             holds=f"For targets that any rotation turns, build in all of SO(3): the error is {every:.2g}, with the 24 "

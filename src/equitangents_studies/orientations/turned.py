@@ -18,7 +18,7 @@ from equitangents_studies import data
 from equitangents_studies.common import networks
 from equitangents_studies.common.images import standardise
 from equitangents_studies.common.moving_outputs.kernels import STD, PairKernel, Symmetry
-from equitangents_studies.common.moving_outputs.results import PLAIN, RIGHT, WRONG
+from equitangents_studies.common.moving_outputs.problem import PLAIN, RIGHT, WRONG
 
 LETTERS = "letters"
 _CLASSES = {"digits": (2, 3, 4, 5, 7), LETTERS: (0, 4, 5, 6, 9, 10, 15, 17)}  # that no turn takes to one another

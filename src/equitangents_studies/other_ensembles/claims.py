@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from equitangents.statistics import bootstrap, exactly, shared_level
+from equitangents.statistics import bootstrap, exactly, log_ratio, shared_level
 from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, ours, theirs
+from equitangents_studies.framework.works import AUGMENTED_POSTERIORS
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
 from equitangents_studies.other_ensembles.settings import (
     CLOSED,
     CONTROL,
-    DRAWS,
     INDEPENDENT,
     ONE_RUN,
+    POSTERIORS,
+    SETS,
     TITLES,
     Results,
     Settings,
     exponent,
     share,
+    squares,
 )
 
 OPEN = f"open question of {THEIRS}"
@@ -34,11 +37,15 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         _one_run(settings, results, "boosted", "boosting stages"),
         _plain(settings, results),
         _control(settings, results),
+        _one_run(settings, results, "draws", "draws from the posterior"),
+        _posteriors(settings, results),
+        _symmetrised(settings, results),
+        _expanded(settings, results),
     ]
 
 
 def _title(kind: str) -> str:
-    return TITLES[kind]
+    return (TITLES | POSTERIORS)[kind]
 
 
 def _closed(results: Results, settings: Settings) -> Claim:
@@ -68,8 +75,8 @@ def _copies(settings: Settings, results: Results) -> Claim:
         "Bagging of augmented copies is not invariant over finitely many resamples, not even at infinite width",
         {"": broken},
         measure=f"Largest relative change over orbits of the closed-form mean over {settings.resamples} resamples, "
-        f"mean over {DRAWS} independent sets of them.",
-        covers=("sets of resamples", DRAWS),
+        f"mean over {SETS} independent sets of them.",
+        covers=("sets of resamples", SETS),
         at_least=0.1,
         unit="%",
         by=ours("expected; the bound is our choice"),
@@ -178,4 +185,60 @@ def _control(settings: Settings, results: Results) -> Claim:
         "square change survives ever more of them.",
         fails=f"Averages are nearly invariant without augmentation too ({left.value:.0f} % is left): this task does "
         "not need it.",
+    )
+
+
+def _posteriors(settings: Settings, results: Results) -> Claim:
+    kinds = ("variational", "draws", "expanded")
+    shares = Records.over(lambda kind: share(results, kind, shared_level(len(kinds))).times(100), _title, kind=kinds)
+    return claim(
+        "The mean over ever more variational posteriors of augmented data is invariant, to within 4 % of one’s mean "
+        "square change",
+        shares,
+        measure="Share of the mean square change of one posterior (or one draw of it) that averaging over ever more of "
+        "them would leave (unbiased, so it may come out negative).",
+        covers=("posteriors", settings.runs),
+        at_most=4,
+        unit="%",
+        by=ours(f"expected of the law in {AUGMENTED_POSTERIORS}; the bound is our choice"),
+        holds="A posterior that began anywhere is not invariant, but the mean over many of them is: train several.",
+        fails="The mean over variational posteriors is not invariant: see their shares left below.",
+        undecided="Whether the mean over variational posteriors is invariant is not decided to within 4 %.",
+    )
+
+
+def _symmetrised(settings: Settings, results: Results) -> Claim:
+    kinds = ("averaged", "projected")
+    slopes = Records.over(lambda kind: exponent(settings, results, kind, shared_level(len(kinds))), _title, kind=kinds)
+    return claim(
+        "Draws of one posterior that was made symmetric gain as independent members do",
+        slopes,
+        measure="Exponent of the root mean square change against the number of draws.",
+        covers=("posteriors", settings.runs),
+        at_least=-0.6,
+        at_most=-0.4,
+        by=ours("expected of what is invariant in the mean; the bounds are our choice", stated="−1/2 (theory)"),
+        holds="A posterior that is averaged or projected after training needs no further posteriors for invariance: "
+        f"its draws gain with the exponents {slopes.span('.2f')}.",
+        fails=f"Draws of a symmetric posterior do not gain as independent members do: {slopes.span('.2f')}.",
+        undecided=f"How fast draws of a symmetric posterior gain is not measured well enough: {slopes.span('.2f')}.",
+    )
+
+
+def _expanded(settings: Settings, results: Results) -> Claim:
+    """Orbit expansion against plain augmentation: the mean over most draws of one posterior."""
+    most = max(settings.sizes)
+    ratio = log_ratio(*(squares(settings, results, kind)[:, -1] ** 0.5 for kind in ("expanded", "draws")))
+    return claim(
+        "A posterior that begins as an orbit changes less under turns than one that begins anywhere",
+        {"": ratio},
+        measure=f"Ratio of the changes of the mean over {most} draws of one posterior, as wide and trained alike "
+        "(root mean squares; geometric means over posteriors).",
+        covers=("posteriors", settings.runs),
+        at_most=1,
+        by=theirs(str(AUGMENTED_POSTERIORS), "orbit expansion against augmentation alone, on images"),
+        holds="To have one posterior nearly invariant, begin with every unit in all orientations: it changes "
+        f"{ratio.value:.2f} times as much as one that begins anywhere.",
+        fails=f"Beginning with every unit in all orientations does not help: {ratio.value:.2f} times the change.",
+        undecided="Whether it helps to begin with every unit in all orientations is not decided.",
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from equitangents.report import Figure, Table, format_number, palette
@@ -12,6 +14,7 @@ from equitangents_studies.other_ensembles.settings import (
     CONTROL,
     INDEPENDENT,
     ONE_RUN,
+    POSTERIORS,
     TITLES,
     Results,
     Settings,
@@ -20,21 +23,16 @@ from equitangents_studies.other_ensembles.settings import (
     squares,
 )
 
-_COLOURS = dict(
-    zip(
-        TITLES,
-        (
-            palette.INK,
-            palette.BLUE,
-            palette.PURPLE,
-            palette.GREEN,
-            palette.SKY,
-            palette.VERMILLION,
-            palette.ORANGE,
-            palette.MUTED,
-        ),
-        strict=True,
-    )
+_ALL = TITLES | POSTERIORS
+_COLOURS = (
+    palette.INK,
+    palette.BLUE,
+    palette.PURPLE,
+    palette.GREEN,
+    palette.SKY,
+    palette.VERMILLION,
+    palette.ORANGE,
+    palette.MUTED,
 )
 _RANDOM = {
     "plain": "initialisation, which has no preferred orientation",
@@ -55,7 +53,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
             ("ensemble", "size", "unit", "mean_square_change"),
             [
                 (title, m, i, v)
-                for kind, title in TITLES.items()
+                for kind, title in _ALL.items()
                 for j, m in enumerate(settings.sizes)
                 for i, v in enumerate(squares(settings, results, kind)[:, j])
             ],
@@ -76,7 +74,15 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
             "from one orientation of each. What is shown is the change of the prediction on new spins when they "
             "are turned, against the number of independent "
             "members, of snapshots of one run, or of boosting stages.",
-            _sizes(settings, results, folder),
+            _sizes(
+                settings,
+                results,
+                folder,
+                list(TITLES),
+                "change-against-size",
+                "members, snapshots or stages",
+                "Change under rotations against ensemble size",
+            ),
         ),
         section(
             "What theory expects",
@@ -85,12 +91,32 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
             "random in each kind stands what was measured.",
             _table(settings, results),
         ),
+        section(
+            "Variational posteriors",
+            "A Gaussian posterior with independent weights is fitted to the augmented data by the evidence lower "
+            "bound. Over all that it may begin with the mean is invariant; that of one posterior need not be, however "
+            "many networks are drawn of it. It is if the group, which moves weights with the inputs that they read, "
+            "leaves the posterior as it is: averaged or projected after training it is, at a loss on the data; one "
+            "that began with every unit in all orientations stays so but for the noise of its gradients.",
+            _sizes(
+                settings,
+                results,
+                folder,
+                list(POSTERIORS),
+                "posteriors-against-size",
+                "posteriors, or draws of one",
+                "Change under rotations against the number of posteriors or draws",
+            ),
+            _posteriors(settings, results),
+        ),
     ]
     facts = {
         "Group": f"C4 acting on a {settings.lattice}×{settings.lattice} lattice",
         "Networks": f"{settings.hidden_layers} hidden layers of {settings.width}, ReLU",
         "Members": f"{settings.members} of each independent kind; {settings.runs} runs of snapshots and of boosting",
         "Noise of posteriors": f"variance {settings.noise:g}",
+        "Variational posteriors": f"{settings.runs} of networks of {settings.posterior_width} a layer, noise of "
+        f"variance {settings.posterior_noise:g}",
     }
     return Presentation(tables, sections, facts, *headline(settings, results))
 
@@ -113,28 +139,32 @@ def headline(settings: Settings, results: Results) -> tuple[str, str]:
         f"averaging {most} independent members of any of {len(INDEPENDENT)} kinds leaves {ends} % of the change of one "
         f"(1/√{most} is {100 / most**0.5:.0f} %), and ever more members or runs at most {survives:.2g} % of its mean "
         f"square (upper ends of 95 % intervals) for all {len(INDEPENDENT) + len(ONE_RUN)} kinds, against "
-        f"{100 * share(results, control).value:.0f} % without augmentation.",
+        f"{100 * share(results, control).value:.0f} % without augmentation. {most} draws of one variational posterior "
+        f"leave {left('draws'):.0f} %, of one that began as an orbit {left('expanded'):.0f} %.",
     )
 
 
-def _sizes(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+def _sizes(
+    settings: Settings, results: Results, folder: RunFolder, kinds: Sequence[str], name: str, xlabel: str, alt: str
+) -> Figure:
+    """The change of ensembles of these kinds against their size; the line begins at the first kind's."""
     sizes = np.array(settings.sizes, dtype=float)
     with drawing.panels(
         folder,
-        "change-against-size",
+        name,
         size=(8.6, 4.2),
-        xlabel="members, snapshots or stages",
+        xlabel=xlabel,
         ylabel="change under rotations",
         caption="Root mean square change of an ensemble’s prediction under turns by 90°, 180° and 270°, in units of "
         "the energies’ standard deviation, against its size, with 95 % intervals over independent ensembles. Dotted: "
         "one over the square root of the size, for comparison.",
-        alt="Change under rotations against ensemble size",
+        alt=alt,
     ) as drawn:
         axes = drawn[0]
-        for k, (kind, title) in enumerate(TITLES.items()):
+        for k, kind in enumerate(kinds):
             values = [bootstrap(column, np.sqrt) for column in squares(settings, results, kind).T]
-            drawing.estimates(axes, sizes * 1.012 ** (k - 3), values, _COLOURS[kind].light, label=title)
-        start = np.sqrt(squares(settings, results, "plain")[:, 0].mean())
+            drawing.estimates(axes, sizes * 1.012 ** (k - 3), values, _COLOURS[k].light, label=_ALL[kind])
+        start = np.sqrt(squares(settings, results, kinds[0])[:, 0].mean())
         drawing.power(axes, sizes, 0.8 * start, -0.5, label="∝ 1/√size")
         drawing.logarithmic(axes, "both", settings.sizes, base=2, fine=True)
         drawn.legend(columns=3)
@@ -152,6 +182,22 @@ def _table(settings: Settings, results: Results) -> Table:
         "members or runs."
     )
     return Table(caption, ("ensemble, and what is random", "left in expectation", "exponent"), rows)
+
+
+def _posteriors(settings: Settings, results: Results) -> Table:
+    rows = []
+    for kind, title in POSTERIORS.items():
+        slope, misfit = exponent(settings, results, kind), results.misfits.get(kind)
+        missed = "" if misfit is None else _with_interval(bootstrap(misfit))
+        left = _with_interval(share(results, kind).times(100))
+        rows.append((title, f"{left} %", _with_interval(slope), missed))
+    caption = (
+        "Share of the mean square change that averaging infinitely many posteriors would leave; exponent of the change "
+        "against the number of posteriors, or of draws of one; mean square by which the mean over "
+        f"{max(settings.sizes)} draws misses the energies that were learnt, in units of their variance. In brackets: "
+        "95 % intervals over posteriors."
+    )
+    return Table(caption, ("draws", "left in expectation", "exponent", "misses the data by"), rows)
 
 
 def _with_interval(e: Estimate) -> str:

@@ -21,6 +21,14 @@ INDEPENDENT = {
 ONE_RUN = {"snapshots": "snapshots of one run", "boosted": "boosting"}
 CONTROL = {"unaugmented": "plain averaging, not augmented"}
 TITLES = {**INDEPENDENT, **ONE_RUN, **CONTROL}
+POSTERIORS = {
+    "variational": "variational posteriors, a draw of each",
+    "draws": "draws of one posterior",
+    "averaged": "draws of one averaged over the group",
+    "projected": "draws of one projected",
+    "expanded": "draws of one that began as an orbit",
+}
+_DRAWS = ("snapshots", *(kind for kind in POSTERIORS if kind != "variational"))
 BAGGED = {kind: TITLES[kind] for kind in ("bagged", "bagged-copies")}
 CLOSED = {"posterior": "Bayesian posterior", "random-prior": "random prior", **BAGGED}
 
@@ -32,6 +40,8 @@ class Settings:
     `noise` is the variance of the posteriors' noise; `sizes` are numbers of members, snapshots or stages; `members` are
     independent ones of each kind, `runs` those of snapshots and of boosting; snapshots are taken every `every` epochs
     of stochastic gradient descent; a boosting stage takes `stage_steps` of full-batch descent, with `shrinkage`.
+    Each of `runs` variational posteriors is of a network of `posterior_width`, has noise of variance `posterior_noise`
+    and scales that begin at `posterior_scale`, and takes `posterior_steps` of Adam at the rate `posterior_rate`.
     """
 
     lattice: int = 4
@@ -50,6 +60,11 @@ class Settings:
     shrinkage: float = 0.5
     rate: float = 0.5
     resamples: int = 40
+    posterior_width: int = 32
+    posterior_noise: float = 0.002
+    posterior_scale: float = 0.1
+    posterior_steps: int = 300
+    posterior_rate: float = 0.02
     W_std: float = 2**0.5
     b_std: float = 0.1
     seed: int = 0
@@ -63,7 +78,7 @@ PRESETS = presets(
 )
 
 
-DRAWS = 10  # independent sets of resampled copies
+SETS = 10  # independent sets of resampled copies
 
 
 def nested_means(
@@ -78,13 +93,15 @@ def nested_means(
 @dataclass(frozen=True, eq=False)
 class Results:
     """`closed[kind]` is the largest relative change of (mean, covariance) over orbits, in closed form; `changes[kind]`
-    are f(gx) − f(x): (M, values) of independent members, (sizes or stages, runs, values) of the kinds of one run.
-    `broken` is that of the mean for `DRAWS` independent sets of resampled copies.
+    are f(gx) − f(x): (M, values) of independent members, (sizes, stages or draws, runs, values) of kinds of one run.
+    `broken` is that of the mean for `SETS` independent sets of resampled copies. `misfits[kind]`, (runs,), is the mean
+    square by which the mean of all draws of a posterior misses the energies that it learnt.
     """
 
     closed: dict[str, np.ndarray]
     changes: dict[str, np.ndarray]
     broken: np.ndarray
+    misfits: dict[str, np.ndarray]
 
 
 def squares(settings: Settings, results: Results, kind: str) -> np.ndarray:
@@ -92,7 +109,7 @@ def squares(settings: Settings, results: Results, kind: str) -> np.ndarray:
     changes = results.changes[kind].astype(np.float64)
     if kind == "boosted":
         return (changes[np.array(settings.sizes) - 1] ** 2).mean(axis=-1).T
-    if kind == "snapshots":
+    if kind in _DRAWS:
         return nested_means(changes, settings.sizes)
     return squares_of_means(changes, settings.sizes)
 
@@ -100,7 +117,7 @@ def squares(settings: Settings, results: Results, kind: str) -> np.ndarray:
 def share(results: Results, kind: str, level: float = 0.95) -> Estimate:
     """Share of the mean square change that averaging ever more independent members or runs would leave."""
     changes = results.changes[kind].astype(np.float64)
-    if kind == "snapshots":
+    if kind in _DRAWS:
         changes = changes.mean(axis=0)
     elif kind == "boosted":
         changes = changes[-1]

@@ -12,6 +12,7 @@ S stages is ν Σ_{j ≤ S} f_j. Source: Friedman 2001, Greedy function approxim
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -28,19 +29,22 @@ from equitangents_studies.common.infinite import largest_difference, unit_times
 from equitangents_studies.common.ising_lattice import energy_task
 from equitangents_studies.common.networks import mlp
 from equitangents_studies.common.orbits import by_element, deviations, orbit_batch
-from equitangents_studies.common.training import train_to_last
+from equitangents_studies.common.training import train_to_last, trained
+from equitangents_studies.contenders.variational import MeanField, MeanFieldPosterior, Posterior, outputs_of_draws
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
-from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
+from equitangents_studies.framework.works import AUGMENTED_POSTERIORS, EMERGENT_EQUIVARIANCE
 from equitangents_studies.other_ensembles.claims import claims
 from equitangents_studies.other_ensembles.settings import (
     CONTROL,
-    DRAWS,
     INDEPENDENT,
+    POSTERIORS,
     PRESETS,
+    SETS,
     TITLES,
     Results,
     Settings,
 )
+from equitangents_studies.other_ensembles.symmetrised import Expanded, Symmetry
 
 
 def boosted(
@@ -108,24 +112,31 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     largest = max(settings.sizes)
     check(len(settings.sizes) >= 3, "sizes", settings.sizes, "at least three")
     check(all(largest % m == 0 for m in settings.sizes), "sizes", settings.sizes, "divisors of the largest")
-    check(settings.members >= 3 * largest, "members", settings.members, f"at least 3 times the largest size, {largest}")
-    at_least(settings, runs=3, resamples=2)
+    for name in ("members", "runs"):
+        count = getattr(settings, name)
+        check(count >= 3 * largest, name, count, f"at least 3 times the largest size, {largest}")
+    at_least(settings, resamples=2)
+    check(settings.posterior_width % 4 == 0, "posterior_width", settings.posterior_width, "a multiple of 4")
 
 
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """Closed forms, then ensembles of independent members, then those of one run."""
     problem = _Problem(settings)
-    trained = (*INDEPENDENT, "snapshots", *CONTROL)
+    independent = (*INDEPENDENT, "snapshots", *CONTROL)
     found = folder.stages(
         {
             "closed-forms": Stage("closed-forms", "Closed forms", partial(_closed, problem)),
             "copies": Stage("copies", "Bagging of augmented copies", partial(_copies, problem)),
-            **{kind: _trained(problem, folder, kind) for kind in trained},
+            **{kind: _trained(problem, folder, kind) for kind in independent},
             "boosted": Stage("boosted", "Training: boosting", partial(_boosted, problem)),
+            **{kind: _posterior(problem, folder, kind) for kind in ("variational", "expanded")},
         }
     )
-    changes = {kind: found[kind]["changes"] for kind in (*trained, "boosted")}
-    return Results(closed=found["closed-forms"], changes=changes, broken=found["copies"]["changes"])
+    changes = {kind: found[kind]["changes"] for kind in (*independent, "boosted")}
+    drawn = found["variational"] | found["expanded"]
+    changes |= {kind: drawn[f"{kind}-changes"] for kind in POSTERIORS}
+    misfits = {kind: drawn[f"{kind}-misfits"] for kind in POSTERIORS if f"{kind}-misfits" in drawn}
+    return Results(found["closed-forms"], changes, found["copies"]["changes"], misfits)
 
 
 class _Problem:
@@ -194,12 +205,12 @@ def _closed(problem: _Problem, task: Task) -> Arrays:
 def _copies(problem: _Problem, task: Task) -> Arrays:
     """Largest relative change of the mean over orbits, for independent sets of resamples."""
     changes = []
-    for draw in range(DRAWS):
+    for draw in range(SETS):
         seed = int(np.random.SeedSequence((problem.settings.seed, draw)).generate_state(1)[0])
         mean = problem.bagged_copies(seed).predict(orbit_batch(problem.action, problem.few))
         orbit = mean.reshape(problem.action.group.order, -1)
         changes.append(largest_difference(orbit, orbit[:1]))
-        task.step(draw + 1, DRAWS)
+        task.step(draw + 1, SETS)
     return {"changes": np.array(changes)}
 
 
@@ -239,6 +250,69 @@ def _trained(problem: _Problem, folder: RunFolder, kind: str) -> Stage:
     return Stage(kind, f"Training: {TITLES[kind]}", train, ensemble=True)
 
 
+def _posterior(problem: _Problem, folder: RunFolder, kind: str) -> Stage:
+    """Changes under the group of one draw of every posterior, of many draws of each, and of what symmetry makes of it.
+
+    Of those that began as an orbit ("expanded") many draws alone.
+    """
+    s, action = problem.settings, problem.action
+    symmetry = Symmetry(action, problem.train.shape[1:])
+    net, narrow = (
+        mlp(width, s.hidden_layers, W_std=s.W_std, b_std=s.b_std, flatten=True)
+        for width in (s.posterior_width, s.posterior_width // action.group.order)
+    )
+    x, points = orbit_batch(action, problem.train), orbit_batch(action, problem.test)
+    expanded = kind == "expanded"
+    made = {"expanded": lambda q: q} if expanded else {"draws": lambda q: q, **symmetry.ways}
+
+    def compute(task: Task) -> Arrays:
+        model = trained(
+            MeanField(Expanded(narrow, net, symmetry) if expanded else net, s.posterior_scale),
+            problem.train,
+            problem.y,
+            epochs=s.posterior_steps,
+            record={"test": points},
+            record_at=[s.posterior_steps],
+            checkpoints=folder.checkpoints(kind),
+            task=task,
+            members=s.runs,
+            augmentation=action,
+            optimizer="adam",
+            learning_rate=s.posterior_rate,
+            batch_size=len(x),
+            variation=MeanFieldPosterior(s.posterior_noise),
+            seed=s.seed + len(TITLES) + list(POSTERIORS).index(kind),
+        )
+        arrays: Arrays = {} if expanded else {f"{kind}-changes": changes(model.recorded_["test"][0])}
+        for name, change in made.items():
+            outputs = _draws(net, change, model.params_["params"], np.concatenate([points, x]), max(s.sizes), s.seed)
+            arrays[f"{name}-changes"] = changes(outputs[:, :, : len(points)])
+            means = outputs[:, :, len(points) :, 0].mean(axis=0)
+            arrays[f"{name}-misfits"] = ((means - np.tile(problem.y, action.group.order)) ** 2).mean(axis=-1)
+        return arrays
+
+    def changes(outputs: np.ndarray) -> np.ndarray:
+        found = deviations(action, by_element(action, outputs)[..., 0])
+        return found.reshape(*found.shape[:-2], -1)
+
+    return Stage(kind, f"Training: {POSTERIORS[kind]}", compute, ensemble=True)
+
+
+def _draws(
+    net: FiniteNetwork, change: Callable[[Posterior], Posterior], q: Posterior, x: np.ndarray, count: int, seed: int
+) -> Float[np.ndarray, "count runs n outputs"]:
+    """Outputs on x of networks drawn from every posterior, stacked over runs, after it was changed."""
+
+    @jax.jit
+    def every(q: Posterior, keys: jax.Array, x: jax.Array) -> jax.Array:
+        return jax.lax.map(lambda run: outputs_of_draws(net, change(run[0]), run[1], x, count), (q, keys))
+
+    with precision.scope(np.float32):
+        q = jax.tree.map(jnp.asarray, q)
+        keys = jax.random.split(jax.random.key(seed), len(jax.tree.leaves(q)[0]))
+        return np.asarray(every(q, keys, jnp.asarray(x, jnp.float32))).swapaxes(0, 1)
+
+
 def _boosted(problem: _Problem, task: Task) -> Arrays:
     s, action = problem.settings, problem.action
     outputs = boosted(
@@ -257,4 +331,5 @@ def _boosted(problem: _Problem, task: Task) -> Arrays:
     return {"changes": problem.changes(by_element(action, outputs[..., None])[..., 0])}
 
 
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)
+WORKS = (EMERGENT_EQUIVARIANCE, AUGMENTED_POSTERIORS)
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, WORKS, check_settings)

@@ -20,7 +20,7 @@ from equitangents.statistics import Estimate, exactly, t_interval
 from equitangents_studies import data
 from equitangents_studies.common import networks
 from equitangents_studies.common.images import standardise
-from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, identity, in_words, theirs
+from equitangents_studies.framework.claims import Claim, Records, claim, exact, identity, in_words, theirs, to_rounding
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
 from equitangents_studies.framework.page import Presentation, drawing, section, table
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
@@ -223,12 +223,10 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     same = {label(*k): exactly(value) for k, value in lost_by_invariant(settings, results).items()}
     span = Records(("case",), tuple((k,) for k in gaps), tuple(gaps.values())).span(".3g")
     return [
-        claim(
+        to_rounding(
             "The predictor in the irrep basis is the exact solution, to 10⁻⁸",
             differences,
             measure="Largest difference of predictions over the largest, all orientations of all training images.",
-            covers=EXACT,
-            at_most=1e-8,
             by=identity(f"{THEIRS} has it for one missing copy; for any number the algebra is ours"),
             holds="Solve orbits irrep by irrep: the predictions are those of the whole problem.",
             fails="The irrep basis loses digits here: solve the whole problem, or take a larger ridge.",
@@ -263,11 +261,10 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             fails="Denser orbits do not help here.",
             undecided="These draws do not decide whether denser orbits help.",
         ),
-        claim(
+        exact(
             "An invariant network classifies unseen orientations exactly as seen ones",
             same,
             measure="Largest difference of accuracies on further images of partly seen classes, over draws.",
-            covers=EXACT,
             at_most=1e-9,
             by=theirs(THEIRS, "abstract", "architectures that match the symmetry succeed"),
             holds="Build the symmetry in where it is known: unseen orientations cost nothing.",
@@ -311,15 +308,17 @@ def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:
         alt="Accuracy against the order of the group",
     ) as drawn:
         lines = (
-            ("mlp", "further_seen", palette.BLUE, "MLP, seen"),
-            ("mlp", "further_unseen", palette.VERMILLION, "MLP, unseen"),
-            ("invariant", "further_unseen", palette.GREEN, "invariant CNN, unseen"),
+            ("mlp", "further_seen", "MLP, seen"),
+            ("mlp", "further_unseen", "MLP, unseen"),
+            ("invariant", "further_unseen", "invariant CNN, unseen"),
         )
+        colours = (palette.BLUE, palette.VERMILLION, palette.GREEN)
         for axes, name in zip(drawn, SETS, strict=True):
-            for i, (model, what, colour, label) in enumerate(lines):
-                values = [results.estimate((name, model, f"C{n}", "half"), what) for n in settings.orders]
-                place = np.array(settings.orders) * 1.04 ** (i - 1)
-                drawing.estimates(axes, place, values, colour.light, label=label)
+            values = {
+                label: [results.estimate((name, model, f"C{n}", "half"), what) for n in settings.orders]
+                for model, what, label in lines
+            }
+            drawing.curves(axes, settings.orders, values, colours, apart=1.04)
             drawing.logarithmic(axes, "x", settings.orders, base=2)
     return drawn.figure
 

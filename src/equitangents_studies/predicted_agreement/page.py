@@ -45,7 +45,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Networks": f"{settings.members} of each width, {settings.hidden_layers} layers, {last} steps",
     }
     tables = {"agreement": agreement, "exponents": exponents}
-    return Presentation(tables, sections, facts, finding=finding(results), sentence=sentence(results))
+    return Presentation(tables, sections, facts, *headline(results))
 
 
 def _off(results: Results, width: int) -> float:
@@ -55,23 +55,20 @@ def _off(results: Results, width: int) -> float:
     return float(np.mean([abs(t.scores.mean() - t.expected) for t in found]))
 
 
-def finding(results: Results) -> str:
-    """The page's title."""
+def headline(results: Results) -> tuple[str, str]:
+    """What was found, and our numbers beside the source's."""
     narrow, wide = results.widths[0], results.widths[-1]
-    return (
+    every = mean_estimate([results.exponent(name, results.steps[-1]) for name in results.images.sets])
+    title = (
         f"Infinite width predicts the agreement of networks over {results.action.group.order} orientations to "
         f"{_off(results, narrow):.2f} with {narrow} channels, to {_off(results, wide):.2f} with {wide}"
     )
-
-
-def sentence(results: Results) -> str:
-    """Our number beside what the source says."""
-    every = mean_estimate([results.exponent(name, results.steps[-1]) for name in results.images.sets])
-    return (
+    said = (
         "The source says that agreement over orbits converges to the prediction of infinite width; ours approaches it "
         f"as the width to the power {in_words(every)}, on average over "
         f"{len(results.images.sets)} sets of inputs, where the leading order of theory is −1."
     )
+    return title, said
 
 
 def agreement_table(results: Results) -> Columns:

@@ -13,10 +13,12 @@ import numpy as np
 
 from equitangents.statistics import Estimate, exactly, log_ratio, power_law, shared_level
 from equitangents_studies.common.scores import covered
-from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, in_words, ours, theirs
+from equitangents_studies.framework.claims import Claim, Records, claim, in_words, ours, theirs, to_rounding
 from equitangents_studies.framework.drawing import name_of
+from equitangents_studies.framework.study import Study
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
-from equitangents_studies.sampling.settings import PAIRS, SETS, Results, Settings, TrainedEnsembles, compared
+from equitangents_studies.sampling import study
+from equitangents_studies.sampling.study import PAIRS, SETS, Results, Settings, TrainedEnsembles, compared
 
 OPEN = "open question of arXiv 2403.03103"
 
@@ -51,12 +53,10 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     growth = Records.over(growing, words, j=range(len(settings.budgets)), s=sets)
     ratio = "Root mean square violation of the first way over that of the second; geometric means over draws."
     found = [
-        claim(
+        to_rounding(
             "Complete augmentation leaves the mean invariant at all times, to rounding",
             Records.over(lambda t, s: exactly(float(results.complete[t, s])), words, t=times, s=sets),
             measure="Root mean square change over orbits, relative to the prediction.",
-            covers=EXACT,
-            at_most=1e-8,
             by=theirs(EMERGENT_EQUIVARIANCE, "main theorem", "exactly invariant"),
             holds="Where every rotation can be shown, show every rotation: the mean is then invariant whatever the "
             "training time.",
@@ -200,21 +200,22 @@ def _agreement(found: TrainedEnsembles) -> Claim:
     )
 
 
-def finding(found: TrainedEnsembles) -> str:
-    """The page's title."""
-    points = 100 * abs(found.more_accurate(_SYSTEMATIC, _RANDOM).value)
-    rotations = abs(found.steadier_overall(_SYSTEMATIC, _RANDOM).value)
-    return (
-        f"Training on all {found.order} rotations or on a random one at every visit changes accuracy by {points:.2f} "
-        f"percentage points, agreement by {rotations:.2f} of {found.order} rotations"
+def headline(found: TrainedEnsembles) -> tuple[str, str]:
+    """What was found, and our numbers beside the source's."""
+    accuracy = found.more_accurate(_SYSTEMATIC, _RANDOM).times(100)
+    agreement = found.steadier_overall(_SYSTEMATIC, _RANDOM)
+    title = (
+        f"Training on all {found.order} rotations or on a random one at every visit changes accuracy by "
+        f"{abs(accuracy.value):.2f} percentage points, agreement by {abs(agreement.value):.2f} of {found.order} rotations"
     )
-
-
-def sentence(found: TrainedEnsembles) -> str:
-    """Our numbers beside what the source says."""
-    points = found.more_accurate(_SYSTEMATIC, _RANDOM).times(100)
-    return (
+    said = (
         "The source saw no notable difference between systematic and random group elements; ours, all "
-        f"{found.order} less a random one at every visit, is {in_words(points)} percentage points of accuracy and "
-        f"{in_words(found.steadier_overall(_SYSTEMATIC, _RANDOM))} of {found.order} rotations of agreement."
+        f"{found.order} less a random one at every visit, is {in_words(accuracy)} percentage points of accuracy and "
+        f"{in_words(agreement)} of {found.order} rotations of agreement."
     )
+    return title, said
+
+
+STUDY: Study[Settings, Results] = Study(
+    study.PRESETS, study.measure, claims, (EMERGENT_EQUIVARIANCE,), study.check_settings
+)

@@ -11,8 +11,8 @@ from equitangents.report import Figure, Section, Table, palette
 from equitangents.statistics import Estimate, bootstrap, exactly
 from equitangents_studies.common.scores import covered, table_mean
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, section, table
-from equitangents_studies.sampling.claims import finding, sentence
-from equitangents_studies.sampling.settings import PAIRS, RANDOM, SETS, STRATEGIES, Results, Settings, TrainedEnsembles
+from equitangents_studies.sampling.claims import headline
+from equitangents_studies.sampling.study import PAIRS, RANDOM, SETS, STRATEGIES, Results, Settings, TrainedEnsembles
 
 _COLOURS = dict(
     zip(
@@ -55,14 +55,9 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     if results.trained is not None:
         tables |= trained_tables(results.trained)
         facts |= trained_facts(results.trained)
-        return Presentation(
-            tables,
-            [trained_section(results.trained, folder), *sections],
-            facts,
-            finding=finding(results.trained),
-            sentence=sentence(results.trained),
-        )
-    return Presentation(tables, sections, facts)
+        sections = [trained_section(results.trained, folder), *sections]
+    said = () if results.trained is None else headline(results.trained)
+    return Presentation(tables, sections, facts, *said)
 
 
 def choices_table(settings: Settings, results: Results) -> Columns:

@@ -20,6 +20,7 @@ from equitangents.report import Figure
 from equitangents.statistics import exactly
 from equitangents_studies import data
 from equitangents_studies.common.images import standardise
+from equitangents_studies.common.infinite import largest_difference
 from equitangents_studies.common.moving_outputs import page as shared
 from equitangents_studies.common.moving_outputs.claims import (
     REVIEW,
@@ -29,7 +30,7 @@ from equitangents_studies.common.moving_outputs.claims import (
     time_claims,
     trained_claim,
 )
-from equitangents_studies.common.moving_outputs.growing_sets import SHOWN, Score, Sets
+from equitangents_studies.common.moving_outputs.growing_sets import SHOWN
 from equitangents_studies.common.moving_outputs.kernels import (
     STD,
     PairKernel,
@@ -37,20 +38,11 @@ from equitangents_studies.common.moving_outputs.kernels import (
     ends_on_positions,
     moved_kernels,
 )
-from equitangents_studies.common.moving_outputs.results import (
-    PLAIN,
-    RIGHT,
-    WRONG,
-    Learning,
-    Problem,
-    check_asked,
-    check_sizes,
-    measure_learning,
-)
-from equitangents_studies.common.moving_outputs.trained import Training
+from equitangents_studies.common.moving_outputs.problem import PLAIN, RIGHT, WRONG, Problem, Score, Sets, Training
+from equitangents_studies.common.moving_outputs.results import Learning, check_asked, check_sizes, measure_learning
 from equitangents_studies.common.networks import hidden
 from equitangents_studies.data.mask_folder import MaskedImages
-from equitangents_studies.framework.claims import EXACT, Claim, claim, theirs
+from equitangents_studies.framework.claims import Claim, exact, theirs
 from equitangents_studies.framework.page import Presentation, drawing, section
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE, EQUIVARIANT_KERNELS
@@ -246,7 +238,7 @@ def _convolutions(settings: Settings, task: Task) -> Arrays:
         lambda a, b: np.asarray(plain.kernel_field(a, b).ntk), {"": symmetries()[RIGHT]}, x, x, (_SMALL, _SMALL)
     )[""]
     task.step(1, 1)
-    return {"difference": np.array(np.abs(pooled - moved).max() / np.abs(moved).max())}
+    return {"difference": np.array(largest_difference(pooled, moved))}
 
 
 def claims(settings: Settings, results: Results) -> Sequence[Claim]:
@@ -256,24 +248,22 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         *saving_claims(one, "images", "masks turn with images"),
         *time_claims(one, "images"),
         *trained_claim(results.learning, "images"),
-        claim(
+        exact(
             "The kernels move with the images: Θ(ρ(g)x, ρ(g)x′) = ρ(g) Θ(x, x′) ρ(g)ᵀ, on all pairs of pixels",
             {kind: exactly(float(e)) for kind, e in zip(("NNGP", "NTK"), results.covariance, strict=True)},
             measure="Largest difference relative to the largest entry, over all g and pixels, of images of cells and "
             "of noise."
             if settings.data == "cells"
             else "Largest difference relative to the largest entry, over all g and pixels, of images and of noise.",
-            covers=EXACT,
             at_most=1e-10,
             by=theirs(EMERGENT_EQUIVARIANCE, "arXiv 2403.03103, how kernels transform", "equal"),
             holds="Mean and covariance of augmented ensembles inherit the symmetry from their kernels, pixel by pixel.",
             fails="The kernels do not move with the images: look at windows and padding.",
         ),
-        claim(
+        exact(
             "Group convolutions, averaged over orientations at each pixel, have the moved mean of the CNN’s kernel",
             {"NTK": exactly(results.convolutions)},
             measure=f"Largest difference relative to the largest entry, p4 on {_SMALL}×{_SMALL} pixels.",
-            covers=EXACT,
             at_most=1e-10,
             by=theirs(THEIRS, REVIEW, "equal"),
             holds="The equivariant kernel costs four kernels of the CNN, not fields on the whole group.",

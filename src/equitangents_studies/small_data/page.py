@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from equitangents.report import Figure, Table, palette
 from equitangents_studies.framework.page import Presentation, RunFolder, columns, drawing, section, table
 from equitangents_studies.small_data.claims import BEST, LAST, LEAD, covers, headline, leads
-from equitangents_studies.small_data.settings import CNN, FOREST, KERNELS, MODELS, Results, Settings, kernel_name
+from equitangents_studies.small_data.study import CNN, FOREST, KERNELS, MODELS, Results, Settings, kernel_name
 
-_LINES = (
-    (BEST, palette.BLUE),
-    (kernel_name("FCN", "relu", "ntk"), palette.GREEN),
-    (CNN, palette.VERMILLION),
-    (FOREST, palette.INK),
-)
-_OTHERS = (
-    (BEST, palette.BLUE),
-    (kernel_name("Myrtle-5", "relu", "nngp"), palette.INK),
-    (kernel_name("GAP", "relu", "ntk"), palette.GREEN),
-)
+_LINES = {
+    BEST: palette.BLUE,
+    kernel_name("FCN", "relu", "ntk"): palette.GREEN,
+    CNN: palette.VERMILLION,
+    FOREST: palette.INK,
+}
+_OTHERS = {
+    BEST: palette.BLUE,
+    kernel_name("Myrtle-5", "relu", "nngp"): palette.INK,
+    kernel_name("GAP", "relu", "ntk"): palette.GREEN,
+}
 
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
@@ -79,15 +77,13 @@ def _accuracy(settings: Settings, results: Results, folder: RunFolder) -> Figure
         caption=f"Means over {settings.draws} draws with 95 % intervals over {covers(settings)}.",
         alt="Accuracy against training images",
     ) as drawn:
-        for k, (model, colour) in enumerate(_LINES):
-            values = [results.accuracy(model, i) for i in range(len(settings.sizes))]
-            drawing.estimates(drawn[0], _places(settings, k, len(_LINES)), values, colour.light, label=model)
+        values = {model: [results.accuracy(model, i) for i in range(len(settings.sizes))] for model in _LINES}
+        drawing.curves(drawn[0], settings.sizes, values, _LINES.values(), apart=1.05)
         drawing.logarithmic(drawn[0], "x", settings.sizes, base=2)
     return drawn.figure
 
 
 def _lead(settings: Settings, results: Results, folder: RunFolder) -> Figure:
-    shown = [m for m, _ in _OTHERS]
     with drawing.panels(
         folder,
         "lead",
@@ -103,17 +99,11 @@ def _lead(settings: Settings, results: Results, folder: RunFolder) -> Figure:
         few = [size for size in settings.sizes if size <= LAST]
         if few:
             axes.fill_between([few[0], few[-1]], *LEAD, color=palette.MUTED.light, alpha=0.25, lw=0)
-        for k, (model, colour) in enumerate(_OTHERS):
-            values = leads(settings, results, model, CNN).estimates
-            drawing.estimates(axes, _places(settings, k, len(shown)), values, colour.light, label=model)
+        values = {model: leads(settings, results, model, CNN).estimates for model in _OTHERS}
+        drawing.curves(axes, settings.sizes, values, _OTHERS.values(), apart=1.05)
         axes.axhline(0, color=palette.MUTED.light, lw=0.8)
         drawing.logarithmic(axes, "x", settings.sizes, base=2)
     return drawn.figure
-
-
-def _places(settings: Settings, number: int, count: int) -> np.ndarray:
-    """Sizes, slightly apart for each curve."""
-    return np.array(settings.sizes) * 1.05 ** (number - (count - 1) / 2)
 
 
 def _table(settings: Settings, results: Results) -> Table:

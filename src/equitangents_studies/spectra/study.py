@@ -8,7 +8,7 @@ the same nested training sets. Asked for in the reviews of the source: does theo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,23 +16,20 @@ from typing import Any
 
 import numpy as np
 
-from equitangents import actions, nn
+from equitangents import nn
 from equitangents.report import format_number, with_interval
 from equitangents.statistics import Estimate, exactly
 from equitangents_studies import data
 from equitangents_studies.common.images import standardise
 from equitangents_studies.common.networks import mlp
-from equitangents_studies.framework.claims import EXACT, Claim, claim, identity, ours, theirs
+from equitangents_studies.common.orbits import SQUARE_GROUPS as GROUPS
+from equitangents_studies.framework.claims import Claim, claim, exact, identity, ours, theirs
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 from equitangents_studies.framework.works import OMNISCIENT_RISK
 from equitangents_studies.systems import exchange_rate, moved_at_random, spectrum
 
 OURS = f"asked in review of {THEIRS}"
-GROUPS: dict[str, Callable[[], actions.Action]] = {
-    "C4": partial(actions.image_rotations, 4),
-    "D4": partial(actions.image_dihedral, 4),
-}
 KINDS = ("right", "subgroup", "wrong")
 CLOSE = 1.25  # factor within which a predicted number of samples counts as right
 _EXPLICIT = 6  # images whose copies are put into one matrix, to compare with
@@ -293,21 +290,19 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             fails=f"Measure what a symmetry is worth: the prediction is up to {math.exp(worst):.3g} times off.",
             undecided=f"Predictions are at most {math.exp(worst):.3g} times off, but intervals reach beyond {CLOSE:g}.",
         ),
-        claim(
+        exact(
             "The invariant kernel is conditioned no worse than the plain one on all copies",
             conditioned,
             measure="Condition number of the invariant kernel over that of the plain one on all copies of the images.",
-            covers=EXACT,
             at_most=1 + 1e-6,
             by=identity("theory: its eigenvalues are some of those"),
             holds="Iterative solvers take no more steps with the symmetry built in.",
             fails="The invariant kernel is conditioned worse, which theory excludes: rounding rules here.",
         ),
-        claim(
+        exact(
             "Spectra by irrep are those of all copies in one matrix, to rounding",
             explicit,
             measure=f"Largest difference of eigenvalues over the largest one, {_EXPLICIT} images.",
-            covers=EXACT,
             at_most=1e-10,
             by=identity("theory"),
             holds="Diagonalise one irrep after another.",

@@ -9,11 +9,13 @@ import numpy as np
 from equitangents.report import format_number
 from equitangents.statistics import Estimate, exactly
 from equitangents_studies.common.system_runs import COUNTED
-from equitangents_studies.framework.claims import EXACT, Claim, claim, ours, theirs
+from equitangents_studies.framework.claims import Claim, claim, exact, ours, theirs
+from equitangents_studies.framework.study import Study
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
+from equitangents_studies.spurious_symmetries import study
 from equitangents_studies.spurious_symmetries.pools import extra, lead
 from equitangents_studies.spurious_symmetries.rank_test import RankTest
-from equitangents_studies.spurious_symmetries.settings import GROUPS, INFERENCES, ORDER, Results, Settings
+from equitangents_studies.spurious_symmetries.study import GROUPS, INFERENCES, ORDER, Results, Settings
 from equitangents_studies.systems.data_groups import data_group, expected_symmetry
 
 FIGURE = "Figure 2"
@@ -172,21 +174,21 @@ def _equality(settings: Settings, results: Results) -> list[Claim]:
     }
     apart = float(np.max(np.abs(results.best["LCN", "NTK"] - results.best["VEC", "NTK"])))
     return [
-        claim(
+        exact(
             "At infinite width kernels stay, to 1e-5, under every group that Theorem 4.1 names",
             numbers,
             measure="Largest difference of NTKs of moved and unmoved images, training and test, relative to the "
             "largest entry, in float32.",
-            covers=EXACT, at_most=1e-5, by=theirs(THEIRS, "Theorem 4.1", "equal"),
+            at_most=1e-5, by=theirs(THEIRS, "Theorem 4.1", "equal"),
             holds="These systems cannot tell moved images from images as they are: their own symmetry costs them as "
             "much as that of the data would.",
             fails="A kernel changes by more than rounding where the theorem says that it does not.",
         ),
-        claim(
+        exact(
             "At infinite width LCN and VEC are one algorithm",
             {"the largest over groups and repetitions": exactly(100 * apart)},
             measure="Difference of accuracies of their NTKs on the same images.",
-            covers=EXACT, at_most=1e-9, unit=_POINTS, by=theirs(THEIRS, FIGURE, "equal"),
+            at_most=1e-9, unit=_POINTS, by=theirs(THEIRS, FIGURE, "equal"),
             holds="Sharing weights makes no difference to the kernel, as long as nothing is pooled.",
             fails="Their accuracies differ.",
         ),
@@ -239,3 +241,6 @@ def _samples(settings: Settings, results: Results) -> Claim:
 def share_counted(results: Results) -> str:
     """How many of the trained networks count, in words."""
     return f"{100 * results.share_counted:.0f} % of the trained networks reach {100 * COUNTED:.0f} % training accuracy"
+
+
+STUDY: Study[Settings, Results] = Study(study.PRESETS, study.measure, claims, (THEIRS,), study.check_settings)

@@ -11,7 +11,7 @@ from equitangents_studies.common.system_runs import COUNTED
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, section, table
 from equitangents_studies.spurious_symmetries.claims import FINITE, FULL, WIDE, share_counted
 from equitangents_studies.spurious_symmetries.pools import Pool, share
-from equitangents_studies.spurious_symmetries.settings import GROUPS, INFERENCES, ORDER, Results, Settings, own_group
+from equitangents_studies.spurious_symmetries.study import GROUPS, INFERENCES, ORDER, Results, Settings, own_group
 
 _COLOURS = {
     "FCN": palette.VERMILLION,
@@ -50,30 +50,28 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Networks": f"{s.depth} hidden layers of {s.width} channels, FCN {8 * s.width}, LCN {max(s.width // 4, 1)}",
     }
     tables = {"accuracy": _rows(results), "pools": _pool_rows(s, results)}
-    return Presentation(tables, sections, facts, finding=_finding(results), sentence=_sentence(s, results))
+    return Presentation(tables, sections, facts, *headline(s, results))
 
 
-def _finding(results: Results) -> str:
-    """What symmetries cost, and whether the kernel is ahead as one network as well."""
-    falls = results.falls_through_data()
-    found = "Accuracy falls with the symmetries of the data" if falls.low > 0 else "Symmetries of the data"
-    one = results.kernel_ahead(INFERENCES[1:], True, "draws")
-    if results.kernel_ahead(INFERENCES[1:], True).low > 0 and one.low <= 0:
-        return f"{found}; the kernel leads under spurious ones as a mean, not as one network"
-    return f"{found}; the kernel leads under spurious ones" if one.low > 0 else found
-
-
-def _sentence(s: Settings, results: Results) -> str:
+def headline(s: Settings, results: Results) -> tuple[str, str]:
+    """What was found, and our numbers beside the source's."""
     mean, one = (results.wide_accuracy(True, of) for of in ("mean", "draws"))
-    ahead = results.kernel_ahead(INFERENCES[1:], True)
-    clean = results.kernel_ahead(INFERENCES[1:], False)
+    ahead, clean = (results.kernel_ahead(INFERENCES[1:], under) for under in (True, False))
+    single = results.kernel_ahead(INFERENCES[1:], True, "draws")
+    fall = results.falls_through_data().low > 0
+    title = "Accuracy falls with the symmetries of the data" if fall else "Symmetries of the data"
+    if ahead.low > 0 and single.low <= 0:
+        title += "; the kernel leads under spurious ones as a mean, not as one network"
+    elif single.low > 0:
+        title += "; the kernel leads under spurious ones"
     signed = lambda value: f"{value:+.1f}".replace("-", "−")
-    return (
+    said = (
         f"With {s.train_images:,} images of {s.pixels}×{s.pixels} pixels the NTK, the mean of infinitely many "
         f"networks, leads single trained networks by {signed(ahead.value)} percentage points under spurious symmetries "
         f"and by {signed(clean.value)} without (source, with 45,000 images: ahead, and −7 to −11); under spurious ones "
         f"one infinitely wide network has {one:.1f} % where the mean has {mean:.1f} %."
     )
+    return title, said
 
 
 def _rows(results: Results) -> Columns:

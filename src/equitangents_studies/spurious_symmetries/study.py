@@ -3,46 +3,289 @@
 Images moved by a random element of a group are learnt as if the algorithm had that symmetry. Measured are accuracies of
 six architectures, as NTK and as networks (NN, NN+), under five groups; of infinitely wide networks also with the
 largest training sets that a desk allows.
+
+The groups of the study in their order by inclusion, and whose symmetry is spurious for images.
+
+I ⊂ O(3)xI ⊂ O(3)^d ⊂ O(3d), I ⊂ P(3d) ⊂ O(3d). A rotation of the channels that is the same at every position leaves
+neighbourhoods as they are; every larger group is spurious, whether it moves the data or is the algorithm's own.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
+from equitangents.statistics import Estimate, no_interval, t_interval
 from equitangents_studies.common.system_runs import (
+    COUNTED,
     SystemImages,
     by_key,
     counted_runs,
+    counting,
+    doubling_in_two_steps,
     draw_accuracies,
+    load_system_images,
     predicted,
     relative,
     repeated_images,
 )
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task
-from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY
-from equitangents_studies.spurious_symmetries.claims import claims
-from equitangents_studies.spurious_symmetries.pools import measure_pool, pool_of
-from equitangents_studies.spurious_symmetries.settings import (
-    GROUPS,
-    INFERENCES,
-    PRESETS,
-    SMALL_GROUPS,
-    SMALL_MODELS,
-    Results,
-    Settings,
-    architectures_of,
-    check_settings,
-    pool_images,
-    sizes_of,
-)
-from equitangents_studies.systems import architecture, inference, rotate, transformation
+from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Task, at_least, check, presets
+from equitangents_studies.spurious_symmetries.pools import Pool, lead, measure_pool, pool_of
+from equitangents_studies.spurious_symmetries.rank_test import Pairs, RankTest, rank_test
+from equitangents_studies.systems import ARCHITECTURES, architecture, inference, rotate, transformation
+from equitangents_studies.systems.data_groups import NAMES as GROUPS
+from equitangents_studies.systems.data_groups import data_group, expected_symmetry
 from equitangents_studies.systems.descent import GradientInference
+
+ORDER = "I ⊂ O(3)⊗I ⊂ O(3)^d ⊂ O(3d) and I ⊂ P(3d) ⊂ O(3d)"
+_SHAPE = (8, 8, 3)  # inclusions are the same for all
+
+
+def within(one: str, other: str) -> bool:
+    """Whether `one` is a subgroup of `other`, and another group.
+
+    >>> within("P(3d)", "O(3d)"), within("O(3)^d", "P(3d)")
+    (True, False)
+    """
+    return one != other and data_group(other, _SHAPE).holds(data_group(one, _SHAPE))
+
+
+def own_group(architecture: str, inference: str) -> str:
+    """The largest of the groups, permutations left out, under which Theorem 4.1 says that the algorithm is symmetric.
+
+    >>> own_group("VEC", "NTK"), own_group("VEC", "NN+")
+    ('O(3)^d', 'O(3)xI')
+    """
+    held = [g for g in GROUPS if g != "P(3d)" and expected_symmetry(architecture, g, _SHAPE, finite=inference != "NTK")]
+    return held[-1]
+
+
+def by_data(groups: Sequence[str] = GROUPS) -> Pairs:
+    """Pairs of places in `groups`, the smaller group first."""
+    return [(i, j) for i, a in enumerate(groups) for j, b in enumerate(groups) if within(a, b)]
+
+
+def by_model(inference: str, architectures: Sequence[str] = ARCHITECTURES) -> Pairs:
+    """Pairs of places in `architectures`, that of the smaller group first."""
+    return by_data([own_group(name, inference) for name in architectures])
+
+
+def spurious(architecture: str, group: str) -> bool:
+    """Whether a trained network on data moved by the group has to do without neighbourhoods."""
+    return any(within("O(3)xI", g) or g == "P(3d)" for g in (own_group(architecture, "NN"), group))
+
+
+INFERENCES = ("NTK", "NN", "NN+")
+SMALL_MODELS = ("FCN", "VEC", "GAP")
+SMALL_GROUPS = ("I", "O(3)^d", "P(3d)", "O(3d)")  # that move the images of GAP; it is symmetric under O(3)xI
+
+
+@dataclass(frozen=True)
+class Settings:
+    """`data` as in `symmetry-groups`. Figure 2: in each of `repetitions` all six architectures of `depth` hidden layers
+    and `width` channels (FCN 8 times as many, LCN a quarter) see `train_images` and `test_images` of their own,
+    averaged down to `pixels`; networks are trained for at most `epochs`.
+
+    Infinite width, `kernel_depth` layers: of every one of `models` as many of the `images` at `kernel_pixels`, each
+    tested once in `folds` parts; those in `moved` on data moved by every group, too. FCN, VEC and GAP also on
+    `small_images` of `small_pixels`, GAP on moved ones, too. `ridge`: relative to the mean diagonal of kernels.
+    """
+
+    data: str = "auto"
+    train_images: int = 60
+    test_images: int = 200
+    pixels: int = 8
+    depth: int = 1
+    width: int = 32
+    epochs: int = 300
+    repetitions: int = 3
+    models: tuple[str, ...] = ("FCN", "VEC", "LAP4", "LAP8")
+    images: tuple[int, ...] = (1200, 1200, 400, 240)
+    moved: tuple[str, ...] = ("FCN", "VEC")
+    kernel_pixels: int = 16
+    kernel_depth: int = 8
+    small_images: int = 240
+    small_pixels: int = 16
+    folds: int = 6
+    smallest: int = 20
+    ridge: float = 1e-4
+    seed: int = 0
+
+
+PRESETS = presets(
+    Settings(),
+    desk="train_images=120 test_images=400 depth=2 epochs=1500 repetitions=4 models=FCN,VEC,LAP4,LAP8,GAP "
+    "images=12000,12000,1200,720,540 kernel_pixels=32 small_images=960",
+    paper="data=cifar10 train_images=45000 test_images=5000 pixels=32 depth=8 width=128 epochs=900 repetitions=5 "
+    "models=FCN,VEC,LAP4,LAP8,GAP images=50000,50000,50000,50000,50000 kernel_pixels=32 small_images=6000 folds=10",
+)
+
+
+def check_settings(settings: Settings, data_dir: Path | None) -> None:
+    """Images that blocks of 8 fit on, and enough of them for a curve."""
+    s = settings
+    at_least(s, train_images=10, test_images=5, pixels=8, depth=1, width=4, epochs=1, repetitions=2, folds=2)
+    at_least(s, kernel_pixels=8, kernel_depth=1, small_pixels=8, smallest=10)
+    check(s.ridge > 0, "ridge", s.ridge, "positive")
+    for name in ("pixels", "kernel_pixels", "small_pixels"):
+        check(getattr(s, name) % 8 == 0, name, getattr(s, name), "a multiple of 8, which LAP8 pools over")
+    check(len(s.models) >= 1 and set(s.models) <= set(ARCHITECTURES), "models", s.models,
+          f"of {', '.join(ARCHITECTURES)}")  # fmt: skip
+    check(len(s.images) == len(s.models), "images", s.images, f"as many numbers as there are models, {len(s.models)}")
+    check(set(s.moved) <= set(s.models), "moved", s.moved, f"of the models, {', '.join(s.models)}")
+    for name, count in (*(("images", n) for n in s.images), ("small_images", s.small_images)):
+        check(len(sizes_of(count, s.folds, s.smallest)) >= 3, name, count, f"enough for 3 sizes from {s.smallest} on")
+    repeated_images(s, data_dir, s.repetitions)
+    pool_images(s, data_dir, max(s.images), s.kernel_pixels)
+
+
+def architectures_of(settings: Settings) -> tuple[str, ...]:
+    """The architectures of figure 2 that differ: with 8 pixels a side LAP8 is GAP."""
+    return tuple(name for name in ARCHITECTURES if name != "LAP8" or settings.pixels > 8)
+
+
+def sizes_of(count: int, folds: int, smallest: int) -> np.ndarray:
+    """Training sizes of a pool: from the smallest on by factors of about √2 to what the largest fold leaves."""
+    return doubling_in_two_steps(smallest, count - -(-count // folds))
+
+
+def pool_images(settings: Settings, data_dir: Path | None, count: int, pixels: int) -> tuple[np.ndarray, np.ndarray]:
+    """So many images of the data, in float32, and their classes: training images, then test images where those are too
+    few, since every image of a pool is tested once by others.
+    """
+    s = settings
+    found = load_system_images(s.data, data_dir, train=count, test=1, pixels=pixels, seed=s.seed)
+    x, y = found.train_x, found.train_y
+    if len(x) < count:
+        found = load_system_images(s.data, data_dir, train=count, test=count - len(x), pixels=pixels, seed=s.seed)
+        x, y = np.concatenate([found.train_x, found.test_x]), np.concatenate([found.train_y, found.test_y])
+    check(count <= len(x), "images", count, f"at most {len(x)}, which {found.name} has")
+    return x[:count].astype(np.float32), y[:count]
+
+
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """By (architecture, inference): `best` and `last` accuracies on test images and `learnt` on training images,
+    (groups, repetitions); kernels learn everything at once. `equal` (groups, repetitions) by architecture: how far its
+    kernel changes when images are moved. `pools` by model, `small` by (model, group); `beside`: VEC on the images of
+    GAP’s pool, where there is one. `draws` (groups, repetitions, draws) by architecture: accuracies of single
+    infinitely wide networks. `pictures` (groups, images, height, width, channels): the first images as the networks see
+    them.
+    """
+
+    source: str
+    best: dict[Key, np.ndarray]
+    last: dict[Key, np.ndarray]
+    learnt: dict[Key, np.ndarray]
+    equal: dict[str, np.ndarray]
+    pools: dict[str, Pool]
+    small: dict[Key, Pool]
+    beside: Pool | None
+    draws: dict[str, np.ndarray]
+    pictures: np.ndarray
+
+    @property
+    def architectures(self) -> tuple[str, ...]:
+        """Those that were trained: of few pixels some are one another."""
+        return tuple(name for name in ARCHITECTURES if name in self.draws)
+
+    def counted(self, architecture: str, inference: str) -> np.ndarray:
+        """Best accuracies in percent, (groups, repetitions); NaN for runs that do not count."""
+        key = architecture, inference
+        return counting(self.best[key], self.learnt[key])
+
+    @property
+    def share_counted(self) -> float:
+        """The share of all trained networks that is counted."""
+        networks = [self.learnt[key] >= COUNTED for key in self.learnt if key[1] != "NTK"]
+        return float(np.mean(networks))
+
+    def accuracy(self, architecture: str, inference: str, group: str) -> Estimate:
+        """The mean over repetitions that count, in percent."""
+        values = self.counted(architecture, inference)[GROUPS.index(group)]
+        values = values[np.isfinite(values)]
+        if len(values) == 0:
+            return no_interval(np.nan)
+        return t_interval(values, bounds=(0, 100))
+
+    def through_data(self) -> RankTest:
+        """Do accuracies fall with the group that moves the data, over all architectures and inferences?"""
+        return rank_test([(self.counted(a, how).T, by_data()) for a in self.architectures for how in INFERENCES])
+
+    def through_model(self) -> RankTest:
+        """Do accuracies on images as they are fall with the algorithm's own group, over all inferences?"""
+        return rank_test([(self._first(how), by_model(how, self.architectures)) for how in INFERENCES])
+
+    def falls_through_data(self) -> Estimate:
+        """Accuracy minus that under a larger group, mean over systems and comparable pairs, by repetition."""
+        return self._falls([(self.counted(a, how).T, by_data()) for a in self.architectures for how in INFERENCES])
+
+    def falls_through_model(self) -> Estimate:
+        """Accuracy minus that of an algorithm with a larger group of its own, on images as they are, by repetition."""
+        return self._falls([(self._first(how), by_model(how, self.architectures)) for how in INFERENCES])
+
+    def _first(self, inference: str) -> np.ndarray:
+        return np.stack([self.counted(a, inference)[0] for a in self.architectures], axis=1)
+
+    def _falls(self, systems: Sequence[tuple[np.ndarray, Pairs]]) -> Estimate:
+        falls = np.concatenate([values[:, i] - values[:, j] for values, pairs in systems for i, j in pairs])
+        return _over_repetitions(lambda: np.nanmean(falls.reshape(-1, len(systems[0][0])), axis=0))
+
+    def pool_falls(self) -> dict[str, Estimate]:
+        """Accuracy of infinitely wide GAP minus that on images moved by each group, same folds, in points."""
+        return {g: lead(self.small["GAP", "I"], pool) for g, pool in self._moved_gap().items()}
+
+    def mean_pool_fall(self) -> Estimate:
+        """Their mean over groups, by fold."""
+        moved = np.mean([pool.accuracies for pool in self._moved_gap().values()], axis=0)
+        return t_interval(self.small["GAP", "I"].accuracies - moved, bounds=(-100, 100))
+
+    def _moved_gap(self) -> dict[str, Pool]:
+        return {g: pool for (name, g), pool in self.small.items() if name == "GAP" and g != "I"}
+
+    def kernel_ahead(self, inferences: Sequence[str], under: bool, of: Literal["mean", "draws"] = "mean") -> Estimate:
+        """Accuracy of the NTK, or of single infinitely wide networks, minus that of trained ones, mean over inferences.
+
+        Mean over all architectures and groups that are spurious together (`under`), or those that are not; runs that
+        count, paired by repetition. The source takes networks at their best; draws, which are trained to the end, are
+        compared with networks at the end.
+        """
+        cells = [(a, i) for a in self.architectures for i, g in enumerate(GROUPS) if spurious(a, g) == under]
+        ahead = np.array([self._wide(a, of)[i] - self._trained(a, how, of)[i] for how in inferences for a, i in cells])
+        return _over_repetitions(lambda: np.nanmean(ahead, axis=0))
+
+    def wide_accuracy(self, under: bool, of: Literal["mean", "draws"]) -> float:
+        """The mean accuracy of infinite width over the cells of `kernel_ahead`."""
+        cells = [(a, i) for a in self.architectures for i, g in enumerate(GROUPS) if spurious(a, g) == under]
+        return float(np.mean([self._wide(a, of)[i] for a, i in cells]))
+
+    def _wide(self, architecture: str, of: str) -> np.ndarray:
+        return self.counted(architecture, "NTK") if of == "mean" else 100 * self.draws[architecture].mean(axis=2)
+
+    def _trained(self, architecture: str, inference: str, of: str) -> np.ndarray:
+        key = architecture, inference
+        return counting((self.best if of == "mean" else self.last)[key], self.learnt[key])
+
+
+def _over_repetitions(compute: Callable[[], np.ndarray]) -> Estimate:
+    """The mean of those repetitions that have a number."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a repetition in which no run counts
+        values = compute()
+    values = values[np.isfinite(values)]
+    if len(values) == 0:
+        return no_interval(np.nan)
+    return t_interval(values, bounds=(-100, 100))
+
 
 _EIGENVALUE_INPUTS = 64
 
@@ -188,6 +431,3 @@ def _draws(name: str, settings: Settings, images: Sequence[SystemImages], task: 
 def _pictures(settings: Settings, data_dir: Path | None, task: Task) -> Arrays:
     x, _ = pool_images(settings, data_dir, max(settings.images), settings.kernel_pixels)
     return {"pictures": np.stack([rotate(x[:_PICTURES], group, seed=settings.seed) for group in GROUPS])}
-
-
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (SYNERGY_AND_SYMMETRY,), check_settings)

@@ -37,25 +37,19 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     }
     sections = [section("Path", text, _figure(settings, results, folder))]
     tables = {"distances": table(settings, results)}
-    return Presentation(
-        tables, sections, facts, finding=_finding(settings, results), sentence=_sentence(settings, results)
-    )
+    return Presentation(tables, sections, facts, *headline(settings, results))
 
 
-def _finding(settings: Settings, results: Results) -> str:
-    """Which way VEC of finite width goes, by the signs of both changes."""
-    counted = counted_widths(settings, results)
+def headline(settings: Settings, results: Results) -> tuple[str, str]:
+    """What was found, and our numbers beside the source's."""
+    counted, ends = counted_widths(settings, results), (settings.times[0], settings.times[-1])
     limit, gap = (change(results, other, counted, settings.times) for other in ("VEC", "GAP"))
     towards = "towards" if limit.high < 0 else "away from" if limit.low > 0 else "no nearer to"
     apart = "away from" if gap.low > 0 else "towards" if gap.high < 0 else "no further from"
-    return f"As symmetry is broken, finite VEC goes {towards} its infinite limit and {apart} GAP"
-
-
-def _sentence(settings: Settings, results: Results) -> str:
-    counted, ends = counted_widths(settings, results), (settings.times[0], settings.times[-1])
     mean = lambda other, t: np.mean([results.distance(other, w, t).whole for w in counted])
     channels = " and ".join(map(str, counted))
-    return (
+    title = f"As symmetry is broken, finite VEC goes {towards} its infinite limit and {apart} GAP"
+    said = (
         f"With {channels} channels and {settings.train_images:,} images, S-Dist to infinitely wide VEC goes from "
         f"{mean('VEC', ends[0]):.3f} to {mean('VEC', ends[1]):.3f} between t = {ends[0]:g} and {ends[1]:g}, S-Dist to "
         f"GAP from {mean('GAP', ends[0]):.3f} to {mean('GAP', ends[1]):.3f} (source, 64 to 512 channels, 45,000 "
@@ -67,6 +61,7 @@ def _sentence(settings: Settings, results: Results) -> str:
             if w not in counted
         )
     )
+    return title, said
 
 
 def distance(results: Results, other: str, width: int, time: float) -> Estimate:

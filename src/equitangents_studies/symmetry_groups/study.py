@@ -20,7 +20,7 @@ import numpy as np
 from equitangents.report import Figure, Table, format_number, palette
 from equitangents.statistics import Estimate, bootstrap, exactly
 from equitangents_studies.common.system_runs import SystemImages, asked_images, predicted, relative
-from equitangents_studies.framework.claims import EXACT, P_VALUE, Claim, claim, identity, theirs
+from equitangents_studies.framework.claims import P_VALUE, Claim, claim, exact, identity, theirs, to_rounding
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
 from equitangents_studies.framework.page import Columns, Presentation, columns, drawing, section
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
@@ -208,38 +208,38 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     coupled = [pair for pair in entries(True, finite=True) if pair[1] != "I"]
     apart = [pair for pair in entries(False, finite=True) if pair[1] == "O(3)^d"]
     return [
-        claim(
+        exact(
             "GAP ⊆ VEC ⊆ LCN ⊆ VEC of dn channels ⊆ FCN: each holds every function of the one before",
             {f"{a} in {b}": exactly(value) for (a, b), value in results.embedded.items()},
             measure=f"Largest difference of outputs of random networks of {EMBEDDED_WIDTH} channels and of the larger "
             "architecture with the weights of Theorem 3.1, relative to the largest output, in float64.",
-            covers=EXACT, at_most=1e-12, by=theirs(THEIRS, "Theorem 3.1", "equal"),
+            at_most=1e-12, by=theirs(THEIRS, "Theorem 3.1", "equal"),
             holds="What a smaller architecture computes, the larger one can: they differ in what they are symmetric "
             "under, not in what they reach.",
             fails="Some network is not one of the larger architecture with these weights.",
         ),
-        claim(
+        exact(
             "At infinite width kernels stay, to rounding, under every group that Theorem 4.1 names",
             _named(moves, results.kernels, exactly),
             measure="Largest difference of NTKs of moved and unmoved images, training and test, relative to the "
             "largest entry, in float32.",
-            covers=EXACT, at_most=1e-5, by=theirs(THEIRS, "Theorem 4.1", "equal"),
+            at_most=1e-5, by=theirs(THEIRS, "Theorem 4.1", "equal"),
             holds="Predictions of these systems cannot tell the moved data from the data as they are.",
             fails="A kernel changes where the theorem says that it does not.",
         ),
-        claim(
+        exact(
             "At infinite width predictions change under every other group",
             _named(other, results.predictions, exactly),
             measure="Largest change of a prediction when all inputs are moved, relative to the largest prediction.",
-            covers=EXACT, at_least=1e-3, by=theirs(THEIRS, "Theorem 4.1", "not equal"),
+            at_least=1e-3, by=theirs(THEIRS, "Theorem 4.1", "not equal"),
             holds="The symmetries in the theorem are all that these five groups have to offer.",
             fails="Some system has a symmetry that the theorem does not give it, at this size.",
         ),
-        claim(
+        to_rounding(
             "At finite width coupled networks stay equal through training, to rounding",
             _named(coupled, results.numbers, exactly),
             measure="Largest difference of trained outputs, relative to the largest, in float64.",
-            covers=EXACT, at_most=1e-8, by=theirs(THEIRS, "Theorem 4.1", "equal in law"),
+            by=theirs(THEIRS, "Theorem 4.1", "equal in law"),
             holds="These algorithms have the same law on moved data: each run on data as they are is, from other "
             "initial weights, a run on moved data.",
             fails="Coupled networks come apart: this proves nothing about the law, but the construction fails here.",
@@ -292,29 +292,24 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "finite width (FCN 8 times as many)",
     }
     tables = {"symmetry": symmetry(results)}
-    return Presentation(tables, sections, facts, finding=finding(results), sentence=sentence(results))
+    return Presentation(tables, sections, facts, *headline(results))
 
 
-def finding(results: Results) -> str:
-    """What Theorem 4.1 says, where the tables agree with it."""
-    kept = max(results.predictions[pair] for pair in entries(True, finite=False))
-    changed = min(results.predictions[pair] for pair in entries(False, finite=False))
-    if kept < changed:
-        return "Infinitely wide VEC has the symmetry O(3)^d, VEC of finite width has not"
-    return "Which learning algorithm is symmetric under which group"
-
-
-def sentence(results: Results) -> str:
-    """Our numbers beside the theorem's."""
-    kept = max(results.kernels[pair] for pair in entries(True, finite=False))
-    changed = min(results.predictions[pair] for pair in entries(False, finite=False))
+def headline(results: Results) -> tuple[str, str]:
+    """What was found, and our numbers beside the source's."""
+    within, beyond = (entries(symmetric, finite=False) for symmetric in (True, False))
+    changed = min(results.predictions[pair] for pair in beyond)
+    title = "Which learning algorithm is symmetric under which group"
+    if max(results.predictions[pair] for pair in within) < changed:
+        title = "Infinitely wide VEC has the symmetry O(3)^d, VEC of finite width has not"
+    kept = max(results.kernels[pair] for pair in within)
     coupled = max(results.numbers[pair] for pair in entries(True, finite=True))
-    small = lambda value: format_number(value)
-    return (
-        f"Under the groups that Theorem 4.1 names, infinitely wide kernels change by at most {small(kept)} and coupled "
-        f"networks of finite width by {small(coupled)} (source: not at all); under all others predictions change by "
-        f"{100 * changed:.0f} % of the largest or more."
+    said = (
+        f"Under the groups that Theorem 4.1 names, infinitely wide kernels change by at most {format_number(kept)} and "
+        f"coupled networks of finite width by {format_number(coupled)} (source: not at all); under all others "
+        f"predictions change by {100 * changed:.0f} % of the largest or more."
     )
+    return title, said
 
 
 def symmetry(results: Results) -> Columns:

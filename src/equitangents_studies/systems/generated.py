@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.extending import check_whole
+from equitangents.extending import check_whole, renamed
 
 
 class Textures(NamedTuple):
@@ -24,10 +24,11 @@ class Textures(NamedTuple):
     labels: np.ndarray
 
 
+@renamed(samples="count")
 def textures(
-    samples: int, shape: tuple[int, ...] = (8, 8, 3), classes: int = 5, *, tint: float = 0.0, seed: int = 0
+    count: int, shape: tuple[int, ...] = (8, 8, 3), classes: int = 5, *, tint: float = 0.0, seed: int = 0
 ) -> Textures:
-    """`samples` signals of `shape` = (*positions, channels), classes in turn; filters and noise come from the seed.
+    """`count` signals of `shape` = (*positions, channels), classes in turn; filters and noise come from the seed.
 
     `tint`: the share of the variance that is one random colour for all of a signal's positions, whatever its class, as
     neighbouring pixels of photographs are alike.
@@ -36,7 +37,7 @@ def textures(
     >>> drawn.x.shape, drawn.labels[:6].tolist()
     ((20, 8, 8, 3), [0, 1, 2, 3, 4, 0])
     """
-    check_whole("samples", samples, 1)
+    check_whole("count", count, 1)
     check_whole("classes", classes, 1)
     rng = np.random.default_rng(check_whole("seed", seed, 0))
     grid, c = shape[:-1], shape[-1]
@@ -46,11 +47,11 @@ def textures(
     for tap in taps:
         filters[(slice(None), *(tap % grid))] += rng.standard_normal((classes, c, c))
     filters /= np.sqrt((filters**2).sum(axis=(*axes, len(shape)), keepdims=True).sum(axis=-1, keepdims=True) / c)
-    labels = np.arange(samples) % classes
+    labels = np.arange(count) % classes
     if not 0 <= tint <= 1:
         raise InvalidArgumentError(f"tint is {tint!r}; expected a number from 0 to 1")
-    noise = rng.standard_normal((samples, *shape))
-    colours = rng.standard_normal((samples, *(1 for _ in grid), c))
+    noise = rng.standard_normal((count, *shape))
+    colours = rng.standard_normal((count, *(1 for _ in grid), c))
     mixed = lambda x: Textures((1 - tint) ** 0.5 * x + tint**0.5 * colours, labels)
     if not grid:
         return mixed(np.einsum("nij,nj->ni", filters[labels], noise))

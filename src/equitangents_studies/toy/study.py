@@ -26,7 +26,7 @@ from equitangents_studies.common import networks
 from equitangents_studies.common.infinite import expected_squares, largest_rate
 from equitangents_studies.common.orbits import by_element, orbit_batch
 from equitangents_studies.common.training import train_to_last
-from equitangents_studies.framework.claims import EXACT, Claim, Records, after, claim, ours, theirs
+from equitangents_studies.framework.claims import Claim, Records, after, claim, exact, ours, theirs, to_rounding
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
 
@@ -328,19 +328,17 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             undecided="There are too few members to tell whether averaging removes the violation: train more "
             "before relying on it.",
         ),
-        claim(
+        to_rounding(
             "At infinite width the mean is exactly invariant",
             each(lambda region, step: largest_change(results, results.augmented, region, step)),
             measure="Largest change of the closed-form mean when its input is turned, relative to the standard "
             "deviation of the true function.",
-            covers=EXACT,
-            at_most=1e-8,
             by=theirs(THEIRS, _THEOREM, "0"),
             holds="Where its kernel matrix is affordable, the closed form gives the invariant mean without "
             "training a network.",
             fails="The closed form of these networks is not invariant to rounding: do not take it for the limit.",
         ),
-        claim(
+        exact(
             "Without augmentation the mean at infinite width is not invariant",
             Records.over(
                 lambda region, step: largest_change(results, results.plain, region, step),
@@ -350,7 +348,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             ),
             measure="The same of an ensemble that saw every training point in one orientation only, after the last "
             "step.",
-            covers=EXACT,
             at_least=0.01,
             by=ours("our control"),
             holds="The symmetry comes from the augmentation: averaging networks trained without it does not help.",

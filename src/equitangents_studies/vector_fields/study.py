@@ -26,19 +26,10 @@ from equitangents import actions, nn
 from equitangents.report import Figure, palette
 from equitangents_studies.common.moving_outputs import page as shared
 from equitangents_studies.common.moving_outputs.claims import headline, saving_claims, time_claims, trained_claim
-from equitangents_studies.common.moving_outputs.growing_sets import SHOWN, Score, Sets
+from equitangents_studies.common.moving_outputs.growing_sets import SHOWN
 from equitangents_studies.common.moving_outputs.kernels import Symmetry, ends_on_positions
-from equitangents_studies.common.moving_outputs.results import (
-    PLAIN,
-    RIGHT,
-    WRONG,
-    Learning,
-    Problem,
-    check_asked,
-    check_sizes,
-    measure_learning,
-)
-from equitangents_studies.common.moving_outputs.trained import Training
+from equitangents_studies.common.moving_outputs.problem import PLAIN, RIGHT, WRONG, Problem, Score, Sets, Training
+from equitangents_studies.common.moving_outputs.results import Learning, check_asked, check_sizes, measure_learning
 from equitangents_studies.framework.claims import Claim
 from equitangents_studies.framework.page import Presentation, drawing, section
 from equitangents_studies.framework.study import RunFolder, Study, at_least, check, presets

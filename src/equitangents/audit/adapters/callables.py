@@ -24,6 +24,16 @@ from equitangents.nn import Sequential
 from equitangents.nn.window_layer import WindowLayer
 
 
+def in_double(run: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The function where JAX computes in double precision, its outputs as NumPy arrays."""
+
+    def wide(x: Tree) -> Tree:
+        with precision.scope(np.float64):
+            return jax.tree.map(np.asarray, run(x))
+
+    return wide
+
+
 @final
 class CallableModel(Model):
     """A batched function; a tuple of inputs is given as several arguments."""
@@ -45,12 +55,7 @@ class CallableModel(Model):
 
     def double(self) -> Callable[[Any], Any]:
         """The function where JAX computes in double precision, too."""
-
-        def run(x: Tree) -> Tree:
-            with precision.scope(np.float64):
-                return jax.tree.map(np.asarray, self.run(x))
-
-        return run
+        return in_double(self.run)
 
     def trace(self, x: Tree, keep: Keep = np.array) -> list[LayerTrace] | None:
         """The functions that were given as layers, one after another."""
@@ -81,13 +86,8 @@ class NetworkModel(Model):
 
     def double(self) -> Callable[[Any], Any]:
         """The network with its parameters in double precision."""
-
-        def run(x: Tree) -> Tree:
-            with precision.scope(np.float64):
-                params = jax.tree.map(lambda p: np.asarray(p, np.float64), self.params)
-                return np.asarray(self.net.apply(params, np.asarray(x, np.float64)))
-
-        return run
+        wide = lambda a: np.asarray(a, np.float64)
+        return in_double(lambda x: self.net.apply(jax.tree.map(wide, self.params), wide(x)))
 
     def footprint(self, x: Tree) -> Footprint | None:
         """What two layers that follow on each other hold, the largest such pair."""

@@ -135,18 +135,14 @@ class MembersModel(Model):
 
     def run(self, x: Tree) -> Tree:
         """The mean of the members' outputs."""
-        outputs = [jax.tree.map(to_numpy, m(x)) for m in self._members]
-        return jax.tree.map(lambda *parts: np.mean(np.stack(parts), axis=0), *outputs)
+        return _mean([m(x) for m in self._members])
 
     def double(self) -> Callable[[Any], Any] | None:
         """The mean of the members in double precision, if all can."""
         pairs = [(m, m.double()) for m in self._members]
         if any(run is None for _, run in pairs):
             return None
-        return lambda x: jax.tree.map(
-            lambda *parts: np.mean(np.stack(parts), axis=0),
-            *(jax.tree.map(to_numpy, chosen(run(x), m.select)) for m, run in pairs if run is not None),
-        )
+        return lambda x: _mean([chosen(run(x), m.select) for m, run in pairs if run is not None])
 
     @contextlib.contextmanager
     def ready(self) -> Iterator[None]:
@@ -181,6 +177,11 @@ class MembersModel(Model):
     def trace(self, x: Tree, keep: Keep = np.array) -> list[LayerTrace] | None:
         """The layers of the first."""
         return self._members[0].trace(x, keep)
+
+
+def _mean(outputs: Sequence[Tree]) -> Tree:
+    """The mean of trees of arrays of any library, as NumPy arrays."""
+    return jax.tree.map(lambda *parts: np.mean(np.stack([to_numpy(a) for a in parts]), axis=0), *outputs)
 
 
 def choose_method(estimator: Any) -> str:

@@ -11,11 +11,12 @@ from typing import Any, final
 import jax
 import numpy as np
 
-from equitangents import precision
 from equitangents._types import Tree
+from equitangents.audit.adapters.callables import in_double
 from equitangents.audit.adapters.folding import Folded
 from equitangents.audit.adapters.footprints import Footprint, of_program
 from equitangents.audit.adapters.model import Keep, LayerTrace, Model, Traced, arguments
+from equitangents.audit.contract.trees import dotted
 
 _TRAINS = ("train", "training", "is_training")
 _PREDICTS = ("deterministic", "use_running_average", "inference")
@@ -42,13 +43,8 @@ class JaxModel(Model):
 
     def double(self) -> Callable[[Tree], Tree]:
         """The module with its real values in double precision."""
-
-        def run(x: Tree) -> Tree:
-            with precision.scope(np.float64):
-                wide = jax.tree.map(lambda a: np.asarray(a, np.float64) if _is_real(a) else a, self._values)
-                return jax.tree.map(np.asarray, jax.jit(self._apply)(wide, x))
-
-        return run
+        wide = lambda a: np.asarray(a, np.float64) if _is_real(a) else a
+        return in_double(lambda x: jax.jit(self._apply)(jax.tree.map(wide, self._values), x))
 
     def footprint(self, x: Tree) -> Footprint:
         """What the module holds for one input."""
@@ -76,7 +72,7 @@ class NnxModel(JaxModel):
         """What every module without modules returns, in order of execution."""
         modules = [(path, m) for path, m in self._nnx.iter_modules(self._module) if path]
         inner = {path[:depth] for path, _ in modules for depth in range(len(path))}
-        labels = {id(m): (_dotted(path), type(m).__name__) for path, m in modules if path not in inner}
+        labels = {id(m): (dotted(path), type(m).__name__) for path, m in modules if path not in inner}
         return _traces(_noted(labels, modules, lambda x: _called(self._module, x, self._told), x, keep))
 
     def _apply(self, values: Tree, x: Tree) -> Tree:
@@ -111,7 +107,7 @@ class LinenModel(JaxModel):
             self._apply(self._values, x)
         paths = [path for path, *_ in seen]
         inner = {path for path in paths if any(len(p) > len(path) and p[: len(path)] == path for p in paths)}
-        return _traces([(_dotted(path), *rest) for path, *rest in seen if path not in inner])
+        return _traces([(dotted(path), *rest) for path, *rest in seen if path not in inner])
 
     def _apply(self, values: Tree, x: Tree) -> Tree:
         return self._module.apply(values, *arguments(x), **self._told)
@@ -138,7 +134,7 @@ class EquinoxModel(JaxModel):
         """What every module without modules returns, in order of execution."""
         base = self._eqx.Module
         named = [
-            (_dotted(_key(part) for part in path), m)
+            (dotted(path), m)
             for path, m in jax.tree_util.tree_flatten_with_path(
                 self._module, is_leaf=lambda m: isinstance(m, base) and m is not self._module and not _has(m, base)
             )[0]
@@ -248,11 +244,3 @@ def _has(module: Any, base: type) -> bool:
         isinstance(m, base) and callable(m)
         for m in jax.tree.leaves(module, is_leaf=lambda m: isinstance(m, base) and m is not module)
     )
-
-
-def _dotted(path: Any) -> str:
-    return ".".join(str(part) for part in path)
-
-
-def _key(part: Any) -> str:
-    return str(getattr(part, "key", getattr(part, "name", getattr(part, "idx", part))))

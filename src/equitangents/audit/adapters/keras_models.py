@@ -19,7 +19,7 @@ import numpy as np
 from equitangents._types import Tree
 from equitangents.audit.adapters.footprints import Footprint, of_program
 from equitangents.audit.adapters.model import Keep, LayerTrace, Model, Traced, require
-from equitangents.audit.contract.trees import to_numpy
+from equitangents.audit.contract.trees import on_host, to_numpy
 from equitangents.claims import UNREADABLE, check_archive, read_json
 from equitangents.errors import InvalidArgumentError
 
@@ -44,7 +44,7 @@ class KerasModel(Model):
 
         given = _given(x)
         if keras.backend.backend() != "jax" or not self.model.built:
-            return jax.tree.map(_on_host, self.model(given, training=False))
+            return jax.tree.map(on_host, self.model(given, training=False))
         if self._jitted is None:
             self._jitted = jax.jit(self._apply)
         return self._jitted(self._values(), given)
@@ -100,10 +100,6 @@ def _watched(layer: Any, traced: Traced, keep: Keep) -> Iterator[None]:
 
 def _given(x: Tree) -> Tree:
     return list(x) if isinstance(x, tuple) else x
-
-
-def _on_host(leaf: Any) -> Any:
-    return leaf.detach().cpu() if hasattr(leaf, "detach") else leaf
 
 
 _MODULES = frozenset(

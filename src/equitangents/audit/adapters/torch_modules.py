@@ -15,7 +15,7 @@ from equitangents._types import DType, Tree
 from equitangents.audit.adapters.footprints import Footprint
 from equitangents.audit.adapters.model import Keep, LayerTrace, Model, Traced, arguments, require
 from equitangents.audit.adapters.outputs import plain
-from equitangents.audit.contract.trees import to_numpy
+from equitangents.audit.contract.trees import on_host, to_numpy
 
 HALF = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
 
@@ -47,7 +47,7 @@ class TorchModel(Model):
     def run(self, x: Tree) -> Tree:
         """The module's output, on the host."""
         with self.torch.inference_mode():
-            return jax.tree.map(_on_host, plain(_call(self.module, self._tensors(x, self._dtype))))
+            return jax.tree.map(on_host, plain(_call(self.module, self._tensors(x, self._dtype))))
 
     def double(self) -> Callable[[Any], Any] | None:
         """The module in double precision, layer by layer; a copy of it where it reads weights of other modules."""
@@ -63,10 +63,10 @@ class TorchModel(Model):
                 if not twins:
                     try:
                         with layerwise(self._inside):
-                            return jax.tree.map(_on_host, plain(_call(self._inside, tensors)))
+                            return jax.tree.map(on_host, plain(_call(self._inside, tensors)))
                     except (RuntimeError, TypeError, ValueError):
                         twins.append(copy.deepcopy(self._inside).to("cpu").double())
-                return jax.tree.map(_on_host, plain(_call(twins[0], tensors)))
+                return jax.tree.map(on_host, plain(_call(twins[0], tensors)))
 
         return run
 
@@ -161,11 +161,6 @@ def _changes(layer: Any) -> list[tuple[str, dict[str, Any]]]:
 
 def _call(module: Any, x: Tree) -> Tree:
     return module(**x) if isinstance(x, dict) else module(*arguments(x))
-
-
-def _on_host(leaf: Any) -> Any:
-    """A tensor off its device, in its own type; what is none, such as a cache of the model's, as it is."""
-    return leaf.detach().cpu() if hasattr(leaf, "detach") else leaf
 
 
 def _first_tensor(torch: ModuleType, value: Tree) -> Any:

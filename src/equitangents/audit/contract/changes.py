@@ -6,22 +6,21 @@ There are no products and no inverses: nothing is asked but how far outputs move
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, final
 
 import jax
 import numpy as np
 import numpy.typing as npt
-from jax.tree_util import PyTreeDef
 
 from equitangents._types import AnyAction, Tree
 from equitangents.actions.given_maps import GivenMap
-from equitangents.audit.contract.layouts import Layout, Stated, settled_layout
+from equitangents.audit.contract.layouts import Layout
 from equitangents.audit.contract.leaf_actions import Actions, LeafAction
-from equitangents.audit.contract.named_changes import CHANGES, HAVE_PLACES, of_layout
-from equitangents.audit.contract.trees import Batch, Inputs, Shared, spread_over, to_numpy
-from equitangents.audit.contract.unordered import PixelClasses, Unordered, as_sets
+from equitangents.audit.contract.named_changes import CHANGES, of_layout
+from equitangents.audit.contract.trees import Batch, Inputs, Shared, to_numpy
+from equitangents.audit.contract.unordered import PixelClasses, Stays, Unordered, as_sets
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups import SymmetryGroup
 
@@ -103,7 +102,6 @@ class Strengths:
     def __init__(self, transforms: Mapping[str, Transform]):
         self.elements: list[Strength] = [(name, s) for name, t in transforms.items() for s in t.strengths]
         self.name = " and ".join(_range(name, t.strengths) for name, t in transforms.items())
-        self._several = len(transforms) > 1
 
     def inverse(self, g: Strength | None) -> Any:
         """There is none; the element itself, which whoever asks must not use."""
@@ -122,32 +120,13 @@ class Strengths:
 
 @dataclass(frozen=True, eq=False)
 class Changes:
-    """A contract of transforms: what they make of the inputs, and of outputs that are expected to follow."""
+    """What some transforms make of the inputs, and of outputs that are expected to follow."""
 
-    group: Strengths
+    group: SymmetryGroup
+    """Their `Strengths`, where a group would be."""
     transforms: Mapping[str, Transform]
     like: Inputs
-    inputs: Actions
     layout: Layout | None
-    kinds: None = None
-    output_layout: Layout | None = None
-    grid: None = None
-    mask: int | None = None
-    exact: bool = True
-    is_complete: bool = True
-    not_a_group: bool = True
-    """No group: no products, inverses, averages or irreps."""
-
-    def angle(self, g: Strength | None) -> None:
-        """No strength is an angle."""
-
-    def label(self, g: Strength | None) -> str:
-        """A strength in words."""
-        return self.group.label(g)
-
-    def moves_exactly(self, g: Strength | None) -> bool:
-        """True: what a transform does is what it is, whether it interpolates or not."""
-        return True
 
     def start(self, x: Inputs) -> Inputs:
         """The inputs whose outputs others are compared with."""
@@ -171,36 +150,15 @@ class Changes:
         fn = transform.of(self.layout)
         return _changed(part, fn, name, s)
 
-    def orbit(self, elements: Sequence[Any], leaves: Sequence[Any]) -> Iterator[list[Any]]:
-        """One strength after another."""
-        for g in elements:
-            yield self.move(g, leaves)
-
-    def project(self, x: Inputs) -> Inputs:
-        """The inputs as they are."""
-        return x
-
-    def continuous(self) -> Changes:
-        """The transforms as they are."""
-        return self
-
-    def more_accurate(self) -> None:
-        """There is no better interpolation."""
-
     def output_actions(
-        self,
-        output_action: AnyAction,
-        structure: PyTreeDef,
-        leaves: Sequence[np.ndarray],
-        complex_pairs: Sequence[bool] = (),
+        self, given: Sequence[Any], leaves: Sequence[np.ndarray], complex_pairs: Sequence[bool]
     ) -> Actions:
         """How every output should follow: it stays, unless a transform says otherwise; sets and masks as such."""
-        given = spread_over("output_action", output_action, structure, len(leaves))
         follows = any(t.outputs is not None for t in self.transforms.values())
         found: list[LeafAction | None] = []
         for i, (part, y) in enumerate(zip(given, leaves, strict=True)):
             compared = _comparison(part)
-            action = _Followed(self.group, self.transforms, i) if follows else _Stays(self.group)
+            action = _Followed(self.group, self.transforms, i) if follows else Stays(self.group, "stays")
             if isinstance(part, Unordered):
                 part.check("f(x)", y)
             plain = compared is None and not follows
@@ -211,22 +169,10 @@ class Changes:
 
 
 @final
-class _Stays(GivenMap):
-    def __init__(self, group: Strengths | SymmetryGroup):
-        vars(self).update(group=group, name="stays")
-
-    def __call__(self, g: Strength | None, x: Tree) -> Tree:
-        return x
-
-    def _key(self) -> tuple[Any, ...]:
-        return ()
-
-
-@final
 class _Followed(GivenMap):
     """What a transform says of one of the outputs; functions of several outputs get that one alone."""
 
-    def __init__(self, group: Strengths | SymmetryGroup, transforms: Mapping[str, Transform], place: int):
+    def __init__(self, group: SymmetryGroup, transforms: Mapping[str, Transform], place: int):
         vars(self).update(group=group, name="as the transform says", transforms=transforms, place=place)
 
     transforms: Mapping[str, Transform]
@@ -242,23 +188,6 @@ class _Followed(GivenMap):
 
     def _key(self) -> tuple[Any, ...]:
         return (self.place,)
-
-
-def changes(given: AnyAction, x: Inputs, layout: Layout | None, stated: Stated, mask: int | None = None) -> Changes:
-    """The contract of one transform, or of several in a list or by name."""
-    transforms = named_transforms(given)
-    group = Strengths(transforms)
-    whole: SymmetryGroup = group  # type: ignore[assignment]
-    moved = Actions(
-        None if isinstance(a, Shared) else LeafAction(_Stays(whole), said=f"changed by {', '.join(transforms)}")
-        for a in x.leaves
-    )
-    at = sorted(x.keys).index(x.keys[0]) if x.keys else 0  # which array they change: the first that is given
-    first = x.leaves[at]
-    placed = any(t.known in HAVE_PLACES for t in transforms.values())
-    if layout is None and stated is not None and placed and not isinstance(first, Shared) and first.ndim > 2:
-        layout = settled_layout([first.shape], stated[at : at + 1], True)
-    return Changes(group, transforms, x, moved, layout, mask=mask)
 
 
 Transforms = Transform | Sequence[Transform] | Mapping[str, Transform]

@@ -19,10 +19,13 @@ from equitangents._types import AnyAction, Element, Tree
 from equitangents.actions import GroupAction
 from equitangents.actions.kinds import Kinds, kinds_of
 from equitangents.actions.represented import as_output_action
+from equitangents.audit.contract.changes import Changes, Strengths, named_transforms
 from equitangents.audit.contract.layouts import Layout, Stated, from_last, settled_layout, spatial
 from equitangents.audit.contract.leaf_actions import Actions, CustomAction, Kind, LeafAction, Place, leaf
 from equitangents.audit.contract.named import UNMOVED, kind_of_only_input, leaf_of_kind, named_group
+from equitangents.audit.contract.named_changes import HAVE_PLACES
 from equitangents.audit.contract.trees import Batch, Inputs, Shared, spread_over
+from equitangents.audit.contract.unordered import Stays
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError
 from equitangents.groups import MatrixGroup, SymmetryGroup
 from equitangents.groups.rotation_group import RotationGroup
@@ -53,8 +56,13 @@ class Contract:
     """Positions of the images that the model reads; None where no input is an image."""
     mask: int | None = None
     """Which input says which positions of the others exist; None: all do."""
-    not_a_group: bool = False
-    """Whether these are changes that form no group: no products, inverses, averages or irreps."""
+    changes: Changes | None = None
+    """Changes that form no group, where these stand in its place."""
+
+    @property
+    def not_a_group(self) -> bool:
+        """Whether these are changes that form no group: no products, inverses, averages or irreps."""
+        return self.changes is not None
 
     @property
     def is_complete(self) -> bool:
@@ -84,16 +92,18 @@ class Contract:
         return self.inputs.moves_exactly(g)
 
     def start(self, x: Inputs) -> Inputs:
-        """The inputs whose outputs others are compared with: these."""
-        return x
+        """The inputs whose outputs others are compared with: these, but of changes that say another strength."""
+        return x if self.changes is None else self.changes.start(x)
 
     def move(self, g: Element, leaves: Sequence[Any]) -> list[Any]:
         """ρ_X(g) on one batch."""
-        return self.inputs.act(g, leaves)
+        return self.inputs.act(g, leaves) if self.changes is None else self.changes.move(g, leaves)
 
     def orbit(self, elements: Sequence[Element], leaves: Sequence[Any]) -> Iterator[list[Any]]:
         """ρ_X(g) of one batch for one element after another."""
-        return self.inputs.orbit(elements, leaves)
+        if self.changes is None:
+            return self.inputs.orbit(elements, leaves)
+        return (self.move(g, leaves) for g in elements)
 
     def project(self, x: Inputs) -> Inputs:
         """ρ(e) x, which is x unless a mask cuts the corners of images."""
@@ -123,6 +133,8 @@ class Contract:
         if isinstance(output_action, OutputActions):
             return output_action.actions
         given = spread_over("output_action", output_action, structure, len(leaves))
+        if self.changes is not None:
+            return self.changes.output_actions(given, leaves, complex_pairs)
         actions: list[LeafAction | None] = []
         for i, (part, y) in enumerate(zip(given, leaves, strict=True)):
             name = "f(x)" if len(leaves) == 1 else f"output {i} of f(x)"
@@ -176,6 +188,25 @@ def make_contract(
     leaves = zip(parts, x.leaves, strict=True)
     grid = next((spatial(a.shape, p.layout) for p, a in leaves if p is not None and _is_image(p, a)), None)
     return Contract(group, Actions(parts), used, known, output_layout or used or layout, angle, grid)
+
+
+def contract_of_changes(
+    given: AnyAction, x: Inputs, layout: Layout | None, stated: Stated, mask: int | None = None
+) -> Contract:
+    """The contract of one transform, or of several in a list or by name."""
+    transforms = named_transforms(given)
+    group: SymmetryGroup = Strengths(transforms)  # type: ignore[assignment]
+    moved = Actions(
+        None if isinstance(a, Shared) else LeafAction(Stays(group, "stays"), said=f"changed by {', '.join(transforms)}")
+        for a in x.leaves
+    )
+    at = sorted(x.keys).index(x.keys[0]) if x.keys else 0  # which array they change: the first that is given
+    first = x.leaves[at]
+    placed = any(t.known in HAVE_PLACES for t in transforms.values())
+    if layout is None and stated is not None and placed and not isinstance(first, Shared) and first.ndim > 2:
+        layout = settled_layout([first.shape], stated[at : at + 1], True)
+    changes = Changes(group, transforms, x, layout)
+    return Contract(group, moved, layout, None, None, _no_angle, mask=mask, changes=changes)
 
 
 def _turns_the_plane(group: SymmetryGroup, moved: Sequence[GroupAction]) -> bool:

@@ -15,7 +15,6 @@ from jaxtyping import Int
 
 from equitangents._types import Element, Tree
 from equitangents.actions.given_maps import GivenMap
-from equitangents.audit.contract.layouts import Layout
 from equitangents.audit.contract.leaf_actions import Kind, LeafAction, Place
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError, ShapeError
 from equitangents.groups import Group, SymmetryGroup
@@ -80,7 +79,7 @@ class Labels(Kind):
 
     def leaf(self, place: Place, items: LeafAction | None = None) -> LeafAction:
         """The action of a group that this table is."""
-        return labels_action(place.group, self.table(place.group), place.channels)
+        return LeafAction(LabelsAction(place.group, self.table(place.group)), place.channels)
 
     def table(self, group: SymmetryGroup) -> Int[np.ndarray, "order classes"]:
         """Where every element takes every class; NotAnActionError if products are not respected."""
@@ -113,11 +112,6 @@ class Labels(Kind):
         return f"equitangents.audit.Labels({(self.rows[0] if len(self.rows) == 1 else self.rows).tolist()})"
 
 
-def labels_action(group: Group | SymmetryGroup, table: np.ndarray, layout: Layout | None = None) -> LeafAction:
-    """The action of a table (|G|, K) that is known to respect products."""
-    return LeafAction(LabelsAction(group, table), layout)
-
-
 def after(p: np.ndarray, q: np.ndarray) -> np.ndarray:
     """The permutation p ∘ q: q first."""
     return p[q]
@@ -125,7 +119,7 @@ def after(p: np.ndarray, q: np.ndarray) -> np.ndarray:
 
 @final
 class LabelsAction(GivenMap):
-    """A table of permutations, on scores and on class numbers alike."""
+    """A table of permutations (|G|, K) that is known to respect products, on scores and on class numbers alike."""
 
     permutes_entries = True
     table: np.ndarray

@@ -152,9 +152,14 @@ class Actions(tuple["LeafAction | None", ...]):
         return all(a is None or a.exact for a in self)
 
     @property
+    def comparisons(self) -> list[Comparison | None]:
+        """What takes the place of ‖a − b‖; None of plain numbers, not of masks of classes and sets in any order."""
+        return [None if a is None else a.compared for a in self]
+
+    @property
     def compared(self) -> bool:
-        """Whether some array is no plain numbers: a mask of classes, or a set in any order."""
-        return any(a is not None and a.compared is not None for a in self)
+        """Whether some array is no plain numbers."""
+        return any(by is not None for by in self.comparisons)
 
     def moves_exactly(self, g: Element) -> bool:
         """Whether g resamples no array."""
@@ -182,31 +187,28 @@ class Actions(tuple["LeafAction | None", ...]):
 
     def apart(self, a: Iterable[np.ndarray], b: Iterable[np.ndarray]) -> Float[np.ndarray, "arrays n"]:
         """‖a − b‖ of every array and input."""
-        return np.array([apart(x, y, action) for x, y, action in zip(a, b, self, strict=True)])
+        return np.array([apart(x, y, by) for x, y, by in zip(a, b, self.comparisons, strict=True)])
 
     def sizes(self, a: Iterable[np.ndarray]) -> Float[np.ndarray, "arrays n"]:
         """‖a‖ of every array and input."""
-        return np.array([size(x, action) for x, action in zip(a, self, strict=True)])
+        return np.array([size(x, by) for x, by in zip(a, self.comparisons, strict=True)])
 
     def profiles(self, a: Iterable[np.ndarray], b: Iterable[np.ndarray]) -> list[np.ndarray]:
         """The arrays `a`; of those that are no plain numbers, what they share with `b`."""
-        return [
-            x if action is None or action.compared is None else action.compared.profile(x, y)
-            for action, x, y in zip(self, a, b, strict=True)
-        ]
+        return [x if by is None else by.profile(x, y) for by, x, y in zip(self.comparisons, a, b, strict=True)]
 
 
-def apart(a: np.ndarray, b: np.ndarray, action: LeafAction | None = None) -> Float[np.ndarray, " n"]:
-    """‖a − b‖ for every input; of class numbers 1 where they differ; as the action's comparison says."""
-    if action is not None and action.compared is not None:
-        return action.compared.apart(a, b)
+def apart(a: np.ndarray, b: np.ndarray, compared: Comparison | None = None) -> Float[np.ndarray, " n"]:
+    """‖a − b‖ for every input; of class numbers 1 where they differ; as the comparison says, if there is one."""
+    if compared is not None:
+        return compared.apart(a, b)
     return (a != b).astype(np.float64) if a.dtype.kind == "i" else norms(a - b)
 
 
-def size(a: np.ndarray, action: LeafAction | None = None) -> Float[np.ndarray, " n"]:
+def size(a: np.ndarray, compared: Comparison | None = None) -> Float[np.ndarray, " n"]:
     """‖a‖ for every input; of class numbers 1, and of what is compared otherwise as that says."""
-    if action is not None and action.compared is not None:
-        return action.compared.size(a)
+    if compared is not None:
+        return compared.size(a)
     return np.ones(len(a)) if a.dtype.kind == "i" else norms(a)
 
 

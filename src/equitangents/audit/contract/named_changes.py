@@ -51,11 +51,7 @@ def speed(x: np.ndarray, s: float) -> np.ndarray:
         raise ShapeError(f"speed changes series (N, T) or (N, T, C); x has shape {x.shape}")
     T = x.shape[1]
     at = s * np.arange(T)
-    low = np.minimum(np.floor(at).astype(int), T - 1)
-    high, part = np.minimum(low + 1, T - 1), at - np.floor(at)
-    shape = (1, T, *(1,) * (x.ndim - 2))
-    y = x[:, low] * (1 - part).reshape(shape) + x[:, high] * part.reshape(shape)
-    return np.where((at <= T - 1).reshape(shape), y, 0)
+    return np.where(_along(at <= T - 1, 1, x), _interpolated(x, np.clip(at, 0, T - 1), 1), 0)
 
 
 def shift(x: np.ndarray, s: float) -> np.ndarray:
@@ -83,13 +79,21 @@ def scale(x: np.ndarray, s: float) -> np.ndarray:
         n = x.shape[axis]
         at = (np.arange(n) - (n - 1) / 2) / s + (n - 1) / 2
         inside = (at >= -1e-9) & (at <= n - 1 + 1e-9)
-        at = np.clip(at, 0, n - 1)
-        low = np.minimum(np.floor(at).astype(int), max(n - 2, 0))
-        part = (at - low).reshape(*(1,) * axis, n, *(1,) * (3 - axis))
-        high = np.minimum(low + 1, n - 1)
-        y = np.take(x, low, axis=axis) * (1 - part) + np.take(x, high, axis=axis) * part
-        x = y * inside.reshape(part.shape)
+        x = _interpolated(x, np.clip(at, 0, n - 1), axis) * _along(inside, axis, x)
     return x
+
+
+def _interpolated(x: np.ndarray, at: np.ndarray, axis: int) -> np.ndarray:
+    """x at places between 0 and n − 1 along an axis, linear between neighbours."""
+    n = x.shape[axis]
+    low = np.minimum(np.floor(at).astype(int), max(n - 2, 0))
+    part, high = _along(at - low, axis, x), np.minimum(low + 1, n - 1)
+    return np.take(x, low, axis=axis) * (1 - part) + np.take(x, high, axis=axis) * part
+
+
+def _along(values: np.ndarray, axis: int, x: np.ndarray) -> np.ndarray:
+    """Values along one axis of x, shaped to meet all of it."""
+    return values.reshape([-1 if k == axis else 1 for k in range(x.ndim)])
 
 
 def crop(x: np.ndarray, s: float) -> np.ndarray:

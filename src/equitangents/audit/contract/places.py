@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, final
+from typing import Literal, final
 
 import numpy as np
 
@@ -16,8 +16,31 @@ BoxFormat = Literal["xyxy", "cxcywh"]
 Pixels = Literal["edges", "centres"]
 
 
+class InImages(Kind):
+    """What lies in images by coordinates, of a `size`, `normalized` or in pixels."""
+
+    def __init__(self, size: tuple[int, int] | None, normalized: bool, pixels: Pixels) -> None:
+        if pixels not in ("edges", "centres"):
+            error = InvalidArgumentError if isinstance(pixels, str) else InvalidTypeError
+            raise error(f"pixels is {pixels!r}; expected 'edges' or 'centres'")
+        self.size, self.normalized, self.pixels = size, normalized, pixels
+
+    def _turning(self, place: Place, what: str) -> tuple[Kinds, tuple[float, float]]:
+        """(the group that turns images of this grid, (x, y) of their centre)."""
+        kinds, size = place.kinds, self.size or place.grid
+        if kinds is None or kinds.space != "plane":
+            group = "the group" if kinds is None else kinds.group.name
+            raise InvalidArgumentError(f"{what} in images move by C4, D4, SO2, …; {group} turns no images")
+        if self.normalized:
+            return kinds, (0.5, 0.5)
+        if size is None or len(size) != 2:
+            raise InvalidArgumentError("size is None and no input is an image; give the images' size=(H, W)")
+        less = 1 if self.pixels == "centres" else 0
+        return kinds, ((size[1] - less) / 2, (size[0] - less) / 2)
+
+
 @final
-class Boxes(Kind):
+class Boxes(InImages):
     """Boxes in images (N, …, 4), for `output_action` or `inputs` of an audit; what follows the four numbers stays.
 
     Args:
@@ -46,12 +69,12 @@ class Boxes(Kind):
     ) -> None:
         if format not in ("xyxy", "cxcywh"):
             raise InvalidArgumentError(f"format is {format!r}; expected 'xyxy' or 'cxcywh'")
-        self.format, self.size, self.normalized, self.pixels = format, size, normalized, _check_pixels(pixels)
+        super().__init__(size, normalized, pixels)
+        self.format = format
 
     def leaf(self, place: Place, items: LeafAction | None = None) -> LeafAction:
         """The action on such boxes, of images of this grid."""
-        turning = _of_images(place.kinds, "boxes")
-        centre = middle(self.size or place.grid, self.normalized, self.pixels)
+        turning, centre = self._turning(place, "boxes")
         return LeafAction(ImageBoxes(turning.group, turning.motion, centre, self.format == "cxcywh"))
 
     def __repr__(self) -> str:
@@ -59,7 +82,7 @@ class Boxes(Kind):
 
 
 @final
-class Keypoints(Kind):
+class Keypoints(InImages):
     """Points in images (N, …, 2), x to the right and y down, for `output_action` or `inputs` of an audit.
 
     Args:
@@ -88,7 +111,7 @@ class Keypoints(Kind):
         pixels: Pixels = "centres",
         swapped: Sequence[int] | None = None,
     ) -> None:
-        self.size, self.normalized, self.pixels = size, normalized, _check_pixels(pixels)
+        super().__init__(size, normalized, pixels)
         self.swapped = None if swapped is None else np.asarray(swapped)
         if self.swapped is not None:
             places = np.arange(self.swapped.size)
@@ -99,33 +122,8 @@ class Keypoints(Kind):
 
     def leaf(self, place: Place, items: LeafAction | None = None) -> LeafAction:
         """The action on such points, of images of this grid."""
-        turning = _of_images(place.kinds, "keypoints")
-        centre = middle(self.size or place.grid, self.normalized, self.pixels)
+        turning, centre = self._turning(place, "keypoints")
         return LeafAction(ImagePoints(turning.group, turning.motion, centre, self.swapped))
 
     def __repr__(self) -> str:
         return "equitangents.audit.Keypoints()"
-
-
-def middle(size: tuple[int, ...] | None, normalized: bool, pixels: Pixels) -> tuple[float, float]:
-    """(x, y) of an image's centre."""
-    if normalized:
-        return 0.5, 0.5
-    if size is None or len(size) != 2:
-        raise InvalidArgumentError("size is None and no input is an image; give the images' size=(H, W)")
-    less = 1 if pixels == "centres" else 0
-    return (size[1] - less) / 2, (size[0] - less) / 2
-
-
-def _of_images(kinds: Kinds | None, what: str) -> Kinds:
-    if kinds is None or kinds.space != "plane":
-        group = "the group" if kinds is None else kinds.group.name
-        raise InvalidArgumentError(f"{what} in images move by C4, D4, SO2, …; {group} turns no images")
-    return kinds
-
-
-def _check_pixels(pixels: Any) -> Pixels:
-    if pixels not in ("edges", "centres"):
-        error = InvalidArgumentError if isinstance(pixels, str) else InvalidTypeError
-        raise error(f"pixels is {pixels!r}; expected 'edges' or 'centres'")
-    return pixels

@@ -6,7 +6,7 @@ A tuple of inputs is several arguments, f(*x); everything else is one argument, 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -159,11 +159,22 @@ def _as_leaf(name: str, leaf: Tree) -> Tree:
     return array
 
 
+def dotted(path: Iterable[Any]) -> str:
+    """Where a leaf stands in a tree: its keys, names and positions, "a.b.0"."""
+    own = lambda part: next((getattr(part, name) for name in ("key", "name", "idx") if hasattr(part, name)), part)
+    return ".".join(str(own(part)) for part in path)
+
+
+def on_host(leaf: Tree) -> Tree:
+    """A tensor of PyTorch off its device and its gradients, in its own type; what is none as it is."""
+    return leaf.detach().cpu() if hasattr(leaf, "detach") else leaf
+
+
 def to_numpy(leaf: Tree, name: str = "an array") -> np.ndarray:
     """An array of any library as NumPy, on the host and detached from gradients."""
-    if hasattr(leaf, "detach"):  # a PyTorch tensor
-        leaf = leaf.detach().cpu()
-        leaf = leaf.float() if str(leaf.dtype) == "torch.bfloat16" else leaf
+    leaf = on_host(leaf)
+    if str(getattr(leaf, "dtype", "")) == "torch.bfloat16":
+        leaf = leaf.float()
     array = as_rectangular(name, leaf)
     return array.astype(np.float32) if is_half(array.dtype) else array
 

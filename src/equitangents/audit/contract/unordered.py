@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, final
 
@@ -12,6 +13,7 @@ from scipy.optimize import linear_sum_assignment
 from equitangents._types import AnyAction, Element, Tree
 from equitangents.actions.given_maps import GivenMap
 from equitangents.audit.contract.leaf_actions import Comparison, Kind, LeafAction, Place
+from equitangents.audit.contract.trees import on_host
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups import SymmetryGroup
 
@@ -34,11 +36,32 @@ class PixelClasses(Comparison):
         return (a == b).reshape(len(a), -1).astype(np.float64)
 
 
+class MatchedSets(Comparison):
+    """Sets whose items are matched; a subclass matches two of them."""
+
+    @abstractmethod
+    def _one(self, a: np.ndarray, b: np.ndarray) -> tuple[float, np.ndarray, tuple[float, float, float]]:
+        """(error, profile, (matched IoU, share of b's items without a partner, share of a's without one))."""
+
+    def apart(self, a: np.ndarray, b: np.ndarray) -> Float[np.ndarray, " n"]:
+        """The error of every pair of sets."""
+        return np.array([self._one(p, q)[0] for p, q in zip(a, b, strict=True)])
+
+    def profile(self, a: np.ndarray, b: np.ndarray) -> Float[np.ndarray, "n D"]:
+        """What the items of `a` are, in the order of b."""
+        return np.array([self._one(p, q)[1] for p, q in zip(a, b, strict=True)])
+
+    def matched(self, a: np.ndarray, b: np.ndarray) -> Float[np.ndarray, "3 n"]:
+        """(mean IoU of matched pairs, share of b's items without a partner, share of a's without one)."""
+        return np.array([self._one(p, q)[2] for p, q in zip(a, b, strict=True)]).T
+
+
 @final
-class MatchedBoxes(Comparison):
+class MatchedBoxes(MatchedSets):
     """Sets of boxes: 1 − ΣIoU of the best matching / the larger number of boxes; 0 of two empty sets.
 
-    Pairs of a smaller IoU than `threshold`, or of other labels, do not match.
+    Pairs of a smaller IoU than `threshold`, or of other labels, do not match. The profile is the IoU with which every
+    box of b is matched, 1 where b has none.
     """
 
     share = True
@@ -46,18 +69,6 @@ class MatchedBoxes(Comparison):
 
     def __init__(self, centred: bool, threshold: float, labels: int | None, scores: int | None, least: float) -> None:
         self.centred, self.threshold, self.labels, self.scores, self.least = centred, threshold, labels, scores, least
-
-    def apart(self, a: np.ndarray, b: np.ndarray) -> Float[np.ndarray, " n"]:
-        """1 − the mean IoU over the items of the larger set."""
-        return np.array([self._one(p, q)[0] for p, q in zip(a, b, strict=True)])
-
-    def profile(self, a: np.ndarray, b: np.ndarray) -> Float[np.ndarray, "n D"]:
-        """The IoU with which every box of b is matched; 1 where b has none."""
-        return np.array([self._one(p, q)[1] for p, q in zip(a, b, strict=True)])
-
-    def matched(self, a: np.ndarray, b: np.ndarray) -> Float[np.ndarray, "3 n"]:
-        """(mean IoU of matched pairs, share of b's boxes without a match, share of a's boxes without one)."""
-        return np.array([self._one(p, q)[2] for p, q in zip(a, b, strict=True)]).T
 
     def _one(self, a: np.ndarray, b: np.ndarray) -> tuple[float, np.ndarray, tuple[float, float, float]]:
         first, second = np.flatnonzero(self._items(a)), np.flatnonzero(self._items(b))
@@ -89,10 +100,11 @@ class MatchedBoxes(Comparison):
 
 
 @final
-class MatchedRows(Comparison):
+class MatchedRows(MatchedSets):
     """Sets of rows of numbers: ‖a − b‖ with the rows of a in the order that fits b best.
 
-    A row without a partner counts with its own size. `threshold`: pairs of a larger cost do not match.
+    A row without a partner counts with its own size. `threshold`: pairs of a larger cost do not match. The profile is
+    the rows of a in the order of b, 0 where b has no partner; there is no IoU, nan.
     """
 
     share = False
@@ -101,19 +113,7 @@ class MatchedRows(Comparison):
     def __init__(self, cost: Cost | None, threshold: float | None) -> None:
         self.cost, self.threshold = cost, threshold
 
-    def apart(self, a: np.ndarray, b: np.ndarray) -> Float[np.ndarray, " n"]:
-        """‖a in b's order − b‖."""
-        return np.array([self._one(p, q)[0] for p, q in zip(a, b, strict=True)])
-
-    def profile(self, a: np.ndarray, b: np.ndarray) -> Float[np.ndarray, "n D"]:
-        """The rows of a in the order of b; 0 where b has no partner."""
-        return np.array([self._one(p, q)[1].ravel() for p, q in zip(a, b, strict=True)])
-
-    def matched(self, a: np.ndarray, b: np.ndarray) -> Float[np.ndarray, "3 n"]:
-        """(nan, share of b's rows without a partner, share of a's rows without one)."""
-        return np.array([(np.nan, *self._one(p, q)[2]) for p, q in zip(a, b, strict=True)]).T
-
-    def _one(self, a: np.ndarray, b: np.ndarray) -> tuple[float, np.ndarray, tuple[float, float]]:
+    def _one(self, a: np.ndarray, b: np.ndarray) -> tuple[float, np.ndarray, tuple[float, float, float]]:
         a, b = a.reshape(len(a), -1), b.reshape(len(b), -1)
         first, second = np.flatnonzero(present(a)), np.flatnonzero(present(b))
         if self.cost is None:
@@ -133,7 +133,7 @@ class MatchedRows(Comparison):
         alone = np.delete(a[first], rows, axis=0)
         error = float(np.sqrt(((ordered - b) ** 2).sum() + (alone**2).sum()))
         without = lambda all_of: 1 - len(rows) / len(all_of) if len(all_of) else np.nan
-        return error, ordered, (without(second), without(first))
+        return error, ordered.ravel(), (np.nan, without(second), without(first))
 
 
 def present(rows: np.ndarray) -> Bool[np.ndarray, " Q"]:
@@ -265,7 +265,7 @@ def stacked(output: Tree, n: int, most: int, what: str = "f(x)") -> Tree:
 
 
 def _filled(sets: Tree, most: int, what: str) -> np.ndarray:
-    arrays = [np.asarray(a.detach().cpu() if hasattr(a, "detach") else a) for a in sets]
+    arrays = [np.asarray(on_host(a)) for a in sets]
     tail = next((a.shape[1:] for a in arrays if a.size), arrays[0].shape[1:])
     filled = np.zeros((len(arrays), most, *tail), np.result_type(*arrays))
     for i, a in enumerate(arrays):

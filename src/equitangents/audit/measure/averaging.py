@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -24,31 +24,36 @@ from equitangents.audit.measure.task import filled_up
 from equitangents.errors import InvalidArgumentError
 
 
+@dataclass(frozen=True, eq=False)
+class Original:
+    """The model of an audit, and what remedies need to know of it."""
+
+    model: Model
+    contract: Contract
+    actions: Actions
+    no_mean: bool
+    """Whether some output cannot be averaged."""
+    x: Inputs
+    """One input."""
+    output_shapes: Sequence[tuple[int, ...]]
+    output_action: AnyAction
+    output_axes: tuple[int, ...]
+    """Where the model has the batch of every output."""
+
+
 class _Remedied:
     """A function of a batch, NumPy out, around a model."""
 
-    def __init__(
-        self,
-        model: Model,
-        contract: Contract,
-        actions: Actions,
-        classes: bool,
-        axes: tuple[int, ...] = (),
-        expected: AnyAction = None,
-    ):
-        if contract.group.elements is None:
+    def __init__(self, of: Original):
+        group = of.contract.group
+        if group.elements is None:
             raise InvalidArgumentError(
-                f"{contract.group.name} has infinitely many elements, or too many for a list; remedies are for finite "
+                f"{group.name} has infinitely many elements, or too many for a list; remedies are for finite "
                 "groups, such as 'C8' or 'octahedral'"
             )
-        if classes:
-            raise InvalidArgumentError(
-                "class numbers have no mean, nor have masks of them and sets in any order; audit the scores of the "
-                "classes, and average these"
-            )
-        self._model, self._contract, self._actions = model, contract, actions
-        self._elements = list(contract.group.elements)
-        self._axes, self._expected = axes, expected
+        self._model, self._contract, self._actions = of.model, of.contract, of.actions
+        self._elements = list(group.elements)
+        self._axes, self._expected = of.x.axes, of.output_action
 
     def _given(self, x: tuple[Any, ...]) -> Inputs:
         whole = x[0] if len(x) == 1 else x
@@ -73,6 +78,14 @@ class _Remedied:
 
 class Averaged(_Remedied):
     """f̄(x) = mean over g of ρ_Y(g)⁻¹ f(ρ_X(g) x): evaluates the model once for every element of the group."""
+
+    def __init__(self, of: Original):
+        super().__init__(of)
+        if of.no_mean:
+            raise InvalidArgumentError(
+                "class numbers have no mean, nor have masks of them and sets in any order; audit the scores of the "
+                "classes, and average these"
+            )
 
     @property
     def __name__(self) -> str:
@@ -163,29 +176,25 @@ class GroupMaps:
     back: list[list[LinearMap]]
     output_shapes: list[tuple[int, ...]]
     input_shapes: list[tuple[int, ...]]
-    input_axes: list[int] = field(default_factory=list)
+    input_axes: list[int]
     """Where the model has the batch of every input; maps and shapes are of the other axes."""
-    output_axes: list[int] = field(default_factory=list)
+    output_axes: list[int]
 
 
-def group_maps(
-    contract: Contract,
-    leaves: Sequence[Any],
-    actions: Actions,
-    output_shapes: Sequence[tuple[int, ...]],
-) -> GroupMaps:
-    """The maps for inputs and outputs of these shapes; raises InvalidArgumentError where they are not linear."""
-    elements = list(contract.group.elements or ())
+def group_maps(of: Original) -> GroupMaps:
+    """The maps for the model's inputs and outputs; raises InvalidArgumentError where they are not linear."""
+    group, leaves = of.contract.group, of.x.leaves
     shapes = [() if isinstance(x, Shared) else tuple(x.shape[1:]) for x in leaves]
+    forth = list(zip(of.contract.inputs, shapes, strict=True))
+    back = list(zip(of.actions, of.output_shapes, strict=True))
     return GroupMaps(
-        contract.group.name,
-        [[linear_map(a, g, s) for a, s in zip(contract.inputs, shapes, strict=True)] for g in elements],
-        [
-            [linear_map(a, contract.group.inverse(g), s) for a, s in zip(actions, output_shapes, strict=True)]
-            for g in elements
-        ],
-        list(output_shapes),
-        shapes,
+        group=group.name,
+        inputs=[[linear_map(a, g, s) for a, s in forth] for g in group.elements or ()],
+        back=[[linear_map(a, group.inverse(g), s) for a, s in back] for g in group.elements or ()],
+        output_shapes=list(of.output_shapes),
+        input_shapes=shapes,
+        input_axes=list(of.x.axes or (0,) * len(leaves)),
+        output_axes=list(of.output_axes),
     )
 
 

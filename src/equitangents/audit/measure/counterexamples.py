@@ -14,9 +14,9 @@ import numpy as np
 from equitangents.audit.adapters.model import Answer
 from equitangents.audit.contract.leaf_actions import Actions, apart
 from equitangents.audit.contract.trees import Inputs
-from equitangents.audit.measure.floors import PERTURBATION, Floors, jitter, resampling, rounding_of
-from equitangents.audit.measure.judge import SINGLE, Judgement
-from equitangents.audit.measure.orbits import Orbits
+from equitangents.audit.measure.floors import PERTURBATION, jitter, resampling, rounding_of
+from equitangents.audit.measure.judge import SINGLE
+from equitangents.audit.measure.measured import Measured
 from equitangents.audit.measure.task import Task, batches, eps
 from equitangents.audit.report.sections import Counterexample
 from equitangents.metrics.measure import ratio
@@ -37,19 +37,21 @@ class Again:
     """By how much answers differed, relative to ‖f(x)‖; 0 up to rounding."""
 
 
-def confirmed(task: Task, orbits: Orbits, floors: Floors, judgement: Judgement) -> tuple[Judgement, Floors]:
-    """The judgement with a counterexample, if no mean fails and one is found; floors with the noise that was seen."""
+def confirmed(m: Measured) -> Measured:
+    """With a counterexample, if no mean fails and one is found; with floors that hold the noise that was seen."""
+    task, orbits, judgement = m.task, m.orbits, m.judgement
     if judgement.above.any() or not judgement.far.any() or judgement.scales.nothing:
-        return judgement, floors
+        return m
     errors = judgement.scales.relative(judgement.headline.unit, orbits.separate)
     order = np.argsort(np.where(judgement.far, -errors, np.inf), axis=None)
     places = np.array(np.unravel_index(order[: int(judgement.far.sum())], errors.shape)).T
     _, first = np.unique(places[:, 2], return_index=True)  # of every input its largest error
     tolerance = judgement.headline.tolerance
     for o, k, i in places[np.sort(first)[:_TRIED]]:
-        again = _again(task, orbits, floors, judgement, int(o), int(k), int(i))
+        again = _again(m, int(o), int(k), int(i))
         if again.noise:
-            floors = replace(floors, deterministic=False, noise=max(floors.noise, again.noise))
+            noise = max(m.floors.noise, again.noise)
+            m = replace(m, floors=replace(m.floors, deterministic=False, noise=noise))
         if again.error > max(SINGLE * again.floor, tolerance or 0.0):
             found = Counterexample(
                 output=orbits.output_names[o],
@@ -62,21 +64,23 @@ def confirmed(task: Task, orbits: Orbits, floors: Floors, judgement: Judgement) 
             above = judgement.above.copy()
             if tolerance is None:  # which is for means, so that one input does not decide
                 above[o] |= judgement.far[o, :, i]
-            return replace(judgement, counterexample=found, above=above), floors
-    return judgement, floors
+            return replace(m, judgement=replace(judgement, counterexample=found, above=above))
+    return m
 
 
-def _again(task: Task, orbits: Orbits, floors: Floors, judgement: Judgement, o: int, k: int, i: int) -> Again:
+def _again(m: Measured, o: int, k: int, i: int) -> Again:
     """One error measured again, with the floor of that input under that element."""
-    rows = np.array([i]) if floors.batch_independent else batches(task.x.n, task.step)[i // task.step]
+    task, orbits, judgement = m.task, m.orbits, m.judgement
+    rows = np.array([i]) if m.floors.batch_independent else batches(task.x.n, task.step)[i // task.step]
     at, g = int(np.flatnonzero(rows == i)[0]), task.elements[k]
     given, actions, action = task.x.subset(rows), orbits.actions, orbits.actions[o]
     x = task.contract.start(given)
     moved = x.replaced(task.contract.move(g, given.leaves))
     still, turned = ([task.evaluate(part) for _ in range(_TIMES)] for part in (x, moved))
     expected = [y.leaves[o] if action is None else action.act(g, y.leaves[o]) for y in still]
-    off = np.array([apart(z.leaves[o], e, action)[at] for z, e in zip(turned, expected, strict=True)])
-    parts = [[apart(y.leaves[o], ys[0].leaves[o], action)[at] for y in ys] for ys in (still, turned)]
+    by = actions.comparisons[o]
+    off = np.array([apart(z.leaves[o], e, by)[at] for z, e in zip(turned, expected, strict=True)])
+    parts = [[apart(y.leaves[o], ys[0].leaves[o], by)[at] for y in ys] for ys in (still, turned)]
     of_x = orbits.separate_sizes[o, i]
     differ = max(np.max(parts), np.max(np.abs(off - orbits.separate[o, k, i])))
     noise = float(ratio(np.array([differ]), np.array([of_x]))[0])

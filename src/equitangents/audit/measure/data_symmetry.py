@@ -9,7 +9,7 @@ the group resamples, the half that stays is turned forth and back, so that blur 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -17,6 +17,7 @@ from scipy.spatial.distance import cdist
 
 from equitangents.audit.adapters.model import as_real
 from equitangents.audit.contract.trees import Inputs
+from equitangents.audit.measure.measured import NO_GROUP, Measured
 from equitangents.audit.measure.task import Task, flattened
 from equitangents.audit.report.part_sections import DataSection
 
@@ -28,11 +29,12 @@ _FEWEST = 40
 LEVEL = 0.05
 
 
-def data_symmetry(
-    task: Task, y: np.ndarray | None, test: Literal["kernel", "classifier"] = "kernel"
-) -> DataSection | str:
+def data_symmetry(m: Measured) -> DataSection | str:
     """The two-sample test and, for class labels, how often neighbours of moved inputs have their label."""
-    x = task.x
+    task, x, test = m.task, m.task.x, m.parts.data_test
+    assert test is not None
+    if not m.group:
+        return NO_GROUP
     if x.n < 8:
         return f"there are {x.n} inputs; the test needs at least 8"
     rng = np.random.default_rng(task.seed)
@@ -41,7 +43,7 @@ def data_symmetry(
     still, moved = _features(task, x.subset(first), rng, stay=True), _features(task, x.subset(second), rng, stay=False)
     a, b = _components(still, moved)
     statistic, p = _kernel_test(a, b, rng) if test == "kernel" else _classifier_test(a, b, task.seed)
-    agreement, base = _label_agreement(task, y, rng)
+    agreement, base = _label_agreement(task, m.y, rng)
     symmetric = None if len(rows) < _FEWEST and p > LEVEL else bool(p > LEVEL)
     return DataSection(test, statistic, p, len(rows), symmetric, agreement, base)
 

@@ -22,6 +22,7 @@ from equitangents.actions import Action
 from equitangents.audit.adapters.estimators import EnsembleModel
 from equitangents.audit.contract.leaf_actions import Actions
 from equitangents.audit.contract.trees import Inputs
+from equitangents.audit.measure.measured import Measured
 from equitangents.audit.measure.task import Task, flattened
 from equitangents.audit.report.numbers import Estimate, Unit
 from equitangents.audit.report.part_sections import EnsembleSection, EnsembleSize, Remedy
@@ -36,13 +37,12 @@ _ROWS = 48
 _ELEMENTS = 16
 
 
-def ensemble_law(
-    task: Task, actions: Actions, theory: Any, classes: bool = False
-) -> tuple[EnsembleSection, float] | str:
+def ensemble_law(m: Measured) -> tuple[EnsembleSection, float] | str:
     """(the section, the spread between members), or why there is none."""
+    task, actions = m.task, m.orbits.actions
     x = task.x.subset(task.rows(_ROWS))
     elements = task.elements[:: -(-len(task.elements) // _ELEMENTS)]
-    if classes:
+    if m.orbits.no_mean:
         return "outputs are class numbers, masks of them or sets in any order, which have no mean over members"
     outputs = _members(task, x, elements, actions)
     if outputs is None:
@@ -53,7 +53,7 @@ def ensemble_law(
     size = float((mean[0] ** 2).sum(axis=1).mean()) or 1.0
     D = (outputs[:, 1:] - outputs[:, :1]) / math.sqrt(size)  # (M, E, n, K)
     spread = math.sqrt(float(outputs[:, 0].var(axis=0, ddof=1).sum(axis=1).mean()))
-    section = _section(task, D, outputs, _theory(task, theory, x, elements))
+    section = _section(task, D, outputs, _theory(task, m.parts.theory, x, elements))
     return replace(section, by_design=_by_design(task, x, actions)), spread
 
 
@@ -100,7 +100,7 @@ def _section(task: Task, D: np.ndarray, outputs: np.ndarray, theory: tuple[float
     M = len(D)
     limit2, single2 = _limit(D), float((D**2).sum(axis=3).mean())
     finite2 = max(single2 - limit2, 0.0)
-    found = squared_mean(D.reshape(M, -1), confidence=task.confidence) if M >= FEWEST else no_interval(0.0)
+    found = squared_mean(D.reshape(M, -1), confidence=task.bootstrap.confidence) if M >= FEWEST else no_interval(0.0)
     low, high = (end * D.shape[3] for end in found.interval)  # of sums over outputs
     sizes = []
     for k in sorted({*(2**j for j in range(int(math.log2(M)) + 1)), M}):
@@ -118,7 +118,7 @@ def _section(task: Task, D: np.ndarray, outputs: np.ndarray, theory: tuple[float
         mean_error=_over_inputs(task, of_mean),
         sizes=sizes,
         finite=math.sqrt(finite2),
-        limit=Estimate(*(math.nan if math.isnan(v) else math.sqrt(max(v, 0.0)) for v in (limit2, low, high))),
+        limit=Estimate(limit2, low, high).rooted,
         exponent=_exponent(sizes, limit2),
         theory_limit=None if theory is None else math.sqrt(theory[0]),
         by_spread=_norm_over_spread(mean),

@@ -92,8 +92,7 @@ class Floors:
     @property
     def table(self) -> Float[np.ndarray, "E n"]:
         """The floor of every element and row."""
-        resampled = np.fmax(np.nan_to_num(self.round_trip), np.nan_to_num(self.reference))
-        return resampled + self.always
+        return larger(self.round_trip, self.reference) + self.always
 
     @property
     def always(self) -> float:
@@ -108,7 +107,7 @@ def measure_floors(task: Task, actions: Actions, most: int = ROWS) -> Floors:
     seen = known_outputs(task, rows)
     y = task.evaluate(x) if seen is None else seen
     sizes = actions.sizes(y.leaves)
-    relative = lambda a: np.max(ratio(a, np.broadcast_to(_over(sizes, a), a.shape)), axis=0)
+    relative = lambda a: np.max(ratio(a, sizes[:, None] if a.ndim == 3 else sizes), axis=0)
     unit = eps(y.dtype)
     tolerance = _CHANCE * unit
     backwards = np.arange(x.n)[::-1]
@@ -128,17 +127,21 @@ def measure_floors(task: Task, actions: Actions, most: int = ROWS) -> Floors:
     method, response, rounding = rounding_of(task, x, y, sizes, deterministic, actions)
     known = None if seen is None else lambda k: known_outputs(task, rows, k)
     round_trip, reference = resampling(task, x, y, actions, known)
-    larger = np.fmax(np.nan_to_num(round_trip), np.nan_to_num(reference))
     silent = np.zeros_like(twice) if deterministic else twice
     return Floors(
         round_trip=relative(round_trip),
         reference=relative(reference),
-        absolute=AbsoluteFloors(larger, rounding, silent, _drowned(response, sizes), rows),
+        absolute=AbsoluteFloors(larger(round_trip, reference), rounding, silent, _drowned(response, sizes), rows),
         rounding=FloatFloor(float(np.mean(relative(rounding))), method),
         noise=0.0 if deterministic else noise,
         deterministic=deterministic,
         batch_independent=mixing <= tolerance or not deterministic,
     )
+
+
+def larger(round_trip: np.ndarray, reference: np.ndarray) -> np.ndarray:
+    """The larger of both floors by interpolation; 0 where there is none."""
+    return np.fmax(np.nan_to_num(round_trip), np.nan_to_num(reference))
 
 
 def unmeasured_floors(task: Task, dtype: np.dtype, sizes: Float[np.ndarray, "outputs N"]) -> Floors:
@@ -196,11 +199,6 @@ def resampling(
     return round_trip, reference
 
 
-def _over(sizes: np.ndarray, a: np.ndarray) -> np.ndarray:
-    """Sizes (outputs, n) shaped to divide a table with or without elements."""
-    return sizes[:, None] if a.ndim == 3 else sizes
-
-
 def rounding_of(
     task: Task, x: Inputs, y: Answer, sizes: np.ndarray, deterministic: bool, actions: Actions
 ) -> tuple[Literal["float64", "perturbation", "none"], np.ndarray, Float[np.ndarray, "outputs n"]]:
@@ -236,9 +234,9 @@ def float_floor(
                 return "float64", np.concatenate([seen, share * sizes[:, few.n :]], axis=1)
     if not any(a.dtype.kind in _WIDE for a in x.batches):
         return "none", 0.0 * sizes
-    response = actions.apart(task.evaluate(_shaken(task, x, unit)).leaves, y.leaves)
+    response = actions.apart(task.evaluate(_shaken(x, unit, task.seed)).leaves, y.leaves)
     if unit < _SINGLE and not response.any():  # perhaps computed in single precision, whatever type was returned
-        coarse = actions.apart(task.evaluate(_shaken(task, x, _SINGLE)).leaves, y.leaves)
+        coarse = actions.apart(task.evaluate(_shaken(x, _SINGLE, task.seed)).leaves, y.leaves)
         jumps = ratio(coarse, sizes).mean(axis=1) > _SMOOTH  # as a tree does where an input lies on a threshold
         response = np.where((jumps & ~_drowned(coarse, sizes))[:, None], 0.0, coarse)
     return "perturbation", response
@@ -250,7 +248,7 @@ def jitter(task: Task, x: Inputs, actions: Actions) -> Float[np.ndarray, "output
     Other than `float_floor` it leaves f(x) itself out: a value that f takes at one point alone is no rounding.
     """
     unit = eps(task.evaluate(x).dtype)
-    ys = [task.evaluate(_shaken(replace(task, seed=task.seed + s), x, unit)).leaves for s in range(_TIMES)]
+    ys = [task.evaluate(_shaken(x, unit, task.seed + s)).leaves for s in range(_TIMES)]
     return np.max([actions.apart(a, b) for i, a in enumerate(ys) for b in ys[:i]], axis=0)
 
 
@@ -265,9 +263,9 @@ def _drowned(response: Float[np.ndarray, "outputs n"], sizes: Float[np.ndarray, 
     return np.median(np.where(sizes > 0, ratio(response, sizes), 1.0), axis=1) >= _DROWNED
 
 
-def _shaken(task: Task, x: Inputs, unit: float) -> Inputs:
+def _shaken(x: Inputs, unit: float, seed: int) -> Inputs:
     """x with every number changed by one rounding, up or down."""
-    rng = np.random.default_rng(task.seed)
+    rng = np.random.default_rng(seed)
 
     def shaken(a: np.ndarray) -> np.ndarray:
         if a.dtype.kind not in _WIDE:

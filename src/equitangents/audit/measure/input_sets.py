@@ -7,29 +7,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
-from equitangents.audit.contract.changes import Changes, changes, without_motion
-from equitangents.audit.contract.layouts import Stated
+from equitangents.audit.contract.changes import without_motion
+from equitangents.audit.contract.contract import contract_of_changes
 from equitangents.audit.contract.trees import Inputs, as_inputs
 from equitangents.audit.measure.clock import Record
-from equitangents.audit.measure.floors import FACTOR, Floors, measure_floors, resampling
+from equitangents.audit.measure.floors import FACTOR, larger, measure_floors, resampling
 from equitangents.audit.measure.judge import Judgement, judge
+from equitangents.audit.measure.measured import Measured
 from equitangents.audit.measure.orbits import Orbits, measure_orbits, relative_std
+from equitangents.audit.measure.predictions import same_predictions
 from equitangents.audit.measure.scales import make_scales
 from equitangents.audit.measure.task import Task
-from equitangents.audit.report.numbers import Estimate, Unit
-from equitangents.audit.report.sections import SetResult, StrengthResult, TransformResult
+from equitangents.audit.report.numbers import Estimate
+from equitangents.audit.report.sections import SetKind, SetResult, StrengthResult, TransformResult
 from equitangents.audit.report.words import curve_said
 from equitangents.errors import InvalidTypeError
 from equitangents.metrics.measure import bootstrap_interval
 
 ROWS = 128
 _FLOOR_ROWS = 16
-SetKind = Literal["data", "noise", "shuffled", "other"]
 
 
 def off_data_sets(task: Task, off_data: Any) -> list[tuple[str, SetKind, Inputs]]:
@@ -46,26 +46,22 @@ def off_data_sets(task: Task, off_data: Any) -> list[tuple[str, SetKind, Inputs]
             ("shuffled", "shuffled", x.replaced(_each(task, x, _shuffled, rng)))]  # fmt: skip
 
 
-def measure_set(
-    task: Task, name: str, kind: SetKind, x: Inputs, always: Float[np.ndarray, " outputs"], unit: Unit
-) -> SetResult:
-    """The error on one set, with its own resampling floor; rounding and noise relative to outputs are `always`."""
+def measure_set(m: Measured, given: tuple[str, SetKind, Inputs]) -> list[SetResult]:
+    """The error on one set, with its own resampling floor; rounding and noise, relative to outputs, as on the data."""
+    task, (name, kind, x), unit = m.task, given, m.judgement.headline.unit
+    always = m.floors.absolute.always_relative(m.orbits.separate_sizes)
     orbits = measure_orbits(task, x)
     rows = np.arange(min(x.n, _FLOOR_ROWS))
     part = x.subset(rows)
-    round_trip, reference = resampling(task, part, task.evaluate(part), orbits.actions)
-    resampled = np.fmax(np.nan_to_num(round_trip), np.nan_to_num(reference))
+    resampled = larger(*resampling(task, part, task.evaluate(part), orbits.actions))
     scales = make_scales(orbits, None, task.judging)
-    judged = scales.judged
     sizes = orbits.separate_sizes[:, rows]
     fixed = np.where(sizes > 0, always[:, None], 0.0) * sizes
     found = []
     for one in ("norm", unit):
-        errors = np.max(scales.relative(one, orbits.separate)[judged], axis=0)
-        floor = scales.relative(one, resampled + fixed[:, None], rows)[judged].max(axis=0)
-        found.append((task.resampler(x.n).mean(errors), float(floor.mean())))
-    (error, floor_by_norm), (judged_error, judged_floor) = found
-    return set_result(task, name, kind, orbits, error, floor_by_norm, judged_error, judged_floor)
+        floor = scales.largest(one, resampled + fixed[:, None], rows)
+        found.append((task.resampler(x.n).mean(scales.largest(one, orbits.separate)), float(floor.mean())))
+    return [set_result(task, name, kind, orbits, *found)]
 
 
 def set_result(
@@ -73,12 +69,11 @@ def set_result(
     name: str,
     kind: SetKind,
     orbits: Orbits,
-    error: Estimate,
-    floor: float,
-    judged: Estimate,
-    judged_floor: float,
+    by_norm: tuple[Estimate, float],
+    by_unit: tuple[Estimate, float],
 ) -> SetResult:
-    """A set's numbers; whether it is at the floor is decided in the headline's unit."""
+    """A set's error and floor by ‖f(x)‖ and in the headline's unit, by which it is decided if it is at the floor."""
+    (error, floor), (judged, judged_floor) = by_norm, by_unit
     return SetResult(
         name=name,
         kind=kind,
@@ -91,12 +86,6 @@ def set_result(
         judged=judged,
         judged_floor=judged_floor,
     )
-
-
-def same_predictions(task: Task, orbits: Orbits) -> Estimate | None:
-    """Share of the elements but the identity that keep the predicted class, with its interval; None without classes."""
-    same = orbits.same_class
-    return None if same is None else task.resampler(len(orbits.kept)).mean(same.mean(axis=0), bounds=(0.0, 1.0))
 
 
 def _each(task: Task, x: Inputs, change: Any, rng: np.random.Generator) -> list[Any]:
@@ -115,29 +104,31 @@ def _shuffled(a: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return rng.permuted(a.reshape(len(a), -1), axis=1).reshape(a.shape)
 
 
-def transform_curves(task: Task, given: Any, stated: Stated) -> list[TransformResult]:
-    """The curves of transforms that are looked at beside a group."""
-    contract = changes(given, task.x, task.contract.layout, stated, task.contract.mask)
+def transform_curves(m: Measured) -> list[TransformResult]:
+    """One curve a transform: of those that are audited, or of those that are looked at beside a group."""
+    task = m.task
+    if not m.group:
+        return _curves(task, m.orbits, m.judgement)
+    stated = task.model.stated_shapes(task.x.tree(), task.x.axes)
+    contract = contract_of_changes(m.parts.transforms, task.x, task.contract.layout, stated, task.contract.mask)
     beside = replace(
         task,
-        contract=contract,  # type: ignore[arg-type]
-        elements=list(contract.group.elements),
+        contract=contract,
+        elements=list(contract.group.elements or ()),
         complete=True,
         output_action=without_motion(task.output_action),
         record=Record(),
     )
     orbits = measure_orbits(beside)
     floors = measure_floors(beside, orbits.actions)
-    return curves(beside, contract, orbits, floors, judge(beside, orbits, floors))
+    return _curves(beside, orbits, judge(beside, orbits, floors))
 
 
-def curves(
-    task: Task, contract: Changes, orbits: Orbits, floors: Floors, judgement: Judgement
-) -> list[TransformResult]:
-    """One curve a transform, of errors that are measured already."""
-    same = orbits.same_class
+def _curves(task: Task, orbits: Orbits, judgement: Judgement) -> list[TransformResult]:
+    changes, same = task.contract.changes, orbits.same_class
+    assert changes is not None
     found = []
-    for name, transform in contract.transforms.items():
+    for name, transform in changes.transforms.items():
         points = [
             StrengthResult(
                 strength=s,
@@ -160,7 +151,5 @@ def curves(
 
 def _share(task: Task, same: np.ndarray) -> Estimate:
     values = same.astype(np.float64)
-    low, high = bootstrap_interval(
-        values, confidence=task.confidence, resamples=task.resamples, seed=task.seed, bounds=(0.0, 1.0)
-    )
+    low, high = bootstrap_interval(values, **vars(task.bootstrap), bounds=(0.0, 1.0))
     return Estimate(float(values.mean()), low, high)

@@ -25,11 +25,11 @@ _BLOCKS = 4096  # more inputs than these are averaged in blocks before they are 
 class Resampler:
     """Intervals of means over `inputs` inputs, and over `elements` elements if these were sampled (else None)."""
 
-    def __init__(self, inputs: int, elements: int | None, confidence: float, resamples: int, seed: int):
-        self.settings = Bootstrap(confidence, resamples, seed)
+    def __init__(self, inputs: int, elements: int | None, bootstrap: Bootstrap):
+        self.settings, times, seed = bootstrap, bootstrap.resamples, bootstrap.seed
         self.blocks = np.array_split(np.arange(inputs), min(inputs, _BLOCKS))
-        self._columns = resample(len(self.blocks), resamples, seed)
-        self._rows = None if elements is None else resample(elements, resamples, seed + 1)
+        self._columns = resample(len(self.blocks), times, seed)
+        self._rows = None if elements is None else resample(elements, times, seed + 1)
 
     def mean(self, table: Any, bounds: Bounds | None = None) -> Estimate:
         """The mean of values (inputs,) or of a table (elements, inputs), which lie between `bounds`.

@@ -26,7 +26,7 @@ from equitangents.audit.adapters import as_model
 from equitangents.audit.contract.contract import make_contract
 from equitangents.audit.contract.named import structured
 from equitangents.audit.contract.trees import as_inputs, to_numpy
-from equitangents.audit.measure.orbits import Orbits
+from equitangents.audit.measure.measured import Measured
 from equitangents.audit.measure.task import Task
 from equitangents.audit.report.numbers import Estimate
 from equitangents.audit.report.part_sections import IrrepSection, IrrepShare
@@ -44,9 +44,9 @@ _LEAST_ANGLES = 3  # that tell a frequency
 _LEAST = 8  # elements, from which a decomposition is estimated
 
 
-def irreps(task: Task, orbits: Orbits) -> IrrepSection | str:
+def irreps(m: Measured) -> IrrepSection | str:
     """The decomposition, or why there is none."""
-    group, phi = task.contract.group, orbits.signals
+    task, group, phi = m.task, m.task.contract.group, m.orbits.signals
     if isinstance(group, Group):
         if not task.complete:
             return f"{group.name} was sampled; the decomposition needs every element"
@@ -94,7 +94,7 @@ def _independent(task: Task, group: CompactGroup, phi: Float[np.ndarray, "E1 K D
     left_out = np.array([[pairs(k * gram, np.arange(E) != a) for a in range(E)] for k in kernels])
     power = np.array([np.trace(gram) / E] + [(np.trace(gram) - gram[a, a]) / (E - 1) for a in range(E)])
     violation = np.maximum(power - np.array([estimates[0], *left_out[0]]), 1e-300)
-    width = float(scipy.special.stdtrit(E - 1, (1 + task.confidence) / 2))
+    width = float(scipy.special.stdtrit(E - 1, (1 + task.bootstrap.confidence) / 2))
     shares = []
     for name, d, value, jack in zip(names[1:], dimensions[1:], estimates[1:], left_out[1:], strict=True):
         share, resampled = value / violation[0], jack / violation[1:]
@@ -121,10 +121,7 @@ def _section(
 
 
 def _share(task: Task, powers: np.ndarray, of: Any) -> statistics.Estimate:
-    bounds = (0.0, 1.0)
-    return statistics.bootstrap(
-        powers.T, of, confidence=task.confidence, resamples=task.resamples, seed=task.seed, bounds=bounds
-    )
+    return statistics.bootstrap(powers.T, of, **vars(task.bootstrap), bounds=(0.0, 1.0))
 
 
 def _name(group: Group, i: int, irrep: Irrep) -> str:

@@ -66,7 +66,7 @@ def judge(task: Task, orbits: Orbits, floors: Floors) -> Judgement:
     told = task.judging
     scales = make_scales(orbits, floors.absolute, told)
     judged, inputs = scales.judged, task.over_inputs(task.x.n)
-    errors_in = lambda unit: np.max(scales.relative(unit, orbits.separate)[judged], axis=0)
+    errors_in = lambda unit: scales.largest(unit, orbits.separate)
     floors_in = lambda unit: _floors(scales, unit, floors)
     has_spread = bool((np.isfinite(scales.spreads) & judged).any())
     unit, reason = choose_unit(scales, told, errors_in)
@@ -74,7 +74,7 @@ def judge(task: Task, orbits: Orbits, floors: Floors) -> Judgement:
     element_floors = floor_table[judged].max(axis=0)
     elements = [spread_of(inputs.mean(row), row) for row in errors]
     separate = scales.relative(unit, orbits.separate)
-    at_floor, above = _compare(inputs, separate, floor_table, elements, judged, told.tolerance, task.confidence)
+    at_floor, above = _compare(inputs, separate, floor_table, elements, judged, told.tolerance)
     over_both = task.resampler(task.x.n)
     headline = Headline(
         unit=unit,
@@ -85,7 +85,7 @@ def judge(task: Task, orbits: Orbits, floors: Floors) -> Judgement:
         bound=float(np.max([_bound(e) for e in elements])),
         rounding=float(scales.relative(unit, floors.absolute.always, floors.absolute.rows)[judged].mean(axis=1).max()),
     )
-    plain = lambda unit: over_both.spread(np.max(scales.relative(unit, orbits.separate, own=False)[judged], axis=0))
+    plain = lambda unit: over_both.spread(scales.largest(unit, orbits.separate, own=False))
     k, i = np.unravel_index(int(np.argmax(errors)), errors.shape)
     return Judgement(
         scales=scales,
@@ -155,7 +155,6 @@ def _compare(
     elements: list[Spread],
     judged: np.ndarray,
     tolerance: float | None,
-    confidence: float,
 ) -> tuple[np.ndarray, np.ndarray]:
     """(at the floor, failing) for every output and element; outputs that are not judged are at their floors."""
     at_floor, above = np.ones(floors.shape, bool), np.zeros(floors.shape, bool)
@@ -165,7 +164,7 @@ def _compare(
             error = elements[k] if tests == len(elements) else spread_of(inputs.mean(row), row)
             at_floor[o, k] = error.estimate.mean <= FACTOR * floors[o, k]
             above[o, k] = exceeds(error, FACTOR * floors[o, k]) and (
-                tolerance is None or exceeds(error, tolerance, tests, confidence)
+                tolerance is None or exceeds(error, tolerance, tests, inputs.settings.confidence)
             )
     return at_floor, above
 

@@ -23,6 +23,7 @@ import numpy as np
 from equitangents.audit.adapters import LayerTrace, Model
 from equitangents.audit.adapters.folding import Folder, difference, misfit, same
 from equitangents.audit.contract.trees import Inputs
+from equitangents.audit.measure.measured import NO_GROUP, Measured
 from equitangents.audit.measure.task import Task
 from equitangents.audit.report.part_sections import LayerResult, LayerSection, SweepResult
 from equitangents.errors import MissingLibraryError, NetworkError
@@ -56,12 +57,15 @@ class _Trail:
     noise: np.ndarray
 
 
-def layer_errors(task: Task) -> LayerSection | str:
+def layer_errors(m: Measured) -> LayerSection | str:
     """The error after each layer and where it starts; or why this is not known."""
+    if not m.group:
+        return NO_GROUP
     try:
-        return _section(task, task.model)
+        found = _section(m.task, m.task.model)
     except (MissingLibraryError, NetworkError) as error:
         return str(error)
+    return _cleared(found) if m.verdict == "equivariant" else found
 
 
 def _section(task: Task, model: Model) -> LayerSection | str:
@@ -100,7 +104,7 @@ def _is_expected(layers: list[LayerResult], guilty: str, swept: list[SweepResult
     return guilty == first and all(s.error is None or s.first_broken == guilty for s in swept)
 
 
-def clear_if_equivariant(section: LayerSection | str) -> LayerSection | str:
+def _cleared(section: LayerSection | str) -> LayerSection | str:
     """The section for a model that is equivariant as a whole: what breaks the symmetry within is mended again."""
     if isinstance(section, str) or section.guilty is None:
         return section

@@ -16,6 +16,7 @@ from equitangents import precision
 from equitangents.audit.adapters.callables import CallableModel, NetworkModel
 from equitangents.audit.contract.leaf_actions import Actions
 from equitangents.audit.contract.trees import Inputs, Shared, has_other_axes
+from equitangents.audit.measure.measured import Measured
 from equitangents.audit.measure.task import Task, eps
 from equitangents.audit.report.sections import LieResult
 from equitangents.groups.symmetry_group import Flow
@@ -24,17 +25,16 @@ from equitangents.metrics.measure import norms, ratio
 ROWS = 64
 
 
-def lie_derivatives(task: Task, actions: Actions) -> list[LieResult]:
-    """One result for each generator of a continuous group; none for finite groups and for class numbers."""
-    x = task.x.subset(task.rows(ROWS))
+def lie_derivatives(m: Measured) -> list[LieResult] | str:
+    """One result for each generator of a continuous group; why there is none of finite groups and class numbers."""
+    task, group = m.task, m.task.contract.group
+    if not group.flows:
+        return f"{group.name} has no infinitesimal elements"
+    x, actions = task.x.subset(task.rows(ROWS)), m.orbits.actions.continuous()
+    if actions.compared or any(y.dtype.kind == "i" for y in task.evaluate(x.subset(np.arange(1))).leaves):
+        return f"{m.orbits.no_mean} have no derivative"
     smooth = replace(task, contract=task.contract.continuous())
-    actions = actions.continuous()
-    flows = task.contract.group.flows
-    if actions.compared:
-        return []
-    if flows and any(y.dtype.kind == "i" for y in task.evaluate(x.subset(np.arange(1))).leaves):
-        return []
-    return [_along(smooth, flow, x, actions) for flow in flows]
+    return [_along(smooth, flow, x, actions) for flow in group.flows]
 
 
 def _along(task: Task, flow: Flow, x: Inputs, actions: Actions) -> LieResult:

@@ -21,7 +21,7 @@ from jaxtyping import Bool, Float, Int
 
 from equitangents.audit.adapters.model import Answer
 from equitangents.audit.contract.leaf_actions import Actions, LeafAction
-from equitangents.audit.contract.trees import Inputs, Shared
+from equitangents.audit.contract.trees import Inputs, Shared, dotted
 from equitangents.audit.measure.task import Task, batches, check_same_shapes, flattened
 from equitangents.errors import ShapeError
 from equitangents.metrics.measure import norms, ratio
@@ -78,9 +78,11 @@ class Orbits:
     """Where the model gave NaN or infinite values for a moved input, and finite ones for the input itself."""
 
     @property
-    def no_mean(self) -> bool:
-        """Whether some output cannot be averaged: class numbers, masks of classes, sets in any order."""
-        return bool(self.class_numbers.any()) or self.actions.compared
+    def no_mean(self) -> str:
+        """What outputs are that cannot be averaged, and have no derivative; "" if all can."""
+        if self.class_numbers.any():
+            return "class numbers"
+        return "masks of classes and sets in any order" if self.actions.compared else ""
 
     @property
     def scores(self) -> np.ndarray | None:
@@ -106,8 +108,8 @@ def measure_orbits(task: Task, x: Inputs | None = None) -> Orbits:
             tables = _Tables(task, x.n, y)
         tables.start(rows, y)
         for k, moved in enumerate(contract.orbit(task.elements, part.leaves)):
-            if not tables.moved[rows].all():
-                tables.moved[rows] |= moved_rows(start.leaves, moved)
+            if not tables.found.moved[rows].all():
+                tables.found.moved[rows] |= moved_rows(start.leaves, moved)
             z = task.batch(x.replaced(moved), finite=False)
             check_same_shapes(y, z, contract.label(task.elements[k]))
             tables.add(k, rows, y, z)
@@ -118,41 +120,63 @@ def measure_orbits(task: Task, x: Inputs | None = None) -> Orbits:
 class _Tables:
     """The tables of one pass, filled batch by batch: `start` with f(x), then `add` with f(ρ_X(g)x) for every g."""
 
-    def __init__(self, task: Task, inputs: int, first: Answer):
-        self.task, self.first = task, first
-        self.actions = task.output_actions(first)
-        outputs, E, N = len(first.leaves), len(task.elements), inputs
-        self.inverses = [task.contract.group.inverse(g) for g in task.elements]
-        self.errors, self.violations, self.sizes = np.empty((E, N)), np.empty((E, N)), np.empty(N)
-        self.separate, self.separate_sizes = np.empty((outputs, E, N)), np.empty((outputs, N))
-        self.undefined, self.moved = np.zeros((E, N), bool), np.zeros(N, bool)
-        self.spreads = [RunningSpread(E + 1) for _ in first.leaves]
-        self.matched: dict[int, np.ndarray] = {}
-        width = flattened(self.actions.profiles(first.leaves, first.leaves)).shape[1]
-        self.kept = _kept_rows(N, (E + 1) * width, task.seed)
-        self.signals = np.empty((E + 1, len(self.kept), width))
+    def __init__(self, task: Task, N: int, first: Answer):
+        actions = task.output_actions(first)
+        outputs, E = len(first.leaves), len(task.elements)
+        compared = actions.comparisons
+        classes = np.array([a.dtype.kind == "i" for a in first.leaves])
+        profiles = actions.profiles(first.leaves, first.leaves)
+        width = flattened(profiles).shape[1]
+        kept = _kept_rows(N, (E + 1) * width, task.seed)
+        self.task, self.inverses = task, [task.contract.group.inverse(g) for g in task.elements]
+        self.running = [None if c or by else RunningSpread(E + 1) for c, by in zip(classes, compared, strict=True)]
+        self.found = Orbits(
+            errors=np.empty((E, N)),
+            separate=np.empty((outputs, E, N)),
+            separate_sizes=np.empty((outputs, N)),
+            spreads=np.full(outputs, np.nan),
+            class_numbers=classes,
+            violations=np.empty((E, N)),
+            sizes=np.empty(N),
+            kept=kept,
+            signals=np.empty((E + 1, len(kept), width)),
+            actions=actions,
+            output_shapes=[a.shape[1:] for a in profiles],
+            output_names=_names(first.structure, outputs),
+            structure=first.structure,
+            output_axes=first.axes,
+            dtype=first.dtype,
+            probabilities=task.outputs in ("auto", "probabilities") and are_distributions(first.leaves[0]),
+            classes=not task.regression and (bool(classes[0]) or _are_scores(first, actions[0])),
+            shares=np.array([by is not None and by.share for by in compared]),
+            complex_pairs=np.array(first.complex_pairs or [False] * outputs),
+            matched={},
+            moved=np.zeros(N, bool),
+            undefined=np.zeros((E, N), bool),
+        )
 
     def start(self, rows: np.ndarray, y: Answer) -> None:
         """f(x) of some rows."""
-        self.separate_sizes[:, rows] = self.actions.sizes(y.leaves)
-        self.sizes[rows] = norms(self.separate_sizes[:, rows].T)
+        found, actions = self.found, self.found.actions
+        found.separate_sizes[:, rows] = actions.sizes(y.leaves)
+        found.sizes[rows] = norms(found.separate_sizes[:, rows].T)
         self._spread(y)
         here, chosen = self._of_kept(rows)
         own = [v[chosen] for v in y.leaves]
         if len(chosen):
-            self.signals[0, here] = flattened(self.actions.profiles(own, own))
+            found.signals[0, here] = flattened(actions.profiles(own, own))
 
     def add(self, k: int, rows: np.ndarray, y: Answer, z: Answer) -> None:
         """f(ρ_X(g)x) of the same rows, of element k."""
-        actions, g = self.actions, self.task.elements[k]
-        z, self.undefined[k, rows] = _defined(z, y)
+        found, actions, g = self.found, self.found.actions, self.task.elements[k]
+        z, found.undefined[k, rows] = _defined(z, y)
         self._spread(z)
         expected = [v if a is None else _acted(a, g, v) for a, v in zip(actions, y.leaves, strict=True)]
-        self.separate[:, k, rows] = actions.apart(z.leaves, expected)
+        found.separate[:, k, rows] = off = actions.apart(z.leaves, expected)
         for o, both in _matches(actions, z.leaves, expected):
-            self.matched.setdefault(o, np.full((3, *self.errors.shape), np.nan))[:, k, rows] = both
-        self.errors[k, rows] = np.max(ratio(self.separate[:, k, rows], self.separate_sizes[:, rows]), axis=0)
-        self.violations[k, rows] = norms(self.separate[:, k, rows].T)
+            found.matched.setdefault(o, np.full((3, *found.errors.shape), np.nan))[:, k, rows] = both
+        found.errors[k, rows] = np.max(ratio(off, found.separate_sizes[:, rows]), axis=0)
+        found.violations[k, rows] = norms(off.T)
         here, chosen = self._of_kept(rows)
         if not len(chosen):
             return
@@ -161,50 +185,26 @@ class _Tables:
             back = _added(actions, own, there, [v[chosen] for v in expected])
         else:
             back = actions.act(self.inverses[k], there)
-        self.signals[k + 1, here] = flattened(actions.profiles(back, own))
+        found.signals[k + 1, here] = flattened(actions.profiles(back, own))
 
     def _spread(self, y: Answer) -> None:
-        for running, leaf in zip(self.spreads, y.leaves, strict=True):
-            running.add(leaf.reshape(len(leaf), -1))
+        for running, leaf in zip(self.running, y.leaves, strict=True):
+            if running is not None:
+                running.add(leaf.reshape(len(leaf), -1))
 
     def _of_kept(self, rows: np.ndarray) -> tuple[slice, np.ndarray]:
         """Where signals keep some of the rows, and which of them."""
-        low, high = np.searchsorted(self.kept, rows[0]), np.searchsorted(self.kept, rows[-1] + 1)
-        return slice(low, high), self.kept[low:high] - rows[0]
+        low, high = np.searchsorted(self.found.kept, [rows[0], rows[-1] + 1])
+        return slice(low, high), self.found.kept[low:high] - rows[0]
 
     def orbits(self) -> Orbits:
         """All that was found."""
-        task, first, actions, signals = self.task, self.first, self.actions, self.signals
-        classes = np.array([a.dtype.kind == "i" for a in first.leaves])
-        compared = np.array([a is not None and a.compared is not None for a in actions])
-        shapes = [p.shape[1:] for p in actions.profiles(first.leaves, first.leaves)]
-        if classes.any():
-            signals, shapes = _one_hot(signals, shapes, classes)
-        spreads = zip(self.spreads, classes | compared, strict=True)
-        return Orbits(
-            errors=self.errors,
-            separate=self.separate,
-            separate_sizes=self.separate_sizes,
-            spreads=np.array([np.nan if c else s.value for s, c in spreads]),
-            class_numbers=classes,
-            violations=self.violations,
-            sizes=self.sizes,
-            kept=self.kept,
-            signals=signals,
-            actions=actions,
-            output_shapes=shapes,
-            output_names=_names(first.structure, len(first.leaves)),
-            structure=first.structure,
-            output_axes=first.axes,
-            dtype=first.dtype,
-            probabilities=task.outputs in ("auto", "probabilities") and are_distributions(first.leaves[0]),
-            classes=not task.regression and (bool(classes[0]) or _are_scores(first, actions[0])),
-            shares=np.array([a is not None and a.compared is not None and a.compared.share for a in actions]),
-            complex_pairs=np.array(first.complex_pairs or [False] * len(first.leaves)),
-            matched=self.matched,
-            moved=self.moved,
-            undefined=self.undefined,
-        )
+        found = self.found
+        found.spreads[:] = [np.nan if running is None else running.value for running in self.running]
+        if not found.class_numbers.any():
+            return found
+        signals, shapes = _one_hot(found.signals, found.output_shapes, found.class_numbers)
+        return replace(found, signals=signals, output_shapes=shapes)
 
 
 def _added(actions: Actions, y: list[np.ndarray], z: list[np.ndarray], expected: list[np.ndarray]) -> list[np.ndarray]:
@@ -215,8 +215,8 @@ def _added(actions: Actions, y: list[np.ndarray], z: list[np.ndarray], expected:
 
 def _matches(actions: Actions, a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> Iterator[tuple[int, np.ndarray]]:
     """For every output that is a set: its number, and matched IoU, share missed and share extra."""
-    for o, (action, v, w) in enumerate(zip(actions, a, b, strict=True)):
-        both = None if action is None or action.compared is None else action.compared.matched(v, w)
+    for o, (by, v, w) in enumerate(zip(actions.comparisons, a, b, strict=True)):
+        both = None if by is None else by.matched(v, w)
         if both is not None:
             yield o, both
 
@@ -297,17 +297,10 @@ def _columns(numbers: np.ndarray) -> np.ndarray:
 def _names(structure: PyTreeDef, count: int) -> list[str]:
     """The keys of a dictionary, the positions of a tuple; "f(x)" for a single array."""
     paths, _ = jax.tree_util.tree_flatten_with_path(jax.tree.unflatten(structure, list(range(count))))
-    named = [".".join(_key(part) for part in path) for path, _ in paths]
+    named = [dotted(path) for path, _ in paths]
     if named == [""]:
         return ["f(x)"]
     return [f"output {name}" if name.replace(".", "").isdigit() else name for name in named]
-
-
-def _key(part: Any) -> str:
-    for attribute in ("key", "name", "idx"):
-        if hasattr(part, attribute):
-            return str(getattr(part, attribute))
-    return str(part)
 
 
 _ROUNDINGS = 8.0

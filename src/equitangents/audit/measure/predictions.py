@@ -13,9 +13,10 @@ import numpy as np
 import scipy.special
 from jaxtyping import Float
 
+from equitangents.audit.measure.measured import Measured
 from equitangents.audit.measure.orbits import Orbits
 from equitangents.audit.measure.task import Task
-from equitangents.audit.report.numbers import Estimate, Spread
+from equitangents.audit.report.numbers import Estimate
 from equitangents.audit.report.sections import RelativeSection
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.metrics.on_orbits import jensen_shannon
@@ -39,6 +40,12 @@ def divergences(orbits: Orbits, stated: str) -> Float[np.ndarray, "E K"] | None:
         return None
     p = scipy.special.softmax(scores, axis=2) if kind == "logits" else scores
     return jensen_shannon(p[1:], p[0])
+
+
+def same_predictions(task: Task, orbits: Orbits) -> Estimate | None:
+    """Share of the elements but the identity that keep the predicted class, with its interval; None without classes."""
+    same = orbits.same_class
+    return None if same is None else task.resampler(len(orbits.kept)).mean(same.mean(axis=0), bounds=(0.0, 1.0))
 
 
 def check_labels(y: Any, n: int, classes: np.ndarray | None = None) -> np.ndarray | None:
@@ -72,7 +79,7 @@ def is_classes(y: np.ndarray) -> bool:
     return y.dtype.kind in "iub" and y.ndim == 1
 
 
-def task_error(flat: np.ndarray, orbits: Orbits, y: np.ndarray | None, outputs: str) -> tuple[float | None, str | None]:
+def task_error(flat: np.ndarray, orbits: Orbits, y: np.ndarray | None) -> tuple[float | None, str | None]:
     """(error, its name) of predictions (K, D) for the kept rows: an error rate, or a root mean square error."""
     if y is None:
         return None, None
@@ -91,24 +98,17 @@ def task_error(flat: np.ndarray, orbits: Orbits, y: np.ndarray | None, outputs: 
     return float(np.sqrt(((flat[:, :width] - truth) ** 2).sum(axis=1).mean())), "root mean square error"
 
 
-def relative_section(
-    task: Task,
-    orbits: Orbits,
-    y: np.ndarray | None,
-    same: Estimate | None,
-    member_spread: float | None,
-    by_spread: Spread | None,
-    spread_floor: float | None,
-) -> RelativeSection:
+def relative_section(m: Measured, member_spread: float | None) -> RelativeSection:
     """All of them; the task's error on transformed inputs is that of the pulled back signal."""
+    orbits = m.orbits
     rms = lambda a: float(np.sqrt(np.mean(a**2)))
     violation = rms(orbits.violations)
-    error, name = task_error(orbits.signals[0], orbits, y, task.outputs)
+    (error, name), *moved = (task_error(signal, orbits, m.y) for signal in orbits.signals)
     transformed = None
     if error is not None:
-        each = [task_error(s, orbits, y, task.outputs)[0] or 0.0 for s in orbits.signals[1:]]
+        each = [e or 0.0 for e, _ in moved]
         transformed = float(np.mean(each)) if name == "error rate" else rms(np.array(each))
-    part = violation if name != "error rate" or same is None else 1 - same.mean
+    part = violation if name != "error rate" or m.same is None else 1 - m.same.mean
     return RelativeSection(
         rms_norm=rms(orbits.sizes),
         rms_violation=violation,
@@ -118,6 +118,6 @@ def relative_section(
         transformed_task_error=transformed,
         member_spread=member_spread,
         violation_over_member_spread=None if not member_spread else violation / member_spread,
-        error_by_spread=by_spread,
-        floor_by_spread=spread_floor,
+        error_by_spread=m.judgement.by_spread,
+        floor_by_spread=m.judgement.spread_floor,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,7 @@ from equitangents.audit.contract.leaf_actions import Actions, apart, size
 from equitangents.audit.contract.trees import Inputs, as_inputs
 from equitangents.audit.measure.averaging import canonical_scores
 from equitangents.audit.measure.ensembles import more_members
-from equitangents.audit.measure.floors import Floors
-from equitangents.audit.measure.judge import Judgement
+from equitangents.audit.measure.measured import Measured
 from equitangents.audit.measure.orbits import Orbits, measure_orbits
 from equitangents.audit.measure.predictions import task_error
 from equitangents.audit.measure.scales import make_scales
@@ -25,126 +25,99 @@ from equitangents.metrics.measure import norms, ratio
 
 _ROWS = 16
 _PRICED = 256  # inputs, on which the task's error in canonical position is measured
+NOTHING_LEFT = Estimate(0.0, 0.0, 0.0)
 
 
-def remedies(
-    task: Task,
-    orbits: Orbits,
-    y: np.ndarray | None,
-    ensemble: EnsembleSection | None,
-    train: Any,
-    judgement: Judgement,
-    floors: Floors,
-) -> list[Remedy]:
+def remedies(m: Measured, ensemble: tuple[EnsembleSection, float] | None) -> list[Remedy]:
     """Every remedy with what it brings and what it costs the task, measured on the sample where that is possible.
 
     Those that make the model worse at its task come last.
     """
+    members = None if ensemble is None else ensemble[0]
     found = [
-        _averaging(task, orbits, y, judgement, floors.deterministic),
-        more_members(ensemble, judgement.headline.unit),
-        _augmentation(task, orbits, y, train, judgement),
-        *_canonicalising(task, orbits, y, judgement, floors.deterministic),
+        _averaging(m),
+        more_members(members, m.judgement.headline.unit),
+        _augmentation(m),
+        *_canonicalising(m),
     ]
-    told = [m if y is None or m.task_after is not None else replace(m, note=f"{m.note}; {UNPRICED}") for m in found]
-    return sorted(told, key=lambda m: m.note.startswith(WORSE))
+    said = lambda r: r if m.y is None or r.task_after is not None else replace(r, note=f"{r.note}; {UNPRICED}")
+    return sorted(map(said, found), key=lambda r: r.note.startswith(WORSE))
 
 
-def _averaging(task: Task, orbits: Orbits, y: np.ndarray | None, judgement: Judgement, deterministic: bool) -> Remedy:
+def _averaging(m: Measured) -> Remedy:
     """f̄(x) = mean over g of ρ(g)⁻¹f(ρ(g)x), which is equivariant by itself only if f answers the same each time."""
-    phi = orbits.signals
+    task, orbits, deterministic, phi = m.task, m.orbits, m.floors.deterministic, m.orbits.signals
     group, listed = task.contract.group, task.contract.is_complete
     mean = phi.mean(axis=0) if listed else phi[1:].mean(axis=0)
-    price = _price(task, orbits, y, mean)
     left: float | None
     if deterministic and task.complete and task.contract.exact and not orbits.no_mean:
-        left, judged, note = 0.0, Estimate(0.0, 0.0, 0.0), "every element is averaged over, and the action is exact"
+        left, judged, note = 0.0, NOTHING_LEFT, "every element is averaged over, and the action is exact"
     elif orbits.no_mean:
-        what = "class numbers" if orbits.class_numbers.any() else "masks of classes and sets in any order"
-        left, judged, note = None, None, f"{what} cannot be averaged; return the scores of the classes"
+        left, judged, note = None, None, f"{orbits.no_mean} cannot be averaged; return the scores of the classes"
     elif not task.complete and group.draws_are_independent:
         # a mean over E independent elements keeps 1/√E of the deviations, two such means differ by √2 of that
         E = len(phi) - 1
         share = math.sqrt(2 / max(E - 1, 1))
         left = float(np.mean(ratio(norms(phi[1:].std(axis=0)), norms(mean)))) * share
         spread = np.array([norms(part.std(axis=0)) for part in _by_output(phi[1:], orbits)]) * share
-        judged = _estimate(task, judgement, spread, orbits.kept)
+        judged = _estimate(m, spread, orbits.kept)
         note = f"what is left of the violation after averaging over {E} random elements"
     else:
-        left, judged = _left_after_averaging(task, orbits, judgement)
+        left, judged = _left_after_averaging(m)
         why = "interpolation, or too few angles" if deterministic else "the model's own randomness"
         note = f"on some inputs, turned once more; what is left is {why}"
-    times = len(task.elements) + listed
-    return Remedy(
+    return _remedy(
+        m,
+        _price(orbits, m.y, mean),
+        note,
         name="averaging over the group at test time",
         measured=left is not None,
-        error_before=judgement.by_norm.estimate.mean,
         error_after=left,
-        **price.fields,
-        cost=f"{times} evaluations an input",
-        note=price.said + note,
-        quantity="mean error",
-        before=judgement.headline.error.estimate,
+        cost=f"{len(task.elements) + listed} evaluations an input",
         after=judged,
     )
 
 
-def _canonicalising(
-    task: Task, orbits: Orbits, y: np.ndarray | None, judgement: Judgement, deterministic: bool
-) -> list[Remedy]:
+def _canonicalising(m: Measured) -> list[Remedy]:
     """ρ(g)⁻¹f(ρ(g)x) for the g that moves x to a canonical position: exact where neither data nor f are random."""
-    if not (task.contract.is_complete and task.contract.exact and deterministic):
+    contract = m.task.contract
+    if not (contract.is_complete and contract.exact and m.floors.deterministic):
         return []
-    price = _price(task, orbits, None, orbits.signals[0])
-    if y is not None and task.complete:
-        part, predicted = _canonical(task, orbits)
-        price = _price(task, part, y, predicted)
     return [
-        Remedy(
+        _remedy(
+            m,
+            _price(*_canonical(m)) if m.y is not None and m.task.complete else Price(),
+            "every element moves an input to the same position, and the action is exact; an input that is symmetric "
+            "itself has several such positions",
             name="canonical inputs",
             measured=False,
-            error_before=judgement.by_norm.estimate.mean,
             error_after=0.0,
-            **price.fields,
             cost="1 evaluation an input",
-            note=f"{price.said}every element moves an input to the same position, and the action is exact; an input "
-            "that is symmetric itself has several such positions",
-            quantity="mean error",
-            before=judgement.headline.error.estimate,
-            after=Estimate(0.0, 0.0, 0.0),
+            after=NOTHING_LEFT,
         )
     ]
 
 
-def _canonical(task: Task, orbits: Orbits) -> tuple[Orbits, np.ndarray]:
-    """(a part of the orbits, the predictions there for inputs in canonical position), of a group that is listed."""
+def _canonical(m: Measured) -> tuple[Orbits, np.ndarray | None, np.ndarray]:
+    """(a part of the orbits, labels, the predictions there for inputs in canonical position), of a listed group."""
+    task, orbits = m.task, m.orbits
     chosen = np.unique(np.linspace(0, len(orbits.kept) - 1, _PRICED).astype(int))
     part = replace(orbits, kept=orbits.kept[chosen], signals=orbits.signals[:, chosen])
     x = task.x.subset(part.kept)
     orbit = task.contract.orbit([task.contract.group.identity, *task.elements], x.leaves)
     best = np.array([canonical_scores(task.contract, leaves) for leaves in orbit]).argmax(axis=0)
-    return part, part.signals[best, np.arange(len(best))]
+    return part, m.y, part.signals[best, np.arange(len(best))]
 
 
 @dataclass(frozen=True)
 class Price:
     """The task's error without and with a remedy, for inputs as they are given and for all orientations alike."""
 
-    name: str | None
-    before: float | None
-    after: float | None
-    mixed_before: float | None
-    mixed_after: float | None
-
-    @property
-    def fields(self) -> dict[str, Any]:
-        """As a remedy has them."""
-        return {
-            "task_before": self.before,
-            "task_after": self.after,
-            "mixed_before": self.mixed_before,
-            "mixed_after": self.mixed_after,
-        }
+    name: str | None = None
+    before: float | None = None
+    after: float | None = None
+    mixed_before: float | None = None
+    mixed_after: float | None = None
 
     @property
     def said(self) -> str:
@@ -157,14 +130,34 @@ class Price:
         return f"{first}, in mixed orientations it {_change(self.mixed_before, self.mixed_after)}; "
 
 
-def _price(task: Task, orbits: Orbits, y: np.ndarray | None, predicted: np.ndarray) -> Price:
+def _remedy(m: Measured, price: Price, note: str, **told: Any) -> Remedy:
+    """A remedy that is told by the mean error, which before it is that of the audit."""
+    return Remedy(
+        error_before=m.judgement.by_norm.estimate.mean,
+        task_before=price.before,
+        task_after=price.after,
+        mixed_before=price.mixed_before,
+        mixed_after=price.mixed_after,
+        note=price.said + note,
+        quantity="mean error",
+        before=m.judgement.headline.error.estimate,
+        **told,
+    )
+
+
+def _price(orbits: Orbits, y: np.ndarray | None, predicted: np.ndarray) -> Price:
     """What an invariant model's predictions (K, D) for the kept rows mean for the task: in other orientations they are
     the same.
     """
-    errors = [task_error(signal, orbits, y, task.outputs) for signal in orbits.signals]
-    before, name = errors[0]
-    after, _ = task_error(predicted, orbits, y, task.outputs)
-    return Price(name, before, after, mixed([e for e, _ in errors], name), after)
+    (before, name), mean = _task_errors(orbits, y)
+    after, _ = task_error(predicted, orbits, y)
+    return Price(name, before, after, mean, after)
+
+
+def _task_errors(orbits: Orbits, y: np.ndarray | None) -> tuple[tuple[float | None, str | None], float | None]:
+    """((the task's error for inputs as they are given, its name), its error for all orientations together)."""
+    errors = [task_error(signal, orbits, y) for signal in orbits.signals]
+    return errors[0], mixed([e for e, _ in errors], errors[0][1])
 
 
 def mixed(errors: list[float | None], name: str | None) -> float | None:
@@ -195,26 +188,25 @@ def _by_output(signals: np.ndarray, orbits: Orbits) -> list[np.ndarray]:
     return np.split(signals, ends[:-1], axis=-1)
 
 
-def _estimate(task: Task, judgement: Judgement, table: np.ndarray, rows: np.ndarray) -> Estimate:
+def _estimate(m: Measured, table: np.ndarray, rows: np.ndarray) -> Estimate:
     """The mean over inputs of norms (outputs, n) in the headline's unit, the largest over the outputs."""
-    scales = judgement.scales
-    errors = scales.relative(judgement.headline.unit, table, rows)[scales.judged].max(axis=0)
-    return task.over_inputs(len(rows)).mean(errors)
+    errors = m.judgement.scales.largest(m.judgement.headline.unit, table, rows)
+    return m.task.over_inputs(len(rows)).mean(errors)
 
 
-def _left_after_averaging(task: Task, orbits: Orbits, judgement: Judgement) -> tuple[float, Estimate]:
+def _left_after_averaging(m: Measured) -> tuple[float, Estimate]:
     """The error of the averaged model itself, f̄(ρ(h)x) against f̄(x), for two elements h."""
-    group = task.contract.group
+    task, actions = m.task, m.orbits.actions
     rows = task.rows(_ROWS)
     x = task.x.subset(rows)
-    start = _average(task, x, orbits.actions)
+    start = _average(task, x, actions)
     errors, tables = [], []
     for h in task.elements[:: max(1, len(task.elements) // 2)][:2]:
-        moved = _average(task, x.replaced(task.contract.move(h, x.leaves)), orbits.actions)
-        back = orbits.actions.act(group.inverse(h), moved)
+        moved = _average(task, x.replaced(task.contract.move(h, x.leaves)), actions)
+        back = actions.act(task.contract.group.inverse(h), moved)
         tables.append([norms(a - b) for a, b in zip(back, start, strict=True)])
         errors.append(np.max([ratio(apart(a, b), size(b)) for a, b in zip(back, start, strict=True)], axis=0))
-    return float(np.mean(errors)), _estimate(task, judgement, np.mean(tables, axis=0), rows)
+    return float(np.mean(errors)), _estimate(m, np.mean(tables, axis=0), rows)
 
 
 def _average(task: Task, x: Inputs, actions: Actions) -> list[np.ndarray]:
@@ -229,27 +221,16 @@ def _average(task: Task, x: Inputs, actions: Actions) -> list[np.ndarray]:
     return [a / len(elements) for a in total or []]
 
 
-def _augmentation(task: Task, orbits: Orbits, y: np.ndarray | None, train: Any, judgement: Judgement) -> Remedy:
+def _augmentation(m: Measured) -> Remedy:
     """Refit a copy of an estimator on moved training data, and measure it on the sample."""
-    now = judgement.by_norm.estimate.mean
-    known = Remedy(
-        name="training with augmentation",
-        measured=False,
-        error_before=now,
-        error_after=None,
-        task_before=None,
-        task_after=None,
-        cost="one training",
-        note="",
-        quantity="mean error",
-        before=judgement.headline.error.estimate,
-    )
+    task, orbits, train = m.task, m.orbits, m.parts.train
     estimator = getattr(task.model, "estimator", None)
+    known = partial(_remedy, m, name="training with augmentation", cost="one training")
     if estimator is None or train is None:
         why = "the model cannot be refitted here" if estimator is None else "no training data were given (train=(x, y))"
-        return replace(known, note=why)
+        return known(Price(), why, measured=False, error_after=None)
     if any(a is not None for a in orbits.actions):
-        return replace(known, note="labels would move with the inputs")
+        return known(Price(), "labels would move with the inputs", measured=False, error_after=None)
     from sklearn.base import clone
 
     from equitangents.audit.adapters.estimators import EstimatorModel
@@ -259,21 +240,14 @@ def _augmentation(task: Task, orbits: Orbits, y: np.ndarray | None, train: Any, 
     flat = np.concatenate(copies).reshape(len(copies) * x_train.n, -1)
     refitted = clone(estimator).fit(flat, np.concatenate([y_train] * len(copies)))
     model = EstimatorModel(refitted, task.model.method)  # type: ignore[attr-defined]
-    elsewhere = replace(task, model=model)
-    again = measure_orbits(elsewhere, task.x.subset(orbits.kept))
-    scales = make_scales(again, None, task.judging)
-    unit = judgement.headline.unit
-    errors = scales.relative(unit, again.separate).max(axis=0)
-    labels = None if y is None else y[orbits.kept]
-    here = [task_error(signal, orbits, y, task.outputs) for signal in orbits.signals]
-    there = [task_error(signal, again, labels, task.outputs) for signal in again.signals]
-    over_all = lambda found: mixed([e for e, _ in found], here[0][1])
-    price = Price(here[0][1], here[0][0], there[0][0], over_all(here), over_all(there))
-    return replace(
-        known,
+    again = measure_orbits(replace(task, model=model), task.x.subset(orbits.kept))
+    errors = make_scales(again, None, task.judging).largest(m.judgement.headline.unit, again.separate)
+    (before, name), mixed_before = _task_errors(orbits, m.y)
+    (after, _), mixed_after = _task_errors(again, None if m.y is None else m.y[orbits.kept])
+    return known(
+        Price(name, before, after, mixed_before, mixed_after),
+        f"a copy was fitted to {len(copies)} moved copies of the training data",
         measured=True,
         error_after=float(again.errors.mean()),
         after=task.resampler(len(orbits.kept)).mean(errors),
-        **price.fields,
-        note=f"{price.said}a copy was fitted to {len(copies)} moved copies of the training data",
     )

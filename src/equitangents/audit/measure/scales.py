@@ -79,7 +79,11 @@ class Scales:
         divisors = self._divisors(unit, rows, own)
         while divisors.ndim < table.ndim:
             divisors = divisors[:, None]
-        return ratio(table, np.broadcast_to(divisors, table.shape))
+        return ratio(table, divisors)
+
+    def largest(self, unit: Unit, table: np.ndarray, rows: Any = slice(None), own: bool = True) -> np.ndarray:
+        """`relative`, the largest over the outputs that are judged: (…, n)."""
+        return np.max(self.relative(unit, table, rows, own)[self.judged], axis=0)
 
     def _divisors(self, unit: Unit, rows: Any, own: bool) -> Float[np.ndarray, "outputs n"]:
         sizes = self.sizes[:, rows]

@@ -23,6 +23,7 @@ from equitangents.audit.measure.clock import Clock, Record
 from equitangents.audit.measure.intervals import Resampler
 from equitangents.errors import EquitangentsError, ShapeError
 from equitangents.keywords import CheckedKeywords
+from equitangents.metrics.measure import Bootstrap
 
 logger = logging.getLogger("equitangents.audit")
 
@@ -63,9 +64,7 @@ class Task:
     regression: bool
     """Whether the labels are real numbers, so that outputs are not class scores."""
     batch_size: int
-    confidence: float
-    resamples: int
-    seed: int
+    bootstrap: Bootstrap
     judging: Judging = field(default_factory=Judging)
     footprint: Footprint | None = None
     """What the model holds, by which batches were planned; None: not known, or their size was asked for."""
@@ -99,11 +98,16 @@ class Task:
     def resampler(self, inputs: int) -> Resampler:
         """Intervals over this many inputs, and over the elements if they are a sample."""
         elements = None if self.complete else len(self.elements)
-        return _resampler(inputs, elements, self.confidence, self.resamples, self.seed)
+        return _resampler(inputs, elements, self.bootstrap)
 
     def over_inputs(self, inputs: int) -> Resampler:
         """Intervals over this many inputs alone."""
-        return _resampler(inputs, None, self.confidence, self.resamples, self.seed)
+        return _resampler(inputs, None, self.bootstrap)
+
+    @property
+    def seed(self) -> int:
+        """Of everything random in the audit."""
+        return self.bootstrap.seed
 
     def evaluate(self, x: Inputs, run: Callable[[Any], Any] | None = None) -> Answer:
         """The model's outputs for all of x, in batches."""
@@ -211,9 +215,9 @@ def filled_up(given: Callable[[Inputs], Any], x: Inputs, size: int, expected: An
 
 
 @lru_cache(maxsize=4)
-def _resampler(inputs: int, elements: int | None, confidence: float, resamples: int, seed: int) -> Resampler:
+def _resampler(inputs: int, elements: int | None, bootstrap: Bootstrap) -> Resampler:
     """Many parts of one audit share their inputs and elements, and drawing resamples takes longest."""
-    return Resampler(inputs, elements, confidence, resamples, seed)
+    return Resampler(inputs, elements, bootstrap)
 
 
 def eps(dtype: DType) -> float:

@@ -11,6 +11,7 @@ from equitangents._types import Element, Tree
 from equitangents.audit.adapters.model import as_real
 from equitangents.audit.contract.leaf_actions import LeafAction
 from equitangents.audit.contract.trees import Inputs, Shared
+from equitangents.audit.measure.measured import Measured
 from equitangents.audit.measure.orbits import Orbits
 from equitangents.audit.measure.task import Task, flattened
 from equitangents.audit.report.sections import OrbitPoint, Witness
@@ -21,9 +22,9 @@ _NUMBERS = 3 * _SIDE**2
 _OUTPUTS = 64
 
 
-def witnesses(task: Task, orbits: Orbits) -> list[Witness]:
+def witnesses(m: Measured) -> list[Witness]:
     """The worst and a typical pair of input and element."""
-    errors = orbits.errors
+    task, orbits, errors = m.task, m.orbits, m.orbits.errors
     worst = np.unravel_index(int(np.argmax(errors)), errors.shape)
     middle = np.quantile(errors, 0.5, method="inverted_cdf")
     typical = np.unravel_index(int(np.argmin(np.abs(errors - middle))), errors.shape)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from jaxtyping import Float
 
+from equitangents.actions.given_maps import INDICES
 from equitangents.audit.contract.irreps import blocks_of, irreps_matrix
 from equitangents.errors import (
     EquitangentsError,
@@ -28,8 +29,6 @@ from equitangents.errors import (
 
 if TYPE_CHECKING:
     from ase import Atoms
-
-_VOIGT = ((0, 0), (1, 1), (2, 2), (1, 2), (0, 2), (0, 1))
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ class Quantity:
         if self.kind != "tensor" or value.shape[-2:] == (3, 3):
             return value
         whole = np.empty((*value.shape[:-1], 3, 3))
-        for k, (i, j) in enumerate(_VOIGT):
+        for k, (i, j) in enumerate(INDICES[3]):
             whole[..., i, j] = whole[..., j, i] = value[..., k]
         return whole
 

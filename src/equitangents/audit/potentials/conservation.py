@@ -22,6 +22,7 @@ from scipy.special import stdtrit
 from equitangents.audit.potentials.calculator import Potential
 from equitangents.audit.potentials.known import Known
 from equitangents.audit.potentials.results import ENOUGH, Row, Sampling, Trial
+from equitangents.audit.potentials.structures import free
 from equitangents.audit.report.numbers import Estimate
 
 if TYPE_CHECKING:
@@ -87,24 +88,25 @@ def chosen(count: int) -> list[int]:
     return sorted({*np.linspace(0, count - 1, min(count, MOST_STRUCTURES)).astype(int).tolist()})
 
 
-def conservation(potential: Potential, known: Known, sampling: Sampling) -> list[Row] | str:
+def conservation(known: Known, sampling: Sampling) -> list[Row] | str:
     """The rows "gradient" and "asymmetry", or why there are none."""
-    if "forces" not in potential.quantities:
+    if "forces" not in known.potential.quantities:
         return "the calculator gives no forces"
     usable = [i for i, v in enumerate(known.values) if "forces" in v]
     picked = [usable[k] for k in chosen(len(usable))]
     rng = np.random.default_rng([sampling.seed, 17])
     rows = []
-    if "energy" in potential.quantities and (of := [i for i in picked if "energy" in known.values[i]]):
-        rows.append(_gradient(potential, known, of, rng, sampling))
+    if "energy" in known.potential.quantities and (of := [i for i in picked if "energy" in known.values[i]]):
+        rows.append(_gradient(known, of, rng, sampling))
     several = [i for i in picked if len(known.structures[i]) > 1]  # a single atom's Jacobian is 0
     if several:
-        rows.append(_asymmetry(potential, known, several, rng, sampling))
+        rows.append(_asymmetry(known, several, rng, sampling))
     return rows or "the calculator gives no energy, and every structure has one atom"
 
 
-def _gradient(potential: Potential, known: Known, picked: list[int], rng: np.random.Generator, s: Sampling) -> Row:
-    h, factor, tolerance = _STEP[potential.single], 1e3, known.tolerances["forces"]
+def _gradient(known: Known, picked: list[int], rng: np.random.Generator, s: Sampling) -> Row:
+    potential, factor, tolerance = known.potential, 1e3, known.tolerances["forces"]
+    h = _STEP[potential.single]
     forces_floors = known.floors_of("forces", picked)
     squares, floors, steps = [], [], []
     for i, forces_floor in zip(picked, forces_floors, strict=True):
@@ -149,8 +151,8 @@ def _slope(potential: Potential, atoms: Atoms, u: np.ndarray, h: float) -> float
     return (ends[0] - ends[1]) / (2 * h)
 
 
-def _asymmetry(potential: Potential, known: Known, picked: list[int], rng: np.random.Generator, s: Sampling) -> Row:
-    h = _STEP[potential.single]
+def _asymmetry(known: Known, picked: list[int], rng: np.random.Generator, s: Sampling) -> Row:
+    potential, h = known.potential, _STEP[known.potential.single]
     products, sizes, floors, steps = [], [], [], []
     for i in picked:
         atoms = known.structures[i]
@@ -210,7 +212,6 @@ def _along(potential: Potential, atoms: Atoms, v: np.ndarray, h: float) -> np.nd
 
 
 def _displaced(atoms: Atoms, by: np.ndarray) -> Atoms:
-    moved = atoms.copy()
-    moved.set_constraint()
+    moved = free(atoms)
     moved.positions += by
     return moved

@@ -7,16 +7,14 @@ without it: constant, if forces are conservative.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equitangents.audit.potentials.calculator import Potential
 from equitangents.audit.potentials.known import Known
-from equitangents.audit.potentials.results import Row, outcome
-from equitangents.audit.report.numbers import Estimate
+from equitangents.audit.potentials.results import Row, single
+from equitangents.audit.potentials.structures import free
 
 if TYPE_CHECKING:
     from ase import Atoms
@@ -33,8 +31,9 @@ _GRADIENT = 1e-3  # Å
 _LARGEST = 256  # atoms
 
 
-def dynamics(potential: Potential, known: Known, seed: int, budget: float) -> list[Row] | str:
+def dynamics(known: Known, seed: int, budget: float) -> list[Row] | str:
     """The row "drift" of one structure, or why there is none; `budget` seconds for the run with the gradient."""
+    potential = known.potential
     if not {"forces", "energy"} <= set(potential.quantities):
         return "the calculator gives no energy or no forces"
     finite = [{"forces", "energy"} <= set(v) for v in known.values]
@@ -66,24 +65,18 @@ def dynamics(potential: Potential, known: Known, seed: int, budget: float) -> li
         same = _slope(given[: steps + 1], dt)
         said += f"; over the first {steps * dt:g} fs {_slope(by_gradient, dt):+.3g} with −∇E in place of the forces"
         said += f", {same:+.3g} with the forces"
-    drift = abs(_slope(exact, dt))
-    error = Estimate(drift, math.nan, math.nan)
     return [
-        Row(
+        single(
+            abs(_slope(exact, dt)),
+            floor,
+            DRIFT,
             test="drift",
             quantity="total energy",
             unit="meV/atom/ps",
-            error=error,
-            covers="",
-            worst=drift,
             worst_structure=i,
             worst_move="",
-            floor=floor,
-            tolerance=DRIFT,
-            relative=None,
             structures=1,
             moves=_STEPS,
-            outcome=outcome(error, drift, floor, DRIFT),
             note=f"{_STEPS * dt:g} fs from {_KELVIN:g} K: {said}",
         )
     ]
@@ -93,8 +86,7 @@ def run(atoms: Atoms, evaluate: Evaluate, steps: int, dt: float, seed: int) -> n
     """Total energies, meV/atom, of velocity Verlet from a Maxwell distribution without total momentum."""
     from ase import units
 
-    moved = atoms.copy()
-    moved.set_constraint()
+    moved = free(atoms)
     m, rng = moved.get_masses()[:, None], np.random.default_rng(seed)
     v = rng.normal(size=moved.positions.shape) * np.sqrt(units.kB * _KELVIN / m)
     v -= (m * v).sum(axis=0) / m.sum()

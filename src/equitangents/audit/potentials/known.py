@@ -15,7 +15,7 @@ squares (Satterthwaite). Entries of one value are counted up to 9, since atoms t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -101,33 +101,32 @@ def first_floors(
 
 def null(potential: Potential, nudge: Move, before: Values) -> dict[str, float]:
     """What a tiny move changes beyond what it should; what is not finite is left out."""
-    after = potential(nudge.atoms, list(before), finite=False)
-    apart = {
-        name: potential.quantities[name].apart(
-            after[name], nudge.expected(potential.quantities[name], value), len(nudge.atoms)
-        )
-        for name, value in before.items()
-        if name in after
-    }
-    return {name: error for name, error in apart.items() if np.isfinite(error)}
+    expected = {name: nudge.expected(potential.quantities[name], value) for name, value in before.items()}
+    errors = _errors(potential, nudge.atoms, expected)
+    return {name: error for name, error in errors.items() if np.isfinite(error)}
+
+
+def _errors(potential: Potential, atoms: Atoms, expected: Values) -> dict[str, float]:
+    """How far what a structure gives is from what is expected of it."""
+    found = potential(atoms, list(expected), finite=False)
+    return {n: potential.quantities[n].apart(found[n], v, len(atoms)) for n, v in expected.items() if n in found}
 
 
 def _repeat(potential: Potential, atoms: Atoms, before: Values, floors: Floors) -> bool:
     """Ask once more, and remember what differs; whether anything does."""
-    again = potential(atoms, list(before), finite=False)
-    errors = {n: potential.quantities[n].apart(again[n], v, len(atoms)) for n, v in before.items() if n in again}
+    errors = _errors(potential, atoms, before)
     for name, error in errors.items():
         if np.isfinite(error) and (error > 0 or name in floors.repeats):
             floors.repeats.setdefault(name, []).append(error)
     return any(error > 0 for error in errors.values())
 
 
-def noise(of: Iterable[Floors], quantities: dict[str, Quantity]) -> dict[str, float]:
+def noise(known: Known) -> dict[str, float]:
     """Quantities that differ from call to call by more than parallel sums do, and by how much (root mean square)."""
-    of, found = list(of), {}
-    for name in quantities:
-        repeats = [e for f in of for e in f.repeats.get(name, [])]
-        rounding = [_NOISE * f.unit * f.sizes[name] for f in of if name in f.sizes]
+    found = {}
+    for name in known.potential.quantities:
+        repeats = [e for f in known.floors for e in f.repeats.get(name, [])]
+        rounding = [_NOISE * f.unit * f.sizes[name] for f in known.floors if name in f.sizes]
         if repeats and (size := float(np.sqrt(np.mean(np.square(repeats))))) > np.mean(rounding):
             found[name] = size
     return found
@@ -141,15 +140,15 @@ _VANISHES = 10.0
 
 @dataclass(eq=False)
 class Known:
-    """What is known of the structures as they are."""
+    """A potential, and what is known of the structures as they are."""
 
+    potential: Potential
     structures: list[Any]
     values: list[Values]
     """What is finite."""
     floors: list[Floors]
     at_rest: list[bool]
     tolerances: dict[str, float]
-    quantities: dict[str, Quantity]
     broken: list[BrokenPose] = field(default_factory=list)
     """Poses without a finite result, of all tests."""
     _chiral: dict[int, bool] = field(default_factory=dict)
@@ -176,7 +175,7 @@ class Known:
 
     def vanishes(self, name: str, i: int) -> bool:
         """Whether a quantity is no larger than its tolerance, or than ten floors."""
-        size = self.quantities[name].size(self.values[i][name], len(self.structures[i]))
+        size = self.potential.quantities[name].size(self.values[i][name], len(self.structures[i]))
         return size <= max(_VANISHES * self.floors_of(name, [i])[0], self.tolerances[name])
 
     def shows_nothing(self, q: Quantity, test: str, i: int) -> str:
@@ -193,10 +192,10 @@ class Known:
             self._chiral[i] = chiral(self.structures[i])
         return self._chiral[i]
 
-    def asked(self, potential: Potential, move: Move, names: list[str], test: str, i: int) -> Values:
+    def asked(self, move: Move, names: list[str], test: str, i: int) -> Values:
         """What is finite of a moved structure's values; what is not, and what raises, is remembered."""
         try:
-            values = potential(move.atoms, names, finite=False)
+            values = self.potential(move.atoms, names, finite=False)
         except ModelError as error:
             self.broken.append(BrokenPose(test, i, move.label, str(error), True))
             return {}
@@ -220,7 +219,7 @@ def as_they_are(
     NotFiniteError where nothing is finite for any structure; ModelError where the calculator raises.
     """
     limits = {name: q.tolerance for name, q in potential.quantities.items()}
-    found = Known(given, [], [], [], limits, potential.quantities)
+    found = Known(potential, given, [], [], [], limits)
     for i, atoms in enumerate(given):
         found.values.append(found._finite(potential(atoms, finite=False), "as given", i, ""))
     if not any(found.values):

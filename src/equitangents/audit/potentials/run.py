@@ -27,7 +27,6 @@ from equitangents.audit.report.part_sections import Missing
 from equitangents.audit.report.written import versions
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ModelError, NotFiniteError
 from equitangents.keywords import meant
-from equitangents.metrics.measure import Bootstrap
 from equitangents.scale.progress import ProgressCallback, told_by
 
 TESTS = (*SYMMETRIES, "conservation", "dynamics", "smoothness")
@@ -96,7 +95,6 @@ def atoms(
     given, asked = check_structures(structures), _check_tests(tests)
     if isinstance(elements, bool) or not isinstance(elements, int) or elements < 1:
         raise InvalidArgumentError(f"elements is {elements!r}; expected a whole number, at least 1")
-    Bootstrap(confidence, resamples, seed)
     potential, sampling = Potential(calculator, features), Sampling(confidence, resamples, seed)
     shown = Progress(sum(planned(test, len(given), elements) for test in asked), progress, "structures")
     potential.told = shown.step
@@ -107,7 +105,7 @@ def atoms(
         known = as_they_are(potential, given, tolerances, seed, len(set(asked) & set(ROUNDED_ANEW)))
         with stop.watching():
             for test in asked:
-                found = stop.measured(test, partial(_measured, test, potential, known, elements, sampling, seconds), [])
+                found = stop.measured(test, partial(_measured, test, known, elements, sampling, seconds), [])
                 if isinstance(found, str):
                     missing.append(Missing(test, found))
                 else:
@@ -119,7 +117,7 @@ def atoms(
         raise KeyboardInterrupt
     if not rows:
         raise InvalidArgumentError(f"no test applies: {'; '.join(f'{m.section}: {m.reason}' for m in missing)}")
-    noisy = noise(known.floors, potential.quantities)
+    noisy = noise(known)
     rows = [replace(r, decide=what_decides(r, potential.single, r.quantity in noisy)) for r in rows]
     verdict = _verdict(rows, known.broken)
     return AtomsReport(
@@ -146,21 +144,20 @@ def atoms(
     )  # fmt: skip
 
 
-def _measured(
-    test: str, potential: Potential, known: Known, elements: int, sampling: Sampling, seconds: float
-) -> list[Row] | str:
+def _measured(test: str, known: Known, elements: int, sampling: Sampling, seconds: float) -> list[Row] | str:
     """The rows of one test, or why it says nothing of these structures."""
+    if test in SYMMETRIES:
+        return measure(known, test, elements, sampling)
+    alone = {
+        "conservation": partial(conservation, known, sampling),
+        "dynamics": partial(dynamics, known, sampling.seed, seconds),
+        "smoothness": partial(smoothness, known),
+    }
     try:
-        if test == "conservation":
-            return conservation(potential, known, sampling)
-        if test == "dynamics":
-            return dynamics(potential, known, sampling.seed, seconds)
-        if test == "smoothness":
-            return smoothness(potential, known)
+        return alone[test]()
     except (ModelError, NotFiniteError) as error:
         known.broken.append(BrokenPose(test, None, "", str(error), isinstance(error, ModelError)))
         return str(error)
-    return measure(potential, known, test, elements, sampling)
 
 
 def planned(test: str, structures: int, elements: int) -> int:

@@ -12,8 +12,8 @@ import numpy as np
 
 from equitangents.audit.potentials.calculator import Potential, Values
 from equitangents.audit.potentials.known import Known
-from equitangents.audit.potentials.results import Row, outcome
-from equitangents.audit.report.numbers import Estimate
+from equitangents.audit.potentials.results import Row, single
+from equitangents.audit.potentials.structures import free
 
 if TYPE_CHECKING:
     from ase import Atoms
@@ -28,8 +28,9 @@ _STRUCTURES = 2
 _LARGEST = 128
 
 
-def smoothness(potential: Potential, known: Known) -> list[Row] | str:
+def smoothness(known: Known) -> list[Row] | str:
     """The rows "jump" of energy and forces, or why there are none."""
+    potential = known.potential
     sizes = {i: len(a) for i, a in enumerate(known.structures) if 1 < len(a) <= _LARGEST and known.values[i]}
     if not sizes:
         return f"no structure has 2 to {_LARGEST} atoms"
@@ -45,23 +46,18 @@ def smoothness(potential: Potential, known: Known) -> list[Row] | str:
         q = potential.quantities[name]
         size, scale, smooth, i = max(found)
         floor = float(np.mean([2 * f for f in known.floors_of(name, picked)])) + smooth
-        error = Estimate(size, float("nan"), float("nan"))
         rows.append(
-            Row(
+            single(
+                size,
+                floor,
+                known.tolerances[name],
                 test="jump",
                 quantity=name,
                 unit=q.unit,
-                error=error,
-                covers="",
-                worst=size,
                 worst_structure=i,
                 worst_move=f"stretched to {scale:.4f} of its size",
-                floor=floor,
-                tolerance=known.tolerances[name],
-                relative=None,
                 structures=len(picked),
                 moves=_POINTS,
-                outcome=outcome(error, size, floor, known.tolerances[name]),
                 note="the largest jump that was found while the structure was stretched",
             )
         )
@@ -114,8 +110,7 @@ def _halved(
 
 
 def _stretched(atoms: Atoms, s: float) -> Atoms:
-    moved = atoms.copy()
-    moved.set_constraint()
+    moved = free(atoms)
     if any(atoms.pbc):
         moved.set_cell(np.asarray(atoms.cell) * s, scale_atoms=False)
         moved.positions *= s

@@ -109,7 +109,7 @@ class Move:
 
 def turned(atoms: Atoms, R: np.ndarray, label: str) -> Move:
     """Positions and cell turned by an orthogonal matrix."""
-    moved = _free(atoms)
+    moved = free(atoms)
     moved.set_cell(np.asarray(atoms.cell) @ (R * np.sign(np.linalg.det(R))).T, scale_atoms=False)
     moved.positions[:] = atoms.positions @ R.T
     for name in _VECTORS:
@@ -122,14 +122,14 @@ def turned(atoms: Atoms, R: np.ndarray, label: str) -> Move:
 def translated(atoms: Atoms, rng: np.random.Generator) -> Move:
     """All atoms shifted alike."""
     shift = rng.uniform(-_FAR, _FAR, 3)
-    moved = _free(atoms)
+    moved = free(atoms)
     moved.positions += shift
-    return Move(_vector(shift), moved, _dipole_shifted(atoms, np.broadcast_to(shift, atoms.positions.shape)))
+    return Move(_vector(shift), moved, _dipole_shifted(atoms, shift))
 
 
 def lattice_translated(atoms: Atoms, rng: np.random.Generator, wrap: bool) -> Move:
     """Every atom shifted by lattice vectors of its own, or all shifted alike and wrapped into the cell."""
-    moved = _free(atoms)
+    moved = free(atoms)
     if wrap:
         moved.positions += rng.uniform(-_FAR, _FAR, 3)
         moved.wrap()
@@ -147,7 +147,7 @@ def nudged(atoms: Atoms, rng: np.random.Generator) -> Move:
     R = expm(np.array([[0, -a[2], a[1]], [a[2], 0, -a[0]], [-a[1], a[0], 0]]))
     move = turned(atoms, R, "nudged")
     move.atoms.positions += shift
-    moved = _dipole_shifted(atoms, np.broadcast_to(shift, atoms.positions.shape))
+    moved = _dipole_shifted(atoms, shift)
     return Move("nudged", move.atoms, lambda q, v: moved(q, q.turned(v, R)))
 
 
@@ -163,7 +163,7 @@ def permuted(atoms: Atoms, rng: np.random.Generator) -> Move | None:
             return None
         same = np.flatnonzero(numbers == twice[0])
         order[same] = np.roll(same, 1)
-    return Move("equal atoms renumbered", _free(atoms)[order], lambda q, v: v[order] if q.per_atom else v)
+    return Move("equal atoms renumbered", free(atoms)[order], lambda q, v: v[order] if q.per_atom else v)
 
 
 def supercell(atoms: Atoms, most: int) -> Move | None:
@@ -180,10 +180,10 @@ def supercell(atoms: Atoms, most: int) -> Move | None:
             return np.concatenate([v, v])
         return 2 * v if q.extensive else v
 
-    return Move("×".join(map(str, times)), _free(atoms).repeat(times), expected, copies=2)
+    return Move("×".join(map(str, times)), free(atoms).repeat(times), expected, copies=2)
 
 
-def _free(atoms: Atoms) -> Atoms:
+def free(atoms: Atoms) -> Atoms:
     """A copy without constraints and calculator."""
     moved = atoms.copy()
     moved.set_constraint()
@@ -193,7 +193,7 @@ def _free(atoms: Atoms) -> Atoms:
 def _dipole_shifted(atoms: Atoms, shift: np.ndarray) -> Expected:
     """Dipoles of charged structures move with them, by the charges that the structure carries."""
     total = float(atoms.get_initial_charges().sum())
-    return lambda q, v: v + total * shift[0] if q.name == "dipole" else v
+    return lambda q, v: v + total * shift if q.name == "dipole" else v
 
 
 def _vector(v: np.ndarray) -> str:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equitangents.audit.potentials.calculator import Potential, Quantity
+from equitangents.audit.potentials.calculator import Quantity
 from equitangents.audit.potentials.known import Known, null
 from equitangents.audit.potentials.results import Row, Sampling, Trial
 from equitangents.audit.potentials.structures import (
@@ -33,16 +32,14 @@ cell's volume, and the dipole of a periodic structure depends on which copies of
 _LARGEST = 512  # atoms in a supercell
 
 
-@dataclass(eq=False)
-class _Errors:
-    """Errors of one quantity in one test: by structure, the moves' labels and errors."""
-
-    by_structure: dict[int, list[tuple[str, float]]] = field(default_factory=lambda: defaultdict(list))
+_Errors = dict[int, list[tuple[str, float]]]
+"""Of one quantity in one test: by structure, the moves' labels and errors."""
 
 
-def measure(potential: Potential, known: Known, test: str, count: int, sampling: Sampling) -> list[Row] | str:
+def measure(known: Known, test: str, count: int, sampling: Sampling) -> list[Row] | str:
     """One row a quantity, or why the test says nothing of these structures."""
-    found: dict[str, _Errors] = defaultdict(_Errors)
+    potential = known.potential
+    found: dict[str, _Errors] = defaultdict(lambda: defaultdict(list))
     rng = np.random.default_rng([sampling.seed, SYMMETRIES.index(test)])
     matrices = so3(2).random(count, seed=int(rng.integers(2**31)))
     tiny = np.random.default_rng([sampling.seed, 100 + SYMMETRIES.index(test)])
@@ -50,12 +47,12 @@ def measure(potential: Potential, known: Known, test: str, count: int, sampling:
     for i, (atoms, values) in enumerate(zip(known.structures, known.values, strict=True)):
         for k, move in enumerate(_moves(test, atoms, matrices, count, rng)):
             applies = True
-            moved = known.asked(potential, move, list(values), test, i)
+            moved = known.asked(move, list(values), test, i)
             kept = {name: v for name, v in values.items() if name in moved and name not in _UNDEFINED.get(test, ())}
             for name, value in kept.items():
                 q = potential.quantities[name]
                 error = q.apart(moved[name], move.expected(q, value), len(move.atoms))
-                found[name].by_structure[i].append((move.label, error))
+                found[name][i].append((move.label, error))
             if k == 0 and test in ROUNDED_ANEW and kept:
                 known.floors[i].note(test, null(potential, nudged(move.atoms, tiny), {n: moved[n] for n in kept}))
     if not found:
@@ -87,9 +84,8 @@ def _moves(test: str, atoms: Atoms, matrices: np.ndarray, count: int, rng: np.ra
 
 
 def _row(q: Quantity, test: str, errors: _Errors, known: Known, sampling: Sampling) -> Row:
-    order = sorted(errors.by_structure)
-    count = min(len(errors.by_structure[i]) for i in order)
-    every = np.array([[e for _, e in errors.by_structure[i][:count]] for i in order]).T
+    order, count = sorted(errors), min(map(len, errors.values()))
+    every = np.array([[e for _, e in errors[i][:count]] for i in order]).T
     floors, tolerance, scales = known.floors_of(q.name, order, test), known.tolerances[q.name], known.scales(q)
 
     def relative(columns: list[int]) -> Estimate | None:
@@ -105,7 +101,7 @@ def _row(q: Quantity, test: str, errors: _Errors, known: Known, sampling: Sampli
         errors=every.T,
         moves=count,
         # of all poses, also of those beyond the rectangle where others have none
-        worst=[max(errors.by_structure[i], key=lambda pair: pair[1]) for i in order],
+        worst=[max(errors[i], key=lambda pair: pair[1]) for i in order],
         floors=floors,
         tolerance=tolerance,
         estimate=lambda columns: sampling.mean(every[:, columns], over),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from equitangents.audit.report.findings import Findings
+
 EMERGENT_EQUIVARIANCE = """\
 @inproceedings{gerken2024emergent,
   title     = {Emergent Equivariance in Deep Ensembles},
@@ -68,14 +70,16 @@ PROCRUSTES = """\
 }"""
 
 
-def used(*, lie: bool, data_test: str | None, sampled: bool, resampled: bool, layers: bool) -> list[str]:
+def used(report: Findings) -> list[str]:
     """What to cite for an audit that had these parts; the measures themselves first."""
-    tests = {"kernel": [KERNEL_TEST], "classifier": [CLASSIFIER_TEST], None: []}
-    return [
-        EMERGENT_EQUIVARIANCE,
-        *([LIE_DERIVATIVE] if lie else []),
-        *tests[data_test],
-        *([PIGEONHOLE_BOOTSTRAP] if sampled else []),
-        *([SPLINES] if resampled else []),
-        *([PROCRUSTES] if layers else []),
-    ]
+    test, contract = None if report.data is None else report.data.test, report.contract
+    needed = {
+        EMERGENT_EQUIVARIANCE: True,
+        LIE_DERIVATIVE: bool(report.lie),
+        KERNEL_TEST: test == "kernel",
+        CLASSIFIER_TEST: test == "classifier",
+        PIGEONHOLE_BOOTSTRAP: not contract.complete,
+        SPLINES: not all(i.exact for i in contract.inputs),
+        PROCRUSTES: report.layers is not None,
+    }
+    return [entry for entry, wanted in needed.items() if wanted]

@@ -30,13 +30,16 @@ from equitangents.audit.report.part_sections import (
     Timing,
 )
 from equitangents.audit.report.sections import (
+    ContractSection,
     Counterexample,
     Doubt,
     ElementResult,
     FloatFloor,
     Headline,
     LieResult,
+    ModelSection,
     OrbitSection,
+    OutputContract,
     RelativeSection,
     RuleResult,
     SetResult,
@@ -45,7 +48,6 @@ from equitangents.audit.report.sections import (
     Verdict,
     Witness,
 )
-from equitangents.audit.report.tested import ContractSection, ModelSection, OutputContract
 
 FORMAT: Literal["equitangents.audit/2"] = "equitangents.audit/2"
 """2: probabilities have a unit, spreads take moved copies in, and errors of inputs are kept in every unit."""

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from equitangents.audit.report.findings import Findings
 from equitangents.audit.report.part_sections import Remedy
-from equitangents.audit.report.sections import ElementResult
-from equitangents.audit.report.tested import OutputContract
+from equitangents.audit.report.sections import ElementResult, OutputContract
 from equitangents.audit.report.words import WORSE, badge, by_hand, interval, listed, matching_said, number, share_of
 from equitangents.formatting import duration, memory_size
 

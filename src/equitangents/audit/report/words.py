@@ -6,8 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from equitangents.audit.report.numbers import Estimate, of
-from equitangents.audit.report.sections import Headline, RuleResult, StrengthResult, Verdict
-from equitangents.audit.report.tested import OutputContract
+from equitangents.audit.report.sections import Headline, OutputContract, RuleResult, StrengthResult, Verdict
 from equitangents.report.numbers import format_number
 
 NEARLY = 0.1

@@ -26,7 +26,7 @@ from equitangents.files import LEFTOVER, real, whole_file
 from equitangents.kernels.store.key import VERSION
 from equitangents.locks import alone
 from equitangents.nn import Sequential
-from equitangents.nn.kernel_fields import described_field
+from equitangents.nn.sequential import described_field
 from equitangents.scale.identity import action_hash, engine_of, network_hash
 from equitangents.tiles.mapped import MappedTiles, Pair
 from equitangents.tiles.place import local

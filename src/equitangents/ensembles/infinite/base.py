@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self, overload
+from typing import Any, Literal, Self, cast, overload
 
 import numpy as np
 
@@ -15,8 +15,10 @@ from equitangents.actions.group_action import GroupAction
 from equitangents.actions.named import ActionLike
 from equitangents.ensembles.estimator import Estimator
 from equitangents.ensembles.infinite import saving
+from equitangents.ensembles.infinite.evidence import SCALES, likelihood_gradient, target_evidence
 from equitangents.ensembles.infinite.problem import Settings
 from equitangents.ensembles.infinite.refining import Refined, refine
+from equitangents.ensembles.infinite.training_problem import Training
 from equitangents.ensembles.infinite.tuning import Tuning, tune
 from equitangents.ensembles.orbits.statistics import OrbitQuestions
 from equitangents.ensembles.standardisation import StandardisedInputs, check_standardise
@@ -96,6 +98,12 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
 
     _data: tuple[Any, Any] = field(init=False)  # what it was fitted to
     solution_: Report = field(init=False)
+
+    @property
+    def _solved(self) -> Training:
+        """What was solved: this ensemble's training, or that of the regression behind a classifier."""
+        regression: Any = getattr(self, "ensemble_", self)
+        return cast(Training, regression._training)
 
     def _check_parameters(self) -> Settings:
         if not any(callable(getattr(self.net, name, None)) for name in ("kernel", "kernel_field")):
@@ -193,6 +201,42 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
             raise InvalidArgumentError("y is given without X; give both, or neither after fit")
         self._check_fitted()
         return self._data
+
+    @property
+    def log_marginal_likelihood_(self) -> float:
+        """log N(y; 0, Θ + δ) of the training targets: K in place of Θ for kernel="nngp", outputs independent.
+
+        The density under the Gaussian process whose posterior mean is this ensemble's at time inf, with noise of
+        variance δ = ridge · (mean diagonal): for "nngp" the Bayesian network's marginal likelihood, for "ntk" that of
+        the process whose covariance is the NTK. `time` has no part in it. With augmentation Y are all N|G| targets, as
+        in the explicit problem. Of a classifier Y are one-hot minus 1/K: the regression's, `ensemble_`. Raises
+        NotPositiveDefiniteError, with the ridge that helps, where targets have no density. Source: Rasmussen & Williams
+        2006, chapter 5.
+        """
+        self._check_fitted()
+        return target_evidence(self._solved).log_density
+
+    @property
+    def log_marginal_likelihood_slope_(self) -> float:
+        """The derivative of `log_marginal_likelihood_` by `ridge`, in closed form: 0 at the best ridge."""
+        self._check_fitted()
+        return target_evidence(self._solved).slope
+
+    def log_marginal_likelihood_gradient(self, *names: str) -> dict[str, float]:
+        """Derivatives of `log_marginal_likelihood_` by "ridge", "W_std" and "b_std" (all three if none is named).
+
+        Those by scales are along networks all of whose layers have the same W_std or b_std, without augmentation, from
+        the decomposition that `fit` made and four kernel matrices each.
+
+        >>> import equitangents as et
+        >>> net = et.nn.Sequential(et.nn.Dense(1, W_std=1.5), et.nn.Erf(), et.nn.Dense(1, W_std=1.5))
+        >>> x = np.random.default_rng(0).normal(size=(20, 3))
+        >>> model = et.InfiniteEnsemble(net, ridge=0.1).fit(x, x[:, 0])
+        >>> sorted(model.log_marginal_likelihood_gradient("ridge", "W_std"))
+        ['W_std', 'ridge']
+        """
+        self._check_fitted()
+        return likelihood_gradient(self._solved, cast(KernelFunction, self.net), names or ("ridge", *SCALES))
 
     def save(self, path: FileName, *, means_only: bool = False) -> None:
         """Write the fitted ensemble to a folder `path`, all of it or nothing; one that was saved there is replaced.

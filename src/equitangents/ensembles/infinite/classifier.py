@@ -160,23 +160,6 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
         return self
 
     @property
-    def log_marginal_likelihood_(self) -> float:
-        """log p of the one-hot targets minus 1/K, by their regression (`ensemble_.log_marginal_likelihood_`)."""
-        self._check_fitted()
-        return self.ensemble_.log_marginal_likelihood_
-
-    def log_marginal_likelihood_gradient(self, *names: str) -> dict[str, float]:
-        """Derivatives of `log_marginal_likelihood_` by the names given, as `InfiniteEnsemble` has them."""
-        self._check_fitted()
-        return self.ensemble_.log_marginal_likelihood_gradient(*names)
-
-    @property
-    def log_marginal_likelihood_slope_(self) -> float:
-        """The derivative of `log_marginal_likelihood_` by `ridge`, in closed form: 0 at the best ridge."""
-        self._check_fitted()
-        return self.ensemble_.log_marginal_likelihood_slope_
-
-    @property
     def leave_one_out_(self) -> LabelsLeftOut:
         """Each sample's label predicted by this classifier trained without it, and the share that is right.
 

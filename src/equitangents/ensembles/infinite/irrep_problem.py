@@ -75,38 +75,19 @@ class IrrepProblem(Decomposed):
         """To the irreps of the problem."""
         return GroupFourier(tuple(block.irrep for block in self.process.blocks))
 
-    def means(self, x: DataRows, times: np.ndarray) -> np.ndarray:
-        """μ_t(x) at every time: (T, M, outputs)."""
-        blocks = [self._project(rows, prior=False) for rows in self._row_blocks(x)]
-        return np.concatenate([np.stack([at.mean(t) for t in times]) for at in blocks], axis=1)
-
-    def variances(self, x: DataRows, times: np.ndarray) -> np.ndarray:
-        """The diagonal of Σ_t of one output at every time: (T, M)."""
-        blocks = []
-        for rows in self._row_blocks(x):
-            at, prior = self._project(rows, prior=True), kernel_diagonal(self.kernel, rows, "nngp")
-            blocks.append(np.stack([at.variance(prior, t) for t in times]))
-        return np.concatenate(blocks, axis=1)
-
-    def covariances(self, x: DataRows, times: np.ndarray) -> np.ndarray:
-        """Σ_t of one output at every time: (T, M, M)."""
-        at = self._project(x, prior=True)
-        prior = np.asarray(self.kernel.kernel(x).nngp, np.float64)
-        return np.stack([at.covariance(prior, t) for t in times])
-
     def weights(self, time: float) -> None:
         """None: the mean takes the kernels with whole orbits."""
 
     def orbit_means(self, action: Action, x: DataRows, times: np.ndarray) -> np.ndarray:
         """μ_t on the orbit of each input at every time: (T, M, |G|, outputs)."""
-        blocks = [self._project(rows, prior=False) for rows in self._row_blocks(x)]
+        blocks = [self._project(rows, prior=False) for rows in self._blocks(x)]
         return np.concatenate([self._orbit_means(at, times) for at in blocks], axis=1)
 
     def orbit_moments(self, action: Action, x: DataRows, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean (T, M, |G|, outputs) and covariance (T, M, |G|, |G|) of one output over the orbit of each input."""
         group, transform = self.action.group, self.transform
         means, covariances = [], []
-        for rows in self._row_blocks(x, width=2):
+        for rows in self._blocks(x, width=2):
             at = self._project(rows, prior=True)
             prior = np.stack([self._kernel_along_orbit(rows[m : m + 1]) for m in range(len(rows))])
             means.append(self._orbit_means(at, times))
@@ -175,7 +156,7 @@ class IrrepProblem(Decomposed):
         """K(x, ρ(q) x) for one input (1, …): (|G|,)."""
         return orbit_kernels(self.kernel, x, self.action.orbit(x), ("nngp",))[0][0, :, 0]
 
-    def _row_blocks(self, x: DataRows, width: int = 1) -> Iterator[DataRows]:
+    def _blocks(self, x: DataRows, width: int = 1) -> Iterator[DataRows]:
         return rows_of(x).blocks(x, max(1, _ROW_ENTRIES // (width * len(self.inputs) * self.action.group.order)))
 
 

@@ -26,6 +26,7 @@ from equitangents.ensembles.infinite.trained_kernel import Decomposed, kernel_di
 from equitangents.inference import TrainedProcess, decompose
 from equitangents.inference.augmented import kinds, row_digests
 from equitangents.inference.dynamics import Dynamics
+from equitangents.inference.gaussian import Projection
 from equitangents.inference.spectrum import Spectrum, dense_solve_bytes
 from equitangents.kernels import KernelFunction, Kernels
 from equitangents.kernels.random_features import FeatureMap
@@ -118,31 +119,6 @@ class Problem(Decomposed):
         """How it was solved."""
         return spectral_report([self.process.spectrum], time, self.seconds, self.residual)
 
-    def means(self, x: DataRows, times: np.ndarray) -> np.ndarray:
-        """μ_t(x) at every time: (T, M, outputs)."""
-        blocks = []
-        for rows in self._blocks(x):
-            projection = self.process.project(getattr(self.kernel.kernel(rows, self.inputs), self.field))
-            blocks.append(np.stack([projection.mean(t) for t in times]))
-        return np.concatenate(blocks, axis=1)
-
-    def variances(self, x: DataRows, times: np.ndarray) -> np.ndarray:
-        """The diagonal of Σ_t of one output at every time: (T, M)."""
-        blocks = []
-        for rows in self._blocks(x):
-            cross = self.kernel.kernel(rows, self.inputs)
-            projection = self.process.project(getattr(cross, self.field), np.asarray(cross.nngp))
-            prior = kernel_diagonal(self.kernel, rows, "nngp")
-            blocks.append(np.stack([projection.variance(prior, t) for t in times]))
-        return np.concatenate(blocks, axis=1)
-
-    def covariances(self, x: DataRows, times: np.ndarray) -> np.ndarray:
-        """Σ_t of one output at every time: (T, M, M)."""
-        cross = self.kernel.kernel(x, self.inputs)
-        projection = self.process.project(getattr(cross, self.field), np.asarray(cross.nngp))
-        prior = np.asarray(self.kernel.kernel(x).nngp)
-        return np.stack([projection.covariance(prior, t) for t in times])
-
     def weights(self, time: float) -> tuple[DataRows, np.ndarray]:
         """Inputs and their weights α = φ_t(Θ) Y, (N, outputs): μ_t(x) = Θ(x, inputs) α."""
         process = self.process
@@ -156,6 +132,10 @@ class Problem(Decomposed):
     def query_bytes(self, m: int, times: int) -> int:
         """Bytes that the joint covariance of m inputs takes at so many times."""
         return 8 * (6 * m * len(self.inputs) + (times + 3) * m * m)
+
+    def _project(self, x: DataRows, *, prior: bool) -> Projection:
+        kernels = self.kernel.kernel(x, self.inputs)
+        return self.process.project(getattr(kernels, self.field), np.asarray(kernels.nngp) if prior else None)
 
     def _blocks(self, x: DataRows) -> Iterator[DataRows]:
         return rows_of(x).blocks(x, max(1, _BLOCK_ENTRIES // len(self.inputs)))

@@ -25,7 +25,6 @@ from equitangents.ensembles.fields.kernel import turning_outputs
 from equitangents.ensembles.fields.targets import output_positions
 from equitangents.ensembles.infinite.approximation import Approximation, approximation
 from equitangents.ensembles.infinite.base import InfiniteEnsembleBase, TimedPredictions
-from equitangents.ensembles.infinite.evidence import SCALES, likelihood_gradient, target_evidence
 from equitangents.ensembles.infinite.leave_one_out import (
     LeaveOneOut,
     held_out_predictions,
@@ -37,7 +36,6 @@ from equitangents.ensembles.standardisation import Standardisation
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference.draws import check_sample
 from equitangents.inference.dynamics import as_times
-from equitangents.kernels import KernelFunction
 from equitangents.keywords import named_also, renamed
 
 logger = logging.getLogger("equitangents")
@@ -184,41 +182,6 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
         """
         self._check_fitted()
         return approximation(self._training, float(self.time))
-
-    @property
-    def log_marginal_likelihood_(self) -> float:
-        """log N(y; 0, Θ + δ) of the training targets: K in place of Θ for kernel="nngp", outputs independent.
-
-        The density under the Gaussian process whose posterior mean is this ensemble's at time inf, with noise of
-        variance δ = ridge · (mean diagonal): for "nngp" the Bayesian network's marginal likelihood, for "ntk" that of
-        the process whose covariance is the NTK. `time` has no part in it. With augmentation Y are all N|G| targets, as
-        in the explicit problem. Raises NotPositiveDefiniteError, with the ridge that helps, where targets have no
-        density. Source: Rasmussen & Williams 2006, chapter 5.
-        """
-        self._check_fitted()
-        return target_evidence(self._training).log_density
-
-    @property
-    def log_marginal_likelihood_slope_(self) -> float:
-        """The derivative of `log_marginal_likelihood_` by `ridge`, in closed form: 0 at the best ridge."""
-        self._check_fitted()
-        return target_evidence(self._training).slope
-
-    def log_marginal_likelihood_gradient(self, *names: str) -> dict[str, float]:
-        """Derivatives of `log_marginal_likelihood_` by "ridge", "W_std" and "b_std" (all three if none is named).
-
-        Those by scales are along networks all of whose layers have the same W_std or b_std, without augmentation, from
-        the decomposition that `fit` made and four kernel matrices each.
-
-        >>> import equitangents as et
-        >>> net = et.nn.Sequential(et.nn.Dense(1, W_std=1.5), et.nn.Erf(), et.nn.Dense(1, W_std=1.5))
-        >>> x = np.random.default_rng(0).normal(size=(20, 3))
-        >>> model = et.InfiniteEnsemble(net, ridge=0.1).fit(x, x[:, 0])
-        >>> sorted(model.log_marginal_likelihood_gradient("ridge", "W_std"))
-        ['W_std', 'ridge']
-        """
-        self._check_fitted()
-        return likelihood_gradient(self._training, cast(KernelFunction, self.net), names or ("ridge", *SCALES))
 
     @property
     def leave_one_out_(self) -> LeaveOneOut:

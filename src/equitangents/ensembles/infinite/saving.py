@@ -163,8 +163,7 @@ def about_model(path: Path) -> dict[str, Any]:
 
 def fingerprint(ensemble: BaseEstimator) -> str:
     """A hash of what a fitted ensemble's predictions depend on: network, parameters, training data, versions."""
-    regression = _regression(ensemble)
-    training, units = regression._training, regression.standardisation_
+    training, units = ensemble._solved, ensemble.standardisation_
     given = training.given
     parts = [
         __version__,
@@ -186,19 +185,13 @@ def fingerprint(ensemble: BaseEstimator) -> str:
 
 def means(ensemble: BaseEstimator) -> MeansAtATime | None:
     """The means at the fitted time of an ensemble in memory; None where they need all of its state."""
-    regression = _regression(ensemble)
-    solved, time = regression._training.mean_problem, float(ensemble.time)
-    kernel, field = solved.kernel, regression._training.settings.field
+    training, time = ensemble._solved, float(ensemble.time)
+    solved, field = training.mean_problem, training.settings.field
     weights = solved.weights(time)
     if weights is None:
         return None
     inputs, coefficients = weights
-    return MeansAtATime(kernel, field, inputs, coefficients, regression.standardisation_)
-
-
-def _regression(ensemble: BaseEstimator) -> BaseEstimator:
-    """The regression behind a classifier; a regression itself."""
-    return getattr(ensemble, "ensemble_", ensemble)
+    return MeansAtATime(solved.kernel, field, inputs, coefficients, ensemble.standardisation_)
 
 
 def facts(ensemble: BaseEstimator) -> dict[str, Any]:
@@ -222,7 +215,7 @@ def _outputs(ensemble: BaseEstimator) -> int:
 
 def _first(ensemble: BaseEstimator) -> list[float]:
     """The mean at the first training input, by which a network given later is recognised."""
-    problem = _regression(ensemble)._training.mean_problem
+    problem = ensemble._solved.mean_problem
     return [float(v) for v in problem.means(problem.inputs[:1], np.array([float(ensemble.time)])).ravel()]
 
 

@@ -10,7 +10,7 @@ Inputs are signals, or points of fields: a field is a kernel function on points 
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import ClassVar, Self
 
@@ -22,7 +22,8 @@ from equitangents.actions import Action
 from equitangents.inference import TrainedProcess
 from equitangents.inference.draws import sample_gaussian
 from equitangents.inference.dynamics import Dynamics
-from equitangents.inference.irrep_process import IrrepProcess
+from equitangents.inference.gaussian import Projection
+from equitangents.inference.irrep_process import IrrepProcess, IrrepProjection
 from equitangents.kernels import KernelFunction, Kernels
 from equitangents.memory import check_memory
 from equitangents.solvers.solution import Report
@@ -127,6 +128,14 @@ class Decomposed(TrainedKernel):
     kernels = None
     process: TrainedProcess | IrrepProcess
 
+    @abc.abstractmethod
+    def _project(self, x: DataRows, *, prior: bool) -> Projection | IrrepProjection:
+        """The training kernel of x with the training data, and K if `prior`, along eigenvectors."""
+
+    @abc.abstractmethod
+    def _blocks(self, x: DataRows) -> Iterator[DataRows]:
+        """x in parts whose kernels with the training data fit into memory."""
+
     def check(self, time: float) -> None:
         """Raise if this training cannot be evaluated at `time`."""
         self.process.check(time)
@@ -140,6 +149,25 @@ class Decomposed(TrainedKernel):
         """This problem with another ridge or learning rate, without another decomposition."""
         process = self.process.retuned(ridge, dynamics(self.process.samples))
         return replace(self, process=process)  # type: ignore[type-var]  # those that derive from it are dataclasses
+
+    def means(self, x: DataRows, times: np.ndarray) -> np.ndarray:
+        """μ_t(x) at every time: (T, M, outputs)."""
+        blocks = (self._project(rows, prior=False) for rows in self._blocks(x))
+        return np.concatenate([np.stack([at.mean(t) for t in times]) for at in blocks], axis=1)
+
+    def variances(self, x: DataRows, times: np.ndarray) -> np.ndarray:
+        """The diagonal of Σ_t of one output at every time: (T, M)."""
+        blocks = []
+        for rows in self._blocks(x):
+            at, prior = self._project(rows, prior=True), kernel_diagonal(self.kernel, rows, "nngp")
+            blocks.append(np.stack([at.variance(prior, t) for t in times]))
+        return np.concatenate(blocks, axis=1)
+
+    def covariances(self, x: DataRows, times: np.ndarray) -> np.ndarray:
+        """Σ_t of one output at every time: (T, M, M)."""
+        at = self._project(x, prior=True)
+        prior = np.asarray(self.kernel.kernel(x).nngp, np.float64)
+        return np.stack([at.covariance(prior, t) for t in times])
 
 
 def kernel_diagonal(kernel: KernelFunction, x: DataRows, field: KernelName) -> np.ndarray:

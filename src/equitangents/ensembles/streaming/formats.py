@@ -26,6 +26,7 @@ from equitangents.files import put_in_place
 from equitangents.seals import seal, sealed
 from equitangents.tiles.chunks import Chunks
 from equitangents.tiles.place import ObjectPath, Place, remove_all
+from equitangents.tiles.store import DamagedTileError
 
 SUFFIXES = (".npy", ".npz", ".zarr")
 _MOVING = ".moving"  # the object below a Zarr group that says which parts are being copied there
@@ -221,7 +222,8 @@ def _read(file: Place) -> bytes:
 
 def _blocks(parts: Parts) -> Iterator[dict[str, np.ndarray]]:
     for chunk in parts.chunks:
-        values = parts.read(chunk)
-        if values is None:  # they were whole when they were checked
-            raise FileNotFoundError(errno.ENOENT, "what was predicted is gone", str(parts.folder))
+        try:
+            values = parts.read(chunk)
+        except (DamagedTileError, FileNotFoundError):  # they were whole when they were checked
+            raise FileNotFoundError(errno.ENOENT, "what was predicted is gone", str(parts.folder)) from None
         yield values

@@ -22,7 +22,7 @@ from equitangents.errors import StoreError
 from equitangents.tiles.chunks import Chunks
 from equitangents.tiles.place import ObjectPath, Place
 from equitangents.tiles.records import checksum, differing
-from equitangents.tiles.store import DamagedTileError
+from equitangents.tiles.store import Tiles
 from equitangents.tiles.whole import PARTIAL, write_whole
 
 _KEY = "equitangents"
@@ -45,7 +45,7 @@ class OtherPredictionsError(StoreError):
 
 
 @dataclass(frozen=True)
-class Parts:
+class Parts(Tiles[int, dict[str, np.ndarray]]):
     """Chunks of `rows` rows of named arrays, `count` rows in all; `record` says what they are predictions of.
 
     finished: whether `folder` is what has become of them, the Zarr group alone.
@@ -136,18 +136,15 @@ class Parts:
         """Whether all arrays have their file of this chunk."""
         return all(self.of(name).is_there(self._index(name, chunk)) for name in self.arrays)
 
-    def write(self, chunk: int, values: Mapping[str, np.ndarray]) -> None:
+    def write(self, chunk: int, values: dict[str, np.ndarray]) -> None:
         """Write one chunk of every array."""
         for name in self.arrays:
             self.of(name).write(self._index(name, chunk), np.asarray(values[name], np.float64))
 
-    def read(self, chunk: int) -> dict[str, np.ndarray] | None:
-        """One chunk of every array; None where a file is damaged or gone."""
+    def read(self, chunk: int) -> dict[str, np.ndarray]:
+        """One chunk of every array; FileNotFoundError, or DamagedTileError."""
         span = self.span(chunk)
-        try:
-            whole = {name: self.of(name).read(self._index(name, chunk)) for name in self.arrays}
-        except (DamagedTileError, FileNotFoundError):
-            return None
+        whole = {name: self.of(name).read(self._index(name, chunk)) for name in self.arrays}
         return {name: values[: span.stop - span.start] for name, values in whole.items()}
 
     def is_whole(self) -> bool:
@@ -156,7 +153,7 @@ class Parts:
         more = {name: value for name, value in content["attributes"].items() if name != _KEY}
         if content != self._about(more) or not all(self.is_described(name, self.of(name)) for name in self.arrays):
             return False
-        return all(self.read(chunk) is not None for chunk in self.chunks)
+        return all(self.state(chunk) == "whole" for chunk in self.chunks)
 
     def is_described(self, name: str, chunks: Chunks) -> bool:
         """Whether what says what an array is, is as it was written."""

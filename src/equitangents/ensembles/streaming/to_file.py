@@ -35,7 +35,7 @@ from equitangents.scale.opening import opened
 from equitangents.scale.progress import Progress, ProgressCallback, told_by
 from equitangents.tiles.lease import alone, is_held
 from equitangents.tiles.place import ObjectPath, Place, place
-from equitangents.tiles.store import check_room, store_errors
+from equitangents.tiles.store import DamagedTileError, check_room, store_errors
 from equitangents.validation import check_whole
 
 logger = logging.getLogger("equitangents")
@@ -161,7 +161,7 @@ def _parts(out: Place, x: ArrayLike, asked: Predictor, rows: int | None) -> Part
 def _predict(
     parts: Parts, mine: list[int], x: ArrayLike, asked: Predictor, told: bool | ProgressCallback | None
 ) -> None:
-    waiting = [chunk for chunk in mine if not parts.is_there(chunk)]
+    waiting = parts.missing(mine)
     counted = Progress(len(mine) - len(waiting), len(mine), told, "predict", "chunks")
     for chunk in waiting:
         _predict_chunk(parts, chunk, x, asked)
@@ -189,7 +189,7 @@ def _finish(
 ) -> None:
     """Make the file if all chunks are there, also those of other processes."""
     parts.check()
-    missing = sum(not parts.is_there(chunk) for chunk in parts.chunks)
+    missing = len(parts.missing(parts.chunks))
     if missing and shard is None:
         raise FileNotFoundError(errno.ENOENT, f"{missing} chunks that were there are gone", str(parts.folder))
     if missing and shard is not None:
@@ -206,7 +206,9 @@ def _finish(
         parts.check()
         _check_name(out, parts, asked, force)  # another process may have made another file meanwhile
         for chunk in parts.chunks:
-            if parts.read(chunk) is None:  # damaged
+            try:
+                parts.read(chunk)
+            except (DamagedTileError, FileNotFoundError):
                 _predict_chunk(parts, chunk, x, asked)
         assemble(out, parts, asked.classes)
     logger.info("predict: %d predictions in %s", parts.count, out)
@@ -274,7 +276,7 @@ def _check_disk(out: Place, parts: Parts, mine: list[int]) -> None:
     each = sum(parts.of(name).nbytes for name in parts.arrays)
     if isinstance(out, ObjectPath):
         return
-    needed = each * sum(not parts.is_there(chunk) for chunk in mine)
+    needed = each * len(parts.missing(mine))
     if out.suffix != ".zarr":
         needed += each * len(parts.chunks)
     _check_room(out, needed)

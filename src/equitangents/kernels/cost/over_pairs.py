@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from equitangents.kernels.branches import Parallel, flat
+from equitangents.kernels.branches import flat
 from equitangents.kernels.cost.calibration import layer_rate, product_rate, uncertainty
 from equitangents.kernels.cost.forecast import KernelCost, asked
 from equitangents.kernels.duals import PiecewiseLinear
@@ -69,7 +69,7 @@ def structured_cost(
 
 
 def _is_layer(op: Any) -> bool:
-    return op.affine is None and not (isinstance(op, Parallel) and not op.joins)
+    return op.affine is None and not (op.is_branching and op.is_open)
 
 
 def _mixing(program: StructuredProgram) -> int:

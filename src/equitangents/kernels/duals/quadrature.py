@@ -65,24 +65,16 @@ class Quadrature(Traits):
         small = s < (1e-16 if s.dtype == jnp.float64 else 1e-8)
         first_order = jnp.where(small, s, 0)
         s = jnp.where(small, 0, s)
-        a, b = safe_sqrt(1 - s), safe_sqrt(s)
-        r1, r2 = safe_sqrt(q1), safe_sqrt(q2)
-        z1, z2, w = (jnp.asarray(part, s.dtype) for part in self._plane_rule)
-        slope = jax.grad(lambda z: jnp.sum(self.function(z)))
-
-        def add(sums: tuple[Any, Any], node: tuple[Any, Any, Any]) -> tuple[tuple[Any, Any], None]:
-            x, y, weight = node
-            u, v = r1 * (a * x + b * y), r2 * (a * x - b * y)
-            distance = sums[0] + weight * (ratio * self.function(u) - self.function(v) / ratio) ** 2
-            return (distance, sums[1] + weight * slope(u) * slope(v)), None
-
-        zero = jnp.zeros(jnp.broadcast_shapes(s.shape, r1.shape, r2.shape), s.dtype)
-        (distance, derivative), _ = jax.lax.scan(jax.checkpoint(add), (zero, zero), (z1, z2, w))
+        distance, derivative = self._means(s, q1, q2, lambda weight, u, v: weight * (ratio * u - v / ratio) ** 2)
         return distance + 4 * r * first_order * derivative, derivative
 
     def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """E[φφ] and E[φ'φ'], from the covariance itself."""
         s, _ = angle_of_covariance(k, q1, q2)
+        return self._means(s, q1, q2, lambda weight, u, v: weight * u * v)
+
+    def _means(self, s: ArrayLike, q1: ArrayLike, q2: ArrayLike, term: Callable[..., Any]) -> tuple[Any, Any]:
+        """(Σ term(weight, φ(u), φ(v)), E[φ'(u) φ'(v)]) over the rule's nodes, from sin²(θ/2) = s."""
         a, b = safe_sqrt(1 - s), safe_sqrt(s)
         r1, r2 = safe_sqrt(q1), safe_sqrt(q2)
         z1, z2, w = (jnp.asarray(part, s.dtype) for part in self._plane_rule)
@@ -91,11 +83,12 @@ class Quadrature(Traits):
         def add(sums: tuple[Any, Any], node: tuple[Any, Any, Any]) -> tuple[tuple[Any, Any], None]:
             x, y, weight = node
             u, v = r1 * (a * x + b * y), r2 * (a * x - b * y)
-            product = weight * self.function(u) * self.function(v)
-            return (sums[0] + product, sums[1] + weight * slope(u) * slope(v)), None
+            first = sums[0] + term(weight, self.function(u), self.function(v))
+            return (first, sums[1] + weight * slope(u) * slope(v)), None
 
         zero = jnp.zeros(jnp.broadcast_shapes(s.shape, r1.shape, r2.shape), s.dtype)
-        return jax.lax.scan(jax.checkpoint(add), (zero, zero), (z1, z2, w))[0]
+        (first, derivative), _ = jax.lax.scan(jax.checkpoint(add), (zero, zero), (z1, z2, w))
+        return first, derivative
 
     def moments(self, q: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """E[φ(u)²] and E[φ(u)] of u ~ N(0, q), by Gauss-Hermite quadrature of 16 times as many nodes."""

@@ -33,13 +33,14 @@ def _share(s: ArrayLike, m: ArrayLike) -> ArrayLike:
     return jnp.where(s <= 0.5, acute, 1 - acute)
 
 
-@dataclass(frozen=True)
-class Sign(Traits):
-    """The sign of x, -1, 0 or 1."""
+class _Step(Traits):
+    """A function of the sign alone: it jumps by `gap` at 0, and E[φ(u)²] is `square` where u is not 0 for certain."""
 
     bent: ClassVar[bool] = True
     curved: ClassVar[bool] = False
     no_ntk: ClassVar[str | None] = NO_NTK
+    gap: ClassVar[float]
+    square: ClassVar[float]
 
     @property
     def homogeneity(self) -> int:
@@ -49,15 +50,23 @@ class Sign(Traits):
     def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """Squared distance after φ, and zeros in place of a derivative that there is not."""
         s, _, _ = half_angle(d, q1, q2)
-        both = 4 * _share(s, nearest_axis(s, d, q1, q2))
-        one = jnp.where(q1 > 0, 1.0, 0.0) + jnp.where(q2 > 0, 1.0, 0.0)
+        both = self.gap**2 * _share(s, nearest_axis(s, d, q1, q2))
+        one = (jnp.where(q1 > 0, 1.0, 0.0) + jnp.where(q2 > 0, 1.0, 0.0)) * self.square
         return jnp.where((q1 > 0) & (q2 > 0), both, one.astype(both.dtype)), jnp.zeros_like(both)
 
     def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """E[φφ] from the covariance itself, and zeros."""
         s, r = angle_of_covariance(k, q1, q2)
-        both = 1 - 2 * _share(s, nearest_axis_of(s, r))
+        both = self.square * (1 - self.gap * _share(s, nearest_axis_of(s, r)))
         return jnp.where(r > 0, both, 0), jnp.zeros_like(both)
+
+
+@dataclass(frozen=True)
+class Sign(_Step):
+    """The sign of x, -1, 0 or 1."""
+
+    gap: ClassVar[float] = 2.0
+    square: ClassVar[float] = 1.0
 
     def moments(self, q: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """1 (0 where x is 0 for certain) and 0."""
@@ -65,30 +74,11 @@ class Sign(Traits):
 
 
 @dataclass(frozen=True)
-class Heaviside(Traits):
+class Heaviside(_Step):
     """1 where x > 0, else 0."""
 
-    bent: ClassVar[bool] = True
-    curved: ClassVar[bool] = False
-    no_ntk: ClassVar[str | None] = NO_NTK
-
-    @property
-    def homogeneity(self) -> int:
-        """0: only the sign of x counts."""
-        return 0
-
-    def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """Squared distance after φ, and zeros in place of a derivative that there is not."""
-        s, _, _ = half_angle(d, q1, q2)
-        both = _share(s, nearest_axis(s, d, q1, q2))
-        one = (jnp.where(q1 > 0, 1.0, 0.0) + jnp.where(q2 > 0, 1.0, 0.0)) / 2
-        return jnp.where((q1 > 0) & (q2 > 0), both, one.astype(both.dtype)), jnp.zeros_like(both)
-
-    def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """E[φφ] from the covariance itself, and zeros."""
-        s, r = angle_of_covariance(k, q1, q2)
-        both = (1 - _share(s, nearest_axis_of(s, r))) / 2
-        return jnp.where(r > 0, both, 0), jnp.zeros_like(both)
+    gap: ClassVar[float] = 1.0
+    square: ClassVar[float] = 0.5
 
     def moments(self, q: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """1/2 and 1/2 (0 where x is 0 for certain)."""

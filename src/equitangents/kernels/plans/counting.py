@@ -17,7 +17,7 @@ from equitangents.kernels.operation import DualActivation
 from equitangents.kernels.plans.levels import Levels
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan
 from equitangents.kernels.plans.stages import Stage, StagedPlan
-from equitangents.kernels.plans.steps import AddSaved, Fork, Step
+from equitangents.kernels.plans.steps import Step
 from equitangents.kernels.program import Op
 
 
@@ -120,7 +120,7 @@ def _layers(ops: tuple[Step, ...]) -> Iterator[tuple[LayerKind, int, tuple[tuple
             yield LayerKind(kind.window, kind.indexed, op.nonlinearity), at, None
             window = None
             continue
-        if not (op.is_window or op.held or isinstance(op, Fork | AddSaved)):
+        if not (op.is_window or op.held or op.ends_layer):
             continue
         if window is not None:
             yield *window, None

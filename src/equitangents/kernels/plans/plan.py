@@ -15,7 +15,6 @@ import numpy as np
 
 from equitangents.kernels.branches import flat
 from equitangents.kernels.operation import FrozenArray, HashedOnce, NoFibresError, Operation
-from equitangents.kernels.operations import Pool
 from equitangents.kernels.plans.levels import Level, Levels, grid_levels, lifted_levels
 from equitangents.kernels.plans.shorten import collapse_total_windows, merge_cosets
 from equitangents.kernels.program import Op, Program, arrays_of
@@ -154,7 +153,7 @@ def split(ops: tuple[Op, ...]) -> tuple[tuple[Op, ...], tuple[Op, ...], tuple[Op
     first = max((i + 1 for i, op in enumerate(ops) if any(within.is_positional for within in flat((op,)))), default=0)
     end = first
     for i, op in enumerate(ops):
-        if op.is_diagonal or (isinstance(op, Pool) and op.blocks == 1 and i >= first):
+        if op.is_diagonal or (op.is_pool and i >= first and op.positions_after(0) == 1):
             end = i + 1
             break
     # Once one position is left, further pooling and flattening change nothing.

@@ -22,7 +22,7 @@ from equitangents.kernels.operation import FrozenArray, HashedOnce, NoFibresErro
 from equitangents.kernels.operations import Pool, WindowPool
 from equitangents.kernels.plans.levels import GridLevel, Level, grid_levels, lifted_levels
 from equitangents.kernels.plans.plan import FibrePlan, compose_readout, split
-from equitangents.kernels.plans.steps import AddSaved, Fork, Restore, Step, unrolled
+from equitangents.kernels.plans.steps import Restore, Step, unrolled
 from equitangents.kernels.program import Op, Program
 
 AnyPool = Pool | WindowPool
@@ -241,10 +241,7 @@ def _with_offsets(
     for step, level in zip(reversed(steps), reversed(levels[:-1]), strict=True):
         offset = found[0].step
         offset = step.offset_before(offset)
-        if isinstance(step, AddSaved):
-            joined[step.slot] = offset
-        elif isinstance(step, Fork) and joined.pop(step.slot) != offset:
-            raise NoFibresError("a strided branch mixes fibres")
+        step.join_offsets(joined, offset)
         found.insert(0, replace(level, step=offset))
     if any(offset != found[0].step for offset in joined.values()):
         raise NoFibresError("a strided branch mixes fibres")

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from equitangents.kernels.branches import Parallel
-from equitangents.kernels.operation import Operation
-from equitangents.kernels.operations import Box
+from equitangents.kernels.operation import NoFibresError, Operation
 from equitangents.kernels.plans.levels import Level, Levels
 from equitangents.kernels.program import Op
 
@@ -25,11 +24,22 @@ class Kept(Operation):
 class Fork(Kept):
     """The field is kept in `slot`, and the branch goes on with it."""
 
+    ends_layer: ClassVar[bool] = True
     slot: int
 
     def forks_after(self, forks: dict[int, int], at: int) -> dict[int, int]:
         """One more is open."""
         return forks | {self.slot: at}
+
+    @property
+    def slots(self) -> int:
+        """Its own, and those before it."""
+        return self.slot + 1
+
+    def join_offsets(self, joined: dict[int, tuple[int, ...]], offset: tuple[int, ...]) -> None:
+        """The branch begins here."""
+        if joined.pop(self.slot) != offset:
+            raise NoFibresError("a strided branch mixes fibres")
 
 
 @dataclass(frozen=True)
@@ -51,6 +61,7 @@ class AddSaved(Kept):
     With `shares` (w of what was kept, w' of the other) channels are put side by side, so that no means are multiplied.
     """
 
+    ends_layer: ClassVar[bool] = True
     slot: int
     fork: int
     shares: tuple[float, float] | None = None
@@ -58,6 +69,10 @@ class AddSaved(Kept):
     def forks_after(self, forks: dict[int, int], at: int) -> dict[int, int]:
         """The one in its slot is not open any more."""
         return {slot: begun for slot, begun in forks.items() if slot != self.slot}
+
+    def join_offsets(self, joined: dict[int, tuple[int, ...]], offset: tuple[int, ...]) -> None:
+        """The branch ends here."""
+        joined[self.slot] = offset
 
 
 Step = Op | Fork | Restore | AddSaved
@@ -73,7 +88,7 @@ def unrolled(ops: tuple[Op, ...], levels: Levels | None = None) -> tuple[list[St
 
 def depth(steps: Sequence[Step]) -> int:
     """How many branches lie inside each other."""
-    return max((step.slot + 1 for step in steps if isinstance(step, Fork)), default=0)
+    return max((step.slots for step in steps), default=0)
 
 
 def _unroll(ops: tuple[Op, ...], levels: Levels | None, slot: int, steps: list[Step], found: list[Level]) -> None:
@@ -130,17 +145,17 @@ def _differ(before: Level, after: Level) -> bool:
 
 def fits_windows(op: Step, before: Level, after: Level) -> bool:
     """Whether an operation is a mean over windows that compiled engines have between these levels."""
-    if isinstance(op, Box):
-        lifted = not (before.on_grid or after.on_grid)
-        return not lifted or (op.wrap and math.prod(op.in_shape) == math.prod(op.out_shape) == before.positions)
-    return op.is_window and not after.on_grid
+    if op.grids is None:
+        return op.is_window and not after.on_grid
+    lifted = not (before.on_grid or after.on_grid)
+    return not lifted or (op.reads_around and set(map(math.prod, op.grids)) == {before.positions})
 
 
 def window_grid(steps: Sequence[Step], levels: Sequence[Level], i: int) -> tuple[int, ...]:
     """The grid on which the windows around level i of a lifted program work; without windows, one row."""
     row = (levels[i].positions,)
     after = next((op for op in steps[i:] if op.is_window), None)
-    if after is not None:
-        return after.in_shape if isinstance(after, Box) else row
     before = next((op for op in reversed(steps[:i]) if op.is_window), None)
-    return before.out_shape if isinstance(before, Box) else row
+    if after is not None:
+        return after.grids[0] if after.grids else row
+    return before.grids[1] if before is not None and before.grids else row

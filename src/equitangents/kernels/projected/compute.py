@@ -13,8 +13,6 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import DTypeLike
 
@@ -36,6 +34,7 @@ from equitangents.kernels.projected.program import (
 )
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations.resolution import LADDER, Resolution, sample, surrogates
+from equitangents.kernels.runs.results import result
 from equitangents.memory import check_fits
 from equitangents.sphere import rotate
 
@@ -138,26 +137,18 @@ def _compute(
     dtype = precision.working_dtype(x1, x2)
     _check_memory(program, x1, x2)
     nodes, found = _nodes(program, kernel, x1, x2)
-    result = run(kernel, nodes)
-    nngp, ntk = (k + program.space.constant.array for k in (result.nngp, result.ntk))
+    sums = run(kernel, nodes)
+    nngp, ntk = (k + program.space.constant.array for k in (sums.nngp, sums.ntk))
     if any(precision.is_traced(x) for x in (x1, x2)):
         with precision.scope(dtype):
             nngp, ntk = nngp.astype(dtype), ntk.astype(dtype)
     else:
         nngp, ntk = np.asarray(nngp, dtype), np.asarray(ntk, dtype)
-        if any(isinstance(x, jax.Array) for x in (x1, x2)):
-            with precision.scope(dtype):
-                nngp, ntk = jnp.asarray(nngp), jnp.asarray(ntk)
-    notes = () if found is None or found.note is None else (found.note,)
-    return Kernels(
-        nngp,
-        ntk,
-        result.term.engine,
-        result.term.form,
-        (*result.term.notes, *notes),
-        None if found is None else found.error,
-        None if found is None else found.value or None,
-    )
+    facts: dict[str, Any] = {"engine": sums.term.engine, "form": sums.term.form, "notes": sums.term.notes}
+    if found is not None:
+        facts |= {"error_estimate": found.error, "resolution": found.value or None}
+        facts["notes"] += () if found.note is None else (found.note,)
+    return result((x1, x2), nngp, ntk, None, 0, **facts)
 
 
 @lru_cache(maxsize=64)

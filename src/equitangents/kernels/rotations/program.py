@@ -18,7 +18,7 @@ from equitangents.groups import MatrixGroup
 from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels.branches import Parallel
 from equitangents.kernels.operation import FrozenArray, HashedOnce, Operation
-from equitangents.kernels.operations import Affine, Dual, Flatten, Pool
+from equitangents.kernels.operations import Affine, Dual, Flatten
 from equitangents.kernels.program import Op, Program
 
 
@@ -65,6 +65,7 @@ class Sphere:
     rotations, one `HaarMean` or `Flatten`, and those on vectors.
     """
 
+    on_rotations: ClassVar[bool] = True
     bandlimit: int
     group: RotationGroup | MatrixGroup
     accuracy: Accuracy
@@ -87,7 +88,7 @@ class Sphere:
             sphere, field = before[: full + 1], before[full + 1 :]
         else:
             sphere, field = before, ()
-        if isinstance(readout, Pool) and readout.blocks != 1:
+        if readout.positions_after(1) != 1:
             raise NetworkError("pooling over a subgroup of the rotations has no kernel here; use GroupPool()")
         # Behind a full window K depends on Q alone, which right translations keep: further windows change nothing.
         found = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -53,25 +53,20 @@ def all_pairs(
         if not ways.checked:
             check_representable(dtype, (nngp, ntk), inputs)
         return nngp, ntk, []
-    nngp, ntk = layout.zeros(shape, dtype), layout.zeros(shape, dtype)
-    told = _Told()
+    found = _Results(layout.zeros(shape, dtype), layout.zeros(shape, dtype))
     symmetric = x2 is None
     other = x1 if x2 is None else x2
     for rows, columns, how, same in scales.blocks(symmetric):
         shift1, shift2 = scales.shift1[rows], scales.shift2[columns]
         a = divided(x1[rows], shift1 + how.first, np.float64 if how.double else dtype)
         b = None if same else divided(other[columns], shift2 + how.second, a.dtype)
-        values = _run(ways, how, a, b)
-        told.apart += len(rows) * len(columns) * (2 if symmetric else 1) * (how.way == "apart" and not engine.any_norms)
-        exponents = layout.spread((shift1 + how.first)[:, None] + (shift2 + how.second))
-        for out, part in zip((nngp, ntk), values, strict=True):
-            part, lost = as_representable(part, exponents, dtype)
-            told.lost += lost
-            out[np.ix_(rows, columns)] = part
-            if symmetric and not same:
-                out[np.ix_(columns, rows)] = layout.mirrored(part)
-    check_representable(dtype, (nngp, ntk), inputs)
-    return nngp, ntk, told.notes(dtype)
+        values, here = _run(ways, how, a, b), np.ix_(rows, columns)
+        found.apart += len(rows) * len(columns) * (1 + symmetric) * (how.way == "apart" and not engine.any_norms)
+        found.put(here, values, layout.spread((shift1 + how.first)[:, None] + (shift2 + how.second)))
+        if symmetric and not same:
+            for out in found.pair:
+                out[np.ix_(columns, rows)] = layout.mirrored(out[here])
+    return found.finished(inputs)
 
 
 def listed(
@@ -95,8 +90,7 @@ def listed(
         nngp, ntk = np.where(zero, 0, nngp), np.where(zero, 0, ntk)
         check_representable(dtype, (nngp, ntk), (x1, x2))
         return nngp, ntk, []
-    nngp, ntk = np.zeros(len(first), dtype), np.zeros(len(first), dtype)
-    told = _Told()
+    found = _Results(np.zeros(len(first), dtype), np.zeros(len(first), dtype))
     for rows, columns, how, _ in scales.blocks(symmetric=False):
         here = np.nonzero(np.isin(first, rows) & np.isin(second, columns))[0]
         if not len(here):
@@ -106,13 +100,9 @@ def listed(
         a = divided(x1[i[0]], shift1 + how.first, np.float64 if how.double else dtype)
         b = divided(x2[j[0]], shift2 + how.second, a.dtype)
         values = run(how, a, b, i[1], j[1])
-        told.apart += len(here) * (how.way == "apart" and not engine.any_norms)
-        exponents = (shift1 + how.first)[i[1]] + (shift2 + how.second)[j[1]]
-        for out, part in zip((nngp, ntk), values, strict=True):
-            out[here], lost = as_representable(part, exponents, dtype)
-            told.lost += lost
-    check_representable(dtype, (nngp, ntk), (x1, x2))
-    return nngp, ntk, told.notes(dtype)
+        found.apart += len(here) * (how.way == "apart" and not engine.any_norms)
+        found.put(here, values, (shift1 + how.first)[i[1]] + (shift2 + how.second)[j[1]])
+    return found.finished((x1, x2))
 
 
 def diagonal(
@@ -125,12 +115,11 @@ def diagonal(
     """(NNGP, NTK, notes) of each input with itself, each (N, *layout.tail); `common(x, factor)` multiplies biases."""
     dtype = x.dtype
     scales = scales_of(law, dtype, x, None)
-    nngp, ntk = np.zeros((len(x), *layout.tail), dtype), np.zeros((len(x), *layout.tail), dtype)
-    told = _Told()
+    found = _Results(np.zeros((len(x), *layout.tail), dtype), np.zeros((len(x), *layout.tail), dtype))
     ways = [treatment(law, int(b), int(b), dtype) for b in np.unique(scales.bins1)]
     if scales.ordinary or not len(x):
         zero = layout.spread(scales.zero1)
-        nngp, ntk = (np.where(zero, 0, values) for values in engine(x))
+        found = _Results(*(np.where(zero, 0, values) for values in engine(x)))
         ways = []
     for b, how in zip(np.unique(scales.bins1), ways, strict=False):
         rows = np.nonzero((scales.bins1 == b) & ~scales.zero1)[0]
@@ -138,22 +127,31 @@ def diagonal(
             continue
         exponents = scales.shift1[rows] + how.first
         a = divided(x[rows], exponents, np.float64 if how.double else dtype)
-        exponents = layout.spread(exponents)
         values = common(a, 2.0**-how.first) if how.way == "common" else engine(a)
-        for out, part in zip((nngp, ntk), values, strict=True):
-            out[rows], lost = as_representable(part, 2 * exponents, dtype)
-            told.lost += lost
-    check_representable(dtype, (nngp, ntk), (x,))
-    return nngp, ntk, told.notes(dtype)
+        found.put(rows, values, 2 * layout.spread(exponents))
+    return found.finished((x,))
 
 
-class _Told:
-    """What a reader of the kernels should know."""
+class _Results:
+    """NNGP and NTK as they are filled in, and what a reader of them should know."""
 
-    apart = 0  # pairs that another engine computed
-    lost = 0
+    def __init__(self, nngp: np.ndarray, ntk: np.ndarray) -> None:
+        self.pair = nngp, ntk
+        self.apart = 0  # pairs that another engine computed
+        self.lost = 0  # entries that lost digits
 
-    def notes(self, dtype: DType) -> list[str]:
+    def put(self, at: Any, values: Pair, exponents: np.ndarray) -> None:
+        """Write values times 2 to the power of the exponents."""
+        for out, part in zip(self.pair, values, strict=True):
+            out[at], lost = as_representable(part, exponents, out.dtype)
+            self.lost += lost
+
+    def finished(self, inputs: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray, list[str]]:
+        """(NNGP, NTK, notes); raises NotFiniteError where kernels of finite inputs are not."""
+        check_representable(self.pair[0].dtype, self.pair, inputs)
+        return *self.pair, self._notes(self.pair[0].dtype)
+
+    def _notes(self, dtype: DType) -> list[str]:
         found = []
         if self.apart:
             found.append(f"{self.apart} pairs of inputs of very different norm by the reference engine")

@@ -26,7 +26,7 @@ from equitangents.kernels.fields.size import check_field, check_result
 from equitangents.kernels.program import Program
 from equitangents.kernels.result import KernelField, Kernels
 from equitangents.kernels.runs import by_scale, traced_scales
-from equitangents.kernels.runs.results import Values, result
+from equitangents.kernels.runs.results import Values, result, with_derivatives_of
 from equitangents.kernels.scales import law_of
 from equitangents.kernels.units import with_biases
 
@@ -76,13 +76,12 @@ def compute(
             ways = _ways(program, chosen, part)
             nngp, ntk, told = by_scale.all_pairs(law_of(program), ways, chosen, *arrays, layout)
             notes = (*notes, *told)
-            if part is not None:
-                nngp, ntk = layout.public(nngp), layout.public(ntk)
-            elif (doubt := _doubt(chosen, program, x1.shape[-1], dtype)) is not None:
+            if part is None and (doubt := _doubt(chosen, program, x1.shape[-1], dtype)) is not None:
                 nngp, ntk, mended = near_axis.mend(doubt, partial(_of_pairs, program, *arrays), *arrays, nngp, ntk)
                 if mended:
                     notes = (*notes, f"{mended} pairs of nearly parallel or opposite inputs by the reference engine")
-        return result((x1, x2), nngp, ntk, part, memory, engine=chosen.name, form=steps.form, notes=notes)
+        facts = {"engine": chosen.name, "form": steps.form, "notes": notes}
+        return result((x1, x2), nngp, ntk, part, memory, between=True, **facts)
 
 
 def compute_diagonal(
@@ -209,28 +208,17 @@ def _traced(engine: Engine, program: Program, x1: ArrayLike, x2: ArrayLike | Non
     def near(a: ArrayLike, b: ArrayLike | None) -> Values:
         if engine.differentiable:
             return engine.traced(program, a, b)
-        return _differentiable(engine, program, a, b, dtype)
+        run = with_derivatives_of(
+            lambda *inputs: by_reference.traced(program, inputs[0], inputs[-1]),
+            lambda *inputs: engine.traced(program, inputs[0], inputs[1] if len(inputs) == 2 else None),
+        )
+        return run(*(x.astype(dtype) for x in (a, b) if x is not None))
 
     def far(a: ArrayLike, b: ArrayLike | None) -> Values:
         return by_reference.traced(program, a, a if b is None else b)
 
     inputs = x1.astype(dtype), None if x2 is None else x2.astype(dtype)
     return traced_scales.all_pairs(law_of(program), near, None if engine.any_norms else far, *inputs)
-
-
-def _differentiable(engine: Engine, program: Program, x1: ArrayLike, x2: ArrayLike | None, dtype: DType) -> Values:
-    """Kernels of traced inputs by an engine without derivatives, with those of the reference engine."""
-
-    @jax.custom_jvp
-    def run(*inputs: ArrayLike) -> Values:
-        return engine.traced(program, inputs[0], inputs[1] if len(inputs) == 2 else None)
-
-    @run.defjvp
-    def _(primals: tuple[ArrayLike, ...], tangents: tuple[ArrayLike, ...]) -> tuple[Values, Values]:
-        reference = lambda *inputs: by_reference.traced(program, inputs[0], inputs[-1])
-        return run(*primals), jax.jvp(reference, primals, tangents)[1]
-
-    return run(*(x.astype(dtype) for x in (x1, x2) if x is not None))
 
 
 def _traced_field(program: Program, x1: ArrayLike, x2: ArrayLike | None, part: Part, dtype: DType) -> KernelField:
@@ -242,5 +230,5 @@ def _traced_field(program: Program, x1: ArrayLike, x2: ArrayLike | None, part: P
 
     with precision.scope(dtype):
         inputs = x1.astype(dtype), None if x2 is None else x2.astype(dtype)
-        nngp, ntk = map(part.layout.public, traced_scales.all_pairs(law_of(program), run, None, *inputs))
-    return result((x1, x2), nngp, ntk, part, 0, engine=REFERENCE.name, form=steps.steps.form)
+        nngp, ntk = traced_scales.all_pairs(law_of(program), run, None, *inputs)
+    return result((x1, x2), nngp, ntk, part, 0, between=True, engine=REFERENCE.name, form=steps.steps.form)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, overload
 
 import jax
@@ -21,6 +21,17 @@ Values = tuple[jax.Array, jax.Array]  # NNGP and NTK inside a JAX program
 def any_traced(*inputs: object) -> bool:
     """Whether any array of any input is traced inside a JAX program."""
     return any(precision.is_traced(leaf) for leaf in jax.tree.leaves(inputs))
+
+
+def with_derivatives_of(reference: Callable[..., Values], run: Callable[..., Values]) -> Callable[..., Values]:
+    """run(*inputs) inside a JAX program, with the derivatives of the reference engine."""
+    found = jax.custom_jvp(run)
+
+    @found.defjvp
+    def _(primals: tuple[ArrayLike, ...], tangents: tuple[ArrayLike, ...]) -> tuple[Values, Values]:
+        return found(*primals), jax.jvp(reference, primals, tangents)[1]
+
+    return found
 
 
 def cast(dtype: DType, nngp: np.ndarray, ntk: np.ndarray, inputs: Iterable[object]) -> tuple[np.ndarray, np.ndarray]:
@@ -50,12 +61,22 @@ def result(
 
 
 def result(
-    leaves: Iterable[object], nngp: ArrayLike, ntk: ArrayLike, part: Part | None, memory: int, **facts: Any
+    leaves: Iterable[object],
+    nngp: ArrayLike,
+    ntk: ArrayLike,
+    part: Part | None,
+    memory: int,
+    *,
+    between: bool = False,
+    **facts: Any,
 ) -> Kernels | KernelField:
     """`Kernels`, or the `KernelField` at a part of the pairs of positions, which was planned to take so much memory.
 
-    `leaves` are the arrays of the inputs: results are JAX arrays where one of them is.
+    Results are JAX arrays where one of the `leaves`, the arrays of the inputs, is. `between` two sets of inputs a field
+    shows its axes in another order than it was computed in.
     """
+    if part is not None and between:
+        nngp, ntk = part.layout.public(nngp), part.layout.public(ntk)
     if isinstance(nngp, np.ndarray):
         if part is not None:
             nngp, ntk = np.ascontiguousarray(nngp), np.ascontiguousarray(ntk)

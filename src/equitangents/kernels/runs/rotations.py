@@ -7,23 +7,22 @@ from dataclasses import replace
 from functools import partial
 from typing import overload
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from equitangents import precision
 from equitangents._types import ArrayLike
 from equitangents.errors import NetworkError
-from equitangents.kernels.engines import Choice, Engine, choose_where
+from equitangents.kernels.engines import REFERENCE, Choice, Engine, choose_where
 from equitangents.kernels.engines.protocol import RotationRules
-from equitangents.kernels.engines.reference.rotations import measured, reference, tiling
+from equitangents.kernels.engines.reference.rotations import measured
 from equitangents.kernels.fields.part import Part
 from equitangents.kernels.fields.size import check_result
 from equitangents.kernels.result import KernelField, Kernels
 from equitangents.kernels.rotations.program import RotationSections
 from equitangents.kernels.rotations.resolution import Resolution
 from equitangents.kernels.runs import by_scale, traced_scales
-from equitangents.kernels.runs.results import Values, any_traced, result
+from equitangents.kernels.runs.results import Values, any_traced, result, with_derivatives_of
 from equitangents.kernels.scales import Treatment, law_of
 from equitangents.kernels.units import with_biases
 from equitangents.sphere import rotate
@@ -66,10 +65,10 @@ def compute(
         if any_traced(x1, x2):
             inputs = tuple(jnp.asarray(x, dtype) for x in (x1, x2) if x is not None)
             run: Callable[..., Values] = partial(rules.traced, program, found.value)
-            by_reference: Callable[..., Values] = partial(reference.traced, program, found.value)
+            by_reference: Callable[..., Values] = partial(rules_of(REFERENCE).traced, program, found.value)
             far = None if choice.engine.any_norms else by_reference
             if not rules.differentiable:
-                run = _differentiable(run, by_reference)
+                run = with_derivatives_of(by_reference, run)
             near = lambda a, b: run(a) if b is None else run(a, b)
             nngp, ntk = traced_scales.all_pairs(law_of(program), near, far, *inputs, *(None,) * (2 - len(inputs)))
             notes: list[str] = []
@@ -89,7 +88,7 @@ def _ways(program: RotationSections, resolution: int, engine: Engine) -> by_scal
 
     def apart(x1: np.ndarray, x2: np.ndarray, factor: float) -> by_scale.Pair:
         with precision.scope(x1.dtype):
-            return tiling.blocks(with_biases(program, factor), resolution, x1, x2)
+            return rules_of(REFERENCE).kernels(with_biases(program, factor), resolution, x1, x2)
 
     return by_scale.Ways(
         engine=partial(run, program),
@@ -167,7 +166,8 @@ def compute_pairs(
             notes: list[str] = []
             run: Callable[..., Values] = lambda a, b: rules.traced_listed(program, found.value, a, b, first, second)
             if not rules.differentiable:
-                run = _differentiable(run, lambda a, b: tiling.traced(program, found.value, a, b, first, second))
+                slow = lambda a, b: rules_of(REFERENCE).traced_listed(program, found.value, a, b, first, second)
+                run = with_derivatives_of(slow, run)
             nngp, ntk = run(jnp.asarray(x1, dtype), jnp.asarray(x2, dtype))
         else:
             nngp, ntk, notes = by_scale.listed(
@@ -194,8 +194,8 @@ def _listed(
     with precision.scope(x1.dtype):
         if how.way != "engine":
             program = with_biases(program, 2.0**-how.first)
-        by = tiling.listed if how.way == "apart" else rules.listed
-        return by(program, resolution, x1, x2, first, second)
+            rules = rules_of(REFERENCE) if how.way == "apart" else rules
+        return rules.listed(program, resolution, x1, x2, first, second)
 
 
 def choose_engine(program: RotationSections, engine: str | None) -> Choice:
@@ -216,17 +216,6 @@ def rules_of(engine: Engine) -> RotationRules:
 def find_resolution(program: RotationSections, x1: ArrayLike, x2: ArrayLike | None, rules: RotationRules) -> Resolution:
     """The resolution for these signals, measured by the engine that computes their kernels."""
     return measured.resolve(program, x1, x2, rules.sample_values)
-
-
-def _differentiable(engine: Callable[..., Values], reference: Callable[..., Values]) -> Callable[..., Values]:
-    """engine(*inputs) with the derivatives of the reference engine."""
-    run = jax.custom_jvp(engine)
-
-    @run.defjvp
-    def _(primals: tuple[ArrayLike, ...], tangents: tuple[ArrayLike, ...]) -> tuple[Values, Values]:
-        return run(*primals), jax.jvp(reference, primals, tangents)[1]
-
-    return run
 
 
 def _result(

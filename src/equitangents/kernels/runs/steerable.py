@@ -7,7 +7,6 @@ points.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -19,7 +18,7 @@ from equitangents import precision
 from equitangents._types import ArrayLike, DType
 from equitangents.errors import InvalidArgumentError, MemoryLimitError
 from equitangents.formatting import memory_size
-from equitangents.kernels.branches import Parallel, flat
+from equitangents.kernels.branches import flat
 from equitangents.kernels.engines import REFERENCE, choose_where
 from equitangents.kernels.fields.part import Part
 from equitangents.kernels.fields.size import check_field, check_result, field_bytes
@@ -28,7 +27,7 @@ from equitangents.kernels.runs.results import any_traced, cast, result
 from equitangents.kernels.steerable.execute import own as own_fields
 from equitangents.kernels.steerable.execute import pair
 from equitangents.kernels.steerable.fields import Fields, Variances
-from equitangents.kernels.steerable.program import Filter, Nonlinear, Norm, SteerableProgram
+from equitangents.kernels.steerable.program import SteerableProgram
 from equitangents.steerable.irrep import trivial
 from equitangents.structured import Inputs
 
@@ -54,7 +53,7 @@ def compute(
 
     With `part` the `KernelField` at these pairs of components at points.
     """
-    notes, dtype = notes_of(engine), precision.working_dtype(x1, x2)
+    facts, dtype = facts_of(engine), precision.working_dtype(x1, x2)
     x1, x2 = (_on_points(program, x) for x in (x1, x2))
     if x2 is None and part is not None and not part.mirrors:
         x2 = x1
@@ -62,7 +61,8 @@ def compute(
     if any_traced(*inputs):
         with precision.scope(dtype):
             values = _traced_blocks(program, [_typed(x, dtype) for x in inputs])
-            return _result(inputs, (_picked(part, v) for v in values), part, 0, notes, public=True)
+            nngp, ntk = (_picked(part, v) for v in values)
+            return result(jax.tree.leaves(inputs), nngp, ntk, part, 0, between=True, **facts)
     memory = _check_memory(program, inputs, x2, part, dtype)
     with precision.scope(np.float64):
         sides = [_typed(x, np.float64) for x in inputs]
@@ -77,27 +77,28 @@ def compute(
         diagonal = np.arange(n1)
         own = found[:, diagonal, diagonal]
         found[:, diagonal, diagonal] = (own + _transposed(own)) / 2
-    return _result(inputs, _cast(found, dtype, inputs), part, memory, notes, public=True)
+    return result(jax.tree.leaves(inputs), *_cast(found, dtype, inputs), part, memory, between=True, **facts)
 
 
 def compute_diagonal(
     program: SteerableProgram, x: Inputs, engine: str | None = None, part: Part | None = None
 ) -> Kernels | KernelField:
     """Kernels of each input with itself, (N,) or (N, D, D), or their field, (N, *part.layout.tail)."""
-    notes, dtype = notes_of(engine), precision.working_dtype(x)
+    facts, dtype = facts_of(engine), precision.working_dtype(x)
     x = _on_points(program, x)
     if any_traced(x):
         with precision.scope(dtype):
             values, there = _typed(x, dtype)
             each = jax.vmap(lambda a, m: _block(program, own_fields(program, a, m)[1]), 0, 1)(values, there)
-            return _result((x,), (_picked(part, v) for v in each), part, 0, notes)
+            nngp, ntk = (_picked(part, v) for v in each)
+            return result(jax.tree.leaves(x), nngp, ntk, part, 0, **facts)
     memory = 0 if part is None else _check_memory(program, (x, x[:1]), x, part, dtype)
     with precision.scope(np.float64):
         side = _typed(x, np.float64)
         every = np.arange(len(side[0]))
         known = _known_variances(program, *side)
         blocks = _of_pairs(program, (side, side), (known, known), every, every, part)
-    return _result((x,), _cast(blocks, dtype, (x,)), part, memory, notes)
+    return result(jax.tree.leaves(x), *_cast(blocks, dtype, (x,)), part, memory, **facts)
 
 
 def _check_memory(
@@ -150,19 +151,19 @@ def _pair_bytes(program: SteerableProgram, points: int) -> int:
     widest = max(kind.dimension for kind in program.space.features.irreps)
     kernels, branches = 1, 0
     for op in flat(program.ops):
-        if isinstance(op, Parallel):
+        if op.is_branching:
             branches += 1 if op.branches and op.joins else len(op.branches)
             continue
         widest = max(widest, op.widest(program.space.features.space))
-        if isinstance(op, Filter):
-            kernels = max(kernels, max(map(len, op.kernels.values())) * len(op.radii))
+        kernels = max(kernels, op.angular_kernels)
     ends = 4 * (outputs(program) * points) ** 2 if program.space.field else 0
     return 8 * ((points * widest) ** 2 * (3 * kernels + 2 * branches + 6) + ends)
 
 
-def notes_of(engine: str | None) -> tuple[str, ...]:
-    """What a reader should know of the engine, where `engine` is asked for."""
-    return choose_where(lambda e: None if e.over_all_pairs else WHY, engine).notes or (WHY,)
+def facts_of(engine: str | None) -> dict[str, Any]:
+    """What results say of how they were computed, where `engine` is asked for."""
+    notes = choose_where(lambda e: None if e.over_all_pairs else WHY, engine).notes or (WHY,)
+    return {"engine": REFERENCE.name, "form": "pairs", "notes": notes}
 
 
 def _typed(x: Any, dtype: DType) -> _Side:
@@ -183,9 +184,9 @@ def _known_variances(program: SteerableProgram, x: jax.Array, there: jax.Array) 
 
 def _check_norms(program: SteerableProgram, known: _Known) -> None:
     """Raise InvalidArgumentError where vectors are longer than the function of their norm was fitted for."""
-    nonlinear = [op for op in flat(program.ops) if isinstance(op, Nonlinear)]
+    nonlinear = [op for op in flat(program.ops) if op.needs_variances and not op.held]
     for op, found in zip(nonlinear, known, strict=True):
-        if not isinstance(op, Norm) or op.largest is None:
+        if op.largest is None:
             continue
         for kind, v in found.items():
             longest = float(np.sqrt(np.trace(np.asarray(v), axis1=-2, axis2=-1).max(initial=0.0)))
@@ -290,18 +291,3 @@ def _at_points(program: SteerableProgram, fields: Fields, part: int) -> jax.Arra
 def _cast(found: np.ndarray, dtype: DType, inputs: tuple[Inputs, ...]) -> tuple[np.ndarray, np.ndarray]:
     nngp, ntk = found
     return cast(dtype, nngp, ntk, (getattr(x, "x", x) for x in inputs))
-
-
-def _result(
-    inputs: tuple[Inputs, ...],
-    found: Iterable[ArrayLike],
-    part: Part | None,
-    memory: int,
-    notes: tuple[str, ...],
-    *,
-    public: bool = False,
-) -> Kernels | KernelField:
-    """`public`: between two sets of inputs, of which a field shows its axes in another order."""
-    nngp, ntk = map(part.layout.public, found) if part is not None and public else found
-    leaves = jax.tree.leaves(inputs)
-    return result(leaves, nngp, ntk, part, memory, engine=REFERENCE.name, form="pairs", notes=notes)

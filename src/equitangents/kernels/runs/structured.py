@@ -7,14 +7,14 @@ Pairs of inputs of very different norm are computed in JAX, as in field programs
 from __future__ import annotations
 
 import logging
-from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from equitangents import precision
-from equitangents._types import ArrayLike, DType, Tree
+from equitangents._types import ArrayLike, DType
 from equitangents.errors import MemoryLimitError
 from equitangents.kernels.angular import both, covariance
 from equitangents.kernels.branches import flat
@@ -36,8 +36,6 @@ logger = logging.getLogger("equitangents")
 _FIELDS = 16  # fields alive at once, at most, while a tile runs
 _MEMORY_LIMIT = 4 << 30  # bytes for one tile
 _FAR = 10.0  # of log2 of norms, beyond which compiled engines, which carry the distance, lose the covariance
-
-_Leaves = tuple[ArrayLike, ArrayLike | None, ArrayLike | None]  # inputs, their masks and their graphs
 
 
 def compute(
@@ -61,7 +59,7 @@ def compute(
         same = jnp.eye(len(one.x), dtype=bool) if x2 is None else None
         with precision.scope(dtype):
             found = _tile(program, part, typed(one, dtype), typed(other, dtype), same)
-        return _result((x1, x2), found, REFERENCE, part, 0, notes, public=True)
+        return result(jax.tree.leaves((x1, x2)), *found, part, 0, between=True, **_facts(REFERENCE, part, notes))
     if part is None:
         memory, sizes = 0, (one.x.shape[-1], len(one.x), len(other.x), np.dtype(dtype).itemsize)
         check_result(one.x, None if x2 is None else other.x, dtype, working_bytes(program, chosen, *sizes))
@@ -81,7 +79,7 @@ def compute(
             notes = (*notes, f"{count} pairs of inputs of very different norm by the reference engine")
             logger.info("%s", notes[-1])
     kernels = cast(dtype, nngp, ntk, (one.x, other.x))
-    return _result((x1, x2), kernels, chosen, part, memory, notes, public=True)
+    return result(jax.tree.leaves((x1, x2)), *kernels, part, memory, between=True, **_facts(chosen, part, notes))
 
 
 def compute_diagonal(
@@ -96,13 +94,15 @@ def compute_diagonal(
         check_alike(program, batch, batch)
     if traced:
         with precision.scope(dtype):
-            return _result(x, _own(program, part, typed(batch, dtype)), REFERENCE, part, 0, notes)
+            return result(
+                jax.tree.leaves(x), *_own(program, part, typed(batch, dtype)), part, 0, **_facts(REFERENCE, part, notes)
+            )
     memory = 0 if part is None else check_field(part, len(batch.x), 1, dtype, tile_bytes(program))
     if part is None and chosen.structured is not None:
         nngp, ntk = chosen.structured.diagonal(program, batch)
     else:
         nngp, ntk = _own_in_parts(program, part, batch)
-    return _result(x, cast(dtype, nngp, ntk, (batch.x,)), chosen, part, memory, notes)
+    return result(jax.tree.leaves(x), *cast(dtype, nngp, ntk, (batch.x,)), part, memory, **_facts(chosen, part, notes))
 
 
 def _own_in_parts(program: StructuredProgram, part: Part | None, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
@@ -111,25 +111,14 @@ def _own_in_parts(program: StructuredProgram, part: Part | None, batch: Batch) -
     with precision.scope(np.float64):
         for i in range(0, len(batch.x), size):
             rows = _filled(batch.rows(slice(i, i + size)), min(size, len(batch.x)))
-            found.append(np.stack([np.asarray(v) for v in _compiled_own(program, part, *_leaves(rows))]))
+            found.append(np.stack([np.asarray(v) for v in _compiled_own(program, part, rows)]))
     nngp, ntk = np.concatenate(found, axis=1)[:, : len(batch.x)]
     return nngp, ntk
 
 
-def _result(
-    inputs: Tree,
-    found: tuple[ArrayLike, ArrayLike],
-    by: Engine,
-    part: Part | None,
-    memory: int,
-    notes: tuple[str, ...],
-    *,
-    public: bool = False,
-) -> Kernels | KernelField:
-    """`public`: between two sets of inputs, of which a field shows its axes in another order."""
-    by = by if part is None else REFERENCE
-    nngp, ntk = map(part.layout.public, found) if part is not None and public else found
-    return result(jax.tree.leaves(inputs), nngp, ntk, part, memory, engine=by.name, form="pairs", notes=notes)
+def _facts(chosen: Engine, part: Part | None, notes: tuple[str, ...]) -> dict[str, Any]:
+    """What results say of how they were computed; fields are the reference engine's."""
+    return {"engine": (chosen if part is None else REFERENCE).name, "form": "pairs", "notes": notes}
 
 
 def obstacle(program: StructuredProgram, engine: Engine, traced: bool = False) -> str | None:
@@ -194,10 +183,6 @@ def _side(program: StructuredProgram) -> int:
     return max(1, int((TILE_ELEMENTS // field) ** 0.5))
 
 
-def _leaves(batch: Batch) -> _Leaves:
-    return batch.x, batch.mask, batch.graphs
-
-
 def _filled(batch: Batch, size: int) -> Batch:
     """In double precision, with copies of the last input up to `size`."""
 
@@ -249,7 +234,7 @@ def _concrete(
     a, b = (_filled(batch.rows(at), n) for batch, at, n in zip((one, other), here, size, strict=True))
     rows, columns = (len(batch.x[at]) for batch, at in zip((one, other), here, strict=True))
     same = np.eye(size[0], size[1]) > 0 if symmetric and here[0].start == here[1].start else np.zeros(size, bool)
-    nngp, ntk = (np.asarray(v)[:rows, :columns] for v in _compiled(program, None, _leaves(a), _leaves(b), same))
+    nngp, ntk = (np.asarray(v)[:rows, :columns] for v in _compiled(program, None, a, b, same))
     return nngp, ntk
 
 
@@ -262,7 +247,7 @@ def _fields(
     with precision.scope(np.float64), np.errstate(over="ignore", under="ignore"):
         for i in range(n1):
             for j in range(i if symmetric else 0, n2):
-                a, b = (_leaves(_filled(batch.rows(slice(k, k + 1)), 1)) for batch, k in ((one, i), (other, j)))
+                a, b = (_filled(batch.rows(slice(k, k + 1)), 1) for batch, k in ((one, i), (other, j)))
                 found = _compiled(program, part, a, b, np.full((1, 1), alone and i == j))
                 for out, values in zip((nngp, ntk), map(np.asarray, found), strict=True):
                     mirrored = layout.mirrored(values)
@@ -270,18 +255,6 @@ def _fields(
                     if symmetric and j > i:
                         out[j, i] = mirrored[0, 0]
     return nngp, ntk
-
-
-@partial(jax.jit, static_argnums=(0, 1))
-def _compiled(program: StructuredProgram, part: Part | None, one: _Leaves, other: _Leaves, same: jax.Array) -> Values:
-    return _tile(program, part, Batch(*one), Batch(*other), same)
-
-
-@partial(jax.jit, static_argnums=(0, 1))
-def _compiled_own(
-    program: StructuredProgram, part: Part | None, x: jax.Array, mask: jax.Array | None, graphs: jax.Array | None
-) -> Values:
-    return _own(program, part, Batch(x, mask, graphs))
 
 
 def _tile(program: StructuredProgram, part: Part | None, one: Batch, other: Batch, same: jax.Array | None) -> Values:
@@ -294,6 +267,10 @@ def _own(program: StructuredProgram, part: Part | None, batch: Batch) -> Values:
     """(NNGP, NTK) of inputs with themselves, (N,), or (N, *part.layout.tail)."""
     nngp, ntk = _own_field(program, batch)
     return _picked(part, nngp), _picked(part, ntk)
+
+
+_compiled = jax.jit(_tile, static_argnums=(0, 1))
+_compiled_own = jax.jit(_own, static_argnums=(0, 1))
 
 
 def _picked(part: Part | None, values: jax.Array) -> jax.Array:

@@ -58,7 +58,7 @@ def _run(ops: tuple[Any, ...], here: _Here, dual: _Dual) -> _Here:
     """Operations in order, those of branches one branch after another."""
     several: tuple[_Here, ...] = (here,)
     for op in ops:
-        several = _parallel(op, several, dual) if isinstance(op, Parallel) else (_step(op, *several[0], dual),)
+        several = _parallel(op, several, dual) if op.is_branching else (_step(op, *several[0], dual),)
     (last,) = several
     return last
 

@@ -30,9 +30,16 @@ def filter_kernels(into: Features, out: Features, max_frequency: int | None) -> 
 class PointOperation(Operation):
     """An operation on kernels of features at points."""
 
+    largest: ClassVar[float | None] = None  # the longest vectors that it holds for; None: all
+
     def values(self, space: int) -> int:
         """Values of duals at one pair of points, of features under a group of this space; 0 without a nonlinearity."""
         return 0
+
+    @property
+    def angular_kernels(self) -> int:
+        """The most kernels that end in one irrep from one other, on all rings, that it sums with."""
+        return 1
 
     def widest(self, space: int) -> int:
         """The most numbers that one copy of a feature has at a point while it runs, beyond what went in."""
@@ -55,6 +62,11 @@ class Filter(PointOperation):
     def kernels(self) -> Kernels:
         """Its angular kernels, each of which stands on every ring."""
         return filter_kernels(self.into, self.out, self.max_frequency)
+
+    @property
+    def angular_kernels(self) -> int:
+        """The kernels between two irreps, where there are the most, times the rings."""
+        return max(map(len, self.kernels.values())) * len(self.radii)
 
     def products(self, points: int) -> int:
         """Of Σ κ K κ'ᵀ and Σ κ Θ κ'ᵀ."""
@@ -119,7 +131,7 @@ class Norm(PointOperation):
     needs_variances: ClassVar[bool] = True
     coefficients: tuple[float, ...]
     rates: tuple[float, ...]
-    largest: float | None = None
+    largest: float | None = None  # type: ignore[misc]
 
     def values(self, space: int) -> int:
         """One for each pair of terms."""

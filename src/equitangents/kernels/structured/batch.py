@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from equitangents import precision
@@ -15,6 +16,7 @@ from equitangents.kernels.structured.masks import check_boxes
 from equitangents.kernels.structured.program import StructuredProgram
 
 
+@jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False)
 class Batch:
     """x (N, P, C), mask (N, P) or None, adjacency (N, P, P) or None."""

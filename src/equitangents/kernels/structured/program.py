@@ -64,6 +64,11 @@ class Attend(Structured):
     value_var: float  # (W_value_std W_out_std)²
     b_var: float
 
+    @property
+    def grows(self) -> bool:  # type: ignore[override]
+        """Whether weights of positions grow with the field."""
+        return self.mechanism != "softmax"
+
     def products(self, positions: int) -> int:
         """What two products with full matrices take."""
         return 4 * positions**3

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from equitangents.groups import SymmetryGroup
 from equitangents.kernels.program import Op
 from equitangents.nn.layer import ParameterFree
@@ -19,10 +21,7 @@ class Beginning(ParameterFree):
         """The group's name, which a layer keeps in its place."""
         return group_name(self.group)
 
-    @property
-    def steers(self) -> bool:
-        """True, since the layer works on steerable features."""
-        return True
+    steers: ClassVar[bool] = True
 
     @property
     def on_points(self) -> bool:

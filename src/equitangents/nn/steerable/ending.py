@@ -1,16 +1,21 @@
-"""How a steerable network ends on its points."""
+"""How a steerable network ends: on its points, or with outputs of the whole input, some of which turn with it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
 
 from equitangents._types import Params
 from equitangents.errors import NetworkError
-from equitangents.nn.layer import ParameterFree
+from equitangents.nn.layer import Layer, ParameterFree
 from equitangents.nn.signal import Grid, Signal
+from equitangents.nn.steerable.beginning import Beginning
+from equitangents.nn.steerable.linear import SteerableConv, SteerableDense
+from equitangents.nn.steerable.pool import SteerablePool
 from equitangents.nn.steerable.signal import parted, steerable
 from equitangents.nn.structure import Structure
 from equitangents.steerable import Features
@@ -32,15 +37,9 @@ class PointFeatures(ParameterFree):
     (5, 3, 1)
     """
 
-    @property
-    def steers(self) -> bool:
-        """True, since the layer works on steerable features."""
-        return True
-
-    @property
-    def is_last(self) -> bool:
-        """True, since the coordinates are dropped here, and later steerable layers would need them."""
-        return True
+    steers: ClassVar[bool] = True
+    is_last: ClassVar[bool] = True  # coordinates are dropped here, and later steerable layers would need them
+    ends_on_points: ClassVar[bool] = True
 
     def signal(self, signal: Signal) -> Signal:
         """Components at points as positions of a grid; numbers that do not turn as channels."""
@@ -73,3 +72,30 @@ class PointFeatures(ParameterFree):
 def do_not_turn(features: Features) -> bool:
     """Whether all features are numbers that no rotation changes, so that one kernel describes each of them."""
     return set(features.irreps) == {trivial(features.group)}
+
+
+def steerable_outputs(layers: tuple[Layer, ...]) -> Features | None:
+    """The features of a whole input that a steerable network ends on; None for other networks, and on points."""
+    begin, every = layers[0], tuple(_all(layers))
+    linear = [layer for layer in every if isinstance(layer, SteerableConv | SteerableDense)]
+    if not isinstance(begin, Beginning) or not linear:
+        return None
+    if begin.on_points and not any(isinstance(layer, SteerablePool) for layer in every):
+        return None
+    return Features(linear[-1].features, begin.group)
+
+
+def turning_dimension(layers: tuple[Layer, ...]) -> int | None:
+    """How many outputs a steerable network has, if they turn with its input; None if not, and for other networks."""
+    outputs = steerable_outputs(layers)
+    if outputs is None or do_not_turn(outputs):
+        return None
+    return outputs.dimension
+
+
+def _all(layers: tuple[Layer, ...]) -> Iterator[Layer]:
+    """The layers, those of branches one branch after another: all branches that are summed end in the same features."""
+    for layer in layers:
+        yield layer
+        for branch in layer.inner:
+            yield from _all(branch)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -38,10 +38,7 @@ class _Linear(Layer):
     W_std: float
     b_std: float
 
-    @property
-    def steers(self) -> bool:
-        """True, since the layer works on steerable features."""
-        return True
+    steers: ClassVar[bool] = True
 
     def mask_after(self, mask: ArrayLike | None, signal: Signal) -> ArrayLike | None:
         """The mask that comes in: no point comes or goes."""

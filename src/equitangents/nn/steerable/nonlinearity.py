@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -25,10 +25,7 @@ from equitangents.validation import check_whole
 class SteerableNonlinearity(ParameterFree):
     """A nonlinearity that commutes with the group."""
 
-    @property
-    def steers(self) -> bool:
-        """True, since the layer works on steerable features."""
-        return True
+    steers: ClassVar[bool] = True
 
     def mask_after(self, mask: ArrayLike | None, signal: Signal) -> ArrayLike | None:
         """The mask that comes in: no point comes or goes."""
@@ -64,7 +61,7 @@ class GatedNonlinearity(SteerableNonlinearity):
             _check_nonlinearity(name, value)
 
     @property
-    def no_ntk(self) -> str | None:
+    def no_ntk(self) -> str | None:  # type: ignore[override]
         """Why there is no tangent kernel, for functions with a jump."""
         return self.scalars.no_ntk or self.gate.no_ntk
 
@@ -131,7 +128,7 @@ class FourierNonlinearity(SteerableNonlinearity):
             check_whole("samples", self.samples, 1)
 
     @property
-    def no_ntk(self) -> str | None:
+    def no_ntk(self) -> str | None:  # type: ignore[override]
         """Why there is no tangent kernel, for functions with a jump."""
         return self.function.no_ntk
 

@@ -47,10 +47,15 @@ class NormNonlinearity(SteerableNonlinearity):
             if not check_number(name, getattr(self, name)) > 0:
                 raise InvalidArgumentError(f"{name} is {getattr(self, name)}; expected a positive number")
         sums, error = self.function, 0.0
-        if not isinstance(sums, GaussianSum):
+        if not self._is_sum:
             sums, error = fitted(self.function, float(self.largest), float(self.tolerance))
         object.__setattr__(self, "gaussians", sums)
         object.__setattr__(self, "error", error)
+
+    @property
+    def _is_sum(self) -> bool:
+        """Whether η is a sum of Gaussians itself, and not fitted by one."""
+        return isinstance(self.function, GaussianSum)
 
     def after(self, features: Features) -> Features:
         """The features that come in: only their norms change."""
@@ -64,8 +69,8 @@ class NormNonlinearity(SteerableNonlinearity):
 
     def _moved(self, u: jax.Array) -> jax.Array:
         square = jnp.sum(u * u, axis=-1, keepdims=True)
-        if isinstance(self.function, GaussianSum):
-            return u * self.function.factor(square)
+        if self._is_sum:
+            return u * self.gaussians.factor(square)
         there = square > 0
         norm = jnp.sqrt(jnp.where(there, square, 1))
         return u * jnp.where(there, self.function(norm) / norm, self._slope(u.dtype))
@@ -77,5 +82,5 @@ class NormNonlinearity(SteerableNonlinearity):
 
     def lower(self, signal: Signal) -> tuple[Norm, ...]:
         """One operation with the sum of Gaussians."""
-        largest = None if isinstance(self.function, GaussianSum) else float(self.largest)
+        largest = None if self._is_sum else float(self.largest)
         return (Norm(self.gaussians.coefficients, self.gaussians.rates, largest),)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -21,10 +22,7 @@ from equitangents.steerable.positions import OnWhole
 class SteerablePool(ParameterFree):
     """Features of the whole input: their mean over the points that exist. Coordinates end here."""
 
-    @property
-    def steers(self) -> bool:
-        """True, since the layer works on steerable features."""
-        return True
+    steers: ClassVar[bool] = True
 
     def signal(self, signal: Signal) -> Signal:
         """The features that come in, once for the whole input."""

@@ -8,15 +8,15 @@ import numpy as np
 
 from equitangents.report import format_number
 from equitangents.statistics import Estimate, exactly, shared_level
-from equitangents_studies.common.moving_outputs.results import RIGHT, SETS, WRONG, Learning, every_time
-from equitangents_studies.framework.claims import EXACT, Claim, after, claim, ours, theirs
+from equitangents_studies.common.moving_outputs.problem import RIGHT, SETS, WRONG
+from equitangents_studies.common.moving_outputs.results import Learning, every_time
+from equitangents_studies.framework.claims import Claim, after, claim, exact, ours, theirs, to_rounding
 from equitangents_studies.framework.works import BEYOND_THE_LIMIT as EMERGENT
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 from equitangents_studies.systems.factors import ends_of, number_of
 
 OURS = "our question"
 REVIEW = "review"  # equivariant outputs are sketched there; the derivation is ours (docs/theory.md)
-ROUNDING = 1e-8
 _LEFT = 10.0  # per cent
 _SEEN = 0.01
 
@@ -87,35 +87,30 @@ def time_claims(learnings: Mapping[str, Learning], noun: str) -> list[Claim]:
     plain = numbers(trained)
     least = format_number(min(e.value for e in plain.values()))
     return [
-        claim(
+        to_rounding(
             "Networks trained on all moved copies, targets moved along, have the mean of the equivariant ones at every "
             "time, on the data and off them",
             {**numbers(lambda k: k.apart.max(axis=1)), **grown},
             measure="Largest difference of means relative to the largest output, over elements, outputs and times "
             f"({times}, in units of N/λ_max), and at the end of training sets of up to {most} {noun}; infinite width, "
             "the copies are trained on explicitly.",
-            covers=EXACT,
-            at_most=ROUNDING,
             by=theirs(THEIRS, REVIEW, "equal"),
             holds="Take whichever is at hand, augmentation or architecture: the means are one and the same.",
             fails="Augmentation and the equivariant kernel differ here: their curves must be read apart.",
         ),
-        claim(
+        to_rounding(
             "Both are equivariant at every time, on the data and off them",
             both,
             measure="Root mean square of f(ρ(g)x) − ρ(g)f(x), all g but the identity, relative to that of f; the "
             f"largest over times ({times}).",
-            covers=EXACT,
-            at_most=ROUNDING,
             by=theirs(THEIRS, REVIEW, "0"),
             holds=f"Outputs move with their inputs as they should, also for {noun} unlike those of training.",
             fails="The outputs do not move as the inputs do: the network’s windows or the action are not exact.",
         ),
-        claim(
+        exact(
             "Without augmentation the mean is not equivariant, on the data or off them",
             plain,
             measure=f"The same of the plain ensemble; the smallest over times ({times}).",
-            covers=EXACT,
             at_least=_SEEN,
             by=ours("our control; the bound is our choice"),
             holds=f"The symmetry is not learnt by itself: the error is at least {least} of the output.",

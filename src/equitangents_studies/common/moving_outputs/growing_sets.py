@@ -7,38 +7,27 @@ relative to their mean diagonal.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float
 
 from equitangents.solvers import solve
 from equitangents.statistics import Estimate, bootstrap
+from equitangents_studies.common.infinite import largest_difference
 from equitangents_studies.common.moving_outputs.kernels import (
-    PairKernel,
     Symmetry,
     as_columns,
     moved_copies,
     moved_kernels,
     moved_targets,
 )
+from equitangents_studies.common.moving_outputs.problem import RIGHT, Problem
+from equitangents_studies.framework.study import Arrays, Task
 from equitangents_studies.systems.factors import log_factor_at_end
 
 SHOWN = 4  # test inputs whose predictions are kept for figures
 _MOST_ROWS = 2400  # of the kernel of all moved copies, which is solved as it stands
-
-
-@dataclass(frozen=True)
-class Score:
-    """How good predictions (N, …) are for targets (N, …), a number from 0 to `most`."""
-
-    of: Callable[[np.ndarray, np.ndarray], float]
-    most: float = math.inf
-
-
-Sets = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-"""Training inputs and targets, test inputs and targets."""
 
 
 def learnt(
@@ -63,64 +52,54 @@ def without_negative(K: Float[np.ndarray, "m m"]) -> Float[np.ndarray, "m m"]:
     return found
 
 
-def scores_of_a_draw(
-    kernel: PairKernel,
-    symmetries: Mapping[str, Symmetry],
-    augmented: str,
-    sets: Sets,
-    positions: tuple[int, ...],
-    sizes: Sequence[int],
-    ridge: float,
-    scores: Mapping[str, Score],
-    step: Callable[[float, float], None],
-) -> dict[str, np.ndarray]:
+def scores_of_a_draw(p: Problem, k: int, task: Task) -> Arrays:
     """`score_name` (sizes,) of every score and symmetry, and `shown_name` (sizes, SHOWN, …), what is predicted of a few
-    test inputs; `apart` (sizes,), how far training on all moved copies under the symmetry `augmented` is from its
-    kernel, relative to the largest output, where they are not too many, as `explicit` (sizes,) says.
+    test inputs; `apart` (sizes,), how far training on all moved copies under the right symmetry is from its kernel,
+    relative to the largest output, where they are not too many, as `explicit` (sizes,) says.
     """
-    x, y, test, target = sets
-    grams = moved_kernels(kernel, symmetries, x, x, positions, lambda a, b: step(a / b, 4))
-    cross = moved_kernels(kernel, symmetries, test, x, positions, lambda a, b: step(1 + a / b, 4))
-    found: dict[str, np.ndarray] = {f"{score}_{name}": np.zeros(len(sizes)) for name in symmetries for score in scores}
-    copies = len(symmetries[augmented].chosen) * math.prod(positions)
-    found["explicit"] = np.asarray(sizes) * copies <= _MOST_ROWS
-    found["apart"] = np.full(len(sizes), np.nan)
-    for i, (name, symmetry) in enumerate(symmetries.items()):
+    x, y, test, target = p.draw(k)
+    grams = moved_kernels(p.kernel, p.symmetries, x, x, p.positions, lambda a, b: task.step(a / b, 4))
+    cross = moved_kernels(p.kernel, p.symmetries, test, x, p.positions, lambda a, b: task.step(1 + a / b, 4))
+    sizes = len(p.sizes)
+    found: Arrays = {f"{score}_{name}": np.zeros(sizes) for name in p.symmetries for score in p.scores}
+    copies = len(p.symmetries[RIGHT].chosen) * math.prod(p.positions)
+    found["explicit"] = np.asarray(p.sizes) * copies <= _MOST_ROWS
+    found["apart"] = np.full(sizes, np.nan)
+    for i, (name, symmetry) in enumerate(p.symmetries.items()):
         if symmetry.whole is not None:
             grams[name] = without_negative(grams[name])
         each, shown = len(grams[name]) // len(x), []
-        for j, size in enumerate(sizes):
+        for j, size in enumerate(p.sizes):
             few = size * each
             K, B = grams[name][:few, :few], cross[name][:, :few]
-            predicted = learnt(K, B, as_columns(y[:size], few), ridge * unit(K)).reshape(target.shape)
-            for score, s in scores.items():
+            predicted = learnt(K, B, as_columns(y[:size], few), p.ridge * unit(K)).reshape(target.shape)
+            for score, s in p.scores.items():
                 found[f"{score}_{name}"][j] = s.of(predicted, target)
             shown.append(predicted[:SHOWN])
-            if name == augmented and found["explicit"][j]:
-                other = by_augmentation(kernel, symmetry, x[:size], y[:size], test, positions, ridge * unit(K))
-                found["apart"][j] = np.abs(other.reshape(target.shape) - predicted).max() / np.abs(predicted).max()
+            if name == RIGHT and found["explicit"][j]:
+                other = by_augmentation(p, x[:size], y[:size], test, p.ridge * unit(K))
+                found["apart"][j] = largest_difference(other.reshape(target.shape), predicted)
         found[f"shown_{name}"] = np.stack(shown)
-        step(2 + 2 * (i + 1) / len(symmetries), 4)
+        task.step(2 + 2 * (i + 1) / len(p.symmetries), 4)
     return found
 
 
 def by_augmentation(
-    kernel: PairKernel,
-    symmetry: Symmetry,
+    p: Problem,
     x: Float[np.ndarray, "n ..."],
     y: Float[np.ndarray, "n ..."],
     test: Float[np.ndarray, "m ..."],
-    positions: tuple[int, ...],
     ridge: float,
 ) -> Float[np.ndarray, "rows outputs"]:
     """What the plain kernel predicts of `test` after training on all copies of x with their targets.
 
     The ridge is that of the mean over copies: |G| times as large for their sum.
     """
+    symmetry = p.symmetries[RIGHT]
     bare, copies = Symmetry("", symmetry.inputs), moved_copies(symmetry, x)
-    K = moved_kernels(kernel, {"": bare}, copies, copies, positions)[""]
-    B = moved_kernels(kernel, {"": bare}, test, copies, positions)[""]
-    return learnt(K, B, as_columns(moved_targets(symmetry, y, positions), len(K)), ridge * len(symmetry.chosen))
+    K = moved_kernels(p.kernel, {"": bare}, copies, copies, p.positions)[""]
+    B = moved_kernels(p.kernel, {"": bare}, test, copies, p.positions)[""]
+    return learnt(K, B, as_columns(moved_targets(symmetry, y, p.positions), len(K)), ridge * len(symmetry.chosen))
 
 
 def inputs_saved(

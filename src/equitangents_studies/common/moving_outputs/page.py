@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from equitangents.report import Figure, Section, Table, format_number, palette
-from equitangents_studies.common.moving_outputs.results import PLAIN, SETS, WRONG, Learning
+from equitangents_studies.common.moving_outputs.problem import PLAIN, SETS, WRONG
+from equitangents_studies.common.moving_outputs.results import Learning
 from equitangents_studies.common.moving_outputs.trained import MODELS
 from equitangents_studies.framework.page import Columns, RunFolder, columns, drawing, section, table
 
@@ -29,10 +30,11 @@ def scores_figure(folder: RunFolder, name: str, learning: Learning, titles: Mapp
         alt=f"Scores against the number of training {noun}",
     ) as drawn:
         for axes, score in zip(drawn, titles, strict=True):
-            for i, (symmetry, title) in enumerate(learning.titles.items()):
-                values = [learning.mean(score, symmetry, j) for j in range(len(learning.sizes))]
-                place = np.array(learning.sizes) * 1.03 ** (i - 1.5)
-                drawing.estimates(axes, place, values, _COLOURS[i].light, label=title)
+            values = {
+                title: [learning.mean(score, symmetry, j) for j in range(len(learning.sizes))]
+                for symmetry, title in learning.titles.items()
+            }
+            drawing.curves(axes, learning.sizes, values, _COLOURS, apart=1.03)
             drawing.logarithmic(axes, "both" if score == "squared" else "x", learning.sizes, base=2, fine=True)
     return drawn.figure
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,37 +11,10 @@ from typing import Any
 import numpy as np
 
 from equitangents.statistics import Estimate, bootstrap, t_interval
-from equitangents_studies.common.moving_outputs.growing_sets import Score, Sets, inputs_saved, scores_of_a_draw
-from equitangents_studies.common.moving_outputs.kernels import PairKernel, Symmetry
-from equitangents_studies.common.moving_outputs.trained import MODELS, Trained, Training, over_time, train
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Task, check
-
-SETS = ("training", "test", "off the data")
-PLAIN, RIGHT, WRONG = "plain", "right", "wrong"
-
-
-@dataclass(frozen=True, eq=False)
-class Problem:
-    """A task whose symmetry moves inputs and targets, and the networks that learn it.
-
-    `symmetries` by name, PLAIN, RIGHT and WRONG among them. `draw(k)` are training and test sets of a draw, with as
-    many training inputs as the largest of `sizes`; `foreign` are inputs unlike them. `scores` of predictions and
-    targets; `squared` is one.
-    """
-
-    name: str
-    kernel: PairKernel
-    symmetries: Mapping[str, Symmetry]
-    positions: tuple[int, ...]
-    draw: Callable[[int], Sets]
-    foreign: np.ndarray
-    sizes: tuple[int, ...]
-    draws: int
-    ridge: float
-    scores: Mapping[str, Score]
-    few: int
-    units: tuple[float, ...]
-    training: Training | None = None
+from equitangents_studies.common.moving_outputs.growing_sets import inputs_saved, scores_of_a_draw
+from equitangents_studies.common.moving_outputs.problem import PLAIN, Problem
+from equitangents_studies.common.moving_outputs.trained import MODELS, Trained, over_time, train
+from equitangents_studies.framework.study import RunFolder, Stage, check
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,22 +55,16 @@ class Learning:
         return inputs_saved(self.sizes, squared[PLAIN], squared[symmetry], level)
 
 
-def measure_learning(problem: Problem, folder: RunFolder) -> Learning:
+def measure_learning(p: Problem, folder: RunFolder) -> Learning:
     """A stage for every draw, and one for training time."""
-    p = problem
     work: dict[int | str, Stage] = {
-        k: Stage(f"{p.name}-{k}", f"{p.name}: draw {k + 1} of {p.draws}", partial(_draw, p, k)) for k in range(p.draws)
+        k: Stage(f"{p.name}-{k}", f"{p.name}: draw {k + 1} of {p.draws}", partial(scores_of_a_draw, p, k))
+        for k in range(p.draws)
     }
-    work["times"] = Stage(f"{p.name}-times", f"{p.name}: equivariance over training time", partial(_times, p))
+    title = f"{p.name}: equivariance over training time"
+    work["times"] = Stage(f"{p.name}-times", title, lambda task: over_time(p))
     found = folder.stages(work)
     draws, time = [found[k] for k in range(p.draws)], found["times"]
-    trained = None
-    if p.training is not None:
-        x, y, test, target = p.draw(0)
-        symmetry = p.symmetries[RIGHT]
-        trained = train(
-            folder, p.name, p.training, p.kernel, symmetry, x, y, (test, target), few_of(p), p.positions, p.scores
-        )
     return Learning(
         sizes=p.sizes,
         titles={name: s.title for name, s in p.symmetries.items()},
@@ -112,30 +79,8 @@ def measure_learning(problem: Problem, folder: RunFolder) -> Learning:
         shown={name: draws[0][f"shown_{name}"] for name in p.symmetries},
         errors={model: time[f"error_{model}"] for model in MODELS},
         apart=time["apart"],
-        trained=trained,
+        trained=None if p.training is None else train(folder, p, p.training),
     )
-
-
-def _draw(problem: Problem, k: int, task: Task) -> Arrays:
-    p = problem
-    return scores_of_a_draw(
-        p.kernel, p.symmetries, RIGHT, p.draw(k), p.positions, p.sizes, p.ridge, p.scores, task.step
-    )
-
-
-def _times(problem: Problem, task: Task) -> Arrays:
-    p = problem
-    x, y, _, _ = p.draw(0)
-    fibre = (*p.positions, p.symmetries[RIGHT].fibre)
-    y = y[: p.few].reshape(p.few, *fibre, -1)[..., 0]
-    return over_time(p.kernel, p.symmetries[RIGHT], x[: p.few], y, few_of(p), p.positions, p.units)
-
-
-def few_of(problem: Problem) -> dict[str, np.ndarray]:
-    """A few training inputs of the first draw, test inputs, and inputs unlike both."""
-    p = problem
-    x, _, test, _ = p.draw(0)
-    return dict(zip(SETS, (x[: p.few], test[: p.few], p.foreign[: p.few]), strict=True))
 
 
 def check_sizes(name: str, sizes: Sequence[int]) -> None:

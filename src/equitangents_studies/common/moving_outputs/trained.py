@@ -9,49 +9,42 @@ own kernel, no shortcut that rests on a theorem.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 from jaxtyping import Float
 
-from equitangents.extending import FiniteNetwork
 from equitangents.statistics import Estimate, second_moment_share
-from equitangents_studies.common.moving_outputs.growing_sets import Score
+from equitangents_studies.common.infinite import largest_difference
 from equitangents_studies.common.moving_outputs.kernels import (
-    PairKernel,
     Symmetry,
     as_columns,
     moved_copies,
     moved_kernels,
     moved_targets,
 )
+from equitangents_studies.common.moving_outputs.problem import RIGHT, Problem, Training, few_of
 from equitangents_studies.common.training import train_to_last
 from equitangents_studies.framework.study import Arrays, RunFolder
 
 MODELS = ("augmented", "equivariant", "plain")
 
 
-def over_time(
-    kernel: PairKernel,
-    symmetry: Symmetry,
-    x: Float[np.ndarray, "n ..."],
-    y: Float[np.ndarray, "n ..."],
-    sets: Mapping[str, Float[np.ndarray, "some ..."]],
-    positions: tuple[int, ...],
-    units: Sequence[float],
-) -> dict[str, Float[np.ndarray, "sets times"]]:
-    """`error_model`: relative equivariance errors; `apart`: largest differences of augmented and equivariant means.
+def over_time(p: Problem) -> dict[str, Float[np.ndarray, "sets times"]]:
+    """`error_model`: relative equivariance errors; `apart`: largest differences of augmented and equivariant means,
+    after training on the few training inputs of `few_of`.
 
     Times are in units of N/λ_max of the equivariant kernel. An error is the root mean square of f(ρ(g)x) − ρ(g)f(x)
     over all g but the identity, relative to that of f; a difference is relative to the largest output of its set.
     """
+    symmetry, sets = p.symmetries[RIGHT], few_of(p)
     inputs, group = symmetry.inputs, symmetry.inputs.group
-    shape = (*positions, symmetry.fibre)
-    assert np.shape(y)[1:] == shape
+    shape = (*p.positions, symmetry.fibre)
+    x, y = sets["training"], p.draw(0)[1][: p.few].reshape(p.few, *shape, -1)[..., 0]
     data = {
-        "augmented": (moved_copies(symmetry, x), moved_targets(symmetry, y, positions)),
+        "augmented": (moved_copies(symmetry, x), moved_targets(symmetry, y, p.positions)),
         "equivariant": (x, y),
         "plain": (x, y),
     }
@@ -61,7 +54,7 @@ def over_time(
     for name in ("equivariant", "augmented", "plain"):
         seen, targets = data[name]
         one = symmetry if name == "equivariant" else bare
-        built = lambda a, seen=seen, one=one: moved_kernels(kernel, {"": one}, a, seen, positions)[""]
+        built = lambda a, seen=seen, one=one: moved_kernels(p.kernel, {"": one}, a, seen, p.positions)[""]
         K = built(seen)
         values, vectors = np.linalg.eigh((K + K.T) / 2)
         if name == "equivariant":
@@ -70,14 +63,14 @@ def over_time(
         projected = vectors.T @ as_columns(targets, len(K))
         for key, z in sets.items():
             B = built(moved_copies(symmetry, z)) @ vectors
-            found = np.stack([B @ (grown(values, rates, t)[:, None] * projected) for t in units])
-            means[name][key] = found.reshape(len(units), len(symmetry.chosen), len(z), *shape)
+            found = np.stack([B @ (grown(values, rates, t)[:, None] * projected) for t in p.units])
+            means[name][key] = found.reshape(len(p.units), len(symmetry.chosen), len(z), *shape)
     arrays = {
         f"error_{name}": np.array([[_error(symmetry, group.identity, m) for m in means[name][key]] for key in sets])
         for name in MODELS
     }
     pairs = {key: zip(means["augmented"][key], means["equivariant"][key], strict=True) for key in sets}
-    arrays["apart"] = np.array([[np.abs(a - b).max() / np.abs(b).max() for a, b in pairs[key]] for key in sets])
+    arrays["apart"] = np.array([[largest_difference(a, b) for a, b in pairs[key]] for key in sets])
     return arrays
 
 
@@ -97,21 +90,6 @@ def _error(symmetry: Symmetry, identity: int, mean: Float[np.ndarray, "order n .
 
 
 _SCORED = "scored"
-
-
-@dataclass(frozen=True)
-class Training:
-    """`members` networks, full-batch gradient descent on all copies of `inputs` inputs, recorded after `steps`.
-
-    The learning rate is `rate` times the largest at which descent in the limit of infinite width is stable.
-    """
-
-    net: FiniteNetwork
-    members: int
-    inputs: int
-    steps: tuple[int, ...]
-    seed: int
-    rate: float = 0.3
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,33 +116,25 @@ class Trained:
         return of(off), of(off.mean(axis=0))
 
 
-def train(
-    folder: RunFolder,
-    name: str,
-    training: Training,
-    kernel: PairKernel,
-    symmetry: Symmetry,
-    x: Float[np.ndarray, "n ..."],
-    y: Float[np.ndarray, "n ..."],
-    test: tuple[np.ndarray, np.ndarray],
-    sets: Mapping[str, Float[np.ndarray, "some ..."]],
-    positions: tuple[int, ...],
-    scores: Mapping[str, Score],
-) -> Trained:
-    """A stage of the run: `training` on the first of x and y, recorded on the orbits of `sets` and on test inputs."""
-    t, x, y = training, x[: training.inputs], y[: training.inputs]
-    K = moved_kernels(kernel, {"": symmetry}, x, x, positions)[""]
+def train(folder: RunFolder, p: Problem, t: Training) -> Trained:
+    """A stage of the run: training on the first inputs of the first draw, recorded on the orbits of the few inputs of
+    every set and on test inputs.
+    """
+    symmetry, sets = p.symmetries[RIGHT], few_of(p)
+    x, y, test, target = p.draw(0)
+    x, y = x[: t.inputs], y[: t.inputs]
+    K = moved_kernels(p.kernel, {"": symmetry}, x, x, p.positions)[""]
     largest = 2 * len(x) / float(np.linalg.eigvalsh((K + K.T) / 2)[-1])
     record = {key: moved_copies(symmetry, z) for key, z in sets.items()}
     compute = partial(
         train_to_last,
-        folder.checkpoints(f"{name}-trained"),
+        folder.checkpoints(f"{p.name}-trained"),
         t.net,
         x,
         y,
-        record={**record, _SCORED: test[0]},
+        record={**record, _SCORED: test},
         record_at=t.steps,
-        keep=partial(_kept, symmetry, positions, {key: len(z) for key, z in sets.items()}, test[1], scores),
+        keep=partial(_kept, p, {key: len(z) for key, z in sets.items()}, target),
         augmentation=symmetry.inputs,
         label_action=symmetry.outputs,
         members=t.members,
@@ -172,24 +142,18 @@ def train(
         dtype="float64",
         seed=t.seed,
     )
-    arrays = folder.stage(f"{name}-trained", f"{name}: {t.members} networks", compute)
+    arrays = folder.stage(f"{p.name}-trained", f"{p.name}: {t.members} networks", compute)
     return Trained(
-        training,
+        t,
         {key: arrays[f"off_{i}"] for i, key in enumerate(sets)},
         {key: arrays[f"outputs_{i}"] for i, key in enumerate(sets)},
-        {score: float(arrays[f"score_{score}"]) for score in scores},
+        {score: float(arrays[f"score_{score}"]) for score in p.scores},
     )
 
 
-def _kept(
-    symmetry: Symmetry,
-    positions: tuple[int, ...],
-    sizes: Mapping[str, int],
-    target: np.ndarray,
-    scores: Mapping[str, Score],
-    recorded: Arrays,
-) -> Arrays:
+def _kept(p: Problem, sizes: Mapping[str, int], target: np.ndarray, recorded: Arrays) -> Arrays:
     """Deviations and outputs of every set, and scores of the mean."""
+    symmetry = p.symmetries[RIGHT]
     elements = len(symmetry.chosen)
     at = symmetry.chosen.index(symmetry.inputs.group.identity)
     others = [i for i in range(elements) if i != at]
@@ -199,9 +163,9 @@ def _kept(
         f = f.reshape(*f.shape[:2], elements, n, *f.shape[3:])
         first = f[:, :, at]
         flat = first.reshape(-1, *first.shape[3:])
-        moved = moved_targets(symmetry, flat, positions).reshape(elements, *first.shape)
+        moved = moved_targets(symmetry, flat, p.positions).reshape(elements, *first.shape)
         off = f - np.moveaxis(moved, 0, 2)
         found[f"off_{i}"] = off[:, :, others].reshape(*f.shape[:2], -1)
         found[f"outputs_{i}"] = first.reshape(*f.shape[:2], -1)
     mean = np.asarray(recorded[_SCORED][-1], np.float64).mean(axis=0).reshape(target.shape)
-    return found | {f"score_{name}": np.array(score.of(mean, target)) for name, score in scores.items()}
+    return found | {f"score_{name}": np.array(score.of(mean, target)) for name, score in p.scores.items()}

@@ -19,8 +19,8 @@ from jaxtyping import Float
 from equitangents.actions.given_maps import MatrixAction
 from equitangents.actions.kinds import KINDS, Kinds
 from equitangents.audit.contract.contract import Contract
-from equitangents.audit.contract.irreps import Block
-from equitangents.audit.contract.labels import after, along_words, cycles, labels_action, products
+from equitangents.audit.contract.irreps import Block, irreps_matrix
+from equitangents.audit.contract.labels import Labels, LabelsAction, after, along_words, cycles, products
 from equitangents.audit.contract.layouts import to_last
 from equitangents.audit.contract.leaf_actions import LeafAction, Place
 from equitangents.audit.contract.named import leaf_of_kind
@@ -114,15 +114,8 @@ def segments(kinds: Kinds, pairs: Pairs) -> MatrixAction | None:
     chosen = _cheapest(blocks, costs, scalar)
     if all(b is blocks[0] for b in chosen):
         return None
-
-    def matrix(g: Any) -> np.ndarray:
-        motion, M, at = kinds.motion(g), np.zeros((C, C)), 0
-        for b in chosen:
-            M[at : at + b.size, at : at + b.size] = b.matrix(motion)
-            at += b.size
-        return M
-
-    return MatrixAction(kinds.group, matrix, C, _said(chosen))
+    each_once = [(1, b) for b in chosen]
+    return MatrixAction(kinds.group, lambda g: irreps_matrix(each_once, kinds.motion(g)), C, _said(chosen))
 
 
 def _space_blocks(motions: list[np.ndarray]) -> list[Block]:
@@ -283,15 +276,11 @@ def _fitted(contract: Contract, group: Group, pairs: Pairs, base: tuple[str, Lea
     if found and any((p != np.arange(C)).any() for p in found) and _multiply(group, found):
         spelled: list[np.ndarray] = along_words(group, found, np.asarray(np.arange(C)), after)
         table = np.stack(spelled)
-        action = (
-            labels_action(group, table, layout)
-            if base is None
-            else LeafAction(_on_channels(group, np.swapaxes(np.eye(C)[table], 1, 2), base[1]), layout)
-        )
+        on_all = np.swapaxes(np.eye(C)[table], 1, 2)
+        moves = LabelsAction(group, table) if base is None else _on_channels(group, on_all, base[1])
         said = f"{also}the {what} are permuted {_under(contract, [cycles(p) for p in found])}"
-        rows = [p.tolist() for p in found]
-        by_hand = f"equitangents.audit.Labels({rows[0] if len(rows) == 1 else rows})" if base is None else None
-        yield Candidate("permutation", action, said, by_hand, 0.0)
+        by_hand = repr(Labels(np.stack(found))) if base is None else None
+        yield Candidate("permutation", LeafAction(moves, layout), said, by_hand, 0.0)
     if pairs.classes or min(_MOST_MIXED, len(y)) < C:
         return
     fits = [orthogonal(y, z) for z in moved]
@@ -321,11 +310,10 @@ def _multiply(group: Group, of_generators: list[np.ndarray]) -> bool:
 
 def _under(contract: Contract, said: list[str]) -> str:
     """One description a generator, with the generator's name where there are several."""
-    assert isinstance(contract.group, Group)
     if len(said) == 1:
         return said[0]
-    labels = [contract.label(g) for g in contract.group.generators]
-    return "; ".join(f"{text or 'not at all'} under {label}" for label, text in zip(labels, said, strict=True))
+    pairs = zip(_names(contract), said, strict=True)
+    return "; ".join(f"{text or 'not at all'} under {label}" for label, text in pairs)
 
 
 def _signed_said(contract: Contract, signed: list[np.ndarray], what: str) -> str:

@@ -10,10 +10,10 @@ import numpy as np
 
 from equitangents._types import AnyAction, Element
 from equitangents.audit.contract.contract import Contract, OutputActions
-from equitangents.audit.contract.labels import LabelsAction, cycles
+from equitangents.audit.contract.labels import Labels, LabelsAction, cycles
 from equitangents.audit.contract.leaf_actions import Actions, LeafAction
 from equitangents.audit.contract.trees import Batch, spread_over
-from equitangents.audit.measure.judge import Judgement
+from equitangents.audit.measure.measured import Measured
 from equitangents.audit.measure.orbits import Orbits, measure_orbits
 from equitangents.audit.measure.rules.candidates import Pairs, pairs_of
 from equitangents.audit.measure.rules.search import LEAST, QUARTER, Found, below_zero, search
@@ -58,12 +58,11 @@ def settled(task: Task, y: np.ndarray | None) -> tuple[Task, np.ndarray | None, 
     return replace(task.of_rows(held), output_action=settled_actions), labels, results
 
 
-def hints(task: Task, orbits: Orbits, judgement: Judgement) -> list[RuleResult]:
+def hints(m: Measured) -> list[RuleResult]:
     """For every output that fails: that the given action has the wrong sign, or a rule by which it does move."""
-    failing = [
-        o for o in range(len(orbits.output_names)) if judgement.above[o].any() and not _compared(orbits.actions[o])
-    ]
-    if len(orbits.kept) < LEAST or not failing:
+    task, orbits, above = m.task, m.orbits, m.judgement.above
+    failing = [o for o, by in enumerate(orbits.actions.comparisons) if above[o].any() and by is None]
+    if not m.group or len(orbits.kept) < LEAST or not failing:
         return []
     results = [_inverted(task, orbits, o, len(failing)) for o in failing]
     others = [o for o, r in zip(failing, results, strict=True) if r is None and not _given_of_classes(orbits, o)]
@@ -104,8 +103,8 @@ def _inverted(task: Task, orbits: Orbits, o: int, outputs: int) -> RuleResult | 
         return None
     size = pairs.spread() or float(pairs.sizes().mean()) or 1.0  # outputs that do not differ have no spread
     scale = 1.0 if pairs.classes else size
-    given = ratio(pairs.apart(action), np.broadcast_to(scale, (len(pairs.z), len(pairs.y))))
-    turned = ratio(pairs.apart(action, task.contract.group.inverse), np.broadcast_to(scale, given.shape))
+    given = ratio(pairs.apart(action), scale)
+    turned = ratio(pairs.apart(action, task.contract.group.inverse), scale)
     if not below_zero((turned - QUARTER * given).mean(axis=0), outputs):
         return None
     resampler = task.over_inputs(len(pairs.y))
@@ -132,9 +131,7 @@ def _inverse_said(contract: Contract, action: LeafAction) -> tuple[str, str | No
     group, own = contract.group, action.action
     if isinstance(own, LabelsAction) and isinstance(group, Group):
         rows = [own.table[group.inverse(s)] for s in group.generators]
-        lists = [row.tolist() for row in rows]
-        said = "; ".join(cycles(row) or "no change" for row in rows)
-        return said, f"equitangents.audit.Labels({lists[0] if len(lists) == 1 else lists})"
+        return "; ".join(cycles(row) or "no change" for row in rows), repr(Labels(np.stack(rows)))
     return f"{own.name} moved by g⁻¹ where the inputs are moved by g", None
 
 
@@ -149,11 +146,6 @@ def _as_numbers(pairs: Pairs, action: LeafAction) -> Pairs | None:
 def _same(rule: LeafAction, given: LeafAction | None) -> bool:
     """Whether the rule is the action that fails already."""
     return given is not None and rule.action == given.action and rule.layout == given.layout
-
-
-def _compared(action: LeafAction | None) -> bool:
-    """Whether an output is no plain numbers: a mask of classes, or a set in any order."""
-    return action is not None and action.compared is not None
 
 
 def _given_of_classes(orbits: Orbits, o: int) -> bool:

@@ -61,7 +61,7 @@ def search(contract: Contract, pairs: Pairs, name: str, outputs: int, resampler:
     held = pairs.rows(test)
     unit, divisors = _divisors(held)
     still = held.apart(None)
-    invariant = ratio(still, np.broadcast_to(divisors, still.shape))
+    invariant = ratio(still, divisors)
     tests = max(len(tried), 1) * (len(held.z) if finite else 1) * outputs
     tested = [_tested(c, held, divisors, still, tests, finite) for c in tried]
     chosen = _chosen([t for t in tested if t.holds])
@@ -97,7 +97,7 @@ def _divisors(pairs: Pairs) -> tuple[RuleUnit, Any]:
     if pairs.classes:
         return "classes", 1.0
     sizes, spread, off = pairs.sizes(), pairs.spread(), pairs.apart(None)
-    by_norm = float(ratio(off, np.broadcast_to(sizes, off.shape)).mean())
+    by_norm = float(ratio(off, sizes).mean())
     if spread > 0 and not by_norm > float(off.mean()) / spread:
         return "spread", spread
     return ("norm", sizes) if np.isfinite(by_norm) or not spread > 0 else ("spread", spread)
@@ -106,7 +106,7 @@ def _divisors(pairs: Pairs) -> tuple[RuleUnit, Any]:
 def _tested(candidate: Candidate, held: Pairs, divisors: Any, still: np.ndarray, tests: int, finite: bool) -> Tested:
     """`still`: ‖f(ρ(g)x) − f(x)‖. The tests are of norms, since shares of ‖f(x)‖ have heavy tails where it is small."""
     off = held.apart(candidate.action)
-    errors = ratio(off, np.broadcast_to(divisors, off.shape))
+    errors = ratio(off, divisors)
     excess = off - QUARTER * still.mean(axis=0)
     rows = excess if finite else excess.mean(axis=0, keepdims=True)  # of drawn elements, the mean over them
     return Tested(candidate, errors, bool(np.all([below_zero(row, tests) for row in rows])))

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from equitangents.kernels.engines.codes import AXES, DEPTH, PLAN_VERSION, DualKind, OpKind
 from equitangents.kernels.engines.cpu.activations import described, name_of
@@ -35,6 +36,43 @@ class Description:
     code: np.ndarray
     reals: np.ndarray
     tables: np.ndarray
+
+
+class Numbers:
+    """The reals and the tables of a description, one behind the other; equal tables are held once."""
+
+    def __init__(self) -> None:
+        self._reals: list[np.ndarray] = []
+        self._tables: list[np.ndarray] = []
+        self._ends = [0, 0]
+        self._tables_at: dict[str, int] = {}
+
+    def real(self, values: npt.ArrayLike) -> int:
+        """Where these numbers begin."""
+        array = np.asarray(values, np.float64).ravel()
+        self._reals.append(array)
+        self._ends[0] += array.size
+        return self._ends[0] - array.size
+
+    def table(self, table: FrozenArray) -> int:
+        """Where a table begins."""
+        if table.key not in self._tables_at:
+            self._tables_at[table.key] = self._ends[1]
+            self._tables.append(table.array)
+            self._ends[1] += table.array.size
+        return self._tables_at[table.key]
+
+    def described(self, code: list[int]) -> Description:
+        """All of it with `code`, as arrays."""
+        reals = np.concatenate(self._reals).view(np.int32)
+        tables = np.concatenate([np.asarray(t, np.int32).ravel() for t in self._tables])
+        return Description(np.array(code, np.int32), reals, tables)
+
+
+def affine_numbers(op: Affine) -> tuple[float, float, float, float]:
+    """Variances of weights and bias, and what the kernel and 1 are multiplied by where these move at other rates."""
+    weight_rate, bias_rate = op.rates or (op.W_var, 0.0)
+    return op.W_var, op.b_var, 1.0 if op.rates is None else weight_rate / op.W_var, bias_rate
 
 
 @lru_cache(maxsize=256)
@@ -81,8 +119,9 @@ def _three(values: Any, filler: int) -> list[int]:
     return [filler] * (AXES - len(numbers)) + numbers
 
 
-class _Writer:
+class _Writer(Numbers):
     def __init__(self, plan: AlongFibres | RotationPlan | SpherePlan) -> None:
+        super().__init__()
         self.plan = plan
         self.stages = stages_of(plan)
         self.vector, _ = unrolled(plan.vector)
@@ -90,11 +129,6 @@ class _Writer:
         # Biases in the units behind operations that change them, in order; None: units do not change.
         self.units_behind = unit_biases(self._steps(), _changes_unit) if changes_units(plan) else None
         self.code: list[int] = []
-        self.reals: list[np.ndarray] = []
-        self.length = 0
-        self.tables: list[np.ndarray] = []
-        self.size = 0
-        self.at: dict[str, int] = {}
 
     def description(self, channels: int) -> Description:
         plan = self.plan
@@ -112,9 +146,7 @@ class _Writer:
             self.stage(stage, self.stages[:i])
         for op in self._steps():
             self.operation(op)
-        reals = np.concatenate(self.reals).view(np.int32)
-        tables = np.concatenate([np.asarray(t, np.int32).ravel() for t in self.tables])
-        return Description(np.array(self.code, np.int32), reals, tables)
+        return self.described(self.code)
 
     def _steps(self) -> tuple[Any, ...]:
         return (*(op for stage in self.stages for op in stage.steps), *self.vector)
@@ -156,21 +188,6 @@ class _Writer:
             self.code += [1, *_three(box.in_shape, 1), *_three(box.out_shape, 1), *_three(box.window, 1)]
             self.code += [*_three(box.stride, 1), *_three(box.low, 0), int(box.wrap), 0]
         self.code += [self.real(1 / size**2), len(carried), *(number for pair in carried for number in pair)]
-
-    def table(self, table: FrozenArray) -> int:
-        """Where a table begins; equal ones are stored once."""
-        if table.key not in self.at:
-            self.at[table.key] = self.size
-            self.tables.append(table.array)
-            self.size += table.array.size
-        return self.at[table.key]
-
-    def real(self, values: Any) -> int:
-        """Where these numbers begin."""
-        array = np.asarray(values, np.float64).ravel()
-        self.reals.append(array)
-        self.length += array.size
-        return self.length - array.size
 
     def rotations(self) -> None:
         plan = self.plan
@@ -252,10 +269,7 @@ def _table(to: _Writer, op: Table) -> _Code:
 
 
 def _affine(to: _Writer, op: Affine) -> _Code:
-    rated = op.rates is not None
-    weight_rate, bias_rate = op.rates or (op.W_var, 0.0)
-    numbers = (op.W_var, op.b_var, weight_rate / op.W_var if rated else 1.0, bias_rate)
-    return _Code(OpKind.AFFINE, flag=rated, numbers=numbers)
+    return _Code(OpKind.AFFINE, flag=op.rates is not None, numbers=affine_numbers(op))
 
 
 def _add_saved(to: _Writer, op: AddSaved) -> _Code:

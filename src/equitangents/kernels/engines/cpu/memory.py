@@ -5,17 +5,15 @@ Two panels of prepared inputs (`engine.cpp`), and for every thread the fields of
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
-
-import numpy as np
 
 from equitangents.kernels.engines.codes import JOINED_SIDES, PANEL_BYTES, POOLED_SIDES, TILE_ROWS
 from equitangents.kernels.engines.cpu.activations import described
 from equitangents.kernels.engines.cpu.features import changes_units, computed_in_double
 from equitangents.kernels.engines.cpu.rotation_plans import SphereMean, SpherePlan, ZonalMean
-from equitangents.kernels.operations import Box
 from equitangents.kernels.plans.stages import AlongFibres, stages_of
-from equitangents.kernels.plans.steps import Fork, Step, depth, unrolled
+from equitangents.kernels.plans.steps import Step, depth, unrolled
 from equitangents.kernels.threads import threads
 
 _VECTOR = 64  # bytes, at most
@@ -40,7 +38,7 @@ def _parts(plan: AlongFibres, channels: int, itemsize: int) -> tuple[int, int, i
     signals = stages[0].levels[0].positions * channels * (2 if converted else 1)
     sides = sum(_sides(op, changes_units(plan)) for op in (*field, *vector)) + 2 + POOLED_SIDES * (len(stages) - 1)
     each = (2 * sides * plan.positions + signals) * itemsize
-    margin = max((_reach(op) for op in field if isinstance(op, Box)), default=1)
+    margin = max(map(_reach, field), default=1)
     kept = max(depth(field), depth(vector))
     tile = (2 + kept) * max(plan.positions, margin, TILE_ROWS) * 2 * _VECTOR  # fields of D and Θ, by lanes
     if plan.is_staged:
@@ -72,7 +70,7 @@ def _sides(op: Step, changes: bool = False) -> int:
     """Numbers a position that an operation needs of each input alone, where units change beside their own."""
     if op.affine is not None:
         return 1
-    if isinstance(op, Fork):
+    if op.slots:
         return 0
     phi = op.nonlinearity
     found = None if phi is None else described(phi, bent=True)
@@ -80,6 +78,6 @@ def _sides(op: Step, changes: bool = False) -> int:
     return own + changes
 
 
-def _reach(op: Box) -> int:
-    """The field that a window reads, with its margins."""
-    return int(np.prod([n + w for n, w in zip(op.in_shape, op.window, strict=True)]))
+def _reach(op: Step) -> int:
+    """The field that a window on a grid reads, with its margins; 1 of other operations."""
+    return 1 if op.grids is None else math.prod(n + w for n, w in zip(op.grids[0], op.sides, strict=True))

@@ -17,7 +17,6 @@ from equitangents.kernels.engines.cpu.library import library, threads
 from equitangents.kernels.engines.cpu.run import Arrays, called, results
 from equitangents.kernels.engines.cpu.structured_plan import Described, describe, why_not
 from equitangents.kernels.engines.protocol import Pair, StructuredRules
-from equitangents.kernels.operations import Table
 from equitangents.kernels.structured.batch import Batch
 from equitangents.kernels.structured.program import StructuredProgram
 
@@ -80,7 +79,7 @@ class CompiledStructured(StructuredRules):
 
 def _sized(program: StructuredProgram) -> Described:
     """The steps for inputs with masks, which take more, where the program can have them."""
-    masked = bool(program.shape) and not any(isinstance(op, Table) for op in flat(program.ops))
+    masked = bool(program.shape) and not any(op.is_window and not op.sides for op in flat(program.ops))
     return describe(program, 1, masked)
 
 

@@ -14,7 +14,7 @@ from equitangents.kernels.branches import Join, Parallel, flat
 from equitangents.kernels.duals.traits import traits_of
 from equitangents.kernels.engines.codes import JointKind, Mixing
 from equitangents.kernels.engines.cpu.activations import described, name_of
-from equitangents.kernels.engines.cpu.descriptor import Description
+from equitangents.kernels.engines.cpu.descriptor import Description, affine_numbers
 from equitangents.kernels.engines.cpu.structured_steps import Field, Registers
 from equitangents.kernels.engines.reference.windows import window_averages
 from equitangents.kernels.operations import Affine, Box, Decouple, Dual, Flatten, Pool, RatedAffine, Table, WindowPool
@@ -52,13 +52,13 @@ class Described(NamedTuple):
 def why_not(program: StructuredProgram) -> str | None:
     """Which operation there are no steps for, or None."""
     for op in flat(program.ops):
-        if isinstance(op, Dual) and described(op.activation) is None:
-            return f"it has no dual of {name_of(op.activation)}"
+        if (phi := op.nonlinearity) is not None and described(phi) is None:
+            return f"it has no dual of {name_of(phi)}"
         if op.moves_no_weight:
             return "it has no weights of variance 0 but in the NTK parametrisation"
         if isinstance(op, Normalise) and op.groups is not None:
             return "it has no normalisation over some dimensions of a grid"
-        if type(op) not in _STEPS and not isinstance(op, Parallel):
+        if type(op) not in _STEPS and not op.is_branching:
             return f"it has no {type(op).__name__} over all pairs of positions"
     return None
 
@@ -67,7 +67,7 @@ def changes_units(program: StructuredProgram) -> bool:
     """Whether fields change their unit (see `kernels.units`): an operation grows faster than its input."""
     ops = list(flat(program.ops))
     grows = (traits_of(phi).grows for op in ops if (phi := op.nonlinearity) is not None)
-    return any(grows) or any(isinstance(op, Attend) and op.mechanism != "softmax" for op in ops)
+    return any(grows) or any(op.grows for op in ops)
 
 
 @lru_cache(maxsize=64)
@@ -101,7 +101,7 @@ class _Writer:
 
     def run(self, ops: tuple[Any, ...], fields: list[Field]) -> list[Field]:
         for op in ops:
-            fields = self.parallel(op, fields) if isinstance(op, Parallel) else [_STEPS[type(op)](self, op, fields[0])]
+            fields = self.parallel(op, fields) if op.is_branching else [_STEPS[type(op)](self, op, fields[0])]
         return fields
 
     def parallel(self, op: Parallel, fields: list[Field]) -> list[Field]:
@@ -158,10 +158,7 @@ class _Writer:
         field.stale = False
 
     def affine(self, op: Affine, field: Field) -> Field:
-        weight_rate, bias_rate = op.rates or (op.W_var, 0.0)
-        rated = op.rates is not None
-        numbers = (op.W_var, op.b_var, weight_rate / op.W_var if rated else 1.0, bias_rate)
-        self.to.step(JointKind.AFFINE, field, numbers=numbers, total=rated)
+        self.to.step(JointKind.AFFINE, field, numbers=affine_numbers(op), total=op.rates is not None)
         return _touched(field)
 
     def dual(self, op: Dual, field: Field) -> Field:
@@ -207,7 +204,7 @@ class _Writer:
     def window(self, field: Field, index: np.ndarray, weights: np.ndarray, mask: int) -> Field:
         self.cleared(field)
         out = self.to.take(len(index), mask)
-        index_at, weights_at = self.to.table(index), self.to.real(weights)
+        index_at, weights_at = self.to.indices(index), self.to.real(weights)
         self.to.step(
             JointKind.WINDOW, out, field, after=len(index), index=index_at, weights=weights_at, size=index.shape[1],
             masks=(field.mask, mask),
@@ -227,7 +224,7 @@ class _Writer:
     def pool(self, op: Pool | BlockSums, field: Field) -> Field:
         labels = op.labels.array
         member = labels == np.arange(op.blocks)[:, None]
-        sums = isinstance(op, BlockSums)
+        sums = not op.is_pool
         if field.mask < 0 or op.box is not None:
             mask = field.mask if op.box is None else self.mask_after(op.box, field)
             return self.by_matrix(field, member / (1 if sums else member.sum(axis=1, keepdims=True)), mask)
@@ -274,7 +271,7 @@ class _Writer:
         """K of D, the two products, and D of the new K, in place; entries of A are where the pattern has them."""
         self.cleared(field)
         self.to.step(JointKind.COVARIANCE, field)
-        index = 0 if pattern is None else self.to.table(_entries(pattern))
+        index = 0 if pattern is None else self.to.indices(_entries(pattern))
         entries = 0 if pattern is None else int(pattern.sum())
         own = 0 if mixing in (Mixing.GIVEN, Mixing.GRAPH) else entries or field.positions**2
         spare = self.to.take(max(after, field.positions))
@@ -300,8 +297,7 @@ class _Writer:
         """A mask made of another, once."""
         key = (mask, (kind, np.asarray(table).tobytes()))
         if key not in self.masks:
-            self.masks[key] = self.to.mask(positions)
-            self.to.step(kind, self.masks[key], mask, after=positions, index=self.to.table(table))
+            self.masks[key] = self.to.mask(kind, mask, table, positions)
         return self.masks[key]
 
 

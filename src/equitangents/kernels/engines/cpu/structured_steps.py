@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from equitangents.kernels.engines.codes import JOINED_SIDES, JOINT_SIDES, STEPS_VERSION, JointKind, Mixing
-from equitangents.kernels.engines.cpu.descriptor import Description
+from equitangents.kernels.engines.cpu.descriptor import Description, Numbers
+from equitangents.kernels.operation import FrozenArray
 
 
 @dataclass
@@ -27,10 +29,11 @@ class Field:
     stale: bool = False
 
 
-class Registers:
+class Registers(Numbers):
     """Steps so far, and which places hold a field."""
 
     def __init__(self, masks: list[int]) -> None:
+        super().__init__()
         self.steps: list[int] = []
         self.count = 0
         self.last = -1  # the field that the last step left
@@ -40,10 +43,6 @@ class Registers:
         self.sides = 0  # numbers that the steps need of each input alone
         self.changes_units = False
         self._free: list[int] = []
-        self._reals: list[np.ndarray] = []
-        self._tables: list[np.ndarray] = []
-        self._at = [0, 0]
-        self._tables_at: dict[bytes, int] = {}
 
     def take(self, positions: int, mask: int = -1) -> Field:
         """A place for another field."""
@@ -60,10 +59,35 @@ class Registers:
     def step(
         self,
         kind: JointKind,
-        to: Field | int,
-        source: Field | int | None = None,
+        to: Field,
+        source: Field | None = None,
         *,
         after: int | None = None,
+        masks: tuple[int, int] | None = None,
+        sides: int | None = None,
+        **more: Any,
+    ) -> None:
+        """One step from the field `source` (None: in place) to `to`, with what else it needs (see `_step`).
+
+        `sides`: numbers that it needs of each input alone, where the kind of step does not say it.
+        """
+        source = to if source is None else source
+        before = source.positions
+        masks = (to.mask, to.mask) if masks is None else masks
+        self._step(kind, source.number, to.number, before, before if after is None else after, masks, **more)
+        joined = JOINED_SIDES if self.changes_units and kind == JointKind.COMBINE else 0
+        self.sides += (JOINT_SIDES.get(kind, 0) + joined) * before if sides is None else sides
+        self.last = to.number
+
+    def _step(
+        self,
+        kind: JointKind,
+        source: int,
+        to: int,
+        before: int,
+        after: int,
+        masks: tuple[int, int],
+        *,
         index: int = 0,
         weights: int = 0,
         size: int = 0,
@@ -71,55 +95,29 @@ class Registers:
         total: bool = False,
         dual: int = 0,
         numbers: tuple[float, ...] = (),
-        masks: tuple[int, int] | None = None,
-        sides: int | None = None,
     ) -> None:
-        """One step from `source` (None: in place) to `to`, both of them fields, or numbers of masks.
-
-        `sides`: numbers that it needs of each input alone, where the kind of step does not say it.
-        """
-        source = to if source is None else source
-        number, origin = (f.number if isinstance(f, Field) else f for f in (to, source))
-        before = source.positions if isinstance(source, Field) else self.masks[source]
-        held = to.mask if isinstance(to, Field) else -1
-        masks = (held, held) if masks is None else masks
+        """From one field or mask to another, by their numbers, of so many positions before and after."""
         four = self.real((*numbers, *[0.0] * (4 - len(numbers))))
-        code = [kind, origin, number, before, before if after is None else after]
-        code += [index, weights, size, mixing, int(total), dual, four, *masks]
+        code = [kind, source, to, before, after, index, weights, size, mixing, int(total), dual, four, *masks]
         self.steps += map(int, code)
         self.count += 1
-        more = JOINED_SIDES if self.changes_units and kind == JointKind.COMBINE else 0
-        self.sides += (JOINT_SIDES.get(kind, 0) + more) * before if sides is None else sides
         self.sides += self.changes_units  # a unit, at most
-        if isinstance(to, Field):
-            self.last = to.number
 
-    def mask(self, positions: int) -> int:
-        """The number of a new mask."""
+    def mask(self, kind: JointKind, source: int, table: npt.ArrayLike, positions: int) -> int:
+        """The number of a new mask of so many positions, made of another by a table."""
         self.masks.append(positions)
-        return len(self.masks) - 1
+        number = len(self.masks) - 1
+        self._step(kind, source, number, self.masks[source], positions, (-1, -1), index=self.indices(table))
+        return number
 
-    def real(self, values: Any) -> int:
-        """Where these numbers begin."""
-        array = np.asarray(values, np.float64).ravel()
-        self._reals.append(array)
-        self._at[0] += array.size
-        return self._at[0] - array.size
-
-    def table(self, values: Any) -> int:
-        """Where a table begins; equal ones are kept once."""
-        array = np.ascontiguousarray(values, np.int32).ravel()
-        key = array.tobytes()
-        if key not in self._tables_at:
-            self._tables_at[key] = self._at[1]
-            self._tables.append(array)
-            self._at[1] += array.size
-        return self._tables_at[key]
+    def indices(self, values: npt.ArrayLike) -> int:
+        """Where a table of indices begins."""
+        return self.table(FrozenArray(np.asarray(values, np.int32).ravel()))
 
     def description(self, channels: int, positions: int, graphs: bool) -> Description:
         """All of it as arrays."""
         head = [STEPS_VERSION, channels, positions, self.fields, self.count, len(self.masks), int(graphs)]
         head += [int(self.changes_units), *self.masks]
-        reals = np.concatenate([*self._reals, np.zeros(1)]).view(np.int32)
-        tables = np.concatenate([*self._tables, np.zeros(1, np.int32)])
-        return Description(np.array(head + self.steps, np.int32), reals, tables)
+        self.real(0.0)  # there is at least one number, and one table
+        self.indices(np.zeros(1))
+        return self.described(head + self.steps)

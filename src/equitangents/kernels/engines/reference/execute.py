@@ -8,7 +8,7 @@ means m(p) = E[f(p)], computed once per input rather than once per pair.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol
 
 import jax
@@ -175,21 +175,34 @@ def _dual(op: Dual, state: State, at: At) -> State:
 
 
 def _parallel(op: Parallel, state: State, at: At) -> State:
-    """Branches of one field, added or put side by side.
-
-    In sums means add a cross term: E[(f+g)(f'+g')] = K_f + K_g + m_f m_g' + m_g m_f'.
-    """
+    """Branches of one field, added or put side by side."""
     i, geometry, m1, m2, _ = at
     one, other = m1.branches[i].branches, m2.branches[i].branches
-    after = at.after
     each = [execute(branch, geometry.inner(i, b), state, one[b], other[b]) for b, branch in enumerate(op.branches)]
-    shares = op.shares or (1.0,) * len(each)
-    ends = (both(*at.pairs(i + 1, m.q[-1], n.q[-1])) for m, n in zip(one, other, strict=True))
-    e = sum(w * angular.moved(found.e, end, after.to) for w, found, end in zip(shares, each, ends, strict=True))
-    if op.shares is None:
-        gaps = (after.gap(*at.pairs(i + 1, m.mean[-1], n.mean[-1])) for m, n in zip(one, other, strict=True))
+    ends = [both(*at.pairs(i + 1, m.q[-1], n.q[-1])) for m, n in zip(one, other, strict=True)]
+    means = (at.pairs(i + 1, m.mean[-1], n.mean[-1]) for m, n in zip(one, other, strict=True))
+    e = joined_angles(op.shares, [found.e for found in each], ends, means, at.after)
+    return State(e, shared(op.shares, [found.theta for found in each]))
+
+
+def shared(shares: tuple[float, ...] | None, values: list[Any]) -> Any:
+    """The sum of the branches' values, or with shares their mean."""
+    return sum(values) if shares is None else sum(w * v for w, v in zip(shares, values, strict=True))
+
+
+def joined_angles(
+    shares: tuple[float, ...] | None, angles: list[Any], ends: list[Both], means: Iterable[tuple[Any, Any]], after: Both
+) -> Any:
+    """E of branches that are added, or with shares put side by side.
+
+    Of each there are E with the variances of every pair (`ends`), and the means of both inputs at the pairs. In sums
+    these add a cross term: E[(f+g)(f'+g')] = K_f + K_g + m_f m_g' + m_g m_f'. `after` are the variances of the result.
+    """
+    e = shared(shares, [angular.moved(own, end, after.to) for own, end in zip(angles, ends, strict=True)])
+    if shares is None:
+        gaps = [after.gap(*mean) for mean in means]
         e = e + sum(2 * m * n for m, n in itertools.combinations(gaps, 2))
-    return State(angular.vanishing(e, after), sum(w * found.theta for w, found in zip(shares, each, strict=True)))
+    return angular.vanishing(e, after)
 
 
 def _standardise(op: Standardise, state: State, at: At) -> State:
@@ -227,7 +240,7 @@ def field_moments(ops: tuple[Op, ...], q: ArrayLike, mean: ArrayLike, tables: di
         inner = None
         if op.held:
             inner = Moments([], [], [field_moments(branch, q, mean, tables) for branch in op.held])
-            q, mean = joined(op, [own.q[-1] for own in inner.branches], [own.mean[-1] for own in inner.branches])
+            q, mean = joined(op.shares, [own.q[-1] for own in inner.branches], [own.mean[-1] for own in inner.branches])
         else:
             q, mean = _MOMENTS[type(op)](op, q, mean, tables)
         found.q.append(q)
@@ -266,10 +279,9 @@ def deviation(op: Standardise, q: ArrayLike) -> ArrayLike:
     return jnp.sqrt(jnp.mean(q, axis=0, keepdims=True) + op.eps)
 
 
-def joined(op: Any, qs: list[Any], means: list[Any]) -> tuple[Any, Any]:
+def joined(shares: tuple[float, ...] | None, qs: list[Any], means: list[Any]) -> tuple[Any, Any]:
     """Second moment and mean of branches that are added, or put side by side."""
-    if op.shares is not None:
-        q, mean = (sum(w * v for w, v in zip(op.shares, values, strict=True)) for values in (qs, means))
-        return q, mean
-    pairs = itertools.combinations(means, 2)
-    return sum(qs) + sum(2 * m * n for m, n in pairs), sum(means)
+    q, mean = shared(shares, qs), shared(shares, means)
+    if shares is None:
+        q = q + sum(2 * m * n for m, n in itertools.combinations(means, 2))
+    return q, mean

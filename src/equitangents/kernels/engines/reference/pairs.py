@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +11,17 @@ from jax import lax
 
 from equitangents._types import ArrayLike, DType
 from equitangents.kernels.angular import Both, both, covariance, moved, of_covariance, vanishing
-from equitangents.kernels.branches import Parallel, flat
-from equitangents.kernels.engines.reference.execute import At, Moments, State, field_moments, joined, run, uncoupled
+from equitangents.kernels.branches import flat
+from equitangents.kernels.engines.reference.execute import (
+    At,
+    Moments,
+    State,
+    field_moments,
+    joined,
+    joined_angles,
+    run,
+    uncoupled,
+)
 from equitangents.kernels.engines.reference.windows import (
     box_mean,
     box_mean_of_angles,
@@ -126,11 +134,14 @@ def _self_moments(
             k = pool_pairs(op, covariance(e, both(q[:, None], q[None])), tables)
             q, mean = jnp.moveaxis(jnp.diagonal(k, axis1=0, axis2=1), -1, 0), pool_mean(op, mean, tables)
             e = of_covariance(k, both(q[:, None], q[None])) if read else None
-        elif isinstance(op, Parallel):
-            each = [_self_moments(branch, e, q, mean, tables, onwards=read) for branch in op.branches]
+        elif op.is_branching:
+            each = [_self_moments(branch, e, q, mean, tables, onwards=read) for branch in op.held]
             inner = Moments([], [], [own for own, _ in each])
-            q, mean = joined(op, [own.q[-1] for own, _ in each], [own.mean[-1] for own, _ in each])
-            e = _joined_angles(op, each, both(q[:, None], q[None])) if read else None
+            q, mean = joined(op.shares, [own.q[-1] for own, _ in each], [own.mean[-1] for own, _ in each])
+            ends = [both(own.q[-1][:, None], own.q[-1][None]) for own, _ in each]
+            means = ((own.mean[-1][:, None], own.mean[-1][None]) for own, _ in each)
+            after = both(q[:, None], q[None])
+            e = joined_angles(op.shares, [own for _, own in each], ends, means, after) if read else None
         else:
             step = field_moments((op,), q, mean, tables)
             q, mean = step.q[-1], step.mean[-1]
@@ -139,16 +150,6 @@ def _self_moments(
         if read and not (op.is_pool or op.held):
             e = run(op, State(e, jnp.zeros_like(e)), At(i, geometry, found, found, {})).e
     return found, e
-
-
-def _joined_angles(op: Parallel, each: list[tuple[Moments, Any]], after: Both) -> Any:
-    shares, means = op.shares or (1.0,) * len(each), [own.mean[-1] for own, _ in each]
-    ends = [both(own.q[-1][:, None], own.q[-1][None]) for own, _ in each]
-    e = sum(w * moved(own, end, after.to) for w, (_, own), end in zip(shares, each, ends, strict=True))
-    if op.shares is None:
-        gaps = [after.gap(m[:, None], m[None]) for m in means]
-        e = e + sum(2 * m * n for m, n in itertools.combinations(gaps, 2))
-    return vanishing(e, after)
 
 
 def pool_mean(op: AnyPool, mean: ArrayLike, tables: dict[str, Any]) -> ArrayLike:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -10,10 +9,9 @@ from typing import Any
 import jax.numpy as jnp
 
 from equitangents._types import ArrayLike
-from equitangents.kernels.angular import moved, vanishing
 from equitangents.kernels.branches import Join, Parallel, flat
 from equitangents.kernels.engines.reference import execute as fields
-from equitangents.kernels.engines.reference.execute import Moments, field_moments
+from equitangents.kernels.engines.reference.execute import Moments, field_moments, joined, joined_angles, shared
 from equitangents.kernels.engines.reference.pairs import PairGeometry, pool_mean, pool_pairs
 from equitangents.kernels.engines.reference.structured import mixing
 from equitangents.kernels.engines.reference.structured.fields import (
@@ -31,7 +29,7 @@ from equitangents.kernels.engines.reference.structured.fields import (
     thetas,
     variances,
 )
-from equitangents.kernels.operations import Box, Flatten, Pool, Table, WindowPool
+from equitangents.kernels.operations import Box, Flatten, Pool, WindowPool
 from equitangents.kernels.program import Op
 from equitangents.kernels.structured.masks import deciding
 from equitangents.kernels.structured.program import (
@@ -66,7 +64,7 @@ def tables_of(ops: tuple[Any, ...]) -> dict[str, Any]:
 def execute(ops: tuple[Any, ...], states: tuple[State, ...], context: Context) -> tuple[State, ...]:
     """The fields after `ops`; there are several between branches and what joins them."""
     for op in ops:
-        if isinstance(op, Parallel):
+        if op.is_branching:
             states = _parallel(op, states, context)
         else:
             states = (_RULES.get(type(op), _plain)(op, states[0], context),)
@@ -81,8 +79,18 @@ def _parallel(op: Parallel, states: tuple[State, ...], context: Context) -> tupl
 
 
 def _join(join: Join, states: tuple[State, ...]) -> State:
+    """The sum of some fields, or their channels side by side."""
     parts = tuple(states[i] for i in join.fields)
-    return _sum(parts) if join.shares is None else _joined(parts, join.shares)
+
+    def rule(pairs: list[Pairs], before: list[Ends], whole: Ends) -> Pairs:
+        ends = [variances(*sides) for sides in before]
+        means = ((a.mean[:, None], b.mean[None]) for a, b in before)
+        e = joined_angles(join.shares, [p.e for p in pairs], ends, means, variances(*whole))
+        return Pairs(e, shared(join.shares, [p.theta for p in pairs]))
+
+    sides = zip(*(state.sides for state in parts), strict=True)
+    found = (Side(*joined(join.shares, [s.q for s in own], [s.mean for s in own]), own[0].mask) for own in sides)
+    return merged(parts, tuple(found), rule)
 
 
 def _plain(op: Op, state: State, context: Context) -> State:
@@ -103,19 +111,27 @@ def _plain(op: Op, state: State, context: Context) -> State:
 
 def _mask_after(op: Op, mask: Any, convention: str) -> Any:
     """A window's output is there where the position that decides it is."""
-    if mask is None or not isinstance(op, Box | Table):
+    if mask is None or not op.is_window:
         return mask
     assert isinstance(op, Box)  # layers refuse masks on groups
     return mask[deciding(op, convention)]
 
 
-def _pool(op: Pool | BlockSums | WindowPool, state: State, context: Context) -> State:
-    masked = state.sides[0].mask is not None
-    if masked and op.box is not None:
+def _pool(op: Pool, state: State, context: Context) -> State:
+    return (_pooled if state.sides[0].mask is None else _summed)(op, state, context)
+
+
+def _window_pool(op: WindowPool, state: State, context: Context) -> State:
+    if state.sides[0].mask is None:
+        return _pooled(op, state, context)
+    return mixing.window_pooled(op, state, context.masks)
+
+
+def _summed(op: Pool | BlockSums, state: State, context: Context) -> State:
+    """Sums, or means over the positions that masks leave."""
+    if state.sides[0].mask is not None and op.box is not None:
         return mixing.window_pooled(op, state, context.masks)
-    if isinstance(op, BlockSums) or (isinstance(op, Pool) and masked):
-        return mixing.pooled(op, state, context.tables)
-    return _pooled(op, state, context)
+    return mixing.pooled(op, state, context.tables)
 
 
 def _pooled(op: Pool | WindowPool | Flatten, state: State, context: Context) -> State:
@@ -124,38 +140,6 @@ def _pooled(op: Pool | WindowPool | Flatten, state: State, context: Context) -> 
     means = tuple(pool_mean(op, side.mean, context.tables) for side in state.sides)
     masks = tuple(None if s.mask is None else s.mask.any(axis=0, keepdims=True) for s in state.sides)
     return of_covariances(ks, ts, means, masks)
-
-
-def _sum(states: tuple[State, ...]) -> State:
-    """Means add a cross term: E[(f + g)(f' + g')] = K_f + K_g + m_f m_g' + m_g m_f'."""
-
-    def side(parts: tuple[Side, ...]) -> Side:
-        q = sum(s.q for s in parts) + sum(2 * s.mean * t.mean for s, t in itertools.combinations(parts, 2))
-        return Side(q, sum(s.mean for s in parts), parts[0].mask)
-
-    def total(pairs: list[Pairs], before: list[Ends], whole: Ends) -> Pairs:
-        after = variances(*whole)
-        e = sum(moved(p.e, variances(*sides), after.to) for p, sides in zip(pairs, before, strict=True))
-        gaps = [after.gap(a.mean[:, None], b.mean[None]) for a, b in before]
-        e = e + sum(2 * m * n for m, n in itertools.combinations(gaps, 2))
-        return Pairs(vanishing(e, after), sum(p.theta for p in pairs))
-
-    return merged(states, tuple(map(side, zip(*(s.sides for s in states), strict=True))), total)
-
-
-def _joined(states: tuple[State, ...], shares: tuple[float, ...]) -> State:
-    def mean(parts: list[Any]) -> Any:
-        return sum(w * v for w, v in zip(shares, parts, strict=True))
-
-    def side(parts: tuple[Side, ...]) -> Side:
-        return Side(mean([p.q for p in parts]), mean([p.mean for p in parts]), parts[0].mask)
-
-    def share(pairs: list[Pairs], before: list[Ends], whole: Ends) -> Pairs:
-        after = variances(*whole)
-        es = [moved(p.e, variances(*sides), after.to) for p, sides in zip(pairs, before, strict=True)]
-        return Pairs(vanishing(mean(es), after), mean([p.theta for p in pairs]))
-
-    return merged(states, tuple(map(side, zip(*(s.sides for s in states), strict=True))), share)
 
 
 def _times(op: Times, state: State, context: Context) -> State:
@@ -229,7 +213,7 @@ _RULES: dict[type, Any] = {
     Mix: lambda op, state, context: mixing.aggregated(op, state, context.graphs),
     Fitted: _fitted,
     Pool: _pool,
-    BlockSums: _pool,
-    WindowPool: _pool,
+    BlockSums: _summed,
+    WindowPool: _window_pool,
     Flatten: _pooled,
 }

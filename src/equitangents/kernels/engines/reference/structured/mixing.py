@@ -59,7 +59,7 @@ def window_pooled(op: Pool | BlockSums | WindowPool, state: State, convention: s
     """Means over whole windows, or sums: zeros stand at missing positions."""
     box = op.box
     assert box is not None
-    matrix = window_averages(box) * (np.prod(box.window) if isinstance(op, BlockSums) else 1)
+    matrix = window_averages(box) * (1 if op.is_pool else np.prod(box.window))
     at = deciding(box, convention)
     masks = tuple(None if s.mask is None else s.mask[at] for s in state.sides)
     return _by_matrices(state, _spread(matrix, state), masks)
@@ -127,7 +127,7 @@ def pooled(op: Pool | BlockSums, state: State, tables: dict[str, Any]) -> State:
         if side.mask is not None:
             member = member & side.mask[None]
         weights = jnp.broadcast_to(member, (op.blocks, *side.q.shape)).astype(side.q.dtype)
-        return weights if isinstance(op, BlockSums) else weights / jnp.maximum(weights.sum(axis=1, keepdims=True), 1)
+        return weights / jnp.maximum(weights.sum(axis=1, keepdims=True), 1) if op.is_pool else weights
 
     matrices = tuple(map(matrix, state.sides))
     masks = tuple(None if s.mask is None else (a != 0).any(axis=1) for a, s in zip(matrices, state.sides, strict=True))
