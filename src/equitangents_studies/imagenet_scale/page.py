@@ -78,7 +78,7 @@ def headline(settings: Settings, lost: Mapping[str, Estimate], most: int) -> tup
     """What was found, and our numbers beside the source's."""
     if not lost:
         return "", ""
-    costs = "costs networks" if min(e.low for e in lost.values()) > 0 else "changes"
+    costs = "costs networks" if min(e.low for e in lost.values()) > 0 else "changes networks by"
     named = ", ".join(f"{name} {e.value:.1f}" for name, e in lost.items())
     said = (
         f"With {most:,} images of {settings.pixels}×{settings.pixels} pixels rotations cost {named} percentage points "

@@ -206,7 +206,8 @@ def headline(found: TrainedEnsembles) -> tuple[str, str]:
     agreement = found.steadier_overall(_SYSTEMATIC, _RANDOM)
     title = (
         f"Training on all {found.order} rotations or on a random one at every visit changes accuracy by "
-        f"{abs(accuracy.value):.2f} percentage points, agreement by {abs(agreement.value):.2f} of {found.order} rotations"
+        f"{abs(accuracy.value):.2f} percentage points, agreement by {abs(agreement.value):.2f} of {found.order} "
+        "rotations"
     )
     said = (
         "The source saw no notable difference between systematic and random group elements; ours, all "
