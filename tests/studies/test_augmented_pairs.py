@@ -43,7 +43,7 @@ def test_all_claims_hold_of_a_distance_that_falls_with_members_to_a_small_floor(
     assert found.mean_exponent().value == pytest.approx(-0.5, abs=0.05)
     assert found.members_exponent(4, "test", 1).value == pytest.approx(-0.5, abs=0.1)
     title, _ = study.headline(SETTINGS, found)
-    assert title.endswith("% of the mean square prediction is left")
+    assert title.endswith("% of the mean square prediction")
     assert found.share(4, "test", 1).value == pytest.approx(0.01, rel=0.1)
 
 

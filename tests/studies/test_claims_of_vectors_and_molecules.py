@@ -120,7 +120,7 @@ class TestMolecules:
         assert verdicts(found) == ["holds"] * 5
         assert found[0].aggregate == "the geometric mean over training sizes"
         assert 0.45 < found[0].value < 0.55
-        assert " of what an MLP’s kernel errs by" in molecules_headline(self.settings, self.results())[0]
+        assert " of that of an MLP’s kernel" in molecules_headline(self.settings, self.results())[0]
         assert [c.covers == EXACT for c in found] == [False] * 4 + [True]
 
     def test_false(self):

@@ -342,6 +342,6 @@ class TestAsTheSourceStatesThem:
     def test_why_a_number_differs_is_asked_set_by_set(self):
         e = lambda value: Estimate(value, value - 0.1, value + 0.1)
         said = why_by_set({"a": e(7.9), "b": e(7.3), "c": e(5.8)}, 7.72)
-        assert said.startswith("Set by set it is 7.90 on a, 7.30 on b, 5.80 on c; without c it is 7.60, nearer to")
+        assert said.startswith("Without c it is 7.60, nearer to the source’s. Set by set it is 7.90 on a, 7.30 on b, ")
         assert "no nearer to" in why_by_set({"a": e(7.6), "b": e(8.0)}, 7.8)
         assert why_by_set({"a": e(7.9)}, 7.72) == ""

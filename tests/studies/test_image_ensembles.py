@@ -218,8 +218,8 @@ class TestTrainedSamplingClaims:
     def test_the_title_and_the_first_sentence_have_the_differences_of_the_claims(self):
         accuracy, agreement = self.claims(anew=0.0)
         title, said = headline(self.found(anew=0.0))
-        assert f"accuracies {100 * abs(accuracy.value):.2f} points apart" in title
-        assert f"agreement {abs(agreement.value):.2f} of 8 rotations" in title
+        assert f"accuracy by {100 * abs(accuracy.value):.2f} percentage points" in title
+        assert f"agreement by {abs(agreement.value):.2f} of 8 rotations" in title
         assert with_interval(agreement.value, agreement.interval) in said
 
     def test_a_difference_within_the_noise_of_the_bound_decides_nothing(self):

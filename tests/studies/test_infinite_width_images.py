@@ -72,8 +72,10 @@ def test_other_ridges_and_preparations_are_tried_where_the_curves_end(tmp_path, 
     for ridge, errors in zip(TRIED_RIDGES, found["image"], strict=True):
         curve = _curve(replace(settings, ridge=ridge), None, "VEC", "I", Quiet())["classification"]
         assert errors.tolist() == curve[-1].tolist()
-    assert not np.array_equal(found["image"], found["channel"])
-    x, _ = load(settings, None, PREPARED["channel"])
+    assert len({errors.tobytes() for errors in found.values()}) == len(PREPARED)
+    first, *_ = PREPARED["window"].network("VEC", 1).layers
+    assert first == replace(architecture("VEC", 1).layers[0], window=5)
+    x, _ = load(settings, None, PREPARED["channel"].images)
     np.testing.assert_allclose(x.mean(axis=(0, 1, 2)), 0, atol=1e-5)
     np.testing.assert_allclose(x.std(axis=(0, 1, 2)), 1, rtol=1e-5)
 

@@ -100,9 +100,9 @@ class TestLearningCurves:
         assert judge(0.67)[0].origin == "ours"
         assert judge(0.62)[1].verdict == "fails"
         assert "differs by −5" in judge(0.62)[1].mark
-        assert "tried after 1,280 images" in judge(0.62)[1].why
-        assert "None of these brings the" in judge(0.62)[1].why
-        assert "None of these" not in judge(0.66)[1].why
+        assert "brought by none of 4 changes that were tried. After 1,280 images" in judge(0.62)[1].why
+        assert "and by channels standardised over all images. After" in judge(0.66)[1].why
+        assert "5×5" not in judge(0.62)[1].why
         assert "a ridge of 0.001 0.0 (−2.5 to 2.5)" in judge(0.62)[1].why
         assert "channels standardised over all images 2.00 (no interval)" in judge(0.62)[1].why
         small = dataclasses.replace(settings, whole_images=450)
@@ -116,8 +116,9 @@ class TestLearningCurves:
         settings = dataclasses.replace(self.SETTINGS, whole=("FCN",), whole_images=45_000)
         found = self.results(whole=right)
         title, sentence = page._finding(settings, found), page._sentence(settings, found)
-        assert (
-            title == "Infinitely wide FCN classifies 57.0 % of CIFAR-10’s test images after 45,000, 60.0 % with flips"
+        assert title == (
+            "Infinitely wide FCN classifies 57.0 % of CIFAR-10’s test images after training on 45,000, "
+            "60.0 % with flips"
         )
         assert "with left-right flips 60.0 % (60.0 %); the source shows this network in a figure alone" in sentence
 
@@ -194,7 +195,7 @@ class TestSpectra:
         assert self.verdicts(wrong=1.3)[1] == "fails"
         assert self.verdicts(expected=8.0)[2] == "fails"
         title, said = spectra.headline(spectra.Settings(), spectra.Results({("digits", "C4"): self.case()}))
-        assert title == "The group that images have is worth 3.00 times the samples"
+        assert title == "To build in the group that images have is worth 3.00 times the samples"
         assert "least for digits, C4: 3.00 (2.85 to 3.15); with a wrong group 0.900" in said
         assert self.verdicts(explicit=1e-3)[4] == "fails"
 
@@ -236,7 +237,7 @@ class TestPartialOrbits:
     def test_claims_hold_or_fail_with_the_numbers(self):
         assert self.verdicts() == ["holds"] * 4
         title, said = partial.headline(self.SETTINGS, self.results())
-        assert title.endswith("percentage points of accuracy, and an invariant network 0")
+        assert title.endswith("percentage points of accuracy, an invariant network 0")
         assert "C16 is completed in 40" in said
         key = "digits-mlp-C4-half"
         assert self.verdicts(**{key: {"different": np.full(4, 1e-3)}})[0] == "fails"

@@ -35,7 +35,7 @@ def test_leads_of_2_points_hold_up_to_640_images_and_fail_beyond():
     assert [c.verdict for c in found] == ["holds", "holds", "fails", "holds", "holds", "holds", "fails", "holds"]
     assert found[0].claim == "With 10 to 640 images Myrtle-5 NTK is ahead of the trained CNN by 1 to 3 points"
     title, said = headline(SETTINGS, results((2, 2, 2), **others))
-    assert title == "From 10 to 640 images Myrtle-5 NTK is 2.00 points ahead of the trained CNN"
+    assert title == "With 10 to 640 images the Myrtle-5 NTK is 2.00 percentage points ahead of the trained CNN"
     assert said.endswith("(the source, against ResNet-34: 1 to 3 points).")
     assert [c.origin for c in found[:3]] == ["source", "source", "ours"]
     assert (

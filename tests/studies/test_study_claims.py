@@ -250,4 +250,4 @@ class TestKernelConvergenceClaims:
             one, other = (kernel_convergence.limits(self.settings, r, *key) for r in (results, biased))
             np.testing.assert_allclose(one, other, rtol=1e-12)
         title, _ = kernel_convergence.headline(self.settings, results)
-        assert title.startswith("Kernels of random networks come to the analytic ones as width to the power −0.5")
+        assert title.startswith("Kernels of random networks approach the analytic ones as the width to the power −0.5")

@@ -34,38 +34,41 @@ _ARXIV = re.compile(r"arXiv (\d{4}\.\d{5})")
 
 def findings(published: Sequence[Record]) -> str:
     """`docs/results/findings.md`."""
-    shown = [record for record in published if _claims(record)]
+    shown = [record for record in published if source_claims(record)]
     parts = [
         "# What we found about these papers",
-        "What published runs say of the works that the studies reproduce. Each run has its finding, and below it the "
-        "claims of the work that do not hold or are open; the rest hold. Its page begins with our number beside the "
-        "work’s, and has all others, and the settings.",
-        _counted([v for record in shown for v in _claims(record)]),
+        "Every line links to the run behind it, whose page has our numbers beside the work’s. Below a finding stand "
+        "the claims of the work that differ or are open; all others hold. "
+        + counted([v for record in shown for v in source_claims(record)]),
     ]
     for work in (*_WORKS, ""):
         of = [record for record in shown if _work(record) == work]
         if of:
-            counted = _counted([v for record in of for v in _claims(record)])
-            parts += [f"## {_title(work)}", counted, *(_of_run(record, published) for record in of)]
+            how = counted([v for record in of for v in source_claims(record)])
+            lines: list[str] = []
+            for record in of:
+                lines += _of_run(record, published, "".join(lines))
+            parts += [f"## {_title(work)}", how, "\n".join(lines)]
     names = {record.name for record in published}
     newer = [
-        f"- [arXiv {number}](https://arxiv.org/abs/{number}): {about} ([{run}]({run}.md))."
+        f"- [{number}](https://arxiv.org/abs/{number}): {about} ([{run}]({run}.md))."
         for number, about, run in _NEWER
         if run in names
     ]
     if newer:
-        said = "Not reproduced here; behind each stands the run that asks the nearest question."
+        said = "Not reproduced; the run that asks the nearest question stands behind each."
         parts += ["## Newer work on the same questions", said, "\n".join(newer)]
     return "\n\n".join(parts) + "\n"
 
 
-def _claims(record: Record) -> list[Verdict]:
+def source_claims(record: Record) -> list[Verdict]:
+    """A run's claims that a work makes."""
     return [v for v in record.verdicts if v.origin == "source"]
 
 
 def _work(record: Record) -> str:
     """The work that most of a run's claims are from, if it is one of the three."""
-    named = [found[1] for v in _claims(record) if (found := _ARXIV.search(v.source))]
+    named = [found[1] for v in source_claims(record) if (found := _ARXIV.search(v.source))]
     most = max(named, key=named.count, default="")
     return most if most in _WORKS else ""
 
@@ -80,22 +83,38 @@ def _title(work: str) -> str:
     return plain(f"{found[1]} ({authors})" if found else authors)
 
 
-def _counted(verdicts: Sequence[Verdict]) -> str:
+def counted(verdicts: Sequence[Verdict]) -> str:
+    """How many of them hold, or agree with ours, and how many do not."""
     met = sum(v.verdict == HOLDS for v in verdicts)
     failing = sum(v.verdict == FAILS for v in verdicts)
     still = len(verdicts) - met - failing
-    return f"Claims: {len(verdicts)}. Hold, or agree with ours: {met}; fail, or differ: {failing}; undecided: {still}."
+    others = [f"{n} {what}" for n, what in ((failing, "fail or differ"), (still, "undecided")) if n]
+    return f"Of {len(verdicts)} claims: {', '.join([f'{met} hold', *others])}."
 
 
-def _of_run(record: Record, published: Sequence[Record]) -> str:
-    """A run's finding, then the claims that do not hold; of a run without a finding its sentence and all claims."""
-    claims = [v for v in _claims(record) if v.verdict != HOLDS or not record.finding]
-    said = "" if record.finding else f": {plain(record.sentence)}"
-    lines = [f"**[{heading(record)}]({record.name}.md)**{said}"]
-    return "\n\n".join([*lines, *(["\n".join(_line(v, record, published) for v in claims)] if claims else [])])
+def _of_run(record: Record, published: Sequence[Record], said: str) -> list[str]:
+    """A run's finding, then the claims that do not hold; of a run without a finding its sentence and all claims.
+
+    A number of the source's that an earlier run of the study missed, too, stands with that one alone. So does a further
+    run of a study that was linked from there, in what was `said`, and has nothing else that does not hold.
+    """
+    before = [other for other in published[: published.index(record)] if other.study == record.study]
+    told = {(v.place, v.stated) for other in before for v in source_claims(other) if v.verdict != HOLDS and v.stated}
+    unmet = [v for v in source_claims(record) if v.verdict != HOLDS and (v.place, v.stated) not in told]
+    claims = unmet if record.finding else source_claims(record)
+    link = f"({record.name}.md)"
+    if record.variant and link in said and not claims:
+        return []
+    sentence = "" if record.finding else f": {plain(record.sentence)}"
+    return [f"- [{heading(record)}]{link}{sentence}", *(_line(v, record, published) for v in claims)]
 
 
 def _line(v: Verdict, record: Record, published: Sequence[Record]) -> str:
-    said = "; ".join(part for part in (v.number, f"the source’s: {v.stated}" if v.stated else "") if part)
-    more = [plain(v.why), plain(v.remedy(record.seconds)), elsewhere(v, record, published)]
-    return " ".join([f"- {plain(v.mark)}: {plain(f'{v.claim} ({said}).')}", *(part for part in more if part)])
+    said = "; ".join(part for part in (v.number, f"source: {v.stated}" if v.stated else "") if part)
+    more = [plain(_first(v.why)), plain(v.remedy(record.seconds)), elsewhere(v, record, published, briefly=True)]
+    return " ".join([f"    - {plain(v.mark)}: {plain(f'{v.claim} ({said}).')}", *(part for part in more if part)])
+
+
+def _first(text: str) -> str:
+    """Its first sentence; the page has the others."""
+    return re.split(r"(?<=\.) (?=[A-Z])", text, maxsplit=1)[0]

@@ -34,7 +34,7 @@ def page(record: Record, folder: Path, published: Sequence[Record] = ()) -> str:
         plain(in_words(" ".join([record.title, record.sentence, *(v.claim for v in verdicts["source"])]))),
         *(["## What the source claims", _claims(verdicts["source"], record, published)] if verdicts["source"] else []),
         *(["## What we found", found] if found and not verdicts["source"] else []),
-        *_judged_anew(record),
+        *_seams(record),
         table(("", ""), [*record.facts.items(), ("Source", registry[record.study].source)]),
         *(_section(section, record) for section in record.sections if section["title"] != _SAID),
         "## Details",
@@ -128,13 +128,18 @@ def run_time(record: Record) -> str:
     return f"{exact_duration(record.seconds)}; {processors}"
 
 
-def _judged_anew(record: Record) -> list[str]:
-    return [f"Claims were judged anew from this run’s numbers on {record.judged}."] if record.judged else []
+def _seams(record: Record) -> list[str]:
+    """What is not of the one run that the settings describe."""
+    return [
+        *([f"Claims were judged anew from this run’s numbers on {record.judged}."] if record.judged else []),
+        *([f"Taken over: {plain(record.taken_over)}"] if record.taken_over else []),
+    ]
 
 
-def elsewhere(v: Verdict, record: Record, published: Sequence[Record]) -> str:
-    """In Markdown, how a number of the source's that is not met came out in further runs of the study, and in which
-    facts (the table below the claims) and words these differ. Runs beside another number of the source's are left out.
+def elsewhere(v: Verdict, record: Record, published: Sequence[Record], briefly: bool = False) -> str:
+    """In Markdown, how a number of the source's that is not met came out in further runs of the study, and, unless it
+    is said `briefly`, in which facts (the table below the claims) and words these differ. Runs beside another number of
+    the source's are left out.
     """
     if v.verdict == HOLDS or not v.stated:
         return ""
@@ -146,7 +151,8 @@ def elsewhere(v: Verdict, record: Record, published: Sequence[Record]) -> str:
             link = f"[{other.name}]({other.name}.md)"
             for w in same:
                 under = "; ".join([*apart, *([w.claim] if w.claim != v.claim else [])])
-                lines.append(f"In {link} ({plain(under)}): {plain(f'{w.number}, {w.mark}')}.")
+                at = link if briefly else f"{link} ({plain(under)})"
+                lines.append(f"In {at}: {plain(f'{w.number}, {w.mark}')}.")
     return " ".join(lines)
 
 

@@ -12,8 +12,10 @@ from tools.results import small
 from tools.results.record import Json, Record, read
 
 
-def publish(folder: Path, results: Path, variant: str = "") -> Record:
+def publish(folder: Path, results: Path, variant: str = "", taken_over: str = "") -> Record:
     """Write the small files of a run below `results`, in place of those of an earlier one.
+
+    `taken_over` says what of it another run, or state of the code, computed.
 
     Raises InvalidArgumentError for what `read` refuses, and for a file that cannot be made small; nothing is written
     then.
@@ -30,7 +32,7 @@ def publish(folder: Path, results: Path, variant: str = "") -> Record:
         if name:
             contents[name] = drawn
             files.append({"name": name, "thinned": thinned})
-    record = replace(record, files=files)
+    record = replace(record, files=files, taken_over=taken_over or None)
     contents["run.json"] = record.to_json().encode()
     for name, content in contents.items():
         if len(content) > small.LIMIT:

@@ -29,6 +29,7 @@ class Record:
     report: a title, paragraphs, and what is shown, figures and tables. `files` are the tables and drawings beside the
     page: a name and what was left out to make it small. What a folder of an earlier version does not know is None.
     `judged` is the day on which claims were judged anew from the run's numbers, where that is not the run's own.
+    `taken_over` says what of it was computed by another run, or state of the code, and how it came into this one.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Record:
     machines: list[Json]
     files: list[Json]
     judged: str | None = None
+    taken_over: str | None = None
 
     @property
     def verdicts(self) -> list[Verdict]:

@@ -53,12 +53,12 @@ def _means(results: Results, name: str) -> tuple[float, float]:
 
 
 def _finding(results: Results) -> str:
-    order = results.action.group.order
-    pairs = {results.images.titles[name]: _means(results, name) for name in results.images.sets}
-    each = ", ".join(
-        f"{symmetric:.2f} on {title} (others {others:.2f})" for title, (symmetric, others) in pairs.items()
+    (first, one), *others = ((results.images.titles[n], _means(results, n)) for n in results.images.sets)
+    more = "".join(f", {a:.2f} and {b:.2f} on {title}" for title, (a, b) in others)
+    return (
+        f"Ensembles keep their class in {one[0]:.2f} of {results.action.group.order} turns with symmetric filters, in "
+        f"{one[1]:.2f} with asymmetric ones on {first}{more}"
     )
-    return f"Of {order} predictions filters that quarter turns carry to one another keep {each}"
 
 
 def _sentence(settings: Settings, results: Results) -> str:

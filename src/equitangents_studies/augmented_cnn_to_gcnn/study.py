@@ -328,8 +328,8 @@ def headline(settings: Settings, results: Results) -> tuple[str, str]:
     infinite = float(results.distance.max())
     widths = sorted(settings.widths)
     title = (
-        "The means of augmented CNNs and of group-convolutional networks come together as ensembles grow: at most "
-        f"{format_number(floor.high, floor.interval)} % of the mean square prediction is left"
+        "The means of augmented CNNs and of group-convolutional networks approach one another as ensembles grow, to "
+        f"within {format_number(floor.high, floor.interval)} % of the mean square prediction"
     )
     said = (
         f"The distance of the two means falls with the members to the power "

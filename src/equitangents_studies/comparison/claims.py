@@ -319,5 +319,7 @@ def why_by_set(by_set: Mapping[str, Estimate], stated: float) -> str:
     whole, rest = sum(e.value for e in by_set.values()) / len(by_set), sum(others) / len(others)
     nearer = "nearer to" if abs(rest - stated) < abs(whole - stated) else "no nearer to"
     shown = ", ".join(f"{e.value:.2f} on {title}" for title, e in by_set.items())
-    said = f"Set by set it is {shown}; without {far} it is {rest:.2f}, {nearer} the source’s"
-    return f"{said}, whose mix of images we do not know."
+    return (
+        f"Without {far} it is {rest:.2f}, {nearer} the source’s. Set by set it is {shown}; which images the source "
+        "took we do not know."
+    )

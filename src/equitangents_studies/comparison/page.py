@@ -306,20 +306,30 @@ def _too_dear(settings: Settings, results: Results) -> list[str]:
 
 
 def finding(settings: Settings, results: Results) -> str:
-    """The page's title."""
+    """The page's title: the ensemble beside one of its networks, or else what was trained on turned images."""
     found = found_of(results)
-    corners = " with grey corners" if settings.zero == "mean" and not results.problem.action.exact else ""
-    turned = [name for name in found if name.endswith("-augmented")]
-    if "ensemble" not in found and turned:
-        kept = " and ".join(f"{results.titles[n].split(',')[0]} {found[n][0].value:.2f}" for n in turned)
-        return f"Trained on turned images, off the data, of {results.order} orientations{corners} are kept: {kept}"
-    if not {"ensemble", "augmented"} <= found.keys():
+    kept = {name: f"{whole.value:.2f}" for name, (whole, _) in found.items()}
+    height, width, _ = results.problem.shape
+    under = [
+        *["grey corners"] * (settings.zero == "mean" and not results.problem.action.exact),
+        *[f"{height}×{width} pixels"] * (settings.pixels is None),
+    ]
+    of = f"of {results.order} orientations of unfamiliar images" + f" with {' and '.join(under)}" * bool(under)
+    if {"ensemble", "augmented"} <= found.keys():
+        return (
+            f"An ensemble of {settings.members} keeps its class in {kept['ensemble']} {of}, one augmented network in "
+            f"{kept['augmented']}"
+        )
+    turned = [name for name in found if name not in UPRIGHT]
+    if not turned:
         return ""
-    many, one = (found[name][0].value for name in ("ensemble", "augmented"))
-    return (
-        f"Off the data an ensemble of {settings.members} keeps {many:.2f} of {results.order} orientations{corners}, "
-        f"one augmented network {one:.2f}"
+    source = {name: stated_text(name.removesuffix("-augmented"), settings.group) for name in turned}
+    first, *others = (
+        (results.titles[name].split(",")[0], kept[name], f" (source: {source[name]})" * bool(source[name]))
+        for name in turned
     )
+    more = "".join(f", {who} in {number}{said}" for who, number, said in others)
+    return f"Trained on turned images, {first[0]} keeps its class in {first[1]} {of}{first[2]}{more}"
 
 
 def sentence(settings: Settings, results: Results) -> str:
@@ -334,4 +344,7 @@ def sentence(settings: Settings, results: Results) -> str:
     if not named:
         return ""
     data = results.images.titles["test"]
-    return f"Trained on {data}, of {results.order} orientations of foreign images: {'; '.join(named)}."
+    return (
+        f"In how many of {results.order} orientations of images unlike {data}, which all were trained on, the class "
+        f"is kept: {'; '.join(named)}."
+    )

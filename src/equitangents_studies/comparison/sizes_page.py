@@ -63,11 +63,12 @@ def finding(points: Estimate) -> str:
     if points.low <= 0 <= points.high:
         return (
             "At equal cost one equivariant network and averaged small ones are within "
-            f"{max(-points.low, points.high):.1f} points of each other on turned images"
+            f"{max(-points.low, points.high):.1f} points of accuracy of each other on turned images"
         )
     return (
         "At equal cost one equivariant network classifies turned images "
-        f"{abs(points.value):.1f} points {'better' if points.value > 0 else 'worse'} than averaged small ones"
+        f"{abs(points.value):.1f} percentage points {'better' if points.value > 0 else 'worse'} than averaged small "
+        "ones"
     )
 
 

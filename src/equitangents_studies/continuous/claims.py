@@ -258,8 +258,8 @@ def headline(found: ImageEnsembles) -> tuple[str, str]:
         _mean_over_sets(found, last, of).times(100) for of in (found.agreement, found.of_members, found.floor)
     )
     title = (
-        f"Shown C{last} in place of C{first}, an ensemble keeps its class at {ends[1]:.1f} in place of {ends[0]:.1f} % "
-        "of all angles"
+        f"An ensemble trained on {last} rotations keeps its class at {ends[1]:.1f} % of all angles, one trained on "
+        f"{first} at {ends[0]:.1f} %"
     )
     said = (
         f"The source says that ensembles become invariant under SO(2) up to the discretisation; ours, trained with "

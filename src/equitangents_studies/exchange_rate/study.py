@@ -285,8 +285,8 @@ def headline(settings: Settings, results: Results) -> tuple[str, str]:
     slope = growth({n: results.factor(n) for n in settings.orders})
     wrong = [results.cost(n).value for n in settings.orders]
     title = (
-        f"The right group of {n} elements stands for {results.factor(n).value:.3g} times the samples, the wrong one "
-        f"errs {results.cost(n).value:.3g} times as much as none"
+        f"To build in the right group of {n} elements is worth {results.factor(n).value:.3g} times the samples; with a "
+        f"wrong one the error is {results.cost(n).value:.3g} times that without a group"
     )
     said = (
         f"How many times the samples the right group stands for: {each}; exponent in its order "

@@ -126,7 +126,7 @@ def _finding(results: Results) -> str:
         for width in cell.changes["complete"]
         for t in range(len(results.steps))
     )
-    return f"Of the violation of networks of any width averaging leaves at most {100 * max(left, 0.0):.2g} %"
+    return f"Averaging leaves at most {100 * max(left, 0.0):.2g} % of the violation of equivariance, whatever the width"
 
 
 def _sentence(settings: Settings, results: Results) -> str:

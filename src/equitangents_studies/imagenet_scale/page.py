@@ -78,13 +78,13 @@ def headline(settings: Settings, lost: Mapping[str, Estimate], most: int) -> tup
     """What was found, and our numbers beside the source's."""
     if not lost:
         return "", ""
-    costs = "costs networks" if min(e.low for e in lost.values()) > 0 else "changes accuracies by"
+    costs = "costs networks" if min(e.low for e in lost.values()) > 0 else "changes networks by"
     named = ", ".join(f"{name} {e.value:.1f}" for name, e in lost.items())
     said = (
         f"With {most:,} images of {settings.pixels}×{settings.pixels} pixels rotations cost {named} percentage points "
         "of accuracy (source, on ImageNet: about 10 of ResNet-18 to 6 of ResNet-200)."
     )
-    return f"Rotating channels position by position {costs} {span(lost)} percentage points", said
+    return f"Rotating channels position by position {costs} {span(lost)} percentage points of accuracy", said
 
 
 def span(numbers: Mapping[str, Estimate]) -> str:

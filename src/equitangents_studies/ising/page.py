@@ -85,8 +85,8 @@ def headline(settings: Settings, results: Results) -> tuple[str, str]:
         f"{overall_ratio(settings, results, wide, [last], [name]).value:.2f} on {name} spins" for name in SETS
     )
     return (
-        f"What ensembles change by over orbits is {ratio.value:.2f} times what theory predicts of infinite width, in "
-        "and out of distribution",
+        f"Over orbits, ensembles of spins’ energies spread {ratio.value:.2f} times as much as infinite width predicts, "
+        "in and out of distribution",
         f"At width {wide} the orbit spread of M networks is {in_words(ratio)} times the predicted one (after {last:,} "
         f"steps {by_set}), and averaging {most} divides it by {1 / fall.value:.1f} (theory: {1 / predicted:.1f}). From "
         f"width {narrow} to {wide} the squared distance of the ensemble’s mean to the NTK’s on training spins falls "

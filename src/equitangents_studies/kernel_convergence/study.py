@@ -219,7 +219,7 @@ def headline(settings: Settings, results: Results) -> tuple[str, str]:
     found = rate(settings, results)
     shown = in_words(found)
     worst = max(errors_off(settings, results, *key) for key in results.exact)
-    title = f"Kernels of random networks come to the analytic ones as width to the power {shown.split(' (')[0]}"
+    title = f"Kernels of random networks approach the analytic ones as the width to the power {shown.split(' (')[0]}"
     said = (
         f"The deviation of random networks’ kernels from the analytic NNGP and NTK falls with the width to the power "
         f"{shown} (theory: −1/2; the source shows that it falls), and extrapolated to infinite width it is "

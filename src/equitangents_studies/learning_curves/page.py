@@ -14,7 +14,7 @@ from equitangents_studies.learning_curves.features_page import (
     approximated_rows,
     approximated_sentence,
 )
-from equitangents_studies.learning_curves.settings import FIELDS, GROUPS, TRIED_RIDGES, Results, Settings, off
+from equitangents_studies.learning_curves.settings import FIELDS, GROUPS, PREPARED, TRIED_RIDGES, Results, Settings, off
 
 _COLOURS = {"FCN": palette.VERMILLION, "VEC": palette.BLUE, "GAP": palette.GREEN, "LCN": palette.PURPLE}
 _TITLES = {"I": "images as they are", "O(3)^d": "channels rotated at every position"}
@@ -98,7 +98,7 @@ def _finding(settings: Settings, results: Results) -> str:
         theirs = f" (source: {SOURCE[model]:g} %)" if model in SOURCE else ""
         return (
             f"Infinitely wide {model} classifies {results.accuracy_of_all(model, 'ntk', 'test'):.1f} % of CIFAR-10’s "
-            f"test images after {FULL:,}{flips}{theirs}"
+            f"test images after training on {FULL:,}{flips}{theirs}"
         )
     growths = [t_interval(row) for (_, g), row in results.half_growths().items() if g == "I"]
     if max(e.high for e in growths) <= GROWTH:
@@ -110,10 +110,7 @@ def _sentence(settings: Settings, results: Results) -> str:
     if not results.laws:
         return approximated_sentence(settings, results)
     exponents = [f"{m} {results.exponent(m, 'I'):.3f}" for m in results.sizes]
-    said = (
-        f"From {settings.smallest} to {max(n[-1] for n in results.sizes.values()):,} images of {results.source} the "
-        f"error of the NTK falls with the exponent {', '.join(exponents)} (source: clean power laws, Figure S6)"
-    )
+    said = []
     for model in settings.whole:
         plain = results.accuracy_of_all(model, "ntk", "test")
         nngp = results.accuracy_of_all(model, "nngp", "test")
@@ -122,11 +119,16 @@ def _sentence(settings: Settings, results: Results) -> str:
         theirs = "; the source shows this network in a figure alone (Figure 2)" * full_size(settings)
         if model in SOURCE:
             theirs = f"; source {SOURCE[model]:g} %"
-        said += (
-            f"; with {settings.whole_images:,} images {model} has {plain:.1f} % of the test images right (NNGP "
+        said.append(
+            f"with {settings.whole_images:,} images {model} has {plain:.1f} % of the test images right (NNGP "
             f"{nngp:.1f} %){more}{theirs}"
         )
-    return said + "."
+    said.append(
+        f"from {settings.smallest} to {max(n[-1] for n in results.sizes.values()):,} images of {results.source} the "
+        f"error of the NTK falls with the exponent {', '.join(exponents)} (source: clean power laws, Figure S6)"
+    )
+    text = "; ".join(said)
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def _whole_rows(results: Results) -> Columns:
@@ -158,13 +160,17 @@ def _whole(settings: Settings, results: Results) -> Table:
 
 def _tried(settings: Settings, results: Results) -> Table:
     rows = [
-        [f"{model}, each {prepared} standardised", *(t_interval(100 * (1 - row), bounds=(0, 100)) for row in errors)]
-        for (model, prepared), errors in results.tried.items()
+        [
+            f"{model}, {PREPARED[name].words}",
+            *(t_interval(100 * (1 - row), bounds=(0, 100)) for row in results.tried[model, name]),
+        ]
+        for model in settings.whole
+        for name in ("image", *results.tried_otherwise(model))
     ]
     caption = (
         "What else could differ: accuracy in percent of the NTK on the images of the curves, after their largest "
-        "training set, by ridge (of the mean diagonal), with each image by itself, or each channel over all images, "
-        "shifted and scaled to mean 0 and standard deviation 1; in brackets 95 % intervals over "
+        "training set, by ridge (of the mean diagonal); standardised is what has mean 0 and standard deviation 1; in "
+        "brackets 95 % intervals over "
         f"{settings.repetitions} repetitions, the same for all."
     )
     return table(caption, ["", *(f"ridge {ridge:g}" for ridge in TRIED_RIDGES)], rows)

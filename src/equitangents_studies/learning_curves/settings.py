@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
+from equitangents import nn
 from equitangents.statistics import Estimate, no_interval, t_interval
 from equitangents_studies import data
 from equitangents_studies.common.images import standardise, stands_for
 from equitangents_studies.common.system_runs import SystemImages, doubling_in_two_steps, load_system_images
 from equitangents_studies.framework.measured import Keyed, Measured, by
 from equitangents_studies.framework.study import at_least, check, presets
-from equitangents_studies.systems import fit_power_law, textures
+from equitangents_studies.systems import architecture, fit_power_law, textures
 from equitangents_studies.systems.power_laws import PowerLaw
 
 GROUPS = ("I", "O(3)^d")
@@ -146,7 +147,30 @@ def by_channel(x: np.ndarray) -> np.ndarray:
     return np.asarray((x - x.mean(axis=(0, 1, 2))) / x.std(axis=(0, 1, 2)), np.float32)
 
 
-PREPARED = {"image": standardise, "channel": by_channel}  # what has mean 0 and standard deviation 1
+@dataclass(frozen=True)
+class Preparation:
+    """What the source leaves open, and may have done otherwise: how images, and how a network's convolutions are made.
+
+    `convolutions` are fields of `nn.Conv`, in place of windows of 3×3 on a torus.
+    """
+
+    words: str
+    images: Callable[[np.ndarray], np.ndarray] = standardise
+    convolutions: Mapping[str, Any] = field(default_factory=dict)
+
+    def network(self, model: str, depth: int) -> nn.Sequential:
+        """The model of so many hidden layers, with convolutions that are made so."""
+        net = architecture(model, depth=depth)
+        altered = [replace(layer, **self.convolutions) if isinstance(layer, nn.Conv) else layer for layer in net.layers]
+        return nn.Sequential(*altered)
+
+
+PREPARED = {
+    "image": Preparation("each image standardised by itself"),
+    "channel": Preparation("channels standardised over all images", images=by_channel),
+    "window": Preparation("windows of 5×5 (the source states none)", convolutions={"window": 5}),
+    "padding": Preparation("zeros beyond the image", convolutions={"padding": "zero"}),
+}
 TRIED_RIDGES = (1e-4, 1e-3, 1e-2, 1e-1)
 
 
@@ -190,7 +214,7 @@ class Results(Measured):
     `measured` squared errors by set, and those that the spectrum (`omniscient`) and all inputs (`inputs`) predict.
     `recovered`: whether both exponents and the cusp lie in their intervals. `whole` by (model, "" or "-flips", "ntk" or
     "nngp", "validation" or "test"): whether each image is classified rightly after the largest training set; `tried`
-    by (model, what of an image or channel is standardised): classification errors after the largest one of the curves.
+    by (model, name in PREPARED): classification errors after the largest training set of the curves.
 
     Of `approximated` models whether test images are classified rightly (`feature_right`), with the ridge and the share
     in validation; whether images of other folds are, by the exact kernel and by features (`exact_right`), how far
@@ -255,6 +279,12 @@ class Results(Measured):
         law = np.exp(np.polyval(np.polyfit(x, np.log(errors.mean(axis=1)), 1), x))
         off = 100 * (errors / law[:, None] - 1)
         return t_interval(off[np.argmax(np.abs(off.mean(axis=1)))])
+
+    def tried_otherwise(self, model: str) -> list[str]:
+        """Names in PREPARED that were tried and change something of this model or its images."""
+        plain = PREPARED["image"]
+        changes = lambda how: how.images is not plain.images or how.network(model, 1) != plain.network(model, 1)
+        return [name for name, how in PREPARED.items() if (model, name) in self.tried and changes(how)]
 
     def accuracy_of_all(self, model: str, field: str, part: str, flips: bool = False) -> float:
         """The accuracy of a kernel that learnt the largest training set, on a part of the other images, in per cent."""

@@ -83,7 +83,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         Part("whole-{whole}{flips}", partial(_whole_title, s), partial(_whole, s, folder)),
         Part(
             "tried-{whole}-{prepared}",
-            "{whole}: other ridges, each {prepared} standardised",
+            lambda model, prepared: f"{model}: other ridges, {PREPARED[prepared].words}",
             partial(_tried, s, data_dir),
         ),
         Part("recovered", "Synthetic power laws", partial(_recover, s)),
@@ -141,7 +141,8 @@ def _whole(s: Settings, folder: RunFolder, model: str, flips: str, task: Task) -
 def _curve(settings: Settings, data_dir: Path | None, model: str, group: str, task: Task) -> Arrays:
     x, y = load(settings, data_dir)
     moved = np.asarray(rotate(x[: pool_size(settings, model)], group, seed=settings.seed), np.float32)
-    found = _learning(settings, model, moved, y, sizes_of(settings, model), settings.ridge, task)
+    net = architecture(model, depth=settings.depth)
+    found = _learning(settings, net, moved, y, sizes_of(settings, model), settings.ridge, task)
     assert found.predicted is not None
     return {
         "classification": found.of("classification"),
@@ -152,15 +153,17 @@ def _curve(settings: Settings, data_dir: Path | None, model: str, group: str, ta
 
 def _tried(settings: Settings, data_dir: Path | None, model: str, prepared: str, task: Task) -> Arrays:
     """Classification errors (ridges, repetitions) with the largest training set of the curves."""
-    x, y = load(settings, data_dir, PREPARED[prepared])
+    how = PREPARED[prepared]
+    net = how.network(model, settings.depth)
+    x, y = load(settings, data_dir, how.images)
     x, most = x[: pool_size(settings, model)], sizes_of(settings, model)[-1:]
-    curves = [_learning(settings, model, x, y, most, ridge, task, predict=None) for ridge in TRIED_RIDGES]
+    curves = [_learning(settings, net, x, y, most, ridge, task, predict=None) for ridge in TRIED_RIDGES]
     return {"tried": np.concatenate([found.of("classification") for found in curves])}
 
 
 def _learning(
     settings: Settings,
-    model: str,
+    net: nn.Sequential,
     x: np.ndarray,
     y: np.ndarray,
     sizes: np.ndarray,
@@ -169,10 +172,9 @@ def _learning(
     predict: Literal["spectrum"] | None = "spectrum",
 ) -> LearningCurve:
     """Tiles of the kernel are kept on disk, so that a run that is killed goes on where it was."""
-    net = KeptKernel(architecture(model, depth=settings.depth), KernelStore())
     return learning_curve(
-        net, x, y[: len(x)], sizes=sizes, repetitions=settings.repetitions, ridge=ridge, predict=predict,
-        seed=settings.seed, progress=task.step,
+        KeptKernel(net, KernelStore()), x, y[: len(x)], sizes=sizes, repetitions=settings.repetitions, ridge=ridge,
+        predict=predict, seed=settings.seed, progress=task.step,
     )  # fmt: skip
 
 

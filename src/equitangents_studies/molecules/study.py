@@ -385,8 +385,8 @@ def headline(settings: Settings, results: Results) -> tuple[str, str]:
     shown = {name: in_words(e) for name, e in last.items()}
     ratio = mean_ratio(results, "so3", "mlp")
     title = (
-        f"On {data_set} the invariant kernel errs by {100 * ratio.value:.2g} % of what an MLP’s kernel errs by on the "
-        "same signals"
+        f"On {data_set} the error of the invariant kernel is {100 * ratio.value:.2g} % of that of an MLP’s kernel on "
+        "the same signals"
     )
     said = (
         f"With {most:,} molecules of {data_set} the SO(3)-invariant kernel predicts energies to {shown['so3']} "

@@ -133,8 +133,8 @@ def headline(settings: Settings, results: Results) -> tuple[str, str]:
     ends = " to ".join(dict.fromkeys(f"{end:.0f}" for end in (min(single), max(single))))
     survives = 100 * max(share(results, kind).high for kind in (*INDEPENDENT, *ONE_RUN))
     return (
-        f"{most} independent members leave {ends} % of one’s change under turns, {most} snapshots of one run "
-        f"{left('snapshots'):.0f} %, {most} boosting stages {left('boosted'):.0f} %",
+        f"Averaging {most} independent networks leaves {ends} % of one’s change under turns; {most} snapshots of one "
+        f"run leave {left('snapshots'):.0f} %, {most} boosting stages {left('boosted'):.0f} %",
         "The source asks whether equivariance emerges in ensembles other than plain averages. With augmentation, "
         f"averaging {most} independent members of any of {len(INDEPENDENT)} kinds leaves {ends} % of the change of one "
         f"(1/√{most} is {100 / most**0.5:.0f} %), and ever more members or runs at most {survives:.2g} % of its mean "

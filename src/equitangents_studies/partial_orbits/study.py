@@ -199,8 +199,8 @@ def headline(settings: Settings, results: Results) -> tuple[str, str]:
         t_interval(density_gains(settings, results).mean(axis=0)).times(100),
     )
     title = (
-        f"In orientations that its class never showed an MLP loses {in_words(lost).split(' (')[0]} percentage points "
-        "of accuracy, and an invariant network "
+        f"In orientations never shown of a class an MLP loses {in_words(lost).split(' (')[0]} percentage points of "
+        "accuracy, an invariant network "
         f"{format_number(100 * max(lost_by_invariant(settings, results).values()))}"
     )
     said = (

@@ -205,8 +205,9 @@ def headline(found: TrainedEnsembles) -> tuple[str, str]:
     accuracy = found.more_accurate(_SYSTEMATIC, _RANDOM).times(100)
     agreement = found.steadier_overall(_SYSTEMATIC, _RANDOM)
     title = (
-        f"All {found.order} group elements or a random one at every visit: accuracies {abs(accuracy.value):.2f} points "
-        f"apart, agreement {abs(agreement.value):.2f} of {found.order} rotations"
+        f"Training on all {found.order} rotations or on a random one at every visit changes accuracy by "
+        f"{abs(accuracy.value):.2f} percentage points, agreement by {abs(agreement.value):.2f} of {found.order} "
+        "rotations"
     )
     said = (
         "The source saw no notable difference between systematic and random group elements; ours, all "

@@ -191,7 +191,7 @@ def headline(settings: Settings, results: Results) -> tuple[str, str]:
     mean = results.mean_lead(BEST, CNN, len(few))
     shown = in_words(mean)
     over = f"{few[0]:,} to {few[-1]:,} images"
-    title = f"From {over} {BEST} is {shown.split(' (')[0]} points ahead of the trained CNN"
+    title = f"With {over} the {BEST} is {shown.split(' (')[0]} percentage points ahead of the trained CNN"
     said = (
         f"In the mean over training sets of {over} the kernel classifies {shown} percentage points of the test images "
         "more than a trained CNN of the same form (the source, against ResNet-34: 1 to 3 points)."

@@ -218,7 +218,7 @@ def headline(settings: Settings, results: Results) -> tuple[str, str]:
     right, wrong = of("right"), of("wrong")
     least = min(results.cases, key=lambda key: results.cases[key].measured["right"].value)
     fewest = results.cases[least].measured["right"]
-    title = f"The group that images have is worth {format_number(*_shown(right))} times the samples"
+    title = f"To build in the group that images have is worth {format_number(*_shown(right))} times the samples"
     said = (
         f"The plain kernel needs {with_interval(*_shown(right))} times the samples of the invariant one in the "
         f"geometric mean over {len(results.cases)} pairs of set and group, least for {', '.join(least)}: "

@@ -30,17 +30,18 @@ class TestWhatWasFound:
         source = {"source": "arXiv 2406.06504"}
         claims = [
             {**source, "claim": "It is so"},
-            {**source, "claim": "It is not", "verdict": "fails", "why": "At width 64 it is 3."},
+            {**source, "claim": "It is not", "verdict": "fails", "why": "At width 64 it is 3. At 0.5 it is 4."},
             {**source, "claim": "It is open", "verdict": UNDECIDED, "repeated": 5, "further": 12},
             {**source, "claim": "Ours", "origin": "ours", "verdict": "fails"},
         ]
         page = self.published(root, folder, claims=claims, title="Found.", summary="1, not 2.", seconds=600.0)
         assert "## Equivariant Neural Tangent Kernels (Misof, Kessel & Gerken 2024, arXiv 2406.06504)" in page
-        assert f"**[Found.]({NAME}.md)**\n" in page
+        assert f"- [Found.]({NAME}.md)\n" in page
         assert "1, not 2." not in page
-        assert page.count("Claims: 3. Hold, or agree with ours: 1; fail, or differ: 1; undecided: 1.") == 2
-        assert "- ✗ fails: It is not (" in page
+        assert page.count("Of 3 claims: 1 hold, 1 fail or differ, 1 undecided.") == 2
+        assert "    - ✗ fails: It is not (" in page
         assert "At width 64 it is 3." in page
+        assert "At 0.5" not in page
         assert "12 more, about 24 min, would decide it" in page
         assert "It is so" not in page
         assert "Ours" not in page
@@ -57,8 +58,22 @@ class TestWhatWasFound:
         main([], root)
         said = f"In [{NAME}-grey]({NAME}-grey.md) (5 \\* 2; So many too): 7.60, ✓ holds."
         assert f"<small>Noise.</small><br><small>{said}</small>" in published(root)
-        assert f"the source’s: 7.7 ± 0.3). Noise. {said}" in (root / "docs" / "results" / "findings.md").read_text()
+        found = (root / "docs" / "results" / "findings.md").read_text()
+        briefly = f"source: 7.7 ± 0.3). Noise. In [{NAME}-grey]({NAME}-grey.md): 7.60, ✓ holds."
+        assert briefly in found
         assert "6.90" not in published(root, f"{NAME}-grey")
+        again = {**json.loads(path.read_text()), "title": "Grey.", "claims": [{**other, "verdict": "fails"}]}
+        path.write_text(json.dumps(again))
+        main([], root)
+        found = (root / "docs" / "results" / "findings.md").read_text()
+        assert found.count("So many (") == 1
+        assert "[Grey.]" not in found
+        assert "So many too (" not in found
+        more = {**other, "verdict": "fails", "stated": "8"}
+        path.write_text(json.dumps({**again, "claims": [*again["claims"], more]}))
+        main([], root)
+        found = (root / "docs" / "results" / "findings.md").read_text()
+        assert f"- [Grey.]({NAME}-grey.md)\n    - ✗ fails: So many too (" in found
 
     def test_a_run_without_a_finding_lists_its_claims_and_one_of_another_work_stands_last(self, root, folder):
         page = self.published(root, folder, claims=[{"source": "arXiv 1910.01663", "claim": "It is so"}])
@@ -71,6 +86,7 @@ class TestThePaper:
         monkeypatch.setattr(overview, "_HEADLINES", {NAME: "somebody2024"})
         assert main([str(folder)], root) == 0
         text = (root / "paper" / "paper.md").read_text("utf-8")
+        assert re.search(r"\nOf \d+ claims: .* Each is in the documentation with its number and interval\.\n", text)
         assert "[@somebody2024]" in text
         assert f"`equitangents reproduce {NAME}" in text
         assert re.search(rf"!\[.*\]\(\.\./docs/results/{NAME}/.*\.svg\)", text)

@@ -68,6 +68,12 @@ class TestThePageOfARun:
         main([], root)
         assert "Claims were judged anew from this run’s numbers on 2026-11-24." in published(root)
 
+    def test_what_was_taken_over_from_another_run_stands_below_the_claims(self, root, folder):
+        assert main([str(folder), "--taken-over", "Draws * are of yesterday."], root) == 0
+        assert "\n\nTaken over: Draws \\* are of yesterday.\n\n" in published(root).split("<details")[0]
+        assert main([str(folder)], root) == 0
+        assert "Taken over" not in published(root)
+
     def test_has_all_settings_versions_the_machine_and_the_command(self, root, folder):
         main([str(folder)], root)
         page, config = published(root), json.loads((folder / "config.json").read_text())

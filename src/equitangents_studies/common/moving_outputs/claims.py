@@ -161,7 +161,7 @@ def headline(learnings: Mapping[str, Learning], noun: str, what: str) -> tuple[s
     apart = float(np.max([*(k.apart.max() for k in learnings.values()), *(table.max() for table in grown)]))
     off = float(np.max([k.errors[model] for k in learnings.values() for model in ("augmented", "equivariant")]))
     bare = float(np.min([k.errors["plain"] for k in learnings.values()]))
-    title = f"Networks whose {what} need {few} times fewer {noun} for the same error"
+    title = f"Networks whose {what} need {few} times fewer {noun} than plain ones for the same error"
     said = (
         "Trained on all moved copies, infinitely wide networks have the mean of the equivariant ones to "
         f"{format_number(apart)} of the largest output at every time (the source: equal), and both are equivariant to "
