@@ -34,7 +34,8 @@ from equitangents_studies.other_ensembles.settings import CLOSED, nested_means
 from equitangents_studies.other_ensembles.study import boosted
 from equitangents_studies.sampling import study as sampling
 from equitangents_studies.sampling.claims import claims as sampling_claims
-from equitangents_studies.sampling.study import STRATEGIES, importance, sample, trained_means
+from equitangents_studies.sampling.strategies import RANDOM, STRATEGIES, importance, sample
+from equitangents_studies.sampling.study import trained_means
 
 
 class TestSameWeights:
@@ -382,7 +383,7 @@ class TestSamplingClaims:
         base = np.array([1.0, 2**-0.5, 0.5])[:, None, None, None] * np.array([1.0, 2.0])[:, None]
         scale = {"subgroup": 0.3, "own": 0.7, "shared": 1.0, "important": 0.8, "uniform": 1.0, "nearby": 1.0, **factors}
         draw = lambda s: scale[s] * base * np.exp(0.02 * rng.normal(size=shape))
-        tables = {s: draw(s) if s in sampling.RANDOM else draw(s)[:, :1] for s in STRATEGIES}
+        tables = {s: draw(s) if s in RANDOM else draw(s)[:, :1] for s in STRATEGIES}
         return sampling.Results(np.array([0.1, 1.0]), tables, tables, np.zeros((2, 2)))
 
     def test_true(self):

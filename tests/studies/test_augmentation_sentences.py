@@ -20,7 +20,7 @@ from equitangents_studies.mlp_to_gcnn.claims import claims as mlp_to_gcnn_claims
 from equitangents_studies.mlp_to_gcnn.claims import headline
 from equitangents_studies.sampling import study as sampling
 from equitangents_studies.sampling.claims import claims as sampling_claims
-from equitangents_studies.sampling.study import RANDOM, STRATEGIES
+from equitangents_studies.sampling.strategies import RANDOM, STRATEGIES
 from studies.miniatures import study
 
 

@@ -12,7 +12,8 @@ from equitangents.statistics import Estimate, bootstrap, exactly
 from equitangents_studies.common.scores import covered, table_mean
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, section, table
 from equitangents_studies.sampling.claims import headline
-from equitangents_studies.sampling.study import PAIRS, RANDOM, SETS, STRATEGIES, Results, Settings, TrainedEnsembles
+from equitangents_studies.sampling.strategies import RANDOM, STRATEGIES
+from equitangents_studies.sampling.study import PAIRS, SETS, Results, Settings, TrainedEnsembles
 
 _COLOURS = dict(
     zip(

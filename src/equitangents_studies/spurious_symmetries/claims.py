@@ -15,7 +15,8 @@ from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.spurious_symmetries import study
 from equitangents_studies.spurious_symmetries.pools import extra, lead
 from equitangents_studies.spurious_symmetries.rank_test import RankTest
-from equitangents_studies.spurious_symmetries.study import GROUPS, INFERENCES, ORDER, Results, Settings
+from equitangents_studies.spurious_symmetries.study import GROUPS, INFERENCES, Results, Settings
+from equitangents_studies.spurious_symmetries.symmetries import ORDER
 from equitangents_studies.systems.data_groups import data_group, expected_symmetry
 
 FIGURE = "Figure 2"

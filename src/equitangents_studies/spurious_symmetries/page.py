@@ -11,7 +11,8 @@ from equitangents_studies.common.system_runs import COUNTED
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, section, table
 from equitangents_studies.spurious_symmetries.claims import FINITE, FULL, WIDE, share_counted
 from equitangents_studies.spurious_symmetries.pools import Pool, share
-from equitangents_studies.spurious_symmetries.study import GROUPS, INFERENCES, ORDER, Results, Settings, own_group
+from equitangents_studies.spurious_symmetries.study import GROUPS, INFERENCES, Results, Settings
+from equitangents_studies.spurious_symmetries.symmetries import ORDER, own_group
 
 _COLOURS = {
     "FCN": palette.VERMILLION,
