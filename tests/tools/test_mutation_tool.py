@@ -196,3 +196,30 @@ print(outcome.kind, outcome.seconds)
     found, seconds = done.stdout.split()[:-1], float(done.stdout.split()[-1])
     assert " ".join(found) == kind
     assert (seconds > 0.5) == (way == "works")  # a kernel may count by its clock
+
+
+ENDED = """
+import os, pathlib, signal, sys, time
+from tools.mutate import tests_in_a_fork
+
+signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+for _ in range(20):  # a child that is ended at once may have no group of its own yet
+    tests_in_a_fork.fork(lambda: time.sleep(600), pathlib.Path("log"), 1.0).stop()
+run = None
+try:
+    with tests_in_a_fork.held_back():
+        os.kill(os.getpid(), signal.SIGTERM)
+        run = tests_in_a_fork.fork(lambda: time.sleep(600), pathlib.Path("log"), 1.0)
+    print("went on")
+finally:
+    run.stop()
+    print("stopped")
+"""
+
+
+def test_what_is_forked_as_an_ending_comes_is_known_and_ended(tmp_path) -> None:
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", ENDED], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
+    )
+    assert (done.returncode, done.stdout) == (128 + signal.SIGTERM, "stopped\n"), done.stderr

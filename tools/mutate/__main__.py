@@ -23,6 +23,7 @@ from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 from tools.mutate.drawn import draw
 from tools.mutate.faults import Fault, FaultError, explained, load
@@ -30,7 +31,7 @@ from tools.mutate.report import exit_code, table
 from tools.mutate.runner import Result, Runner
 from tools.mutate.settings import Settings
 from tools.mutate.switched import Switched
-from tools.mutate.tests_in_a_fork import warm
+from tools.mutate.tests_in_a_fork import ENDINGS, held_back, warm
 
 _ONE_THREAD = {
     "OMP_NUM_THREADS": "1",
@@ -61,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if asked.list:
         print("\n".join(fault.name for fault in chosen), f"{len(chosen)} faults, each can be planted", sep="\n")
         return 0
-    for ending in (signal.SIGINT, signal.SIGTERM):  # nothing is left behind, also where a shell ignores interrupts
+    for ending in ENDINGS:  # nothing is left behind, also where a shell ignores interrupts
         signal.signal(ending, lambda number, frame: sys.exit(128 + number))
     kept = root / "build/mutate"
     kept.mkdir(parents=True, exist_ok=True)
@@ -135,22 +136,14 @@ def _switched(
 def _in_forks(calls: Sequence[Callable[[], None]]) -> None:
     """Call all in children, which may import the package and end with this process; RuntimeError where one fails."""
     sys.stdout.flush()
-    children = []
-    for call in calls:
-        pid = os.fork()
-        if pid:
-            children.append(pid)
-            continue
-        code = 1
-        try:
-            call()
-            code = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            sys.stdout.flush()
-            os._exit(code)
+    children: list[int] = []
     try:
+        for call in calls:
+            with held_back():
+                pid = os.fork()
+                children += [pid] if pid else []
+            if not pid:
+                _child(call)
         failed = any([os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) for pid in children])
     except SystemExit:
         for pid in children:
@@ -159,6 +152,18 @@ def _in_forks(calls: Sequence[Callable[[], None]]) -> None:
         raise
     if failed:
         raise RuntimeError("the drawn faults were not run to the end")
+
+
+def _child(call: Callable[[], None]) -> NoReturn:
+    code = 1
+    try:
+        call()
+        code = 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        sys.stdout.flush()
+        os._exit(code)
 
 
 def _known(file: Path) -> dict[str, Result]:

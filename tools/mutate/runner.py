@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tools.mutate import copies, native
 from tools.mutate.faults import Fault
-from tools.mutate.tests_in_a_fork import Outcome, Run, start
+from tools.mutate.tests_in_a_fork import Outcome, Run, held_back, start
 
 _LIMIT = 900.0  # seconds of a processor for tests without a fault
 _LEAST, _FACTOR = 240.0, 20.0  # seconds for tests with one: so many, or so many times what they take without
@@ -128,7 +128,8 @@ class Runner:
         slot.planting.enter_context(copies.planted(request.fault, slot.copy))
         number = 0 if request.fault is None else self._numbers.get(request.fault, 0)
         variables = self.variables | {native.VARIABLE: str(number)}
-        slot.run = start(slot.copy, request.tests, slot.copy.with_suffix(".log"), request.limit, variables)
+        with held_back():
+            slot.run = start(slot.copy, request.tests, slot.copy.with_suffix(".log"), request.limit, variables)
 
     def _clear(self, slot: _Slot) -> None:
         if slot.planting is not None:

@@ -26,7 +26,7 @@ from tools.mutate.drawn import test_files
 from tools.mutate.faults import Fault
 from tools.mutate.runner import Result
 from tools.mutate.switches import CHOSEN, REACHED, SWITCH, with_switches
-from tools.mutate.tests_in_a_fork import fork, processor_seconds, threads
+from tools.mutate.tests_in_a_fork import Run, fork, held_back, processor_seconds, threads
 
 _LIMIT = 900.0  # seconds for a file without a fault
 _LEAST, _FACTOR = 60.0, 20.0  # seconds for tests with one: so many, or so many times what they take without
@@ -279,12 +279,15 @@ class Switched:
     def _fork(self, tests: Sequence[str], number: int | None, limit: float) -> tuple[str, str | None, float]:
         """passed, failed, crash, or time limit; the test that failed; seconds."""
         self.copy.with_suffix(".ended").write_text("")
-        running = fork(lambda: self._child(tests, number), self.copy.with_suffix(".log"), limit)
+        running: Run | None = None
         try:
+            with held_back():
+                running = fork(lambda: self._child(tests, number), self.copy.with_suffix(".log"), limit)
             while (outcome := running.poll()) is None:
                 time.sleep(0.01)
         finally:
-            running.stop()  # also what it started
+            if running is not None:
+                running.stop()  # also what it started
         failed = [said["test"] for line in self._ended().splitlines() if not (said := json.loads(line))["passed"]]
         kind = "failed" if outcome.kind == "broken" else outcome.kind
         seen = failed[0] if failed else None if kind != "failed" else f"pytest ended: {outcome.tail[-200:]}"

@@ -18,8 +18,8 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,6 +83,10 @@ class Run:
         with suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         with suppress(ChildProcessError):
+            os.waitid(
+                os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT
+            )  # not waited for: no other has its number
+            os.kill(self.pid, signal.SIGKILL)  # a moment ago it had no group of its own yet
             used = os.wait4(self.pid, 0)[2]
             return used.ru_utime + used.ru_stime
         return 0.0
@@ -101,6 +105,23 @@ class Outcome:
     tail: str
 
 
+ENDINGS = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """Signals that end this process wait until what is forked here is known to whoever ends it; one thread alone."""
+    came: list[int] = []
+    before = {ending: signal.signal(ending, lambda number, frame: came.append(number)) for ending in ENDINGS}
+    try:
+        yield
+    finally:
+        for ending, handler in before.items():
+            signal.signal(ending, handler)
+    if came:
+        signal.raise_signal(came[0])
+
+
 def fork(call: Callable[[], int], log: Path, limit: float) -> Run:
     """Call in a child, which writes to `log`, takes at most `limit` seconds, and exits with what the call gives."""
     sys.stdout.flush()
@@ -112,7 +133,7 @@ def fork(call: Callable[[], int], log: Path, limit: float) -> Run:
     code = 3
     try:
         os.setsid()
-        for ending in (signal.SIGINT, signal.SIGTERM):
+        for ending in ENDINGS:
             signal.signal(ending, signal.SIG_DFL)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         most = math.ceil(limit)
