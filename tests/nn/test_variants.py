@@ -36,6 +36,12 @@ def test_residual_blocks_are_repeated_whole():
     )
 
 
+def test_layers_of_every_branch_are_changed():
+    branches = lambda w, phi: nn.Parallel([nn.Dense(4, w), phi], nn.Residual(phi, nn.Dense(4, w)))
+    net = lambda w, phi: nn.Sequential(nn.Dense(4, w), branches(w, phi), nn.Sum(), nn.Dense(1, w))
+    assert repr(vary(net(1.0, nn.Relu()), W_std=2.0, nonlinearity="gelu")) == repr(net(2.0, nn.Gelu()))
+
+
 def test_scales_are_those_of_every_layer_with_weights():
     varied = vary(group_cnn, W_std=1.5, b_std=0.3)
     assert [layer.W_std for layer in varied.layers if hasattr(layer, "W_std")] == [1.5, 1.5]

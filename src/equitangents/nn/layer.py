@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
@@ -50,6 +51,10 @@ class Layer(CheckedKeywords, abc.ABC):
     """The layers of each branch inside it, for a layer that holds others."""
     no_ntk: ClassVar[str | None] = None
     """Why a network with this layer has no neural tangent kernel, or None if it has."""
+
+    def with_inner(self, inner: Sequence[Sequence[Layer]]) -> Layer:
+        """This layer with other layers inside it; itself, if it holds none."""
+        return self
 
     @abc.abstractmethod
     def signal(self, signal: Signal) -> Signal:

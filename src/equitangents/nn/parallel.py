@@ -73,6 +73,10 @@ class Parallel(Layer):
         """The layers of each branch, as they were given."""
         return self._branches
 
+    def with_inner(self, inner: Sequence[Sequence[Layer]]) -> Parallel:
+        """As many branches of other layers."""
+        return Parallel(*inner)
+
     @property
     def no_ntk(self) -> str | None:  # type: ignore[override]
         """Why a layer inside has no NTK; None if all have."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import jax
@@ -46,6 +47,11 @@ class Residual(Layer):
     def inner(self) -> tuple[tuple[Layer, ...], ...]:  # type: ignore[override]
         """The layers of its only branch."""
         return (self.layers,)
+
+    def with_inner(self, inner: Sequence[Sequence[Layer]]) -> Residual:
+        """This block with other layers in its branch."""
+        (layers,) = inner
+        return Residual(*layers)
 
     @property
     def steers(self) -> bool:  # type: ignore[override]

@@ -6,7 +6,7 @@ blocks; what follows the last one, the readout, stays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
@@ -88,13 +88,11 @@ def _with_depth(layers: list[Layer], depth: int) -> list[Layer]:
 
 
 def _each(layers: list[Layer], change: Callable[[Layer], Layer]) -> list[Layer]:
-    """Every layer changed, those of residual blocks one by one."""
-
-    def changed() -> Iterator[Layer]:
-        for layer in layers:
-            yield Residual(*_each(list(layer.layers), change)) if isinstance(layer, Residual) else change(layer)
-
-    return list(changed())
+    """Every layer changed, those inside others one by one."""
+    return [
+        layer.with_inner([_each(list(branch), change) for branch in layer.inner]) if layer.inner else change(layer)
+        for layer in layers
+    ]
 
 
 def _scaled(layer: Layer, scales: dict[str, float]) -> Layer:
