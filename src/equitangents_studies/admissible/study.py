@@ -73,7 +73,7 @@ class Settings:
 
 PRESETS = presets(
     Settings(),
-    desk="pixels=10 members=300 data=mnist foreign=cifar10 foreign_images=200 "
+    desk="pixels=10 members=1000 data=mnist foreign=cifar10 foreign_images=200 "
     "random=mini-batches,dropout,batch-normalisation",
     paper="train_images=500 test_images=1000 foreign_images=1000 channels=16 members=1000 steps=1000 data=mnist "
     "foreign=cifar10 random=mini-batches,dropout,batch-normalisation",
