@@ -17,7 +17,7 @@ from equitangents import DeepEnsemble, nn
 from equitangents.ensembles.training import spread
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.scale import executors
-from equitangents_studies.common.training import train_recorded
+from equitangents_studies.common.training import trained
 from equitangents_studies.framework.study import Task
 from kills import Dying
 
@@ -70,7 +70,7 @@ def test_studies_train_by_an_executor_to_the_same_numbers(alone, tmp_path):
     settings = {name: value for name, value in SETTINGS.items() if name != "epochs"} | RECORD
     with ThreadPoolExecutor(1) as pool:
         task = Task(executor=pool)
-        recorded = train_recorded(NET, X, Y, epochs=4, checkpoints=tmp_path, task=task, **settings)
+        recorded = trained(NET, X, Y, epochs=4, checkpoints=tmp_path, task=task, **settings).recorded_
     np.testing.assert_array_equal(recorded["train"], alone.recorded_["train"])
 
 

@@ -39,7 +39,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     ]
     facts = {
         "Data": f"{results.images.titles['test']}, {len(results.images.train_x):,} training images",
-        "Networks": f"{settings.members} of each support, {settings.hidden_layers} layers of {settings.channels} "
+        "Networks": f"{settings.members:,} of each support, {settings.hidden_layers} layers of {settings.channels} "
         f"channels, {settings.steps} steps",
     }
     tables = {"members": members_table(results), "limits": limits_table(results)}
@@ -69,8 +69,8 @@ def _sentence(settings: Settings, results: Results) -> str:
         said = f" (source: {' and '.join(stated)}, of 1,000 networks)" if stated else ""
         each.append(f"on {title} {symmetric:.2f} and {others:.2f}{said}")
     return (
-        f"Ensembles of {settings.members} networks with symmetric and with asymmetric filters predict the same in the "
-        f"mean over {results.action.group.order} turns: {'; '.join(each)}."
+        f"Ensembles of {settings.members:,} networks with symmetric and with asymmetric filters predict the same in "
+        f"the mean over {results.action.group.order} turns: {'; '.join(each)}."
     )
 
 
@@ -162,8 +162,8 @@ def _beside(settings: Settings, results: Results) -> Table:
         rows.append([title, *(cell for pair in zip(ours, stated, strict=True) for cell in pair)])
     header = ["inputs", SYMMETRIC, "the source’s symmetric", " and ".join(ASYMMETRIC), "the source’s asymmetric"]
     return table(
-        f"Orbit same predictions, of {order}, of the ensemble of all {settings.members} networks, with 95 % intervals "
-        "over inputs. The source’s are of 1,000 networks, and of asymmetric filters of other shapes.",
+        f"Orbit same predictions, of {order}, of the ensemble of all {settings.members:,} networks, with 95 % "
+        "intervals over inputs. The source’s are of 1,000 networks, and of asymmetric filters of other shapes.",
         header,
         rows,
     )

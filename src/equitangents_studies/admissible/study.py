@@ -258,7 +258,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     kept, broken = ({of(s, n): results.left(s, n, level) for n in names} for s in (SYMMETRIC, ASYMMETRIC[-1]))
     randomly = {of(how, n): results.left_randomly(how, n, level) for how in settings.random for n in names}
     limits = {of(SYMMETRIC, n): exactly(results.limit_error(SYMMETRIC, n)) for n in names}
-    members = f"{settings.members} networks of {settings.channels} channels"
+    members = f"{settings.members:,} networks of {settings.channels} channels"
     return [
         claim(
             "Ensembles with filters that quarter turns carry to one another predict the same over orbits more often",

@@ -22,7 +22,7 @@ from equitangents.ensembles import DeepEnsemble
 from equitangents_studies.common.images import Images, load_images
 from equitangents_studies.common.networks import patch_cnn
 from equitangents_studies.common.orbits import by_element, orbit_batch, same_predictions, there_and_back
-from equitangents_studies.common.training import train_recorded
+from equitangents_studies.common.training import trained
 from equitangents_studies.contenders.networks import count_multiplications
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Task, check
 
@@ -118,7 +118,7 @@ def _train(
 ) -> Arrays:
     turned = {name: orbit_batch(action, z) for name, z in images.sets.items()}
     back = {f"back_{name}": there_and_back(action, z) for name, z in images.sets.items()}
-    recorded = train_recorded(
+    recorded = trained(
         network(recipe, images.classes),
         *data,
         epochs=max(epochs),
@@ -130,7 +130,7 @@ def _train(
         learning_rate=recipe.learning_rate,
         batch_size=recipe.batch,
         **how,
-    )
+    ).recorded_
     found: Arrays = {}
     for name in images.sets:
         of = answers(action, recipe.ensembles, recorded[name], recorded[f"back_{name}"])

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from equitangents.actions import Action
 from equitangents.ensembles import DeepEnsemble
@@ -31,34 +30,15 @@ def train_to_last(
     keep: Callable[[Arrays], Arrays] = dict,
     **options: Any,
 ) -> Arrays:
-    """`train_recorded` to the last of `record_at`, by full-batch gradient descent if `options` do not say otherwise.
+    """What `trained` recorded, to the last of `record_at`, by full-batch gradient descent unless `options` differ.
 
     With `orbits` inputs are recorded on their whole orbits, outputs (times, members, |G|, n, outputs). `keep` makes of
     what was recorded the arrays of a stage.
     """
     inputs = record if orbits is None else {name: orbit_batch(orbits, z) for name, z in record.items()}
     how = {"optimizer": "gd", "epochs": int(max(record_at)), "checkpoints": checkpoints, **options}
-    recorded = train_recorded(net, x, y, record=inputs, record_at=record_at, task=task, **how)
+    recorded = trained(net, x, y, record=inputs, record_at=record_at, task=task, **how).recorded_
     return keep(recorded if orbits is None else {name: by_element(orbits, z) for name, z in recorded.items()})
-
-
-def train_recorded(
-    net: Network,
-    x: np.ndarray,
-    y: np.ndarray,
-    *,
-    epochs: int,
-    record: Mapping[str, np.ndarray],
-    record_at: Sequence[int] | np.ndarray,
-    checkpoints: Path,
-    task: Task,
-    **ensemble: Any,
-) -> dict[str, Float[np.ndarray, "times members n *outputs"]]:
-    """What `trained` recorded."""
-    model = trained(
-        net, x, y, epochs=epochs, record=record, record_at=record_at, checkpoints=checkpoints, task=task, **ensemble
-    )
-    return dict(model.recorded_)
 
 
 def trained(
@@ -75,8 +55,8 @@ def trained(
 ) -> DeepEnsemble:
     """An ensemble that recorded the outputs of all members on every input set of `record` after the epochs `record_at`.
 
-    0 is before training. `ensemble` holds further parameters of `DeepEnsemble`. A run that left something in
-    `checkpoints` goes on from there, to the same bits.
+    `recorded_[name]` is (times, members, n, *outputs); 0 is before training. `ensemble` holds further
+    parameters of `DeepEnsemble`. A run that left something in `checkpoints` goes on from there, to the same bits.
     """
     if task.executor is None:
         ensemble["callback"] = lambda epoch, state: task.step(epoch, epochs)

@@ -54,8 +54,8 @@ class MeanField:
     scale: float = 0.1
 
     def __post_init__(self) -> None:
-        if not self.scale > 0:
-            raise InvalidArgumentError(f"scale is {self.scale}; expected a number > 0")
+        if not 0 < self.scale < np.inf:
+            raise InvalidArgumentError(f"scale is {self.scale}; expected a finite number > 0")
 
     def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: DType = "float32") -> Variables:
         """q around what `net` draws, and the member's own ε, which is not trained."""
@@ -84,8 +84,8 @@ class MeanFieldPosterior(Variation):
     noise: float = 1.0
 
     def __post_init__(self) -> None:
-        if not self.noise > 0:
-            raise InvalidArgumentError(f"noise is {self.noise}; expected a number > 0")
+        if not 0 < self.noise < np.inf:
+            raise InvalidArgumentError(f"noise is {self.noise}; expected a finite number > 0")
 
     def check(self, net: FiniteNetwork, loss: str) -> None:
         """The network must be a `MeanField`."""

@@ -4,8 +4,7 @@ MLPs learn (a, b) ↦ a × b from pairs shown in all orientations of the tetrahe
 turned alike. Claimed: E f(gx) = ρ_Y(g) E f(x) and Cov(f(gx), f(gx′)) = ρ_Y(g) Cov(f(x), f(x′)) ρ_Y(g)ᵀ at all times, on
 and off the data; single members are not equivariant.
 
-The permutation shift of arXiv 2403.03103: turning a fully augmented training set X only permutes it.
-
+The permutation shift of arXiv 2403.03103, measured too: turning a fully augmented training set X only permutes it,
 ρ(g)X = Π(g)X, so that kernels with Θ(ρ(g)x, ρ(g)x′) = Θ(x, x′) have Π(g)F = FΠ(g) for every F made of Θ, K and their
 inverses on X; the mean and the covariance of the infinitely wide ensemble are such F between kernels to X.
 """

@@ -4,9 +4,8 @@ H = −J Σ⟨ij⟩ s_i s_j is invariant under rotations of the lattice by 90°.
 mean converges to the NTK's as the width grows, and the relative orbit standard deviation of M members falls as
 GP(μ_t, Σ_t/M) predicts, on training, test and foreign spins, over training time.
 
-Predictions of members and in closed form on whole orbits, their distance, and how far orbits spread.
-
-The relative orbit standard deviation is ‖std_g f‖ / ‖mean_g f‖, norms over the inputs of a set.
+Measured are predictions of members and in closed form on whole orbits, their distance, and how far orbits spread. The
+relative orbit standard deviation is ‖std_g f‖ / ‖mean_g f‖, norms over the inputs of a set.
 """
 
 from __future__ import annotations

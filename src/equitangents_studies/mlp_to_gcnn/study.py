@@ -3,7 +3,7 @@
 With full windows Θ^GCNN(f, f′) = (1/|G|) Σ_g Θ^MLP(f, ρ(g) f′). Claimed: the mean of an augmented ensemble of MLPs is
 that of an ensemble of group-convolutional networks that see no augmentation, at all times, on and off the data.
 
-Kernels of finite networks at initialisation, frozen: what trains a wide network that starts at zero output.
+Networks of finite width are trained by their kernels at initialisation, frozen, from zero output:
 
 of one network θ      Θ_θ(x, x′) = Σ_μ ∂_μ f(x) ∂_μ f(x′)
 symmetrised           (1/|G|) Σ_h Θ_θ(ρ(h)x, ρ(h)x′): the mean over the |G| networks x ↦ f(ρ(h)x; θ), as likely as θ

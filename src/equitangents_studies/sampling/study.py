@@ -2,9 +2,8 @@
 
 The source leaves open what becomes of emergent invariance when the augmentation is not complete. Here the infinitely
 wide ensemble is trained on b of |G| elements of every input, chosen in six ways, and compared with the complete one;
-and ensembles of CNNs are trained on systematic and on random elements, for which it saw no notable difference.
-
-Ensembles trained on systematic and on random group elements, for equally many steps.
+and ensembles of CNNs are trained on systematic and on random elements, for which it saw no notable difference, with
+equally many steps:
 
 complete   every epoch shows all |G| elements of every image
 anew       every visit of an image shows an element drawn anew, for each member

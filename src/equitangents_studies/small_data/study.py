@@ -3,9 +3,8 @@
 Claimed for CIFAR-10: with 10 to 640 training images the tangent kernel of a convolutional network classifies 1 to 3
 percentage points more of the test images rightly than a trained network. Every kernel is averaged exactly over flips.
 
-Kernels averaged over horizontal flips: Θ̄(x, x′) = (Θ(x, x′) + Θ(x, Fx′))/2, as Θ(Fx, Fx′) = Θ(x, x′).
-
-The same predictor as from training on both copies: with ridge λ here, 2λ there.
+Kernels averaged over horizontal flips: Θ̄(x, x′) = (Θ(x, x′) + Θ(x, Fx′))/2, as Θ(Fx, Fx′) = Θ(x, x′). With
+ridge λ they predict what training on both copies does with 2λ.
 
 The networks, by name: 3×3 convolutions with zero padding and no biases, ReLU or the normalised exponential.
 
