@@ -109,12 +109,7 @@ def index(published: list[Record]) -> str:
 
 def _question(record: Record) -> str:
     """The study's; of a further run what sets it apart."""
-    return f"The same for {_setting(record)}." if record.variant else registry[record.study].summary
-
-
-def _setting(record: Record) -> str:
-    """What a further run of a study was made with: its group, where it states one."""
-    return record.facts.get("Group", variant(record))
+    return f"The same for {variant(record)}." if record.variant else registry[record.study].summary
 
 
 def gallery(published: list[Record]) -> str:
@@ -165,7 +160,7 @@ def comparison(published: list[Record]) -> str:
     places = [0, *(found["header"].index(name) for name in README_COLUMNS)]
     facts = "; ".join(f"{key.lower()}: {value}" for key, value in run.facts.items() if key in ("Data", "Group"))
     others = [r for r in published if r.study == "comparison" and r.variant]
-    more = "; ".join(f"[{plain(_setting(r))}](docs/results/{r.name}.md)" for r in others)
+    more = "; ".join(f"[{plain(variant(r))}](docs/results/{r.name}.md)" for r in others)
     return "\n\n".join(
         [
             f"What `{run.command}` found ({plain(facts)}), "
@@ -174,7 +169,7 @@ def comparison(published: list[Record]) -> str:
                 [found["header"][i] for i in places], [[row[i] for i in places] for row in found["rows"]], numbers=True
             ),
             f"*{plain(found['caption'])} {_explained(run)}*",
-            *([f"The same for other groups: {more}."] if more else []),
+            *([f"The same for other groups, and with other images, corners and contenders: {more}."] if more else []),
         ]
     )
 
