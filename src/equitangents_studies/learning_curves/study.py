@@ -157,7 +157,7 @@ def _tried(settings: Settings, data_dir: Path | None, model: str, prepared: str,
     net = how.network(model, settings.depth)
     x, y = load(settings, data_dir, how.images)
     x, most = x[: pool_size(settings, model)], sizes_of(settings, model)[-1:]
-    curves = [_learning(settings, net, x, y, most, ridge, task, predict=None) for ridge in TRIED_RIDGES]
+    curves = [_learning(settings, net, x, y, most, ridge, task, None, how.kernel) for ridge in TRIED_RIDGES]
     return {"tried": np.concatenate([found.of("classification") for found in curves])}
 
 
@@ -170,11 +170,12 @@ def _learning(
     ridge: float,
     task: Task,
     predict: Literal["spectrum"] | None = "spectrum",
+    kernel: Literal["ntk", "nngp"] = "ntk",
 ) -> LearningCurve:
     """Tiles of the kernel are kept on disk, so that a run that is killed goes on where it was."""
     return learning_curve(
-        KeptKernel(net, KernelStore()), x, y[: len(x)], sizes=sizes, repetitions=settings.repetitions, ridge=ridge,
-        predict=predict, seed=settings.seed, progress=task.step,
+        KeptKernel(net, KernelStore()), x, y[: len(x)], sizes=sizes, repetitions=settings.repetitions, kernel=kernel,
+        ridge=ridge, predict=predict, seed=settings.seed, progress=task.step,
     )  # fmt: skip
 
 
