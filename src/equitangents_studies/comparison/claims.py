@@ -311,7 +311,9 @@ def _as_stated(settings: Settings, results: Results, name: str, over: str) -> Cl
 
 
 def why_by_set(by_set: Mapping[str, Estimate], stated: float) -> str:
-    """What the difference from the source's number becomes without the set that is farthest from it."""
+    """What the difference from the source's number becomes without the set that is farthest from it, and between which
+    sets that number lies.
+    """
     if len(by_set) < 2:
         return ""
     far = max(by_set, key=lambda title: abs(by_set[title].value - stated))
@@ -319,7 +321,9 @@ def why_by_set(by_set: Mapping[str, Estimate], stated: float) -> str:
     whole, rest = sum(e.value for e in by_set.values()) / len(by_set), sum(others) / len(others)
     nearer = "nearer to" if abs(rest - stated) < abs(whole - stated) else "no nearer to"
     shown = ", ".join(f"{e.value:.2f} on {title}" for title, e in by_set.items())
+    least, most = (choose(by_set, key=lambda title: by_set[title].value) for choose in (min, max))
+    inside = by_set[least].value <= stated <= by_set[most].value
     return (
         f"Without {far} it is {rest:.2f}, {nearer} the source’s. Set by set it is {shown}; which images the source "
-        "took we do not know."
+        f"took we do not know{f', and its number lies between {least} and {most}' if inside else ''}."
     )
