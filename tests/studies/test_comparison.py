@@ -337,6 +337,9 @@ class TestAsTheSourceStatesThem:
         assert "Orbit same predictions out of distribution: gcnn-augmented" in found
         assert "Orbit same predictions out of distribution: gcnn" not in found
         assert "as they are" not in found["Orbit same predictions out of distribution: gcnn-augmented"].measure
+        far = self._judged(agreeing(0.95), **{"gcnn-augmented": agreeing(0.5)})
+        why = far["Orbit same predictions out of distribution: gcnn-augmented"].why
+        assert why == "Trained on images as they are it is 4.000 (3.945 to 4.000)."
         assert "as they are" in self._judged(agreeing(0.95))["Orbit same predictions out of distribution: gcnn"].measure
 
     def test_why_a_number_differs_is_asked_set_by_set(self):

@@ -93,7 +93,6 @@ def test_preparations_change_what_their_words_say():
     x = np.random.default_rng(0).uniform(size=(5, 4, 4, 3)).astype(np.float32)
     ready = {name: how.images(x) for name, how in PREPARED.items()}
     by_image = {name: (ready[name].mean(axis=(1, 2, 3)), (ready[name] ** 2).mean(axis=(1, 2, 3))) for name in ready}
-    assert np.array_equal(ready["pixels"], x)
     np.testing.assert_allclose(by_image["image"], [[0] * 5, [1] * 5], atol=1e-5)
     np.testing.assert_allclose(ready["channels"].mean(axis=(1, 2)), 0, atol=1e-6)
     np.testing.assert_allclose(ready["channels"].std(axis=(1, 2)), 1, rtol=1e-5)

@@ -149,9 +149,10 @@ def elsewhere(v: Verdict, record: Record, published: Sequence[Record], briefly: 
     first, lines = [], []
     for other, w in _beside(v, record, published):
         apart = [words for key, words in other.facts.items() if record.facts.get(key) != words]
-        link = f"[{other.name}]({other.name}.md)"
-        under = "; ".join([*apart, *([w.claim] if w.claim != v.claim else [])])
-        found = f"{link if briefly else f'{link} ({plain(under)})'}: {plain(f'{w.number}, {w.mark}')}."
+        who = [w.claim.rpartition(": ")[2] if briefly else w.claim] if w.claim != v.claim else []
+        under = plain("; ".join(who if briefly else [*apart, *who]))
+        link = f"[{other.name}]({other.name}.md){f' ({under})' if under else ''}"
+        found = f"{link}: {plain(f'{w.number}, {w.mark}')}."
         if cause := _cause(v, record, w, other):
             first.append(f"It depends on {cause}: with all else the same, in {found}")
         else:

@@ -294,6 +294,10 @@ def _as_stated(settings: Settings, results: Results, name: str, over: str) -> Cl
         number, over = exactly(number.value), EXACT
     upright = " It was trained on images as they are, the source’s on turned ones." * (chosen in UPRIGHT)
     by_set = {results.images.titles[s]: results.on(results.labels[chosen], s) for s in results.foreign}
+    as_they_are = ""
+    if chosen != name and name in results.labels:
+        other = in_words(results.estimate(results.labels[name], "outside"))
+        as_they_are = f"Trained on images as they are it is {other}. "
     return agreement(
         f"Orbit same predictions out of distribution: {title}",
         number,
@@ -306,7 +310,7 @@ def _as_stated(settings: Settings, results: Results, name: str, over: str) -> Cl
         agrees=f"The source’s number is met: {title}.",
         differs=f"The source’s number is not met: {title}. Networks, training, pixels and foreign images are ours.",
         undecided=f"Whether the source’s number is met is not decided by this run: {title}.",
-        why=why_by_set(by_set, value) + upright,
+        why=f"{as_they_are}{why_by_set(by_set, value)}{upright}".strip(),
     )
 
 

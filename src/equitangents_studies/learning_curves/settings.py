@@ -166,11 +166,6 @@ def of_one_norm(x: np.ndarray) -> np.ndarray:
     return np.asarray(x / np.where(size > 1e-6, size, 1), np.float32)
 
 
-def as_they_are(x: np.ndarray) -> np.ndarray:
-    """Numbers from 0 to 1."""
-    return np.asarray(x, np.float32)
-
-
 @dataclass(frozen=True)
 class Preparation:
     """What the source leaves open, and may have done otherwise: how images, networks and kernels are made.
@@ -206,14 +201,13 @@ PREPARED = {
     "padding": Preparation("zeros beyond the image", convolutions={"padding": "zero"}),
     "channels": Preparation("each channel of each image standardised", images=channel_of_image),
     "centred": Preparation("each image centred, not scaled", images=centred),
-    "norm": Preparation("each image scaled to one norm, not centred", images=of_one_norm),
-    "pixels": Preparation("pixels from 0 to 1 as they are", images=as_they_are),
-    "unbiased": Preparation("no biases", weighted={"b_std": 0.0}),
-    "biased": Preparation("biases of variance 0.1 (source: 0.01)", weighted={"b_std": 0.1**0.5}),
-    "shallower": Preparation("a hidden layer fewer", deeper=-1),
-    "deeper": Preparation("a hidden layer more", deeper=1),
-    "dense": Preparation("a hidden dense layer before the readout", dense=1),
     "nngp": Preparation("the NNGP", kernel="nngp"),
+    "deeper": Preparation("a hidden layer more", deeper=1),
+    "biased": Preparation("biases of variance 0.1 (source: 0.01)", weighted={"b_std": 0.1**0.5}),
+    "unbiased": Preparation("no biases", weighted={"b_std": 0.0}),
+    "dense": Preparation("a hidden dense layer before the readout", dense=1),
+    "norm": Preparation("each image scaled to one norm, not centred", images=of_one_norm),
+    "shallower": Preparation("a hidden layer fewer", deeper=-1),
 }
 TRIED_RIDGES = (1e-4, 1e-3, 1e-2, 1e-1)
 

@@ -88,7 +88,7 @@ class TestWhatWasFound:
         said = f"In [{NAME}-grey]({NAME}-grey.md) (5 \\* 2; So many too): 7.60, ✓ holds."
         assert f"<small>Noise.</small><br><small>{said}</small>" in published(root)
         found = (root / "docs" / "results" / "findings.md").read_text()
-        briefly = f"source: 7.7 ± 0.3). Noise. In [{NAME}-grey]({NAME}-grey.md): 7.60, ✓ holds."
+        briefly = f"source: 7.7 ± 0.3). Noise. In [{NAME}-grey]({NAME}-grey.md) (So many too): 7.60, ✓ holds."
         assert briefly in found
         assert "6.90" not in published(root, f"{NAME}-grey")
         again = {**json.loads(path.read_text()), "title": "Grey.", "claims": [{**other, "verdict": "fails"}]}
