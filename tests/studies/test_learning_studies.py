@@ -100,10 +100,15 @@ class TestLearningCurves:
         assert judge(0.67)[0].origin == "ours"
         assert judge(0.62)[1].verdict == "fails"
         assert "differs by −5" in judge(0.62)[1].mark
-        assert "brought by none of 4 changes that were tried. After 1,280 images" in judge(0.60)[1].why
-        assert "and by channels standardised over all images. After" in judge(0.66)[1].why
+        assert "brought by none of 4 changes that were tried. Each at the best of 4 ridges" in judge(0.60)[1].why
+        assert "and by channels standardised over all images. Each" in judge(0.66)[1].why
         assert "5×5" not in judge(0.62)[1].why
-        assert "a ridge of 0.001 0.0 (−2.5 to 2.5)" in judge(0.62)[1].why
+        assert "after 1,280 images: a ridge of 0.0001 3.0 (0.5 to 5.5); a ridge of 0.001 0.0 (−2.5 to 2.5)" in (
+            judge(0.62)[1].why
+        )
+        half = {("VEC", "half"): tried["VEC", "image"] + 0.1, ("VEC", "deeper"): tried["VEC", "image"] + 0.2}
+        why = curves.claims(settings, self.results(whole=made(0.62), tried=tried | half))[1].why
+        assert "(2.5 to 7.5). After 640 images: a hidden layer more −7.0 (−9.5 to −4.5). Targets" in why
         assert "channels standardised over all images 5.0 (2.5 to 7.5)" in judge(0.62)[1].why, "at the best ridge"
         small = dataclasses.replace(settings, whole_images=450)
         assert curves.claims(small, self.results(whole=made(0.62)))[1].origin == "ours"

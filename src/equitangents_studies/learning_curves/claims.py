@@ -15,6 +15,7 @@ from equitangents_studies.learning_curves.settings import (
     DRAWN,
     DRAWN_SIZES,
     FIELDS,
+    PLAIN,
     PREPARED,
     TRIED_RIDGES,
     Results,
@@ -239,15 +240,15 @@ def _approximated(settings: Settings, results: Results) -> list[Claim]:
     return found
 
 
-def tried_changes(settings: Settings, results: Results, model: str) -> dict[str, Estimate]:
+def tried_changes(settings: Settings, results: Results, model: str, portion: float = 1.0) -> dict[str, Estimate]:
     """By how many percentage points another ridge than the largest kernel's, or another preparation of images or
-    networks, at the ridge that suits it best, changes the accuracy after the largest training set of the curves, paired
-    over repetitions.
+    networks, at the ridge that suits it best, changes the accuracy after the largest training set of the curves, or a
+    portion of it, paired over repetitions.
     """
     ours = TRIED_RIDGES.index(settings.whole_ridge)
-    errors = results.tried[model, "image"]
-    changed = {f"a ridge of {ridge:g}": errors[i] for i, ridge in enumerate(TRIED_RIDGES) if i != ours}
-    for name in results.tried_otherwise(model):
+    errors = results.tried[model, PLAIN[portion]]
+    changed = {f"a ridge of {r:g}": errors[i] for i, r in enumerate(TRIED_RIDGES) if i != ours and portion == 1}
+    for name in results.tried_otherwise(model, portion):
         each = results.tried[model, name]
         changed[PREPARED[name].words] = each[each.mean(axis=1).argmin()]
     return {what: t_interval(100 * (errors[ours] - error)) for what, error in changed.items()}
@@ -257,18 +258,28 @@ def _tried(settings: Settings, results: Results, model: str) -> str:
     """What other ridges and preparations change, in words."""
     if settings.whole_ridge not in TRIED_RIDGES:
         return "What else differs from the source was not tried."
-    changes = tried_changes(settings, results, model)
+    there = [portion for portion, plain in PLAIN.items() if (model, plain) in results.tried]
+    changes = {portion: tried_changes(settings, results, model, portion) for portion in there}
     missing = SOURCE[model] - results.accuracy_of_all(model, "ntk", "test")
-    bring = [what for what, e in changes.items() if e.value >= missing]
-    none = f"none of {len(changes)} changes that were tried"
-    said = "; ".join(f"{what} {in_words(e)}" for what, e in changes.items())
-    return (
-        f"The {missing:.1f} points that are missing are brought by {' and by '.join(bring) or none}. After "
-        f"{sizes_of(settings, model)[-1]:,} images these change, in percentage points against a ridge of "
-        f"{settings.whole_ridge:g}, windows of 3×3 on a torus and {PREPARED['image'].words}, each at the best of "
-        f"{len(TRIED_RIDGES)} ridges: {said}. Targets that are not centred change no class, since they add one "
-        "function to all outputs; a shorter training acts as a larger ridge."
+    bring = [what for found in changes.values() for what, e in found.items() if e.value >= missing]
+    none = f"none of {sum(map(len, changes.values()))} changes that were tried"
+    said = ". After ".join(
+        f"{tried_images(settings, model, portion):,} images: "
+        + "; ".join(f"{what} {in_words(e)}" for what, e in found.items())
+        for portion, found in changes.items()
     )
+    return (
+        f"The {missing:.1f} points that are missing are brought by {' and by '.join(bring) or none}. Each at the best "
+        f"of {len(TRIED_RIDGES)} ridges, these change, in percentage points against a ridge of "
+        f"{settings.whole_ridge:g}, windows of 3×3 on a torus and {PREPARED['image'].words}, after {said}. Targets "
+        "that are not centred change no class, since they add one function to all outputs; a shorter training acts as "
+        "a larger ridge."
+    )
+
+
+def tried_images(settings: Settings, model: str, portion: float) -> int:
+    """How many training images something was tried with."""
+    return round(portion * int(sizes_of(settings, model)[-1]))
 
 
 def _by_chance(results: Results, model: str) -> str:

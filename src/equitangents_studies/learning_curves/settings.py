@@ -172,6 +172,7 @@ class Preparation:
 
     `convolutions` are fields of `nn.Conv`, in place of windows of 3×3 on a torus, `weighted` fields of every layer with
     weights; `deeper` counts further hidden layers like the others, and `dense` ones between the last and the readout.
+    Tried on `share` of the images of the curves, beside PLAIN of that share.
     """
 
     words: str
@@ -181,6 +182,7 @@ class Preparation:
     deeper: int = 0
     dense: int = 0
     kernel: Literal["ntk", "nngp"] = "ntk"
+    share: float = 1.0
 
     def network(self, model: str, depth: int) -> nn.Sequential:
         """The model of so many hidden layers and `deeper` more, one at least, made so."""
@@ -202,13 +204,15 @@ PREPARED = {
     "channels": Preparation("each channel of each image standardised", images=channel_of_image),
     "centred": Preparation("each image centred, not scaled", images=centred),
     "nngp": Preparation("the NNGP", kernel="nngp"),
-    "deeper": Preparation("a hidden layer more", deeper=1),
-    "biased": Preparation("biases of variance 0.1 (source: 0.01)", weighted={"b_std": 0.1**0.5}),
-    "unbiased": Preparation("no biases", weighted={"b_std": 0.0}),
-    "dense": Preparation("a hidden dense layer before the readout", dense=1),
-    "norm": Preparation("each image scaled to one norm, not centred", images=of_one_norm),
-    "shallower": Preparation("a hidden layer fewer", deeper=-1),
+    "half": Preparation("each image standardised by itself", share=0.5),
+    "deeper": Preparation("a hidden layer more", deeper=1, share=0.5),
+    "shallower": Preparation("a hidden layer fewer", deeper=-1, share=0.5),
+    "biased": Preparation("biases of variance 0.1 (source: 0.01)", weighted={"b_std": 0.1**0.5}, share=0.5),
+    "unbiased": Preparation("no biases", weighted={"b_std": 0.0}, share=0.5),
+    "dense": Preparation("a hidden dense layer before the readout", dense=1, share=0.5),
+    "norm": Preparation("each image scaled to one norm, not centred", images=of_one_norm, share=0.5),
 }
+PLAIN = {1.0: "image", 0.5: "half"}
 TRIED_RIDGES = (1e-4, 1e-3, 1e-2, 1e-1)
 
 
@@ -318,12 +322,13 @@ class Results(Measured):
         off = 100 * (errors / law[:, None] - 1)
         return t_interval(off[np.argmax(np.abs(off.mean(axis=1)))])
 
-    def tried_otherwise(self, model: str) -> list[str]:
-        """Names in PREPARED that were tried and change something of this model or its images."""
-        plain = PREPARED["image"]
+    def tried_otherwise(self, model: str, share: float) -> list[str]:
+        """Names in PREPARED, tried on this share of images, that change something of this model or its images."""
         made = lambda how: (how.images, how.kernel, how.network(model, 2))
-        changes = lambda how: made(how) != made(plain)
-        return [name for name, how in PREPARED.items() if (model, name) in self.tried and changes(how)]
+        return [
+            name for name, how in PREPARED.items()
+            if how.share == share and (model, name) in self.tried and made(how) != made(PREPARED[PLAIN[share]])
+        ]  # fmt: skip
 
     def accuracy_of_all(self, model: str, field: str, part: str, flips: bool = False) -> float:
         """The accuracy of a kernel that learnt the largest training set, on a part of the other images, in per cent."""

@@ -152,11 +152,12 @@ def _curve(settings: Settings, data_dir: Path | None, model: str, group: str, ta
 
 
 def _tried(settings: Settings, data_dir: Path | None, model: str, prepared: str, task: Task) -> Arrays:
-    """Classification errors (ridges, repetitions) with the largest training set of the curves."""
+    """Classification errors (ridges, repetitions) with the largest training set of the curves, or a share of it."""
     how = PREPARED[prepared]
     net = how.network(model, settings.depth)
     x, y = load(settings, data_dir, how.images)
-    x, most = x[: pool_size(settings, model)], sizes_of(settings, model)[-1:]
+    few = lambda count: round(how.share * count)
+    x, most = x[: few(pool_size(settings, model))], np.array([few(sizes_of(settings, model)[-1])])
     curves = [_learning(settings, net, x, y, most, ridge, task, None, how.kernel) for ridge in TRIED_RIDGES]
     return {"tried": np.concatenate([found.of("classification") for found in curves])}
 
