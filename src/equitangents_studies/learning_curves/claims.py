@@ -261,15 +261,19 @@ def _tried(settings: Settings, results: Results, model: str) -> str:
     there = [portion for portion, plain in PLAIN.items() if (model, plain) in results.tried]
     changes = {portion: tried_changes(settings, results, model, portion) for portion in there}
     missing = SOURCE[model] - results.accuracy_of_all(model, "ntk", "test")
-    bring = [what for found in changes.values() for what, e in found.items() if e.value >= missing]
+    bring = [
+        f"{what} after {tried_images(settings, model, portion):,} images"
+        for portion, found in changes.items() for what, e in found.items() if e.value >= missing
+    ]  # fmt: skip
     none = f"none of {sum(map(len, changes.values()))} changes that were tried"
+    by = f"{' and by '.join(bring)}; after {settings.whole_images:,} that was not tried" if bring else none
     said = ". After ".join(
         f"{tried_images(settings, model, portion):,} images: "
         + "; ".join(f"{what} {in_words(e)}" for what, e in found.items())
         for portion, found in changes.items()
     )
     return (
-        f"The {missing:.1f} points that are missing are brought by {' and by '.join(bring) or none}. Each at the best "
+        f"The {missing:.1f} points that are missing are brought by {by}. Each at the best "
         f"of {len(TRIED_RIDGES)} ridges, these change, in percentage points against a ridge of "
         f"{settings.whole_ridge:g}, windows of 3×3 on a torus and {PREPARED['image'].words}, after {said}. Targets "
         "that are not centred change no class, since they add one function to all outputs; a shorter training acts as "

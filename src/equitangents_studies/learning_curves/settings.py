@@ -203,14 +203,15 @@ PREPARED = {
     "padding": Preparation("zeros beyond the image", convolutions={"padding": "zero"}),
     "channels": Preparation("each channel of each image standardised", images=channel_of_image),
     "centred": Preparation("each image centred, not scaled", images=centred),
+    "norm": Preparation("each image scaled to one norm, not centred", images=of_one_norm),
     "nngp": Preparation("the NNGP", kernel="nngp"),
     "half": Preparation("each image standardised by itself", share=0.5),
+    "norm-half": Preparation("each image scaled to one norm, not centred", images=of_one_norm, share=0.5),
     "deeper": Preparation("a hidden layer more", deeper=1, share=0.5),
     "shallower": Preparation("a hidden layer fewer", deeper=-1, share=0.5),
     "biased": Preparation("biases of variance 0.1 (source: 0.01)", weighted={"b_std": 0.1**0.5}, share=0.5),
     "unbiased": Preparation("no biases", weighted={"b_std": 0.0}, share=0.5),
     "dense": Preparation("a hidden dense layer before the readout", dense=1, share=0.5),
-    "norm": Preparation("each image scaled to one norm, not centred", images=of_one_norm, share=0.5),
 }
 PLAIN = {1.0: "image", 0.5: "half"}
 TRIED_RIDGES = (1e-4, 1e-3, 1e-2, 1e-1)
