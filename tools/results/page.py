@@ -161,10 +161,26 @@ def _claims(verdicts: Sequence[Verdict], record: Record, published: Sequence[Rec
     rows = []
     for v in verdicts:
         notes = [plain(v.why), plain(v.remedy(record.seconds)), elsewhere(v, record, published)]
-        said = "".join(f"<br><small>{words}</small>" for words in notes if words)
-        cells = (v.place or v.source, v.mark, f"{v.number} ({v.uncertainty})", v.stated or "–")
-        rows.append((plain(v.claim) + said, *map(plain, cells)))
+        number = plain(f"{v.number} ({v.uncertainty})") + _small(plain(_measured(v)))
+        cells = (plain(v.place or v.source), plain(v.mark), number, plain(v.stated or "–"))
+        rows.append((plain(v.claim) + _small(*notes), *cells))
     return _lines(("claim", "where", "verdict", "our number", "the source’s"), rows)
+
+
+def _measured(v: Verdict) -> str:
+    """What its number is, and of a family which."""
+    shown = first_sentence(v.note)
+    return f"{v.measure} {shown if shown.startswith('Shown') else ''}"
+
+
+def first_sentence(text: str) -> str:
+    """The first of several."""
+    return re.split(r"(?<=\.) (?=[A-Z])", text, maxsplit=1)[0]
+
+
+def _small(*notes: str) -> str:
+    """What stands small below the first line of a cell."""
+    return "".join(f"<br><small>{words}</small>" for words in notes if words)
 
 
 def _answers(verdicts: Sequence[Verdict]) -> str:

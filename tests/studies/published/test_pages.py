@@ -61,6 +61,14 @@ class TestThePageOfARun:
         index = (root / "docs/results/index.md").read_text()
         assert "| 1 | 0 | 0 |" in index
 
+    def test_the_first_table_says_what_each_number_is_and_of_a_family_which(self, root, folder):
+        claims = json.loads((folder / "verdicts.json").read_text())
+        claims[0] |= {"measure": "The mean of all.", "note": "Shown: the least of 2, in 0.5 s. The other is 3."}
+        (folder / "verdicts.json").write_text(json.dumps(claims))
+        main([str(folder)], root)
+        opened = published(root).split("<details")[0]
+        assert "<br><small>The mean of all. Shown: the least of 2, in 0.5 s.</small> |" in opened
+
     def test_one_whose_claims_were_judged_anew_says_when(self, root, folder):
         main([str(folder)], root)
         path = root / "docs" / "results" / NAME / "run.json"
