@@ -111,12 +111,12 @@ def figure(item: Json, record: Record, folder: str) -> str:
     return f"{drawn}\n\n*{plain(item['caption'])}*" if drawn else ""
 
 
-def picture(item: Json, record: Record, folder: str) -> str:
-    """A drawing alone; nothing where the record has none."""
+def picture(item: Json, record: Record, folder: str, said: str = "") -> str:
+    """A drawing alone, with what it shows or what is `said` of it; nothing where the record has none."""
     name = record.file(item["name"], ".svg", ".png")
     if name is None:
         return ""
-    alt = plain(item["alt"] or item["caption"]).replace("[", "(").replace("]", ")")
+    alt = plain(said or item["alt"] or item["caption"]).replace("[", "(").replace("]", ")")
     return f"![{alt}]({folder}/{name})"
 
 
@@ -260,9 +260,10 @@ def machine(values: Mapping[str, Any]) -> str:
 
 
 def _times(record: Record) -> str:
-    count = record.interruptions
+    count, of_copy = record.interruptions, record.copy_interrupted
     if count is None:
         return _NOT_RECORDED
-    times = "no" if count == 0 else "once" if count == 1 else f"{count} times"
+    times = lambda n: "no" if n == 0 else "once" if n == 1 else f"{n} times"
     lost = "; the run time leaves out what was not yet written down when a run was killed" if count else ""
-    return times + lost
+    copy = f"; a copy of it was, {times(of_copy)}, and has the same tables to the last bit" if of_copy else ""
+    return times(count) + lost + copy

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shutil
 from types import SimpleNamespace
 
 import pytest
@@ -130,6 +131,24 @@ class TestThePageOfARun:
         path.write_text(json.dumps({**config, "seconds": 4000.0, "sessions": [killed, last]}))
         main([str(folder)], root)
         assert re.search(r"\| Run time \| 1 h 6 min; 16 min 41 s of processors", published(root))
+
+    def test_says_that_a_killed_copy_has_the_same_tables_or_refuses_it(self, root, folder, tmp_path, capsys):
+        copy = shutil.copytree(folder, tmp_path / "copy")
+        publish = lambda: main([str(folder), "--killed-copy", str(copy)], root)
+        assert publish() == 1
+        assert "was not interrupted" in capsys.readouterr().err
+        config = json.loads((copy / "config.json").read_text())
+        config["sessions"].insert(0, {**config["sessions"][0], "ended": "running"})
+        (copy / "config.json").write_text(json.dumps(config))
+        assert publish() == 0
+        assert "| no; a copy of it was, once, and has the same tables to the last bit |" in published(root)
+        (copy / "results" / "numbers.csv").write_text("y\n0\n")
+        assert publish() == 1
+        assert "tables of" in capsys.readouterr().err
+        report = (copy / "report.html").read_text()
+        (copy / "report.html").write_text(re.sub(r"(<th[^>]*>rate</th><td>)[^<]*", r"\g<1>1234", report))
+        assert publish() == 1
+        assert "other settings" in capsys.readouterr().err
 
     def test_says_what_a_folder_of_an_earlier_version_does_not_know(self, root, folder):
         forget(folder, "sessions")
