@@ -3,8 +3,8 @@
 `python -m tools.results FOLDER ...` puts the numbers and figures of each run into docs/results and writes its page, the
 index, the gallery, the README's table and the menu; without a folder it writes these alone. `--variant C8` gives a
 second run of a study a page of its own, `--taken-over TEXT` says what another run computed of it, `--killed-copy
-FOLDER` that a copy was killed and resumed to the same tables. `--check` writes nothing and fails where something is out of
-date.
+FOLDER` that a copy was killed and resumed to the same tables. `--check` writes nothing and fails where something is
+out of date.
 """
 
 from __future__ import annotations
