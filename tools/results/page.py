@@ -168,9 +168,9 @@ def _claims(verdicts: Sequence[Verdict], record: Record, published: Sequence[Rec
 
 
 def _measured(v: Verdict) -> str:
-    """What its number is, and of a family which."""
+    """What its number is, in a sentence, and of a family which."""
     shown = first_sentence(v.note)
-    return f"{v.measure} {shown if shown.startswith('Shown') else ''}"
+    return f"{first_sentence(v.measure)} {shown if shown.startswith('Shown') else ''}"
 
 
 def first_sentence(text: str) -> str:

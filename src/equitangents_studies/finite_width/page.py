@@ -180,9 +180,9 @@ def _architectures(settings: Settings, results: Results, folder: RunFolder) -> F
         xlabel="width, or channels",
         ylabel="change of one network",
         sharey=True,
-        caption=f"Root mean square change of the prediction of a single network under turns, after {results.steps[-1]} "
-        "steps, with 95 % intervals over networks: MLPs and CNNs that train on all four turns, and group-convolutional "
-        "networks that train on none. What these show is rounding.",
+        caption="Single networks, before any averaging: root mean square change of their predictions under turns, after "
+        f"{results.steps[-1]} steps, with 95 % intervals over networks. MLPs and CNNs train on all four turns; "
+        "group-convolutional networks train on none, and change by rounding alone.",
         alt="Violation of single networks against width, by architecture",
     ) as drawn:
         for axes, task in zip(drawn, results.titles, strict=True):
