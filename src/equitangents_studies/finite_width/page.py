@@ -180,8 +180,8 @@ def _architectures(settings: Settings, results: Results, folder: RunFolder) -> F
         xlabel="width, or channels",
         ylabel="change of one network",
         sharey=True,
-        caption="Single networks, before any averaging: root mean square change of their predictions under turns, after "
-        f"{results.steps[-1]} steps, with 95 % intervals over networks. MLPs and CNNs train on all four turns; "
+        caption="Single networks, before any averaging: root mean square change of their predictions under turns, "
+        f"after {results.steps[-1]} steps, with 95 % intervals over networks. MLPs and CNNs train on all four turns; "
         "group-convolutional networks train on none, and change by rounding alone.",
         alt="Violation of single networks against width, by architecture",
     ) as drawn:

@@ -66,7 +66,9 @@ def headline(results: Results) -> tuple[str, str]:
     said = (
         "The source says that agreement over orbits converges to the prediction of infinite width; ours approaches it "
         f"as the width to the power {in_words(every)}, on average over "
-        f"{len(results.images.sets)} sets of inputs, where the leading order of theory is −1."
+        f"{len(results.images.sets)} sets of inputs, from {_off(results, narrow):.2f} of "
+        f"{results.action.group.order} orientations with {narrow} channels to {_off(results, wide):.2f} with {wide}; "
+        "the leading order of theory is −1."
     )
     return title, said
 
