@@ -102,9 +102,11 @@ class TestLearningCurves:
         assert judge(0.62)[1].verdict == "fails"
         assert "differs by −5" in judge(0.62)[1].mark
         assert "brought by none of 4 changes that were tried. Each at the best of 4 ridges" in judge(0.60)[1].why
-        assert "channels standardised over all images after 1,280 images; after 45,000 that was not tried. Each" in (
-            judge(0.66)[1].why
+        assert (
+            "are brought by 2 of 4 changes that were tried (a ridge of 0.0001 3.0 (0.5 to 5.5) after 1,280 images; "
+            in (judge(0.66)[1].why)
         )
+        assert "; 45,000 images were not tried with it. Each" in judge(0.66)[1].why
         assert "5×5" not in judge(0.62)[1].why
         assert "after 1,280 images: a ridge of 0.0001 3.0 (0.5 to 5.5); a ridge of 0.001 0.0 (−2.5 to 2.5)" in (
             judge(0.62)[1].why

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from equitangents_studies import registry
 from equitangents_studies.framework import works
 from equitangents_studies.verdict import FAILS, HOLDS, Verdict
-from tools.results.page import depends, elsewhere, first_sentence, heading, plain
+from tools.results.page import decided, depends, elsewhere, first_sentence, heading, plain
 from tools.results.record import Record
 
 NAME = "findings.md"
@@ -85,9 +85,12 @@ def _title(work: str) -> str:
 def counted(records: Sequence[Record]) -> str:
     """How many of the works' claims hold, or agree with ours, and how many do not; nothing where there are none.
 
-    What a further run of a study measured again to the same number counts once.
+    What a further run of a study measured again to the same number, or decided by more repetitions, counts once.
     """
-    once = {(record.study, v.claim, v.number): v for record in records for v in source_claims(record)}
+    once = {
+        (record.study, v.claim, v.number, v.verdict): v
+        for record in records for v in source_claims(record) if not decided(v, record, records)
+    }  # fmt: skip
     verdicts = list(once.values())
     if not verdicts:
         return ""

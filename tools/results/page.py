@@ -154,7 +154,9 @@ def elsewhere(v: Verdict, record: Record, published: Sequence[Record], briefly: 
         under = plain("; ".join(who if briefly else [*apart, *who]))
         link = f"[{other.name}]({other.name}.md){f' ({under})' if under else ''}"
         found = f"{link}: {plain(f'{w.number}, {w.mark}')}."
-        if cause := _cause(v, record, w, other):
+        if _decides(v, record, w, other):
+            first.append(f"More repetitions decide it: in {found}")
+        elif cause := _cause(v, record, w, other):
             first.append(f"It depends on {cause}: with all else the same, in {found}")
         else:
             lines.append(f"In {found}")
@@ -164,6 +166,11 @@ def elsewhere(v: Verdict, record: Record, published: Sequence[Record], briefly: 
 def depends(v: Verdict, record: Record, published: Sequence[Record]) -> bool:
     """Whether further runs of the study show what it depends on that a number of the source's is not met."""
     return any(_cause(v, record, w, other) for other, w in _beside(v, record, published))
+
+
+def decided(v: Verdict, record: Record, published: Sequence[Record]) -> bool:
+    """Whether a further run of the study, of more repetitions, decides what this one leaves undecided."""
+    return any(_decides(v, record, w, other) for other, w in _beside(v, record, published))
 
 
 def _beside(v: Verdict, record: Record, published: Sequence[Record]) -> Iterator[tuple[Record, Verdict]]:
@@ -177,10 +184,20 @@ def _beside(v: Verdict, record: Record, published: Sequence[Record]) -> Iterator
                     yield other, w
 
 
+def _apart(record: Record, other: Record) -> list[str]:
+    """Settings that differ, but those that change intervals alone."""
+    both = (record.settings.keys() & other.settings.keys()) - _COUNTS
+    return [key for key in both if record.settings[key] != other.settings[key]]
+
+
+def _decides(v: Verdict, record: Record, w: Verdict, other: Record) -> bool:
+    undecided = v.verdict not in (HOLDS, FAILS) and w.verdict in (HOLDS, FAILS)
+    return undecided and w.claim == v.claim and not _apart(record, other)
+
+
 def _cause(v: Verdict, record: Record, w: Verdict, other: Record) -> str:
     """The one setting, in words, that sets a run apart where the same number of the source's is met; else nothing."""
-    both = (record.settings.keys() & other.settings.keys()) - _COUNTS
-    apart = [key for key in both if record.settings[key] != other.settings[key]]
+    apart = _apart(record, other)
     met = v.verdict == FAILS and w.verdict == HOLDS and w.claim == v.claim
     return SETTINGS.get(apart[0], "") if met and len(apart) == 1 else ""
 

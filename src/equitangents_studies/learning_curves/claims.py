@@ -265,11 +265,12 @@ def _tried(settings: Settings, results: Results, model: str) -> str:
     changes = {portion: tried_changes(settings, results, model, portion) for portion in there}
     missing = SOURCE[model] - results.accuracy_of_all(model, "ntk", "test")
     bring = [
-        f"{what} after {tried_images(settings, model, portion):,} images"
+        f"{what} {in_words(e)} after {tried_images(settings, model, portion):,} images"
         for portion, found in changes.items() for what, e in found.items() if e.value >= missing
     ]  # fmt: skip
-    none = f"none of {sum(map(len, changes.values()))} changes that were tried"
-    by = f"{' and by '.join(bring)}; after {settings.whole_images:,} that was not tried" if bring else none
+    tried = f"of {len({what for found in changes.values() for what in found})} changes that were tried"
+    by = f"{len(bring)} {tried} ({'; '.join(bring)}); {settings.whole_images:,} images were not tried with it"
+    by = by if bring else f"none {tried}"
     said = ". After ".join(
         f"{tried_images(settings, model, portion):,} images: "
         + "; ".join(f"{what} {in_words(e)}" for what, e in found.items())

@@ -72,8 +72,19 @@ class TestWhatWasFound:
             assert "It depends" not in found + page
         found, _ = publish("grey", "holds", zero="border", pixels="none")
         assert "It depends on the size" in found
-        assert found.count("Of 1 claims: 1 hold.") == 2, "the same number of the same claim counts once"
+        assert found.count("Of 2 claims: 1 hold, 1 fail or differ.") == 2
         assert "It depends" not in publish("grey", "fails", zero="border", pixels="none")[0]
+        found, _ = publish("", "holds", zero="border", pixels="14")
+        assert found.count("Of 2 claims: 1 hold, 1 fail or differ.") == 2
+        found, _ = publish("grey", "holds", zero="mean", pixels="14")
+        assert found.count("Of 1 claims: 1 hold.") == 2, "the same number of the same claim counts once"
+        publish("", UNDECIDED, zero="border", pixels="14")
+        found, page = publish("grey", "holds", zero="border", pixels="14", repetitions="14")
+        assert "More repetitions decide it: in [" in page
+        assert found.count("Of 1 claims: 1 hold.") == 2
+        found, _ = publish("grey", "holds", zero="mean", pixels="14", repetitions="14")
+        assert "More repetitions" not in found
+        assert found.count("Of 2 claims: 1 hold, 1 undecided.") == 2
 
     def test_a_number_that_is_not_met_says_how_it_came_out_in_runs_of_other_facts(self, root, folder):
         (claim, *_) = json.loads((folder / "verdicts.json").read_text())
