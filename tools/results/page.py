@@ -14,7 +14,7 @@ from equitangents.report import with_interval
 from equitangents_studies import registry
 from equitangents_studies.verdict import FAILS, HOLDS, Verdict
 from tools.results.record import Json, Record
-from tools.results.words import in_words
+from tools.results.words import brackets, in_words
 
 _SPECIAL = re.compile(r"([\\`*$<|])")
 _NAME = re.compile(r"(`[\w. =-]+`)")
@@ -27,11 +27,12 @@ def page(record: Record, folder: Path, published: Sequence[Record] = ()) -> str:
     """The whole page; `folder` holds the record's files. Of claims that do not hold it says what other runs found."""
     verdicts = {origin: [v for v in record.verdicts if v.origin == origin] for origin in ("source", "ours", "check")}
     found = _answers(verdicts["ours"])
+    first = " ".join([record.title, record.sentence, *(v.claim for v in verdicts["source"])])
     parts = [
         f"# {heading(record)}",
         plain(record.sentence),
         *(figure(item, record, record.name) for item in record.figures[:1]),
-        plain(in_words(" ".join([record.title, record.sentence, *(v.claim for v in verdicts["source"])]))),
+        plain(f"{in_words(first)} {brackets(record.sentence)}"),
         *(["## What the source claims", _claims(verdicts["source"], record, published)] if verdicts["source"] else []),
         *(["## What we found", found] if found and not verdicts["source"] else []),
         *_seams(record),

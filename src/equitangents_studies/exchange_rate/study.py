@@ -291,8 +291,8 @@ def headline(settings: Settings, results: Results) -> tuple[str, str]:
     said = (
         f"The right group stands for so many times the samples: {each}. They grow as its order to the power "
         f"{with_interval(slope.value, slope.interval)} (source: 1.28, 0.92 to 2.05). From {settings.sizes[-1]} samples "
-        f"the squared error with wrong groups is {min(wrong):.2g} to {max(wrong):.2g} times that with none (source: "
-        "larger)."
+        f"the squared error with wrong groups is {min(wrong):.2g} to {max(wrong):.2g} times that with none, with "
+        f"C{n} {results.cost(n).value:.3g} times (source: larger)."
     )
     return title, said
 
