@@ -88,9 +88,16 @@ def asked_images(s: Asked, data_dir: Path | None) -> SystemImages:
 
 
 def load_system_images(
-    name: str, data_dir: Path | None, *, train: int, test: int, pixels: int, seed: int
+    name: str,
+    data_dir: Path | None,
+    *,
+    train: int,
+    test: int,
+    pixels: int,
+    seed: int,
+    prepare: Callable[[np.ndarray], np.ndarray] = standardise,
 ) -> SystemImages:
-    """`train` and `test` images of the data set `name`, averaged down to `pixels` × `pixels`.
+    """`train` and `test` images of the data set `name`, averaged down to `pixels` × `pixels` and prepared.
 
     "textures" are generated; "auto" is CIFAR-10 where the data folder has it, and textures else. Raises
     InvalidArgumentError for an unknown name, DataNotFoundError where a file is missing.
@@ -100,11 +107,11 @@ def load_system_images(
     name = stands_for(name, data_dir)
     if name == "textures":
         drawn = textures(train + test, (pixels, pixels, 3), _CLASSES, tint=_TINT, seed=seed)
-        x, y = standardise(drawn.x), drawn.labels
+        x, y = prepare(drawn.x), drawn.labels
         return SystemImages(name, x[:train], y[:train], x[train:], y[train:])
     source = data.load(name, data_dir)
     few = source.subset(min(train, len(source.train_x)), min(test, len(source.test_x)), seed=seed)
-    sized = lambda x: standardise(data.resize(x, (pixels, pixels)))
+    sized = lambda x: prepare(data.resize(x, (pixels, pixels)))
     return SystemImages(name, sized(few.train_x), few.train_y, sized(few.test_x), few.test_y)
 
 

@@ -37,8 +37,9 @@ class Settings:
 
     Kernels of `whole` also learn `whole_images` of the training images of `data`, NTK and NNGP, with their left-right
     flips, too, if `flips`; a ninth as many more, and `whole_tested` test images, are classified. Their kernels have
-    entries of `whole_precision`; they are solved in float64 with `whole_ridge`, in units of the mean diagonal. What
-    other ridges and preparations of images would change is tried on the images of the curves.
+    entries of `whole_precision`; they are solved in float64 with `whole_ridge`, in units of the mean diagonal. Images
+    and networks of curves and of `whole` are made as `prepared`, a name in PREPARED, says; of "image" other ridges and
+    preparations are tried on the images of the curves.
 
     Of `approximated` models `features` random features an image learn from `whole_images` and fewer, tested as `whole`
     is; on `exact_images` of them as many, and `exact_features`, stand beside the exact kernel.
@@ -47,6 +48,7 @@ class Settings:
     data: str = "auto"
     images: int = 1600
     pixels: int = 8
+    prepared: str = "image"
     depth: int = 4
     models: tuple[str, ...] = ("FCN", "VEC", "GAP")
     pooled_images: int = 600
@@ -97,6 +99,8 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     for name in ("models", "networks", "whole", "approximated"):
         chosen = getattr(settings, name)
         check(set(chosen) <= {"FCN", "LCN", "VEC", "GAP"}, name, chosen, "of FCN, LCN, VEC, GAP")
+    usable = [name for name, how in PREPARED.items() if how.kernel == "ntk" and how.share == 1]
+    check(settings.prepared in usable, "prepared", repr(settings.prepared), f"one of {', '.join(usable)}")
     at_least(settings, whole_images=18, whole_tested=1, features=1, exact_images=8)
     check(len(settings.models + settings.approximated) >= 1, "models", settings.models, "one or more")
     fits = settings.exact_images <= settings.whole_images
@@ -238,8 +242,9 @@ def whole_images(settings: Settings, data_dir: Path | None) -> SystemImages:
     """Training images, a ninth as many more for validation behind them, and test images."""
     s = settings
     return load_system_images(
-        s.data, data_dir, train=s.whole_images + s.whole_images // 9, test=s.whole_tested, pixels=s.pixels, seed=s.seed
-    )
+        s.data, data_dir, train=s.whole_images + s.whole_images // 9, test=s.whole_tested, pixels=s.pixels, seed=s.seed,
+        prepare=PREPARED[s.prepared].images,
+    )  # fmt: skip
 
 
 def pooled(name: str, data_dir: Path | None, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

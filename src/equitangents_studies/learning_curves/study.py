@@ -42,6 +42,7 @@ from equitangents_studies.learning_curves.settings import (
     DRAWN_SIZES,
     FIELDS,
     GROUPS,
+    PLAIN,
     PREPARED,
     PRESETS,
     TRIED_RIDGES,
@@ -99,7 +100,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
             "flips": ("", "-flips") if s.flips else ("",),
             "field": FIELDS,
             "part": PARTS,
-            "prepared": PREPARED,
+            "prepared": PREPARED if s.prepared == PLAIN[1.0] else (),
             "tried_ridge": TRIED_RIDGES,
         },
     )
@@ -140,9 +141,10 @@ def _whole(s: Settings, folder: RunFolder, model: str, flips: str, task: Task) -
 
 
 def _curve(settings: Settings, data_dir: Path | None, model: str, group: str, task: Task) -> Arrays:
-    x, y = load(settings, data_dir)
+    how = PREPARED[settings.prepared]
+    x, y = load(settings, data_dir, how.images)
     moved = np.asarray(rotate(x[: pool_size(settings, model)], group, seed=settings.seed), np.float32)
-    net = architecture(model, depth=settings.depth)
+    net = how.network(model, settings.depth)
     found = _learning(settings, net, moved, y, sizes_of(settings, model), settings.ridge, task)
     assert found.predicted is not None
     return {
@@ -183,7 +185,7 @@ def _learning(
 
 def _network(settings: Settings, data_dir: Path | None, model: str, group: str, task: Task) -> Arrays:
     """Classification errors (sizes, repetitions) of trained networks; the transformation is drawn anew each time."""
-    x, y = load(settings, data_dir)
+    x, y = load(settings, data_dir, PREPARED[settings.prepared].images)
     net = architecture(model, depth=settings.network_depth, width=settings.width)
     found = learning_curve(
         System(group, net, "NN"), x, y, sizes=settings.network_sizes, repetitions=settings.members,
@@ -239,7 +241,7 @@ def whole(model: str, flips: bool, settings: Settings, data_dir: Path | None, ke
     """Whether each image is classified rightly, (fields, images) of either of PARTS; tiles are in `kept`."""
     s, n = settings, settings.whole_images
     images = whole_images(s, data_dir)
-    net: KernelFunction = architecture(model, depth=s.depth)
+    net: KernelFunction = PREPARED[s.prepared].network(model, s.depth)
     if flips:
         net = orbit_average(net, image_dihedral(1))
     x = images.train_x[:n].astype(s.whole_precision)
