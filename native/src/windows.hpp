@@ -17,26 +17,33 @@ struct ProductSteps {
   int64_t terms, outer;
 };
 
-constexpr int kRegisters = 12;  // that hold results
+constexpr int kRegisters = EQT_BYTES == 64 ? 16 : 12;  // that hold results
 constexpr int kMostVectors = 6;
+constexpr int kRowsAPointer = 4;  // whose places fit into an instruction, so that no registers are filled with them
 
 // c (M rows, `row` apart) = the product, or += where it `adds`; the last vector of a row holds `tail` numbers.
 template <class T, int M, int V>
 EQT_INLINE void product(const T* a, const T* b, T* c, int64_t row, int tail, const ProductSteps& s, bool adds) {
-  constexpr int L = kLanes<T>;
+  constexpr int L = kLanes<T>, P = (M + kRowsAPointer - 1) / kRowsAPointer;
   Vec<T> sums[M][V] = {};
   for (int64_t o = 0; o < s.outer; ++o) {
-    const T *ap = a + o * s.ao, *bp = b + o * s.bo;
-    for (int64_t k = 0; k < s.terms; ++k, ap += s.ak, bp += s.bk) {
+    const T *ap[P], *bp = b + o * s.bo;
+    for (int p = 0; p < P; ++p) {
+      ap[p] = a + o * s.ao + p * kRowsAPointer * s.am;
+      asm("" : "+r"(ap[p]));  // or the compiler would make one pointer and M distances of them
+    }
+    for (int64_t k = 0; k < s.terms; ++k, bp += s.bk) {
       Vec<T> right[V];
 #pragma GCC unroll 6
       for (int v = 0; v < V; ++v) std::memcpy(&right[v], bp + v * L, sizeof right[v]);
-#pragma GCC unroll 12
+#pragma GCC unroll 16
       for (int m = 0; m < M; ++m) {
-        const Vec<T> left = splat<T>(ap[m * s.am]);
+        const Vec<T> left = splat<T>(ap[m / kRowsAPointer][m % kRowsAPointer * s.am]);
 #pragma GCC unroll 6
         for (int v = 0; v < V; ++v) sums[m][v] += left * right[v];
       }
+#pragma GCC unroll 4
+      for (int p = 0; p < P; ++p) ap[p] += s.ak;
     }
   }
   for (int m = 0; m < M; ++m)
@@ -125,45 +132,45 @@ inline int64_t shown(const WindowGeometry& g, int axis, int64_t p) {
   return g.wrap ? ((i % n) + n) % n : -1;
 }
 
+// The first and last + 1 of `count` steps of `stride` from `first` that end up inside `size`, or all on a torus.
+struct Inside {
+  int64_t from, to;
+  Inside(int64_t first, int64_t stride, int64_t count, int64_t size, bool wrap)
+      : from(wrap ? 0 : std::clamp<int64_t>((stride - 1 - first) / stride, 0, count)),
+        to(wrap ? count : std::clamp<int64_t>((size - first + stride - 1) / stride, from, count)) {}
+};
+
+// x in the midst of its padded grid; rows outside of a grid that is no torus stay unwritten, as nothing reads them.
 template <class T>
 void pad(const WindowGeometry& g, const T* x, T* padded) {
-  const int64_t C = g.channels, row = g.padded_row();
+  const int64_t C = g.channels, row = g.padded_row(), columns = g.padded(1);
+  const int64_t begin = std::clamp<int64_t>(g.low[1], 0, columns);
+  const int64_t end = std::clamp<int64_t>(g.low[1] + g.grid[1], begin, columns);
   for (int64_t h = 0; h < g.padded(0); ++h, padded += row) {
     const int64_t i = shown(g, 0, h);
-    if (i < 0) {
-      std::fill(padded, padded + row, T(0));
-      continue;
-    }
+    if (i < 0) continue;
     const T* from = x + i * g.grid[1] * C;
-    std::copy(from, from + g.grid[1] * C, padded + g.low[1] * C);
+    std::copy(from + (begin - g.low[1]) * C, from + (end - g.low[1]) * C, padded + begin * C);
     const auto edge = [&](int64_t w) {
       const int64_t j = shown(g, 1, w);
       if (j < 0) std::fill(padded + w * C, padded + (w + 1) * C, T(0));
       else std::copy(from + j * C, from + (j + 1) * C, padded + w * C);
     };
-    for (int64_t w = 0; w < g.low[1]; ++w) edge(w);
-    for (int64_t w = g.low[1] + g.grid[1]; w < g.padded(1); ++w) edge(w);
+    for (int64_t w = 0; w < begin; ++w) edge(w);
+    for (int64_t w = end; w < columns; ++w) edge(w);
   }
 }
 
-// The transpose of `pad`.
+// The transpose of padding a torus.
 template <class T>
-void unpad(const WindowGeometry& g, const T* padded, T* x) {
-  const int64_t C = g.channels, row = g.padded_row();
+void fold(const WindowGeometry& g, const T* padded, T* x) {
+  const int64_t C = g.channels;
   std::fill(x, x + g.input_size(), T(0));
-  for (int64_t h = 0; h < g.padded(0); ++h, padded += row) {
-    const int64_t i = shown(g, 0, h);
-    if (i < 0) continue;
-    T* to = x + i * g.grid[1] * C;
-    for (int64_t k = 0; k < g.grid[1] * C; ++k) to[k] += padded[g.low[1] * C + k];
-    const auto edge = [&](int64_t w) {
-      const int64_t j = shown(g, 1, w);
-      if (j < 0) return;
-      for (int64_t c = 0; c < C; ++c) to[j * C + c] += padded[w * C + c];
-    };
-    for (int64_t w = 0; w < g.low[1]; ++w) edge(w);
-    for (int64_t w = g.low[1] + g.grid[1]; w < g.padded(1); ++w) edge(w);
-  }
+  for (int64_t h = 0; h < g.padded(0); ++h)
+    for (int64_t w = 0; w < g.padded(1); ++w, padded += C) {
+      T* to = x + (shown(g, 0, h) * g.grid[1] + shown(g, 1, w)) * C;
+      for (int64_t c = 0; c < C; ++c) to[c] += padded[c];
+    }
 }
 
 // Rows of `width` numbers, filled up to whole vectors.
@@ -176,54 +183,117 @@ void fill_up(const T* from, int64_t rows, int64_t width, T* to) {
   }
 }
 
+// y, whose rows and positions are `row` and `position` apart, of one padded image; weights are filled up.
+template <class T>
+void windows_of(const WindowGeometry& g, const T* padded, const T* weights, T* y, int64_t row, int64_t position) {
+  const int64_t taps = g.row_taps(), whole = whole_vectors<T>(g.outputs);
+  ProductSteps s{g.stride[1] * g.channels, 1, g.padded_row(), whole, taps * whole, taps, g.window[0]};
+  for (int64_t h = 0; h < g.out[0]; ++h, y += row) {
+    const Inside rows(h * g.stride[0] - g.low[0], 1, g.window[0], g.grid[0], g.wrap);
+    s.outer = rows.to - rows.from;
+    multiply<T>(g.out[1], g.outputs, padded + (h * g.stride[0] + rows.from) * g.padded_row(), weights + rows.from * s.bo, y, position, s,
+                false);
+  }
+}
+
+// Inputs whose places have the same remainder by the stride, and the windows on the outputs that they are sums over:
+// x(r + stride·j) = Σ_t y(j − low + t) w(u)ᵀ, u = first + stride·(window − 1 − t).
+struct Reached {
+  WindowGeometry geometry;
+  int64_t first[2];
+
+  Reached(const WindowGeometry& g, const int64_t (&remainder)[2]) : geometry(g) {
+    geometry.channels = g.outputs;
+    geometry.outputs = g.channels;
+    geometry.wrap = false;
+    for (int i = 0; i < 2; ++i) {
+      const int64_t stride = g.stride[i], low = g.wrap ? 0 : g.low[i], size = g.wrap ? g.padded(i) : g.grid[i];
+      first[i] = (remainder[i] + low) % stride;
+      geometry.grid[i] = g.out[i];
+      geometry.out[i] = (size - remainder[i] + stride - 1) / stride;
+      geometry.window[i] = std::max<int64_t>((g.window[i] - first[i] + stride - 1) / stride, 0);
+      geometry.stride[i] = 1;
+      geometry.low[i] = geometry.window[i] - 1 - (remainder[i] + low) / stride;
+      geometry.high[i] = geometry.out[i] + geometry.window[i] - 1 - geometry.grid[i] - geometry.low[i];
+    }
+  }
+};
+
+template <class T, class Call>
+void for_reached(const WindowGeometry& g, Call call) {
+  int64_t weights = 0;
+  for (int64_t i = 0; i < g.stride[0]; ++i)
+    for (int64_t j = 0; j < g.stride[1]; ++j) {
+      const Reached r(g, {i, j});
+      call(r, i, j, weights);
+      weights += r.geometry.window[0] * r.geometry.row_taps() * whole_vectors<T>(g.channels);
+    }
+}
+
+// Numbers before the next array, which begins where a line of the cache may.
+template <class T>
+int64_t whole_lines(int64_t n) {
+  constexpr int64_t kLine = 64 / sizeof(T);
+  return (n + kLine - 1) / kLine * kLine;
+}
+
 template <class T>
 int64_t window_workspace(const WindowGeometry& g) {
+  int64_t padded = g.padded_size();
+  for_reached<T>(g, [&](const Reached& r, auto...) { padded = std::max(padded, r.geometry.padded_size()); });
   const int64_t forth = g.window[0] * g.row_taps() * whole_vectors<T>(g.outputs);
-  const int64_t back = g.window[0] * g.outputs * whole_vectors<T>(g.row_taps());
+  const int64_t back = g.window[0] * g.window[1] * g.outputs * whole_vectors<T>(g.channels);
   const int64_t images = g.out[0] * g.out[1] * whole_vectors<T>(g.outputs);
-  return g.padded_size() + std::max({forth, back, images});
+  return whole_lines<T>(padded) + std::max({forth, whole_lines<T>(back) + g.padded_size(), images});
 }
 
 template <class T>
 void window_outputs(const WindowGeometry& g, const T* x, const T* w, T* y, T* workspace) {
-  T *padded = workspace, *weights = workspace + g.padded_size();
-  const int64_t whole = whole_vectors<T>(g.outputs), taps = g.row_taps();
-  fill_up(w, g.window[0] * taps, g.outputs, weights);
-  const ProductSteps s{g.stride[1] * g.channels, 1, g.padded_row(), whole, taps * whole, taps, g.window[0]};
-  for (int64_t n = 0; n < g.samples; ++n, x += g.input_size()) {
+  T *padded = workspace, *weights = workspace + whole_lines<T>(g.padded_size());
+  fill_up(w, g.window[0] * g.row_taps(), g.outputs, weights);
+  for (int64_t n = 0; n < g.samples; ++n, x += g.input_size(), y += g.output_size()) {
     pad(g, x, padded);
-    for (int64_t h = 0; h < g.out[0]; ++h, y += g.out[1] * g.outputs)
-      multiply<T>(g.out[1], g.outputs, padded + h * g.stride[0] * g.padded_row(), weights, y, g.outputs, s, false);
+    windows_of(g, padded, weights, y, g.out[1] * g.outputs, g.outputs);
   }
 }
 
 template <class T>
 void window_to_inputs(const WindowGeometry& g, const T* y, const T* w, T* x, T* workspace) {
-  T *padded = workspace, *weights = workspace + g.padded_size();
-  const int64_t taps = g.row_taps(), whole = whole_vectors<T>(taps);
-  std::fill(weights, weights + g.window[0] * g.outputs * whole, T(0));
-  for (int64_t u = 0; u < g.window[0]; ++u)
-    for (int64_t k = 0; k < taps; ++k)
-      for (int64_t c = 0; c < g.outputs; ++c) weights[(u * g.outputs + c) * whole + k] = w[(u * taps + k) * g.outputs + c];
-  const ProductSteps s{g.outputs, 1, 0, whole, 0, g.outputs, 1};
-  for (int64_t n = 0; n < g.samples; ++n, x += g.input_size()) {
-    std::fill(padded, padded + g.padded_size(), T(0));
-    for (int64_t h = 0; h < g.out[0]; ++h, y += g.out[1] * g.outputs)
-      for (int64_t u = 0; u < g.window[0]; ++u)
-        multiply<T>(g.out[1], taps, y, weights + u * g.outputs * whole,
-                          padded + (h * g.stride[0] + u) * g.padded_row(), g.stride[1] * g.channels, s, true);
-    unpad(g, padded, x);
+  int64_t padded_size = g.padded_size();
+  for_reached<T>(g, [&](const Reached& r, auto...) { padded_size = std::max(padded_size, r.geometry.padded_size()); });
+  const int64_t C = g.channels, O = g.outputs, whole = whole_vectors<T>(C);
+  T *padded = workspace, *weights = workspace + whole_lines<T>(padded_size);
+  T* torus = weights + whole_lines<T>(g.window[0] * g.window[1] * O * whole);
+  for_reached<T>(g, [&](const Reached& r, int64_t, int64_t, int64_t at) {
+    T* to = weights + at;
+    const int64_t *window = r.geometry.window;
+    for (int64_t s = 0; s < window[0]; ++s)
+      for (int64_t t = 0; t < window[1]; ++t) {
+        const int64_t u = r.first[0] + g.stride[0] * (window[0] - 1 - s), v = r.first[1] + g.stride[1] * (window[1] - 1 - t);
+        const T* from = w + (u * g.window[1] + v) * C * O;
+        for (int64_t o = 0; o < O; ++o, to += whole) {
+          for (int64_t c = 0; c < C; ++c) to[c] = from[c * O + o];
+          std::fill(to + C, to + whole, T(0));
+        }
+      }
+  });
+  const int64_t columns = g.wrap ? g.padded(1) : g.grid[1];
+  for (int64_t n = 0; n < g.samples; ++n, x += g.input_size(), y += g.output_size()) {
+    T* to = g.wrap ? torus : x;
+    for_reached<T>(g, [&](const Reached& r, int64_t i, int64_t j, int64_t at) {
+      pad(r.geometry, y, padded);
+      windows_of(r.geometry, padded, weights + at, to + (i * columns + j) * C, g.stride[0] * columns * C, g.stride[1] * C);
+    });
+    if (g.wrap) fold(g, torus, x);
   }
 }
 
 template <class T>
 void window_to_weights(const WindowGeometry& g, const T* x, const T* y, T* w, T* workspace) {
-  T *padded = workspace, *filled = workspace + g.padded_size();
+  T *padded = workspace, *filled = workspace + whole_lines<T>(g.padded_size());
   const int64_t whole = whole_vectors<T>(g.outputs), taps = g.row_taps();
   std::fill(w, w + g.weight_size(), T(0));
-  const ProductSteps s{1,     g.stride[1] * g.channels, g.stride[0] * g.padded_row(),
-                       whole, g.out[1] * whole,         g.out[1],
-                       g.out[0]};
+  ProductSteps s{1, g.stride[1] * g.channels, g.stride[0] * g.padded_row(), whole, g.out[1] * whole, g.out[1], g.out[0]};
   for (int64_t n = 0; n < g.samples; ++n, x += g.input_size(), y += g.output_size()) {
     pad(g, x, padded);
     const T* b = y;
@@ -231,8 +301,12 @@ void window_to_weights(const WindowGeometry& g, const T* x, const T* y, T* w, T*
       fill_up(y, g.out[0] * g.out[1], g.outputs, filled);
       b = filled;
     }
-    for (int64_t u = 0; u < g.window[0]; ++u)
-      multiply<T>(taps, g.outputs, padded + u * g.padded_row(), b, w + u * taps * g.outputs, g.outputs, s, true);
+    for (int64_t u = 0; u < g.window[0]; ++u) {
+      const Inside rows(u - g.low[0], g.stride[0], g.out[0], g.grid[0], g.wrap);
+      s.outer = rows.to - rows.from;
+      multiply<T>(taps, g.outputs, padded + u * g.padded_row() + rows.from * s.ao, b + rows.from * s.bo, w + u * taps * g.outputs,
+                  g.outputs, s, true);
+    }
   }
 }
 
