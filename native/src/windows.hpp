@@ -1,5 +1,7 @@
 // Products with windows for networks of few channels: no patches are written, and results stay in registers.
 //
+// Inputs are sums over windows on the outputs, so that the way back is the way forth with other weights.
+//
 // A row of a window is contiguous in a padded image, so that all three products are sums over rows of one small matrix
 // product, of M rows by V vectors: a[m·am + k·ak] times B[k, :], with an outer sum over rows of the window or the image.
 #pragma once
@@ -191,8 +193,8 @@ void windows_of(const WindowGeometry& g, const T* padded, const T* weights, T* y
   for (int64_t h = 0; h < g.out[0]; ++h, y += row) {
     const Inside rows(h * g.stride[0] - g.low[0], 1, g.window[0], g.grid[0], g.wrap);
     s.outer = rows.to - rows.from;
-    multiply<T>(g.out[1], g.outputs, padded + (h * g.stride[0] + rows.from) * g.padded_row(), weights + rows.from * s.bo, y, position, s,
-                false);
+    const T* a = padded + (h * g.stride[0] + rows.from) * g.padded_row();
+    multiply<T>(g.out[1], g.outputs, a, weights + rows.from * s.bo, y, position, s, false);
   }
 }
 
@@ -219,6 +221,7 @@ struct Reached {
   }
 };
 
+// Calls call(reached, row and column of its first input, where its weights begin) for all remainders.
 template <class T, class Call>
 void for_reached(const WindowGeometry& g, Call call) {
   int64_t weights = 0;
@@ -237,10 +240,17 @@ int64_t whole_lines(int64_t n) {
   return (n + kLine - 1) / kLine * kLine;
 }
 
+// Of the padded outputs that inputs are sums over.
+template <class T>
+int64_t most_padded(const WindowGeometry& g) {
+  int64_t most = 0;
+  for_reached<T>(g, [&](const Reached& r, auto...) { most = std::max(most, r.geometry.padded_size()); });
+  return most;
+}
+
 template <class T>
 int64_t window_workspace(const WindowGeometry& g) {
-  int64_t padded = g.padded_size();
-  for_reached<T>(g, [&](const Reached& r, auto...) { padded = std::max(padded, r.geometry.padded_size()); });
+  const int64_t padded = std::max(g.padded_size(), most_padded<T>(g));
   const int64_t forth = g.window[0] * g.row_taps() * whole_vectors<T>(g.outputs);
   const int64_t back = g.window[0] * g.window[1] * g.outputs * whole_vectors<T>(g.channels);
   const int64_t images = g.out[0] * g.out[1] * whole_vectors<T>(g.outputs);
@@ -259,17 +269,16 @@ void window_outputs(const WindowGeometry& g, const T* x, const T* w, T* y, T* wo
 
 template <class T>
 void window_to_inputs(const WindowGeometry& g, const T* y, const T* w, T* x, T* workspace) {
-  int64_t padded_size = g.padded_size();
-  for_reached<T>(g, [&](const Reached& r, auto...) { padded_size = std::max(padded_size, r.geometry.padded_size()); });
   const int64_t C = g.channels, O = g.outputs, whole = whole_vectors<T>(C);
-  T *padded = workspace, *weights = workspace + whole_lines<T>(padded_size);
+  T *padded = workspace, *weights = workspace + whole_lines<T>(most_padded<T>(g));
   T* torus = weights + whole_lines<T>(g.window[0] * g.window[1] * O * whole);
   for_reached<T>(g, [&](const Reached& r, int64_t, int64_t, int64_t at) {
     T* to = weights + at;
-    const int64_t *window = r.geometry.window;
+    const int64_t* window = r.geometry.window;
     for (int64_t s = 0; s < window[0]; ++s)
       for (int64_t t = 0; t < window[1]; ++t) {
-        const int64_t u = r.first[0] + g.stride[0] * (window[0] - 1 - s), v = r.first[1] + g.stride[1] * (window[1] - 1 - t);
+        const int64_t u = r.first[0] + g.stride[0] * (window[0] - 1 - s);
+        const int64_t v = r.first[1] + g.stride[1] * (window[1] - 1 - t);
         const T* from = w + (u * g.window[1] + v) * C * O;
         for (int64_t o = 0; o < O; ++o, to += whole) {
           for (int64_t c = 0; c < C; ++c) to[c] = from[c * O + o];
@@ -282,7 +291,8 @@ void window_to_inputs(const WindowGeometry& g, const T* y, const T* w, T* x, T* 
     T* to = g.wrap ? torus : x;
     for_reached<T>(g, [&](const Reached& r, int64_t i, int64_t j, int64_t at) {
       pad(r.geometry, y, padded);
-      windows_of(r.geometry, padded, weights + at, to + (i * columns + j) * C, g.stride[0] * columns * C, g.stride[1] * C);
+      T* first = to + (i * columns + j) * C;
+      windows_of(r.geometry, padded, weights + at, first, g.stride[0] * columns * C, g.stride[1] * C);
     });
     if (g.wrap) fold(g, torus, x);
   }
@@ -304,8 +314,8 @@ void window_to_weights(const WindowGeometry& g, const T* x, const T* y, T* w, T*
     for (int64_t u = 0; u < g.window[0]; ++u) {
       const Inside rows(u - g.low[0], g.stride[0], g.out[0], g.grid[0], g.wrap);
       s.outer = rows.to - rows.from;
-      multiply<T>(taps, g.outputs, padded + u * g.padded_row() + rows.from * s.ao, b + rows.from * s.bo, w + u * taps * g.outputs,
-                  g.outputs, s, true);
+      const T* a = padded + u * g.padded_row() + rows.from * s.ao;
+      multiply<T>(taps, g.outputs, a, b + rows.from * s.bo, w + u * taps * g.outputs, g.outputs, s, true);
     }
   }
 }
