@@ -52,7 +52,8 @@ class TestLearningCurves:
             "whole": {},
             "tried": {},
             **{f"feature_{what}": {} for what in ("right", "ridge", "validation", "seconds")},
-            **{what: {} for what in ("exact_right", "kernel_error", "prediction_error", "exact_seconds")},
+            **{f"{what}_seconds": {} for what in ("learnt", "exact")},
+            **{what: {} for what in ("exact_right", "kernel_error", "prediction_error")},
         }
         return curves.Results(**{**filled, **changed})
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from equitangents_studies import registry
 from equitangents_studies.framework import works
 from equitangents_studies.verdict import FAILS, HOLDS, Verdict
-from tools.results.page import elsewhere, heading, plain
+from tools.results.page import elsewhere, first_sentence, heading, plain
 from tools.results.record import Record
 
 NAME = "findings.md"
@@ -111,10 +111,9 @@ def _of_run(record: Record, published: Sequence[Record], said: str) -> list[str]
 
 def _line(v: Verdict, record: Record, published: Sequence[Record]) -> str:
     said = "; ".join(part for part in (v.number, f"source: {v.stated}" if v.stated else "") if part)
-    more = [plain(_first(v.why)), plain(v.remedy(record.seconds)), elsewhere(v, record, published, briefly=True)]
+    more = [
+        plain(first_sentence(v.why)),
+        plain(v.remedy(record.seconds)),
+        elsewhere(v, record, published, briefly=True),
+    ]
     return " ".join([f"    - {plain(v.mark)}: {plain(f'{v.claim} ({said}).')}", *(part for part in more if part)])
-
-
-def _first(text: str) -> str:
-    """Its first sentence; the page has the others."""
-    return re.split(r"(?<=\.) (?=[A-Z])", text, maxsplit=1)[0]

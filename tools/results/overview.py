@@ -10,7 +10,7 @@ from equitangents_studies import registry
 from equitangents_studies.framework.catalogue import StudyInfo
 from tools.results.findings import NAME as FINDINGS
 from tools.results.findings import counted, findings, source_claims
-from tools.results.page import counts, figure, page, picture, plain, table, variant
+from tools.results.page import counts, page, picture, plain, table, variant
 from tools.results.record import Record
 
 README_COLUMNS = (
@@ -198,7 +198,7 @@ def headlines(published: list[Record]) -> str:
         if run.name in _HEADLINES:
             found = f"**{plain(run.finding or run.title)}** [@{_HEADLINES[run.name]}]."
             parts.append(f"{found} {plain(run.sentence)} `{run.command}` repeats it.")
-            parts += [figure(item, run, f"../docs/results/{run.name}") for item in run.figures[:1]]
+            parts += [picture(item, run, f"../docs/results/{run.name}", item["caption"]) for item in run.figures[:1]]
     return "\n\n".join(parts)
 
 

@@ -14,7 +14,7 @@ from equitangents.report import with_interval
 from equitangents_studies import registry
 from equitangents_studies.verdict import FAILS, HOLDS, Verdict
 from tools.results.record import Json, Record
-from tools.results.words import in_words
+from tools.results.words import brackets, in_words
 
 _SPECIAL = re.compile(r"([\\`*$<|])")
 _NAME = re.compile(r"(`[\w. =-]+`)")
@@ -27,11 +27,12 @@ def page(record: Record, folder: Path, published: Sequence[Record] = ()) -> str:
     """The whole page; `folder` holds the record's files. Of claims that do not hold it says what other runs found."""
     verdicts = {origin: [v for v in record.verdicts if v.origin == origin] for origin in ("source", "ours", "check")}
     found = _answers(verdicts["ours"])
+    first = " ".join([record.title, record.sentence, *(v.claim for v in verdicts["source"])])
     parts = [
         f"# {heading(record)}",
         plain(record.sentence),
         *(figure(item, record, record.name) for item in record.figures[:1]),
-        plain(in_words(" ".join([record.title, record.sentence, *(v.claim for v in verdicts["source"])]))),
+        plain(f"{in_words(first)} {brackets(record.sentence)}"),
         *(["## What the source claims", _claims(verdicts["source"], record, published)] if verdicts["source"] else []),
         *(["## What we found", found] if found and not verdicts["source"] else []),
         *_seams(record),
@@ -111,12 +112,12 @@ def figure(item: Json, record: Record, folder: str) -> str:
     return f"{drawn}\n\n*{plain(item['caption'])}*" if drawn else ""
 
 
-def picture(item: Json, record: Record, folder: str) -> str:
-    """A drawing alone; nothing where the record has none."""
+def picture(item: Json, record: Record, folder: str, said: str = "") -> str:
+    """A drawing alone, with what it shows or what is `said` of it; nothing where the record has none."""
     name = record.file(item["name"], ".svg", ".png")
     if name is None:
         return ""
-    alt = plain(item["alt"] or item["caption"]).replace("[", "(").replace("]", ")")
+    alt = plain(said or item["alt"] or item["caption"]).replace("[", "(").replace("]", ")")
     return f"![{alt}]({folder}/{name})"
 
 
@@ -161,10 +162,26 @@ def _claims(verdicts: Sequence[Verdict], record: Record, published: Sequence[Rec
     rows = []
     for v in verdicts:
         notes = [plain(v.why), plain(v.remedy(record.seconds)), elsewhere(v, record, published)]
-        said = "".join(f"<br><small>{words}</small>" for words in notes if words)
-        cells = (v.place or v.source, v.mark, f"{v.number} ({v.uncertainty})", v.stated or "–")
-        rows.append((plain(v.claim) + said, *map(plain, cells)))
+        number = plain(f"{v.number} ({v.uncertainty})") + _small(plain(_measured(v)))
+        cells = (plain(v.place or v.source), plain(v.mark), number, plain(v.stated or "–"))
+        rows.append((plain(v.claim) + _small(*notes), *cells))
     return _lines(("claim", "where", "verdict", "our number", "the source’s"), rows)
+
+
+def _measured(v: Verdict) -> str:
+    """What its number is, in a sentence, and of a family which."""
+    shown = first_sentence(v.note)
+    return f"{first_sentence(v.measure)} {shown if shown.startswith('Shown') else ''}"
+
+
+def first_sentence(text: str) -> str:
+    """The first of several."""
+    return re.split(r"(?<=\.) (?=[A-Z])", text, maxsplit=1)[0]
+
+
+def _small(*notes: str) -> str:
+    """What stands small below the first line of a cell."""
+    return "".join(f"<br><small>{words}</small>" for words in notes if words)
 
 
 def _answers(verdicts: Sequence[Verdict]) -> str:
@@ -244,9 +261,10 @@ def machine(values: Mapping[str, Any]) -> str:
 
 
 def _times(record: Record) -> str:
-    count = record.interruptions
+    count, of_copy = record.interruptions, record.copy_interrupted
     if count is None:
         return _NOT_RECORDED
-    times = "no" if count == 0 else "once" if count == 1 else f"{count} times"
+    times = lambda n: "no" if n == 0 else "once" if n == 1 else f"{n} times"
     lost = "; the run time leaves out what was not yet written down when a run was killed" if count else ""
-    return times + lost
+    copy = f"; a copy of it was, {times(of_copy)}, and has the same tables to the last bit" if of_copy else ""
+    return times(count) + lost + copy

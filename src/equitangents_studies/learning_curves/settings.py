@@ -41,7 +41,7 @@ class Settings:
     other ridges and preparations of images would change is tried on the images of the curves.
 
     Of `approximated` models `features` random features an image learn from `whole_images` and fewer, tested as `whole`
-    is; on `exact_images` of them `exact_features` features stand beside the exact kernel.
+    is; on `exact_images` of them as many, and `exact_features`, stand beside the exact kernel.
     """
 
     data: str = "auto"
@@ -80,8 +80,8 @@ PRESETS = presets(
     desk="images=4000 pixels=32 depth=8 models=FCN,VEC predicted_images=2000 predicted_sizes=200,400,800,1200",
     full="desk data=cifar10 whole=VEC whole_images=45000 whole_tested=10000 whole_precision=float32 "
     "whole_ridge=0.01 flips=false repetitions=20",
-    features="data=cifar10 pixels=32 depth=8 models= predicted_sets= approximated=GAP features=1024 exact_images=200 "
-    "exact_features=1024,4096 whole_images=45000 whole_tested=10000",
+    features="data=cifar10 pixels=32 depth=8 models= predicted_sets= approximated=GAP features=4096 exact_images=300 "
+    "exact_features=4096,8192,16384 whole_images=45000 whole_tested=10000",
     paper="data=cifar10 images=12000 pixels=32 depth=8 pooled_images=12000 networks=VEC,LCN,GAP "
     "network_sizes=320,640,1280,2560,5120,9600 network_depth=8 width=128 members=5 predicted_images=10000 "
     "predicted_sizes=200,400,800,1600,3200,6400",
@@ -135,6 +135,11 @@ def feature_sizes(settings: Settings) -> np.ndarray:
     n = settings.whole_images
     sizes = [round(n / 10 ** (i / 2)) for i in range(12)]
     return np.array(sorted(size for size in sizes if size >= min(settings.smallest, n)))
+
+
+def compared_features(settings: Settings) -> list[int]:
+    """How many features stand beside the exact kernel, those of all images among them."""
+    return sorted({settings.features, *settings.exact_features})
 
 
 def source_of(settings: Settings, data_dir: Path | None) -> str:
@@ -218,7 +223,7 @@ class Results(Measured):
 
     Of `approximated` models whether test images are classified rightly (`feature_right`), with the ridge and the share
     in validation; whether images of other folds are, by the exact kernel and by features (`exact_right`), how far
-    these are from it, and seconds of processors.
+    these are from it, and seconds of processors, `learnt_seconds` for all that follows features.
     """
 
     source: str
@@ -237,6 +242,7 @@ class Results(Measured):
     feature_ridge: Keyed[np.ndarray] = by("approximated", "feature_images")
     feature_validation: Keyed[np.ndarray] = by("approximated", "feature_images")
     feature_seconds: Keyed[np.ndarray] = by("approximated", "slice")
+    learnt_seconds: Keyed[np.ndarray] = by("approximated", "feature_images")
     exact_right: Keyed[np.ndarray] = by("approximated", "kernel image")
     kernel_error: Keyed[np.ndarray] = by("approximated", "exact_features")
     prediction_error: Keyed[np.ndarray] = by("approximated", "exact_features")

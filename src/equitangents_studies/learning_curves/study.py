@@ -48,6 +48,7 @@ from equitangents_studies.learning_curves.settings import (
     Results,
     Settings,
     check_settings,
+    compared_features,
     feature_sizes,
     load,
     pool_size,
@@ -113,8 +114,8 @@ def _approximated(s: Settings, folder: RunFolder) -> Found:
         "approximated": s.approximated,
         "slice": slices(s),
         "feature_images": feature_sizes(s),
-        "exact_features": s.exact_features,
-        "kernel": ("exact", *s.exact_features),
+        "exact_features": compared_features(s),
+        "kernel": ("exact", *compared_features(s)),
     }
     found = measured(
         folder,
