@@ -1,7 +1,5 @@
 // Products with windows for networks of few channels: no patches are written, and results stay in registers.
 //
-// Inputs are sums over windows on the outputs, so that the way back is the way forth with other weights.
-//
 // A row of a window is contiguous in a padded image, so that all three products are sums over rows of one small matrix
 // product, of M rows by V vectors: a[m·am + k·ak] times B[k, :], with an outer sum over rows of the window or the image.
 #pragma once
@@ -20,6 +18,7 @@ struct ProductSteps {
 };
 
 constexpr int kRegisters = EQT_BYTES == 64 ? 16 : 12;  // that hold results
+constexpr int kGrouped = 12;  // rows by vectors of a block of columns: sums that overlap are added block by block
 constexpr int kMostVectors = 6;
 constexpr int kRowsAPointer = 4;  // whose places fit into an instruction, so that no registers are filled with them
 
@@ -94,7 +93,7 @@ template <class T>
 int64_t vectors_at_once(int64_t width, int64_t rows) {
   const int64_t vectors = (width + kLanes<T> - 1) / kLanes<T>;
   // Few rows leave registers free for more vectors.
-  const int64_t most = std::clamp<int64_t>(kRegisters / std::max<int64_t>(rows, 1), 2, kMostVectors);
+  const int64_t most = std::clamp<int64_t>(kGrouped / std::max<int64_t>(rows, 1), 2, kMostVectors);
   const int64_t blocks = (vectors + most - 1) / most;
   return (vectors + blocks - 1) / blocks;
 }
@@ -142,37 +141,43 @@ struct Inside {
         to(wrap ? count : std::clamp<int64_t>((size - first + stride - 1) / stride, from, count)) {}
 };
 
-// x in the midst of its padded grid; rows outside of a grid that is no torus stay unwritten, as nothing reads them.
+// Rows outside of a grid that is no torus stay unwritten: no product reads them.
 template <class T>
 void pad(const WindowGeometry& g, const T* x, T* padded) {
-  const int64_t C = g.channels, row = g.padded_row(), columns = g.padded(1);
-  const int64_t begin = std::clamp<int64_t>(g.low[1], 0, columns);
-  const int64_t end = std::clamp<int64_t>(g.low[1] + g.grid[1], begin, columns);
+  const int64_t C = g.channels, row = g.padded_row();
   for (int64_t h = 0; h < g.padded(0); ++h, padded += row) {
     const int64_t i = shown(g, 0, h);
     if (i < 0) continue;
     const T* from = x + i * g.grid[1] * C;
-    std::copy(from + (begin - g.low[1]) * C, from + (end - g.low[1]) * C, padded + begin * C);
+    std::copy(from, from + g.grid[1] * C, padded + g.low[1] * C);
     const auto edge = [&](int64_t w) {
       const int64_t j = shown(g, 1, w);
       if (j < 0) std::fill(padded + w * C, padded + (w + 1) * C, T(0));
       else std::copy(from + j * C, from + (j + 1) * C, padded + w * C);
     };
-    for (int64_t w = 0; w < begin; ++w) edge(w);
-    for (int64_t w = end; w < columns; ++w) edge(w);
+    for (int64_t w = 0; w < g.low[1]; ++w) edge(w);
+    for (int64_t w = g.low[1] + g.grid[1]; w < g.padded(1); ++w) edge(w);
   }
 }
 
-// The transpose of padding a torus.
+// The transpose of `pad`.
 template <class T>
-void fold(const WindowGeometry& g, const T* padded, T* x) {
-  const int64_t C = g.channels;
+void unpad(const WindowGeometry& g, const T* padded, T* x) {
+  const int64_t C = g.channels, row = g.padded_row();
   std::fill(x, x + g.input_size(), T(0));
-  for (int64_t h = 0; h < g.padded(0); ++h)
-    for (int64_t w = 0; w < g.padded(1); ++w, padded += C) {
-      T* to = x + (shown(g, 0, h) * g.grid[1] + shown(g, 1, w)) * C;
-      for (int64_t c = 0; c < C; ++c) to[c] += padded[c];
-    }
+  for (int64_t h = 0; h < g.padded(0); ++h, padded += row) {
+    const int64_t i = shown(g, 0, h);
+    if (i < 0) continue;
+    T* to = x + i * g.grid[1] * C;
+    for (int64_t k = 0; k < g.grid[1] * C; ++k) to[k] += padded[g.low[1] * C + k];
+    const auto edge = [&](int64_t w) {
+      const int64_t j = shown(g, 1, w);
+      if (j < 0) return;
+      for (int64_t c = 0; c < C; ++c) to[j * C + c] += padded[w * C + c];
+    };
+    for (int64_t w = 0; w < g.low[1]; ++w) edge(w);
+    for (int64_t w = g.low[1] + g.grid[1]; w < g.padded(1); ++w) edge(w);
+  }
 }
 
 // Rows of `width` numbers, filled up to whole vectors.
@@ -185,54 +190,6 @@ void fill_up(const T* from, int64_t rows, int64_t width, T* to) {
   }
 }
 
-// y, whose rows and positions are `row` and `position` apart, of one padded image; weights are filled up.
-template <class T>
-void windows_of(const WindowGeometry& g, const T* padded, const T* weights, T* y, int64_t row, int64_t position) {
-  const int64_t taps = g.row_taps(), whole = whole_vectors<T>(g.outputs);
-  ProductSteps s{g.stride[1] * g.channels, 1, g.padded_row(), whole, taps * whole, taps, g.window[0]};
-  for (int64_t h = 0; h < g.out[0]; ++h, y += row) {
-    const Inside rows(h * g.stride[0] - g.low[0], 1, g.window[0], g.grid[0], g.wrap);
-    s.outer = rows.to - rows.from;
-    const T* a = padded + (h * g.stride[0] + rows.from) * g.padded_row();
-    multiply<T>(g.out[1], g.outputs, a, weights + rows.from * s.bo, y, position, s, false);
-  }
-}
-
-// Inputs whose places have the same remainder by the stride, and the windows on the outputs that they are sums over:
-// x(r + stride·j) = Σ_t y(j − low + t) w(u)ᵀ, u = first + stride·(window − 1 − t).
-struct Reached {
-  WindowGeometry geometry;
-  int64_t first[2];
-
-  Reached(const WindowGeometry& g, const int64_t (&remainder)[2]) : geometry(g) {
-    geometry.channels = g.outputs;
-    geometry.outputs = g.channels;
-    geometry.wrap = false;
-    for (int i = 0; i < 2; ++i) {
-      const int64_t stride = g.stride[i], low = g.wrap ? 0 : g.low[i], size = g.wrap ? g.padded(i) : g.grid[i];
-      first[i] = (remainder[i] + low) % stride;
-      geometry.grid[i] = g.out[i];
-      geometry.out[i] = (size - remainder[i] + stride - 1) / stride;
-      geometry.window[i] = std::max<int64_t>((g.window[i] - first[i] + stride - 1) / stride, 0);
-      geometry.stride[i] = 1;
-      geometry.low[i] = geometry.window[i] - 1 - (remainder[i] + low) / stride;
-      geometry.high[i] = geometry.out[i] + geometry.window[i] - 1 - geometry.grid[i] - geometry.low[i];
-    }
-  }
-};
-
-// Calls call(reached, row and column of its first input, where its weights begin) for all remainders.
-template <class T, class Call>
-void for_reached(const WindowGeometry& g, Call call) {
-  int64_t weights = 0;
-  for (int64_t i = 0; i < g.stride[0]; ++i)
-    for (int64_t j = 0; j < g.stride[1]; ++j) {
-      const Reached r(g, {i, j});
-      call(r, i, j, weights);
-      weights += r.geometry.window[0] * r.geometry.row_taps() * whole_vectors<T>(g.channels);
-    }
-}
-
 // Numbers before the next array, which begins where a line of the cache may.
 template <class T>
 int64_t whole_lines(int64_t n) {
@@ -240,61 +197,49 @@ int64_t whole_lines(int64_t n) {
   return (n + kLine - 1) / kLine * kLine;
 }
 
-// Of the padded outputs that inputs are sums over.
-template <class T>
-int64_t most_padded(const WindowGeometry& g) {
-  int64_t most = 0;
-  for_reached<T>(g, [&](const Reached& r, auto...) { most = std::max(most, r.geometry.padded_size()); });
-  return most;
-}
-
 template <class T>
 int64_t window_workspace(const WindowGeometry& g) {
-  const int64_t padded = std::max(g.padded_size(), most_padded<T>(g));
   const int64_t forth = g.window[0] * g.row_taps() * whole_vectors<T>(g.outputs);
-  const int64_t back = g.window[0] * g.window[1] * g.outputs * whole_vectors<T>(g.channels);
+  const int64_t back = g.window[0] * g.outputs * whole_vectors<T>(g.row_taps());
   const int64_t images = g.out[0] * g.out[1] * whole_vectors<T>(g.outputs);
-  return whole_lines<T>(padded) + std::max({forth, whole_lines<T>(back) + g.padded_size(), images});
+  return whole_lines<T>(g.padded_size()) + std::max({forth, back, images});
 }
 
 template <class T>
 void window_outputs(const WindowGeometry& g, const T* x, const T* w, T* y, T* workspace) {
   T *padded = workspace, *weights = workspace + whole_lines<T>(g.padded_size());
-  fill_up(w, g.window[0] * g.row_taps(), g.outputs, weights);
-  for (int64_t n = 0; n < g.samples; ++n, x += g.input_size(), y += g.output_size()) {
+  const int64_t whole = whole_vectors<T>(g.outputs), taps = g.row_taps();
+  fill_up(w, g.window[0] * taps, g.outputs, weights);
+  ProductSteps s{g.stride[1] * g.channels, 1, g.padded_row(), whole, taps * whole, taps, g.window[0]};
+  for (int64_t n = 0; n < g.samples; ++n, x += g.input_size()) {
     pad(g, x, padded);
-    windows_of(g, padded, weights, y, g.out[1] * g.outputs, g.outputs);
+    for (int64_t h = 0; h < g.out[0]; ++h, y += g.out[1] * g.outputs) {
+      const Inside rows(h * g.stride[0] - g.low[0], 1, g.window[0], g.grid[0], g.wrap);
+      s.outer = rows.to - rows.from;
+      const T* a = padded + (h * g.stride[0] + rows.from) * g.padded_row();
+      multiply<T>(g.out[1], g.outputs, a, weights + rows.from * s.bo, y, g.outputs, s, false);
+    }
   }
 }
 
 template <class T>
 void window_to_inputs(const WindowGeometry& g, const T* y, const T* w, T* x, T* workspace) {
-  const int64_t C = g.channels, O = g.outputs, whole = whole_vectors<T>(C);
-  T *padded = workspace, *weights = workspace + whole_lines<T>(most_padded<T>(g));
-  T* torus = weights + whole_lines<T>(g.window[0] * g.window[1] * O * whole);
-  for_reached<T>(g, [&](const Reached& r, int64_t, int64_t, int64_t at) {
-    T* to = weights + at;
-    const int64_t* window = r.geometry.window;
-    for (int64_t s = 0; s < window[0]; ++s)
-      for (int64_t t = 0; t < window[1]; ++t) {
-        const int64_t u = r.first[0] + g.stride[0] * (window[0] - 1 - s);
-        const int64_t v = r.first[1] + g.stride[1] * (window[1] - 1 - t);
-        const T* from = w + (u * g.window[1] + v) * C * O;
-        for (int64_t o = 0; o < O; ++o, to += whole) {
-          for (int64_t c = 0; c < C; ++c) to[c] = from[c * O + o];
-          std::fill(to + C, to + whole, T(0));
-        }
-      }
-  });
-  const int64_t columns = g.wrap ? g.padded(1) : g.grid[1];
-  for (int64_t n = 0; n < g.samples; ++n, x += g.input_size(), y += g.output_size()) {
-    T* to = g.wrap ? torus : x;
-    for_reached<T>(g, [&](const Reached& r, int64_t i, int64_t j, int64_t at) {
-      pad(r.geometry, y, padded);
-      T* first = to + (i * columns + j) * C;
-      windows_of(r.geometry, padded, weights + at, first, g.stride[0] * columns * C, g.stride[1] * C);
-    });
-    if (g.wrap) fold(g, torus, x);
+  T *padded = workspace, *weights = workspace + whole_lines<T>(g.padded_size());
+  const int64_t taps = g.row_taps(), whole = whole_vectors<T>(taps);
+  std::fill(weights, weights + g.window[0] * g.outputs * whole, T(0));
+  for (int64_t u = 0; u < g.window[0]; ++u)
+    for (int64_t k = 0; k < taps; ++k)
+      for (int64_t c = 0; c < g.outputs; ++c) weights[(u * g.outputs + c) * whole + k] = w[(u * taps + k) * g.outputs + c];
+  const ProductSteps s{g.outputs, 1, 0, whole, 0, g.outputs, 1};
+  for (int64_t n = 0; n < g.samples; ++n, x += g.input_size()) {
+    std::fill(padded, padded + g.padded_size(), T(0));
+    for (int64_t h = 0; h < g.out[0]; ++h, y += g.out[1] * g.outputs) {
+      const Inside rows(h * g.stride[0] - g.low[0], 1, g.window[0], g.grid[0], g.wrap);
+      for (int64_t u = rows.from; u < rows.to; ++u)
+        multiply<T>(g.out[1], taps, y, weights + u * g.outputs * whole, padded + (h * g.stride[0] + u) * g.padded_row(),
+                    g.stride[1] * g.channels, s, true);
+    }
+    unpad(g, padded, x);
   }
 }
 
