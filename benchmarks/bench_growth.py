@@ -3,7 +3,8 @@
 Every engine that this machine has and every solver, each on a few sizes in turns; the least of all turns counts, in
 processor time of one thread. Memory is the peak beside what the process held before, where it is large enough to
 be seen.
-A row that grows by more than 0.1 above what is expected is marked.
+A row that grows by more than 0.1 above what is expected is marked. `python -m benchmarks.bench_growth reference
+"cpu, MLP"` runs those rows alone whose names begin so.
 """
 
 import os
@@ -17,7 +18,7 @@ import math
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -228,11 +229,13 @@ def solving() -> Iterator[Sweep]:
     yield Sweep("Nyström, 100 landmarks", "inputs", sizes, partial(solved, landmarks), 1, 1)
 
 
-def main() -> None:
-    """Print one table, and how many rows grow by more than expected."""
+def main(wanted: Sequence[str] = ()) -> None:
+    """Print one table, and how many of its rows grow by more than expected: all rows, or those that begin so."""
     print("| what | against | time: expected | found | memory: expected | found |\n|---|---|---:|---:|---:|---:|")
     above = rows = 0
     for sweep in chain(engines(), training(), solving()):
+        if wanted and not sweep.what.startswith(tuple(wanted)):
+            continue
         found = measured(sweep)
         rows, above = rows + 1, above + found.above
         print(found, flush=True)
@@ -240,4 +243,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

@@ -1,14 +1,14 @@
 """Kernels of every layer of `stax` by one library, in its interpreter: JSON to standard output, values to a file.
 
 `python stax_worker.py equitangents VALUES.npz` or `python stax_worker.py neural_tangents VALUES.npz`; with `myrtle`
-behind it the networks of *Neural kernels without tangents* on images of 32×32×3, in both precisions; with `calls` what
-a call on few inputs costs, and with `compiled` that by `jax.jit`, which is always the peer's.
+behind it the networks of *Neural kernels without tangents* on images of 32×32×3, in both precisions.
 """
 
 import importlib
 import json
 import sys
 import time
+from collections.abc import Callable
 
 import numpy as np
 
@@ -54,6 +54,7 @@ def myrtle(*blocks: int) -> str:
     return f"stax.serial({', '.join((*layers, *[_POOL] * (5 - len(blocks)), _END))})"
 
 
+KINDS = ("nngp", "ntk")
 MYRTLE = {"Myrtle-5": myrtle(2, 1, 1), "Myrtle-7": myrtle(2, 2, 2)}
 _SIDE, _COMPARED = 32, 2
 _IMAGES = {"equitangents": 16, "neural_tangents": _COMPARED}  # on each side of the kernel that is timed
@@ -77,8 +78,8 @@ def myrtle_rates(library: str, values: str) -> list[dict]:
             times = []
             for _ in range(4):
                 start = time.process_time()
-                kernel = compiled(x1, x2, ("nngp", "ntk"))
-                of = {kind: np.asarray(getattr(kernel, kind)) for kind in ("nngp", "ntk")}
+                kernel = compiled(x1, x2, KINDS)
+                of = {kind: np.asarray(getattr(kernel, kind)) for kind in KINDS}
                 times.append(time.process_time() - start)
             kernels |= {f"{name}/{dtype}/{kind}": k[:_COMPARED, :_COMPARED] for kind, k in of.items()}
             found.append({"name": name, "dtype": dtype, "rate": len(x1) * len(x2) / min(times[1:])})
@@ -86,75 +87,57 @@ def myrtle_rates(library: str, values: str) -> list[dict]:
     return found
 
 
-_SIZES = {"seconds": (32, 9), "seconds_many": (256, 3)}  # inputs, and runs of which the median is taken
-_LONG = 0.1  # seconds for few inputs, from which many are left out
+_FEW, _MANY = 32, 256  # inputs
+_LONG = 0.1  # seconds of a call on few inputs, from which one is timed at a time, and many are left out
+_TURNS, _CALLS = 15, 20  # of few inputs: medians of so many turns of so many calls
 
 
 def main(library: str, values: str) -> list[dict]:
-    """Median processor seconds of few and of many inputs, in float64, after a run that compiles, or what it raises."""
+    """Processor seconds of a call on few and on many inputs, in float64, after one that compiles, or what it raises.
+
+    By ways to call: "called" as the library is, "compiled" by `jax.jit`; the peer's is always compiled.
+    """
     import jax
 
     jax.config.update("jax_enable_x64", True)
     stax = importlib.import_module(f"{library}.stax")
-    x = np.random.default_rng(0).standard_normal((max(n for n, _ in _SIZES.values()), 8, 3))
+    x = np.random.default_rng(0).standard_normal((_MANY, 8, 3))
     found: list[dict] = []
     kernels: dict[str, np.ndarray] = {}
     for name, network in CASES.items():
         row: dict = {"name": name}
+        found.append(row)
         try:
             _, _, kernel_fn = eval(network, {"stax": stax, "jax": jax})
-            compiled = kernel_fn if library == "equitangents" else jax.jit(kernel_fn, static_argnums=(1, 2))
-            for size, (count, runs) in _SIZES.items():
-                if row.get("seconds", 0) > _LONG:
-                    break
-                times = []
-                for _ in range(1 + runs):
-                    start = time.process_time()
-                    kernel = compiled(x[:count], None, ("nngp", "ntk"))
-                    of = {kind: np.asarray(getattr(kernel, kind)) for kind in ("nngp", "ntk")}
-                    times.append(time.process_time() - start)
-                row[size] = float(np.median(times[1:]))
-                if size == "seconds":
-                    kernels |= {f"{name}/{kind}": k for kind, k in of.items()}
+            ways = {"compiled": jax.jit(kernel_fn, static_argnums=(1, 2))}
+            if library == "equitangents":
+                ways = {"called": kernel_fn, **ways}
+            for way, call in ways.items():
+                kernel = call(x[:_FEW], None, KINDS)
+                kernels |= {f"{name}/{kind}": np.asarray(getattr(kernel, kind)) for kind in KINDS}
+                once = _seconds(call, x[:_FEW], 1)
+                calls = 1 if once > _LONG else _CALLS
+                row[f"{way}/few"] = float(np.median([_seconds(call, x[:_FEW], calls) for _ in range(_TURNS)]))
+            way, call = next(iter(ways.items()))
+            if once < _LONG:
+                call(x, None, KINDS)
+                row[f"{way}/many"] = float(np.median([_seconds(call, x, 1) for _ in range(3)]))
         except Exception as error:
             row["error"] = f"{type(error).__name__}: {error}"
-        found.append(row)
     np.savez(values, **kernels)  # type: ignore[arg-type]
     return found
 
 
-SHORT = (
-    "Relu()", "Sin(1.0, 0.7)", "Rbf(0.4)", "Exp(1.0, 0.5)", "Gaussian()", "Monomial(3)", "Polynomial([0.1, 1.0, 0.2])",
-    "LayerNorm(), stax.Hermite(3)", "Hermite(3)", "Identity()", "Dropout(0.7, mode='test')", "standard",
-)  # fmt: skip
-_CALLS = 300
-
-
-def short_calls(library: str, compiled: bool) -> dict[str, list[float]]:
-    """Seconds of processor time of each of many calls on few inputs, least and median, after some that compile."""
-    import jax
-
-    jax.config.update("jax_enable_x64", True)
-    stax = importlib.import_module(f"{library}.stax")
-    x = np.random.default_rng(0).standard_normal((_SIZES["seconds"][0], 8, 3))
-    found = {}
-    for name in SHORT:
-        _, _, kernel_fn = eval(CASES[name], {"stax": stax, "jax": jax})
-        ours = library == "equitangents" and not compiled
-        call = kernel_fn if ours else jax.jit(kernel_fn, static_argnums=(1, 2))
-        times = []
-        for _ in range(10 + _CALLS):
-            start = time.process_time()
-            kernel = call(x, None, ("nngp", "ntk"))
-            np.asarray(kernel.nngp), np.asarray(kernel.ntk)
-            times.append(time.process_time() - start)
-        found[name] = [min(times[10:]), float(np.median(times[10:]))]
-    return found
+def _seconds(call: Callable, x: np.ndarray, calls: int) -> float:
+    """Processor seconds of one of so many calls, one after another."""
+    start = time.process_time()
+    for _ in range(calls):
+        kernel = call(x, None, KINDS)
+        for kind in KINDS:
+            np.asarray(getattr(kernel, kind))
+    return (time.process_time() - start) / calls
 
 
 if __name__ == "__main__":
-    mode = sys.argv[3] if sys.argv[3:] else ""
-    if mode in ("calls", "compiled"):
-        print(json.dumps(short_calls(sys.argv[1], mode == "compiled")))
-    else:
-        print(json.dumps((myrtle_rates if mode == "myrtle" else main)(sys.argv[1], sys.argv[2])))
+    measure = myrtle_rates if sys.argv[3:] == ["myrtle"] else main
+    print(json.dumps(measure(sys.argv[1], sys.argv[2])))

@@ -60,7 +60,7 @@ against_cpu() { # the tests of `make test`; on a GPU the slow ones, too, with ke
     return
   fi
   export EQUITANGENTS_TEST_GPU=1 # all but those that stand in for a GPU, or are about there being none
-  "${pytest[@]}" -m "not slow" -k "not launched and not without and not one_launch and not is_the_default" \
+  "${pytest[@]}" -m "not slow" -k "not without and not is_the_default" \
     && "${pytest[@]}" -m slow -k "many_random or groups or branches or jax_programs or derivatives"
 }
 

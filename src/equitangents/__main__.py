@@ -17,12 +17,14 @@ def run() -> None:
     what collects garbage. Once everything is done it changes nothing any more.
     """
     sys.unraisablehook = _heard
+    kept = "nothing was begun"
     try:
         from equitangents.cli.main import main
 
+        kept = "files that were named as written are whole"  # main says more itself, but where it has just ended
         main()
     except KeyboardInterrupt:
-        print("equitangents: interrupted; nothing was begun: the same command starts again", file=sys.stderr)
+        print(f"equitangents: interrupted; {kept}: the same command starts again", file=sys.stderr)
         sys.exit(130)
     except SystemExit as end:
         signal.signal(signal.SIGINT, signal.SIG_DFL if end.code else signal.SIG_IGN)

@@ -33,7 +33,7 @@ from equitangents_studies.framework.study import Presentation
 from equitangents_studies.ising.study import predicted_sizes
 from studies import (
     test_admissible_study,
-    test_augmentation_parts,
+    test_augmentation_claims,
     test_augmentation_sentences,
     test_augmented_pairs,
     test_claims_of_vectors_and_molecules,
@@ -102,7 +102,7 @@ def _ising():
 
 
 def _finite_width():
-    settings, results = _of(test_augmentation_parts.TestFiniteWidthClaims())
+    settings, results = _of(test_augmentation_claims.TestFiniteWidthClaims())
     cells = {(net, task): results.cells["mlp", "ising"] for net in ("mlp", "cnn") for task in ("ising", "digits")}
     group = {"ising": results.group["digits"], **results.group}
     return settings, dataclasses.replace(results, cells=cells, group=group)
@@ -140,7 +140,7 @@ def _groups():
     return settings, dataclasses.replace(results, right={key: right[:100] for key, right in results.right.items()})
 
 
-_CLAIMS, _PARTS = test_study_claims, test_augmentation_parts
+_CLAIMS, _AUGMENTATION = test_study_claims, test_augmentation_claims
 EXAMPLES = {
     "toy": _toy,
     "ising": _ising,
@@ -149,10 +149,10 @@ EXAMPLES = {
     "admissible": lambda: (test_admissible_study.SETTINGS, test_admissible_study.results(0.0, 2.0)),
     "mean-field": lambda: (test_mean_field_study.SETTINGS, test_mean_field_study.results()),
     "exchange-rate": lambda: (test_exchange_rate_study.SETTINGS, test_exchange_rate_study.results()),
-    "continuous": lambda: _of(_PARTS.TestContinuousClaims()),
+    "continuous": lambda: _of(_AUGMENTATION.TestContinuousClaims()),
     "finite-width": _finite_width,
-    "other-ensembles": lambda: _of(_PARTS.TestOtherEnsemblesClaims()),
-    "sampling": lambda: _of(_PARTS.TestSamplingClaims()),
+    "other-ensembles": lambda: _of(_AUGMENTATION.TestOtherEnsemblesClaims()),
+    "sampling": lambda: _of(_AUGMENTATION.TestSamplingClaims()),
     "mlp-to-gcnn": _exchanged,
     "augmented-cnn-to-gcnn": lambda: (
         test_augmented_pairs.SETTINGS,

@@ -2,8 +2,9 @@
 
 `python -m tools.results FOLDER ...` puts the numbers and figures of each run into docs/results and writes its page, the
 index, the gallery, the README's table and the menu; without a folder it writes these alone. `--variant C8` gives a
-second run of a study a page of its own, `--taken-over TEXT` says what another run computed of it. `--check` writes
-nothing and fails where something is out of date.
+second run of a study a page of its own, `--taken-over TEXT` says what another run computed of it, `--killed-copy
+FOLDER` that a copy was killed and resumed to the same tables. `--check` writes nothing and fails where something is
+out of date.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     parser.add_argument("folders", nargs="*", type=Path, metavar="FOLDER", help="of a finished run")
     parser.add_argument("--variant", default="", help="what sets this run apart from that on the study's own page")
     parser.add_argument("--taken-over", default="", help="what another run computed of it, and how that came into it")
+    parser.add_argument("--killed-copy", type=Path, metavar="FOLDER", help="of a run like it, killed and resumed")
     parser.add_argument("--check", action="store_true", help="only say what is out of date")
     chosen = parser.parse_args(arguments)
     try:
@@ -32,7 +34,8 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
             differing = stale(root)
         else:
             for folder in chosen.folders:
-                record = publish(folder, root / "docs" / "results", chosen.variant, chosen.taken_over)
+                place, copy = root / "docs" / "results", chosen.killed_copy
+                record = publish(folder, place, chosen.variant, chosen.taken_over, copy)
                 print(f"docs/results/{record.name}: {record.summary}")
             differing = refresh(root)
     except InvalidArgumentError as error:

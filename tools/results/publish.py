@@ -12,15 +12,19 @@ from tools.results import small
 from tools.results.record import Json, Record, read
 
 
-def publish(folder: Path, results: Path, variant: str = "", taken_over: str = "") -> Record:
+def publish(
+    folder: Path, results: Path, variant: str = "", taken_over: str = "", killed_copy: Path | None = None
+) -> Record:
     """Write the small files of a run below `results`, in place of those of an earlier one.
 
-    `taken_over` says what of it another run, or state of the code, computed.
+    `taken_over` says what of it another run, or state of the code, computed; `killed_copy` is the folder of a run of
+    the same settings that was killed and resumed.
 
-    Raises InvalidArgumentError for what `read` refuses, and for a file that cannot be made small; nothing is written
-    then.
+    Raises InvalidArgumentError for what `read` refuses, for a copy that was never killed or has other settings or
+    tables, and for a file that cannot be made small; nothing is written then.
     """
     record = read(folder, variant)
+    copy_interrupted = None if killed_copy is None else _interrupted(killed_copy, folder, record)
     contents: dict[str, bytes] = {}
     files: list[Json] = []
     for path in sorted((folder / "results").glob("*.csv")):
@@ -32,7 +36,7 @@ def publish(folder: Path, results: Path, variant: str = "", taken_over: str = ""
         if name:
             contents[name] = drawn
             files.append({"name": name, "thinned": thinned})
-    record = replace(record, files=files, taken_over=taken_over or None)
+    record = replace(record, files=files, taken_over=taken_over or None, copy_interrupted=copy_interrupted)
     contents["run.json"] = record.to_json().encode()
     for name, content in contents.items():
         if len(content) > small.LIMIT:
@@ -45,6 +49,19 @@ def publish(folder: Path, results: Path, variant: str = "", taken_over: str = ""
         with whole_file(place / name) as partial:
             partial.write_bytes(content)
     return record
+
+
+def _interrupted(copy: Path, folder: Path, record: Record) -> int:
+    """How often the run in `copy` was killed and resumed, all tables of which are those of the run in `folder`."""
+    other = read(copy, record.variant)
+    if (other.study, other.settings) != (record.study, record.settings):
+        raise InvalidArgumentError(f"{copy} holds a run of another study or of other settings than {folder}")
+    if not other.interruptions:
+        raise InvalidArgumentError(f"the run in {copy} was not interrupted, as far as it is recorded")
+    tables = [{p.name: p.read_bytes() for p in (place / "results").glob("*.csv")} for place in (folder, copy)]
+    if tables[0] != tables[1]:
+        raise InvalidArgumentError(f"tables of {copy} differ from those of {folder}")
+    return other.interruptions
 
 
 def _drawing(folder: Path, stem: str) -> tuple[str, bytes, str]:

@@ -30,6 +30,7 @@ class Record:
     page: a name and what was left out to make it small. What a folder of an earlier version does not know is None.
     `judged` is the day on which claims were judged anew from the run's numbers, where that is not the run's own.
     `taken_over` says what of it was computed by another run, or state of the code, and how it came into this one.
+    `copy_interrupted` is how often a copy of this run was killed and resumed whose tables are the same to the byte.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Record:
     files: list[Json]
     judged: str | None = None
     taken_over: str | None = None
+    copy_interrupted: int | None = None
 
     @property
     def verdicts(self) -> list[Verdict]:

@@ -21,6 +21,9 @@ _WORDS = {
     r"Orbit same predictions\b": "orbit same predictions count the moved copies of an image that get its own class",
 }
 
+SETTINGS = {"pixels": "the size of images", "zero": "what fills the corners of turned images"}
+"""Settings that two runs may be told apart by, in words."""
+
 
 def in_words(text: str) -> str:
     """One sentence on every abbreviation in `text`; nothing where there is none.
@@ -30,3 +33,12 @@ def in_words(text: str) -> str:
     """
     said = [words for pattern, words in _WORDS.items() if re.search(rf"(?<![\w+]){pattern}", text)]
     return f"In words: {'; '.join(said)}." if said else ""
+
+
+def brackets(sentence: str) -> str:
+    """What stands in brackets behind numbers of a first sentence, all of which are drawn at one level.
+
+    >>> brackets("It is 0.5 (0.4 to 0.6) of the source’s.")
+    'In brackets: 95 % intervals.'
+    """
+    return "In brackets: 95 % intervals." if re.search(r"\d \(−?[\d.]+ to −?[\d.]+\)", sentence) else ""

@@ -18,14 +18,13 @@ from equitangents.actions import Action
 from equitangents.actions.group_action import GroupAction
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups.representations import Representation, RepresentationLike, as_representation
-from equitangents.kernels.invariance import is_invariant
+from equitangents.kernels.invariance import is_invariant, largest_change, tolerance
 from equitangents.kernels.projected.program import Nodes, Sums, all_pairs, diagonal
 from equitangents.kernels.result import KernelFunction, Kernels
 from equitangents.kernels.runs.results import result
 from equitangents.precision import is_traced, working_dtype
 
 _ELEMENTS = 4  # of a compact group, on which invariance is checked
-_TOLERANCE = 1e-4, 1e-9  # of the invariance error in float32 and in float64
 
 
 @dataclass(frozen=True)
@@ -104,14 +103,9 @@ class EquivariantAverage:
         sample = np.concatenate([np.asarray(x[:_ELEMENTS]) for x in given])
         copy, *elements = self.action.group.draw(_ELEMENTS, np.random.default_rng(0))
         sample = np.concatenate([sample, np.asarray(self.action(copy, sample[:1]))])
-        base = self.base.kernel(sample)
-        tolerance = _TOLERANCE[0 if sample.dtype == np.float32 else 1]
-        for g in elements:
-            moved = self.base.kernel(np.asarray(self.action(g, sample)))
-            for a, b in ((base.nngp, moved.nngp), (base.ntk, moved.ntk)):
-                if not np.abs(np.asarray(a) - np.asarray(b)).max() <= tolerance * np.abs(np.asarray(a)).max():
-                    return False
-        return True
+        return largest_change(self.base, sample, (np.asarray(self.action(g, sample)) for g in elements)) <= tolerance(
+            sample
+        )
 
     def _result(self, sums: Sums, *given: Any) -> Kernels:
         nngp, ntk = (np.asarray(k, working_dtype(*given)) for k in (sums.nngp, sums.ntk))

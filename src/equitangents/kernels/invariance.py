@@ -6,6 +6,7 @@ the generator moves. Where no input is moved, noise of the same size takes its p
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import jax.numpy as jnp
@@ -31,11 +32,16 @@ def kernel_invariance_error(net: KernelFunction, action: Action, *x: Any) -> flo
     # A kernel may be invariant between an input and itself, and not between it and a moved copy.
     copies = [action(int(g), samples[0][:1]) for g in action.group.generators[:1]]
     sample = xp.concatenate([*samples, *copies])
-    base = net.kernel(sample)
+    return largest_change(net, sample, (action(g, sample) for g in sampled_elements(action)))
+
+
+def largest_change(net: KernelFunction, x: ArrayLike, moved: Iterable[ArrayLike]) -> float:
+    """max |k(x', x') - k(x, x)| / max |k(x, x)| over copies x' of all inputs, each moved alike, NNGP and NTK."""
+    base = net.kernel(x)
     errors = [0.0]
-    for g in sampled_elements(action):
-        moved = net.kernel(action(g, sample))
-        for a, b in ((base.nngp, moved.nngp), (base.ntk, moved.ntk)):
+    for copy in moved:
+        found = net.kernel(copy)
+        for a, b in ((base.nngp, found.nngp), (base.ntk, found.ntk)):
             scale = max(float(np.abs(np.asarray(a)).max()), 1e-300)
             errors.append(float(np.abs(np.asarray(a) - np.asarray(b)).max()) / scale)
     return float(np.max(errors))  # NaN if any is

@@ -54,10 +54,10 @@ def _means(results: Results, name: str) -> tuple[float, float]:
 
 def _finding(results: Results) -> str:
     (first, one), *others = ((results.images.titles[n], _means(results, n)) for n in results.images.sets)
-    more = "".join(f", {a:.2f} and {b:.2f} on {title}" for title, (a, b) in others)
+    more = "".join(f", on {title} in {a:.2f} and {b:.2f}" for title, (a, b) in others)
     return (
-        f"Ensembles keep their class in {one[0]:.2f} of {results.action.group.order} turns with symmetric filters, in "
-        f"{one[1]:.2f} with asymmetric ones on {first}{more}"
+        f"With symmetric filters ensembles keep their class in {one[0]:.2f} of {results.action.group.order} "
+        f"orientations on {first}, with asymmetric ones in {one[1]:.2f}{more}"
     )
 
 
@@ -67,10 +67,10 @@ def _sentence(settings: Settings, results: Results) -> str:
         symmetric, others = _means(results, name)
         stated = _STATED.get(name) if settings.data == "mnist" else None
         said = f" (source: {' and '.join(stated)}, of 1,000 networks)" if stated else ""
-        each.append(f"on {title} {symmetric:.2f} and {others:.2f}{said}")
+        each.append(f"on {title} in {symmetric:.2f} and {others:.2f}{said}")
     return (
-        f"Ensembles of {settings.members:,} networks with symmetric and with asymmetric filters predict the same in "
-        f"the mean over {results.action.group.order} turns: {'; '.join(each)}."
+        f"Means of {settings.members:,} networks with symmetric and with asymmetric filters keep their class, of "
+        f"{results.action.group.order} orientations, {'; '.join(each)}."
     )
 
 

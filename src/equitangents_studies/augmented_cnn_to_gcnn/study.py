@@ -332,11 +332,11 @@ def headline(settings: Settings, results: Results) -> tuple[str, str]:
         f"within {format_number(floor.high, floor.interval)} % of the mean square prediction"
     )
     said = (
-        f"The distance of the two means falls with the members to the power "
+        f"The distance of the two means falls as the number of members to the power "
         f"{in_words(exponent)} (theory: −1/2), towards "
         f"{in_words(floor)} % of the mean square prediction with {widths[0]} to "
-        f"{widths[-1]} channels (the source: they approach one another); at infinite width it is "
-        f"{format_number(infinite)}."
+        f"{widths[-1]} channels (the source: they approach one another); at infinite width they "
+        f"differ by {format_number(infinite)} of the largest prediction."
     )
     return title, said
 

@@ -29,7 +29,7 @@ def input_pictures(
         size=(8.6, 1.5 * len(sets) + 0.3),
         caption="First image of each set and that image under elements of the group, as the networks see it.",
         alt="Images of every set in several orientations",
-        fontsize=7,
+        fontsize=8,  # "Fashion-MNIST" fits above one of eight images
     )
 
 
@@ -48,11 +48,11 @@ def picture_grid(
     shown = [image for row in rows for image in row]
     every = [*titles, *[""] * (len(shown) - len(titles))]
     with drawing.panels(folder, name, titles=every, rows=len(rows), size=size, caption=caption, alt=alt) as drawn:
-        for axes, image in zip(drawn, shown, strict=True):
+        for axes, title, image in zip(drawn, every, shown, strict=True):
             axes.imshow(visible(image), cmap="gray", interpolation="nearest")
             axes.axis("off")
             if fontsize is not None:
-                axes.title.set_fontsize(fontsize)
+                axes.set_title(title, fontsize=fontsize)
     return drawn.figure
 
 

@@ -264,8 +264,8 @@ def headline(found: ImageEnsembles) -> tuple[str, str]:
     said = (
         f"The source says that ensembles become invariant under SO(2) up to the discretisation; ours, trained with "
         f"C{last}, keep their class at {in_words(mean)} % of {found.order} angles on "
-        f"average over {len(found.sets)} sets of inputs, single networks at {member.value:.1f} %, and resampling alone "
-        f"leaves {floor.value:.1f} %."
+        f"average over {len(found.sets)} sets of inputs, with C{first} at {ends[0]:.1f} %, single networks at "
+        f"{member.value:.1f} %, and resampling alone leaves {floor.value:.1f} %."
     )
     return title, said
 

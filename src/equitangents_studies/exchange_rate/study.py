@@ -289,9 +289,10 @@ def headline(settings: Settings, results: Results) -> tuple[str, str]:
         f"wrong one the error is {results.cost(n).value:.3g} times that without a group"
     )
     said = (
-        f"How many times the samples the right group stands for: {each}; exponent in its order "
-        f"{with_interval(slope.value, slope.interval)}, the source’s 1.28 (0.92 to 2.05). From {settings.sizes[-1]} "
-        f"samples wrong groups err {min(wrong):.2g} to {max(wrong):.2g} times as much as none (source: more)."
+        f"The right group stands for so many times the samples: {each}. They grow as its order to the power "
+        f"{with_interval(slope.value, slope.interval)} (source: 1.28, 0.92 to 2.05). From {settings.sizes[-1]} samples "
+        f"the squared error with wrong groups is {min(wrong):.2g} to {max(wrong):.2g} times that with none, with "
+        f"C{n} {results.cost(n).value:.3g} times (source: larger)."
     )
     return title, said
 

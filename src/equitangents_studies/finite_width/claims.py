@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -114,6 +115,23 @@ def group_claim(settings: Settings, results: Results) -> Claim:
     )
 
 
+def _words(results: Results, architecture: str) -> Callable[[str, int, int], str]:
+    return lambda task, width, t: (
+        f"{results.titles[task]}, {width_name(architecture, width)}, {after(int(results.steps[t]))}"
+    )
+
+
+def surviving(settings: Settings, results: Results, architecture: str) -> Records:
+    """What averaging over ever more members leaves of the mean square change, in percent, everywhere."""
+    cells = results.of(architecture)
+    everywhere = {"task": tuple(cells), "width": settings.widths_of(architecture), "t": range(len(results.steps))}
+    level = shared_level(math.prod(map(len, everywhere.values())))
+    share = lambda task, width, t: surviving_share(cells[task].changes_of("complete", width, t), confidence=level)
+    return Records.over(
+        lambda task, width, t: share(task, width, t).times(100), _words(results, architecture), **everywhere
+    )
+
+
 def architecture_claims(settings: Settings, results: Results, architecture: str) -> list[Claim]:
     """No bias after complete augmentation, exponents in members and width, and the parts that theory gives."""
     cells, nouns = results.of(architecture), NOUNS[architecture]
@@ -122,7 +140,7 @@ def architecture_claims(settings: Settings, results: Results, architecture: str)
     wide, middle = widths[-1], len(results.steps) // 2
     one, at_width = shared_level(len(tasks) * len(widths) * len(times)), width_name(architecture, wide)
     when = lambda t: after(int(results.steps[t]))
-    words = lambda task, width, t: f"{results.titles[task]}, {width_name(architecture, width)}, {when(t)}"
+    words = _words(results, architecture)
     sizes, members = settings.sizes_of(architecture), settings.members_of(architecture)
     chosen = [m for m in sizes if members // m >= 32] or [min(sizes)]
     everywhere = {"task": tasks, "width": widths, "t": times}
@@ -135,9 +153,6 @@ def architecture_claims(settings: Settings, results: Results, architecture: str)
             1 / expected
         )
 
-    surviving = lambda task, width, t: surviving_share(
-        cells[task].changes_of("complete", width, t), confidence=one
-    ).times(100)
     exponent = lambda task, width, t: members_exponent(settings, architecture, cells[task], width, t, one)
     fall = lambda task: width_exponent(settings, architecture, cells[task], middle, shared_level(len(tasks)))
 
@@ -160,7 +175,7 @@ def architecture_claims(settings: Settings, results: Results, architecture: str)
         claim(
             f"After complete augmentation at most 3 % of the mean square change of {nouns} survives averaging, at "
             "every width",
-            Records.over(surviving, words, **everywhere),
+            surviving(settings, results, architecture),
             measure="Share of the members’ mean square change that averaging over ever more members would leave "
             "(unbiased, so it may come out negative).",
             covers="members",

@@ -344,10 +344,9 @@ def headline(settings: Settings, results: Results) -> tuple[str, str]:
         f"From {frames} frames of {settings.molecule} the invariant kernel predicts forces to {shown} % of their spread"
     )
     said = (
-        f"Trained on energies and forces of {frames} frames, the error of force components is "
-        f"{in_words(meV)} meV/Å, {shown} % of their mean deviation, and "
-        f"{format_number(100 * alone.value)} % from energies alone; the source has no forces, a reviewer asked "
-        "for them."
+        f"After training on energies and forces of {frames} frames the error of force components is "
+        f"{in_words(meV)} meV/Å, {shown} % of their mean deviation; after energies alone it is "
+        f"{format_number(100 * alone.value)} %. The source has no forces, a reviewer asked for them."
     )
     return title, said
 

@@ -58,13 +58,13 @@ def headline(settings: Settings, results: Results) -> tuple[str, str]:
     kind = (settings.smooth, "ntk")
     moved = [100 * results.size(kind, width, last).value for width in (narrow, wide)]
     title = (
-        f"In {last:,} steps the tangent kernel moves by {moved[0]:.2g} % at width {narrow} and by {moved[1]:.2g} % at "
-        f"width {wide}"
+        f"In {last:,} steps the tangent kernel moves by {moved[0]:.2g} % of its size at width {narrow} and by "
+        f"{moved[1]:.2g} % at width {wide}"
     )
     said = (
         "Theory bounds the movement of tangent kernels in training by the width to the power −1/2 and expects −1; with "
         f"{NAMES[settings.smooth]} it falls as the width to the power {in_words(results.exponent(kind, last))} after "
-        f"{last:,} steps."
+        f"{last:,} steps, from {moved[0]:.2g} % of the kernel’s size at width {narrow} to {moved[1]:.2g} % at {wide}."
     )
     return title, said
 

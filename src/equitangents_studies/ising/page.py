@@ -85,13 +85,13 @@ def headline(settings: Settings, results: Results) -> tuple[str, str]:
         f"{overall_ratio(settings, results, wide, [last], [name]).value:.2f} on {name} spins" for name in SETS
     )
     return (
-        f"Over orbits, ensembles of spins’ energies spread {ratio.value:.2f} times as much as infinite width predicts, "
-        "in and out of distribution",
+        f"Ensembles that predict energies of spins spread over orbits {ratio.value:.2f} times as much as infinite "
+        "width says, in and out of distribution",
         f"At width {wide} the orbit spread of M networks is {in_words(ratio)} times the predicted one (after {last:,} "
-        f"steps {by_set}), and averaging {most} divides it by {1 / fall.value:.1f} (theory: {1 / predicted:.1f}). From "
-        f"width {narrow} to {wide} the squared distance of the ensemble’s mean to the NTK’s on training spins falls "
-        f"{near:.0f}-fold, to {in_words(left)} % of the mean square prediction over all sets. The source shows both as "
-        "figures, without numbers.",
+        f"steps {by_set}), and averaging {most} networks divides it by {1 / fall.value:.1f} (theory: "
+        f"{1 / predicted:.1f}). From width {narrow} to {wide} the squared distance of the ensemble’s mean to the NTK’s "
+        f"on training spins falls {near:.0f}-fold, to {in_words(left)} % of the mean square prediction over all sets. "
+        "The source shows both as figures, without numbers.",
     )
 
 

@@ -1,8 +1,9 @@
 """Random features in place of a kernel that is too dear: what they learn of all images, and what they lose of a few.
 
 With Φ (n, m) of n training images the mean of training to the end is φ(x)ᵀ (ΦᵀΦ + λ)⁻¹ Φᵀ Y: n m² products in place of
-n² pairs of images. λ is a multiple of the mean |φ|², chosen by the accuracy in validation. On images so few that the
-exact kernel can be computed of all their pairs, both predict the same images, of folds that they were not shown.
+n² pairs of images. Where n < m, Φᵀ (ΦΦᵀ + λ)⁻¹ Y are the same weights. λ is a multiple of the mean |φ|², chosen by the
+accuracy in validation. On images so few that the exact kernel can be computed of all their pairs, both predict the same
+images, of folds that they were not shown.
 """
 
 from __future__ import annotations
@@ -11,12 +12,19 @@ import time
 from pathlib import Path
 
 import numpy as np
+import scipy.linalg
 from jaxtyping import Float
 
 from equitangents import kernels
 from equitangents_studies.common.system_runs import SystemImages
 from equitangents_studies.framework.study import Arrays, Task
-from equitangents_studies.learning_curves.settings import FEATURE_RIDGES, Settings, feature_sizes, whole_images
+from equitangents_studies.learning_curves.settings import (
+    FEATURE_RIDGES,
+    Settings,
+    compared_features,
+    feature_sizes,
+    whole_images,
+)
 from equitangents_studies.systems import architecture
 
 _SLICE = 2500  # images of a stage
@@ -45,30 +53,50 @@ def features(settings: Settings, data_dir: Path | None, model: str, begin: int, 
 
 
 def learnt(found: Float[np.ndarray, "images features"], images: SystemImages, settings: Settings) -> Arrays:
-    """The ridge that is best in validation at every size, a multiple of the mean |φ|², and which test images are
-    classified rightly with it.
+    """The ridge that is best in validation at every size, a multiple of the mean |φ|², which test images are
+    classified rightly with it, and the seconds of processors that this took.
     """
     n, count = settings.whole_images, len(images.train_x)
-    phi = found.astype(np.float64)
-    products, moments, done = np.zeros((phi.shape[1],) * 2), np.zeros((phi.shape[1], images.classes)), 0
-    ridges, validation, right = [], [], []
+    tested, test = found[n:count].astype(np.float64), found[count:].astype(np.float64)
+    ridges, validation, right, seconds = [], [], [], []
     for size in feature_sizes(settings):
-        new = phi[done:size]
-        products, moments, done = products + new.T @ new, moments + new.T @ images.targets[done:size], size
-        values, vectors = np.linalg.eigh(products)
-        across = vectors.T @ moments
-        unit = np.einsum("nm,nm->", phi[:size], phi[:size]) / size
-        solved = [vectors @ (across / (np.maximum(values, 0) + r * unit)[:, None]) for r in FEATURE_RIDGES]
-        scores = [((phi[n:count] @ w).argmax(axis=1) == images.train_y[n:]).mean() for w in solved]
+        began = time.process_time()
+        solved = _weights(found[:size], images.targets[:size])
+        scores = [((tested @ w).argmax(axis=1) == images.train_y[n:]).mean() for w in solved]
         best = int(np.argmax(scores))
         ridges.append(FEATURE_RIDGES[best])
         validation.append(scores[best])
-        right.append((phi[count:] @ solved[best]).argmax(axis=1) == images.test_y)
+        right.append((test @ solved[best]).argmax(axis=1) == images.test_y)
+        seconds.append(time.process_time() - began)
     return {
         "feature_ridge": np.array(ridges),
         "feature_validation": np.array(validation),
         "feature_right": np.array(right),
+        "learnt_seconds": np.array(seconds),
     }
+
+
+def _weights(
+    found: Float[np.ndarray, "images features"], targets: Float[np.ndarray, "images classes"]
+) -> list[Float[np.ndarray, "features classes"]]:
+    """(ΦᵀΦ + λ)⁻¹ Φᵀ Y with each of FEATURE_RIDGES, in float64: of images in blocks, so that Φ is held but once."""
+    n, m = found.shape
+    if n < m:
+        phi = found.astype(np.float64)
+        squares, pulls = phi @ phi.T, targets
+    else:
+        squares, pulls = np.zeros((m, m)), np.zeros((m, targets.shape[1]))
+        for i in range(0, n, _SLICE):
+            part = found[i : i + _SLICE].astype(np.float64)
+            squares += part.T @ part
+            pulls += part.T @ targets[i : i + _SLICE]
+    unit = np.trace(squares) / n
+    solved = []
+    for ridge in FEATURE_RIDGES:
+        shifted = squares.copy()
+        shifted[np.diag_indices_from(shifted)] += ridge * unit
+        solved.append(scipy.linalg.solve(shifted, pulls, assume_a="pos", overwrite_a=True))
+    return [phi.T @ w for w in solved] if n < m else solved
 
 
 def beside_exact(settings: Settings, data_dir: Path | None, model: str, task: Task) -> Arrays:
@@ -81,15 +109,18 @@ def beside_exact(settings: Settings, data_dir: Path | None, model: str, task: Ta
     x, y, targets = images.train_x[: s.exact_images].astype(np.float32), images.train_y, images.targets
     net = architecture(model, depth=s.depth)
     matrices, seconds = [], []
-    for i, count in enumerate((0, *s.exact_features)):
-        began = time.process_time()
+    for i, count in enumerate((0, *compared_features(s))):
         if count:
-            phi = np.asarray(kernels.random_features(net, count, s.seed).transform(x), np.float64)
+            made = kernels.random_features(net, count, s.seed)
+            made.transform(x[:1])  # compiled
+            began = time.process_time()
+            phi = np.asarray(made.transform(x), np.float64)
             matrices.append(phi @ phi.T)
         else:
+            began = time.process_time()
             matrices.append(np.asarray(kernels.KeptKernel(net, kernels.KernelStore()).kernel(x).ntk, np.float64))
         seconds.append(time.process_time() - began)
-        task.step(i + 1, 1 + len(s.exact_features))
+        task.step(i + 1, 1 + len(compared_features(s)))
     every = [out_of_fold(K, targets[: len(x)]) for K in matrices]
     hits = [(outputs.argmax(axis=-1) == y[: len(x)]).mean(axis=1) for outputs in every]
     best = [int(np.argmax(share)) for share in hits]

@@ -41,7 +41,7 @@ class Settings:
     other ridges and preparations of images would change is tried on the images of the curves.
 
     Of `approximated` models `features` random features an image learn from `whole_images` and fewer, tested as `whole`
-    is; on `exact_images` of them `exact_features` features stand beside the exact kernel.
+    is; on `exact_images` of them as many, and `exact_features`, stand beside the exact kernel.
     """
 
     data: str = "auto"
@@ -80,8 +80,8 @@ PRESETS = presets(
     desk="images=4000 pixels=32 depth=8 models=FCN,VEC predicted_images=2000 predicted_sizes=200,400,800,1200",
     full="desk data=cifar10 whole=VEC whole_images=45000 whole_tested=10000 whole_precision=float32 "
     "whole_ridge=0.01 flips=false repetitions=20",
-    features="data=cifar10 pixels=32 depth=8 models= predicted_sets= approximated=GAP features=1024 exact_images=200 "
-    "exact_features=1024,4096 whole_images=45000 whole_tested=10000",
+    features="data=cifar10 pixels=32 depth=8 models= predicted_sets= approximated=GAP features=4096 exact_images=300 "
+    "exact_features=4096,8192,16384 whole_images=45000 whole_tested=10000",
     paper="data=cifar10 images=12000 pixels=32 depth=8 pooled_images=12000 networks=VEC,LCN,GAP "
     "network_sizes=320,640,1280,2560,5120,9600 network_depth=8 width=128 members=5 predicted_images=10000 "
     "predicted_sizes=200,400,800,1600,3200,6400",
@@ -137,6 +137,11 @@ def feature_sizes(settings: Settings) -> np.ndarray:
     return np.array(sorted(size for size in sizes if size >= min(settings.smallest, n)))
 
 
+def compared_features(settings: Settings) -> list[int]:
+    """How many features stand beside the exact kernel, those of all images among them."""
+    return sorted({settings.features, *settings.exact_features})
+
+
 def source_of(settings: Settings, data_dir: Path | None) -> str:
     """The data that "auto" stands for."""
     return stands_for(settings.data, data_dir)
@@ -147,22 +152,53 @@ def by_channel(x: np.ndarray) -> np.ndarray:
     return np.asarray((x - x.mean(axis=(0, 1, 2))) / x.std(axis=(0, 1, 2)), np.float32)
 
 
+def channel_of_image(x: np.ndarray) -> np.ndarray:
+    """Every channel of every image shifted and scaled to mean 0 and standard deviation 1 over positions."""
+    centred = x - x.mean(axis=(1, 2), keepdims=True)
+    scale = centred.std(axis=(1, 2), keepdims=True)
+    return np.asarray(centred / np.where(scale > 1e-6, scale, 1), np.float32)
+
+
+def centred(x: np.ndarray) -> np.ndarray:
+    """Every image shifted to mean 0, over all images at the scale at which their mean square is 1."""
+    shifted = x - x.mean(axis=(1, 2, 3), keepdims=True)
+    return np.asarray(shifted / shifted.std(), np.float32)
+
+
+def of_one_norm(x: np.ndarray) -> np.ndarray:
+    """Every image scaled to mean square 1, and not shifted."""
+    size = np.sqrt((x**2).mean(axis=(1, 2, 3), keepdims=True))
+    return np.asarray(x / np.where(size > 1e-6, size, 1), np.float32)
+
+
 @dataclass(frozen=True)
 class Preparation:
-    """What the source leaves open, and may have done otherwise: how images, and how a network's convolutions are made.
+    """What the source leaves open, and may have done otherwise: how images, networks and kernels are made.
 
-    `convolutions` are fields of `nn.Conv`, in place of windows of 3×3 on a torus.
+    `convolutions` are fields of `nn.Conv`, in place of windows of 3×3 on a torus, `weighted` fields of every layer with
+    weights; `deeper` counts further hidden layers like the others, and `dense` ones between the last and the readout.
+    Tried on `share` of the images of the curves, beside PLAIN of that share.
     """
 
     words: str
     images: Callable[[np.ndarray], np.ndarray] = standardise
     convolutions: Mapping[str, Any] = field(default_factory=dict)
+    weighted: Mapping[str, Any] = field(default_factory=dict)
+    deeper: int = 0
+    dense: int = 0
+    kernel: Literal["ntk", "nngp"] = "ntk"
+    share: float = 1.0
 
     def network(self, model: str, depth: int) -> nn.Sequential:
-        """The model of so many hidden layers, with convolutions that are made so."""
-        net = architecture(model, depth=depth)
-        altered = [replace(layer, **self.convolutions) if isinstance(layer, nn.Conv) else layer for layer in net.layers]
-        return nn.Sequential(*altered)
+        """The model of so many hidden layers and `deeper` more, one at least, made so."""
+        *hidden, readout = architecture(model, depth=max(depth + self.deeper, 1)).layers
+        layers = [*hidden, *(layer for _ in range(self.dense) for layer in (readout, nn.Relu())), readout]
+        return nn.Sequential(*(self._made(layer) for layer in layers))
+
+    def _made(self, layer: nn.Layer) -> nn.Layer:
+        if isinstance(layer, nn.Conv):
+            return replace(layer, **self.convolutions, **self.weighted)
+        return replace(layer, **self.weighted) if isinstance(layer, nn.Dense | nn.LocallyConnected) else layer
 
 
 PREPARED = {
@@ -170,7 +206,19 @@ PREPARED = {
     "channel": Preparation("channels standardised over all images", images=by_channel),
     "window": Preparation("windows of 5×5 (the source states none)", convolutions={"window": 5}),
     "padding": Preparation("zeros beyond the image", convolutions={"padding": "zero"}),
+    "channels": Preparation("each channel of each image standardised", images=channel_of_image),
+    "centred": Preparation("each image centred, not scaled", images=centred),
+    "norm": Preparation("each image scaled to one norm, not centred", images=of_one_norm),
+    "nngp": Preparation("the NNGP", kernel="nngp"),
+    "half": Preparation("each image standardised by itself", share=0.5),
+    "norm-half": Preparation("each image scaled to one norm, not centred", images=of_one_norm, share=0.5),
+    "deeper": Preparation("a hidden layer more", deeper=1, share=0.5),
+    "shallower": Preparation("a hidden layer fewer", deeper=-1, share=0.5),
+    "biased": Preparation("biases of variance 0.1 (source: 0.01)", weighted={"b_std": 0.1**0.5}, share=0.5),
+    "unbiased": Preparation("no biases", weighted={"b_std": 0.0}, share=0.5),
+    "dense": Preparation("a hidden dense layer before the readout", dense=1, share=0.5),
 }
+PLAIN = {1.0: "image", 0.5: "half"}
 TRIED_RIDGES = (1e-4, 1e-3, 1e-2, 1e-1)
 
 
@@ -218,7 +266,7 @@ class Results(Measured):
 
     Of `approximated` models whether test images are classified rightly (`feature_right`), with the ridge and the share
     in validation; whether images of other folds are, by the exact kernel and by features (`exact_right`), how far
-    these are from it, and seconds of processors.
+    these are from it, and seconds of processors, `learnt_seconds` for all that follows features.
     """
 
     source: str
@@ -237,6 +285,7 @@ class Results(Measured):
     feature_ridge: Keyed[np.ndarray] = by("approximated", "feature_images")
     feature_validation: Keyed[np.ndarray] = by("approximated", "feature_images")
     feature_seconds: Keyed[np.ndarray] = by("approximated", "slice")
+    learnt_seconds: Keyed[np.ndarray] = by("approximated", "feature_images")
     exact_right: Keyed[np.ndarray] = by("approximated", "kernel image")
     kernel_error: Keyed[np.ndarray] = by("approximated", "exact_features")
     prediction_error: Keyed[np.ndarray] = by("approximated", "exact_features")
@@ -280,11 +329,13 @@ class Results(Measured):
         off = 100 * (errors / law[:, None] - 1)
         return t_interval(off[np.argmax(np.abs(off.mean(axis=1)))])
 
-    def tried_otherwise(self, model: str) -> list[str]:
-        """Names in PREPARED that were tried and change something of this model or its images."""
-        plain = PREPARED["image"]
-        changes = lambda how: how.images is not plain.images or how.network(model, 1) != plain.network(model, 1)
-        return [name for name, how in PREPARED.items() if (model, name) in self.tried and changes(how)]
+    def tried_otherwise(self, model: str, share: float) -> list[str]:
+        """Names in PREPARED, tried on this share of images, that change something of this model or its images."""
+        made = lambda how: (how.images, how.kernel, how.network(model, 2))
+        return [
+            name for name, how in PREPARED.items()
+            if how.share == share and (model, name) in self.tried and made(how) != made(PREPARED[PLAIN[share]])
+        ]  # fmt: skip
 
     def accuracy_of_all(self, model: str, field: str, part: str, flips: bool = False) -> float:
         """The accuracy of a kernel that learnt the largest training set, on a part of the other images, in per cent."""

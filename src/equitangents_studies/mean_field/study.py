@@ -192,16 +192,23 @@ def _trained(
     )
 
 
+def _left(settings: Settings, results: Results) -> Records:
+    """The share of a member's mean square violation that infinitely many leave, at every width and scale."""
+    every = [(n, scale) for n in sorted(settings.widths) for scale in settings.scales_of(n)]
+    return Records.over(
+        lambda pair: surviving_share(results.changes(*pair), confidence=shared_level(len(every))),
+        lambda pair: f"{pair[0]} units, {_scale(*pair)}",
+        pair=every,
+    )
+
+
 def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     """What holds in the mean-field limit, what holds at every width and scale, and where the closed form is left."""
     widths = sorted(settings.widths)
-    every = [(n, scale) for n in widths for scale in settings.scales_of(n)]
-    level = shared_level(len(every))
-    words = lambda pair: f"{pair[0]} units, {_scale(*pair)}"
     exponent = lambda squares: power_law(np.array(widths), np.stack([squares(n, 1.0) for n in widths], axis=1))
     apart, violation = exponent(results.apart), exponent(results.violation)
     n = widths[-1]
-    left = Records.over(lambda pair: surviving_share(results.changes(*pair), confidence=level), words, pair=every)
+    left = _left(settings, results)
     at_kernel, at_field = results.distance(n, math.sqrt(n)), results.distance(n, 1.0)
     return [
         claim(
@@ -308,12 +315,13 @@ def _finding(settings: Settings, results: Results) -> str:
 def _sentence(settings: Settings, results: Results) -> str:
     n = max(settings.widths)
     kernel, field = (results.distance(n, scale) for scale in (math.sqrt(n), 1.0))
-    shares = [surviving_share(results.changes(w, s)).value for w in settings.widths for s in settings.scales_of(w)]
+    left = _left(settings, results).labelled().values()
     return (
         f"Means of networks of {n} units miss the tangent kernel’s prediction by "
         f"{with_interval(field.value, field.interval)} of its size at the mean-field scale, by "
-        f"{with_interval(kernel.value, kernel.interval)} at the kernel’s own; infinitely many would leave "
-        f"{max(np.abs(shares)):.1g} of a member’s violation at most, over {len(shares)} widths and scales (source: 0)."
+        f"{with_interval(kernel.value, kernel.interval)} at the kernel’s own; infinitely many leave at most "
+        f"{100 * max(e.high for e in left):.2g} % of a member’s mean square violation at any of {len(left)} widths and "
+        "scales (the highest end of intervals that hold together at 95 %; source: 0)."
     )
 
 

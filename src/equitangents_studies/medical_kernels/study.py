@@ -291,15 +291,16 @@ def _ahead(settings: Settings, results: Results, ahead: Records, group: str) -> 
 def headline(settings: Settings, results: Results) -> tuple[str, str]:
     """What was found, and our numbers beside the source's."""
     ahead = results.mean_lead("C4").times(100)
-    above = sum(results.lead("C4", j).value > 0 for j in range(len(settings.sizes)))
+    every = len(settings.sizes)
+    above = sum(results.lead("C4", j).value > 0 for j in range(every))
     shown = in_words(ahead)
     title = (
         f"On tissue the kernel invariant under turns classifies {shown.split(' (')[0]} percentage points better than "
         "the CNN’s"
     )
     said = (
-        f"The C4 kernel is ahead of the CNN’s by {shown} percentage points in the mean over {len(settings.sizes)} "
-        f"training sizes, and at {above} of them (the source: better at every size)."
+        f"The C4 kernel is ahead of the CNN’s by {shown} percentage points in the mean over {every} training "
+        f"sizes, and at {'each' if above == every else above} of them (the source: better at every size)."
     )
     return title, said
 

@@ -139,8 +139,9 @@ def headline(settings: Settings, results: Results) -> tuple[str, str]:
         f"averaging {most} independent members of any of {len(INDEPENDENT)} kinds leaves {ends} % of the change of one "
         f"(1/√{most} is {100 / most**0.5:.0f} %), and ever more members or runs at most {survives:.2g} % of its mean "
         f"square (upper ends of 95 % intervals) for all {len(INDEPENDENT) + len(ONE_RUN)} kinds, against "
-        f"{100 * share(results, control).value:.0f} % without augmentation. {most} draws of one variational posterior "
-        f"leave {left('draws'):.0f} %, of one that began as an orbit {left('expanded'):.0f} %.",
+        f"{100 * share(results, control).value:.0f} % without augmentation. {most} snapshots of one run leave "
+        f"{left('snapshots'):.0f} %, {most} boosting stages {left('boosted'):.0f} %, {most} draws of one variational "
+        f"posterior {left('draws'):.0f} %, of one that began as an orbit {left('expanded'):.0f} %.",
     )
 
 

@@ -60,13 +60,15 @@ def headline(results: Results) -> tuple[str, str]:
     narrow, wide = results.widths[0], results.widths[-1]
     every = mean_estimate([results.exponent(name, results.steps[-1]) for name in results.images.sets])
     title = (
-        f"Infinite width predicts the agreement of networks over {results.action.group.order} orientations to "
-        f"{_off(results, narrow):.2f} with {narrow} channels, to {_off(results, wide):.2f} with {wide}"
+        f"Infinite width predicts in how many of {results.action.group.order} orientations networks keep their class "
+        f"to within {_off(results, narrow):.2f} with {narrow} channels, {_off(results, wide):.2f} with {wide}"
     )
     said = (
         "The source says that agreement over orbits converges to the prediction of infinite width; ours approaches it "
         f"as the width to the power {in_words(every)}, on average over "
-        f"{len(results.images.sets)} sets of inputs, where the leading order of theory is −1."
+        f"{len(results.images.sets)} sets of inputs, from {_off(results, narrow):.2f} of "
+        f"{results.action.group.order} orientations with {narrow} channels to {_off(results, wide):.2f} with {wide}; "
+        "the leading order of theory is −1."
     )
     return title, said
 

@@ -102,22 +102,27 @@ def _last_scores(results: Results, name: str) -> tuple[float, float]:
     return tuple(float(results.agreement(of[name][-1]).mean()) for of in (results.mean, results.members))  # type: ignore[return-value]
 
 
+def _foreign_scores(results: Results) -> tuple[float, float] | None:
+    """The same, mean over all sets unlike the training data; None where there is none."""
+    scores = [_last_scores(results, name) for name in results.images.sets if name != "test"]
+    return tuple(map(float, np.mean(scores, axis=0))) if scores else None  # type: ignore[return-value]
+
+
 def _finding(settings: Settings, results: Results) -> str:
-    mean, member = np.mean([_last_scores(results, name) for name in results.images.sets], axis=0)
+    foreign = _foreign_scores(results)
+    mean, member = foreign or _last_scores(results, "test")
     return (
-        f"Of {settings.order} turned copies of an image, the mean of {settings.members} networks gives {mean:.2f} the "
-        f"class of the original, one network {member:.2f}"
+        f"The mean of {settings.members} networks keeps its class in {mean:.2f} of {settings.order} orientations of "
+        f"{'unfamiliar' if foreign else 'test'} images, one network in {member:.2f}"
     )
 
 
 def _sentence(settings: Settings, results: Results) -> str:
     """Whether the central claim is met, by which numbers, and the source's own."""
-    foreign = [name for name in results.images.sets if name != "test"]
-    mean, member = np.mean([_last_scores(results, name) for name in foreign], axis=0) if foreign else (np.nan, np.nan)
-    inside = _last_scores(results, "test")
+    inside, foreign = _last_scores(results, "test"), _foreign_scores(results)
     numbers = f"on {results.images.titles['test']} {inside[0]:.2f} against {inside[1]:.2f}"
     if foreign:
-        numbers += f", on images unlike the training data {mean:.2f} against {member:.2f}"
+        numbers += f", on images unlike the training data {foreign[0]:.2f} against {foreign[1]:.2f}"
     exact = ""
     if results.deviation and results.action.exact:
         moved = max(float(of.max()) for of in results.deviation.values())

@@ -148,7 +148,7 @@ def _accuracies(s: Settings, results: Results, folder: RunFolder) -> Figure:
                 for i, name in enumerate(results.architectures):
                     one = 100 * results.draws[name].mean(axis=(1, 2))
                     axes.plot(place + 0.09 * (i - 2.5), one, "_", ms=6, color=_COLOURS[name].light)
-            axes.set_xticks(place, GROUPS, fontsize=7)
+            axes.set_xticks(place, GROUPS, fontsize=7.5)
     return drawn.figure
 
 

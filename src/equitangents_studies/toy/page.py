@@ -77,7 +77,8 @@ def headline(settings: Settings, results: Results) -> tuple[str, str]:
     one = lambda *at: percent(member_sizes(results, *at).mean())
     mean = lambda *at: percent(mean_size(results, *at))
     return (
-        f"{after(last).capitalize()} a turn changes one augmented network by {one(0, last)}, {many} by {mean(0, last)}",
+        f"{after(last).capitalize()} a turn changes one augmented network by {one(0, last)} of the function’s spread, "
+        f"{many} by {mean(0, last)}",
         f"{after(last).capitalize()} a turn by {turn} changes one network by {one(0, last)} of the true function’s "
         f"standard deviation and {many} by {mean(0, last)}, beyond the data by {one(1, last)} and {mean(1, last)}; "
         f"{after(first)} by {one(0, first)} and {mean(0, first)}; the infinitely wide ensemble changes by at most "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import shutil
 from types import SimpleNamespace
 
 import pytest
@@ -60,6 +61,14 @@ class TestThePageOfARun:
         assert full.count("### ") == 3
         index = (root / "docs/results/index.md").read_text()
         assert "| 1 | 0 | 0 |" in index
+
+    def test_the_first_table_says_what_each_number_is_and_of_a_family_which(self, root, folder):
+        claims = json.loads((folder / "verdicts.json").read_text())
+        claims[0] |= {"measure": "The mean of all.", "note": "Shown: the least of 2, in 0.5 s. The other is 3."}
+        (folder / "verdicts.json").write_text(json.dumps(claims))
+        main([str(folder)], root)
+        opened = published(root).split("<details")[0]
+        assert "<br><small>The mean of all. Shown: the least of 2, in 0.5 s.</small> |" in opened
 
     def test_one_whose_claims_were_judged_anew_says_when(self, root, folder):
         main([str(folder)], root)
@@ -122,6 +131,24 @@ class TestThePageOfARun:
         path.write_text(json.dumps({**config, "seconds": 4000.0, "sessions": [killed, last]}))
         main([str(folder)], root)
         assert re.search(r"\| Run time \| 1 h 6 min; 16 min 41 s of processors", published(root))
+
+    def test_says_that_a_killed_copy_has_the_same_tables_or_refuses_it(self, root, folder, tmp_path, capsys):
+        copy = shutil.copytree(folder, tmp_path / "copy")
+        publish = lambda: main([str(folder), "--killed-copy", str(copy)], root)
+        assert publish() == 1
+        assert "was not interrupted" in capsys.readouterr().err
+        config = json.loads((copy / "config.json").read_text())
+        config["sessions"].insert(0, {**config["sessions"][0], "ended": "running"})
+        (copy / "config.json").write_text(json.dumps(config))
+        assert publish() == 0
+        assert "| no; a copy of it was, once, and has the same tables to the last bit |" in published(root)
+        (copy / "results" / "numbers.csv").write_text("y\n0\n")
+        assert publish() == 1
+        assert "tables of" in capsys.readouterr().err
+        report = (copy / "report.html").read_text()
+        (copy / "report.html").write_text(re.sub(r"(<th[^>]*>rate</th><td>)[^<]*", r"\g<1>1234", report))
+        assert publish() == 1
+        assert "other settings" in capsys.readouterr().err
 
     def test_says_what_a_folder_of_an_earlier_version_does_not_know(self, root, folder):
         forget(folder, "sessions")

@@ -118,6 +118,15 @@ class TestTheRepository:
         )
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
+    def test_what_a_title_measures_stands_in_the_first_sentence_too(self):
+        """Numbers with a decimal point, to as many digits as either has."""
+        rounded = lambda x, like: round(float(x), len(like.split(".")[1])) == float(like)
+        for path in (ROOT / "docs" / "results").glob("*/run.json"):
+            record = Record.from_json(path.read_text())
+            title, said = (re.findall(r"\d+\.\d+", text) for text in (record.finding, record.sentence))
+            missing = [x for x in title if not any(rounded(x, y) or rounded(y, x) for y in said)]
+            assert missing == [], record.name
+
     def test_every_page_belongs_to_a_study_and_names_its_files(self):
         results = ROOT / "docs" / "results"
         pages = {path.stem: path.read_text() for path in results.glob("*.md") if path.stem not in ("index", "findings")}

@@ -7,10 +7,9 @@ so errors are relative to the block's own diagonal.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -33,15 +32,12 @@ from equitangents.kernels.projected.program import (
     diagonal,
 )
 from equitangents.kernels.result import Kernels
-from equitangents.kernels.rotations.resolution import LADDER, Resolution, sample, surrogates
+from equitangents.kernels.rotations.resolution import AS_ASKED, LADDER, Resolution, coarser, sample, search, surrogates
 from equitangents.kernels.runs.results import result
 from equitangents.memory import check_fits
 from equitangents.sphere import rotate
 
-logger = logging.getLogger("equitangents")
-
 _FINEST = 24  # 53,016 rotations
-_FINER = 1.5
 _SMALL = 1e-6  # of the kernel of numbers: blocks below that are not resolved any further
 
 
@@ -58,13 +54,11 @@ def resolve(
     else:
         signals = sample(*(np.asarray(x, np.float64) for x in (x1, x1 if x2 is None else x2)))
     both = np.concatenate([signals, *(rotate(signals, R) for R in so3(1).random(2))])
-    known: dict[int, np.ndarray] = {}
 
+    @cache
     def at(r: int) -> np.ndarray:
-        if r not in known:
-            found = all_pairs(kernel, moves.nodes(r), signals, both)
-            known[r] = np.stack([found.nngp, found.ntk])
-        return known[r]
+        found = all_pairs(kernel, moves.nodes(r), signals, both)
+        return np.stack([found.nngp, found.ntk])
 
     own = kernel(signals, signals)
     size = _SMALL * np.array([np.abs(np.diagonal(k)).max() for k in (np.asarray(own.nngp), np.asarray(own.ntk))])
@@ -76,20 +70,9 @@ def resolve(
 
     tolerance = max(moves.accuracy.tolerance, 64 * float(np.finfo(precision.working_dtype(x1, x2)).eps))
     if (r := moves.accuracy.resolution) is not None:
-        coarse = max(1, int(r / _FINER))
-        return Resolution(r, error(coarse, r) if coarse < r else None, "resolution as asked for")
-    ladder = [r for r in LADDER if 2 * r > moves.bandlimit and r <= _FINEST]
-    last, missed = ladder[0], np.inf
-    for r in ladder:
-        finer = next((s for s in ladder if s >= _FINER * r), None)
-        if finer is None:
-            break
-        last, missed = r, error(r, finer)
-        if missed <= tolerance:
-            return Resolution(r, missed, note)
-    note = f"the tolerance {tolerance:.1e} is not reached"
-    logger.warning("integrals over rotations: %s; the error is about %.1e", note, missed)
-    return Resolution(last, missed, note)
+        return Resolution(r, error(coarser(r), r) if coarser(r) < r else None, AS_ASKED)
+    found = search([r for r in LADDER if 2 * r > moves.bandlimit and r <= _FINEST], error, tolerance)
+    return found if found.note else found._replace(note=note)
 
 
 _TYPICAL = 8  # the resolution that costs are given for where signals are not known

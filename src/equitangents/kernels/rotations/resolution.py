@@ -8,8 +8,9 @@ is computed at growing resolution until it agrees with a grid at least half as f
 
 from __future__ import annotations
 
+import functools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +25,7 @@ logger = logging.getLogger("equitangents")
 LADDER = (1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 64)
 # A field on the sphere for each rotation costs five powers of the resolution.
 LADDER_OF_FIELDS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 20, 24)
+AS_ASKED = "resolution as asked for"
 _FINER = 1.5  # how much finer the grid is that errors are measured against
 _COARSEST_FINER = 4  # the grid for errors of resolution 1, which has no coarser one
 _SIGNALS = 4  # in a sample
@@ -108,31 +110,42 @@ def choose(
 
     `values(r)` are NNGP and NTK of the pairs of n signals at resolution r.
     """
-    known: dict[int, Values] = {}
-
-    def at(r: int) -> Values:
-        if r not in known:
-            known[r] = values(r)
-        return known[r]
-
+    at = functools.cache(values)
+    error = lambda coarse, fine: difference(at(coarse), at(fine), n)
     if accuracy.resolution is not None:
         r = accuracy.resolution
         if r == 1:
-            return Resolution(r, difference(at(1), at(_COARSEST_FINER), n), "resolution as asked for")
-        error = difference(at(max(1, int(r / _FINER))), at(r), n)
-        return Resolution(r, error, "resolution as asked for; the error is that of a coarser one")
-    tolerance = max(accuracy.tolerance, least)
-    for i, r in enumerate(ladder):
-        finer = next((s for s in ladder[i + 1 :] if s >= _FINER * r), None)
+            return Resolution(r, error(1, _COARSEST_FINER), AS_ASKED)
+        return Resolution(r, error(coarser(r), r), f"{AS_ASKED}; the error is that of a coarser one")
+    found = search(ladder, error, max(accuracy.tolerance, least))
+    if found.note is None and found.error is not None and found.error > accuracy.tolerance:
+        note = f"the tolerance {accuracy.tolerance:.1e} is below the precision's own, {least:.1e}, which was taken"
+        return found._replace(note=note)
+    return found
+
+
+def coarser(resolution: int) -> int:
+    """One against which a resolution that was asked for is half as fine again."""
+    return max(1, int(resolution / _FINER))
+
+
+def search(ladder: Sequence[int], error: Callable[[int, int], float], tolerance: float) -> Resolution:
+    """The lowest resolution of a ladder whose `error(r, finer)`, against one half as fine again, is within `tolerance`.
+
+    Where none is, the finest that has a finer one, with a note and a warning; where none has, the first, whose error is
+    infinite.
+    """
+    last, missed = ladder[0], float("inf")
+    for r in ladder:
+        finer = next((s for s in ladder if s >= _FINER * r), None)
         if finer is None:
             break
-        last, error = r, difference(at(r), at(finer), n)
-        if error <= tolerance:
-            note = f"the tolerance {accuracy.tolerance:.1e} is below the precision's own, {least:.1e}, which was taken"
-            return Resolution(r, error, note if error > accuracy.tolerance else None)
+        last, missed = r, error(r, finer)
+        if missed <= tolerance:
+            return Resolution(r, missed, None)
     note = f"the tolerance {tolerance:.1e} is not reached"
-    logger.warning("integrals over rotations: %s; the error is about %.1e", note, error)
-    return Resolution(last, error, note)
+    logger.warning("integrals over rotations: %s; the error is about %.1e", note, missed)
+    return Resolution(last, missed, note)
 
 
 def difference(coarse: Values, fine: Values, n: int) -> float:

@@ -10,7 +10,7 @@ from equitangents.report import format_number
 from equitangents.statistics import Estimate, exactly, shared_level
 from equitangents_studies.common.moving_outputs.problem import RIGHT, SETS, WRONG
 from equitangents_studies.common.moving_outputs.results import Learning, every_time
-from equitangents_studies.framework.claims import Claim, after, claim, exact, ours, theirs, to_rounding
+from equitangents_studies.framework.claims import Claim, after, claim, exact, in_words, ours, theirs, to_rounding
 from equitangents_studies.framework.works import BEYOND_THE_LIMIT as EMERGENT
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 from equitangents_studies.systems.factors import ends_of, number_of
@@ -156,16 +156,21 @@ def trained_claim(learning: Learning, noun: str) -> list[Claim]:
 def headline(learnings: Mapping[str, Learning], noun: str, what: str) -> tuple[str, str]:
     """What was found, and our numbers beside the source's; `what` moves with the `noun`."""
     factors = [k.saved(RIGHT) for k in learnings.values()]
-    few = " and ".join(f"{number_of(e)}" if e.has_interval else f"at least {e.value:.3g}" for e in factors)
+    least = [f"at least {e.value:.3g}" for e in factors]  # where no interval is known the curves do not meet
+    few, saved = (
+        " and ".join(say(e) if e.has_interval else other for e, other in zip(factors, least, strict=True))
+        for say in (number_of, in_words)
+    )
     grown = [k.augmented[:, k.explicit] for k in learnings.values() if k.explicit.any()]
     apart = float(np.max([*(k.apart.max() for k in learnings.values()), *(table.max() for table in grown)]))
     off = float(np.max([k.errors[model] for k in learnings.values() for model in ("augmented", "equivariant")]))
     bare = float(np.min([k.errors["plain"] for k in learnings.values()]))
     title = f"Networks whose {what} need {few} times fewer {noun} than plain ones for the same error"
     said = (
-        "Trained on all moved copies, infinitely wide networks have the mean of the equivariant ones to "
+        f"For the same squared error networks with the right group built in need {saved} times fewer {noun} than plain "
+        "ones. Trained on all moved copies, infinitely wide networks have the mean of the equivariant ones to "
         f"{format_number(apart)} of the largest output at every time (the source: equal), and both are equivariant to "
-        f"{format_number(off)}; without augmentation the error is {format_number(bare)} or more."
+        f"{format_number(off)} of their outputs; without augmentation the violation is {format_number(bare)} or more."
     )
     return title, said
 

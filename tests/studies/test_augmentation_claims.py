@@ -1,0 +1,213 @@
+"""Verdicts of the studies of augmentation on numbers made for the purpose."""
+
+import jax
+import numpy as np
+import pytest
+
+from equitangents_studies.continuous import study as continuous
+from equitangents_studies.continuous.claims import claims as continuous_claims
+from equitangents_studies.finite_width import settings as finite_width_tasks
+from equitangents_studies.finite_width import study as finite_width
+from equitangents_studies.finite_width.claims import architecture_claims, group_claim
+from equitangents_studies.other_ensembles import study as other_ensembles
+from equitangents_studies.other_ensembles.settings import CLOSED
+from equitangents_studies.sampling import study as sampling
+from equitangents_studies.sampling.claims import claims as sampling_claims
+from equitangents_studies.sampling.strategies import RANDOM, STRATEGIES
+
+_UNDECIDED = "not decidable at this size"  # of three widths with 256 members no second order can be taken out
+
+
+def _verdicts(claims):
+    return [v.verdict for v in claims]
+
+
+class TestContinuousClaims:
+    settings = continuous.Settings(orders=(2, 4), trained=(), steps=(1,))
+
+    def _results(self, *, slope=2.0, constant=10.0, own=0.0, pixels=1.0):
+        rng = np.random.default_rng(0)
+        kappa = np.array([2.0, 1.0])
+        off = kappa[:, None, None, None] ** slope * 1e-3 * (1 + 0.1 * rng.random((2, 1, 128, 20)))
+        for i, k in enumerate(self.settings.orders):
+            off[i, :, :: 128 // k] = own
+        each = lambda value: dict.fromkeys(continuous.WAYS, value)
+        floor = 1 + 0.01 * rng.random((2, 1, 128, 20))
+        noise = 1 + 0.01 * rng.random((2, 1, 128, 20))
+        return continuous.Results(
+            steps=np.array([1]), kappa=each(kappa), profile={"rings": off, "pixels": pixels * floor * noise},
+            size=each(np.ones((2, 1))), floor=floor, round_trip=np.ones(128),
+            constant=np.full((2, 1, 20), constant), members={},
+        )  # fmt: skip
+
+    def test_true(self):
+        assert _verdicts(continuous_claims(self.settings, self._results())) == ["holds"] * 5
+
+    def test_a_bound_that_is_exceeded_fails(self):
+        assert _verdicts(continuous_claims(self.settings, self._results(constant=1e-4)))[0] == "fails"
+
+    def test_a_change_under_the_subgroup_fails(self):
+        assert _verdicts(continuous_claims(self.settings, self._results(own=1e-5)))[1] == "fails"
+
+    def test_a_slow_decrease_fails(self):
+        assert _verdicts(continuous_claims(self.settings, self._results(slope=0.5)))[2] == "fails"
+
+    def test_pixels_far_above_their_floor_fail(self):
+        assert _verdicts(continuous_claims(self.settings, self._results(pixels=5.0)))[3] == "fails"
+
+
+class TestFiniteWidthClaims:
+    settings = finite_width.Settings(
+        widths=(8, 16, 32),
+        channels=(8, 16, 32),
+        group_channels=(4,),
+        members=256,
+        cnn_members=256,
+        sizes=(1, 2, 4),
+        steps=(1,),
+    )
+
+    def _cell(self, *, excess=lambda n: 1.6 / n, common=0.0, bias=0.7):
+        """Deviations with variance 1 + excess(n), `common` to all members, and the closed form of variance 1."""
+        rng = np.random.default_rng(0)
+        changes = {}
+        for kind in finite_width.KINDS:
+            shift = bias if kind == "partial" else common
+            changes[kind] = {
+                n: np.sqrt(1 + excess(n)) * rng.normal(size=(1, 256, 500)) + shift * np.ones(500)
+                for n in self.settings.widths
+            }
+        one = dict.fromkeys(finite_width.KINDS, np.ones(1))
+        return finite_width.Cell(np.array([1]), one, {"complete": np.zeros(1), "partial": np.array([0.49])}, changes)
+
+    def _results(self, *, change=0.0, **cell):
+        """Of MLPs that are `cell` on digits, CNNs as theory says, and exact networks that change by `change`."""
+        true, made = self._cell(), self._cell(**cell)
+        cells = {("mlp", "ising"): true, ("mlp", "digits"): made, ("cnn", "digits"): true}
+        group = {"digits": {4: np.array([[[0.0, 1e-7], [0.0, change]]])}}
+        return finite_width.Results({"ising": "energies", "digits": "digits"}, cells, group)
+
+    def _of(self, architecture, **cell):
+        """The verdicts on one architecture."""
+        return _verdicts(architecture_claims(self.settings, self._results(**cell), architecture))
+
+    def test_true(self):
+        assert _verdicts(finite_width.claims(self.settings, self._results())) == [*["holds"] * 5, _UNDECIDED] * 2 + [
+            "holds"
+        ]
+
+    def test_a_common_part_on_one_task_fails_that_architecture_alone(self):
+        assert self._of("mlp", common=0.5)[:2] == ["fails"] * 2
+        assert self._of("cnn", common=0.5) == [*["holds"] * 5, _UNDECIDED]
+
+    def test_an_excess_that_stays_fails(self):
+        assert self._of("mlp", excess=lambda n: 0.3)[2] == "fails"
+
+    def test_another_bias_fails(self):
+        assert self._of("mlp", bias=1.2)[3] == "fails"
+
+    @pytest.mark.parametrize(
+        ("change", "verdict"), [(1e-6, "holds"), (1e-3, "fails"), (np.nan, "not decidable at this size")]
+    )
+    def test_group_convolutional_networks_are_invariant_to_rounding_or_fail(self, change, verdict):
+        assert group_claim(self.settings, self._results(change=change)).verdict == verdict
+
+
+@pytest.mark.parametrize("side", [pytest.param(3, marks=pytest.mark.slow), 4])
+def test_group_convolutional_networks_of_the_finite_width_study_are_invariant_at_width_2_and_cnns_are_not(side):
+    task = finite_width_tasks.Problem("", np.zeros((1, side, side, 1)), np.zeros(1), np.zeros((1, side, side, 1)))
+    x = np.random.default_rng(0).normal(size=(2, side, side, 1))
+    change = {}
+    for architecture in ("gcnn", "cnn"):
+        net = finite_width.network(finite_width.Settings(), architecture, 2, task)
+        params = net.init(jax.random.key(0), (side, side, 1), "float64")
+        outputs = net.apply(params, np.concatenate([x, np.rot90(x, axes=(1, 2))]))
+        change[architecture] = np.abs(np.subtract(*np.split(np.asarray(outputs), 2))).max()
+    assert change["gcnn"] < 1e-12
+    assert change["cnn"] > 1e-2
+
+
+def test_ensembles_of_the_finite_width_study_have_seeds_of_their_own_and_those_on_energies_theirs_of_old():
+    settings = finite_width.Settings()
+    seeds = [
+        finite_width._seed(settings, architecture, task, width, kind)
+        for architecture in ("mlp", "cnn")
+        for task in ("ising", "digits", "fashion_mnist")
+        for width in (8, 16)
+        for kind in finite_width.KINDS
+    ]
+    seeds += [finite_width._seed(settings, "gcnn", task, 8, None) for task in ("ising", "digits")]
+    assert len(set(seeds)) == len(seeds)
+    old = np.random.SeedSequence((0, 16, 1)).generate_state(1)[0]
+    assert finite_width._seed(settings, "mlp", "ising", 16, "partial") == old
+
+
+class TestOtherEnsemblesClaims:
+    settings = other_ensembles.Settings(members=256, runs=64, sizes=(1, 2, 4))
+
+    def _results(
+        self, *, closed=0.0, common=0.0, snapshots=True, broken=0.1, control=1.0, draws=True, posteriors=0.0,
+        symmetrised=0.0, expanded=0.2,
+    ):  # fmt: skip
+        rng = np.random.default_rng(0)
+        closed_forms = {kind: np.full(2, closed) for kind in CLOSED} | {"bagged-copies": np.ones(2)}
+        changes = {kind: rng.normal(size=(256, 50)) + common for kind in other_ensembles.INDEPENDENT}
+        run = rng.normal(size=(1, 64, 50))
+        changes["snapshots"] = np.tile(run, (4, 1, 1)) if snapshots else rng.normal(size=(4, 64, 50))
+        changes["boosted"] = run * (1 + 0.05 * rng.normal(size=(4, 64, 1)))
+        changes["unaugmented"] = rng.normal(size=(256, 50)) + control * rng.normal(size=50)
+        broken = broken * (1 + 0.1 * rng.random(10))
+        one = rng.normal(size=(64, 50))
+        draw = lambda common, own: common * one + own * rng.normal(size=(4, 64, 50))
+        changes["variational"] = rng.normal(size=(64, 50)) + posteriors
+        changes |= {"draws": draw(float(draws), float(not draws)), "expanded": draw(expanded, 0.2)}
+        changes |= {kind: draw(symmetrised, 1.0) for kind in ("averaged", "projected")}
+        misfits = {kind: 1 + rng.random(64) for kind in ("draws", "averaged", "projected", "expanded")}
+        return other_ensembles.Results(closed_forms, changes, broken, misfits)
+
+    def test_true(self):
+        claims = other_ensembles.claims(self.settings, self._results())
+        assert _verdicts(claims) == ["holds"] * 12
+        assert [v.origin for v in claims] == ["ours"] * 6 + ["source"] + ["ours"] * 4 + ["source"]
+
+    @pytest.mark.parametrize(
+        ("change", "failing"),
+        [
+            ({"closed": 1e-4}, 0),
+            ({"broken": 1e-4}, 1),
+            ({"common": 0.5}, 2),
+            ({"common": 1.0}, 3),
+            ({"snapshots": False}, 4),
+            ({"common": 0.5}, 6),
+            ({"control": 0.0}, 7),
+            ({"draws": False}, 8),
+            ({"posteriors": 0.5}, 9),
+            ({"symmetrised": 1.0}, 10),
+            ({"expanded": 2.0}, 11),
+        ],
+    )
+    def test_false(self, change, failing):
+        assert _verdicts(other_ensembles.claims(self.settings, self._results(**change)))[failing] == "fails"
+
+
+class TestSamplingClaims:
+    settings = sampling.Settings(budgets=(1, 2, 4), times=(0.1, 1.0), draws=60)
+
+    def _results(self, **factors):
+        """Violations b^(−1/2), doubled by training, times a factor by strategy."""
+        rng = np.random.default_rng(0)
+        shape = (3, 60, 2, 2)
+        base = np.array([1.0, 2**-0.5, 0.5])[:, None, None, None] * np.array([1.0, 2.0])[:, None]
+        scale = {"subgroup": 0.3, "own": 0.7, "shared": 1.0, "important": 0.8, "uniform": 1.0, "nearby": 1.0, **factors}
+        draw = lambda s: scale[s] * base * np.exp(0.02 * rng.normal(size=shape))
+        tables = {s: draw(s) if s in RANDOM else draw(s)[:, :1] for s in STRATEGIES}
+        return sampling.Results(np.array([0.1, 1.0]), tables, tables, np.zeros((2, 2)))
+
+    def test_true(self):
+        assert _verdicts(sampling_claims(self.settings, self._results())) == ["holds"] * 6
+
+    @pytest.mark.parametrize(
+        ("strategy", "factor", "failing"), [("own", 1.5, 1), ("subgroup", 1.0, 2), ("important", 1.5, 3)]
+    )
+    def test_false(self, strategy, factor, failing):
+        assert _verdicts(sampling_claims(self.settings, self._results(**{strategy: factor})))[failing] == "fails"
