@@ -337,11 +337,16 @@ class TestAsTheSourceStatesThem:
         assert "Orbit same predictions out of distribution: gcnn-augmented" in found
         assert "Orbit same predictions out of distribution: gcnn" not in found
         assert "as they are" not in found["Orbit same predictions out of distribution: gcnn-augmented"].measure
+        far = self._judged(agreeing(0.95), **{"gcnn-augmented": agreeing(0.5)})
+        why = far["Orbit same predictions out of distribution: gcnn-augmented"].why
+        assert why == "Trained on images as they are it is 4.000 (3.945 to 4.000)."
         assert "as they are" in self._judged(agreeing(0.95))["Orbit same predictions out of distribution: gcnn"].measure
 
     def test_why_a_number_differs_is_asked_set_by_set(self):
         e = lambda value: Estimate(value, value - 0.1, value + 0.1)
         said = why_by_set({"a": e(7.9), "b": e(7.3), "c": e(5.8)}, 7.72)
         assert said.startswith("Without c it is 7.60, nearer to the source’s. Set by set it is 7.90 on a, 7.30 on b, ")
+        assert said.endswith("which images the source took we do not know, and its number lies between c and a.")
         assert "no nearer to" in why_by_set({"a": e(7.6), "b": e(8.0)}, 7.8)
+        assert why_by_set({"a": e(7.6), "b": e(8.0)}, 8.1).endswith("we do not know.")
         assert why_by_set({"a": e(7.9)}, 7.72) == ""

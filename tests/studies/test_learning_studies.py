@@ -101,13 +101,37 @@ class TestLearningCurves:
         assert judge(0.67)[0].origin == "ours"
         assert judge(0.62)[1].verdict == "fails"
         assert "differs by −5" in judge(0.62)[1].mark
-        assert "brought by none of 4 changes that were tried. After 1,280 images" in judge(0.62)[1].why
-        assert "and by channels standardised over all images. After" in judge(0.66)[1].why
+        assert "brought by none of 4 changes that were tried. Each at the best of 4 ridges" in judge(0.60)[1].why
+        assert (
+            "are brought by 2 of 4 changes that were tried (a ridge of 0.0001 3.0 (0.5 to 5.5) after 1,280 images; "
+            in (judge(0.66)[1].why)
+        )
+        assert "; 45,000 images were not tried with it. Each" in judge(0.66)[1].why
         assert "5×5" not in judge(0.62)[1].why
-        assert "a ridge of 0.001 0.0 (−2.5 to 2.5)" in judge(0.62)[1].why
-        assert "channels standardised over all images 2.00 (no interval)" in judge(0.62)[1].why
+        assert "after 1,280 images: a ridge of 0.0001 3.0 (0.5 to 5.5); a ridge of 0.001 0.0 (−2.5 to 2.5)" in (
+            judge(0.62)[1].why
+        )
+        half = {("VEC", "half"): tried["VEC", "image"] + 0.1, ("VEC", "deeper"): tried["VEC", "image"] + 0.2}
+        why = curves.claims(settings, self.results(whole=made(0.62), tried=tried | half))[1].why
+        assert "(2.5 to 7.5). After 640 images: a hidden layer more −7.0 (−9.5 to −4.5). Targets" in why
+        assert "channels standardised over all images 5.0 (2.5 to 7.5)" in judge(0.62)[1].why, "at the best ridge"
         small = dataclasses.replace(settings, whole_images=450)
         assert curves.claims(small, self.results(whole=made(0.62)))[1].origin == "ours"
+
+    def test_the_source_s_number_has_the_chance_of_other_images_beside_it_and_is_compared_without_flips(self):
+        settings = dataclasses.replace(
+            self.SETTINGS, whole=("VEC",), whole_images=45_000, flips=False, whole_ridge=0.01
+        )
+        tried = {("VEC", "image"): np.add.outer([0.43, 0.44, 0.45, 0.48], [0, 0.01, 0.02])}
+        exact = dict.fromkeys((k, p) for k in ("ntk", "nngp") for p in ("validation", "test"))
+        whole = {("VEC", "", *key): np.arange(10_000) < 6620 for key in exact}
+        why = curves.claims(settings, self.results(whole=whole, tried=tried))[0].why
+        assert "another 10,000 with a chance of 33 %" in why
+        assert "the accuracy is 66.2 (65.3 to 67.1) %" in why
+        whole |= {("VEC", "-flips", *key): np.arange(10_000) < 6800 for key in exact}
+        settings = dataclasses.replace(settings, flips=True)
+        found = curves.claims(settings, self.results(whole=whole, tried=tried))[0]
+        assert (found.origin, found.stated, found.value) == ("ours", "67 % without flips", 66.2)
 
     def test_the_title_names_the_last_network_at_the_source_s_size_with_its_flips(self):
         right = {

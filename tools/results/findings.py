@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from equitangents_studies import registry
 from equitangents_studies.framework import works
 from equitangents_studies.verdict import FAILS, HOLDS, Verdict
-from tools.results.page import elsewhere, first_sentence, heading, plain
+from tools.results.page import decided, depends, elsewhere, first_sentence, heading, plain
 from tools.results.record import Record
 
 NAME = "findings.md"
@@ -38,13 +38,12 @@ def findings(published: Sequence[Record]) -> str:
     parts = [
         "# What we found about these papers",
         "Every line links to the run behind it, whose page has our numbers beside the work’s. Below a finding stand "
-        "the claims of the work that differ or are open; all others hold. "
-        + counted([v for record in shown for v in source_claims(record)]),
+        "the claims of the work that differ or are open; all others hold. " + counted(shown),
     ]
     for work in (*_WORKS, ""):
         of = [record for record in shown if _work(record) == work]
         if of:
-            how = counted([v for record in of for v in source_claims(record)])
+            how = counted(of)
             lines: list[str] = []
             for record in of:
                 lines += _of_run(record, published, "".join(lines))
@@ -83,8 +82,18 @@ def _title(work: str) -> str:
     return plain(f"{found[1]} ({authors})" if found else authors)
 
 
-def counted(verdicts: Sequence[Verdict]) -> str:
-    """How many of them hold, or agree with ours, and how many do not."""
+def counted(records: Sequence[Record]) -> str:
+    """How many of the works' claims hold, or agree with ours, and how many do not; nothing where there are none.
+
+    What a further run of a study measured again to the same number, or decided by more repetitions, counts once.
+    """
+    once = {
+        (record.study, v.claim, v.number, v.verdict): v
+        for record in records for v in source_claims(record) if not decided(v, record, records)
+    }  # fmt: skip
+    verdicts = list(once.values())
+    if not verdicts:
+        return ""
     met = sum(v.verdict == HOLDS for v in verdicts)
     failing = sum(v.verdict == FAILS for v in verdicts)
     still = len(verdicts) - met - failing
@@ -111,9 +120,6 @@ def _of_run(record: Record, published: Sequence[Record], said: str) -> list[str]
 
 def _line(v: Verdict, record: Record, published: Sequence[Record]) -> str:
     said = "; ".join(part for part in (v.number, f"source: {v.stated}" if v.stated else "") if part)
-    more = [
-        plain(first_sentence(v.why)),
-        plain(v.remedy(record.seconds)),
-        elsewhere(v, record, published, briefly=True),
-    ]
+    why = "" if depends(v, record, published) else plain(first_sentence(v.why))
+    more = [why, plain(v.remedy(record.seconds)), elsewhere(v, record, published, briefly=True)]
     return " ".join([f"    - {plain(v.mark)}: {plain(f'{v.claim} ({said}).')}", *(part for part in more if part)])

@@ -9,7 +9,7 @@ from equitangents.errors import InvalidArgumentError
 from equitangents_studies import registry
 from equitangents_studies.framework.catalogue import StudyInfo
 from tools.results.findings import NAME as FINDINGS
-from tools.results.findings import counted, findings, source_claims
+from tools.results.findings import counted, findings
 from tools.results.page import counts, page, picture, plain, table, variant
 from tools.results.record import Record
 
@@ -192,8 +192,8 @@ def headlines(published: list[Record]) -> str:
     """The paper's part on results: how all claims came out, then of each work what its run found, in a sentence, and
     the run's first figure.
     """
-    claims = [v for run in published for v in source_claims(run)]
-    parts = [f"{counted(claims)} Each is in the documentation with its number and interval."] if claims else []
+    claims = counted(published)
+    parts = [f"{claims} Each is in the documentation with its number and interval."] if claims else []
     for run in published:
         if run.name in _HEADLINES:
             found = f"**{plain(run.finding or run.title)}** [@{_HEADLINES[run.name]}]."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,18 @@ from equitangents.report import with_interval
 from equitangents_studies import registry
 from equitangents_studies.verdict import FAILS, HOLDS, Verdict
 from tools.results.record import Json, Record
-from tools.results.words import brackets, in_words
+from tools.results.words import SETTINGS, brackets, in_words
 
 _SPECIAL = re.compile(r"([\\`*$<|])")
 _NAME = re.compile(r"(`[\w. =-]+`)")
 _ROWS, _COLUMNS = 24, 10  # of a table of numbers that stands in the page; larger ones are linked
 _SAID = "What it means"  # stands with each claim; reports of earlier versions had it as a section
 _NOT_RECORDED = "not recorded"
+_COUNTS = {
+    "contenders",
+    "repetitions",
+    "kernel_images",
+}  # settings that change no number of a contender but its interval
 
 
 def page(record: Record, folder: Path, published: Sequence[Record] = ()) -> str:
@@ -138,23 +143,63 @@ def _seams(record: Record) -> list[str]:
 
 
 def elsewhere(v: Verdict, record: Record, published: Sequence[Record], briefly: bool = False) -> str:
-    """In Markdown, how a number of the source's that is not met came out in further runs of the study, and, unless it
-    is said `briefly`, in which facts (the table below the claims) and words these differ. Runs beside another number of
-    the source's are left out.
+    """In Markdown, how a number of the source's that is not met came out in further runs of the study, first in those
+    that show what it depends on, and, unless it is said `briefly`, in which facts (the table below the claims) and
+    words these differ. Runs beside another number of the source's are left out.
     """
+    first, lines = [], []
+    for other, w in _beside(v, record, published):
+        apart = [words for key, words in other.facts.items() if record.facts.get(key) != words]
+        who = [w.claim.rpartition(": ")[2] if briefly else w.claim] if w.claim != v.claim else []
+        under = plain("; ".join(who if briefly else [*apart, *who]))
+        link = f"[{other.name}]({other.name}.md){f' ({under})' if under else ''}"
+        found = f"{link}: {plain(f'{w.number}, {w.mark}')}."
+        if _decides(v, record, w, other):
+            first.append(f"More repetitions decide it: in {found}")
+        elif cause := _cause(v, record, w, other):
+            first.append(f"It depends on {cause}: with all else the same, in {found}")
+        else:
+            lines.append(f"In {found}")
+    return " ".join(first + lines)
+
+
+def depends(v: Verdict, record: Record, published: Sequence[Record]) -> bool:
+    """Whether further runs of the study show what it depends on that a number of the source's is not met."""
+    return any(_cause(v, record, w, other) for other, w in _beside(v, record, published))
+
+
+def decided(v: Verdict, record: Record, published: Sequence[Record]) -> bool:
+    """Whether a further run of the study, of more repetitions, decides what this one leaves undecided."""
+    return any(_decides(v, record, w, other) for other, w in _beside(v, record, published))
+
+
+def _beside(v: Verdict, record: Record, published: Sequence[Record]) -> Iterator[tuple[Record, Verdict]]:
+    """Further runs of the study, with their verdicts on a number of the source's that this one does not meet."""
     if v.verdict == HOLDS or not v.stated:
-        return ""
-    lines = []
+        return
     for other in published:
-        same = [w for w in other.verdicts if (w.origin, w.place, w.stated) == ("source", v.place, v.stated)]
         if other.study == record.study and other.name != record.name:
-            apart = [words for key, words in other.facts.items() if record.facts.get(key) != words]
-            link = f"[{other.name}]({other.name}.md)"
-            for w in same:
-                under = "; ".join([*apart, *([w.claim] if w.claim != v.claim else [])])
-                at = link if briefly else f"{link} ({plain(under)})"
-                lines.append(f"In {at}: {plain(f'{w.number}, {w.mark}')}.")
-    return " ".join(lines)
+            for w in other.verdicts:
+                if (w.origin, w.place, w.stated) == ("source", v.place, v.stated):
+                    yield other, w
+
+
+def _apart(record: Record, other: Record) -> list[str]:
+    """Settings that differ, but those that change intervals alone."""
+    both = (record.settings.keys() & other.settings.keys()) - _COUNTS
+    return [key for key in both if record.settings[key] != other.settings[key]]
+
+
+def _decides(v: Verdict, record: Record, w: Verdict, other: Record) -> bool:
+    undecided = v.verdict not in (HOLDS, FAILS) and w.verdict in (HOLDS, FAILS)
+    return undecided and w.claim == v.claim and not _apart(record, other)
+
+
+def _cause(v: Verdict, record: Record, w: Verdict, other: Record) -> str:
+    """The one setting, in words, that sets a run apart where the same number of the source's is met; else nothing."""
+    apart = _apart(record, other)
+    met = v.verdict == FAILS and w.verdict == HOLDS and w.claim == v.claim
+    return SETTINGS.get(apart[0], "") if met and len(apart) == 1 else ""
 
 
 def _claims(verdicts: Sequence[Verdict], record: Record, published: Sequence[Record]) -> str:

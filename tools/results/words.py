@@ -21,6 +21,9 @@ _WORDS = {
     r"Orbit same predictions\b": "orbit same predictions count the moved copies of an image that get its own class",
 }
 
+SETTINGS = {"pixels": "the size of images", "zero": "what fills the corners of turned images"}
+"""Settings that two runs may be told apart by, in words."""
+
 
 def in_words(text: str) -> str:
     """One sentence on every abbreviation in `text`; nothing where there is none.

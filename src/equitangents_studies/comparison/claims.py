@@ -294,6 +294,10 @@ def _as_stated(settings: Settings, results: Results, name: str, over: str) -> Cl
         number, over = exactly(number.value), EXACT
     upright = " It was trained on images as they are, the source’s on turned ones." * (chosen in UPRIGHT)
     by_set = {results.images.titles[s]: results.on(results.labels[chosen], s) for s in results.foreign}
+    as_they_are = ""
+    if chosen != name and name in results.labels:
+        other = in_words(results.estimate(results.labels[name], "outside"))
+        as_they_are = f"Trained on images as they are it is {other}. "
     return agreement(
         f"Orbit same predictions out of distribution: {title}",
         number,
@@ -306,12 +310,14 @@ def _as_stated(settings: Settings, results: Results, name: str, over: str) -> Cl
         agrees=f"The source’s number is met: {title}.",
         differs=f"The source’s number is not met: {title}. Networks, training, pixels and foreign images are ours.",
         undecided=f"Whether the source’s number is met is not decided by this run: {title}.",
-        why=why_by_set(by_set, value) + upright,
+        why=f"{as_they_are}{why_by_set(by_set, value)}{upright}".strip(),
     )
 
 
 def why_by_set(by_set: Mapping[str, Estimate], stated: float) -> str:
-    """What the difference from the source's number becomes without the set that is farthest from it."""
+    """What the difference from the source's number becomes without the set that is farthest from it, and between which
+    sets that number lies.
+    """
     if len(by_set) < 2:
         return ""
     far = max(by_set, key=lambda title: abs(by_set[title].value - stated))
@@ -319,7 +325,9 @@ def why_by_set(by_set: Mapping[str, Estimate], stated: float) -> str:
     whole, rest = sum(e.value for e in by_set.values()) / len(by_set), sum(others) / len(others)
     nearer = "nearer to" if abs(rest - stated) < abs(whole - stated) else "no nearer to"
     shown = ", ".join(f"{e.value:.2f} on {title}" for title, e in by_set.items())
+    least, most = (choose(by_set, key=lambda title: by_set[title].value) for choose in (min, max))
+    inside = by_set[least].value <= stated <= by_set[most].value
     return (
         f"Without {far} it is {rest:.2f}, {nearer} the source’s. Set by set it is {shown}; which images the source "
-        "took we do not know."
+        f"took we do not know{f', and its number lies between {least} and {most}' if inside else ''}."
     )

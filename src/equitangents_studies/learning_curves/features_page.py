@@ -37,7 +37,8 @@ def approximated_finding(settings: Settings, results: Results) -> str:
     """The page's title, where there is nothing else."""
     model = settings.approximated[0]
     reached = share(results.feature_right[model][-1])
-    theirs = f" (source, exact kernel: {SOURCE[model]:g} %)" if model in SOURCE else ""
+    known = model in SOURCE and settings.whole_images == FULL
+    theirs = f" (source, exact kernel: {SOURCE[model]:g} %)" if known else ""
     return (
         f"{settings.features:,} random features of infinitely wide {model} classify {reached.value:.1f} % after "
         f"{settings.whole_images:,} images{theirs}"
@@ -55,13 +56,13 @@ def approximated_sentence(settings: Settings, results: Results) -> str:
         spent = results.feature_seconds[model].sum() + results.learnt_seconds[model].sum()
         lost = features_less_exact(s, right)
         taken = lost.pop(f"{s.features:,} features")
-        others = "".join(f"; {label} {in_words(e)}" for label, e in lost.items())
+        others = "".join(f"; {label} would by {in_words(e)}" for label, e in lost.items())
         whole = formatting.duration(_for_all(s, results, model)[0])
         said.append(
             f"{s.features:,} random features of infinitely wide {model} classify {in_words(reached)} % of the test "
             f"images after {s.whole_images:,} training images{theirs}, for {formatting.duration(spent)} of a processor "
             f"core; the exact kernel would take {whole} of one. On {s.exact_images:,} images, whose exact kernel can "
-            f"be computed, so many features are off its {share(right[0]).value:.1f} % by {in_words(taken)} percentage "
+            f"be computed and has {share(right[0]).value:.1f} %, they change accuracy by {in_words(taken)} percentage "
             f"points{others}."
         )
     return " ".join(said)

@@ -7,14 +7,23 @@ import numpy as np
 from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, t_interval
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, section, table
-from equitangents_studies.learning_curves.claims import FULL, GROWTH, SOURCE, full_size, share
+from equitangents_studies.learning_curves.claims import FULL, GROWTH, SOURCE, full_size, share, tried_images
 from equitangents_studies.learning_curves.features_page import (
     approximated,
     approximated_finding,
     approximated_rows,
     approximated_sentence,
 )
-from equitangents_studies.learning_curves.settings import FIELDS, GROUPS, PREPARED, TRIED_RIDGES, Results, Settings, off
+from equitangents_studies.learning_curves.settings import (
+    FIELDS,
+    GROUPS,
+    PLAIN,
+    PREPARED,
+    TRIED_RIDGES,
+    Results,
+    Settings,
+    off,
+)
 
 _COLOURS = {"FCN": palette.VERMILLION, "VEC": palette.BLUE, "GAP": palette.GREEN, "LCN": palette.PURPLE}
 _TITLES = {"I": "images as they are", "O(3)^d": "channels rotated at every position"}
@@ -161,16 +170,18 @@ def _whole(settings: Settings, results: Results) -> Table:
 def _tried(settings: Settings, results: Results) -> Table:
     rows = [
         [
-            f"{model}, {PREPARED[name].words}",
+            f"{model}, {PREPARED[name].words}, {tried_images(settings, model, portion):,} images",
             *(t_interval(100 * (1 - row), bounds=(0, 100)) for row in results.tried[model, name]),
         ]
         for model in settings.whole
-        for name in ("image", *results.tried_otherwise(model))
+        for portion, plain in PLAIN.items()
+        if (model, plain) in results.tried
+        for name in (plain, *results.tried_otherwise(model, portion))
     ]
     caption = (
-        "What else could differ: accuracy in percent of the NTK on the images of the curves, after their largest "
-        "training set, by ridge (of the mean diagonal); standardised is what has mean 0 and standard deviation 1; in "
-        "brackets 95 % intervals over "
+        "What else could differ: accuracy in percent of the NTK, where the NNGP is not named, on the images of the "
+        "curves, after their largest training set or half of it, by ridge (of the mean diagonal); standardised is what "
+        "has mean 0 and standard deviation 1; in brackets 95 % intervals over "
         f"{settings.repetitions} repetitions, the same for all."
     )
     return table(caption, ["", *(f"ridge {ridge:g}" for ridge in TRIED_RIDGES)], rows)

@@ -152,22 +152,53 @@ def by_channel(x: np.ndarray) -> np.ndarray:
     return np.asarray((x - x.mean(axis=(0, 1, 2))) / x.std(axis=(0, 1, 2)), np.float32)
 
 
+def channel_of_image(x: np.ndarray) -> np.ndarray:
+    """Every channel of every image shifted and scaled to mean 0 and standard deviation 1 over positions."""
+    centred = x - x.mean(axis=(1, 2), keepdims=True)
+    scale = centred.std(axis=(1, 2), keepdims=True)
+    return np.asarray(centred / np.where(scale > 1e-6, scale, 1), np.float32)
+
+
+def centred(x: np.ndarray) -> np.ndarray:
+    """Every image shifted to mean 0, over all images at the scale at which their mean square is 1."""
+    shifted = x - x.mean(axis=(1, 2, 3), keepdims=True)
+    return np.asarray(shifted / shifted.std(), np.float32)
+
+
+def of_one_norm(x: np.ndarray) -> np.ndarray:
+    """Every image scaled to mean square 1, and not shifted."""
+    size = np.sqrt((x**2).mean(axis=(1, 2, 3), keepdims=True))
+    return np.asarray(x / np.where(size > 1e-6, size, 1), np.float32)
+
+
 @dataclass(frozen=True)
 class Preparation:
-    """What the source leaves open, and may have done otherwise: how images, and how a network's convolutions are made.
+    """What the source leaves open, and may have done otherwise: how images, networks and kernels are made.
 
-    `convolutions` are fields of `nn.Conv`, in place of windows of 3×3 on a torus.
+    `convolutions` are fields of `nn.Conv`, in place of windows of 3×3 on a torus, `weighted` fields of every layer with
+    weights; `deeper` counts further hidden layers like the others, and `dense` ones between the last and the readout.
+    Tried on `share` of the images of the curves, beside PLAIN of that share.
     """
 
     words: str
     images: Callable[[np.ndarray], np.ndarray] = standardise
     convolutions: Mapping[str, Any] = field(default_factory=dict)
+    weighted: Mapping[str, Any] = field(default_factory=dict)
+    deeper: int = 0
+    dense: int = 0
+    kernel: Literal["ntk", "nngp"] = "ntk"
+    share: float = 1.0
 
     def network(self, model: str, depth: int) -> nn.Sequential:
-        """The model of so many hidden layers, with convolutions that are made so."""
-        net = architecture(model, depth=depth)
-        altered = [replace(layer, **self.convolutions) if isinstance(layer, nn.Conv) else layer for layer in net.layers]
-        return nn.Sequential(*altered)
+        """The model of so many hidden layers and `deeper` more, one at least, made so."""
+        *hidden, readout = architecture(model, depth=max(depth + self.deeper, 1)).layers
+        layers = [*hidden, *(layer for _ in range(self.dense) for layer in (readout, nn.Relu())), readout]
+        return nn.Sequential(*(self._made(layer) for layer in layers))
+
+    def _made(self, layer: nn.Layer) -> nn.Layer:
+        if isinstance(layer, nn.Conv):
+            return replace(layer, **self.convolutions, **self.weighted)
+        return replace(layer, **self.weighted) if isinstance(layer, nn.Dense | nn.LocallyConnected) else layer
 
 
 PREPARED = {
@@ -175,7 +206,19 @@ PREPARED = {
     "channel": Preparation("channels standardised over all images", images=by_channel),
     "window": Preparation("windows of 5×5 (the source states none)", convolutions={"window": 5}),
     "padding": Preparation("zeros beyond the image", convolutions={"padding": "zero"}),
+    "channels": Preparation("each channel of each image standardised", images=channel_of_image),
+    "centred": Preparation("each image centred, not scaled", images=centred),
+    "norm": Preparation("each image scaled to one norm, not centred", images=of_one_norm),
+    "nngp": Preparation("the NNGP", kernel="nngp"),
+    "half": Preparation("each image standardised by itself", share=0.5),
+    "norm-half": Preparation("each image scaled to one norm, not centred", images=of_one_norm, share=0.5),
+    "deeper": Preparation("a hidden layer more", deeper=1, share=0.5),
+    "shallower": Preparation("a hidden layer fewer", deeper=-1, share=0.5),
+    "biased": Preparation("biases of variance 0.1 (source: 0.01)", weighted={"b_std": 0.1**0.5}, share=0.5),
+    "unbiased": Preparation("no biases", weighted={"b_std": 0.0}, share=0.5),
+    "dense": Preparation("a hidden dense layer before the readout", dense=1, share=0.5),
 }
+PLAIN = {1.0: "image", 0.5: "half"}
 TRIED_RIDGES = (1e-4, 1e-3, 1e-2, 1e-1)
 
 
@@ -286,11 +329,13 @@ class Results(Measured):
         off = 100 * (errors / law[:, None] - 1)
         return t_interval(off[np.argmax(np.abs(off.mean(axis=1)))])
 
-    def tried_otherwise(self, model: str) -> list[str]:
-        """Names in PREPARED that were tried and change something of this model or its images."""
-        plain = PREPARED["image"]
-        changes = lambda how: how.images is not plain.images or how.network(model, 1) != plain.network(model, 1)
-        return [name for name, how in PREPARED.items() if (model, name) in self.tried and changes(how)]
+    def tried_otherwise(self, model: str, share: float) -> list[str]:
+        """Names in PREPARED, tried on this share of images, that change something of this model or its images."""
+        made = lambda how: (how.images, how.kernel, how.network(model, 2))
+        return [
+            name for name, how in PREPARED.items()
+            if how.share == share and (model, name) in self.tried and made(how) != made(PREPARED[PLAIN[share]])
+        ]  # fmt: skip
 
     def accuracy_of_all(self, model: str, field: str, part: str, flips: bool = False) -> float:
         """The accuracy of a kernel that learnt the largest training set, on a part of the other images, in per cent."""

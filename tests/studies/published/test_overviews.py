@@ -46,6 +46,46 @@ class TestWhatWasFound:
         assert "It is so" not in page
         assert "Ours" not in page
 
+    def test_one_setting_that_tells_a_run_apart_where_the_number_is_met_is_what_it_depends_on(self, root, folder):
+        (claim, *_) = json.loads((folder / "verdicts.json").read_text())
+        claim |= {"stated": "7.7 ± 0.3", "claim": "So many", "why": "Noise. More noise."}
+        results = root / "docs" / "results"
+
+        def publish(variant, verdict, **settings):
+            (folder / "verdicts.json").write_text(json.dumps([{**claim, "verdict": verdict}]))
+            assert main([str(folder), *(["--variant", variant] if variant else [])], root) == 0
+            path = results / (f"{NAME}-{variant}" if variant else NAME) / "run.json"
+            record = json.loads(path.read_text())
+            path.write_text(json.dumps({**record, "settings": {**record["settings"], "repetitions": "5", **settings}}))
+            main([], root)
+            return (results / "findings.md").read_text(), published(root)
+
+        publish("", "fails", zero="border", pixels="14")
+        found, page = publish("grey", "holds", zero="mean", pixels="14", repetitions="7")
+        said = "It depends on what fills the corners of turned images: with all else the same, in ["
+        assert f"source: 7.7 ± 0.3). {said}" in found
+        assert said in page
+        assert "Noise. More noise." in page
+        for others in ({"zero": "mean", "pixels": "28"}, {"zero": "border", "pixels": "14", "seed": "3"}):
+            found, page = publish("grey", "holds", **others)
+            assert "Noise. In [" in found
+            assert "It depends" not in found + page
+        found, _ = publish("grey", "holds", zero="border", pixels="none")
+        assert "It depends on the size" in found
+        assert found.count("Of 2 claims: 1 hold, 1 fail or differ.") == 2
+        assert "It depends" not in publish("grey", "fails", zero="border", pixels="none")[0]
+        found, _ = publish("", "holds", zero="border", pixels="14")
+        assert found.count("Of 2 claims: 1 hold, 1 fail or differ.") == 2
+        found, _ = publish("grey", "holds", zero="mean", pixels="14")
+        assert found.count("Of 1 claims: 1 hold.") == 2, "the same number of the same claim counts once"
+        publish("", UNDECIDED, zero="border", pixels="14")
+        found, page = publish("grey", "holds", zero="border", pixels="14", repetitions="14")
+        assert "More repetitions decide it: in [" in page
+        assert found.count("Of 1 claims: 1 hold.") == 2
+        found, _ = publish("grey", "holds", zero="mean", pixels="14", repetitions="14")
+        assert "More repetitions" not in found
+        assert found.count("Of 2 claims: 1 hold, 1 undecided.") == 2
+
     def test_a_number_that_is_not_met_says_how_it_came_out_in_runs_of_other_facts(self, root, folder):
         (claim, *_) = json.loads((folder / "verdicts.json").read_text())
         claim |= {"stated": "7.7 ± 0.3", "claim": "So many", "value": 6.9, "interval": [6.5, 7.3], "why": "Noise."}
@@ -59,7 +99,7 @@ class TestWhatWasFound:
         said = f"In [{NAME}-grey]({NAME}-grey.md) (5 \\* 2; So many too): 7.60, ✓ holds."
         assert f"<small>Noise.</small><br><small>{said}</small>" in published(root)
         found = (root / "docs" / "results" / "findings.md").read_text()
-        briefly = f"source: 7.7 ± 0.3). Noise. In [{NAME}-grey]({NAME}-grey.md): 7.60, ✓ holds."
+        briefly = f"source: 7.7 ± 0.3). Noise. In [{NAME}-grey]({NAME}-grey.md) (So many too): 7.60, ✓ holds."
         assert briefly in found
         assert "6.90" not in published(root, f"{NAME}-grey")
         again = {**json.loads(path.read_text()), "title": "Grey.", "claims": [{**other, "verdict": "fails"}]}
