@@ -89,6 +89,20 @@ void products(const Plan& plan, const T* first, int64_t at, int rows, const T* s
   }
 }
 
+// D of a first input, of variance q, with a vector of second ones from their products; whether no pair is near.
+template <class T>
+EQT_INLINE bool far_distances(const T* products, double q, const double* variances2, double share, Doubles (&d)[kVectors<T, double>]) {
+  Doubles product[kVectors<T, double>];
+  widened<double>(load(products), product);
+  bool far = true;
+  for (int i = 0; i < kVectors<T, double>; ++i) {
+    const Doubles sum = q + load(variances2 + i * kLanes<double>);
+    d[i] = sum - share * product[i];
+    far &= all_at_least(d[i], kNear * sum);
+  }
+  return far;
+}
+
 // Distances that the caller knows already.
 template <class T>
 void given_distances(const Plan& plan, const Tile<T>& tile) {
@@ -127,17 +141,10 @@ void distances(const Plan& plan, const Tile<T>& tile) {
   const T* near[kTileRows];
   int count = 0, row[kTileRows];
   for (int r = 0; r < tile.rows; ++r) {
-    Doubles product[kVectors<T, double>];
-    widened<double>(load(tile.products + r * L), product);
-    bool any = false;
-    for (int i = 0; i < kVectors<T, double>; ++i) {
-      const int at = i * kLanes<double>;
-      const Doubles sum = tile.variances[r] + load(tile.variances2 + at), d = sum - share * product[i];
-      store(tile.k + r * L + at, d);
-      const Doubles far = d >= kNear * sum ? 1 - Doubles{} : Doubles{};  // numbers that are not finite are not
-      any |= any_below(far, 0.5);
-    }
-    if (any) near[count] = tile.inputs[r], row[count++] = r;
+    Doubles d[kVectors<T, double>];
+    const bool far = far_distances(tile.products + r * L, tile.variances[r], tile.variances2, share, d);
+    for (int i = 0; i < kVectors<T, double>; ++i) store(tile.k + r * L + i * kLanes<double>, d[i]);
+    if (!far) near[count] = tile.inputs[r], row[count++] = r;
   }
   T* out = work.row;
   sum_differences(near, count, tile.signals2, size, out, tile.cancel);

@@ -286,6 +286,7 @@ class Computation {
       t.field = &to;
       return loops_.pairs.fields(plan_, t);
     }
+    if (whole_rows(t, i0, j0, columns)) return;
     loops_.pairs.readout(plan_, t);
     if (cancelled()) return;
     loops_.pairs.vector(plan_, t);
@@ -294,26 +295,44 @@ class Computation {
     put(problem_.ntk, t.theta, i0, j0, int(count), lanes, symmetric);
   }
 
+  // Results of a tile of products none of whose rows crosses the diagonal, unless the general way is wanted.
+  bool whole_rows(const Tile<C>& t, int64_t i0, int64_t j0, const Panel& columns) const {
+    if constexpr (!kConverts) {
+      const bool symmetric = problem_.x2 == nullptr;
+      if (!multiplies_ || !plan_.dense || columns.end - j0 < lanes_ || (symmetric && i0 + t.rows > j0)) return false;
+      const int64_t n = problem_.n2, at = i0 * n + j0;
+      bool finite = true;
+      if (!loops_.dense(plan_, t, problem_.nngp + at, problem_.ntk + at, n, &finite)) return false;
+      if (!finite) set(problem_.odd);
+      for (T* out : {problem_.nngp, problem_.ntk})
+        if (symmetric) mirror(out, i0, j0, t.rows, lanes_);
+      return true;
+    }
+    return false;
+  }
+
   // Rows of a tile, and where kernels are symmetric its columns from the diagonal on, along which the result runs, too.
   void put(T* out, const double* values, int64_t i0, int64_t j0, int count, int lanes, bool symmetric) const {
     const int64_t n = problem_.n2;
-    const int whole = symmetric ? int(std::clamp<int64_t>(j0 + 1 - i0, 0, count)) : count;  // rows above the diagonal
+    const int whole = symmetric ? int(std::clamp<int64_t>(j0 - i0, 0, count)) : count;  // rows above the diagonal
     bool finite;
     if constexpr (sizeof(T) == 4) finite = loops_.put_float(values, whole, lanes, out + i0 * n + j0, n);
     else finite = loops_.put_double(values, whole, lanes, out + i0 * n + j0, n);
-    for (int r = whole; r < count; ++r) {
-      T* row = out + (i0 + r) * n + j0;
+    for (int r = whole; r < count; ++r)
       for (int l = int(i0 + r - j0); l < lanes; ++l) {
-        row[l] = T(values[r * lanes_ + l]);
-        finite &= row[l] * T(0) == 0;
+        T& value = out[(i0 + r) * n + j0 + l];
+        value = T(values[r * lanes_ + l]);
+        finite &= value * T(0) == 0;
+        out[(j0 + l) * n + i0 + r] = value;
       }
-    }
     if (!finite) set(problem_.odd);
-    for (int l = 0; symmetric && l < lanes; ++l) {
-      T* row = out + (j0 + l) * n + i0;
-      const int above = int(std::min<int64_t>(count, j0 + l - i0));
-      for (int r = 0; r < above; ++r) row[r] = T(values[r * lanes_ + l]);
-    }
+    if (symmetric) mirror(out, i0, j0, whole, lanes);
+  }
+
+  // The block of a symmetric result that begins at (i0, j0), across the diagonal.
+  void mirror(T* out, int64_t i0, int64_t j0, int rows, int lanes) const {
+    const int64_t n = problem_.n2;
+    kernels<T>(problem_.instructions).mirror(out + i0 * n + j0, rows, lanes, out + j0 * n + i0, n);
   }
 
   // Where the field of first inputs from number i and second ones from number j on goes; `listed`: from number i on.

@@ -1,4 +1,5 @@
 // All loops over numbers, compiled once for each instruction set.
+#include "dense.hpp"
 #include "field.hpp"
 #include "prepare.hpp"
 #include "readout.hpp"
@@ -14,7 +15,7 @@ int64_t workspace_bytes(const Plan& plan) {
 }
 
 template <class T>
-constexpr Kernels<T> kKernels{kLanes<T>, kAbreast, workspace_bytes<T>, to_unit<T>, prepare_field<T>, prepare_vector<T>, products<T>, put<T, float>, put<T, double>,
+constexpr Kernels<T> kKernels{kLanes<T>, kAbreast, workspace_bytes<T>, to_unit<T>, prepare_field<T>, prepare_vector<T>, products<T>, dense<T>, put<T, float>, put<T, double>, mirror<T>,
                               {readout<T, false>, vector_stage<T, false>, fields<T, false>},
                               {readout<T, true>, vector_stage<T, true>, fields<T, true>}};
 

@@ -106,6 +106,7 @@ OwnedPlan::OwnedPlan(const Description& d) : reals_(d.reals_size / 2) {
   if (plan_.sphere) check_sphere();
   find_means();
   place_sides();
+  plan_.dense = plan_.distance_only && is_dense();
   measure_fields();
   chain_stages();
 }
@@ -296,6 +297,19 @@ void OwnedPlan::place_sides() {
   for (Op& op : ops_)
     if (op.unit_at < 0) op.unit_at = plan_.side_unit;
   plan_.side_size = at;
+}
+
+// Whether the operations on vectors are pairs of a layer and one piecewise linear nonlinearity in all, with a layer behind.
+bool OwnedPlan::is_dense() const {
+  if (plan_.vector_count < 2 || plan_.changes_units) return false;
+  for (int o = 0; o < plan_.vector_count; ++o) {
+    const Op& op = plan_.vector[o];
+    const bool last = o + 1 == plan_.vector_count, layer = o % 2 == 0;
+    if (op.kind != (layer ? OpKind::affine : OpKind::dual) || (layer && op.rated)) return false;
+    if (layer && (op.sides == 0) == last) return false;  // fused with the nonlinearity that follows
+    if (!layer && (op.dual != DualKind::piecewise_linear || op.parameters[0] != plan_.vector[1].parameters[0])) return false;
+  }
+  return true;
 }
 
 void OwnedPlan::measure_fields() {

@@ -47,6 +47,7 @@ class OwnedPlan {
   void read_operation(Reader& code, const Description& d, Op& op, int64_t positions);
   void find_means();
   void place_sides();
+  bool is_dense() const;
   void measure_fields();
   void chain_stages();
   const Plan* chained(std::size_t count, const std::vector<Fibres>& fibres);

@@ -199,6 +199,13 @@ EQT_INLINE void with_dual(const Op& op, F&& f) {
   }
 }
 
+// A layer with weights of variance w, behind which the distance is D, and the nonlinearity that follows.
+template <class T>
+EQT_INLINE void layer_pair(const PiecewiseLinear<T>& dual, T w, Vec<T>& d, Vec<T>& theta, const Vec<T> (&x)[2], const Vec<T> (&y)[2]) {
+  theta = w * theta + T(0.5) * (x[0] * x[0] + (y[0] * y[0] - d));
+  dual.pair(d, theta, x, y);
+}
+
 // A dense or convolutional layer and a piecewise linear nonlinearity in one pass, with the windowed sum along the row
 // before it: `sums` holds the sums over the window's rows, `W` (0: `width`) neighbours of which are added.
 // `Parts`: of the cells of `sums`; with 1, Θ is 0.
@@ -220,8 +227,7 @@ __attribute__((noinline)) void fused_row(const Op& affine, const PiecewiseLinear
     }
     if constexpr (!S::kFixed) sides.get(k, x, y);
     d = U::kAny ? w * d + bias * units.at(k).distance : w * d;
-    theta = w * theta + T(0.5) * (x[0] * x[0] + (y[0] * y[0] - d));
-    dual.pair(d, theta, x, y);
+    layer_pair(dual, w, d, theta, x, y);
     store(cells, d);
     store(cells + L, theta);
   }
@@ -247,8 +253,7 @@ __attribute__((noinline)) void fused_square(const Op& affine, const PiecewiseLin
     Vec<T> d = (d0 + d1) + d2, theta = (theta0 + theta1) + theta2;
     d0 = d1, d1 = d2, theta0 = theta1, theta1 = theta2;
     d = w * d + bias;
-    theta = w * theta + T(0.5) * (x[0] * x[0] + (y[0] * y[0] - d));
-    dual.pair(d, theta, x, y);
+    layer_pair(dual, w, d, theta, x, y);
     store(cells, d);
     store(cells + L, theta);
   }

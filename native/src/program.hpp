@@ -143,6 +143,7 @@ struct Plan {
   bool all_kept;      // no label is -1
   bool vector_dual;   // a nonlinearity or residual sum follows the readout, so distances are needed there
   bool distance_only; // no operation on fields: the readout is a distance of plain vectors
+  bool dense;         // only that, then dense layers with one piecewise linear nonlinearity, and perhaps a last one without
   int64_t side_last, side_vector;  // where the halved variance after the field begins, and the sides of `vector`
   int64_t side_size;               // numbers per input in all
   bool units;                      // every input is divided by its unit t, t² = its mean square + unit_bias, and its biases too

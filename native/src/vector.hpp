@@ -67,6 +67,18 @@ EQT_INLINE Vec<T> splat(T x) {
   return x - Vec<T>{};
 }
 
+// A vector that the compiler knows nothing of. A product that is fused with a sum is rounded once with it, one that several
+// sums share is rounded by itself: where numbers must be the same in both places, factors are not known to be the same.
+template <class V>
+EQT_INLINE V opaque(V v) {
+#if defined(__SSE2__)
+  __asm__("" : "+v"(v));
+#elif defined(__aarch64__)
+  __asm__("" : "+w"(v));
+#endif
+  return v;
+}
+
 // The same bits as another type.
 template <class To, class From>
 EQT_INLINE To bits(From value) {
@@ -165,6 +177,19 @@ EQT_INLINE bool any_below(Doubles x, double bound) {
 #endif
 }
 
+// Whether every lane of a is at least that of b; numbers that are not finite may not be.
+EQT_INLINE bool all_at_least(Doubles a, Doubles b) {
+#if EQT_BYTES == 64
+  return _mm512_cmp_pd_mask(a, b, _CMP_GE_OQ) == 0xff;
+#elif EQT_BYTES == 32
+  return _mm256_movemask_pd(reinterpret_cast<__m256d>(a >= b)) == 0xf;
+#elif defined(__SSE2__)
+  return _mm_movemask_pd(reinterpret_cast<__m128d>(a >= b)) == 3;
+#else
+  return vminvq_u32(reinterpret_cast<uint32x4_t>(a >= b)) != 0;
+#endif
+}
+
 // Adds the lanes of v, times `weight`, to sums in double.
 template <class T>
 EQT_INLINE void accumulate(double* sums, Vec<T> v, double weight = 1) {
@@ -174,6 +199,49 @@ EQT_INLINE void accumulate(double* sums, Vec<T> v, double weight = 1) {
 }
 
 typedef float HalfFloats __attribute__((vector_size(EQT_BYTES / 2)));
+
+// As many numbers of the other width. GCC would convert half of a vector at a time, and join vectors in memory.
+EQT_INLINE Doubles widened(HalfFloats v) {
+#if EQT_BYTES == 64
+  return _mm512_cvtps_pd(v);
+#elif EQT_BYTES == 32
+  return _mm256_cvtps_pd(v);
+#else
+  return __builtin_convertvector(v, Doubles);
+#endif
+}
+EQT_INLINE HalfFloats narrowed(Doubles v) {
+#if EQT_BYTES == 64
+  return _mm512_cvtpd_ps(v);
+#elif EQT_BYTES == 32
+  return _mm256_cvtpd_ps(v);
+#else
+  return __builtin_convertvector(v, HalfFloats);
+#endif
+}
+
+// The lanes of a vector in two halves, and back.
+EQT_INLINE void split(Floats v, HalfFloats (&halves)[2]) {
+#if EQT_BYTES == 64
+  halves[0] = _mm512_castps512_ps256(v), halves[1] = _mm512_extractf32x8_ps(v, 1);
+#elif EQT_BYTES == 32
+  halves[0] = _mm256_castps256_ps128(v), halves[1] = _mm256_extractf128_ps(v, 1);
+#else
+  std::memcpy(halves, &v, sizeof v);
+#endif
+}
+EQT_INLINE Floats joined(HalfFloats low, HalfFloats high) {
+#if EQT_BYTES == 64
+  return _mm512_insertf32x8(_mm512_castps256_ps512(low), high, 1);
+#elif EQT_BYTES == 32
+  return _mm256_insertf128_ps(_mm256_castps128_ps256(low), high, 1);
+#else
+  const HalfFloats halves[2] = {low, high};
+  Floats out;
+  std::memcpy(&out, halves, sizeof out);
+  return out;
+#endif
+}
 
 // The lanes of a vector of T in vectors of S, a type at least as wide: `kVectors` of them.
 template <class T, class S>
@@ -186,34 +254,23 @@ EQT_INLINE void widened(Vec<S> v, Vec<S> (&out)[1]) {
 template <class S>
 EQT_INLINE void widened(Floats v, Doubles (&out)[2]) {
   HalfFloats halves[2];
-  std::memcpy(halves, &v, sizeof v);
-  for (int i = 0; i < 2; ++i) out[i] = __builtin_convertvector(halves[i], Doubles);
+  split(v, halves);
+  for (int i = 0; i < 2; ++i) out[i] = widened(halves[i]);
 }
 
 template <class V>
 EQT_INLINE V rounded(const V (&v)[1]) {
   return v[0];
 }
-EQT_INLINE Floats rounded(const Doubles (&v)[2]) {
-  HalfFloats halves[2];
-  for (int i = 0; i < 2; ++i) halves[i] = __builtin_convertvector(v[i], HalfFloats);
-  Floats out;
-  std::memcpy(&out, halves, sizeof out);
-  return out;
-}
+EQT_INLINE Floats rounded(const Doubles (&v)[2]) { return joined(narrowed(v[0]), narrowed(v[1])); }
 
-// Writes as many doubles as a vector of T has lanes, rounded; by halves, which a load of the whole must not follow at once.
+// Writes as many doubles as a vector of T has lanes, rounded.
 template <class T>
 EQT_INLINE void round_to(T* to, const double* from) {
-  for (int l = 0; l < kLanes<T>; l += kLanes<double>) {
-    const Doubles wide = load(from + l);
-    if constexpr (sizeof(T) == 4) {
-      const HalfFloats half = __builtin_convertvector(wide, HalfFloats);
-      std::memcpy(to + l, &half, sizeof half);
-    } else {
-      std::memcpy(to + l, &wide, sizeof wide);
-    }
-  }
+  constexpr int N = kVectors<T, double>;
+  Doubles wide[N];
+  for (int i = 0; i < N; ++i) wide[i] = load(from + i * kLanes<double>);
+  store(to, rounded(wide));
 }
 
 // Σ c_i x^i by Estrin's scheme: neighbours are joined with ever higher powers of x, so that chains of dependent

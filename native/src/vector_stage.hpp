@@ -8,6 +8,19 @@
 
 namespace eqt::EQT_ISA {
 
+// K and Θ of inputs as they are from D and Θ in their units; `first` and `second` are halved variances.
+template <class T, int N = kVectors<T, double>>
+EQT_INLINE void results(Vec<T> distance, Vec<T> tangent, const Doubles (&first)[N], const Doubles (&second)[N], const Doubles (&unit)[N],
+                        Doubles (&k)[N], Doubles (&theta)[N]) {
+  Doubles d[N], t[N];
+  widened<double>(distance, d);
+  widened<double>(tangent, t);
+  for (int i = 0; i < N; ++i) {
+    k[i] = unit[i] * (first[i] + second[i] - d[i] / 2);
+    theta[i] = unit[i] * t[i];
+  }
+}
+
 template <class T, bool Own>
 void vector_stage(const Plan& plan, const Tile<T>& tile) {
   constexpr int L = kLanes<T>, N = kVectors<T, double>;
@@ -105,16 +118,15 @@ void vector_stage(const Plan& plan, const Tile<T>& tile) {
   const int64_t at = plan.side_vector;
   for (int r = 0; r < tile.rows; ++r) {
     const double row = plan.units ? of_row(r) : 1;
-    Doubles second[N], d[N], theta[N], first[N];
+    Doubles second[N], first[N], unit[N], k[N], theta[N];
     widened<double>(load(tile.sides2 + at * L), second);
     if constexpr (Own) widened<double>(load(tile.sides1 + at * L), first);
     else for (Doubles& q : first) q = double(tile.sides[r][at]) - Doubles{};
-    widened<double>(load(cells + 2 * r * L), d);
-    widened<double>(load(cells + (2 * r + 1) * L), theta);
+    for (int i = 0; i < N; ++i) unit[i] = plan.units ? row * load(units + i * kLanes<double>) : 1 - Doubles{};
+    results<T>(load(cells + 2 * r * L), load(cells + (2 * r + 1) * L), first, second, unit, k, theta);
     for (int i = 0; i < N; ++i) {
-      const Doubles unit = plan.units ? row * load(units + i * kLanes<double>) : 1 - Doubles{};
-      store(tile.k + r * L + i * kLanes<double>, unit * (first[i] + second[i] - d[i] / 2));
-      store(tile.theta + r * L + i * kLanes<double>, unit * theta[i]);
+      store(tile.k + r * L + i * kLanes<double>, k[i]);
+      store(tile.theta + r * L + i * kLanes<double>, theta[i]);
     }
   }
 }
@@ -135,7 +147,7 @@ bool put(const double* values, int rows, int lanes, S* out, int64_t stride) {
     for (int l = 0; l < L; l += kLanes<double>) {
       const Doubles wide = load(values + l);
       if constexpr (sizeof(S) == 4) {
-        const HalfFloats half = __builtin_convertvector(wide, HalfFloats);
+        const HalfFloats half = narrowed(wide);
         std::memcpy(out + l, &half, sizeof half);
         halves += half * S(0);
       } else {

@@ -112,6 +112,18 @@ def run(net, shape, rng):
     return True
 
 
+def run_vectors(rng):
+    """So many plain vectors that threads share them, and most tiles are whole."""
+    layers = (nn.Dense(1, b_std=0.1), nn.Relu()) * 2
+    steps = engine_of("cpu").steps(nn.Sequential(*layers, nn.Dense(1)).lower((300,))[1])
+    for dtype in (np.float32, np.float64):
+        x, y = rng.standard_normal((2, 400, 300)).astype(dtype)
+        for number in range(len(library.instruction_sets())):
+            for other in (y, None):
+                assert all(np.isfinite(k).all() for k in cpu.kernels(steps, x, other, number))
+    return True
+
+
 def run_fields(net, x, y):
     """All parts of the field of the layers before the readout, in every variant."""
     readouts = (nn.Flatten, nn.GlobalAvgPool, nn.GroupPool)
@@ -204,6 +216,7 @@ def main(path):
     grids = (*(random_grid(rng) for _ in range(60)), *(random_pools(rng) for _ in range(60)))
     cases = [*grids, *groups(), *cosets(), *((vectors, (n,)) for n in (1, 130, 300))]
     ran = sum(run(net, shape, rng) for net, shape in cases) + sum(run_rotations(*case, rng) for case in rotations())
+    ran += run_vectors(rng)
     print(ran + sum(run_structured(rng) for _ in range(60)))
 
 

@@ -11,6 +11,13 @@ from oracles import precise_kernels
 LAYERS = [("dense", 1.4, 0.1), ("phi", 0.0), ("dense", 1.4, 0.1), ("phi", 0.0), ("dense", 1.4, 0.1)]
 DENSE = nn.Dense(1, W_std=1.4, b_std=0.1)
 NET = nn.Sequential(DENSE, nn.Relu(), DENSE, nn.Relu(), DENSE)
+PLAIN = nn.Dense(1, W_std=1.3)
+NETS = {
+    "with biases": NET,
+    "without biases": nn.Sequential(PLAIN, nn.Relu(), PLAIN),
+    "another slope, no last layer": nn.Sequential(DENSE, nn.LeakyRelu(0.3), PLAIN, nn.LeakyRelu(0.3)),
+    "two slopes": nn.Sequential(DENSE, nn.Relu(), DENSE, nn.Abs(), DENSE),
+}
 COSINES = (-1.0, -0.99, -0.5, 0.0, 0.5, 0.8, 0.9, 0.96, 0.968, 0.969, 0.97, 0.98, 0.999, 1 - 1e-6, 1 - 1e-10, 1.0)
 SIZES = (3, 100, 700)
 
@@ -51,11 +58,13 @@ def test_the_angle_of_near_pairs_keeps_its_digits(dtype, rng):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("instructions", library.instruction_sets())
-def test_a_pair_has_one_kernel_wherever_it_stands(instructions, dtype, rng):
+@pytest.mark.parametrize("net", NETS.values(), ids=NETS)
+def test_a_pair_has_one_kernel_wherever_it_stands(net, instructions, dtype, rng):
+    """Whole vectors of pairs go through a few rows at a time, lone columns and the diagonal by operations."""
     x = rng.standard_normal((83, 150)).astype(dtype)
     x[40:60] += 3 * x[0]  # near each other, and not equally
     x[70] = x[5]
-    steps, number = plan(NET.lower(x.shape[1:])[1]), library.instruction_sets().index(instructions)
+    steps, number = plan(net.lower(x.shape[1:])[1]), library.instruction_sets().index(instructions)
     whole = run.kernels(steps, x, x.copy(), number)
     for first, second in (
         (slice(41, 42), slice(0, 83)),
