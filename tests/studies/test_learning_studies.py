@@ -11,6 +11,7 @@ from equitangents import data
 from equitangents.errors import InvalidArgumentError
 from equitangents.statistics import Estimate
 from equitangents_studies.learning_curves import page
+from equitangents_studies.learning_curves import settings as settings_of
 from equitangents_studies.learning_curves import study as curves
 from equitangents_studies.partial_orbits import study as partial
 from equitangents_studies.spectra import study as spectra
@@ -146,6 +147,32 @@ class TestLearningCurves:
             "60.0 % with flips"
         )
         assert "with left-right flips 60.0 % (60.0 %); the source shows this network in a figure alone" in sentence
+
+    def test_images_prepared_otherwise_are_named_and_nothing_is_tried_beside_them(self):
+        right = {("VEC", "", k, p): np.arange(1000) < 600 for k in ("ntk", "nngp") for p in ("validation", "test")}
+        settings = dataclasses.replace(
+            self.SETTINGS, whole=("VEC",), whole_images=45_000, flips=False, whole_ridge=0.01, prepared="norm"
+        )
+        found = self.results(whole=right)
+        assert page._finding(settings, found).endswith(
+            "after training on 45,000 (each image scaled to one norm, not centred) (source: 67 %)"
+        )
+        assert "45,000 images (each image scaled to one norm, not centred) VEC has" in page._sentence(settings, found)
+        assert curves.claims(settings, found)[0].why.startswith("What else differs from the source was not tried.")
+
+    @pytest.mark.parametrize("name", ["half", "nngp", "nothing"])
+    def test_what_prepares_nothing_is_refused(self, name):
+        with pytest.raises(InvalidArgumentError, match="prepared"):
+            settings_of.check_settings(dataclasses.replace(curves.Settings(), prepared=name), None)
+
+    def test_curves_and_the_whole_learn_images_that_are_prepared_so(self):
+        plain = dataclasses.replace(curves.Settings(), data="textures", whole_images=40, whole_tested=9)
+        norm = dataclasses.replace(plain, prepared="norm")
+        size = lambda images: np.sqrt((images**2).mean(axis=(1, 2, 3)))
+        shift = lambda images: np.abs(images.mean(axis=(1, 2, 3))).max()
+        one, other = (settings_of.whole_images(s, None) for s in (plain, norm))
+        np.testing.assert_allclose(size(other.test_x), 1, rtol=1e-5)
+        assert shift(one.train_x) < 1e-5 < 1e-2 < shift(other.train_x)
 
     def test_draws_that_miss_fail_it(self):
         missed = np.ones((200, 3), bool)

@@ -21,7 +21,11 @@ _WORDS = {
     r"Orbit same predictions\b": "orbit same predictions count the moved copies of an image that get its own class",
 }
 
-SETTINGS = {"pixels": "the size of images", "zero": "what fills the corners of turned images"}
+SETTINGS = {
+    "pixels": "the size of images",
+    "zero": "what fills the corners of turned images",
+    "prepared": "how images are prepared",
+}
 """Settings that two runs may be told apart by, in words."""
 
 

@@ -259,9 +259,9 @@ def tried_changes(settings: Settings, results: Results, model: str, portion: flo
 
 def _tried(settings: Settings, results: Results, model: str) -> str:
     """What other ridges and preparations change, in words."""
-    if settings.whole_ridge not in TRIED_RIDGES:
-        return "What else differs from the source was not tried."
     there = [portion for portion, plain in PLAIN.items() if (model, plain) in results.tried]
+    if not there or settings.whole_ridge not in TRIED_RIDGES:
+        return "What else differs from the source was not tried."
     changes = {portion: tried_changes(settings, results, model, portion) for portion in there}
     missing = SOURCE[model] - results.accuracy_of_all(model, "ntk", "test")
     bring = [

@@ -87,12 +87,15 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "Kernels": f"NTK of {', '.join(settings.models + settings.approximated)}, {settings.depth} hidden layers",
         **({"Ridge of the curves": f"{settings.ridge:g} of the mean diagonal"} if settings.models else {}),
     }
+    if settings.prepared != PLAIN[1.0]:
+        facts["Images and networks"] = PREPARED[settings.prepared].words
     if results.feature_right:
         tables |= approximated_rows(settings, results)
     if results.whole:
         tables["whole"] = _whole_rows(results)
         tables["tried"] = results.tried.table("classification_error")
-        sections.insert(1, section("At the source’s size", _whole(settings, results), _tried(settings, results)))
+        tried = [_tried(settings, results)] if results.tried else []
+        sections.insert(1, section("At the source’s size", _whole(settings, results), *tried))
     return Presentation(
         tables, sections, facts, finding=_finding(settings, results), sentence=_sentence(settings, results)
     )
@@ -107,7 +110,7 @@ def _finding(settings: Settings, results: Results) -> str:
         theirs = f" (source: {SOURCE[model]:g} %)" if model in SOURCE else ""
         return (
             f"Infinitely wide {model} classifies {results.accuracy_of_all(model, 'ntk', 'test'):.1f} % of CIFAR-10’s "
-            f"test images after training on {FULL:,}{flips}{theirs}"
+            f"test images after training on {FULL:,}{flips}{_prepared(settings)}{theirs}"
         )
     growths = [t_interval(row) for (_, g), row in results.half_growths().items() if g == "I"]
     if max(e.high for e in growths) <= GROWTH:
@@ -129,8 +132,8 @@ def _sentence(settings: Settings, results: Results) -> str:
         if model in SOURCE:
             theirs = f"; source {SOURCE[model]:g} %"
         said.append(
-            f"with {settings.whole_images:,} images {model} has {plain:.1f} % of the test images right (NNGP "
-            f"{nngp:.1f} %){more}{theirs}"
+            f"with {settings.whole_images:,} images{_prepared(settings)} {model} has {plain:.1f} % of the test images "
+            f"right (NNGP {nngp:.1f} %){more}{theirs}"
         )
     said.append(
         f"from {settings.smallest} to {max(n[-1] for n in results.sizes.values()):,} images of {results.source} the "
@@ -138,6 +141,11 @@ def _sentence(settings: Settings, results: Results) -> str:
     )
     text = "; ".join(said)
     return f"{text[0].upper()}{text[1:]}."
+
+
+def _prepared(settings: Settings) -> str:
+    """How images and networks are made otherwise than in the study's own run, in words."""
+    return "" if settings.prepared == PLAIN[1.0] else f" ({PREPARED[settings.prepared].words})"
 
 
 def _whole_rows(results: Results) -> Columns:
@@ -160,7 +168,8 @@ def _whole(settings: Settings, results: Results) -> Table:
     caption = (
         f"Accuracy in percent after {settings.whole_images:,} training images of {settings.pixels}×{settings.pixels} "
         f"pixels, {settings.depth} hidden layers; in brackets 95 % intervals over images. Kernels in "
-        f"{settings.whole_precision}, with a ridge of {settings.whole_ridge:g} of the mean diagonal."
+        f"{settings.whole_precision}, with a ridge of {settings.whole_ridge:g} of the mean diagonal"
+        f"{_prepared(settings)}."
     )
     if settings.flips:
         caption += " With flips every image is learnt in both orientations, exactly."
