@@ -147,7 +147,7 @@ def _distrust(engine: Engine) -> str | None:
 def _fastest() -> tuple[Engine, str | None]:
     """The engine for the device that JAX runs on, and why it is not available, if so."""
     platform = jax.default_backend()
-    for engine in engines():
+    for engine in _ENGINES:
         if platform in engine.platforms:
             return engine, engine.why_unavailable() or _distrust(engine)
-    return engines()[0], f"JAX runs on {platform}"
+    return _ENGINES[0], f"JAX runs on {platform}"
