@@ -1,9 +1,9 @@
 // Products with windows as custom calls of XLA, for one network or many side by side.
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "reported.hpp"
+#include "sharing.hpp"
 #include "window_geometry.hpp"
 #include "xla/ffi/api/ffi.h"
 
@@ -68,7 +68,7 @@ ffi::Error for_members(Sizes numbers, ffi::Buffer<type> left, size_t left_axes, 
   };
   const eqt::WindowGeometry g = geometry(numbers);
   const eqt::WindowLoops<T>& loops = eqt::window_loops<T>(int(instructions));
-  const std::unique_ptr<T[]> workspace(new T[loops.workspace(g)]);
+  const eqt::Buffer<T> workspace(loops.workspace(g));
   const int64_t l = own(left.dimensions(), left_axes), r = own(right.dimensions(), right_axes);
   const int64_t o = own(result->dimensions(), result_axes);
   for (int64_t m = 0; m < members.count(); ++m)

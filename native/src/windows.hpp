@@ -17,26 +17,34 @@ struct ProductSteps {
   int64_t terms, outer;
 };
 
-constexpr int kRegisters = 12;  // that hold results
+constexpr int kRegisters = EQT_BYTES == 64 ? 16 : 12;  // that hold results
+constexpr int kGrouped = 12;  // rows by vectors of a block of columns: sums that overlap are added block by block
 constexpr int kMostVectors = 6;
+constexpr int kRowsAPointer = 4;  // whose places fit into an instruction, so that no registers are filled with them
 
 // c (M rows, `row` apart) = the product, or += where it `adds`; the last vector of a row holds `tail` numbers.
 template <class T, int M, int V>
 EQT_INLINE void product(const T* a, const T* b, T* c, int64_t row, int tail, const ProductSteps& s, bool adds) {
-  constexpr int L = kLanes<T>;
+  constexpr int L = kLanes<T>, P = (M + kRowsAPointer - 1) / kRowsAPointer;
   Vec<T> sums[M][V] = {};
   for (int64_t o = 0; o < s.outer; ++o) {
-    const T *ap = a + o * s.ao, *bp = b + o * s.bo;
-    for (int64_t k = 0; k < s.terms; ++k, ap += s.ak, bp += s.bk) {
+    const T *ap[P], *bp = b + o * s.bo;
+    for (int p = 0; p < P; ++p) {
+      ap[p] = a + o * s.ao + p * kRowsAPointer * s.am;
+      asm("" : "+r"(ap[p]));  // or the compiler would make one pointer and M distances of them
+    }
+    for (int64_t k = 0; k < s.terms; ++k, bp += s.bk) {
       Vec<T> right[V];
 #pragma GCC unroll 6
       for (int v = 0; v < V; ++v) std::memcpy(&right[v], bp + v * L, sizeof right[v]);
-#pragma GCC unroll 12
+#pragma GCC unroll 16
       for (int m = 0; m < M; ++m) {
-        const Vec<T> left = splat<T>(ap[m * s.am]);
+        const Vec<T> left = splat<T>(ap[m / kRowsAPointer][m % kRowsAPointer * s.am]);
 #pragma GCC unroll 6
         for (int v = 0; v < V; ++v) sums[m][v] += left * right[v];
       }
+#pragma GCC unroll 4
+      for (int p = 0; p < P; ++p) ap[p] += s.ak;
     }
   }
   for (int m = 0; m < M; ++m)
@@ -85,7 +93,7 @@ template <class T>
 int64_t vectors_at_once(int64_t width, int64_t rows) {
   const int64_t vectors = (width + kLanes<T> - 1) / kLanes<T>;
   // Few rows leave registers free for more vectors.
-  const int64_t most = std::clamp<int64_t>(kRegisters / std::max<int64_t>(rows, 1), 2, kMostVectors);
+  const int64_t most = std::clamp<int64_t>(kGrouped / std::max<int64_t>(rows, 1), 2, kMostVectors);
   const int64_t blocks = (vectors + most - 1) / most;
   return (vectors + blocks - 1) / blocks;
 }
@@ -125,15 +133,21 @@ inline int64_t shown(const WindowGeometry& g, int axis, int64_t p) {
   return g.wrap ? ((i % n) + n) % n : -1;
 }
 
+// The first and last + 1 of `count` steps of `stride` from `first` that end up inside `size`, or all on a torus.
+struct Inside {
+  int64_t from, to;
+  Inside(int64_t first, int64_t stride, int64_t count, int64_t size, bool wrap)
+      : from(wrap ? 0 : std::clamp<int64_t>((stride - 1 - first) / stride, 0, count)),
+        to(wrap ? count : std::clamp<int64_t>((size - first + stride - 1) / stride, from, count)) {}
+};
+
+// Rows outside of a grid that is no torus stay unwritten: no product reads them.
 template <class T>
 void pad(const WindowGeometry& g, const T* x, T* padded) {
   const int64_t C = g.channels, row = g.padded_row();
   for (int64_t h = 0; h < g.padded(0); ++h, padded += row) {
     const int64_t i = shown(g, 0, h);
-    if (i < 0) {
-      std::fill(padded, padded + row, T(0));
-      continue;
-    }
+    if (i < 0) continue;
     const T* from = x + i * g.grid[1] * C;
     std::copy(from, from + g.grid[1] * C, padded + g.low[1] * C);
     const auto edge = [&](int64_t w) {
@@ -176,30 +190,41 @@ void fill_up(const T* from, int64_t rows, int64_t width, T* to) {
   }
 }
 
+// Numbers before the next array, which begins where a line of the cache may.
+template <class T>
+int64_t whole_lines(int64_t n) {
+  constexpr int64_t kLine = 64 / sizeof(T);
+  return (n + kLine - 1) / kLine * kLine;
+}
+
 template <class T>
 int64_t window_workspace(const WindowGeometry& g) {
   const int64_t forth = g.window[0] * g.row_taps() * whole_vectors<T>(g.outputs);
   const int64_t back = g.window[0] * g.outputs * whole_vectors<T>(g.row_taps());
   const int64_t images = g.out[0] * g.out[1] * whole_vectors<T>(g.outputs);
-  return g.padded_size() + std::max({forth, back, images});
+  return whole_lines<T>(g.padded_size()) + std::max({forth, back, images});
 }
 
 template <class T>
 void window_outputs(const WindowGeometry& g, const T* x, const T* w, T* y, T* workspace) {
-  T *padded = workspace, *weights = workspace + g.padded_size();
+  T *padded = workspace, *weights = workspace + whole_lines<T>(g.padded_size());
   const int64_t whole = whole_vectors<T>(g.outputs), taps = g.row_taps();
   fill_up(w, g.window[0] * taps, g.outputs, weights);
-  const ProductSteps s{g.stride[1] * g.channels, 1, g.padded_row(), whole, taps * whole, taps, g.window[0]};
+  ProductSteps s{g.stride[1] * g.channels, 1, g.padded_row(), whole, taps * whole, taps, g.window[0]};
   for (int64_t n = 0; n < g.samples; ++n, x += g.input_size()) {
     pad(g, x, padded);
-    for (int64_t h = 0; h < g.out[0]; ++h, y += g.out[1] * g.outputs)
-      multiply<T>(g.out[1], g.outputs, padded + h * g.stride[0] * g.padded_row(), weights, y, g.outputs, s, false);
+    for (int64_t h = 0; h < g.out[0]; ++h, y += g.out[1] * g.outputs) {
+      const Inside rows(h * g.stride[0] - g.low[0], 1, g.window[0], g.grid[0], g.wrap);
+      s.outer = rows.to - rows.from;
+      const T* a = padded + (h * g.stride[0] + rows.from) * g.padded_row();
+      multiply<T>(g.out[1], g.outputs, a, weights + rows.from * s.bo, y, g.outputs, s, false);
+    }
   }
 }
 
 template <class T>
 void window_to_inputs(const WindowGeometry& g, const T* y, const T* w, T* x, T* workspace) {
-  T *padded = workspace, *weights = workspace + g.padded_size();
+  T *padded = workspace, *weights = workspace + whole_lines<T>(g.padded_size());
   const int64_t taps = g.row_taps(), whole = whole_vectors<T>(taps);
   std::fill(weights, weights + g.window[0] * g.outputs * whole, T(0));
   for (int64_t u = 0; u < g.window[0]; ++u)
@@ -208,22 +233,22 @@ void window_to_inputs(const WindowGeometry& g, const T* y, const T* w, T* x, T* 
   const ProductSteps s{g.outputs, 1, 0, whole, 0, g.outputs, 1};
   for (int64_t n = 0; n < g.samples; ++n, x += g.input_size()) {
     std::fill(padded, padded + g.padded_size(), T(0));
-    for (int64_t h = 0; h < g.out[0]; ++h, y += g.out[1] * g.outputs)
-      for (int64_t u = 0; u < g.window[0]; ++u)
-        multiply<T>(g.out[1], taps, y, weights + u * g.outputs * whole,
-                          padded + (h * g.stride[0] + u) * g.padded_row(), g.stride[1] * g.channels, s, true);
+    for (int64_t h = 0; h < g.out[0]; ++h, y += g.out[1] * g.outputs) {
+      const Inside rows(h * g.stride[0] - g.low[0], 1, g.window[0], g.grid[0], g.wrap);
+      for (int64_t u = rows.from; u < rows.to; ++u)
+        multiply<T>(g.out[1], taps, y, weights + u * g.outputs * whole, padded + (h * g.stride[0] + u) * g.padded_row(),
+                    g.stride[1] * g.channels, s, true);
+    }
     unpad(g, padded, x);
   }
 }
 
 template <class T>
 void window_to_weights(const WindowGeometry& g, const T* x, const T* y, T* w, T* workspace) {
-  T *padded = workspace, *filled = workspace + g.padded_size();
+  T *padded = workspace, *filled = workspace + whole_lines<T>(g.padded_size());
   const int64_t whole = whole_vectors<T>(g.outputs), taps = g.row_taps();
   std::fill(w, w + g.weight_size(), T(0));
-  const ProductSteps s{1,     g.stride[1] * g.channels, g.stride[0] * g.padded_row(),
-                       whole, g.out[1] * whole,         g.out[1],
-                       g.out[0]};
+  ProductSteps s{1, g.stride[1] * g.channels, g.stride[0] * g.padded_row(), whole, g.out[1] * whole, g.out[1], g.out[0]};
   for (int64_t n = 0; n < g.samples; ++n, x += g.input_size(), y += g.output_size()) {
     pad(g, x, padded);
     const T* b = y;
@@ -231,8 +256,12 @@ void window_to_weights(const WindowGeometry& g, const T* x, const T* y, T* w, T*
       fill_up(y, g.out[0] * g.out[1], g.outputs, filled);
       b = filled;
     }
-    for (int64_t u = 0; u < g.window[0]; ++u)
-      multiply<T>(taps, g.outputs, padded + u * g.padded_row(), b, w + u * taps * g.outputs, g.outputs, s, true);
+    for (int64_t u = 0; u < g.window[0]; ++u) {
+      const Inside rows(u - g.low[0], g.stride[0], g.out[0], g.grid[0], g.wrap);
+      s.outer = rows.to - rows.from;
+      const T* a = padded + u * g.padded_row() + rows.from * s.ao;
+      multiply<T>(taps, g.outputs, a, b + rows.from * s.bo, w + u * taps * g.outputs, g.outputs, s, true);
+    }
   }
 }
 
