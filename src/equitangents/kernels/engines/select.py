@@ -10,6 +10,7 @@ import logging
 import os
 import warnings
 from collections.abc import Callable
+from operator import methodcaller
 from typing import NamedTuple
 
 import jax
@@ -94,7 +95,7 @@ def engine_description() -> str:
 
 def choose(program: Program, engine: str | None = None, dtype: DType = "float64") -> Choice:
     """The engine for `program` in `dtype`."""
-    return choose_where(lambda candidate: candidate.obstacle(program, dtype), engine)
+    return choose_where(methodcaller("obstacle", program, dtype), engine)
 
 
 def choose_where(obstacle: Callable[[Engine], str | None], engine: str | None = None) -> Choice:
