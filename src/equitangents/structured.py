@@ -141,7 +141,7 @@ Inputs = ArrayLike | Masked | Graphs  # whatever networks take
 
 def is_structured(x: object) -> TypeGuard[Masked | Graphs]:
     """Whether x is more than an array."""
-    return isinstance(x, Masked | Graphs)
+    return isinstance(x, _Inputs)
 
 
 def without_empty_masks(*inputs: Any) -> tuple[Any, ...]:
@@ -149,10 +149,10 @@ def without_empty_masks(*inputs: Any) -> tuple[Any, ...]:
 
     Traced masks are not known, and stay.
     """
-    known = all(isinstance(x, Masked) and not precision.is_traced(x.mask) for x in inputs)
-    if known and all(bool(np.all(x.mask)) for x in inputs):
-        return tuple(x.x for x in inputs)
-    return inputs
+    for x in inputs:
+        if not isinstance(x, Masked) or precision.is_traced(x.mask):
+            return inputs
+    return tuple(x.x for x in inputs) if all(bool(np.all(x.mask)) for x in inputs) else inputs
 
 
 def checked(name: str, x: Any) -> Any:

@@ -31,12 +31,13 @@ def check_array(
     Raises InvalidTypeError, ShapeError or NotFiniteError, naming `name`.
     """
     jax = sys.modules.get("jax")  # groups use this file and stay without JAX; who has its arrays has loaded it
-    if jax is None or not isinstance(x, jax.Array):
+    plain = type(x) is np.ndarray and x.dtype.kind == "f"  # as it is wanted
+    if not plain and (jax is None or not isinstance(x, jax.Array)):
         x = as_rectangular(name, x)
     dtype = np.dtype(x.dtype)
     if dtype.kind in "biu":
         x = x.astype(np.float64) if isinstance(x, np.ndarray) else x.astype(float)
-    elif is_half(dtype):
+    elif dtype.itemsize == 2 and is_half(dtype):
         logger.info("%s has dtype %s; it is converted to float32", name, dtype)
         x = x.astype(np.float32)
     elif dtype.kind != "f":
@@ -53,7 +54,8 @@ def check_array(
         raise ShapeError(f"{name} has shape {x.shape}; expected {wanted}")
     if x.size == 0 and not allow_empty:
         raise ShapeError(f"{name} is empty (shape {x.shape})")
-    if not (jax is not None and isinstance(x, jax.core.Tracer)) and not bool(np.isfinite(np.asarray(x)).all()):
+    known = plain or jax is None or not isinstance(x, jax.core.Tracer)
+    if known and np.count_nonzero(np.isfinite(np.asarray(x))) != x.size:  # in half the time of `all`
         bad = np.argwhere(~np.isfinite(np.asarray(x)))[0]
         where = tuple(int(i) for i in bad)
         raise NotFiniteError(f"{name} holds NaN or infinite values, the first at index {where}; remove or impute them")

@@ -44,7 +44,8 @@ def compute(
     program: Program[Any], x1: Inputs, x2: Inputs | None = None, engine: str | None = None, part: Part | None = None
 ) -> Any:
     """`Kernels` between x1 and x2 (None: x1 with itself), each (N1, N2); with `part` the `KernelField` there."""
-    return _kind(program, part).compute(program, x1, x2, engine, *_given(part))
+    run = _kind(program, part).compute
+    return run(program, x1, x2, engine) if part is None else run(program, x1, x2, engine, part)
 
 
 def compute_diagonal(program: Program[Any], x: Inputs, engine: str | None = None, part: Part | None = None) -> Any:

@@ -29,8 +29,10 @@ class HashedOnce:
         object.__setattr__(self, "_hash", found)
 
     def __hash__(self) -> int:
-        found = self.__dict__.get("_hash")
-        return hash(self._values()) if found is None else int(found)
+        try:
+            return self._hash  # type: ignore[attr-defined]
+        except AttributeError:
+            return hash(self._values())
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), self._values()

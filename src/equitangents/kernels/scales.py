@@ -26,10 +26,11 @@ from equitangents.kernels.duals.traits import traits_of
 BITS = 2  # norms whose logarithms to base 2 fall into one such interval are of one bin; pairs of neighbours are near
 _FEW = 64  # numbers, whose extremes a list gives sooner
 _SPREAD = 4  # of logarithms of norms, up to which all pairs are near
+_SPREAD_OF_SQUARES = 2.0 ** (2 * _SPREAD)
 _RESOLVED = 12  # of logarithms of norms, up to which distances in double precision resolve products to single precision
 # Logarithms of norms at which every product of variances on the way is a normal number, with digits to spare.
 _COMFORTABLE = {"float32": (-20.0, 20.0), "float64": (-100.0, 240.0)}
-_NAMES = {4: "float32", 8: "float64"}
+_SQUARES = {np.dtype(name): tuple(2.0 ** (2 * n) for n in ends) for name, ends in _COMFORTABLE.items()}
 
 
 class Law(NamedTuple):
@@ -183,7 +184,7 @@ def are_ordinary(law: Law, inputs: tuple[np.ndarray, ...]) -> bool:
 
     False does not say that they are not: see `scales_of`.
     """
-    extremes = []
+    first, last = math.inf, 0.0
     for x in inputs:
         if not x.size:
             return False
@@ -193,10 +194,12 @@ def are_ordinary(law: Law, inputs: tuple[np.ndarray, ...]) -> bool:
         least, most = least_and_most(squares)
         if not (least > 0 and most < math.inf):
             return False
-        extremes += [least / flat.shape[1], most / flat.shape[1]]
-    low, high = _COMFORTABLE[_NAMES[inputs[0].dtype.itemsize]]
-    first, last = (_keys(law, math.log2(square) / 2) for square in (min(extremes), max(extremes)))
-    return bool(low <= first and last <= high and last - first <= _SPREAD)
+        first, last = min(first, least / flat.shape[1]), max(last, most / flat.shape[1])
+    low, high = _SQUARES[inputs[0].dtype]
+    # What `_keys` gives are the logarithms of the roots of these.
+    constant = float(law.constant) / float(law.signal) if law.signal else 0.0
+    first, last = first + constant, last + constant
+    return low <= first and last <= high and last <= _SPREAD_OF_SQUARES * first
 
 
 def scales_of(law: Law, dtype: DType, x1: np.ndarray, x2: np.ndarray | None) -> Scales:

@@ -157,13 +157,6 @@ def _means(
     steps: FibrePlan, torus: tuple[int, ...], engine: Engine | None, v1: np.ndarray, v2: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """By an engine from distances, or (None) by the reference engine from products."""
-    with precision.scope(v1.dtype):
-        return _tiles(steps, torus, engine, v1, v2)
-
-
-def _tiles(
-    steps: FibrePlan, torus: tuple[int, ...], engine: Engine | None, v1: np.ndarray, v2: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray]:
     side, dtype = _tile_side(torus), v1.dtype
     average = partial(means, products=True) if engine is None else engine.means_of_distances
     pairs = _covariances if engine is None else _distances

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -129,7 +129,8 @@ class Sequential(CheckedKeywords):
 
     def lower(self, input_shape: tuple[int, ...]) -> tuple[int, AnyProgram]:
         """(how many leading layers are functions of the input alone, the field program of the rest)."""
-        return _lower(self._layers, check_shape("input_shape", input_shape))
+        found = _lower(self._layers, check_shape("input_shape", input_shape))
+        return found.given, found.program
 
     def kernel(self, x1: Inputs, x2: Inputs | None = None, engine: str | None = None) -> Kernels:
         """NNGP and NTK of the infinitely wide network between x1, (N1, *positions, C), and x2 (None: x1 at half cost).
@@ -140,15 +141,16 @@ class Sequential(CheckedKeywords):
         Raises ShapeError, NotFiniteError, NetworkError, and MemoryLimitError where the result cannot fit in memory.
         """
         x1, x2 = self._checked_pair(x1, x2)
-        x1, program = self.lowered(x1)
-        x2 = None if x2 is None else self.lowered(x2)[0]
-        return self._existing(compute(program, x1, x2, engine))
+        lowered = self._lowered(x1)
+        if lowered.given:
+            x1, x2 = self.after_given(lowered.given, x1), None if x2 is None else self.after_given(lowered.given, x2)
+        return lowered.existing(compute(lowered.program, x1, x2, engine))
 
     def kernel_diagonal(self, x: Inputs, engine: str | None = None) -> Kernels:
         """NNGP and NTK of every input with itself, each (N,): the diagonal of `kernel(x)` at the cost of N pairs."""
         (x,) = without_empty_masks(_check_inputs("x", x))
-        x, program = self.lowered(x)
-        return self._existing(compute_diagonal(program, x, engine))
+        lowered = self._lowered(x)
+        return lowered.existing(compute_diagonal(lowered.program, self.after_given(lowered.given, x), engine))
 
     def _checked_pair(self, x1: Tree, x2: Tree) -> tuple[Tree, Tree]:
         """Inputs of two sets that fit each other."""
@@ -164,11 +166,6 @@ class Sequential(CheckedKeywords):
         if x2 is None:
             return (*without_empty_masks(x1), None)
         return without_empty_masks(x1, x2)
-
-    def _existing(self, kernels: Kernels) -> Tree:
-        """The kernels that the network has: all, or the NNGP alone."""
-        reason = why_no_ntk(self._layers)
-        return kernels if reason is None else NngpKernels.of(kernels, reason)
 
     def kernel_field(
         self, x1: ArrayLike, x2: ArrayLike | None = None, positions: PositionPairs = "all", engine: str | None = None
@@ -279,12 +276,14 @@ class Sequential(CheckedKeywords):
 
     def lowered(self, x: Inputs) -> tuple[Tree, AnyProgram]:
         """(x, (N, *positions, channels), after the leading layers without weights; the field program of the rest)."""
-        program: AnyProgram
+        found = self._lowered(x)
+        return self.after_given(found.given, x), found.program
+
+    def _lowered(self, x: Inputs) -> _Lowered:
+        """What it is on inputs like x."""
         if is_structured(x):
-            given, program = _lower(self._layers, check_shape("input_shape", x.shape[1:]), x.convention)
-        else:
-            given, program = _lower(self._layers, x.shape[1:])
-        return self.after_given(given, x), program
+            return _lower(self._layers, check_shape("input_shape", x.shape[1:]), x.convention)
+        return _lower(self._layers, x.shape[1:])
 
     @renamed(shape="input_shape")
     def kernel_cost(
@@ -304,8 +303,8 @@ class Sequential(CheckedKeywords):
         1000))` says it in words. For a network that samples rotations, on signals (B², C), the resolution is that of
         random signals of unit variance.
         """
-        given, program = _lower(self._layers, check_shape("input_shape", input_shape), SMALLER if masked else None)
-        return kernel_cost(program, self.signals(input_shape)[given].channels, n1, n2, dtype, engine)
+        found = _lower(self._layers, check_shape("input_shape", input_shape), SMALLER if masked else None)
+        return kernel_cost(found.program, self.signals(input_shape)[found.given].channels, n1, n2, dtype, engine)
 
     def after_given(self, count: int, x: Inputs) -> Tree:
         """The first layers, which have no parameters, applied to the input itself."""
@@ -355,6 +354,18 @@ def _signals(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[S
     return chain(layers, Signal(Grid(input_shape[:-1]), input_shape[-1], given=True))
 
 
+class _Lowered(NamedTuple):
+    """A network on inputs of one shape: leading layers that are functions of the input alone, and what the rest is."""
+
+    given: int
+    program: AnyProgram
+    no_ntk: str | None  # why there is no tangent kernel
+
+    def existing(self, kernels: Kernels) -> Tree:
+        """The kernels that the network has: all, or the NNGP alone."""
+        return kernels if self.no_ntk is None else NngpKernels.of(kernels, self.no_ntk)
+
+
 @lru_cache(maxsize=512)
-def _lower(layers: tuple[Layer, ...], input_shape: tuple[int, ...], masks: str | None = None) -> tuple[int, AnyProgram]:
-    return lower(layers, _signals(layers, input_shape), masks)
+def _lower(layers: tuple[Layer, ...], input_shape: tuple[int, ...], masks: str | None = None) -> _Lowered:
+    return _Lowered(*lower(layers, _signals(layers, input_shape), masks), why_no_ntk(layers))

@@ -12,9 +12,12 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.kernels.result import Kernels
 from equitangents.nn.layer import Layer
 from equitangents.stax.by_layers import evaluated
-from equitangents.stax.inputs import Given, Inputs, alike, given, refuse_keywords, shape_after, signal_and_batch
+from equitangents.stax.inputs import Input, Inputs, alike, given, refuse_keywords, shape_after, signal_and_batch
 from equitangents.stax.kernel import NAMES, Kernel
 from equitangents.stax.tree import Axes, Fan, Node, OfTree, signal_of
+
+_SEVERAL = tuple, list  # every call asks, and to make unions of types takes longer than to ask
+_NOT_OF_NETWORK = *_SEVERAL, Kernel
 
 
 class KernelFn(OfTree):
@@ -66,7 +69,8 @@ class KernelFn(OfTree):
         **keywords: Tree,
     ) -> Tree:
         """Kernels between x1 and x2 (None: x1), or what the layers make of a `Kernel`."""
-        refuse_keywords("kernel_fn", [k for k in keywords if k not in ("x1_is_x2", "rng")])
+        if keywords:
+            refuse_keywords("kernel_fn", [k for k in keywords if k not in ("x1_is_x2", "rng")])
         names = _checked(get)
         asked = Asked(self, x1, x2, mask_constant, pattern, diagonal_batch, diagonal_spatial)
         if isinstance(get, str):
@@ -74,7 +78,7 @@ class KernelFn(OfTree):
         if get is None:
             return asked.kernel()
         found = [asked.one(name) for name in names]
-        if found and isinstance(found[0], tuple | list) and isinstance(asked.kernels, tuple | list):
+        if found and isinstance(found[0], _SEVERAL) and isinstance(asked.kernels, _SEVERAL):
             return type(found[0])(_kernel_of(names)(*parts) for parts in zip(*found, strict=True))
         return _kernel_of(names)(*found)
 
@@ -92,10 +96,11 @@ def _kernel_of(names: tuple[str, ...]) -> Callable[..., tuple[Tree, ...]]:
 
 def _checked(get: str | Sequence[str] | None) -> tuple[str, ...]:
     names = () if get is None else (get,) if isinstance(get, str) else tuple(get)
-    for name in names:
-        if str(name).lower() not in NAMES:
+    found = [str(name).lower() for name in names]
+    for name, lower in zip(names, found, strict=True):
+        if lower not in NAMES:
             raise InvalidArgumentError(f"get is {name!r}; expected one of {', '.join(NAMES)}")
-    return tuple(str(name).lower() for name in names)
+    return tuple(found)
 
 
 class Asked:
@@ -113,7 +118,7 @@ class Asked:
     ) -> None:
         self.fn, self.node, self.x1, self.x2 = fn, fn.node, x1, x2
         self.mask_constant, self.diagonal_batch, self.diagonal_spatial = mask_constant, batch, spatial
-        self.patterns = tuple(pattern) if isinstance(pattern, tuple | list) else (pattern, pattern)
+        self.patterns = tuple(pattern) if isinstance(pattern, _SEVERAL) else (pattern, pattern)
         if _needs_other_positions(fn.node, x1, spatial):
             raise InvalidArgumentError(
                 "diagonal_spatial is True, but the network pools over positions, for which kernels between different "
@@ -121,28 +126,29 @@ class Asked:
             )
 
     @cached_property
-    def sides(self) -> tuple[Given, Given | None] | None:
-        """Both sets of inputs, where a network of `nn` takes them; else None."""
-        if isinstance(self.x1, tuple | list | Kernel) or self.diagonal_batch is False:
+    def sides(self) -> tuple[Input, Input | None] | None:
+        """Both sets of inputs as a network of `nn` takes them, where it does; else None."""
+        if isinstance(self.x1, _NOT_OF_NETWORK) or self.diagonal_batch is False:
             return None
         _ = self.fn.axes  # layers fit one another
         one = given(self.x1, self.node, self.mask_constant, self.patterns[0])
         other = None if self.x2 is None else given(self.x2, self.node, self.mask_constant, self.patterns[1])
         if self.fn.draws and other is not None and alike(self.x1, self.x2) is not False:
             return None
-        if one.of_network() is None or (self.fn.aggregates and one.graphs is None):
+        first = one.of_network()
+        if first is None or (self.fn.aggregates and one.graphs is None):
             return None
         if isinstance(self.node, Fan) or one.x.ndim < 2:
             return None
-        return (one, other) if _ends_on_a_vector(self.fn, one.x.shape[1:]) else None
+        if not _ends_on_a_vector(self.fn, one.x.shape[1:]):
+            return None
+        return first, None if other is None else other.of_network()
 
     @cached_property
     def both(self) -> Kernels:
         """The kernels of `nn`."""
         assert self.sides is not None
-        one, other = (None if side is None else side.of_network() for side in self.sides)
-        assert one is not None
-        return self.fn.network.kernel(one, other)
+        return self.fn.network.kernel(*self.sides)
 
     def one(self, name: str) -> Tree:
         """One entry of the `Kernel`; of several kernels one each."""
@@ -152,7 +158,7 @@ class Asked:
             return getattr(self.both, name)
         if name in ("cov1", "cov2"):
             side = self.sides[0 if name == "cov1" else 1]
-            return None if side is None else self.fn.network.kernel_diagonal(side.of_network()).nngp  # type: ignore[arg-type]
+            return None if side is None else self.fn.network.kernel_diagonal(side).nngp
         return getattr(self.described(None, None, None, None), name)
 
     def kernel(self) -> Tree:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,7 +14,7 @@ from equitangents._types import ArrayLike, Tree
 from equitangents.errors import InvalidTypeError, ShapeError
 from equitangents.stax.kernel import Kernel
 from equitangents.stax.tree import Axes, Node, Signals, branches_of, signal_of
-from equitangents.structured import NEURAL_TANGENTS, Graphs, Masked
+from equitangents.structured import NEURAL_TANGENTS, Graphs, Masked, is_structured
 
 Input = ArrayLike | Masked | Graphs
 Inputs = Input | Kernel | tuple["Inputs", ...] | list["Inputs"]
@@ -72,11 +72,11 @@ class Given(NamedTuple):
 def given(x: Inputs, node: Node, mask_constant: float | None, pattern: Tree) -> Given:
     """Inputs of a network with the batch first and channels last; entries that are `mask_constant` are zeros, and
     positions all of whose entries are so are missing."""
-    if isinstance(x, Masked | Graphs):
+    if is_structured(x):
         return Given(x.x, x.mask, x.adjacency, x)
     if not hasattr(x, "shape"):
         raise InvalidTypeError(f"x is of type {type(x).__name__}; expected an array, or a Kernel of kernel_fn")
-    values = moved(cast(ArrayLike, x), node.axes_before)
+    values = moved(x, node.axes_before)  # type: ignore[arg-type]
     xp = jnp if isinstance(values, jax.Array) else np
     mask = None
     if mask_constant is not None:
@@ -98,7 +98,7 @@ def alike(x1: Inputs, x2: Inputs | None) -> bool | jax.Array:
     """Whether both sets of inputs are one; a JAX number where they are traced; of `Masked` ones only if given once."""
     if x2 is None or x2 is x1:
         return True
-    if isinstance(x1, Masked | Graphs) or isinstance(x2, Masked | Graphs):
+    if is_structured(x1) or is_structured(x2):
         return False
     if getattr(x1, "shape", ()) != getattr(x2, "shape", None):
         return False
@@ -117,7 +117,7 @@ def graphs_of(node: Node, pattern: Tree, grid: Shape) -> ArrayLike | None:
 def check_convention(*inputs: Inputs | None) -> None:
     """Raise NotImplementedError for masks of another convention than neural-tangents', which layers one by one have."""
     for x in inputs:
-        if isinstance(x, Masked | Graphs) and x.mask is not None and x.convention != NEURAL_TANGENTS:
+        if is_structured(x) and x.mask is not None and x.convention != NEURAL_TANGENTS:
             raise NotImplementedError(
                 f"masks of convention={x.convention!r} go into networks that end on one vector; give mask_constant=, "
                 f"convention={NEURAL_TANGENTS!r}, or use kernel_fn.network.kernel_field"

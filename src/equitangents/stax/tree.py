@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -122,7 +123,7 @@ class _Joined:
             raise NotImplementedError("Aggregate layers that read one pattern in several ways are not here")
         return next(iter(found), None)
 
-    @property
+    @cached_property
     def axes_before(self) -> Axes | None:
         """The axes of the input, from the first layer that names any; None where none does."""
         return next((leaf.axes_before for leaf in self.leaves if leaf.axes_before is not None), None)

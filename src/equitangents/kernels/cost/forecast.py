@@ -193,7 +193,7 @@ def announce(program: Program, x1: Any, x2: Any = None, engine: str | None = Non
     pairs = n1 * (n1 + 1) // 2 if x2 is None else n1 * n2
     if pairs * (work.element_layers + work.products * channels / 8) < chosen.quick_work:
         return
-    check_memory(program, chosen, x1, x2)  # what cannot run is not announced
+    check_memory(program, chosen, x1, x2, dtype)  # what cannot run is not announced
     seconds, factor = forecast(work, channels, pairs, chosen, chosen.computed_in(program, channels, dtype.name))
     if seconds > _ANNOUNCED:
         logger.info("kernels of %d × %d inputs by the %s engine: %s", n1, n2, chosen.name, foreseen(seconds, factor))

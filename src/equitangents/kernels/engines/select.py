@@ -10,6 +10,7 @@ import logging
 import os
 import warnings
 from collections.abc import Callable
+from operator import methodcaller
 from typing import NamedTuple
 
 import jax
@@ -94,7 +95,7 @@ def engine_description() -> str:
 
 def choose(program: Program, engine: str | None = None, dtype: DType = "float64") -> Choice:
     """The engine for `program` in `dtype`."""
-    return choose_where(lambda candidate: candidate.obstacle(program, dtype), engine)
+    return choose_where(methodcaller("obstacle", program, dtype), engine)
 
 
 def choose_where(obstacle: Callable[[Engine], str | None], engine: str | None = None) -> Choice:
@@ -147,7 +148,7 @@ def _distrust(engine: Engine) -> str | None:
 def _fastest() -> tuple[Engine, str | None]:
     """The engine for the device that JAX runs on, and why it is not available, if so."""
     platform = jax.default_backend()
-    for engine in engines():
+    for engine in _ENGINES:
         if platform in engine.platforms:
             return engine, engine.why_unavailable() or _distrust(engine)
-    return engines()[0], f"JAX runs on {platform}"
+    return _ENGINES[0], f"JAX runs on {platform}"

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from equitangents import precision
 from equitangents._types import DType
 from equitangents.kernels.engines import Engine
 from equitangents.kernels.fields.part import MATRIX, Layout
@@ -29,7 +30,7 @@ Pair = tuple[np.ndarray, np.ndarray]
 
 
 class Ways(NamedTuple):
-    """How a block of pairs may be computed; each returns (NNGP, NTK)."""
+    """How a block of pairs may be computed, in the `precision.scope` of its inputs; each returns (NNGP, NTK)."""
 
     engine: Callable[[np.ndarray, np.ndarray | None], Pair]
     common: Callable[[np.ndarray, np.ndarray | None, float], Pair]  # biases times a factor
@@ -41,21 +42,24 @@ class Ways(NamedTuple):
 def all_pairs(
     law: Law, ways: Ways, engine: Engine, x1: np.ndarray, x2: np.ndarray | None, layout: Layout = MATRIX
 ) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """(NNGP, NTK, notes) between x1 and x2 (None: x1 with itself), each (N1, N2, *layout.tail), by an engine."""
+    """(NNGP, NTK, notes) between x1 and x2 (None: x1 with itself), each (N1, N2, *layout.tail), by an engine.
+
+    In the `precision.scope` of the inputs.
+    """
     dtype = x1.dtype
     inputs = (x1,) if x2 is None else (x1, x2)
     scales = None if are_ordinary(law, inputs) else scales_of(law, dtype, x1, x2)
-    shape = len(x1), len(x1 if x2 is None else x2)
-    if scales is None or scales.ordinary or 0 in shape:
+    if scales is None or scales.ordinary or not all(map(len, inputs)):
         nngp, ntk = ways.engine(x1, x2)
         if scales is not None:
             _clear(scales, nngp, ntk)
         if not ways.checked:
             check_representable(dtype, (nngp, ntk), inputs)
         return nngp, ntk, []
-    found = _Results(layout.zeros(shape, dtype), layout.zeros(shape, dtype))
     symmetric = x2 is None
     other = x1 if x2 is None else x2
+    shape = len(x1), len(other)
+    found = _Results(layout.zeros(shape, dtype), layout.zeros(shape, dtype))
     for rows, columns, how, same in scales.blocks(symmetric):
         shift1, shift2 = scales.shift1[rows], scales.shift2[columns]
         a = divided(x1[rows], shift1 + how.first, np.float64 if how.double else dtype)
@@ -169,11 +173,12 @@ _LEAST = 8  # inputs to which blocks are filled up
 
 
 def _run(ways: Ways, how: Treatment, a: np.ndarray, b: np.ndarray | None) -> Pair:
-    if not ways.compiled:
-        return _block(ways, how, a, b)
-    rows, columns = len(a), len(a if b is None else b)
-    nngp, ntk = _block(ways, how, _filled(a), None if b is None else _filled(b))
-    return nngp[:rows, :columns], ntk[:rows, :columns]
+    with precision.scope(a.dtype):
+        if not ways.compiled:
+            return _block(ways, how, a, b)
+        rows, columns = len(a), len(a if b is None else b)
+        nngp, ntk = _block(ways, how, _filled(a), None if b is None else _filled(b))
+        return nngp[:rows, :columns], ntk[:rows, :columns]
 
 
 def _filled(x: np.ndarray) -> np.ndarray:

@@ -6,8 +6,9 @@ Pairs of inputs of very different norm go where they keep their digits (`by_scal
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import overload
+from typing import NamedTuple, overload
 
 import jax
 import numpy as np
@@ -20,14 +21,14 @@ from equitangents.kernels.engines.protocol import Steps
 from equitangents.kernels.engines.reference import fields as fields_by_reference
 from equitangents.kernels.engines.reference import run as by_reference
 from equitangents.kernels.engines.select import REFERENCE
-from equitangents.kernels.fields.part import MATRIX, Part
+from equitangents.kernels.fields.part import MATRIX, Layout, Part
 from equitangents.kernels.fields.plan import field_plan
 from equitangents.kernels.fields.size import check_field, check_result
 from equitangents.kernels.program import Program
 from equitangents.kernels.result import KernelField, Kernels
 from equitangents.kernels.runs import by_scale, traced_scales
 from equitangents.kernels.runs.results import Values, result, with_derivatives_of
-from equitangents.kernels.scales import law_of
+from equitangents.kernels.scales import Law, law_of
 from equitangents.kernels.units import with_biases
 
 logger = logging.getLogger("equitangents")
@@ -57,14 +58,16 @@ def compute(
     cannot fit in memory.
     """
     dtype = precision.working_dtype(x1, x2)
-    traced = any(precision.is_traced(x) for x in (x1, x2))
+    traced = precision.is_traced(x1) or precision.is_traced(x2)
     if part is not None:
         if traced:
             return _traced_field(program, x1, x2, part, dtype)
         check_field(part, len(x1), len(x1 if x2 is None else x2), dtype, 0)
-    choice, steps = choice_of(program, engine, dtype, part)
-    chosen, notes = choice.engine, notes_of(choice, steps, part)
-    memory = check_memory(program, chosen, x1, x2, part)
+    choice = _choice(program, engine, dtype, part)
+    chosen = choice.engine
+    steps, law, ways, layout, doubt = _prepared(program, chosen, x1.shape[-1], dtype, part)
+    notes = notes_of(choice, steps, part)
+    memory = check_memory(program, chosen, x1, x2, dtype, part)
     if x2 is None and part is not None and not part.mirrors:
         x2 = x1
     nngp: ArrayLike
@@ -74,11 +77,10 @@ def compute(
             nngp, ntk = _traced(chosen, program, x1, x2, dtype)
         else:
             arrays = np.asarray(x1, dtype), None if x2 is None else np.asarray(x2, dtype)
-            layout = MATRIX if part is None else part.layout
-            ways = _ways(program, chosen, part)
-            nngp, ntk, told = by_scale.all_pairs(law_of(program), ways, chosen, *arrays, layout)
-            notes = (*notes, *told)
-            if part is None and (doubt := _doubt(chosen, program, x1.shape[-1], dtype)) is not None:
+            nngp, ntk, told = by_scale.all_pairs(law, ways, chosen, *arrays, layout)
+            if told:
+                notes = (*notes, *told)
+            if doubt is not None:
                 nngp, ntk, mended = near_axis.mend(doubt, partial(_of_pairs, program, *arrays), *arrays, nngp, ntk)
                 if mended:
                     notes = (*notes, f"{mended} pairs of nearly parallel or opposite inputs by the reference engine")
@@ -124,15 +126,22 @@ def compute_diagonal(
 
 def choice_of(program: Program, engine: str | None, dtype: DType, part: Part | None = None) -> tuple[Choice, Steps]:
     """The engine for `program`, or for a part of its field, and how it runs that."""
+    choice = _choice(program, engine, dtype, part)
+    return choice, _steps(program, choice.engine, part)
+
+
+def _choice(program: Program, engine: str | None, dtype: DType, part: Part | None) -> Choice:
     if part is None:
-        choice = choose(program, engine, dtype)
-        return choice, choice.engine.steps(program)
+        return choose(program, engine, dtype)
 
     def obstacle(candidate: Engine) -> str | None:
         return candidate.obstacle(program, dtype, part) if candidate.has_fields else "it has no kernel fields"
 
-    choice = choose_where(obstacle, engine)
-    return choice, choice.engine.field_steps(program, part).steps
+    return choose_where(obstacle, engine)
+
+
+def _steps(program: Program, engine: Engine, part: Part | None) -> Steps:
+    return engine.steps(program) if part is None else engine.field_steps(program, part).steps
 
 
 def notes_of(choice: Choice, steps: Steps, part: Part | None = None) -> tuple[str, ...]:
@@ -143,10 +152,9 @@ def notes_of(choice: Choice, steps: Steps, part: Part | None = None) -> tuple[st
 
 
 def check_memory(
-    program: Program, engine: Engine, x1: ArrayLike, x2: ArrayLike | None, part: Part | None = None
+    program: Program, engine: Engine, x1: ArrayLike, x2: ArrayLike | None, dtype: np.dtype, part: Part | None = None
 ) -> int:
     """Bytes of a kernel field with what is held beside it, 0 of kernels; raises MemoryLimitError if they cannot fit."""
-    dtype = precision.working_dtype(x1, x2)
     n1, n2 = len(x1), len(x1 if x2 is None else x2)
     sizes = x1.shape[-1], n1, n2, dtype.itemsize
     if part is None:
@@ -158,7 +166,27 @@ def check_memory(
     return check_field(part, n1, n2, dtype, working, any(isinstance(x, jax.Array) for x in (x1, x2)))
 
 
+class _Prepared(NamedTuple):
+    """What the calls of a program by an engine have in common, whatever their inputs and the state of the process."""
+
+    steps: Steps
+    law: Law
+    ways: by_scale.Ways
+    layout: Layout
+    doubt: bool | None
+
+
 @lru_cache(maxsize=256)
+def _prepared(program: Program, engine: Engine, channels: int, dtype: np.dtype, part: Part | None) -> _Prepared:
+    return _Prepared(
+        steps=_steps(program, engine, part),
+        law=law_of(program),
+        ways=_ways(program, engine, part),
+        layout=MATRIX if part is None else part.layout,
+        doubt=_doubt(engine, program, channels, dtype) if part is None else None,
+    )
+
+
 def _doubt(engine: Engine, program: Program, channels: int, dtype: DType) -> bool | None:
     """`near_axis.parallel_too`, of an engine that may lose small angles, and computes at no higher precision."""
     doubt = None if engine.any_norms else near_axis.parallel_too(program)
@@ -177,7 +205,7 @@ def _of_pairs(
 
 def _ways(program: Program, engine: Engine, part: Part | None) -> by_scale.Ways:
     """Kernels of NumPy arrays by an engine, in their own precision, and by the reference engine where it cannot."""
-    run = partial(_concrete, engine, part)
+    run = _run_by(engine, part)
     return by_scale.Ways(
         engine=partial(run, program),
         common=lambda x1, x2, factor: run(with_biases(program, factor), x1, x2),
@@ -189,15 +217,12 @@ def _ways(program: Program, engine: Engine, part: Part | None) -> by_scale.Ways:
 
 def _apart(program: Program, part: Part | None, x1: np.ndarray, x2: np.ndarray, factor: float) -> by_scale.Pair:
     """Kernels of inputs of any two norms by the reference engine, with biases times a factor."""
-    return _concrete(REFERENCE, part, with_biases(program, factor) if factor != 1 else program, x1, x2)
+    return _run_by(REFERENCE, part)(with_biases(program, factor) if factor != 1 else program, x1, x2)
 
 
-def _concrete(
-    engine: Engine, part: Part | None, program: Program, x1: np.ndarray, x2: np.ndarray | None
-) -> by_scale.Pair:
+def _run_by(engine: Engine, part: Part | None) -> Callable[[Program, np.ndarray, np.ndarray | None], by_scale.Pair]:
     """Kernels by an engine of inputs that are near to each other in norm."""
-    with precision.scope(x1.dtype):
-        return engine.kernels(program, x1, x2) if part is None else engine.kernels(program, x1, x2, part)
+    return engine.kernels if part is None else partial(engine.kernels, part=part)
 
 
 def _own(engine: Engine, part: Part | None, program: Program, x: np.ndarray) -> by_scale.Pair:

@@ -80,7 +80,7 @@ def result(
     if isinstance(nngp, np.ndarray):
         if part is not None:
             nngp, ntk = np.ascontiguousarray(nngp), np.ascontiguousarray(ntk)
-        if any(isinstance(leaf, jax.Array) for leaf in leaves):
+        if any([isinstance(leaf, jax.Array) for leaf in leaves]):  # a generator takes longer
             with precision.scope(nngp.dtype):
                 nngp, ntk = jnp.asarray(nngp), jnp.asarray(ntk)
     if part is None:

@@ -83,12 +83,10 @@ def _ways(program: RotationSections, resolution: int, engine: Engine) -> by_scal
     """Kernels of NumPy arrays by an engine, and by the reference engine where it cannot."""
 
     def run(carried: RotationSections, x1: np.ndarray, x2: np.ndarray | None) -> by_scale.Pair:
-        with precision.scope(x1.dtype):
-            return rules_of(engine).kernels(carried, resolution, x1, x2)
+        return rules_of(engine).kernels(carried, resolution, x1, x2)
 
     def apart(x1: np.ndarray, x2: np.ndarray, factor: float) -> by_scale.Pair:
-        with precision.scope(x1.dtype):
-            return rules_of(REFERENCE).kernels(with_biases(program, factor), resolution, x1, x2)
+        return rules_of(REFERENCE).kernels(with_biases(program, factor), resolution, x1, x2)
 
     return by_scale.Ways(
         engine=partial(run, program),

@@ -21,15 +21,14 @@ _VECTOR = 64  # bytes, at most
 
 def working_bytes(plan: AlongFibres, channels: int, n1: int, n2: int, itemsize: int) -> int:
     """Bytes for N1 × N2 pairs of inputs with `channels` channels."""
-    each, tile, lanes = _parts(plan, channels, itemsize)
-    largest = max(TILE_ROWS, PANEL_BYTES // max(each, 1) // TILE_ROWS * TILE_ROWS + TILE_ROWS)
-    panels = sum(min(largest, -(-n // lanes) * lanes) * (each + 16) for n in (n1, n2))
-    return panels + threads() * tile
+    each, tile, lanes, largest = _parts(plan, channels, itemsize)
+    rows, columns = min(largest, -(-n1 // lanes) * lanes), min(largest, -(-n2 // lanes) * lanes)
+    return (rows + columns) * (each + 16) + threads() * tile
 
 
 @lru_cache(maxsize=256)
-def _parts(plan: AlongFibres, channels: int, itemsize: int) -> tuple[int, int, int]:
-    """(bytes of one prepared input, bytes of the fields of a thread's tile, inputs in a vector)."""
+def _parts(plan: AlongFibres, channels: int, itemsize: int) -> tuple[int, int, int, int]:
+    """(bytes of one prepared input, bytes of the fields of a thread's tile, inputs in a vector, in a panel at most)."""
     converted = itemsize < 8 and computed_in_double(plan, channels)
     itemsize = 8 if converted else itemsize
     lanes = _VECTOR // itemsize
@@ -46,7 +45,8 @@ def _parts(plan: AlongFibres, channels: int, itemsize: int) -> tuple[int, int, i
         tile += sum(len(stage.fibres.array) + _VECTOR for stage in stages[1:])  # which of them were begun
         tile += (3 + 2 * kept) * max(plan.positions, margin) * lanes * 8  # variances, beside these
     products = 0 if field else 3 * TILE_ROWS * _VECTOR  # of plain vectors, with three vectors of second inputs
-    return each, tile + products + 5 * TILE_ROWS * lanes * 8 + 2 * _VECTOR * plan.positions, lanes
+    tile += products + 5 * TILE_ROWS * lanes * 8 + 2 * _VECTOR * plan.positions
+    return each, tile, lanes, _panel(each)
 
 
 def sphere_bytes(plan: SpherePlan, channels: int, n1: int, n2: int, itemsize: int) -> int:
@@ -57,13 +57,17 @@ def sphere_bytes(plan: SpherePlan, channels: int, n1: int, n2: int, itemsize: in
     steps = [*unrolled(by_point)[0], *unrolled(plan.vector)[0]]
     sides = coefficients + plan.positions * (2 + sum(_sides(op, changes_units(plan)) for op in steps))
     each = (2 * sides + 2 * plan.positions * channels) * itemsize
-    largest = max(TILE_ROWS, PANEL_BYTES // max(each, 1) // TILE_ROWS * TILE_ROWS + TILE_ROWS)
-    panels = sum(min(largest, -(-n // lanes) * lanes) * (each + 16) for n in (n1, n2))
+    panels = sum(min(_panel(each), -(-n // lanes) * lanes) * (each + 16) for n in (n1, n2))
     points = plan.positions * (channels * _VECTOR + (7 + 3 * depth(steps)) * 2 * _VECTOR)
     transforms = (4 * plan.degrees * (plan.rings + 1) + 4 * plan.rings + 6 * plan.degrees**2) * 2 * _VECTOR
     tile = points + transforms + (sides + coefficients) * _VECTOR + 16 * TILE_ROWS * _VECTOR
     described = 4 * 8 * sum(table.size for table in plan.tables()) + 12 * plan.turns.count
     return panels + threads() * tile + described + (n1 + n2) * plan.positions * channels * itemsize
+
+
+def _panel(each: int) -> int:
+    """How many inputs of so many bytes a panel holds at most."""
+    return max(TILE_ROWS, PANEL_BYTES // max(each, 1) // TILE_ROWS * TILE_ROWS + TILE_ROWS)
 
 
 def _sides(op: Step, changes: bool = False) -> int:

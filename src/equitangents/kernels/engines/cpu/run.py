@@ -21,7 +21,7 @@ from equitangents.kernels.engines.cpu import memory
 from equitangents.kernels.engines.cpu.descriptor import Description, describe
 from equitangents.kernels.engines.cpu.features import computed_in_double
 from equitangents.kernels.engines.cpu.library import TARGETS, instruction_sets, library, registered
-from equitangents.kernels.engines.cpu.result_memory import RESULTS
+from equitangents.kernels.engines.cpu.result_memory import RESULTS, address
 from equitangents.kernels.engines.cpu.rotation_plans import RotationPlan, SpherePlan
 from equitangents.kernels.fields.plan import FieldPlan, places
 from equitangents.kernels.plans.stages import AlongFibres, stages_of
@@ -30,7 +30,7 @@ from equitangents.kernels.threads import threads
 
 Runnable = AlongFibres | RotationPlan | SpherePlan
 
-_MESSAGE_SIZE = 256
+_Message = ctypes.c_char * 256
 _WATCH_FROM = 2e8  # numbers to compute from which a thread watches for Ctrl-C
 _CANCELLED = 1
 _VECTOR = 64  # bytes, at most
@@ -53,10 +53,10 @@ class Arrays(ctypes.Structure):
 
 
 @lru_cache(maxsize=64)
-def _described(plan: Runnable, channels: int) -> tuple[Arrays, Description]:
-    """Where the description of a plan lies, and that description."""
+def _described(plan: Runnable, channels: int) -> tuple[Arrays, Description, int]:
+    """(Where the description of a plan lies, that description, how many numbers a pair takes)."""
     description = describe(plan, channels)
-    return Arrays.of(description), description
+    return Arrays.of(description), description, _work_of_pair(plan, channels)
 
 
 class _Problem(ctypes.Structure):
@@ -211,27 +211,28 @@ def _run(
     nngp, ntk = results(found, x1.dtype)
     if nngp.size == 0:
         return nngp, ntk
-    arrays, _description = _described(plan, x1.shape[-1])
+    arrays, _description, work_of_pair = _described(plan, x1.shape[-1])
     cancel, odd = ctypes.c_int32(0), ctypes.c_int32(0)
     problem = _Problem(
         x1=x1.ctypes.data,
         n1=shape[0],
         x2=None if x2 is None else x2.ctypes.data,
         n2=shape[-1],
-        nngp=nngp.ctypes.data,
-        ntk=ntk.ctypes.data,
+        nngp=address(nngp),
+        ntk=address(ntk),
         threads=threads(),
         cancel=ctypes.addressof(cancel),
         listed=len(shape) == 1,
         instructions=instruction_set,
-        distances=None if distances is None else distances.ctypes.data,
-        field=FieldKind.NONE if kept is None else FieldKind[kept.kind.upper()],
-        field_numbers=0 if kept is None else kept.numbers,
-        targets=None if kept is None or kept.targets is None else kept.targets.ctypes.data,
         odd=ctypes.addressof(odd),
     )
+    if distances is not None:
+        problem.distances = distances.ctypes.data
+    if kept is not None:
+        problem.field, problem.field_numbers = FieldKind[kept.kind.upper()], kept.numbers
+        problem.targets = None if kept.targets is None else kept.targets.ctypes.data
     function = getattr(library(), TARGETS["float32" if x1.dtype.itemsize == 4 else "float64"][0])
-    called(function, arrays, problem, cancel, _work(plan, x1, math.prod(shape)))
+    called(function, arrays, problem, cancel, math.prod(shape) * work_of_pair)
     if odd.value:
         check_representable(x1.dtype, (nngp, ntk), (x1,) if x2 is None else (x1, x2))
     return nngp, ntk
@@ -251,12 +252,9 @@ def called(function: Any, description: Arrays, problem: ctypes.Structure, cancel
 
     Raises MemoryLimitError where memory runs out. Where threads cannot be started, fewer do the work.
     """
-    message = ctypes.create_string_buffer(_MESSAGE_SIZE)
-
-    def call() -> int:
-        return int(function(ctypes.byref(description), ctypes.byref(problem), message, _MESSAGE_SIZE))
-
-    status = call() if work < _WATCH_FROM else _interruptible(call, cancel)
+    message = _Message()
+    given = ctypes.byref(description), ctypes.byref(problem), message, len(message)
+    status = function(*given) if work < _WATCH_FROM else _interruptible(lambda: int(function(*given)), cancel)
     if status == _CANCELLED:
         raise KeyboardInterrupt
     if status != 0:
@@ -266,13 +264,9 @@ def called(function: Any, description: Arrays, problem: ctypes.Structure, cancel
         raise RuntimeError(f"the CPU engine failed: {text}")
 
 
-def _work(plan: Runnable, x: np.ndarray, pairs: int) -> float:
-    """Roughly how many numbers are computed."""
-    return float(pairs) * _work_of_pair(plan, x.shape[-1])
-
-
 @lru_cache(maxsize=256)
 def _work_of_pair(plan: Runnable, channels: int) -> int:
+    """Roughly how many numbers are computed for a pair of inputs."""
     each = (plan.positions * (len(stage.steps) + channels) + 1 for stage in stages_of(plan))
     return sum(len(stage.fibres.array) * n for stage, n in zip(stages_of(plan), each, strict=True))
 

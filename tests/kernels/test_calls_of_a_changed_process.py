@@ -1,0 +1,147 @@
+"""What is kept between the calls of a network is what nothing but the network says: all else counts in every call."""
+
+import logging
+import warnings
+
+import jax
+import numpy as np
+import pytest
+
+from equitangents import memory
+from equitangents.errors import InvalidArgumentError, MemoryLimitError, NotFiniteError
+from equitangents.kernels.engines import cpu, engine_of, register, select, unregister
+from equitangents.kernels.engines.cpu import run
+from equitangents.kernels.engines.reference.engine import ReferenceEngine
+from equitangents.nn import Conv, Dense, Elementwise, Flatten, GlobalAvgPool, Relu, Sequential
+
+NET = Sequential(Conv(1, 3, b_std=0.1), Relu(), Flatten(), Dense(1))
+PAIRS = Sequential(Conv(1, 3, padding="zero"), Relu(), Conv(1, 2), Flatten(), Dense(1))
+
+
+@pytest.fixture
+def x(rng):
+    return rng.standard_normal((6, 8, 2))
+
+
+def test_the_engine_that_the_environment_asks_for_at_the_time_runs(x, monkeypatch):
+    first = NET.kernel(x)
+    monkeypatch.setenv(select.VARIABLE, "reference")
+    assert NET.kernel(x).engine == "reference"
+    assert NET.kernel(x, engine="cpu").engine == "cpu"
+    monkeypatch.setenv(select.VARIABLE, "abacus")
+    with pytest.raises(InvalidArgumentError, match=f"{select.VARIABLE} is 'abacus'"):
+        NET.kernel(x)
+    monkeypatch.delenv(select.VARIABLE)
+    again = NET.kernel(x)
+    assert (first.engine, again.engine) == ("cpu", "cpu")
+    np.testing.assert_array_equal(again.ntk, first.ntk)
+
+
+def test_an_engine_that_is_lost_or_comes_later_counts_from_then_on(x, monkeypatch):
+    class Later(ReferenceEngine):
+        name = "later"
+
+    NET.kernel(x)
+    with monkeypatch.context() as now:
+        now.setattr(cpu, "why_unavailable", lambda: "it was not built")
+        lost = NET.kernel(x)
+        assert lost.engine == "reference"
+        assert "it was not built" in lost.notes[0]
+    assert NET.kernel(x).notes == ()
+    later = Later()
+    register(later)
+    try:
+        assert NET.kernel(x, engine="later").engine == "later"
+    finally:
+        unregister(later)
+    with pytest.raises(InvalidArgumentError, match="engine is 'later'; expected"):
+        NET.kernel(x, engine="later")
+
+
+def test_memory_is_what_is_left_at_the_time(monkeypatch):
+    many = np.random.default_rng(0).standard_normal((300, 8, 2))
+    NET.kernel(many)
+    with monkeypatch.context() as now:
+        now.setattr(memory, "_limits", lambda: (("resident", 10**6),))
+        now.setattr(memory, "_held", memory._Held)
+        with pytest.raises(MemoryLimitError, match="300 × 300 inputs"):
+            NET.kernel(many)
+    NET.kernel(many)
+
+
+def test_threads_are_those_of_the_environment_at_the_time(x, monkeypatch):
+    asked = []
+    inner = run._Problem
+    monkeypatch.setattr(run, "_Problem", lambda **given: asked.append(given["threads"]) or inner(**given))
+    program = NET.lowered(x)[1]
+    held = []
+    for threads in (1, 3, 1):
+        monkeypatch.setenv("OMP_NUM_THREADS", str(threads))
+        NET.kernel(x)
+        held.append(engine_of("cpu").working_bytes(program, 2, 6, 6, 8))
+    assert asked == [1, 3, 1]
+    assert held[0] == held[2] < held[1]
+
+
+def test_precision_and_kind_of_arrays_are_those_of_the_call(x):
+    traced = jax.jit(lambda y: NET.kernel(y).ntk)
+    single, double = NET.kernel(x.astype(np.float32)).ntk, NET.kernel(x).ntk
+    assert (single.dtype, double.dtype) == (np.float32, np.float64)
+    np.testing.assert_allclose(single, double, rtol=1e-4)
+    of_jax = NET.kernel(jax.numpy.asarray(x, np.float32)).ntk
+    assert isinstance(of_jax, jax.Array)
+    np.testing.assert_array_equal(of_jax, single)
+    np.testing.assert_allclose(traced(x.astype(np.float32)), single, rtol=1e-5)
+    with jax.enable_x64(True):
+        inside = NET.kernel(x).ntk
+        assert NET.kernel(jax.numpy.asarray(x)).ntk.dtype == np.float64
+    np.testing.assert_array_equal(inside, double)
+    np.testing.assert_array_equal(NET.kernel(x, engine="reference").ntk.dtype, np.float64)
+    with jax.numpy_rank_promotion("raise"):
+        assert NET.kernel(x, engine="reference").ntk.dtype == np.float64
+
+
+def test_inputs_are_checked_in_every_call(x):
+    NET.kernel(x)
+    broken = x.copy()
+    broken[2, 3, 1] = np.nan
+    for _ in range(2):
+        with pytest.raises(NotFiniteError, match=r"x1 holds NaN or infinite values, the first at index \(2, 3, 1\)"):
+            NET.kernel(broken)
+    for scale in (1.0, 1e-150, 1.0, 1e90, 0.0):
+        y = x.copy()
+        y[0] *= scale
+        assert np.isfinite(NET.kernel(y).ntk).all()
+
+
+def test_inputs_that_cannot_be_written_to_and_those_with_gaps_are_read_as_others(x):
+    wanted = NET.kernel(x, x[:2]).ntk
+    fixed, gaps, turned = x.copy(), np.zeros((12, 8, 2))[::2], np.asfortranarray(x)
+    fixed.setflags(write=False)
+    gaps[:] = x
+    shared, _ = np.broadcast_arrays(x, np.zeros(1))  # NumPy warns who asks to write to these
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for y in (fixed, gaps, turned, shared):
+            np.testing.assert_array_equal(NET.kernel(y, y[:2]).ntk, wanted)
+
+
+def test_what_is_said_once_and_what_is_said_each_time(x, monkeypatch, caplog):
+    monkeypatch.setattr(select, "_logged", set())
+    net = Sequential(Dense(1), Elementwise(lambda u: u + u**2), Dense(1))
+    with caplog.at_level(logging.DEBUG, logger="equitangents"):
+        for _ in range(3):
+            notes = PAIRS.kernel(x).notes
+            assert net.kernel(x[:, 0]).notes == ("reference engine in place of cpu: it has no dual of Quadrature",)
+    said = [record.message for record in caplog.records]
+    assert len([text for text in said if text.startswith("kernel over ")]) == 3
+    assert len([text for text in said if "in place of" in text]) == 2
+    assert len(notes) == 2
+
+
+def test_networks_of_equal_layers_and_other_widths_of_inputs_have_their_own(rng):
+    for channels in (2, 3, 2):
+        y = rng.standard_normal((3, 8, channels))
+        for net in (NET, Sequential(*NET.layers), Sequential(Conv(1, 3), Relu(), GlobalAvgPool(), Dense(1))):
+            ours, theirs = net.kernel(y), net.kernel(y, engine="reference")
+            np.testing.assert_allclose(ours.ntk, theirs.ntk, rtol=1e-12)
