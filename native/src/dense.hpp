@@ -10,7 +10,7 @@ namespace eqt::EQT_ISA {
 
 constexpr int kHeld = EQT_BYTES == 64 ? 4 : 2;  // rows that the registers hold
 
-// R first inputs from number r of the tile on; false: a pair is near or nearly opposite. Adds 0 times all results to `zeros`.
+// R first inputs from number r of the tile on; false: a pair is near or nearly opposite, and none is written. Adds 0 times all results to `zeros`.
 template <class T, int R>
 EQT_INLINE bool dense_rows(const Plan& plan, const Tile<T>& tile, const PiecewiseLinear<T>& dual, int r, T* k, T* theta, int64_t stride,
                            Vec<T>& zeros) {

@@ -73,7 +73,7 @@ struct Kernels {
   void (*prepare_vector)(const Plan&, const Group<T>&);
   void (*products)(const Plan&, const T* first, int64_t at, int rows, const T* second, int groups, T* out, const Flag* cancel);
   // In place of both halves of a program whose plan is `dense`, into rows of the results; false: a pair is near or nearly
-  // opposite, and nothing was done. `finite` becomes false where a number is not.
+  // opposite, and rows that were written are to be written again. `finite` becomes false where a number is not.
   bool (*dense)(const Plan&, const Tile<T>&, T* k, T* theta, int64_t stride, bool* finite);
   bool (*put_float)(const double* values, int rows, int lanes, float* out, int64_t stride);  // false: not all are finite
   bool (*put_double)(const double* values, int rows, int lanes, double* out, int64_t stride);

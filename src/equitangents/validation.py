@@ -37,7 +37,7 @@ def check_array(
     dtype = np.dtype(x.dtype)
     if dtype.kind in "biu":
         x = x.astype(np.float64) if isinstance(x, np.ndarray) else x.astype(float)
-    elif dtype.itemsize == 2 and is_half(dtype):
+    elif is_half(dtype):
         logger.info("%s has dtype %s; it is converted to float32", name, dtype)
         x = x.astype(np.float32)
     elif dtype.kind != "f":

@@ -107,14 +107,19 @@ class TestLearningCurves:
             "are brought by 2 of 4 changes that were tried (a ridge of 0.0001 3.0 (0.5 to 5.5) after 1,280 images; "
             in (judge(0.66)[1].why)
         )
-        assert "; 45,000 images were not tried with it. Each" in judge(0.66)[1].why
+        assert "; with 45,000 images this run did not try it. Each" in judge(0.66)[1].why
+        assert "an interval is of its change alone, not of the best of so many" in judge(0.66)[1].why
+        loose = tried | {("VEC", "channel"): tried["VEC", "image"] - 0.02 * np.array([0, 0, 3])}
+        why = curves.claims(settings, self.results(whole=made(0.66), tried=loose))[1].why
+        assert "channels standardised over all images 5 (−6 to 16)" in why
+        assert "are brought by 1 of 4 changes that were tried (a ridge of 0.0001" in why, "its interval contains 0"
         assert "5×5" not in judge(0.62)[1].why
         assert "after 1,280 images: a ridge of 0.0001 3.0 (0.5 to 5.5); a ridge of 0.001 0.0 (−2.5 to 2.5)" in (
             judge(0.62)[1].why
         )
         half = {("VEC", "half"): tried["VEC", "image"] + 0.1, ("VEC", "deeper"): tried["VEC", "image"] + 0.2}
         why = curves.claims(settings, self.results(whole=made(0.62), tried=tried | half))[1].why
-        assert "(2.5 to 7.5). After 640 images: a hidden layer more −7.0 (−9.5 to −4.5). Targets" in why
+        assert "(2.5 to 7.5). After 640 images: a hidden layer more −7.0 (−9.5 to −4.5); an interval" in why
         assert "channels standardised over all images 5.0 (2.5 to 7.5)" in judge(0.62)[1].why, "at the best ridge"
         small = dataclasses.replace(settings, whole_images=450)
         assert curves.claims(small, self.results(whole=made(0.62)))[1].origin == "ours"
@@ -159,6 +164,10 @@ class TestLearningCurves:
         )
         assert "45,000 images (each image scaled to one norm, not centred) VEC has" in page._sentence(settings, found)
         assert curves.claims(settings, found)[0].why.startswith("What else differs from the source was not tried.")
+
+    def test_trained_networks_are_prepared_as_infinite_ones_are(self):
+        first = settings_of.PREPARED["window"].network("VEC", 2, 8).layers[0]
+        assert (first.channels, first.window) == (8, 5)
 
     @pytest.mark.parametrize("name", ["half", "nngp", "nothing"])
     def test_what_prepares_nothing_is_refused(self, name):

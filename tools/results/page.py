@@ -21,11 +21,8 @@ _NAME = re.compile(r"(`[\w. =-]+`)")
 _ROWS, _COLUMNS = 24, 10  # of a table of numbers that stands in the page; larger ones are linked
 _SAID = "What it means"  # stands with each claim; reports of earlier versions had it as a section
 _NOT_RECORDED = "not recorded"
-_COUNTS = {
-    "contenders",
-    "repetitions",
-    "kernel_images",
-}  # settings that change no number of a contender but its interval
+# Settings that change no number of a contender but its interval.
+_COUNTS = {"contenders", "repetitions", "kernel_images"}
 
 
 def page(record: Record, folder: Path, published: Sequence[Record] = ()) -> str:

@@ -20,4 +20,4 @@ def threads() -> int:
 def _counted(text: str) -> int:
     """The first of the numbers that OMP_NUM_THREADS lists; 0 where that is none."""
     first = text.partition(",")[0]
-    return int(first) if first.isdigit() else 0
+    return int(first) if first.isdecimal() else 0

@@ -266,10 +266,10 @@ def _tried(settings: Settings, results: Results, model: str) -> str:
     missing = SOURCE[model] - results.accuracy_of_all(model, "ntk", "test")
     bring = [
         f"{what} {in_words(e)} after {tried_images(settings, model, portion):,} images"
-        for portion, found in changes.items() for what, e in found.items() if e.value >= missing
+        for portion, found in changes.items() for what, e in found.items() if e.value >= missing and e.low > 0
     ]  # fmt: skip
     tried = f"of {len({what for found in changes.values() for what in found})} changes that were tried"
-    by = f"{len(bring)} {tried} ({'; '.join(bring)}); {settings.whole_images:,} images were not tried with it"
+    by = f"{len(bring)} {tried} ({'; '.join(bring)}); with {settings.whole_images:,} images this run did not try it"
     by = by if bring else f"none {tried}"
     said = ". After ".join(
         f"{tried_images(settings, model, portion):,} images: "
@@ -279,9 +279,9 @@ def _tried(settings: Settings, results: Results, model: str) -> str:
     return (
         f"The {missing:.1f} points that are missing are brought by {by}. Each at the best "
         f"of {len(TRIED_RIDGES)} ridges, these change, in percentage points against a ridge of "
-        f"{settings.whole_ridge:g}, windows of 3×3 on a torus and {PREPARED['image'].words}, after {said}. Targets "
-        "that are not centred change no class, since they add one function to all outputs; a shorter training acts as "
-        "a larger ridge."
+        f"{settings.whole_ridge:g}, windows of 3×3 on a torus and {PREPARED['image'].words}, after {said}; an interval "
+        "is of its change alone, not of the best of so many. Targets that are not centred change no class, since they "
+        "add one function to all outputs; a shorter training was not tried."
     )
 
 
@@ -297,7 +297,7 @@ def _by_chance(results: Results, model: str) -> str:
 
     def chance(count: int) -> float:
         """That so many images show at least what rounds to the source's, if both are draws from the same images."""
-        spread = math.sqrt(accuracy * (1 - accuracy) * (1 / len(right) + 1 / count))
+        spread = max(math.sqrt(accuracy * (1 - accuracy) * (1 / len(right) + 1 / count)), 1e-12)  # all may be right
         return NormalDist().cdf((accuracy - least / 100) / spread)
 
     said = " and ".join(f"another {n:,} with a chance of {100 * chance(n):.0f} %" for n in (len(right), kept))

@@ -20,12 +20,12 @@ from equitangents_studies.common.system_runs import SystemImages
 from equitangents_studies.framework.study import Arrays, Task
 from equitangents_studies.learning_curves.settings import (
     FEATURE_RIDGES,
+    PREPARED,
     Settings,
     compared_features,
     feature_sizes,
     whole_images,
 )
-from equitangents_studies.systems import architecture
 
 _SLICE = 2500  # images of a stage
 _BLOCK = 250  # images between two reports of progress
@@ -43,7 +43,7 @@ def features(settings: Settings, data_dir: Path | None, model: str, begin: int, 
     s = settings
     images = whole_images(s, data_dir)
     chosen = np.concatenate([images.train_x, images.test_x])[begin : begin + _SLICE].astype(np.float32)
-    made = kernels.random_features(architecture(model, depth=s.depth), s.features, s.seed)
+    made = kernels.random_features(PREPARED[s.prepared].network(model, s.depth), s.features, s.seed)
     made.transform(chosen[:1])  # compiled
     found, began = [], time.process_time()
     for i in range(0, len(chosen), _BLOCK):
@@ -107,7 +107,7 @@ def beside_exact(settings: Settings, data_dir: Path | None, model: str, task: Ta
     s = settings
     images = whole_images(s, data_dir)
     x, y, targets = images.train_x[: s.exact_images].astype(np.float32), images.train_y, images.targets
-    net = architecture(model, depth=s.depth)
+    net = PREPARED[s.prepared].network(model, s.depth)
     matrices, seconds = [], []
     for i, count in enumerate((0, *compared_features(s))):
         if count:

@@ -38,8 +38,8 @@ class Settings:
     Kernels of `whole` also learn `whole_images` of the training images of `data`, NTK and NNGP, with their left-right
     flips, too, if `flips`; a ninth as many more, and `whole_tested` test images, are classified. Their kernels have
     entries of `whole_precision`; they are solved in float64 with `whole_ridge`, in units of the mean diagonal. Images
-    and networks of curves and of `whole` are made as `prepared`, a name in PREPARED, says; of "image" other ridges and
-    preparations are tried on the images of the curves.
+    and networks, but those of `predicted_sets`, are made as `prepared`, a name in PREPARED, says; of "image" other
+    ridges and preparations are tried on the images of the curves.
 
     Of `approximated` models `features` random features an image learn from `whole_images` and fewer, tested as `whole`
     is; on `exact_images` of them as many, and `exact_features`, stand beside the exact kernel.
@@ -193,9 +193,9 @@ class Preparation:
     kernel: Literal["ntk", "nngp"] = "ntk"
     share: float = 1.0
 
-    def network(self, model: str, depth: int) -> nn.Sequential:
-        """The model of so many hidden layers and `deeper` more, one at least, made so."""
-        *hidden, readout = architecture(model, depth=max(depth + self.deeper, 1)).layers
+    def network(self, model: str, depth: int, width: int | None = None) -> nn.Sequential:
+        """The model of so many hidden layers and `deeper` more, one at least, of `width` channels, made so."""
+        *hidden, readout = architecture(model, depth=max(depth + self.deeper, 1), width=width).layers
         layers = [*hidden, *(layer for _ in range(self.dense) for layer in (readout, nn.Relu())), readout]
         return nn.Sequential(*(self._made(layer) for layer in layers))
 

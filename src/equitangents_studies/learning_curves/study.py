@@ -60,7 +60,6 @@ from equitangents_studies.learning_curves.settings import (
 )
 from equitangents_studies.systems import (
     System,
-    architecture,
     cavity_risk,
     fit_power_law,
     learning_curve,
@@ -185,8 +184,9 @@ def _learning(
 
 def _network(settings: Settings, data_dir: Path | None, model: str, group: str, task: Task) -> Arrays:
     """Classification errors (sizes, repetitions) of trained networks; the transformation is drawn anew each time."""
-    x, y = load(settings, data_dir, PREPARED[settings.prepared].images)
-    net = architecture(model, depth=settings.network_depth, width=settings.width)
+    how = PREPARED[settings.prepared]
+    x, y = load(settings, data_dir, how.images)
+    net = how.network(model, settings.network_depth, settings.width)
     found = learning_curve(
         System(group, net, "NN"), x, y, sizes=settings.network_sizes, repetitions=settings.members,
         seed=settings.seed, progress=task.step,
