@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import _thread
+import os
 import signal
 import sys
 import threading
 
 _SOON = 0.05  # seconds
+# Threads of OpenBLAS wait this power of two of clock cycles at full speed for more work, 28 unless told: a tenth of a
+# second, in which a compiled engine has the cores for half. They read it once, as NumPy is imported.
+_BLAS_WAITS = "18"
 
 
 def run() -> None:
@@ -17,6 +21,7 @@ def run() -> None:
     what collects garbage. Once everything is done it changes nothing any more.
     """
     sys.unraisablehook = _heard
+    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", _BLAS_WAITS)
     kept = "nothing was begun"
     try:
         from equitangents.cli.main import main

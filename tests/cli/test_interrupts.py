@@ -160,6 +160,14 @@ def test_an_interrupt_after_the_last_word_changes_nothing():
     assert ended(f"{IMPORTED}\nimport atexit\natexit.register(lambda: os.kill(os.getpid(), signal.SIGINT))") == (0, "")
 
 
+def test_threads_of_blas_are_told_to_wait_briefly_before_numpy_is_there(monkeypatch):
+    told = "import atexit\natexit.register(lambda: print(os.environ['OPENBLAS_THREAD_TIMEOUT'], file=sys.stderr))"
+    monkeypatch.delenv("OPENBLAS_THREAD_TIMEOUT", raising=False)
+    assert ended(f"{IMPORTED}\nassert 'numpy' not in sys.modules\n{told}") == (0, "18\n")
+    monkeypatch.setenv("OPENBLAS_THREAD_TIMEOUT", "20")
+    assert ended(f"{IMPORTED}\n{told}") == (0, "20\n")
+
+
 def test_an_interrupt_of_what_cannot_raise_is_heard_all_the_same():
     late = (
         "import time, equitangents.cli.main as m\nclass Dies:\n    def __del__(self):\n"

@@ -34,6 +34,7 @@ _ROUGH = 1e-5  # of squared distances and cosines in single precision
 _FEW = 24  # random combinations of entries, by which pairs are sought
 _STRETCH = 4.9  # how much longer squared distances may be of these: more for one pair in 1e13
 _SMALL = 1 << 16  # products of entries of so few inputs that one look at all their cosines is the cheapest
+_BLOCK = 64, 128, 1 << 18  # of a product, sums, columns, and multiplications in all
 _RANGE = 1e-60, 1e60  # of mean squares: beyond, their products leave the range of doubles
 
 
@@ -114,7 +115,7 @@ def _near(x1: np.ndarray, x2: np.ndarray | None, parallel: bool = True) -> Itera
     for at in range(0, len(x1), rows):
         after = at if alone else 0
         here = slice(at, at + rows)
-        cosines = few1[here] @ few2[after:].T
+        cosines = _product(few1[here], few2[after:].T)
         if alone:
             np.fill_diagonal(cosines, 0)  # no pairs
         i, j = _close(cosines, least[here], -most[here])
@@ -189,11 +190,28 @@ def _few(x: np.ndarray, norms: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """
     scale = np.divide(1, norms, out=np.zeros_like(norms), where=norms > 0)[:, None]
     if x.shape[1] > _FEW:
-        x = x @ _combinations(x.shape[1], x.dtype.name)
+        x = _product(x, _combinations(x.shape[1], x.dtype.name))
         scale = scale / np.sqrt(_FEW)
     few = np.asarray(x * scale, np.float32)
     lengths = np.sqrt(np.einsum("nc,nc->n", few, few))
     return few / np.where(lengths > 0, lengths, 1)[:, None], lengths
+
+
+def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """a b, in blocks that BLAS multiplies by this thread alone.
+
+    Others that it wakes wait for more for a tenth of a second, at full speed: beside a compiled engine in the next
+    call, whose threads then share the cores with them.
+    """
+    sums, columns, most = _BLOCK
+    inner, across = min(a.shape[1], sums), min(b.shape[1], columns)
+    rows = most // (inner * across)
+    out = np.zeros((len(a), b.shape[1]), a.dtype)
+    for i in range(0, len(a), rows):
+        for j in range(0, b.shape[1], columns):
+            for k in range(0, a.shape[1], sums):
+                out[i : i + rows, j : j + columns] += a[i : i + rows, k : k + sums] @ b[k : k + sums, j : j + columns]
+    return out
 
 
 @lru_cache(maxsize=4)
