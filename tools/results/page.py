@@ -21,6 +21,7 @@ _NAME = re.compile(r"(`[\w. =-]+`)")
 _ROWS, _COLUMNS = 24, 10  # of a table of numbers that stands in the page; larger ones are linked
 _SAID = "What it means"  # stands with each claim; reports of earlier versions had it as a section
 _NOT_RECORDED = "not recorded"
+_AGREES = {HOLDS: "agrees", FAILS: "differs"}
 # Settings that change no number of a contender but its interval.
 _COUNTS = {"contenders", "repetitions", "kernel_images"}
 
@@ -141,22 +142,27 @@ def _seams(record: Record) -> list[str]:
 
 def elsewhere(v: Verdict, record: Record, published: Sequence[Record], briefly: bool = False) -> str:
     """In Markdown, how a number of the source's that is not met came out in further runs of the study, first in those
-    that show what it depends on, and, unless it is said `briefly`, in which facts (the table below the claims) and
-    words these differ. Runs beside another number of the source's are left out.
+    that show what it depends on, and in which facts (the table below the claims) and words these differ; `briefly`,
+    which others agree. Runs beside another number of the source's are left out.
     """
     first, lines = [], []
+    runs: dict[str, list[str]] = {}
     for other, w in _beside(v, record, published):
         apart = [words for key, words in other.facts.items() if record.facts.get(key) != words]
-        who = [w.claim.rpartition(": ")[2] if briefly else w.claim] if w.claim != v.claim else []
-        under = plain("; ".join(who if briefly else [*apart, *who]))
-        link = f"[{other.name}]({other.name}.md){f' ({under})' if under else ''}"
-        found = f"{link}: {plain(f'{w.number}, {w.mark}')}."
+        who = [w.claim] if w.claim != v.claim else []
+        under = "" if briefly else plain("; ".join([*apart, *who]))
+        link = f"[{other.name}]({other.name}.md)"
+        found = f"{link}{f' ({under})' if under else ''}: {plain(f'{w.number}, {w.mark}')}."
         if _decides(v, record, w, other):
             first.append(f"More repetitions decide it: in {found}")
         elif cause := _cause(v, record, w, other):
             first.append(f"It depends on {cause}: with all else the same, in {found}")
         else:
             lines.append(f"In {found}")
+            runs.setdefault(_AGREES.get(w.verdict, "is undecided"), []).append(link)
+    if briefly and lines:
+        said = (f"{word} in {', '.join(links)}" for word, links in runs.items())
+        lines = [f"With other settings it {'; '.join(said)}."]
     return " ".join(first + lines)
 
 
