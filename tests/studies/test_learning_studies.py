@@ -134,6 +134,14 @@ class TestLearningCurves:
         why = curves.claims(settings, self.results(whole=whole, tried=tried))[0].why
         assert "another 10,000 with a chance of 33 %" in why
         assert "the accuracy is 66.2 (65.3 to 67.1) %" in why
+        above = {key: np.arange(10_000) < 6830 for key in whole}
+        why = curves.claims(settings, self.results(whole=above, tried=tried))[0].why
+        assert why.startswith("The 1.3 points too many are taken by none of 3 changes")
+        assert "another 10,000 with a chance of 11 %" in why
+        assert "would show less than 67.5 %, which rounds to it" in why
+        less = {("VEC", "image"): tried["VEC", "image"] + np.outer([0, 0, 0, 1], [0, 0.001, -0.001])}
+        why = curves.claims(settings, self.results(whole=above, tried=less))[0].why
+        assert "too many are taken by 1 of 3 changes that were tried (a ridge of 0.1 −3.00 (−3.25 to −2.75)" in why
         whole |= {("VEC", "-flips", *key): np.arange(10_000) < 6800 for key in exact}
         settings = dataclasses.replace(settings, flips=True)
         found = curves.claims(settings, self.results(whole=whole, tried=tried))[0]
@@ -160,7 +168,7 @@ class TestLearningCurves:
         )
         found = self.results(whole=right)
         assert page._finding(settings, found).endswith(
-            "after training on 45,000 (each image scaled to one norm, not centred) (source: 67 %)"
+            "after training on 45,000, each image scaled to one norm, not centred (source: 67 %)"
         )
         assert "45,000 images (each image scaled to one norm, not centred) VEC has" in page._sentence(settings, found)
         assert curves.claims(settings, found)[0].why.startswith("What else differs from the source was not tried.")

@@ -22,8 +22,8 @@ _ROWS, _COLUMNS = 24, 10  # of a table of numbers that stands in the page; large
 _SAID = "What it means"  # stands with each claim; reports of earlier versions had it as a section
 _NOT_RECORDED = "not recorded"
 _AGREES = {HOLDS: "agrees", FAILS: "differs"}
-# Settings that change no number of a contender but its interval.
-_COUNTS = {"contenders", "repetitions", "kernel_images"}
+# Settings that change no number of a contender but its interval, or what stands beside it.
+_COUNTS = {"contenders", "repetitions", "kernel_images", "models", "predicted_sets"}
 
 
 def page(record: Record, folder: Path, published: Sequence[Record] = ()) -> str:
@@ -156,7 +156,8 @@ def elsewhere(v: Verdict, record: Record, published: Sequence[Record], briefly: 
         if _decides(v, record, w, other):
             first.append(f"More repetitions decide it: in {found}")
         elif cause := _cause(v, record, w, other):
-            first.append(f"It depends on {cause}: with all else the same, in {found}")
+            between = "" if w.verdict == HOLDS else "the source’s number lies between this one and another "
+            first.append(f"It depends on {cause}: {between}with all else the same, in {found}")
         else:
             lines.append(f"In {found}")
             runs.setdefault(_AGREES.get(w.verdict, "is undecided"), []).append(link)
@@ -199,10 +200,14 @@ def _decides(v: Verdict, record: Record, w: Verdict, other: Record) -> bool:
 
 
 def _cause(v: Verdict, record: Record, w: Verdict, other: Record) -> str:
-    """The one setting, in words, that sets a run apart where the same number of the source's is met; else nothing."""
+    """The one setting, in words, that sets a run apart where the same number of the source's is met, or missed on the
+    other side; else nothing.
+    """
     apart = _apart(record, other)
-    met = v.verdict == FAILS and w.verdict == HOLDS and w.claim == v.claim
-    return SETTINGS.get(apart[0], "") if met and len(apart) == 1 else ""
+    if v.verdict != FAILS or w.claim != v.claim or len(apart) != 1:
+        return ""
+    beyond = v.difference is not None and w.difference is not None and v.difference.value * w.difference.value < 0
+    return SETTINGS.get(apart[0], "") if w.verdict == HOLDS or (w.verdict == FAILS and beyond) else ""
 
 
 def _claims(verdicts: Sequence[Verdict], record: Record, published: Sequence[Record]) -> str:

@@ -264,10 +264,14 @@ def _tried(settings: Settings, results: Results, model: str) -> str:
         return "What else differs from the source was not tried."
     changes = {portion: tried_changes(settings, results, model, portion) for portion in there}
     missing = SOURCE[model] - results.accuracy_of_all(model, "ntk", "test")
+    side = 1 if missing > 0 else -1
     bring = [
         f"{what} {in_words(e)} after {tried_images(settings, model, portion):,} images"
-        for portion, found in changes.items() for what, e in found.items() if e.value >= missing and e.low > 0
-    ]  # fmt: skip
+        for portion, found in changes.items()
+        for what, e in found.items()
+        if side * e.value >= abs(missing) and e.low * e.high > 0
+    ]
+    missed = "that are missing are brought" if side > 0 else "too many are taken"
     tried = f"of {len({what for found in changes.values() for what in found})} changes that were tried"
     by = f"{len(bring)} {tried} ({'; '.join(bring)}); with {settings.whole_images:,} images this run did not try it"
     by = by if bring else f"none {tried}"
@@ -277,7 +281,7 @@ def _tried(settings: Settings, results: Results, model: str) -> str:
         for portion, found in changes.items()
     )
     return (
-        f"The {missing:.1f} points that are missing are brought by {by}. Each at the best "
+        f"The {abs(missing):.1f} points {missed} by {by}. Each at the best "
         f"of {len(TRIED_RIDGES)} ridges, these change, in percentage points against a ridge of "
         f"{settings.whole_ridge:g}, windows of 3×3 on a torus and {PREPARED['image'].words}, after {said}; an interval "
         "is of its change alone, not of the best of so many. Targets that are not centred change no class, since they "
@@ -292,18 +296,21 @@ def tried_images(settings: Settings, model: str, portion: float) -> int:
 
 def _by_chance(results: Results, model: str) -> str:
     """How often as many other images would give what rounds to the source's number, in words."""
-    right, least = results.whole[model, "", "ntk", "test"], SOURCE[model] - _ROUNDED
+    right = results.whole[model, "", "ntk", "test"]
     kept, accuracy = len(results.whole[model, "", "ntk", "validation"]), float(right.mean())
+    side = 1 if 100 * accuracy > SOURCE[model] else -1  # of the source's number
+    end = SOURCE[model] + side * _ROUNDED
 
     def chance(count: int) -> float:
-        """That so many images show at least what rounds to the source's, if both are draws from the same images."""
+        """That so many images show what rounds to the source's or is beyond, if both are draws from the same images."""
         spread = max(math.sqrt(accuracy * (1 - accuracy) * (1 / len(right) + 1 / count)), 1e-12)  # all may be right
-        return NormalDist().cdf((accuracy - least / 100) / spread)
+        return NormalDist().cdf(side * (end / 100 - accuracy) / spread)
 
     said = " and ".join(f"another {n:,} with a chance of {100 * chance(n):.0f} %" for n in (len(right), kept))
+    within = f"less than {end:g} %" if side > 0 else f"{end:g} % or more"
     return (
         f"Over images like these the accuracy is {in_words(share(right))} %. Which images the source’s is of we do not "
-        f"know: {said} would show {least:g} % or more, which rounds to it; on the same images there is no such chance."
+        f"know: {said} would show {within}, which rounds to it; on the same images there is no such chance."
     )
 
 

@@ -108,9 +108,10 @@ def _finding(settings: Settings, results: Results) -> str:
         model = settings.whole[-1]
         flips = f", {results.accuracy_of_all(model, 'ntk', 'test', True):.1f} % with flips" if settings.flips else ""
         theirs = f" (source: {SOURCE[model]:g} %)" if model in SOURCE else ""
+        prepared = "" if settings.prepared == PLAIN[1.0] else f", {PREPARED[settings.prepared].words}"
         return (
             f"Infinitely wide {model} classifies {results.accuracy_of_all(model, 'ntk', 'test'):.1f} % of CIFAR-10’s "
-            f"test images after training on {FULL:,}{flips}{_prepared(settings)}{theirs}"
+            f"test images after training on {FULL:,}{flips}{prepared}{theirs}"
         )
     growths = [t_interval(row) for (_, g), row in results.half_growths().items() if g == "I"]
     if max(e.high for e in growths) <= GROWTH:

@@ -51,8 +51,9 @@ class TestWhatWasFound:
         claim |= {"stated": "7.7 ± 0.3", "claim": "So many", "why": "Noise. More noise."}
         results = root / "docs" / "results"
 
-        def publish(variant, verdict, **settings):
-            (folder / "verdicts.json").write_text(json.dumps([{**claim, "verdict": verdict}]))
+        def publish(variant, verdict, difference=None, **settings):
+            apart = None if difference is None else {"value": difference, "interval": [difference] * 2}
+            (folder / "verdicts.json").write_text(json.dumps([{**claim, "verdict": verdict, "difference": apart}]))
             assert main([str(folder), *(["--variant", variant] if variant else [])], root) == 0
             path = results / (f"{NAME}-{variant}" if variant else NAME) / "run.json"
             record = json.loads(path.read_text())
@@ -78,6 +79,11 @@ class TestWhatWasFound:
         assert found.count("Of 2 claims: 1 hold, 1 fail or differ.") == 2
         found, _ = publish("grey", "holds", zero="mean", pixels="14")
         assert found.count("Of 1 claims: 1 hold.") == 2, "the same number of the same claim counts once"
+        publish("", "fails", zero="border", pixels="14", difference=-0.8)
+        between = "the source’s number lies between this one and another with all else the same, in ["
+        for apart, expected in ((1.3, True), (-0.4, False)):
+            found, page = publish("grey", "fails", zero="mean", pixels="14", difference=apart)
+            assert (between in found) == (between in page) == expected
         publish("", UNDECIDED, zero="border", pixels="14")
         found, page = publish("grey", "holds", zero="border", pixels="14", repetitions="14")
         assert "More repetitions decide it: in [" in page
