@@ -22,6 +22,13 @@ CASES = [  # grid, window, stride, padding, channels, outputs: whole vectors and
     ((4, 4), (5, 5), 1, "circular", 2, 33),
     ((13, 3), (4, 1), (3, 1), "zero", 33, 3),
     ((10,), (3,), 2, "circular", 4, 9),
+    # channels of one vector of AVX-512, in single precision, then in double: rows shorter and longer than its registers
+    ((6, 19), (3, 3), 1, "zero", 16, 5),
+    ((3, 17), (4, 2), 1, "circular", 16, 1),
+    ((2, 35), (2, 5), 1, "valid", 16, 3),
+    ((6, 19), (3, 3), 1, "circular", 8, 5),
+    ((3, 17), (5, 2), 1, "zero", 8, 1),
+    ((2, 35), (2, 5), 1, "valid", 8, 3),
 ]
 
 
