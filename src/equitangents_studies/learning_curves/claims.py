@@ -15,6 +15,7 @@ from equitangents_studies.learning_curves.settings import (
     DRAWN,
     DRAWN_SIZES,
     FIELDS,
+    GROWTH,
     PLAIN,
     PREPARED,
     TRIED_RIDGES,
@@ -24,12 +25,12 @@ from equitangents_studies.learning_curves.settings import (
     off,
     sizes_of,
 )
+from equitangents_studies.learning_curves.trained import trained_claims
 
 SETS = "training and test sets from the same images"
 OURS = "our question"
 SOURCE = {"GAP": 77.0, "VEC": 67.0}  # per cent, infinite width, 45,000 images of CIFAR-10
 FULL = 45_000
-GROWTH = 0.05  # of an exponent, which counts as none
 _ROUNDED = 0.5  # per cent by which its numbers may have been rounded
 _CLEAN, _FROM = 5.0, 80  # per cent off one power law, and from how many images on
 _LOST = 2.0  # percentage points that features may lose to the exact kernel
@@ -42,6 +43,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         *_whole(settings, results),
         *_symmetries(settings, results),
         *([_growth(settings, results), _scaling(settings, results)] if results.sizes else []),
+        *trained_claims(settings, results),
         *_approximated(settings, results),
         *_predictions(settings, results),
         _recovery(results),

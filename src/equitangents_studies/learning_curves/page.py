@@ -7,7 +7,7 @@ import numpy as np
 from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, t_interval
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, section, table
-from equitangents_studies.learning_curves.claims import FULL, GROWTH, SOURCE, full_size, share, tried_images
+from equitangents_studies.learning_curves.claims import FULL, SOURCE, full_size, share, tried_images
 from equitangents_studies.learning_curves.features_page import (
     approximated,
     approximated_finding,
@@ -17,6 +17,7 @@ from equitangents_studies.learning_curves.features_page import (
 from equitangents_studies.learning_curves.settings import (
     FIELDS,
     GROUPS,
+    GROWTH,
     PLAIN,
     PREPARED,
     TRIED_RIDGES,
@@ -24,6 +25,7 @@ from equitangents_studies.learning_curves.settings import (
     Settings,
     off,
 )
+from equitangents_studies.learning_curves.trained import trained_finding, trained_section, trained_sentence
 
 _COLOURS = {"FCN": palette.VERMILLION, "VEC": palette.BLUE, "GAP": palette.GREEN, "LCN": palette.PURPLE}
 _TITLES = {"I": "images as they are", "O(3)^d": "channels rotated at every position"}
@@ -82,7 +84,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         *([section("Predicted and measured", pool, _ratios(settings, results, folder))] if predicted else []),
     ]
     if results.networks:
-        sections.append(section("Trained networks", _networks(settings, results)))
+        sections.insert(0, trained_section(settings, results, folder))
     facts = {
         "Kernels": f"NTK of {', '.join(settings.models + settings.approximated)}, {settings.depth} hidden layers",
         **({"Ridge of the curves": f"{settings.ridge:g} of the mean diagonal"} if settings.models else {}),
@@ -113,6 +115,8 @@ def _finding(settings: Settings, results: Results) -> str:
             f"Infinitely wide {model} classifies {results.accuracy_of_all(model, 'ntk', 'test'):.1f} % of CIFAR-10’s "
             f"test images after training on {FULL:,}{flips}{prepared}{theirs}"
         )
+    if trained := trained_finding(settings, results):
+        return trained
     growths = [t_interval(row) for (_, g), row in results.half_growths().items() if g == "I"]
     if max(e.high for e in growths) <= GROWTH:
         return "Kernels of infinite width learn by one power law: their exponents hardly grow with data"
@@ -123,7 +127,7 @@ def _sentence(settings: Settings, results: Results) -> str:
     if not results.laws:
         return approximated_sentence(settings, results)
     exponents = [f"{m} {results.exponent(m, 'I'):.3f}" for m in results.sizes]
-    said = []
+    said = [trained] if (trained := trained_sentence(settings, results)) else []
     for model in settings.whole:
         plain = results.accuracy_of_all(model, "ntk", "test")
         nngp = results.accuracy_of_all(model, "nngp", "test")
@@ -256,12 +260,3 @@ def _ratios(settings: Settings, results: Results, folder: RunFolder) -> Figure:
                 axes.axhline(bound, color=palette.MUTED.light, lw=0.8, ls=":")
             drawing.logarithmic(axes, "x", settings.predicted_sizes)
     return drawn.figure
-
-
-def _networks(settings: Settings, results: Results) -> Table:
-    rows = [
-        [f"{model}, {group}", *(t_interval(row, bounds=(0, 1)) for row in errors)]
-        for (model, group), errors in results.networks.items()
-    ]
-    header = ["", *(f"{n:,} images" for n in settings.network_sizes)]
-    return table("Classification errors of trained networks (NN); in brackets 95 % intervals.", header, rows)

@@ -21,6 +21,7 @@ from equitangents_studies.systems import architecture, fit_power_law, textures
 from equitangents_studies.systems.power_laws import PowerLaw
 
 GROUPS = ("I", "O(3)^d")
+GROWTH = 0.05  # of an exponent, which counts as none
 FIELDS: tuple[Literal["ntk", "nngp"], ...] = ("ntk", "nngp")
 _CLASSES = 10
 
@@ -31,7 +32,8 @@ class Settings:
     textures), averaged down to `pixels`; kernels of `models` with `depth` hidden layers; of those in `pooled` only
     `pooled_images`. Sizes double up to four fifths of the images, from `smallest` on, in `repetitions`.
 
-    `networks` are trained at finite width, as NN, of `width` channels and `network_depth` layers, at `network_sizes`.
+    `networks` are trained at finite width, as NN, of `width` channels and `network_depth` layers, at `network_sizes`,
+    `members` times each.
     Of each set of `predicted_sets` that is there, `predicted_images` predict the errors at `predicted_sizes`, by MLP
     kernels. `draws` synthetic curves are fitted.
 
@@ -84,6 +86,8 @@ PRESETS = presets(
     "whole_ridge=0.01 flips=false repetitions=20",
     features="data=cifar10 pixels=32 depth=8 models= predicted_sets= approximated=GAP features=4096 exact_images=300 "
     "exact_features=4096,8192,16384 whole_images=45000 whole_tested=10000",
+    networks="data=cifar10 images=12800 smallest=80 depth=3 models=VEC predicted_sets= networks=VEC,LCN "
+    "network_sizes=80,160,320,640,1280,2560,5120,10240 network_depth=3 width=32 members=4",
     paper="data=cifar10 images=12000 pixels=32 depth=8 pooled_images=12000 networks=VEC,LCN,GAP "
     "network_sizes=320,640,1280,2560,5120,9600 network_depth=8 width=128 members=5 predicted_images=10000 "
     "predicted_sizes=200,400,800,1600,3200,6400",
@@ -129,6 +133,18 @@ def sizes_of(settings: Settings, model: str) -> np.ndarray:
     images = pool_size(settings, model)
     most = images - round(0.2 * images)
     return doubling_in_two_steps(settings.smallest, most)
+
+
+def half_growth(sizes: np.ndarray, errors: np.ndarray) -> np.ndarray:
+    """By how much the exponent of errors (sizes, R) over the upper half of sizes exceeds that over the lower half."""
+    n, middle = np.log(sizes), len(sizes) // 2
+    slope = lambda part: -np.polyfit(n[part], np.log(np.maximum(errors[part], 1e-9)), 1)[0]
+    return np.asarray(slope(slice(middle, None)) - slope(slice(0, middle + 1)))
+
+
+def trained_on(settings: Settings) -> list[tuple[str, str]]:
+    """Which networks are trained on which images: those that share no weights have the symmetry of rotated ones."""
+    return [(m, g) for m in settings.networks for g in GROUPS if g == "I" or m not in ("FCN", "LCN")]
 
 
 FEATURE_RIDGES = tuple(float(r) for r in 10 ** np.arange(-4, 1.25, 0.5))  # of the mean of a kernel's diagonal
@@ -306,14 +322,8 @@ class Results(Measured):
         return found
 
     def half_growths(self) -> dict[tuple[str, str], np.ndarray]:
-        """By how much exponents over the upper half of sizes exceed those over the lower half, (repetitions,)."""
-        found = {}
-        for key, errors in self.classification.items():
-            n = np.log(self.sizes[key[0]])
-            middle = len(n) // 2
-            slope = lambda part, errors=errors, n=n: -np.polyfit(n[part], np.log(np.maximum(errors[part], 1e-9)), 1)[0]
-            found[key] = slope(slice(middle, None)) - slope(slice(0, middle + 1))
-        return found
+        """`half_growth` of every curve of infinite width, (repetitions,)."""
+        return {key: half_growth(self.sizes[key[0]], errors) for key, errors in self.classification.items()}
 
     def exponent(self, model: str, group: str) -> float:
         """The exponent of one power law through all mean errors."""

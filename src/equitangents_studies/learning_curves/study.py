@@ -56,6 +56,7 @@ from equitangents_studies.learning_curves.settings import (
     pooled,
     sizes_of,
     source_of,
+    trained_on,
     whole_images,
 )
 from equitangents_studies.systems import (
@@ -79,7 +80,6 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     found = measured(
         folder,
         Part("curve-{model}-{group#}", "{model}, {group}", partial(_curve, s, data_dir)),
-        Part("network-{network}-{group#}", "{network} of finite width, {group}", partial(_network, s, data_dir)),
         Part("predicted-{data}", "{data}: predictions", partial(_prediction, s, data_dir)),
         Part("whole-{whole}{flips}", partial(_whole_title, s), partial(_whole, s, folder)),
         Part(
@@ -91,8 +91,6 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         levels={
             "model": s.models,
             "group": GROUPS,
-            "network": s.networks,
-            "training_images": s.network_sizes,
             "data": there,
             "predicted_images": s.predicted_sizes,
             "whole": s.whole,
@@ -103,8 +101,20 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
             "tried_ridge": TRIED_RIDGES,
         },
     )
+    found |= _trained(s, folder)
     found |= _approximated(s, folder)
     return Results.read(found, source=source_of(s, data_dir), sizes={model: sizes_of(s, model) for model in s.models})
+
+
+def _trained(s: Settings, folder: RunFolder) -> Found:
+    """Errors of networks of finite width, at one size after another."""
+    part = Part(
+        "network-{network}-{group}-{training_images}",
+        "{network} of finite width, {group}, {training_images} images",
+        partial(_network, s, folder.data_dir),
+        file=lambda name: name.replace("O(3)^d", "rotated"),
+    )
+    return measured(folder, part, levels={"network group": trained_on(s), "training_images": s.network_sizes})
 
 
 def _approximated(s: Settings, folder: RunFolder) -> Found:
@@ -182,16 +192,17 @@ def _learning(
     )  # fmt: skip
 
 
-def _network(settings: Settings, data_dir: Path | None, model: str, group: str, task: Task) -> Arrays:
-    """Classification errors (sizes, repetitions) of trained networks; the transformation is drawn anew each time."""
+def _network(settings: Settings, data_dir: Path | None, model: str, group: str, images: int, task: Task) -> Arrays:
+    """Classification errors of trained networks, by run; the transformation is drawn anew each time."""
     how = PREPARED[settings.prepared]
     x, y = load(settings, data_dir, how.images)
     net = how.network(model, settings.network_depth, settings.width)
     found = learning_curve(
-        System(group, net, "NN"), x, y, sizes=settings.network_sizes, repetitions=settings.members,
+        System(group, net, "NN"), x, y, sizes=(images,), repetitions=settings.members,
         seed=settings.seed, progress=task.step,
     )  # fmt: skip
-    return {"errors": found.of("classification")}
+    (errors,) = found.of("classification")
+    return {"errors": errors}
 
 
 def mlp() -> nn.Sequential:
