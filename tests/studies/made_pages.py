@@ -129,10 +129,8 @@ def _sizes():
 
 
 def _curves():
-    settings = dataclasses.replace(test_learning_studies.TestLearningCurves.SETTINGS, repetitions=6)
-    errors = test_learning_studies.noisy([0.5, 0.4, 0.3][: len(settings.network_sizes)])
-    networks = {("VEC", group): errors for group in ("I", "O(3)^d")}
-    return settings, test_learning_studies.TestLearningCurves().results(networks=networks)
+    settings, results = test_learning_studies.TestLearningCurves().trained(0.08, 0.0, 0.01)
+    return dataclasses.replace(settings, repetitions=6), results
 
 
 def _groups():

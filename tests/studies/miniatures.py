@@ -200,7 +200,7 @@ FIGURES = {
     "finite-width-vec": {"accuracy", "images"},
     "symmetry-breaking-path": {"path"},
     "gaussian-vs-uniform": {"accuracy"},
-    "learning-curves": {"curves", "predictions", "features-GAP"},
+    "learning-curves": {"curves", "predictions", "features-GAP", "trained"},
     "imagenet-scale": {"curves", "images"},
     "spectra": {"errors", "spectra"},
     "exchange-rate": {"errors", "factor-over-order"},

@@ -10,7 +10,7 @@ import pytest
 from equitangents import data
 from equitangents.errors import InvalidArgumentError
 from equitangents.statistics import Estimate
-from equitangents_studies.learning_curves import page
+from equitangents_studies.learning_curves import page, trained
 from equitangents_studies.learning_curves import settings as settings_of
 from equitangents_studies.learning_curves import study as curves
 from equitangents_studies.partial_orbits import study as partial
@@ -172,6 +172,49 @@ class TestLearningCurves:
         )
         assert "45,000 images (each image scaled to one norm, not centred) VEC has" in page._sentence(settings, found)
         assert curves.claims(settings, found)[0].why.startswith("What else differs from the source was not tried.")
+
+    def trained(self, vec, rotated, lcn, sizes=(80, 160, 320, 640, 1280, 2560)):
+        """Settings and results with networks whose exponents grow by so much past 640 images, four runs of each."""
+        n = np.array(sizes, float)
+        curve = lambda grows, seed: noisy(
+            np.where(n < 640, n**-0.05, 640**grows * n ** -(0.05 + grows)), 4, 0.003, seed
+        )
+        grown = {("VEC", "I"): vec, ("VEC", "O(3)^d"): rotated, ("LCN", "I"): lcn}
+        errors = {key: curve(grows, i) for i, (key, grows) in enumerate(grown.items())}
+        settings = dataclasses.replace(
+            self.SETTINGS, pixels=8, networks=("VEC", "LCN"), network_sizes=sizes, members=4, width=32
+        )
+        assert list(errors) == settings_of.trained_on(settings)
+        return settings, self.results(networks=errors)
+
+    @pytest.mark.parametrize(
+        ("grown", "verdicts"),
+        [
+            ((0.08, 0.0, 0.01), ["holds", "holds"]),
+            ((-0.08, 0.09, 0.0), ["fails", "fails"]),
+            ((0.003, 0.05, 0.0), [VERDICTS[2]] * 2),
+        ],
+    )
+    def test_the_exponent_of_trained_networks_grows_or_not(self, grown, verdicts):
+        settings, found = self.trained(*grown)
+        mine = [c for c in curves.claims(settings, found) if "trained" in c.claim or "shared weights" in c.claim]
+        assert [c.verdict for c in mine] == verdicts
+        assert [c.origin for c in mine] == ["source"] * 2
+        assert list(mine[1].numbers) == ["VEC on rotated images", "LCN"]
+        assert mine[0].value == pytest.approx(grown[0], abs=0.01)
+
+    def test_words_on_trained_networks_follow_from_their_numbers(self):
+        settings, found = self.trained(0.08, 0.0, 0.01)
+        own, rotated, lcn = trained.growths(settings, found).values()
+        title, sentence = page._finding(settings, found), page._sentence(settings, found)
+        assert title == (
+            f"With data the exponent of trained VEC grows by {own.value:.2f}, that of VEC on rotated images by "
+            f"{rotated.value:.2f} and of LCN by {lcn.value:.2f}"
+        )
+        assert sentence.startswith("Between 80 and 2,560 images of 8×8 pixels the exponent of trained VEC grows by 0.0")
+        few = self.trained(0.08, 0.0, 0.01, sizes=(80, 160, 320))
+        assert not [c for c in curves.claims(*few) if "trained" in c.claim]
+        assert page._sentence(*few).startswith("From 20 to")
 
     def test_trained_networks_are_prepared_as_infinite_ones_are(self):
         first = settings_of.PREPARED["window"].network("VEC", 2, 8).layers[0]

@@ -325,11 +325,15 @@ def finding(settings: Settings, results: Results) -> str:
         return ""
     source = {name: stated_text(name.removesuffix("-augmented"), settings.group) for name in turned}
     first, *others = (
-        (results.titles[name].split(",")[0], kept[name], f" (source: {source[name]})" * bool(source[name]))
+        (_one(results.titles[name].split(",")[0]), kept[name], f" (source: {source[name]})" * bool(source[name]))
         for name in turned
     )
     more = "".join(f", {who} in {number}{said}" for who, number, said in others)
     return f"Trained on turned images, {first[0]} keeps its class in {first[1]} {of}{first[2]}{more}"
+
+
+def _one(title: str) -> str:
+    return f"one {title}" if title.endswith("network") and not title.startswith("one ") else title
 
 
 def sentence(settings: Settings, results: Results) -> str:

@@ -85,9 +85,10 @@ def trained_finding(settings: Settings, results: Results) -> str:
     numbers = growths(settings, results)
     if _label("VEC", "I") not in numbers:
         return ""
-    own, *others = (f"{label} by {numbers[label].value:.2f}" for label in _in_order(numbers))
-    beside = f", that of {' and of '.join(others)}" if others else ""
-    return f"With data the exponent of trained {own} grows{beside}"
+    own, *others = _in_order(numbers)
+    beside = " and of ".join(f"{label} by {numbers[label].value:.2f}" for label in others)
+    grown = f"With data the exponent of trained {own} grows by {numbers[own].value:.2f}"
+    return f"{grown}, that of {beside}" if beside else grown
 
 
 def trained_sentence(settings: Settings, results: Results) -> str:
