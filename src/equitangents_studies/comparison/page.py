@@ -349,6 +349,6 @@ def sentence(settings: Settings, results: Results) -> str:
         return ""
     data = results.images.titles["test"]
     return (
-        f"In how many of {results.order} orientations of images unlike {data}, which all were trained on, the class "
-        f"is kept: {'; '.join(named)}."
+        f"All were trained on {data}; in so many of {results.order} orientations images unlike those keep their class: "
+        f"{'; '.join(named)}."
     )
