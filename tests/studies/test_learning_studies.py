@@ -190,17 +190,18 @@ class TestLearningCurves:
     @pytest.mark.parametrize(
         ("grown", "verdicts"),
         [
-            ((0.08, 0.0, 0.01), ["holds", "holds"]),
-            ((-0.08, 0.09, 0.0), ["fails", "fails"]),
-            ((0.003, 0.05, 0.0), [VERDICTS[2]] * 2),
+            ((0.08, 0.0, 0.01), ["holds"] * 3),
+            ((-0.08, 0.09, 0.0), ["fails"] * 3),
+            ((0.003, 0.05, 0.0), [VERDICTS[2], "fails", VERDICTS[2]]),
+            ((0.06, 0.055, 0.0), ["holds", VERDICTS[2], VERDICTS[2]]),
         ],
     )
     def test_the_exponent_of_trained_networks_grows_or_not(self, grown, verdicts):
         settings, found = self.trained(*grown)
-        mine = [c for c in curves.claims(settings, found) if "trained" in c.claim or "shared weights" in c.claim]
+        mine = trained.trained_claims(settings, found)
         assert [c.verdict for c in mine] == verdicts
-        assert [c.origin for c in mine] == ["source"] * 2
-        assert list(mine[1].numbers) == ["VEC on rotated images", "LCN"]
+        assert [c.origin for c in mine] == ["source"] * 3
+        assert list(mine[1].numbers) == list(mine[2].numbers) == ["VEC on rotated images", "LCN"]
         assert mine[0].value == pytest.approx(grown[0], abs=0.01)
 
     def test_words_on_trained_networks_follow_from_their_numbers(self):
