@@ -10,6 +10,7 @@ import pytest
 from equitangents import data
 from equitangents.errors import InvalidArgumentError
 from equitangents.statistics import Estimate
+from equitangents_studies.framework.claims import in_words
 from equitangents_studies.learning_curves import page, trained
 from equitangents_studies.learning_curves import settings as settings_of
 from equitangents_studies.learning_curves import study as curves
@@ -206,13 +207,17 @@ class TestLearningCurves:
 
     def test_words_on_trained_networks_follow_from_their_numbers(self):
         settings, found = self.trained(0.08, 0.0, 0.01)
-        own, rotated, lcn = trained.growths(settings, found).values()
+        own, rotated, lcn = (in_words(e).split()[0] for e in trained.growths(settings, found).values())
         title, sentence = page._finding(settings, found), page._sentence(settings, found)
         assert title == (
-            f"With data the exponent of trained VEC grows by {own.value:.2f}, that of VEC on rotated images by "
-            f"{rotated.value:.2f} and of LCN by {lcn.value:.2f}"
+            f"With data the exponent of trained VEC grows by {own}, that of VEC on rotated images by {rotated} and of "
+            f"LCN by {lcn}"
         )
         assert sentence.startswith("Between 80 and 2,560 images of 8×8 pixels the exponent of trained VEC grows by 0.0")
+        claimed = [c.claim for c in trained.trained_claims(settings, found)]
+        assert claimed[1].endswith("on images whose positions are rotated one by one and that of LCN")
+        del found.networks["LCN", "I"]
+        assert not [c for c in trained.trained_claims(settings, found) if "LCN" in c.claim]
         few = self.trained(0.08, 0.0, 0.01, sizes=(80, 160, 320))
         assert not [c for c in curves.claims(*few) if "trained" in c.claim]
         assert page._sentence(*few).startswith("From 20 to")

@@ -21,6 +21,7 @@ _COLOURS = {
     ("GAP", _ROTATED): palette.ORANGE,
     ("FCN", "I"): palette.INK,
 }
+_IN_FULL = {"VEC on rotated images": "VEC on images whose positions are rotated one by one", "LCN": "LCN"}
 _SEEN = "runs, each with images, a rotation and initial weights of its own"
 
 
@@ -65,13 +66,13 @@ def trained_claims(settings: Settings, results: Results) -> list[Claim]:
                 why="The source’s networks are wider, and its curve bends beyond 10,000 images of 32×32 pixels.",
             )
         )
-    others = {label: e for label, e in numbers.items() if label in (_label("VEC", _ROTATED), _label("LCN", "I"))}
+    others = {label: e for label, e in numbers.items() if label in _IN_FULL}
     if grown and others:
         ahead = {label: t_interval(by_run[_label("VEC", "I")] - by_run[label]) for label in others}
         said = "; ".join(f"than that of {label} by {in_words(e)}" for label, e in ahead.items())
         found.append(
             claim(
-                "It grows more than that of VEC on images whose positions are rotated one by one, and than that of LCN",
+                f"It grows more than that of {' and that of '.join(_IN_FULL[label] for label in others)}",
                 ahead,
                 measure="Growth of the exponent of trained VEC minus the other’s, by run, with the same training and "
                 "test images.",
@@ -88,13 +89,13 @@ def trained_claims(settings: Settings, results: Results) -> list[Claim]:
         said = "; ".join(f"{label} {in_words(e)}" for label, e in others.items())
         found.append(
             claim(
-                "Without shared weights, or images that fit them, that effect disappears: neither VEC’s exponent grows "
-                "on images whose positions are rotated one by one, nor that of LCN",
+                f"That effect disappears for {' and for '.join(_IN_FULL[label] for label in others)}: the exponent "
+                "does not grow",
                 others,
                 measure=f"{measure} A growth below {GROWTH:g}, our margin, counts as none.",
                 covers=covers,
                 at_most=GROWTH,
-                by=theirs(THEIRS, _PLACE, "the effect disappears"),
+                by=theirs(THEIRS, _PLACE, "the effect disappears there, too"),
                 holds=f"Exponents grow by less than {GROWTH:g}: {said}.",
                 fails=f"Exponents grow here, too: {said}.",
                 undecided=f"Exponents grow by {said}, which the margin does not decide.",
@@ -110,8 +111,9 @@ def trained_finding(settings: Settings, results: Results) -> str:
     if _label("VEC", "I") not in numbers:
         return ""
     own, *others = _in_order(numbers)
-    beside = " and of ".join(f"{label} by {numbers[label].value:.2f}" for label in others)
-    grown = f"With data the exponent of trained {own} grows by {numbers[own].value:.2f}"
+    by = {label: in_words(e).partition(" ")[0] for label, e in numbers.items()}  # as the first sentence has them
+    beside = " and of ".join(f"{label} by {by[label]}" for label in others)
+    grown = f"With data the exponent of trained {own} grows by {by[own]}"
     return f"{grown}, that of {beside}" if beside else grown
 
 
