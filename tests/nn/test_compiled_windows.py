@@ -84,6 +84,29 @@ def test_products_and_their_transposes_are_literal_sums(grid, window, stride, pa
     assert np.abs(shared - first).max() <= tolerance * np.abs(first).max()
 
 
+@pytest.mark.parametrize(("dtype", "channels"), [("float32", 16), ("float64", 8)])
+@pytest.mark.parametrize("padding", ["valid", "zero", "circular"])
+@pytest.mark.parametrize("long", [0, 1])
+def test_inputs_have_the_same_bits_however_their_sums_are_held(long, padding, dtype, channels, rng):
+    """Strides of 1 may hold them in registers, others do not; one row of outputs, or one column, is at any stride."""
+    grid, window, strides = [3, 3], [3, 3], [1, 1]
+    grid[long], window[long], strides[1 - long] = 21, 4, 3
+    if padding != "valid":
+        grid[1 - long] = window[1 - long] = 1
+    boxes = [Window(tuple(window), tuple(stride), padding).box(tuple(grid)) for stride in ([1, 1], strides)]
+    assert {box.out_shape for box in boxes} == {boxes[0].out_shape}
+    w = rng.normal(size=(np.prod(window) * channels, 7)).astype(dtype)
+    y = rng.normal(size=(2, *boxes[0].out_shape, 7)).astype(dtype)
+    found = []
+    with jax.enable_x64(dtype == "float64"):
+        for box in boxes:
+            product = lambda x, box=box: window_product(x, w, box)
+            (back,) = jax.jit(jax.vjp(product, np.zeros((2, *grid, channels), dtype))[1])(y)
+            found.append(np.asarray(back))
+    assert np.abs(found[0]).min() > 0
+    np.testing.assert_array_equal(*found)
+
+
 def ensemble(members, convolutions=1):
     first = (nn.Conv(4, (3, 3), padding="zero", b_std=0.1), nn.Relu())[: 2 * convolutions - 2]
     net = nn.Sequential(*first, nn.Conv(3, (2, 2), stride=2), nn.Erf(), nn.Flatten(), nn.Dense(2))

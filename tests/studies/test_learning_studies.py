@@ -216,8 +216,13 @@ class TestLearningCurves:
         assert sentence.startswith("Between 80 and 2,560 images of 8×8 pixels the exponent of trained VEC grows by 0.0")
         claimed = [c.claim for c in trained.trained_claims(settings, found)]
         assert claimed[1].endswith("on images whose positions are rotated one by one and that of LCN")
+        found.networks["GAP", "I"] = found.networks["VEC", "I"]
+        assert "GAP" not in page._sentence(settings, found) + page._finding(settings, found), "not asked of it"
         del found.networks["LCN", "I"]
         assert not [c for c in trained.trained_claims(settings, found) if "LCN" in c.claim]
+        settings, found = self.trained(0.0, 0.0, 0.0)
+        assert page._finding(settings, found).startswith("With data the exponent of trained VEC changes by")
+        assert "exponent of trained VEC changes by" in page._sentence(settings, found)
         few = self.trained(0.08, 0.0, 0.01, sizes=(80, 160, 320))
         assert not [c for c in curves.claims(*few) if "trained" in c.claim]
         assert page._sentence(*few).startswith("From 20 to")

@@ -333,6 +333,7 @@ def finding(settings: Settings, results: Results) -> str:
 
 
 def _one(title: str) -> str:
+    """One of the kind, as a sentence names it."""
     return f"one {title}" if title.endswith("network") and not title.startswith("one ") else title
 
 
