@@ -39,9 +39,17 @@ def run() -> None:
 def _heard(lost: sys.UnraisableHookArgs) -> None:
     """Interrupt again, and soon, where Ctrl-C was caught in what cannot raise; the rest is printed as Python does."""
     if issubclass(lost.exc_type, KeyboardInterrupt):
-        threading.Timer(_SOON, _thread.interrupt_main).start()
+        threading.Timer(_SOON, _interrupt).start()
     else:
         sys.__unraisablehook__(lost)
+
+
+def _interrupt() -> None:
+    """Ctrl-C as from the terminal: by a signal, where there are any, which also ends what the main thread waits for."""
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+    else:
+        _thread.interrupt_main()
 
 
 if __name__ == "__main__":

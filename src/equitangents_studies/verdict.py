@@ -114,8 +114,10 @@ class Verdict:
         before = f"Undecided after {self.repeated:,} ({self.covers})"
         if self.further is None:
             return f"{before}: more of them alone would not decide it."
-        takes = seconds * self.further / self.repeated
-        time = f", about {formatting.duration(takes)}," if math.isfinite(takes) else ""
+        takes = (
+            seconds * self.further / self.repeated
+        )  # what the run does once, however often it repeats, takes no more
+        time = f", at most about {formatting.duration(takes)}," if math.isfinite(takes) else ""
         return f"{before}: {self.further:,} more{time} would decide it if the number stays where it is."
 
     def to_dict(self) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import pytest
 from equitangents.cli.main import app, main
 from equitangents.cli.main import typer as of_main
 from equitangents.ensembles import InfiniteEnsembleClassifier
+from equitangents.planning.plan import Plan
 from equitangents.scale import GramStore
 from equitangents.stax import migrate
 from equitangents.tiles.chunks import Chunks
@@ -127,7 +128,7 @@ def test_a_fit_that_is_interrupted_as_it_ends_says_that_the_model_is_saved(run, 
 def test_a_plan_that_is_interrupted_as_it_ends_says_that_files_are_whole(run, monkeypatch, tmp_path):
     plan = ("plan", "--data", "data.npz", "--group", "S3", "--pilot", "0", "--draws", "50", "--json", "p.json")
     with monkeypatch.context() as patch:
-        patch.setattr("equitangents.planning.plan.Plan.to_html", after(0))
+        patch.setattr(Plan, "to_html", after(0))
         status, told = run(*plan, "--html", "p.html")
     assert (status, told.count("\n")) == (130, 1)
     assert "files that were named as written are whole: the same command starts again" in told
@@ -168,11 +169,11 @@ def test_threads_of_blas_are_told_to_wait_briefly_before_numpy_is_there(monkeypa
     assert ended(f"{IMPORTED}\n{told}") == (0, "20\n")
 
 
-def test_an_interrupt_of_what_cannot_raise_is_heard_all_the_same():
+def test_an_interrupt_of_what_cannot_raise_is_heard_all_the_same_by_what_waits():
     late = (
         "import time, equitangents.cli.main as m\nclass Dies:\n    def __del__(self):\n"
         "        os.kill(os.getpid(), signal.SIGINT)\n        sum(range(9))\n"
-        "def main():\n    Dies()\n    time.sleep(60)\nm.main = main"
+        "def main():\n    Dies()\n    time.sleep(1000)\nm.main = main"  # longer than a test may take
     )
     told = "equitangents: interrupted; files that were named as written are whole: the same command starts again\n"
     assert ended(f"{IMPORTED}\n{late}") == (130, told)

@@ -22,7 +22,7 @@ OPTIONS = {
 
 @pytest.fixture(scope="module", params=SANITIZERS)
 def sanitized(request, tmp_path_factory):
-    """(the engine built with sanitizers, the libraries to preload for it)."""
+    """(the engine built with sanitizers, the libraries to preload for it, the compiler's flags)."""
     flags, names = SANITIZERS[request.param]
     folder = tmp_path_factory.mktemp("sanitized")
     own = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # where cmake was installed with the package
@@ -31,7 +31,7 @@ def sanitized(request, tmp_path_factory):
     options = ["-DCMAKE_BUILD_TYPE=Debug", f"-DCMAKE_CXX_FLAGS={flags} {COMMON}", "-DEQT_OPTIMISATION=-O1"]
     for command in ([*configure, *options], ["cmake", "--build", folder]):
         subprocess.run(command, check=True, capture_output=True, env=os.environ | {"PATH": own})
-    return folder / "libequitangents.so", [runtime(name) for name in (*names, "libstdc++.so")]
+    return folder / "libequitangents.so", [runtime(name) for name in (*names, "libstdc++.so")], flags.split()
 
 
 def runtime(name):
@@ -76,16 +76,29 @@ def output_of(script, *arguments, preloaded, threads="3"):
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_random_programs_touch_no_memory_but_their_own_and_race_for_none(sanitized):
-    library, runtimes = sanitized
+    library, runtimes, _ = sanitized
     assert output_of("sanitized_cases.py", library, preloaded=runtimes)[0] > 120
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_refused_threads_and_memory_are_met_cleanly_under_sanitizers(sanitized, planted):
-    library, runtimes = sanitized
+    library, runtimes, _ = sanitized
     went_on, refused = output_of("planted_cases.py", library, preloaded=[planted, *runtimes])
     assert min(went_on, refused) > 100
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_random_products_with_windows_are_literal_sums_in_memory_of_their_own(sanitized):
+    """Called as compiled, without XLA around them."""
+    library, _, flags = sanitized
+    cases, objects = library.parent / "window_cases", library.parent.rglob("*.o")
+    command = ["c++", "-std=c++17", "-O1", *flags, *COMMON.split(), "-I", NATIVE / "src", HERE / "window_cases.cpp"]
+    subprocess.run([*command, *objects, "-o", cases, "-ldl", "-pthread"], check=True, capture_output=True)
+    done = subprocess.run([cases], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-1000:] + done.stderr[-3000:]
+    assert int(done.stdout) > 100
 
 
 @pytest.mark.slow

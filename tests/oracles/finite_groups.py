@@ -5,6 +5,7 @@ A permutation p sends i to p[i]; the product ab means b first, then a.
 
 from __future__ import annotations
 
+import functools
 import itertools
 
 import numpy as np
@@ -72,22 +73,28 @@ def plane_motions(rotations, reflections, shape):
     ]
 
 
-def linear_part(motion, rotations):
-    r, s, _ = motion
+@functools.cache
+def linear(r, s, rotations):
     return np.linalg.matrix_power(TURN, r * (4 // rotations)) @ np.linalg.matrix_power(FLIP, s)
 
 
+@functools.cache
+def multiply_linear(a, b, rotations):
+    """(r, s) of b first, then a, both (r, s)."""
+    product = linear(*a, rotations) @ linear(*b, rotations)
+    s = (a[1] + b[1]) % 2
+    return next(r for r in range(rotations) if (linear(r, s, rotations) == product).all()), s
+
+
 def move(motion, x, rotations, shape):
-    y = linear_part(motion, rotations) @ np.array(x) + np.array(motion[2])
+    r, s, t = motion
+    y = linear(r, s, rotations) @ x + t
     return int(y[0] % shape[0]), int(y[1] % shape[1])
 
 
 def multiply_motions(a, b, rotations, shape):
     """b first, then a."""
-    linear = linear_part(a, rotations) @ linear_part(b, rotations)
-    s = (a[1] + b[1]) % 2
-    r = next(r for r in range(rotations) if (linear_part((r, s, None), rotations) == linear).all())
-    return r, s, move(a, b[2], rotations, shape)
+    return *multiply_linear(a[:2], b[:2], rotations), move(a, b[2], rotations, shape)
 
 
 def motion_table(rotations, reflections, shape):

@@ -153,7 +153,7 @@ class TestPage:
     def test_says_what_would_decide_a_claim_and_why_one_fails(self):
         undecided = _verdict(UNDECIDED, origin="source", covers="splits", repeated=5, further=12)
         html = render(_page(verdicts=[undecided, _verdict(FAILS, origin="source", why="So it is.")], seconds=600.0))
-        assert html.count("Undecided after 5 (splits): 12 more, about 24 min, would decide it") == 2
+        assert html.count("Undecided after 5 (splits): 12 more, at most about 24 min, would decide it") == 2
         assert html.count("So it is.") == 2
 
     def test_its_first_figure_stands_before_the_claims_and_once(self, tmp_path):

@@ -16,6 +16,7 @@ from equitangents._types import Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.groups import Group
 from equitangents.kernels import duals
+from equitangents.kernels.duals.quadrature import values_and_slopes
 from equitangents.kernels.duals.traits import traits_of
 from equitangents.kernels.operation import DualActivation
 from equitangents.kernels.operations import Dual
@@ -225,15 +226,16 @@ class Elementwise(Nonlinearity):
             )
 
     def _choose(self) -> tuple[int, float]:
+        values = values_and_slopes(self.fn)
         if self.order is not None:
-            error = duals.Quadrature(self.fn, self.order).error(_VARIANCES)
+            error = duals.Quadrature(self.fn, self.order).error(_VARIANCES, values)
             if not error <= self.tolerance:
                 logger.warning(
                     "Elementwise: order %d is accurate to %.1e, not to %.1e", self.order, error, self.tolerance
                 )
             return self.order, error
         for order in _ORDERS:
-            error = duals.Quadrature(self.fn, order).error(_VARIANCES)
+            error = duals.Quadrature(self.fn, order).error(_VARIANCES, values)
             if error <= self.tolerance:
                 return order, error
         raise InvalidArgumentError(

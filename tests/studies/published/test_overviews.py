@@ -42,7 +42,7 @@ class TestWhatWasFound:
         assert "    - ✗ fails: It is not (" in page
         assert "At width 64 it is 3." in page
         assert "At 0.5" not in page
-        assert "12 more, about 24 min, would decide it" in page
+        assert "12 more, at most about 24 min, would decide it" in page
         assert "It is so" not in page
         assert "Ours" not in page
 

@@ -24,6 +24,9 @@ from equitangents.kernels.duals.traits import Traits
 
 _NEGLIGIBLE = 1e-18  # weights below this, relative to their sum, are left out
 _FINER = 16  # times as many nodes for moments of one variable
+_AT_ONCE = 16_384  # numbers of which one compiled program has the values, whatever the rule
+
+Values = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 @dataclass(frozen=True)
@@ -103,16 +106,19 @@ class Quadrature(Traits):
         zero = jnp.zeros_like(q)
         return jax.lax.scan(add, (zero, zero), (z, w))[0]
 
-    def error(self, variances: np.ndarray) -> float:
+    def error(self, variances: np.ndarray, values: Values | None = None) -> float:
         """Largest relative error over `variances`, u and v at 60°: change on doubling the rule, and lost derivatives.
+
+        `values` are `values_and_slopes` of the function, where these are compiled already.
 
         ∂E[(φ(u)-φ(v))²]/∂d = E[φ'(u)φ'(v)] holds for continuous φ; a jump, whose derivative automatic differentiation
         does not see, breaks it.
         """
         finer = Quadrature(self.function, 2 * self.order)
+        values = values_and_slopes(self.function) if values is None else values
         step = 1e-4
         coarse, fine, above, below = (
-            rule.pair_at(variances, s)
+            rule._pair_at(variances, s, values)
             for rule, s in ((self, 0.25), (finer, 0.25), (finer, 0.25 + step), (finer, 0.25 - step))
         )
         scale = np.maximum(np.abs(fine).max(axis=0), 1e-300)
@@ -121,14 +127,26 @@ class Quadrature(Traits):
         lost = np.abs(rise - fine[1]) / np.maximum(np.maximum(np.abs(fine[1]), np.abs(rise)), 1e-300) - 10 * step**2
         return float(max(change, lost.max()))
 
-    def pair_at(self, q: np.ndarray, s: float) -> np.ndarray:
+    def _pair_at(self, q: np.ndarray, s: float, values: Values) -> np.ndarray:
         """(E[(φ(u)-φ(v))²], E[φ'(u)φ'(v)], E[φ(u)²]) at equal variances q, (n,), and sin²(θ/2) = s: (3, n)."""
         z1, z2, w = self._plane_rule
         root = np.sqrt(q)[:, None]
-        u, v = (jnp.asarray(root * (np.sqrt(1 - s) * z1 + sign * np.sqrt(s) * z2)) for sign in (1, -1))
-        slope = jax.grad(lambda z: jnp.sum(self.function(z)))
-        f, g = np.asarray(self.function(u)), np.asarray(self.function(v))
-        return np.stack([(f - g) ** 2 @ w, np.asarray(slope(u)) * np.asarray(slope(v)) @ w, f**2 @ w])
+        (f, f_slope), (g, g_slope) = (values(root * (np.sqrt(1 - s) * z1 + sign * np.sqrt(s) * z2)) for sign in (1, -1))
+        return np.stack([(f - g) ** 2 @ w, f_slope * g_slope @ w, f**2 @ w])
+
+
+def values_and_slopes(function: Callable[[Any], Any]) -> Values:
+    """φ(z) and φ'(z) of an array z of any shape, by one program that is compiled once."""
+    both = jax.jit(lambda z: (function(z), jax.grad(lambda u: jnp.sum(function(u)))(z)))
+
+    def values(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        parts = -(-z.size // _AT_ONCE)
+        filled = np.resize(z, (parts, _AT_ONCE))  # repeats z, so that no number comes in that is not asked for
+        found = np.array([both(part) for part in filled])
+        f, slope = found.swapaxes(0, 1).reshape(2, -1)[:, : z.size].reshape(2, *z.shape)
+        return f, slope
+
+    return values
 
 
 @cache
