@@ -115,7 +115,7 @@ def scales(kernel):
 @pytest.mark.parametrize("name", _some("locally connected"))
 def test_outputs_have_the_nngp_for_a_covariance(name):
     # Weights of its own at every position are many numbers to draw.
-    width, samples = (128, 512) if name == "locally connected" else (256, 400)
+    width, samples = (64, 512) if name == "locally connected" else (256, 400)
     shape, net = nets(width, 64)[name]
     x = inputs(shape)
     kernel = net.kernel(x).nngp

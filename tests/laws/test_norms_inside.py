@@ -118,14 +118,16 @@ def test_the_reference_engine_keeps_them_behind_exponentials(rng):
 def test_derivatives_through_polynomials_and_exponentials(bias, rng):
     net, layers = dense(("hermite", "exp"), bias)
     x, y, step = 0.5 * rng.standard_normal((3, 6))
+
+    @jax.jit
+    @jax.jacrev
+    def slopes(t, other):
+        found = net.kernel((x + t * step)[None], other[None], engine="reference")
+        return jnp.stack([found.nngp[0, 0], found.ntk[0, 0]])
+
     with jax.enable_x64(True):
         for other in (y, 1.7 * x, x):  # parallel and equal inputs too
-
-            def moved(t, other=other):
-                found = net.kernel((x + t * step)[None], other[None], engine="reference")
-                return jnp.stack([found.nngp[0, 0], found.ntk[0, 0]])
-
-            found = np.asarray(jax.jit(jax.jacrev(moved))(0.0))
+            found = np.asarray(slopes(0.0, other))
             h, at = 1e-3, lambda t, other=other: np.array(precise_kernels.kernels(layers, x + t * step, other))
             exact = (8 * (at(h) - at(-h)) - at(2 * h) + at(-2 * h)) / (12 * h)
             assert np.max(np.abs(found / exact - 1)) <= 1e-9
