@@ -25,12 +25,18 @@ def input_pictures(
         folder,
         name,
         [[np.asarray(action(g, x[:1]))[0] for g in shown] for x in sets.values()],
-        [f"element {g}" if g else titles[name] for name in sets for g in shown],
+        [_turn(action, g) if g else titles[name] for name in sets for g in shown],
         size=(8.6, 1.5 * len(sets) + 0.3),
         caption="First image of each set and that image under elements of the group, as the networks see it.",
         alt="Images of every set in several orientations",
         fontsize=8,  # "Fashion-MNIST" fits above one of eight images
     )
+
+
+def _turn(action: Action, g: int) -> str:
+    """The angle by which g turns, or what its group calls it."""
+    degrees = action.angle(g)
+    return f"element {action.group.label(g)}" if degrees is None else f"{degrees:g}°"
 
 
 def picture_grid(
