@@ -38,13 +38,18 @@ Stage = Callable[[str], None]
 
 
 def are_images(data: str, targets: str | None = None) -> bool:
-    """Whether `--data` is a folder of images: one that is not Zarr's, with a table or with images in it."""
+    """Whether `--data` is a folder of images, and not Zarr's; InvalidArgumentError where it is a folder of neither."""
     folder = Path(data).expanduser()
     if "://" in data or not folder.is_dir() or any((folder / name).exists() for name in _ZARR):
         return False
     if targets is not None and Path(targets).suffix.lower() in TABLES:
         return True
-    return bool(beside.room("data").labelled_images.images_in(folder))
+    if not beside.room("data").labelled_images.images_in(folder):
+        raise InvalidArgumentError(
+            f"data is {data!r}, a folder without images (PNG, JPEG, TIFF or BMP, in one folder for each class or with "
+            "a table of labels), which is no Zarr array or group either"
+        )
+    return True
 
 
 def read_labelled(data: str, targets: str | None, size: int | None, stage: Stage) -> Any:

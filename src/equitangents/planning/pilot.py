@@ -146,7 +146,7 @@ def epochs_of(ensemble: InfiniteEnsemble | InfiniteEnsembleClassifier, time: flo
     if not math.isfinite(time):
         raise InvalidArgumentError(
             f"time is {time}, which no pilot can be trained for; give a finite time, or plan without a pilot "
-            "(pilot=0, --pilot 0)"
+            "(pilot=0, or --follow on the command line)"
         )
     if ensemble.dynamics != "flow":
         if time != round(time):
@@ -165,7 +165,7 @@ def check_descent(ensemble: InfiniteEnsemble | InfiniteEnsembleClassifier) -> No
     _check_usual(ensemble, "ridge", 0.0)
     check_kernel(ensemble)
     if ensemble.dynamics not in ("flow", "discrete"):
-        raise InvalidArgumentError("pilots are trained without momentum; plan without a pilot (pilot=0, --pilot 0)")
+        raise InvalidArgumentError("pilots are trained without momentum; plan without a pilot (pilot=0)")
 
 
 def check_kernel(ensemble: InfiniteEnsemble | InfiniteEnsembleClassifier) -> None:
@@ -177,7 +177,7 @@ def _check_usual(ensemble: InfiniteEnsemble | InfiniteEnsembleClassifier, name: 
     if getattr(ensemble, name) != usual:
         raise InvalidArgumentError(
             f"{name} is {getattr(ensemble, name)!r}; a pilot is trained by gradient descent, which is "
-            f"{name}={usual!r}; plan without a pilot (pilot=0, --pilot 0)"
+            f"{name}={usual!r}; plan without a pilot (pilot=0, or --follow on the command line)"
         )
 
 

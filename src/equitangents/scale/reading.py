@@ -17,6 +17,7 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.tiles.place import ObjectPath, Place, place, zarr_node
 
 _BLOCK = 2**24  # bytes whose checksum is computed at once
+_METADATA = ("zarr.json", ".zarray", ".zgroup")
 _LOCAL = 30  # bytes of the header before a member of a zip file, without its two names
 
 
@@ -103,8 +104,10 @@ def _zarr(name: str, path: Place, key: str) -> Rows:
         node: Any = zarr.open(**zarr_node(path), mode="r")
         array, at = (node[key], path / key) if isinstance(node, zarr.Group) else (node, path)
     except (RecursionError, *UNREADABLE) as error:
+        metadata = isinstance(path, ObjectPath) or any((path / file).exists() for file in _METADATA)
         raise InvalidArgumentError(
-            f"{name} is {str(path)!r}, a folder that is neither a Zarr array nor a group with an array {key}: {error}"
+            f"{name} is {str(path)!r}, a folder that is neither a Zarr array nor a group with an array {key}: "
+            f"{error if metadata else f'there is no {_METADATA[0]}, {_METADATA[1]} or {_METADATA[2]}'}"
         ) from None
     if isinstance(array, zarr.Group):
         raise InvalidArgumentError(f"{name} is {str(path)!r}, whose {key} is a group; expected an array")

@@ -78,7 +78,7 @@ def class_files(place: Path, root: Path | None = None) -> tuple[ImageFiles, tupl
     if len(classes) < 2:
         number = "no folder" if not classes else "one folder"
         raise InvalidArgumentError(
-            f"{place} holds {number}; expected one for each class, 2 or more, with images in it (CLASS/*.tif)"
+            f"{place} holds {number}; expected one for each class, 2 or more, with images in it ({', '.join(SUFFIXES)})"
         )
     root, names, labels = root or place, list[str](), list[int]()
     for label, folder in enumerate(classes):

@@ -21,7 +21,7 @@ from equitangents_studies.data.class_folders import load_class_folders
 from equitangents_studies.data.dataset import Dataset, balanced
 
 ENVIRONMENT_VARIABLE = "EQUITANGENTS_DATA"
-_HOW_TO_SET = f"give the folder with data_dir=... (--data-dir on the command line) or set {ENVIRONMENT_VARIABLE}"
+_HOW_TO_SET = f"give its folder (data_dir='FOLDER') or set {ENVIRONMENT_VARIABLE}"
 
 
 class DataNotFoundError(EquitangentsError, FileNotFoundError):
@@ -105,7 +105,7 @@ def _source(name: str) -> Source:
 def file_of(source: Source, data_dir: str | Path | None) -> Path:
     """Where the file, or the folder, of a data set is. Raises DataNotFoundError where it is not."""
     folder, wanted = data_folder(data_dir), source.folder or source.file
-    fetch = f", or fetch it with equitangents_studies.data.download({source.name!r}, folder)" if source.home else ""
+    fetch = f", or fetch it in Python: equitangents.data.download({source.name!r}, folder)" if source.home else ""
     if folder is None:
         raise DataNotFoundError(f"{wanted} is needed and no data folder is set; {_HOW_TO_SET}{fetch}")
     if not folder.is_dir():
