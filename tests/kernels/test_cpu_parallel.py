@@ -7,6 +7,8 @@ the literal run over all pairs of positions (that of inputs with masks, all of w
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -87,6 +89,38 @@ def test_branches_of_vectors_add_up(rng):
     assert np.max(np.abs(found.ntk - (nngp + ntk))) <= 1e-13
     shares = Sequential(Parallel(*(Sequential(*p.layers) for p in parts)), Concatenate(), Dense(1))
     assert np.max(np.abs(shares.kernel(x, engine="cpu").nngp - nngp / 2)) <= 1e-13
+
+
+@pytest.mark.parametrize("engine", ["cpu", "reference"])
+@pytest.mark.parametrize("join", [Sum(), Concatenate()])
+@pytest.mark.parametrize("end", [(), (GlobalAvgPool(),), (Flatten(),)])
+def test_one_branch_is_its_layers(end, join, engine, rng):
+    first = (conv(), Relu()) if end else ()
+    x = rng.standard_normal((3, 5, 4, 2) if end else (3, 4))
+    for branch in ((Dense(1, b_std=0.2),), (Identity(),), (Dense(1), Relu(), Residual(Dense(1), Erf()))):
+        alone = Sequential(*first, *end, Parallel(list(branch)), join, Dense(1)).kernel(x, engine=engine)
+        plain = Sequential(*first, *end, *branch, Dense(1)).kernel(x, engine=engine)
+        np.testing.assert_array_equal(alone.nngp, plain.nngp)
+        np.testing.assert_array_equal(alone.ntk, plain.ntk)
+        assert np.abs(plain.ntk).min() > 0
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (2, 3, 2)])
+def test_branches_that_end_the_grid_are_joined_as_vectors(shape, rng):
+    x = rng.standard_normal((3, *shape, 2))
+    first, after = (Conv(1, (2,) * len(shape), b_std=0.3), Relu()), Dense(1, W_std=1.3, b_std=0.1)
+    ends = [(GlobalAvgPool(), after), (Flatten(), after), (AvgPool(2), Flatten(), after)]
+    each = [Sequential(*first, *end).kernel(x) for end in ends]
+    found = Sequential(*first, Parallel(*map(list, ends)), Sum()).kernel(x)
+    equal(found, sum_of(each))
+    pooled, flat = (Sequential(*first, end).kernel(x) for end in (GlobalAvgPool(), Flatten()))
+    joined = Sequential(*first, Parallel(GlobalAvgPool(), Flatten()), Concatenate()).kernel(x)
+    positions = int(np.prod(shape))
+    assert np.max(np.abs(joined.nngp * (1 + positions) - (pooled.nngp + positions * flat.nngp))) <= 1e-12
+
+
+def sum_of(kernels):
+    return SimpleNamespace(nngp=sum(k.nngp for k in kernels), ntk=sum(k.ntk for k in kernels))
 
 
 def test_normalisation_over_positions_divides_by_the_root_of_the_mean_variance(rng):

@@ -67,7 +67,12 @@ def _in_fields(ops: tuple[Any, ...]) -> tuple[Any, ...]:
                 found[-1] = Parallel(tuple(a + b for a, b in each), op.joins)
                 continue
         found.append(op)
-    return tuple(found)
+    return tuple(inner for op in found for inner in _lone(op))
+
+
+def _lone(op: Any) -> tuple[Any, ...]:
+    """The operations of a branch that is joined with no other, in the place of the branch."""
+    return op.branches[0] if op.is_branching and op.is_closed and len(op.branches) == 1 else (op,)
 
 
 def _inside(op: Any) -> tuple[Any, ...]:

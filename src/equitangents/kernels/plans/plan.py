@@ -148,9 +148,10 @@ def plan(program: Program) -> FibrePlan | PairPlan:
 def split(ops: tuple[Op, ...]) -> tuple[tuple[Op, ...], tuple[Op, ...], tuple[Op, ...]]:
     """(operations on the field, readout, operations on vectors): the readout ends where one position is left for good.
 
-    It starts after the last operation that pooling would not commute with. A program without positions is all vector.
+    It starts after the last operation that pooling would not commute with, branches that pool among them. A program
+    without positions is all vector.
     """
-    first = max((i + 1 for i, op in enumerate(ops) if any(within.is_positional for within in flat((op,)))), default=0)
+    first = max((i + 1 for i, op in enumerate(ops) if _reads_positions(op)), default=0)
     end = first
     for i, op in enumerate(ops):
         if op.is_diagonal or (op.is_pool and i >= first and op.positions_after(0) == 1):
@@ -165,6 +166,11 @@ def split(ops: tuple[Op, ...]) -> tuple[tuple[Op, ...], tuple[Op, ...], tuple[Op
     while start < end and not ops[start].is_pool:
         start += 1
     return ops[:start], ops[start:end], vector
+
+
+def _reads_positions(op: Op) -> bool:
+    inner = flat(within for held in op.held for within in held)
+    return op.is_positional or any(within.is_positional or within.is_pool or within.is_diagonal for within in inner)
 
 
 def compose_readout(readout: tuple[Op, ...], positions: int) -> tuple[np.ndarray, tuple[Op, ...]]:
