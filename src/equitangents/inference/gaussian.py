@@ -83,10 +83,9 @@ class TrainedProcess:
         return self.dynamics.max_learning_rate(self.spectrum.largest)
 
     def check(self, time: float) -> None:
-        """Raise if this training cannot be evaluated at `time`: a singular kernel at inf, steps that diverge."""
+        """Raise if this training cannot be evaluated at `time`: long on a singular kernel, steps that diverge."""
         self.dynamics.check(self.spectrum.largest, time)
-        if np.isinf(time):
-            self.spectrum.check_invertible()
+        self.spectrum.check_known(self.dynamics.rate, time)
 
     @property
     def samples(self) -> int:

@@ -136,7 +136,7 @@ def _at(
 ) -> tuple[np.ndarray, Any]:  # fmt: skip
     """(mean, covariance or None) at one time."""
     vectors, values = spectrum.vectors, spectrum.eigenvalues
-    check_time(spectrum, time, needed=cross is not None)
+    check_time(spectrum, flow.rate, time, needed=cross is not None)
     decay = flow.decay(values, time)
     if cross is None:
         mean = y if limit else y - vectors @ (decay[:, None] * (vectors.T @ y))

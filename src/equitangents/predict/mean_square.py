@@ -71,7 +71,7 @@ def _outputs(
     train, test = [], []
     matrix = None if cross is None else layout.matrix(np.asarray(cross, np.float64))
     for time in [np.inf] if t is None else np.asarray(t, np.float64).ravel():
-        check_time(spectrum, time, needed=cross is not None)
+        check_time(spectrum, flow.rate, time, needed=cross is not None)
         if train_0 is not None:
             left = spectrum.vectors @ (flow.decay(spectrum.eigenvalues, time)[:, None] * rows)
             train.append(y if t is None else y - layout.outputs(left, layout.shape))
@@ -82,12 +82,12 @@ def _outputs(
     return tuple(np.reshape(v, (*np.shape(t), *v[0].shape)) for v in (train, test) if v)
 
 
-def check_time(spectrum: Spectrum, time: float, *, needed: bool) -> None:
-    """Raise where a time is negative, or infinite and the kernel's inverse is needed and not there."""
+def check_time(spectrum: Spectrum, rate: float, time: float, *, needed: bool) -> None:
+    """Raise where a time is negative, or too long for a kernel without an inverse, where that is needed."""
     if not time >= 0:
         raise InvalidArgumentError(f"t is {time}; times are ≥ 0, and None is infinite time")
-    if np.isinf(time) and needed:
-        spectrum.check_invertible()
+    if needed:
+        spectrum.check_known(rate, time)
 
 
 def max_learning_rate(
