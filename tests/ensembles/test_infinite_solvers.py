@@ -199,6 +199,9 @@ def test_bad_solvers_are_refused_before_any_kernel():
             InfiniteEnsemble(NET, solver=solver).fit(X, Y)
     with pytest.raises(InvalidArgumentError, match="memory_limit is -1"):
         InfiniteEnsemble(NET, solver="pcg", memory_limit=-1).fit(X, Y)
+    for solver in ("auto", "cholesky"):
+        with pytest.raises(InvalidArgumentError, match="memory_limit is '1GB'; expected a positive number of bytes"):
+            InfiniteEnsemble(NET, solver=solver, memory_limit="1GB").fit(X, Y)
     with pytest.raises(MemoryLimitError, match=r"dense problem of 20 samples needs about .* by solver 'cholesky'"):
         InfiniteEnsemble(NET, solver="cholesky", memory_limit=1000).fit(X, Y)
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
+import scipy.sparse
+import scipy.sparse.linalg
 from problems import positive, targets
 
 from equitangents import solvers
@@ -18,6 +22,73 @@ def test_targets_of_any_size_are_solved_as_those_of_size_one(solver, size):
     scaled = solvers.solve(matrix, y * size, solver=solver)
     np.testing.assert_allclose(scaled.coefficients / size, plain.coefficients, rtol=1e-9)
     assert abs(scaled.report.residual - plain.report.residual) < 1e-10
+
+
+@pytest.mark.parametrize("time", [math.inf, 2.0])
+@pytest.mark.parametrize("size", [2.0**-900, 2.0**-67, 2.0**-40, 2.0**90, 2.0**900])
+@pytest.mark.parametrize(
+    "solver",
+    [
+        "eigh",
+        "cholesky",
+        solvers.Cholesky(precision="float32"),
+        "lanczos",
+        "pcg",
+        solvers.PCG(preconditioner="none"),
+        "sketch-and-project",
+        "nystrom",
+    ],
+)
+def test_matrices_of_any_size_are_solved_as_those_of_size_one(solver, size, time):
+    matrix, y = positive(12, 10), targets(12, 2)
+    plain = solvers.solve(matrix, y, solver=solver, ridge=0.1, time=time)
+    scaled = solvers.solve(matrix * size, y, solver=solver, ridge=0.1, time=time, learning_rate=1 / size)
+    np.testing.assert_allclose(scaled.coefficients * size, plain.coefficients, rtol=1e-9)
+    for name in ("smallest", "largest"):
+        there, expected = getattr(scaled.report, name) / size, getattr(plain.report, name)
+        np.testing.assert_allclose(there, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("size", [1e-170, 1e160])
+def test_operators_of_any_size_are_solved_and_errors_are_of_their_size(size):
+    matrix, y = positive(12, 10), targets(12, 2)
+    operator = scipy.sparse.linalg.aslinearoperator(matrix * size)
+    for solver in ("lanczos", "auto", solvers.PCG(preconditioner="none")):
+        found = solvers.solve(operator, y, solver=solver).coefficients
+        np.testing.assert_allclose(matrix @ (size * found), y, atol=1e-8)
+    singular = np.diag([0.0, 1.0, 2.0]) * size
+    with pytest.raises(NotPositiveDefiniteError) as caught:
+        solvers.solve(singular, targets(3, 1), solver="cholesky")
+    assert f"largest {2 * size:.2e}); cause: " in str(caught.value)
+    with pytest.raises(InvalidArgumentError, match=r"learning_rate is 1; .* diverges"):
+        solvers.solve(np.eye(3) * 1e160, np.ones(3), solver="lanczos", dynamics="discrete", time=3)
+
+
+@pytest.mark.parametrize("solver", ["auto", "eigh", "cholesky", "lanczos", "pcg", "sketch-and-project", "nystrom"])
+@pytest.mark.parametrize("time", [math.inf, 2.0])
+@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
+def test_subclasses_of_arrays_are_solved_as_their_entries(solver, time):
+    matrix, y = positive(12, 10), targets(12, 2)
+    plain = solvers.solve(matrix, y, solver=solver, ridge=0.1, time=time)
+    for other in (np.ma.array(matrix), np.ma.array(matrix, mask=np.zeros(matrix.shape)), np.matrix(matrix)):
+        found = solvers.solve(other, y, solver=solver, ridge=0.1, time=time)
+        np.testing.assert_array_equal(found.coefficients, plain.coefficients)
+    with pytest.raises(InvalidArgumentError, match="matrix has masked entries"):
+        solvers.solve(np.ma.array(matrix, mask=np.eye(12)), y, solver=solver, time=time)
+
+
+@pytest.mark.parametrize("make", [scipy.sparse.csr_array, scipy.sparse.coo_matrix, scipy.sparse.dia_array])
+@pytest.mark.parametrize("time", [math.inf, 2.0])
+def test_sparse_matrices_are_solved_by_products(make, time):
+    matrix = np.diag(np.arange(1.0, 9.0)) + np.diag(np.full(7, 0.3), 1) + np.diag(np.full(7, 0.3), -1)
+    for ridge in (0.0, 0.1):
+        expected = solvers.solve(matrix, np.ones(8), ridge=ridge, time=time, solver="eigh").coefficients
+        found = solvers.solve(make(matrix), np.ones(8), ridge=ridge, time=time)
+        np.testing.assert_allclose(found.coefficients, expected, rtol=1e-9)
+    with pytest.raises(InvalidArgumentError, match="an operator has products alone; take solver='lanczos'"):
+        solvers.solve(make(matrix), np.ones(8), time=time, solver="eigh")
+    with pytest.raises(TypeError, match=r"entries of type complex128; expected real numbers"):
+        solvers.solve(make(matrix * 1j), np.ones(8), time=time)
 
 
 @pytest.mark.parametrize(("solver", "size"), [("cholesky", 1e-200), ("pcg", 1e-12)])
@@ -60,6 +131,11 @@ def test_the_residual_of_lanczos_at_the_end_of_training_counts_rounding():
         (lambda: solvers.solve(np.eye(3), np.ones(3), memory_limit="1 GB"), "memory_limit is '1 GB'"),
         (lambda: solvers.plan(0), "size is 0"),
         (lambda: solvers.plan(10, -1), "outputs is -1"),
+        (lambda: solvers.plan(10, precision="Float64"), "precision is 'Float64'; expected 'float32' or 'float64'"),
+        (lambda: solvers.plan(10, memory_limit="a"), "memory_limit is 'a'"),
+        (lambda: solvers.plan(10, memory_limit=-1), "memory_limit is -1"),
+        (lambda: solvers.SketchAndProject(max_sweeps=0), "max_sweeps is 0"),
+        (lambda: solvers.solve(np.eye(3), np.ones(3), dynamics=["flow"]), "dynamics is ['flow']; expected 'flow'"),
     ],
 )
 def test_arguments_that_are_none_are_named(make, said):

@@ -6,7 +6,7 @@ accuracy and for Lanczos at finite times.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,6 +21,7 @@ from equitangents.solvers.system import System
 
 _ROWS = 256  # rows of float32 that are made float64 at once
 _INVERSE_STEPS = 12
+_SMALL = 1e-8  # diagonal entries; a product that reads their roots, the factor's diagonal, would lose half its digits
 _SHIFTS = 8  # of the diagonal, each ten times the last, tried for a float32 factor and to learn λ_min
 
 
@@ -71,6 +72,7 @@ class Triangle(SymmetricMatrix):
     def __init__(self, array: np.ndarray, words: str, dtype: np.dtype) -> None:
         self.array, self.words = array, words
         self.entries = np.diagonal(array).astype(np.float64)
+        self._small = bool(np.abs(self.entries).max() < _SMALL)
         self.size = len(array)
         self.tile = self.probe = _ROWS
         self.dtype = dtype
@@ -87,7 +89,7 @@ class Triangle(SymmetricMatrix):
 
     def product(self, vectors: np.ndarray) -> np.ndarray:
         """Θ V in float64."""
-        if self.array.dtype == np.float64:
+        if self.array.dtype == np.float64 and not self._small:
             above = scipy.linalg.blas.dsymm(1.0, self.array.T, np.asfortranarray(vectors), lower=1)
             return self.checked(above + (self.entries - np.diagonal(self.array))[:, None] * vectors)
         total = self.entries[:, None] * vectors
@@ -135,7 +137,7 @@ class _InPlace(Factorised):
         triangle = Triangle(array, source.words, source.dtype)
         system = self.system
         if own or self._precision == np.float64 or source.dtype == np.float32:  # it has all digits of the entries
-            system = self.system = System(triangle, system.ridge, system.dynamics, unit, system.scale)
+            system = self.system = replace(system, matrix=triangle, given_unit=unit)
         largest = largest_eigenvalue(system)
         spacing = float(np.finfo(self._precision).eps) * max(largest, 0.0)
         for power in range(-1, _SHIFTS):

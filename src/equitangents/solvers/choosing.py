@@ -14,7 +14,7 @@ import numpy as np
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError
 from equitangents.formatting import duration, memory_size
-from equitangents.memory import default_memory_limit
+from equitangents.memory import check_memory, default_memory_limit
 from equitangents.solvers.cholesky import Cholesky
 from equitangents.solvers.eigh import Eigh
 from equitangents.solvers.finite_time import Lanczos
@@ -25,7 +25,7 @@ from equitangents.solvers.multi_gpu import MultiGPU
 from equitangents.solvers.out_of_core import OutOfCore
 from equitangents.solvers.pcg import PCG
 from equitangents.solvers.sketch_and_project import SketchAndProject
-from equitangents.validation import check_whole
+from equitangents.validation import check_choice, check_whole
 
 METHODS: dict[str, type[Method]] = {
     method.name: method
@@ -155,6 +155,8 @@ def plan(
     """
     check_whole("size", size, 1)
     check_whole("outputs", outputs, 1)
+    check_choice("precision", precision, ("float32", "float64"))
+    check_memory(f"the dense problem of {size} samples", 0, memory_limit, "")  # that it is a limit
     limit = default_memory_limit() if memory_limit is None else memory_limit
     itemsize = 8 if precision == "float64" else 4
     task = Task(size, outputs, itemsize, in_memory, in_memory, 1024, limit)

@@ -51,7 +51,7 @@ def not_positive(system: System, smallest: float, largest: float, factor: str = 
     """The error, with the smallest eigenvalue, its cause, and the ridge that cures it."""
     return NotPositiveDefiniteError(
         f"the kernel matrix of the {system.size} training inputs is not positive definite to working precision "
-        f"(smallest eigenvalue {smallest:.2e}, largest {largest:.2e}); cause: {_cause(system, smallest, largest)}; "
+        f"({_ends(system, smallest, largest)}); cause: {_cause(system, smallest, largest)}; "
         f"{_remedy(system, smallest, largest, factor)}"
     )
 
@@ -68,10 +68,16 @@ def lost_in_factor(system: System, precision: str, ended: str, smallest: float =
     other = ", or precision='float64'" if precision == "float32" else ""
     return NotPositiveDefiniteError(
         f"the kernel matrix of the {system.size} training inputs is not positive definite to the accuracy of a factor "
-        f"in {precision}, which {ended} (smallest eigenvalue {smallest:.2e}, largest {largest:.2e}); cause: rounding "
-        f"in {precision} moves the eigenvalues of a factor by about {_factor_blur(system, largest, precision):.1e}; "
+        f"in {precision}, which {ended} ({_ends(system, smallest, largest)}); cause: rounding "
+        f"in {precision} moves the eigenvalues of a factor by about "
+        f"{system.divisor * _factor_blur(system, largest, precision):.1e}; "
         f"{_ridge(system, smallest, largest, precision)} or more{other}"
     )
+
+
+def _ends(system: System, smallest: float, largest: float) -> str:
+    """The extreme eigenvalues in words, those of the undivided matrix."""
+    return f"smallest eigenvalue {system.divisor * smallest:.2e}, largest {system.divisor * largest:.2e}"
 
 
 def _factor_blur(system: System, largest: float, precision: str) -> float:
@@ -82,8 +88,8 @@ def _factor_blur(system: System, largest: float, precision: str) -> float:
 
 def _cause(system: System, smallest: float, largest: float) -> str:
     return cause(
-        smallest=smallest,
-        blur=blur(system, largest),
+        smallest=system.divisor * smallest,
+        blur=system.divisor * blur(system, largest),
         ridge=system.ridge,
         single=system.matrix.dtype == np.float32,
         equal=lambda: _equal_rows(system),

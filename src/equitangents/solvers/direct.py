@@ -101,7 +101,10 @@ def solve_directly(
         raise lost_in_factor(system, factor.precision, ended, smallest)
     notes: tuple[str, ...] = (f"{found.steps} steps of refinement in float64",)
     if factor.shift:
-        notes = (*notes, f"the factor is that of the matrix + {factor.shift:.1e}, and refinement takes that back")
+        notes = (
+            *notes,
+            f"the factor is that of the matrix + {system.divisor * factor.shift:.1e}, and refinement takes that back",
+        )
     return Answer(
         found.solutions,
         residual=float(np.max(found.residuals)),

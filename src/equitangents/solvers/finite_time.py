@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -40,7 +40,7 @@ def respond_in_time(
         check_positive(system, smallest, largest)
     else:
         check_semidefinite(system, smallest, largest)
-    system.dynamics.check(largest, time)
+    system.check(largest, time)
     alpha = np.concatenate([part.coefficients for part in parts], axis=1)
     residual = float(np.max([part.error for part in parts]))
     if math.isinf(time):  # the bound knows nothing of rounding
@@ -64,15 +64,22 @@ def respond_in_time(
 class AtTheEnd(Prepared):
     """A method of time inf, in whose place Lanczos answers at finite ones, by at most `steps` vectors.
 
-    tolerance: of the relative residual. limit: bytes.
+    tolerance: of the relative residual. limit: bytes. What is solved is the system of moderate numbers.
     """
 
     def __init__(self, system: System, tolerance: float, limit: int, steps: int = 1000) -> None:
-        self.system, self.tolerance, self.limit, self.steps = system, tolerance, limit, steps
+        self.system, self.tolerance, self.limit, self.steps = system.moderate(), tolerance, limit, steps
 
     def respond(self, targets: np.ndarray, time: float) -> Answer:
         """α at one time: by the method at inf, else by Lanczos."""
-        return self.solved(targets) if math.isinf(time) else self.in_time(targets, time)
+        answer = self.solved(targets) if math.isinf(time) else self.in_time(targets, time)
+        divisor = self.system.divisor
+        return replace(
+            answer,
+            coefficients=answer.coefficients / divisor,
+            smallest=answer.smallest * divisor,
+            largest=answer.largest * divisor,
+        )
 
     def in_time(self, targets: np.ndarray, time: float) -> Answer:
         """α at any time by Lanczos."""

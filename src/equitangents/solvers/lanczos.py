@@ -119,9 +119,9 @@ def _orthogonalise(product: np.ndarray, basis: list[np.ndarray]) -> None:
 def _check_rate(system: System, largest: float, time: float) -> None:
     """Raise where training diverges, and name the bound of λ_max itself, of which few steps know little."""
     try:
-        system.dynamics.check(largest, time)
+        system.check(largest, time)
     except InvalidArgumentError:
-        system.dynamics.check(max(largest, extremes(system)[1]), time)
+        system.check(max(largest, extremes(system)[1]), time)
         raise
 
 

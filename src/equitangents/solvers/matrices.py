@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import scipy.sparse
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError, StoreError
 from equitangents.kernels import KernelFunction
@@ -340,10 +341,18 @@ def as_matrix(matrix: Any, field: str = "ntk") -> SymmetricMatrix:
         return StoreMatrix(matrix, field)
     if isinstance(matrix, tuple) and len(matrix) == 2 and callable(getattr(matrix[0], "kernel", None)):
         return KernelMatrix(matrix[0], np.asarray(matrix[1]), field)
+    if scipy.sparse.issparse(matrix):
+        if matrix.dtype.kind not in "fiu":
+            raise InvalidTypeError(f"matrix has entries of type {matrix.dtype}; expected real numbers")
+        return OperatorMatrix(matrix, np.asarray(matrix.diagonal(), np.float64))
     if hasattr(matrix, "shape") and hasattr(matrix, "dtype") and hasattr(matrix, "__getitem__"):
-        return ArrayMatrix(
-            matrix if hasattr(matrix, "chunks") or isinstance(matrix, np.ndarray) else np.asarray(matrix)
-        )
+        if np.ma.is_masked(matrix):
+            raise InvalidArgumentError(
+                "matrix has masked entries, which are no numbers; fill them, or leave their rows and columns out"
+            )
+        # subclasses such as np.matrix have ways of their own
+        kept = hasattr(matrix, "chunks") or isinstance(matrix, np.memmap)
+        return ArrayMatrix(matrix if kept else np.asarray(matrix))
     if hasattr(matrix, "shape") and hasattr(matrix, "__matmul__"):
         return OperatorMatrix(matrix)
     if isinstance(matrix, list):

@@ -91,11 +91,11 @@ class Method(abc.ABC):
         """Get ready; `limit` bytes may be used, and the matrix's array may be overwritten if `consumed`."""
 
 
-def check_iterations(tolerance: float, iterations: int) -> None:
-    """Raise unless these are a tolerance and a number of iterations."""
+def check_iterations(tolerance: float, iterations: int, name: str = "max_iterations") -> None:
+    """Raise unless these are a tolerance and a number of iterations, which errors call `name`."""
     if not isinstance(tolerance, int | float | np.number) or not 0 < tolerance < 1:
         raise InvalidArgumentError(f"tolerance is {tolerance!r}; expected a number between 0 and 1, such as 1e-10")
-    check_whole("max_iterations", iterations, 1)
+    check_whole(name, iterations, 1)
 
 
 def check_precision(precision: str | None) -> None:

@@ -103,8 +103,9 @@ class _Conjugate(AtTheEnd):
             raise_if_not_positive(system)
             raise InvalidArgumentError(
                 f"conjugate gradients end at a relative residual of {worst:.1e} after {found.steps} steps, above the "
-                f"tolerance {m.tolerance:g} (smallest eigenvalue about {smallest:.1e}, largest {largest:.1e}); "
-                f"raise rank (now {rank}), ridge or tolerance, or take solver='cholesky' or 'out-of-core'"
+                f"tolerance {m.tolerance:g} (smallest eigenvalue about {system.divisor * smallest:.1e}, largest "
+                f"{system.divisor * largest:.1e}); raise rank (now {rank}), ridge or tolerance, or take "
+                "solver='cholesky' or 'out-of-core'"
             )
         return Answer(
             found.solutions,

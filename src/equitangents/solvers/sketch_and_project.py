@@ -62,7 +62,7 @@ class SketchAndProject(Method):
     name: ClassVar[str] = "sketch-and-project"
 
     def __post_init__(self) -> None:
-        check_iterations(self.tolerance, self.max_sweeps)
+        check_iterations(self.tolerance, self.max_sweeps, "max_sweeps")
         for name, least in (("block", 1), ("rank", 1), ("seed", 0)):
             value = getattr(self, name)
             if value is not None:

@@ -148,7 +148,8 @@ def solve(
 
     Args:
         matrix: Θ (N, N): an array (NumPy, a memory map, Zarr), a complete `scale.GramStore`, a pair (network, inputs),
-            whose tiles are computed whenever they are needed, or an object with `shape` and `@`.
+            whose tiles are computed whenever they are needed, or an object with `shape` and `@`, such as SciPy's
+            sparse matrices, of which products alone are taken.
         targets: Y, (N,) or (N, outputs).
         ridge: r ≥ 0; δ = r · mean diagonal of Θ.
         time: of training, in units of the loss (1/2N) Σ |f − y|²; inf: to the end.
@@ -183,8 +184,7 @@ def solve(
         not isinstance(ridge_unit, int | float | np.number) or not 0 < ridge_unit < math.inf
     ):
         raise InvalidArgumentError(f"ridge_unit is {ridge_unit!r}; it must be a positive finite number, or None")
-    if dynamics not in DYNAMICS:
-        raise InvalidArgumentError(f"dynamics is {dynamics!r}; expected {' or '.join(map(repr, DYNAMICS))}")
+    check_choice("dynamics", dynamics, DYNAMICS)
     if not as_times(time)[1]:
         raise InvalidArgumentError(f"time is {time!r}; expected one number")
     check_memory(f"the dense problem of {theta.size} samples", 0, memory_limit, "")  # that it is a limit

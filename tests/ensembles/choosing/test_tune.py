@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from equitangents import actions, nn
+from equitangents import actions, kernels, nn, solvers
 from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
 from equitangents.ensembles.infinite import training_problem
 from equitangents.ensembles.infinite.evidence import sample_evidence
@@ -87,6 +87,36 @@ class TestItChoosesWhatRefitsChoose:
             np.testing.assert_allclose(std, expected_std, rtol=1e-6, atol=1e-9)
         assert found.best.get_params(deep=False).keys() == again.get_params(deep=False).keys()
         assert found.best.ridge == again.ridge
+
+    @pytest.mark.parametrize(
+        "how",
+        [
+            {"solver": solvers.Nystrom(rank=3)},
+            {"solver": "cholesky"},
+            {"net": kernels.random_features(mlp, 5)},
+            {"solver": "cholesky", "kind": InfiniteEnsembleClassifier},
+        ],
+    )
+    def test_the_best_is_solved_as_a_refit_is(self, how, data):
+        x, y = data
+        how = dict(how)
+        kind, net = how.pop("kind", InfiniteEnsemble), how.pop("net", mlp)
+        y = y if kind is InfiniteEnsemble else np.where(y > 0, "up", "down")
+        for ridges in ([1e-3, 10.0], [10.0, 1e-3], [1e-3]):
+            found = kind(net, **how).tune({"ridge": ridges}, x, y)
+            again = kind(net, **how, **found.best_params).fit(x, y)
+            assert (found.best.solver_, found.best.solution_.solver) == (again.solver_, again.solution_.solver)
+            if kind is InfiniteEnsemble:
+                np.testing.assert_array_equal(found.best.predict(x), again.predict(x))
+
+    def test_a_candidate_that_its_own_solver_cannot_solve_is_not_the_best(self, data):
+        model = InfiniteEnsemble(mlp, solver="sketch-and-project")  # which needs a ridge
+        found = model.tune({"ridge": [0.0, 1.0]}, *data, criterion="marginal_likelihood")
+        scores = InfiniteEnsemble(mlp).tune({"ridge": [0.0, 1.0]}, *data, criterion="marginal_likelihood")
+        assert scores.best_params == {"ridge": 0.0}
+        assert found.best_params == {"ridge": 1.0}
+        assert found.best.solution_.solver == "sketch-and-project"
+        assert "the ridge is 0; give a ridge" in found.candidates[0].note
 
     def test_labels_that_move_share_their_irreps(self, rng):
         cube = actions.image_dihedral(4)

@@ -24,7 +24,6 @@ from equitangents.inference.group_fourier import FourierIrrep
 from equitangents.kernels import KernelFunction
 from equitangents.nn import Sequential
 from equitangents.nn.layer import Layer
-from equitangents.nn.residual import Residual
 from equitangents.nn.variants import vary
 
 _ORTHOGONAL = 1e-6
@@ -205,8 +204,10 @@ def shared_scale(net: KernelFunction, name: str) -> float:
 
 
 def _values(layers: Iterable[Layer], name: str) -> Iterator[float]:
+    """The scales that `vary` changes: those inside of a layer that holds others, else its own."""
     for layer in layers:
-        if isinstance(layer, Residual):
-            yield from _values(layer.layers, name)
+        if layer.inner:
+            for branch in layer.inner:
+                yield from _values(branch, name)
         elif hasattr(layer, name):
             yield getattr(layer, name)

@@ -61,6 +61,9 @@ class Settings:
     held: Kernels | None = None  # the training kernel, if it is there already
     points: int = 1
 
+    def __post_init__(self) -> None:
+        check_memory("a fit", 0, self.memory_limit, "")  # that it is a limit
+
     def dynamics_of(self, rows: int) -> Dynamics:
         """The dynamics of a problem of so many rows: its loss is a mean over samples."""
         return self.dynamics(self.learning_rate, max(1, rows // self.points))
@@ -87,7 +90,7 @@ class Settings:
         """Whether a problem of so many samples is solved by an eigendecomposition."""
         method = as_method(self.solver)
         if method is None:
-            return samples <= DECOMPOSED and (dense_solve_bytes(samples) <= self.limit or self.limit <= 0)
+            return samples <= DECOMPOSED and dense_solve_bytes(samples) <= self.limit
         return isinstance(method, Eigh)
 
 
@@ -222,7 +225,6 @@ def solved(
 
     unit: of the ridge; None: the mean diagonal over all samples. size: see `Spectrum.scale`.
     """
-    check_memory(f"the dense problem of {samples} samples", 0, settings.memory_limit, "")  # that it is a limit
     method = as_method(settings.solver)
     if settings.takes_features(kernel):
         method = Primal(cast(FeatureMap, kernel).features)

@@ -27,6 +27,8 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.formatting import duration
 from equitangents.keywords import meant
 from equitangents.nn.variants import vary
+from equitangents.solvers.choosing import as_method
+from equitangents.solvers.eigh import Eigh
 from equitangents.statistics import Estimate, bootstrap_intervals, exactly, no_interval
 from equitangents.validation import check_choice
 
@@ -288,7 +290,8 @@ def tune(model: E, grid: object, x: Numbers, y: Targets, criterion: str) -> Tuni
     start = time.perf_counter()
     scores: dict[int, Score] = {}
     errors: dict[int, Exception] = {}
-    matrices, best, solved = 0, -1, None
+    matrices = 0
+    solved: Training | None = None  # the best candidate's so far
     for places in same_matrix(candidates):
         # The largest ridge first: what only a ridge makes positive definite is decomposed with it.
         order = sorted(places, key=lambda i: (-candidates[i].ensemble.ridge, i))
@@ -309,13 +312,19 @@ def tune(model: E, grid: object, x: Numbers, y: Targets, criterion: str) -> Tuni
                 errors[i] = error
                 continue
             scores[i] = found
-            if math.isfinite(found.value) and (best < 0 or (*found.rank, i) < (*scores[best].rank, best)):
-                best, solved = i, here
-    if best < 0:
+            if _best(scores) == i:
+                solved = here
+    while (best := _best(scores)) >= 0:
+        chosen = candidates[best].ensemble
+        try:
+            regression, own = chosen._prepare(x, y)
+            chosen._solve(regression, solved if solved is not None and _as_its_own(solved, own) else own)
+            break
+        except InvalidArgumentError as error:  # its own solver fails where a decomposition gave a score
+            del scores[best]
+            errors[best], solved = error, None
+    else:
         raise errors[min(errors)] if errors else InvalidArgumentError("no candidate has a finite score")
-    assert solved is not None
-    chosen = candidates[best].ensemble
-    chosen._solve(chosen._prepare(x, y)[0], solved)
     table = _table(candidates, scores, errors, best, criterion)
     top = scores[best]
     result = Tuning(
@@ -325,12 +334,30 @@ def tune(model: E, grid: object, x: Numbers, y: Targets, criterion: str) -> Tuni
         table,
         chosen,
         best,
-        len(solved.given.x),
+        len(chosen._solved.given.x),
         matrices,
         time.perf_counter() - start,
     )
     logger.info("tune: %s", result.summary())
     return result
+
+
+def _best(scores: Mapping[int, Score]) -> int:
+    """The place of the best finite score, the first of equal ones; -1 where there is none."""
+    finite = (i for i, score in scores.items() if math.isfinite(score.value))
+    return min(finite, key=lambda i: (*scores[i].rank, i), default=-1)
+
+
+def _as_its_own(scored: Training, own: Training) -> bool:
+    """Whether what gave the score is solved as the ensemble's own fit would solve it.
+
+    A decomposition serves "auto" in place of each exact solver, but is none of the features of a kernel of theirs.
+    """
+    settings = own.settings
+    if scored.settings.solver == settings.solver:
+        return True
+    method = as_method(settings.solver)
+    return isinstance(method, Eigh) or (method is None and not settings.takes_features(own.kernel))
 
 
 def _refuse_what_has_no_part(candidates: list[Point]) -> None:
