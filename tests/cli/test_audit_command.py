@@ -69,7 +69,8 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
 
 
 def test_files_are_written(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--data", "images.npz", "--group", "C4", "--html", "a.html", "--json", "a.json", "--markdown", "a.md"]
+    files = ["--html", "new/deep/a.html", "--json", "a.json", "--markdown", "a.md"]
+    options = ["--data", "images.npz", "--group", "C4", *files]
     status, out, err = run(capsys, "audited_models:weighted", *options, "--limit", "12")
     assert (status, err) == (0, "")
     assert "weighted is not invariant under C4" in out
@@ -78,7 +79,7 @@ def test_files_are_written(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert written["sentence"] in out
     assert written["relative"]["task"] == "root mean square error"
     assert Path("a.md").read_text(encoding="utf-8").startswith("## ")
-    assert "</html>" in Path("a.html").read_text(encoding="utf-8")
+    assert "</html>" in Path("new/deep/a.html").read_text(encoding="utf-8"), "folders are made"
 
 
 def test_the_exit_status_says_whether_the_error_is_above(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -179,7 +180,10 @@ def test_several_inputs_by_name(folder: Path, capsys: pytest.CaptureFixture[str]
         (["audited_models:weights", "--data", "images.npy", "--group", "C4"], "f is array"),
         (["audited_models:pooled", "--data", "none.npy", "--group", "C4"], "not a file"),
         (["audited_models:pooled", "--data", "audited_models.py", "--group", "C4"], "audited_models.py"),
-        (["audited_models:pooled", "--data", "images.npy", "--group", "C4", "--html", "no/a.html"], "does not exist"),
+        (
+            ["audited_models:pooled", "--data", "images.npy", "--group", "C4", "--html", "images.npy/a.html"],
+            "cannot be written",
+        ),
         (["audited_models:pooled", "--data", "images.npy", "--group", "C4", "--fail-above", "-1"], "at least 0"),
         (["audited_models:pooled", "--data", "images.npy", "--group", "C4", "--layout", "NCHW"], "layout is 'NCHW'"),
         (["audited_models:pooled", "--data", "images.npy", "--group", "C4", "--limit", "0"], "at least 1"),

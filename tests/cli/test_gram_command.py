@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 import zarr
@@ -144,6 +146,14 @@ def test_bad_input_is_one_line_and_status_2(run, arguments, said):
     assert (status, out) == (2, "")
     assert said in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes among files")
+def test_a_pipe_is_refused_since_it_is_read_once(run, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    status, _, err = run("--against", tmp_path / "pipe")
+    assert (status, err.count("\n")) == (2, 1)
+    assert "pipe', a pipe, which is read once, and inputs are read more than once; write them to a file" in err
 
 
 def test_a_store_of_other_data_and_a_missing_folder_are_one_line(run, data):

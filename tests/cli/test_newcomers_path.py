@@ -56,7 +56,7 @@ WRONG = {
     "data is 'no.npz', which is not a file": ["newcomers_models:pooled", "--data", "no.npz"],
     "is text, which is neither": ["newcomers_models:pooled", "--data", "newcomers_models.py"],
     "baseline is 'no.json', which is not a file": ["newcomers_models:pooled", "--baseline", "no.json"],
-    "whose folder does not exist": ["newcomers_models:pooled", "--html", "no/a.html"],
+    "which cannot be written": ["newcomers_models:pooled", "--html", "newcomers_models.py/a.html"],
     "group is 'Q8'": ["newcomers_models:pooled", "--group", "Q8"],
     "layout is 'NCHW'": ["newcomers_models:pooled", "--layout", "NCHW"],
     "relative-to is 'mean'": ["newcomers_models:pooled", "--relative-to", "mean"],
@@ -175,14 +175,23 @@ def test_errors_name_the_command_s_own_options(folder: Path, capsys: pytest.Capt
     assert said.count("\n") == 1
     assert "--layout channels_first for (N, C, H, W)" in said
     assert "layout=" not in said
-    options = {"inputs": "--inputs", "layout": "--layout", "trust": "--trust", "seed": "--seed"}
+    options = {
+        "learning_rate": "--learning-rate",
+        "inputs": "--inputs",
+        "layout": "--layout",
+        "trust": "--trust",
+        "seed": "--seed",
+    }
     for python, words in (
         ("say inputs=('vectors', None)", "say --inputs vectors,none"),
         ("say with inputs= what", "say with --inputs what"),
         ("layout='channels_last' or seed=3.", "--layout channels_last or --seed 3."),
         ("--trust (trust=True) loads it", "--trust loads it"),
         ("Bootstrap(seed=3), f(a(b), seed=3) and (seed=3)", "Bootstrap(seed=3), f(a(b), seed=3) and (--seed 3)"),
-        ("give trust=True (--trust)", "give trust=True (--trust)"),
+        ("give trust=True (--trust)", "give --trust"),
+        ("learning_rate is 0.0; it must", "--learning-rate is 0.0; it must"),
+        ("seed is 'a', and layout is 'b'", "--seed is 'a', and layout is 'b'"),
+        ("seeds is 3", "seeds is 3"),
         ("np.savez('x', other='y')", "np.savez('x', other='y')"),
     ):
         assert in_options(python, options) == words

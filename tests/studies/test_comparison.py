@@ -12,7 +12,7 @@ from equitangents.report import with_interval
 from equitangents.statistics import Estimate
 from equitangents_studies.common.scores import table_mean
 from equitangents_studies.comparison.claims import claims, good_enough, lag, recommendation, why_by_set
-from equitangents_studies.comparison.page import _not_run, _resampled, _too_dear
+from equitangents_studies.comparison.page import _not_run, _notes, _resampled, _too_dear, _training_images
 from equitangents_studies.comparison.settings import PRESETS, Results, Settings, pairs
 from equitangents_studies.comparison.study import _budget
 
@@ -248,6 +248,20 @@ class TestConclusions:
         assert "in 1 repetition would" in _not_run(replace(settings, repetitions=1), results)[0]
         assert "87 plain ones" in small
         assert _not_run(PRESETS["desk"], results) == []
+
+    def test_pages_say_how_all_contenders_were_trained_and_name_filters_of_networks_that_there_are(self):
+        for names, turned, filters in (
+            (("augmented", "canonicalisation-augmented"), True, False),
+            (("gcnn-augmented",), True, True),
+            (("augmented", "gcnn"), False, True),
+            (("augmented", "mine"), False, False),
+        ):
+            results = made(dict.fromkeys(names, random_labels(0.1)), order=8)
+            results.images.train_x = np.zeros((1000, 4, 4, 1))
+            how = "1,000 upright images of tests, turned at random in training"
+            assert _training_images(results) == (how if turned else "1,000 images of tests as they are")
+            said = _notes(replace(PRESETS["desk-c8"], contenders=names), results)
+            assert any(note.startswith("Filters of the group-convol") for note in said) == filters
 
     def test_two_shades_of_corners_are_told_apart(self):
         shades = {_resampled(replace(PRESETS["desk-c8"], zero=zero)) for zero in ("mean", "border")}

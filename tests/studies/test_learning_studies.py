@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
@@ -223,9 +224,25 @@ class TestLearningCurves:
         settings, found = self.trained(0.0, 0.0, 0.0)
         assert page._finding(settings, found).startswith("With data the exponent of trained VEC changes by")
         assert "exponent of trained VEC changes by" in page._sentence(settings, found)
+        assert re.search(
+            r"falls with the exponent (0\.\d{3} \([A-Z]+\)(, )?)+ \(source", page._sentence(settings, found)
+        )
         few = self.trained(0.08, 0.0, 0.01, sizes=(80, 160, 320))
         assert not [c for c in curves.claims(*few) if "trained" in c.claim]
         assert page._sentence(*few).startswith("From 20 to")
+
+    def test_a_growth_above_0_is_not_what_claims_call_growth(self):
+        shown = page._laws(self.results())
+        assert shown.header[-1] == "growth above 0?"
+        assert {row[-1] for row in shown.rows} <= {"yes", "no", "open"}
+        assert f"a margin of {settings_of.GROWTH:g}" in shown.caption
+
+    @pytest.mark.parametrize("name", ["models", "networks", "whole", "approximated"])
+    def test_a_model_that_is_none_is_named_with_those_there_are(self, name):
+        with pytest.raises(
+            InvalidArgumentError, match=f"{name} has 'FNC'; did you mean 'FCN'.; expected some of FCN, L"
+        ):
+            settings_of.check_settings(dataclasses.replace(curves.Settings(), **{name: ("VEC", "FNC")}), None)
 
     def test_trained_networks_are_prepared_as_infinite_ones_are(self):
         first = settings_of.PREPARED["window"].network("VEC", 2, 8).layers[0]

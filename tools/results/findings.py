@@ -38,7 +38,9 @@ def findings(published: Sequence[Record]) -> str:
     parts = [
         "# What we found about these papers",
         "Every line links to the run behind it, whose page has our numbers beside the work’s. Below a finding stand "
-        "the claims of the work that differ or are open; all others hold. " + counted(shown),
+        "the claims of the work that differ or are open; all others hold, but for a number that an earlier run of the "
+        "study missed, too, which stands with that run alone. What was measured again, or decided by more repetitions, "
+        "counts once. " + counted(shown),
     ]
     for work in (*_WORKS, ""):
         of = [record for record in shown if _work(record) == work]

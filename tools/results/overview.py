@@ -81,7 +81,7 @@ def index(published: list[Record]) -> str:
         "# Results",
         "Runs of the studies, each published with all of its numbers, its settings, the machine and the time it took. "
         "[Published runs](../guide/studies.md#published-runs) says how a page is made of a run; "
-        f"[What we found about these papers]({FINDINGS}) has all of it in a few minutes.",
+        f"[What we found about these papers]({FINDINGS}) has what was found about the works’ claims, in a few minutes.",
     ]
     if published:
         rows = [

@@ -51,10 +51,11 @@ class Files:
     junit: Path | None
 
     def check(self) -> None:
-        """Raise unless every file can lie where it is to be written."""
+        """Raise unless every file can lie where it is to be written; folders are made with it."""
         for option, path in vars(self).items():
-            if path is not None and not path.resolve().parent.is_dir():
-                raise typer.BadParameter(f"{str(path)!r}, whose folder does not exist", param_hint=f"--{option}")
+            above = () if path is None else path.resolve().parents
+            if above and not next(folder for folder in above if folder.exists()).is_dir():
+                raise typer.BadParameter(f"{str(path)!r}, which cannot be written", param_hint=f"--{option}")
 
 
 def finish(report: AuditReport | AtomsReport, files: Files, checks: list[Check], met: bool = True) -> None:
@@ -72,6 +73,7 @@ def finish(report: AuditReport | AtomsReport, files: Files, checks: list[Check],
     )
     for path, write in writers:
         if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
             write(path)
             typer.echo(f"written: {path}")
     if report.partial:
@@ -160,7 +162,9 @@ def _atoms_checks(report: AtomsReport, limits: float | dict[str, float] | None, 
 def audit(
     model: Annotated[
         str | None,
-        typer.Argument(help="file.onnx, file.pt2 (torch.export), file.pt (TorchScript), or package.module:object."),
+        typer.Argument(
+            help="file.onnx, file.pt2 (torch.export), file.pt (TorchScript), file.keras, or package.module:object."
+        ),
     ] = None,
     data: Annotated[str | None, typer.Option(help="Inputs: .npy, or .npz with x and, if there are labels, y.")] = None,
     group: Annotated[

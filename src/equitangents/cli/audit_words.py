@@ -21,6 +21,8 @@ Limits = float | dict[str, float] | None
 
 def check_together(told: Mapping[str, object], atoms: bool) -> None:
     """Raise unless the options that are given belong together; `atoms`: of a potential, not of a model."""
+    from equitangents.errors import InvalidArgumentError
+
     given = [option for option, value in told.items() if value is not None]
     if atoms:
         if {"MODEL", "--data", "--group"} & set(given):
@@ -38,9 +40,10 @@ def check_together(told: Mapping[str, object], atoms: bool) -> None:
     for option in ("--timeout", "--answers"):
         if option in given and not command:
             raise typer.BadParameter("goes with --command", param_hint=option)
-    for option, also in (("MODEL", "--command"), ("--data", "--data"), ("--group", "--transform")):
+    for option, also in (("MODEL", "--command"), ("--data", ""), ("--group", "--transform")):
         if not {option, also} & set(given):
-            raise typer.BadParameter("is missing; or give --atoms and --calculator", param_hint=option)
+            instead = f"{also}, or " if also else ""
+            raise InvalidArgumentError(f"{option} is missing; or give {instead}--atoms and --calculator")
 
 
 def check_counts(counts: Mapping[str, int | None]) -> None:

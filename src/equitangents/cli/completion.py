@@ -39,6 +39,8 @@ SOLVERS = among(
     "subset-of-regressors",
 )  # fmt: skip
 NETS = among("mlp", "cnn", "FCN", "LCN", "VEC", "GAP", "LAP4", "LAP8")
+_NETS = ("mlp", "cnn", "FCN", "LCN", "VEC", "GAP", "LAP2", "LAP4", "…")  # LAPk pools over k × k for any k
+_INFINITE = "SO2, SO3, O3, "
 
 
 def one_of(*values: str) -> dict[str, Any]:
@@ -62,11 +64,15 @@ def _unknown(parameter: typer.CallbackParam, value: str, values: Sequence[str], 
 
 
 def group_name(value: str | None) -> str | None:
-    """The name of a group; InvalidArgumentError for others."""
+    """The name of a group; InvalidArgumentError for others, which offers finite ones, as what is computed with it."""
+    from equitangents.errors import InvalidArgumentError
     from equitangents.groups.names import parse_group_name
 
     if value is not None:
-        parse_group_name("group", value)
+        try:
+            parse_group_name("group", value)
+        except InvalidArgumentError as error:
+            raise InvalidArgumentError(str(error).replace(_INFINITE, "")) from None
     return value
 
 
@@ -78,7 +84,7 @@ def net_name(parameter: typer.CallbackParam, value: str | None) -> str | None:
         there(parameter, value)
         return value
     if ":" not in value and value not in NETS("") and not re.fullmatch(r"LAP[1-9]\d*", value):
-        raise _unknown(parameter, value, NETS(""), ", a file of layers that ends in .json, or package.module:object")
+        raise _unknown(parameter, value, _NETS, ", a file of layers that ends in .json, or package.module:object")
     return value
 
 
@@ -86,6 +92,11 @@ def there(parameter: typer.CallbackParam, value: Any) -> Any:
     """A file or folder that is there, or a URL; InvalidArgumentError, with the nearest name beside it, for others."""
     from equitangents.errors import InvalidArgumentError
 
+    if value is not None and Path(value).is_fifo():
+        raise InvalidArgumentError(
+            f"{parameter.opts[0]} is {str(value)!r}, a pipe, which is read once, and inputs are read more than once; "
+            "write them to a file, and give that"
+        )
     if value is None or URL.match(str(value)) or Path(value).expanduser().exists():
         return value
     raise InvalidArgumentError(f"{parameter.opts[0]} is {str(value)!r}, which is not a file or folder{nearest(value)}")

@@ -131,7 +131,7 @@ def _check_is_there(out: str, given: dict[str, Any]) -> None:
     for (name, x), stored in zip(given.items(), record.inputs.values(), strict=False):
         if x is not None and x.shape[0] > stored.rows[-1]:
             raise InvalidArgumentError(
-                f"{name} has {x.shape[0]:,} rows and the store in {out} {stored.rows[-1]:,}; give the inputs that it "
+                f"--{name} has {x.shape[0]:,} rows and the store in {out} {stored.rows[-1]:,}; give the inputs that it "
                 "was made of, or add the others without --verify first"
             )
 

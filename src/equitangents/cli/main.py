@@ -32,13 +32,20 @@ from equitangents.memory import check_start, ran_out
 
 _KEYWORD = r"(?<![\w.-])(?P<name>{names})="
 _VALUE = r"(?:'(?P<text>[^']*)'|\((?P<several>[^()]*)\)|(?P<plain>-?\d[\w.-]*\b|True\b))?"
+_SUBJECT = r"(?P<name>{names})(?= is )"
+_OF_PYTHON = {"fit": {"augmentation": "--group"}}  # what subcommands give on under another name
+_DATA = re.compile(r"^X(?= (?:has|holds|is) )")  # scikit-learn's name of what files call x
 
 
 def in_options(message: str, options: Mapping[str, str]) -> str:
-    """The message with Python's keywords as the options of the same name; those inside a call stay.
+    """The message with Python's keywords, and a parameter that it begins with, as the options of the same name.
+
+    Those inside a call stay.
 
     >>> in_options("give inputs=('vectors', None)", {"inputs": "--inputs"})
     'give --inputs vectors,none'
+    >>> in_options("learning_rate is 0.0; it must be positive", {"learning_rate": "--learning-rate"})
+    '--learning-rate is 0.0; it must be positive'
     """
     if not options:
         return message
@@ -46,8 +53,7 @@ def in_options(message: str, options: Mapping[str, str]) -> str:
 
     def said(match: re.Match[str]) -> str:
         option, plain = options[match["name"]], match["plain"]
-        both = message.startswith(f" ({option})", match.end())  # "force=True (--force)" names the option itself
-        if both or _in_a_call(message[: match.start()]):
+        if _in_a_call(message[: match.start()]):
             return match[0]
         if plain == "True":
             return option
@@ -58,7 +64,9 @@ def in_options(message: str, options: Mapping[str, str]) -> str:
         return f"{option} {value}" if value else option
 
     told = re.sub(_KEYWORD.format(names=names) + _VALUE, said, message)
-    return re.sub(r"(--[\w-]+) \(\1\)", r"\1", told)  # "--trust (trust=True)"
+    if subject := re.match(_SUBJECT.format(names=names), told):
+        told = options[subject["name"]] + told[subject.end() :]
+    return re.sub(r"(--[\w-]+) \(\1\)", r"\1", told)  # "--trust (trust=True)", "force=True (--force)"
 
 
 def _in_a_call(before: str) -> bool:
@@ -75,8 +83,10 @@ def _in_a_call(before: str) -> bool:
 
 
 def options_of(command: Any) -> dict[str, str]:
-    """The options of a command by the names of its parameters."""
-    return {str(p.name): p.opts[0] for p in command.params if p.opts and p.opts[0].startswith("--")}
+    """The options of a command by the names of its parameters, and by Python's: --W-std is that of W_std."""
+    found = {str(p.name): p.opts[0] for p in command.params if p.opts and p.opts[0].startswith("--")}
+    capital = {option[2:].replace("-", "_"): option for option in found.values() if option != option.lower()}
+    return found | capital | _OF_PYTHON.get(str(command.name), {})
 
 
 # The class of all of typer's complaints about usage, which it does not export by name.
@@ -124,11 +134,9 @@ class OneLineErrors(TyperGroup):
     def _said(self, ctx: Any, error: EquitangentsError) -> str:
         """The error in the words of the subcommand; what a model raised stays as it is."""
         command = self.get_command(ctx, ctx.invoked_subcommand or "")
-        return (
-            str(error)
-            if command is None or isinstance(error, ModelError)
-            else in_options(str(error), options_of(command))
-        )
+        if command is None or isinstance(error, ModelError):
+            return str(error)
+        return in_options(_DATA.sub("x", str(error)), options_of(command))
 
 
 def of_files(error: OSError) -> bool:

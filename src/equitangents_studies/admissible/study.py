@@ -28,7 +28,7 @@ from equitangents_studies.common.scores import Trained, disjoint_scores, powers_
 from equitangents_studies.common.training import train_to_last
 from equitangents_studies.framework.claims import EXACT, Claim, claim, identity, ours, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
+from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check_some, presets
 from equitangents_studies.framework.works import BEYOND_THE_LIMIT as THEIRS
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 
@@ -144,7 +144,7 @@ def network(settings: Settings, outputs: int, support: str, channels: int) -> nn
 def check_settings(settings: Settings, data_dir: Path | None) -> None:
     """Members enough for intervals, and images that are there."""
     at_least(settings, channels=1, hidden_layers=1, members=5, steps=1, draws=20, train_images=2)
-    check(set(settings.random) <= set(RANDOM), "random", settings.random, f"of {', '.join(RANDOM)}")
+    check_some("random", settings.random, RANDOM)
     if set(settings.random) - {"mini-batches"}:
         check_flax()
     load_images(settings, data_dir)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 ARCHITECTURES = ("FCN", "LCN", "VEC", "GAP", "LAP4", "LAP8")
+_SOME = "FCN, LCN, VEC, GAP, LAP2, LAP4, …"
 LAYOUTS = ("channels_last", "channels_first", "no_channels")
 
 
@@ -25,9 +26,7 @@ def systems(
             callback=there, help=".npz file with x (N, height, width, channels), y, and optionally x_test, y_test."
         ),
     ],
-    architectures: Annotated[
-        str | None, typer.Option(help="Two or more of FCN, LCN, VEC, LAP2, LAP4, …, GAP, with commas.")
-    ] = None,
+    architectures: Annotated[str | None, typer.Option(help=f"Two or more of {_SOME}, with commas.")] = None,
     groups: Annotated[
         str, typer.Option(help="What moves the data, with commas; 3 stands for their channels.")
     ] = "O(3)xI,O(3)^d,P(3d),O(3d)",
@@ -113,7 +112,7 @@ def _known(text: str) -> list[str]:
     for name in names:
         if name not in ARCHITECTURES and not re.fullmatch(r"LAP[1-9]\d*", name):
             raise InvalidArgumentError(
-                f"architectures has {name!r}{meant(name, ARCHITECTURES)}; expected one of {', '.join(ARCHITECTURES)}"
+                f"--architectures has {name!r}{meant(name, ARCHITECTURES)}; expected some of {_SOME}"
             )
     return names
 

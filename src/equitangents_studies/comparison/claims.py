@@ -147,6 +147,7 @@ STATED: dict[str, dict[str, tuple[float, float]]] = {  # orbit same predictions 
 }
 PLACE = "comparison table of the slides"
 UPRIGHT = ("gcnn", "canonicalisation")  # which here see images as they are
+TURNED = ("augmented", "ensemble", "gcnn-augmented", "canonicalisation-augmented", "test-time", "variational")
 _BY_CONSTRUCTION = (
     "gcnn", "gcnn-augmented", "gcnn-ensemble", "canonicalisation", "canonicalisation-augmented", "test-time",
 )  # fmt: skip

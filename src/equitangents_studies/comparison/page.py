@@ -12,7 +12,7 @@ from equitangents_studies import contenders
 from equitangents_studies.common.images import is_own
 from equitangents_studies.common.input_pictures import corners, input_pictures, why_foreign
 from equitangents_studies.common.scores import FLOOR, floor_control
-from equitangents_studies.comparison.claims import UPRIGHT, lag_table, recommendation, stated_text
+from equitangents_studies.comparison.claims import TURNED, UPRIGHT, lag_table, recommendation, stated_text
 from equitangents_studies.comparison.settings import COSTS, MEASURES, Results, Settings, covers, pairs, small_channels
 from equitangents_studies.comparison.source_page import beside_the_source, found_of
 from equitangents_studies.contenders.turned_filters import exact_on_filters
@@ -47,7 +47,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         section("What to use", *(recommendation(settings, results)), lag_table(settings, results)),
         section(
             "All contenders",
-            f"Trained on {len(results.images.train_x):,} images of {results.images.titles['test']} as they are, in "
+            f"Trained on {_training_images(results)}, in "
             f"{_repetitions(settings)}; {len(results.images.test_y):,} test images and foreign ones "
             f"({foreign}) are shown in all {results.order} orientations. Orbit same predictions (OSP) count the "
             f"orientations with the class of the image as it is, of {results.order}. All networks see every "
@@ -89,6 +89,14 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     return Presentation(tables, sections, facts, finding(settings, results), sentence(settings, results))
 
 
+def _training_images(results: Results) -> str:
+    """How many of which images, and whether every contender sees them turned."""
+    count, title = f"{len(results.images.train_x):,}", results.images.titles["test"]
+    if results.labels.keys() <= set(TURNED):
+        return f"{count} upright images of {title}, turned at random in training"
+    return f"{count} images of {title} as they are"
+
+
 def _resampled(settings: Settings) -> str:
     """What fills corners tells two runs of one group apart."""
     return "resampled, corners filled with the " + ("image’s mean" if settings.zero == "mean" else "border’s shade")
@@ -100,7 +108,7 @@ def _notes(settings: Settings, results: Results) -> list[str]:
         notes.append("Then every image is shifted once more, so that the median of its outermost pixels is 0.")
     notes += [f"Left out: {contenders.find(name).title}: {why}." for name, why in results.left_out.items()]
     notes += _not_run(settings, results)
-    if not exact_on_filters(settings.group):
+    if not exact_on_filters(settings.group) and any(name.startswith("gcnn") for name in results.labels):
         notes.append(
             f"Filters of the group-convolutional networks for {settings.group} are 5×5 and sums of smooth functions, "
             "each turned as a function of the plane: invariance holds up to what pixels of filters and images lose."

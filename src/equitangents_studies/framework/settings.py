@@ -6,7 +6,7 @@ import ast
 import dataclasses
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -128,6 +128,15 @@ def check(condition: bool, name: str, value: object, requirement: str) -> None:
     """Raise InvalidArgumentError saying what setting `name` was and what it must be, unless `condition` is true."""
     if not condition:
         raise InvalidArgumentError(f"{name} was {value}; it must be {requirement}")
+
+
+def check_some(name: str, chosen: Sequence[str], known: Collection[str]) -> None:
+    """Raise InvalidArgumentError, which names the first that is none, unless all that setting `name` has are known."""
+    for value in chosen:
+        if value not in known:
+            raise InvalidArgumentError(
+                f"{name} has {value!r}{meant(value, known)}; expected some of {', '.join(known)}"
+            )
 
 
 def at_least(settings: object, **least: float) -> None:

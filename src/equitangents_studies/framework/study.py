@@ -13,11 +13,14 @@ from typing import Any, Generic, TypeVar
 from equitangents.report import Section
 from equitangents_studies.framework.folder import Columns, RunFolder
 from equitangents_studies.framework.progress import Task
-from equitangents_studies.framework.settings import at_least, check, presets
+from equitangents_studies.framework.settings import at_least, check, check_some, presets
 from equitangents_studies.framework.stages import Arrays, Stage
 from equitangents_studies.verdict import Verdict
 
-__all__ = ["Arrays", "Present", "Presentation", "RunFolder", "Stage", "Study", "Task", "at_least", "check", "presets"]
+__all__ = [
+    "Arrays", "Present", "Presentation", "RunFolder", "Stage", "Study", "Task", "at_least", "check", "check_some",
+    "presets",
+]  # fmt: skip
 
 SettingsT = TypeVar("SettingsT")
 ResultsT = TypeVar("ResultsT")

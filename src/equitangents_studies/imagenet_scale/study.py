@@ -25,7 +25,7 @@ from equitangents_studies.data import open_image_folder
 from equitangents_studies.data.class_folders import ImageFolder
 from equitangents_studies.data.folder import data_folder
 from equitangents_studies.framework.measured import Part, measured
-from equitangents_studies.framework.study import Arrays, RunFolder, Task, at_least, check, presets
+from equitangents_studies.framework.study import Arrays, RunFolder, Task, at_least, check, check_some, presets
 from equitangents_studies.systems import fit_power_law, textures, transformation
 from equitangents_studies.systems.power_laws import PowerLaw
 
@@ -90,7 +90,8 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     check_flax()
     at_least(s, images=20, pixels=2, shrink=1, patch=1, halvings=5, largest=0, runs=1, batch=2, epochs=1, every=1)
     at_least(s, fewest_steps=1, test_images=0)
-    check(len(s.networks) >= 1 and set(s.networks) <= set(KNOWN), "networks", s.networks, f"of {', '.join(KNOWN)}")
+    check_some("networks", s.networks, KNOWN)
+    check(len(s.networks) >= 1, "networks", s.networks, "one network or more")
     check("I" in s.groups and set(s.groups) <= set(GROUPS), "groups", s.groups, f"“I” and of {', '.join(GROUPS)}")
     check(0 < s.test_share < 1, "test_share", s.test_share, "between 0 and 1")
     check(s.rate > 0, "rate", s.rate, "positive")

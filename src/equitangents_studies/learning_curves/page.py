@@ -26,8 +26,10 @@ from equitangents_studies.learning_curves.settings import (
     off,
 )
 from equitangents_studies.learning_curves.trained import trained_finding, trained_section, trained_sentence
+from equitangents_studies.verdict import FAILS, HOLDS, UNDECIDED
 
 _COLOURS = {"FCN": palette.VERMILLION, "VEC": palette.BLUE, "GAP": palette.GREEN, "LCN": palette.PURPLE}
+_ABOVE = {HOLDS: "yes", FAILS: "no", UNDECIDED: "open"}
 _TITLES = {"I": "images as they are", "O(3)^d": "channels rotated at every position"}
 
 
@@ -126,7 +128,7 @@ def _finding(settings: Settings, results: Results) -> str:
 def _sentence(settings: Settings, results: Results) -> str:
     if not results.laws:
         return approximated_sentence(settings, results)
-    exponents = [f"{m} {results.exponent(m, 'I'):.3f}" for m in results.sizes]
+    exponents = [f"{results.exponent(m, 'I'):.3f} ({m})" for m in results.sizes]
     said = [trained] if (trained := trained_sentence(settings, results)) else []
     for model in settings.whole:
         plain = results.accuracy_of_all(model, "ntk", "test")
@@ -229,9 +231,12 @@ def _laws(results: Results) -> Table:
     rows = []
     for (model, group), law in results.laws.items():
         cells = [results.exponent(model, group), *law.exponents, law.cusp, law.grows.difference]
-        rows.append([f"{model}, {group}", f"{cells[0]:.3f}", *cells[1:], law.grows.verdict])
-    header = ["", "one exponent", "exponent before", "after", "cusp", "growth", "does it grow?"]
-    caption = "Fitted power laws, one and two joined at a cusp; in brackets 95 % intervals."
+        rows.append([f"{model}, {group}", f"{cells[0]:.3f}", *cells[1:], _ABOVE[law.grows.verdict]])
+    header = ["", "one exponent", "exponent before", "after", "cusp", "growth", "growth above 0?"]
+    caption = (
+        "Fitted power laws, one and two joined at a cusp; in brackets 95 % intervals. Claims that an exponent does not "
+        f"grow compare those of the lower and the upper half of sizes, with a margin of {GROWTH:g}."
+    )
     return table(caption, header, rows)
 
 

@@ -16,7 +16,7 @@ from equitangents_studies import data
 from equitangents_studies.common.images import standardise, stands_for
 from equitangents_studies.common.system_runs import SystemImages, doubling_in_two_steps, load_system_images
 from equitangents_studies.framework.measured import Keyed, Measured, by
-from equitangents_studies.framework.study import at_least, check, presets
+from equitangents_studies.framework.study import at_least, check, check_some, presets
 from equitangents_studies.systems import architecture, fit_power_law, textures
 from equitangents_studies.systems.power_laws import PowerLaw
 
@@ -101,8 +101,7 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     for name in ("ridge", "whole_ridge"):
         check(getattr(settings, name) > 0, name, getattr(settings, name), "positive")
     for name in ("models", "networks", "whole", "approximated"):
-        chosen = getattr(settings, name)
-        check(set(chosen) <= {"FCN", "LCN", "VEC", "GAP"}, name, chosen, "of FCN, LCN, VEC, GAP")
+        check_some(name, getattr(settings, name), ("FCN", "LCN", "VEC", "GAP"))
     usable = [name for name, how in PREPARED.items() if how.kernel == "ntk" and how.share == 1]
     check(settings.prepared in usable, "prepared", repr(settings.prepared), f"one of {', '.join(usable)}")
     at_least(settings, whole_images=18, whole_tested=1, features=1, exact_images=8)

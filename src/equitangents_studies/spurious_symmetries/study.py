@@ -30,7 +30,7 @@ from equitangents_studies.common.system_runs import (
     relative,
     repeated_images,
 )
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Task, at_least, check, presets
+from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Task, at_least, check, check_some, presets
 from equitangents_studies.spurious_symmetries.pools import Pool, lead, measure_pool, pool_of
 from equitangents_studies.spurious_symmetries.rank_test import Pairs, RankTest, rank_test
 from equitangents_studies.spurious_symmetries.symmetries import by_data, by_model, spurious
@@ -92,8 +92,8 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     check(s.ridge > 0, "ridge", s.ridge, "positive")
     for name in ("pixels", "kernel_pixels", "small_pixels"):
         check(getattr(s, name) % 8 == 0, name, getattr(s, name), "a multiple of 8, which LAP8 pools over")
-    check(len(s.models) >= 1 and set(s.models) <= set(ARCHITECTURES), "models", s.models,
-          f"of {', '.join(ARCHITECTURES)}")  # fmt: skip
+    check_some("models", s.models, ARCHITECTURES)
+    check(len(s.models) >= 1, "models", s.models, "one model or more")
     check(len(s.images) == len(s.models), "images", s.images, f"as many numbers as there are models, {len(s.models)}")
     check(set(s.moved) <= set(s.models), "moved", s.moved, f"of the models, {', '.join(s.models)}")
     for name, count in (*(("images", n) for n in s.images), ("small_images", s.small_images)):

@@ -43,6 +43,7 @@ class TestWhatWasFound:
         assert "At width 64 it is 3." in page
         assert "At 0.5" not in page
         assert "12 more, at most about 24 min, would decide it" in page
+        assert "but for a number that an earlier run of the study missed, too" in page.partition("## ")[0]
         assert "It is so" not in page
         assert "Ours" not in page
 
