@@ -8,7 +8,7 @@ from sklearn.exceptions import DataConversionWarning
 
 from equitangents import actions, groups, nn
 from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
-from equitangents.errors import InvalidArgumentError, NotFiniteError, NotFittedError, ShapeError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, NotFittedError, ShapeError
 from oracles.literal_network import LiteralNetwork
 
 net = LiteralNetwork.relu_mlp(1)
@@ -87,6 +87,21 @@ class TestLabels:
     def test_before_training_all_classes_are_equally_probable(self):
         p = InfiniteEnsembleClassifier(net, time=0.0).fit(x, classes).predict_proba(x_test)
         np.testing.assert_allclose(p, 1 / 3, atol=1e-12)
+
+
+    def test_of_text_as_pandas_has_it_are_kept(self, tmp_path):
+        y = np.array(["cat", "a very long name", "cat"] * 4, dtype=object)
+        model = InfiniteEnsembleClassifier(net, ridge=0.01).fit(x, y)
+        model.save(tmp_path / "model")
+        found = InfiniteEnsembleClassifier.load(tmp_path / "model", net=net)
+        assert found.classes_.tolist() == ["a very long name", "cat"]
+        assert found.predict(x).tolist() == model.predict(x).tolist() == y.tolist()
+
+    @pytest.mark.parametrize("unit", ["D", "ns"])
+    def test_of_times_are_refused_with_the_remedy(self, unit):
+        days = np.array(["2026-01-01", "2026-01-02"] * 3, dtype=f"M8[{unit}]")
+        with pytest.raises(InvalidTypeError, match=r"y holds datetime64\[.*give y.astype\(str\)"):
+            InfiniteEnsembleClassifier(net).fit(x[:6], days)
 
 
 class TestAugmentation:

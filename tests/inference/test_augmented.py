@@ -71,9 +71,10 @@ class TestEqualRows:
         first, copies = distinct(row_digests(augment_inputs(icosahedral, x)))
         assert len(first) == 60
 
-    def test_one_large_row_does_not_make_small_ones_equal(self):
+    @pytest.mark.parametrize("factor", [1e6, 1e20])
+    def test_one_large_row_does_not_make_small_ones_equal(self, factor):
         x = np.random.default_rng(0).uniform(1, 2, size=(50, 2)).astype(np.float32)
-        x[7] *= 1e6
+        x[7] *= factor
         first, _ = distinct(row_digests(np.concatenate([x, x * (1 + np.float32(1e-7))])))
         assert len(first) < 60
         assert len(set(row_digests(x))) == 50

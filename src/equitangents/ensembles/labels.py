@@ -11,8 +11,10 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from equitangents._types import Targets
 from equitangents.ensembles.fields.targets import Positions
-from equitangents.errors import InvalidArgumentError, NotFiniteError, ShapeError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError
 from equitangents.validation import check_same_length
+
+_LABELS = "biufUSO"  # kinds of arrays
 
 
 def check_labels(y: Targets, copies: int | None = None) -> np.ndarray:
@@ -33,6 +35,10 @@ def check_labels(y: Targets, copies: int | None = None) -> np.ndarray:
         y = y[:, 0]
     if y.ndim != 1 or y.size == 0:
         raise ShapeError(f"y has shape {y.shape}; expected labels of shape (N,)")
+    if y.dtype.kind not in _LABELS:
+        raise InvalidTypeError(
+            f"y holds {y.dtype.name}; labels are whole numbers, text or truth values: give y.astype(str), say"
+        )
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         raise NotFiniteError("y holds NaN or infinite values; labels must be known")
     try:

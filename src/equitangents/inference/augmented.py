@@ -37,13 +37,13 @@ def augment_targets(label_action: GroupMap | None, y: np.ndarray, elements: Iter
 def row_tolerances(a: Numbers, scale: float | None = None) -> np.ndarray:
     """How far apart equal rows may be, (N,): symmetries given as matrices fix their inputs only up to rounding.
 
-    1e-12 of `scale` (default: the largest entry of all), or 16 units in the last place of float32 of the row's own
-    largest entry: one large sample must not make all small ones equal.
+    1e-12 of `scale` (default: the largest entry of all), though at most 1e-9 of the row's own largest entry: one large
+    sample must not make all small ones equal. At least 16 units in the last place of that entry.
     """
     a = np.asarray(a)
     largest = np.abs(a.reshape(len(a), -1).astype(np.float64)).max(axis=1)
     scale = float(largest.max()) if scale is None else scale
-    return np.maximum(1e-12 * scale, 16 * float(jnp.finfo(a.dtype).eps) * largest)
+    return np.maximum(np.minimum(1e-12 * scale, 1e-9 * largest), 16 * float(jnp.finfo(a.dtype).eps) * largest)
 
 
 def row_digests(a: Numbers, scale: float | None = None) -> list[bytes]:

@@ -83,6 +83,8 @@ class Described:
         if known is not None:
             return known[1]
         values = np.asarray(array)
+        if values.dtype == object and all(type(item) is str for item in values.flat):
+            values = values.astype(str)  # text as pandas has it
         if values.dtype.hasobject:
             raise InvalidTypeError(f"{where.lstrip('.')} is an array of objects, which cannot be saved")
         self._counted[id(array)] = array, len(self.arrays)
