@@ -98,6 +98,13 @@ def test_a_broken_action_is_refused_with_its_witness() -> None:
     assert et.audit(lambda x: x.sum((1, 2)), right, RNG.normal(size=(4, 16, 16, 1)), **QUIET).contract.order == 7
 
 
+def test_a_broken_action_is_refused_where_the_first_inputs_are_blank() -> None:
+    grows = et.actions.from_function(et.groups.cyclic(4), lambda g, x: x * (1 + g), name="grows")
+    x = np.concatenate([np.zeros((3, 6, 6, 2)), IMAGES])
+    with pytest.raises(NotAnActionError, match="grows"):
+        et.audit(lambda x: (x > 0).sum((1, 2)) * 1.0, grows, x, **QUIET)
+
+
 def test_actions_of_different_groups_are_refused() -> None:
     rot, flip = et.actions.image_rotations(4), et.actions.image_dihedral(2)
     with pytest.raises(InvalidArgumentError, match="different groups"):
@@ -208,6 +215,7 @@ def test_pseudovectors_and_matrices() -> None:
         ({"f": lambda x: np.array(["cat"] * len(x))}, ShapeError, "scores, not names"),
         ({"f": lambda x: np.full(len(x), np.inf)}, NotFiniteError, "infinite"),
         ({"x": (np.arange(64).reshape(4, 4, 4, 1) % 7), "action": "C8"}, InvalidTypeError, "real numbers"),
+        ({"f": lambda x: np.zeros((len(x), 0))}, ShapeError, "without any number"),
         ({"f": et.nn.Sequential(et.nn.Dense(2))}, InvalidTypeError, "without parameters"),
     ],
 )

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 import equitangents as et
 from equitangents.audit import Shared
 from equitangents.cli.main import main
-from equitangents.errors import InvalidArgumentError
+from equitangents.errors import InvalidArgumentError, NotFiniteError
 
 QUIET = {"off_data": False, "data_test": None, "resamples": 100}
 RNG = np.random.default_rng(0)
@@ -37,6 +37,30 @@ def test_labels_of_no_class_are_refused() -> None:
         et.audit(model, "C4", IMAGES, y=CLASSES, **QUIET)
     with pytest.raises(InvalidArgumentError, match="3 columns"):
         et.audit(lambda x: x[:, :, 0, 0], "C4", IMAGES, y=CLASSES + 5, **QUIET)
+
+
+@pytest.mark.parametrize("names", [(0, 1), (-1, 1), (3, 1500), (7, 8)])
+@pytest.mark.parametrize("truth", [(0, 1), (-1, 1), (1500, 3), (5, 8)])
+def test_class_numbers_are_compared_with_labels_as_they_are(names: tuple, truth: tuple) -> None:
+    f = lambda x: np.where(x[:, 0, 0, 0] > 0, *names)
+    y = np.where(IMAGES[:, 1, 1, 0] > 0, *truth)
+    report = et.audit(f, "C4", IMAGES, y=y, **QUIET)
+    assert report.relative.task_error == pytest.approx((f(IMAGES) != y).mean())
+    turned = [(f(np.rot90(IMAGES, k, (1, 2))) != y).mean() for k in (1, 2, 3)]
+    assert report.relative.transformed_task_error == pytest.approx(np.mean(turned))
+    assert et.audit(f, "C4", IMAGES, y=f(IMAGES), **QUIET).relative.task_error == 0
+
+
+@pytest.mark.parametrize(
+    ("y", "error", "said"),
+    [
+        (np.minimum(CLASSES, 1) - 1, InvalidArgumentError, "y names class -1; f"),
+        (np.where(FLAT[:, :3] > 1, np.nan, 0.0), NotFiniteError, "y holds NaN"),
+    ],
+)
+def test_labels_that_cannot_be_meant_are_refused(y: np.ndarray, error: type, said: str) -> None:
+    with pytest.raises(error, match=said):
+        et.audit(lambda x: x[:, :, 0, 0], "C4", IMAGES, y=y, **QUIET)
 
 
 def test_a_shared_input_cannot_be_moved() -> None:

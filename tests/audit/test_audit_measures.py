@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 import equitangents as et
 from equitangents.actions.turning import Turner
+from equitangents.audit import Shared
 from equitangents.audit.measure.intervals import Resampler
 from equitangents.audit.report.words import number
-from equitangents.errors import NotFiniteError
+from equitangents.errors import InvalidTypeError, NotFiniteError, ShapeError
 from equitangents.metrics.measure import Bootstrap
 from equitangents.metrics.on_orbits import jensen_shannon
 
@@ -262,6 +263,71 @@ def test_off_the_data_sets_are_measured_apart() -> None:
     data, wide = other.sets
     assert (wide.name, wide.kind, wide.inputs) == ("wide", "other", 9)
     assert wide.error.mean > 20 * data.error.mean
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int64, bool])
+def test_noise_and_shuffled_data_of_whole_numbers_are_not_the_data(dtype: type) -> None:
+    rng = np.random.default_rng(3)
+    pixel = rng.integers(0, 60, (30, 6, 6, 1))
+    x = sum(np.rot90(pixel, k, (1, 2)) for k in range(4)) + rng.integers(0, 3, pixel.shape)  # nearly symmetric
+    x = (x > 120).astype(bool) if dtype is bool else x.astype(dtype)
+    seen = []
+
+    def f(x: np.ndarray) -> np.ndarray:
+        seen.append(x)
+        return np.asarray(x, float)[:, 0] + 9
+
+    settings = {"off_data": True, "data_test": None, "resamples": 50}
+    whole, real = (et.audit(f, "C4", a, **settings).sets for a in (x, x.astype(float)))
+    for a, b in zip(whole[1:], real[1:], strict=True):
+        assert a.error.mean > 2 * whole[0].error.mean
+        assert a.error.mean == pytest.approx(b.error.mean, rel=0.3)
+    assert all(x.min() <= a.min() and a.max() <= x.max() for a in seen if a.dtype == dtype)
+
+
+def test_names_of_nodes_have_no_noise() -> None:
+    rng = np.random.default_rng(4)
+    points, edges = rng.normal(size=(9, 5, 2)), rng.integers(0, 5, (9, 4, 2))
+    settings = {"off_data": True, "data_test": None, "resamples": 50}
+    counts = lambda e: (e == 0).sum((1, 2)) + 1.0
+    alone = et.audit(counts, "S5", edges, inputs="edges", **settings)
+    assert [s.name for s in alone.sets] == ["data"]
+    assert {"set 'noise'", "set 'shuffled'"} <= {m.section for m in alone.missing}
+    given = []
+
+    def both(p: np.ndarray, e: np.ndarray) -> np.ndarray:
+        given.append(e)
+        return p.sum((1, 2)) + (e == 0).sum((1, 2))
+
+    report = et.audit(both, "S5", (points, edges), inputs=("points", "edges"), elements=3, **settings)
+    assert [s.name for s in report.sets] == ["data", "noise", "shuffled"]
+    assert all(a.dtype == edges.dtype and a.min() >= 0 and a.max() < 5 for a in given)
+
+
+@pytest.mark.parametrize(
+    ("x", "error", "said"),
+    [
+        (np.ones((4, 3, 2)), ShapeError, r"off_data\['z'\] has shape \(4, 3, 2\); expected 5 entries"),
+        (np.ones((4, 7, 2)), ShapeError, r"off_data\['z'\] has shape"),
+        (np.full((4, 5, 2), np.nan), NotFiniteError, r"off_data\['z'\] holds NaN"),
+        ((np.ones((4, 5, 2)), np.ones(4)), InvalidTypeError, r"off_data\['z'\] has the structure"),
+        (Shared(np.ones((5, 2))), ShapeError, "every input is Shared"),
+    ],
+)
+def test_other_sets_are_such_as_the_group_can_move(x: object, error: type, said: str) -> None:
+    points = np.random.default_rng(5).normal(size=(9, 5, 2))
+    with pytest.raises(error, match=said):
+        et.audit(lambda x: x.sum(1), "S_n", points, off_data={"z": x}, data_test=None, resamples=50)
+
+
+def test_outputs_whose_squares_are_infinite_are_refused() -> None:
+    x = np.random.default_rng(6).normal(size=(9, 4, 4, 1))
+    f = lambda x: x.sum((1, 2)) + x[:, 0, 0]
+    with pytest.raises(NotFiniteError, match="whose squares"):
+        et.audit(lambda x: f(x) * 1e200, "C4", x, **QUIET)
+    large, plain = (et.audit(lambda x, c=c: f(x) * c, "C4", x, **QUIET) for c in (2.0**490, 1.0))
+    assert large.sentence == plain.sentence
+    assert large.relative.rms_norm == 2.0**490 * plain.relative.rms_norm
 
 
 def test_labels_put_the_violation_in_units_of_the_task() -> None:

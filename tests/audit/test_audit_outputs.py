@@ -112,6 +112,11 @@ def test_an_output_that_is_not_there_is_refused(f: Any, select: Any, said: str) 
         et.audit(f, "C4", X, select=select, **ALONE)
 
 
+def test_two_outputs_of_one_name_are_refused() -> None:
+    with pytest.raises(et.errors.InvalidArgumentError, match="outputs 1, '1', two of which"):
+        et.audit(lambda x: {1: logits(x), "1": features(x)}, "C4", X, **ALONE)
+
+
 def test_select_is_a_name_or_a_position() -> None:
     with pytest.raises(et.errors.InvalidTypeError, match=r"select is 1\.5; expected the name"):
         et.audit(logits, "C4", X, select=1.5, **ALONE)

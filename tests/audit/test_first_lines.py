@@ -122,6 +122,18 @@ def test_one_input_of_many_disproves_and_is_named():
     assert f"but input {at} with " in lenient.sentence
 
 
+def test_where_one_input_decides_other_elements_may_fail_too():
+    x = np.random.default_rng(0).normal(size=(20, 4, 4, 1))
+    f = lambda x: x.sum((1, 2)) + 0.5 * (x[:, 0, 0] > 2)
+    report = audited(f, x, effort="quick")
+    assert report.counterexample is not None
+    assert sum(e.error.worst > 0.01 for e in report.elements) > len(report.contract.outputs[0].fails_under)
+    assert "It fails at least under 90° (1 of 3 elements)" in report.sentence
+    both = audited(lambda x: (f(x), x.sum((1, 2))), x, effort="quick").sentence
+    assert "output 0 fails at least under 90°" in both
+    assert "does not" not in both
+
+
 def test_an_error_that_does_not_come_back_is_noise():
     calls = iter(range(1000))
 

@@ -180,6 +180,7 @@ def test_named_changes_do_what_they_say() -> None:
         (lambda: Transform("gain", [1, 1]), InvalidArgumentError, "every strength once"),
         (lambda: Transform("gain", ["a"]), InvalidTypeError, "expected numbers"),
         (lambda: verdict(np.tanh, Transform(lambda x, s: x[:3], [1]), SERIES), ShapeError, r"fn\(x, strength\)"),
+        (lambda: verdict(np.tanh, Transform("speed", [-1]), SERIES), InvalidArgumentError, "speed is by -1"),
         (lambda: verdict(np.tanh, Transform("scale", [2]), SERIES), ShapeError, "images"),
         (lambda: verdict(np.tanh, [Transform("gain", [2])] * 2, SERIES), InvalidArgumentError, "two transforms"),
         (lambda: verdict(np.tanh, "sign", SERIES, transforms=3), InvalidTypeError, "transforms is 3"),

@@ -150,6 +150,21 @@ def test_detectors_lists_of_dictionaries_scores_and_labels_are_read() -> None:
     assert verdict(lambda x: scored(x, other), "C4", IMAGES, told) == "broken"
 
 
+def test_outputs_are_no_sets_where_there_are_as_many_of_them_as_inputs() -> None:
+    f = lambda x: (boxes_of(x), x.sum((1, 2, 3)))
+    for batch in (1, 2, 4):
+        assert verdict(f, "C4", IMAGES, (Unordered(), None), batch_size=batch) == "equivariant"
+
+
+@pytest.mark.parametrize("empty", [np.array([]), np.zeros((0, 4))], ids=str)
+@pytest.mark.parametrize("batch", [1, 2, 9])
+def test_sets_without_any_item_have_no_width(empty: np.ndarray, batch: int) -> None:
+    found = lambda x: [{"boxes": b if v.max() > 2 else empty} for b, v in zip(boxes_of(x), x, strict=True)]
+    blank = np.concatenate([IMAGES[:4] / 9, IMAGES])
+    assert {len(d["boxes"]) for d in found(blank)} == {0, 2}
+    assert verdict(found, "C4", blank, {"boxes": Unordered()}, batch_size=batch) == "equivariant"
+
+
 def test_matching_rows_is_the_best_of_all_orders_and_ignores_what_is_no_item() -> None:
     from itertools import permutations
 

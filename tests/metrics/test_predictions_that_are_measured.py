@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from equitangents import actions, groups
-from equitangents.errors import NotAnActionError, ShapeError
+from equitangents.errors import InvalidArgumentError, NotAnActionError, ShapeError
 from equitangents.metrics import equivariance_error, orbit_same_predictions, relative_orbit_std, s_dist
 
 ROT = actions.image_rotations(4)
@@ -45,3 +45,14 @@ def test_maps_that_are_no_action_are_refused():
     for measure in (equivariance_error, relative_orbit_std, orbit_same_predictions):
         with pytest.raises(NotAnActionError, match="drift is not an action"):
             measure(lambda x: x[:, :2, 0, 0], drift, X)
+    grows = actions.from_function(groups.cyclic(4), lambda g, x: x * (1 + g), name="grows")
+    for measure in (equivariance_error, relative_orbit_std, orbit_same_predictions):
+        with pytest.raises(NotAnActionError, match="grows"):  # on zeros it looks like one
+            measure(lambda x: x[:, :2, 0, 0], grows, np.concatenate([0 * X, X]))
+
+
+@pytest.mark.parametrize("measure", [equivariance_error, relative_orbit_std])
+@pytest.mark.parametrize("q", [2, -0.1, [0.5, 1.5], float("nan")])
+def test_quantiles_lie_between_0_and_1(measure, q):
+    with pytest.raises(InvalidArgumentError, match="q is"):
+        measure(lambda x: x[:, :2, 0, 0], ROT, X).quantiles(q)

@@ -34,7 +34,7 @@ def measure_data(
     asked: Task, y: np.ndarray | None, parts: Parts, sought: list[RuleResult] | None, bench: Bench
 ) -> Measured:
     """The pass over the data, its floors, and what follows from both."""
-    sets = off_data_sets(asked, parts.off_data)
+    sets = off_data_sets(asked, parts.off_data, bench.without)
     with asked.clock.during("elements"):
         task, y, orbits, undefined = _passed(asked, y, bench.stop)
     rows = _STOPPED_ROWS if bench.stop.stopped else _QUICK_ROWS if task.quick else ROWS

@@ -206,25 +206,27 @@ def _kept(same: Estimate | None) -> str:
 
 
 def _failing(report: Findings) -> str:
-    """Which output fails under which elements, where it is not all of them."""
+    """Which output fails under which elements, where it is not all of them; at least, where a single input decided."""
     contract, everything = report.contract, len(report.elements)
+    single = report.counterexample is not None
+    fails = "fails at least under" if single else "fails under"
     failing = [o for o in contract.outputs if o.fails_under]
     if len(contract.outputs) == 1:
         labels = failing[0].fails_under if failing else []
         some = 0 < len(labels) < everything
-        return f" It fails under {listed(labels)} ({len(labels)} of {everything} {contract.noun}s)." if some else ""
+        return f" It {fails} {listed(labels)} ({len(labels)} of {everything} {contract.noun}s)." if some else ""
     parts = []
     for o in failing[:NAMED]:
         labels = o.fails_under
         which = (
-            f"every {contract.noun} ({everything})"
+            f"fails under every {contract.noun} ({everything})"
             if len(labels) == everything
-            else (f"{listed(labels)} ({len(labels)} of {everything} {contract.noun}s)")
+            else (f"{fails} {listed(labels)} ({len(labels)} of {everything} {contract.noun}s)")
         )
-        parts.append(f"{o.name} fails under {which}")
+        parts.append(f"{o.name} {which}")
     more = len(failing) - len(parts)
     kept = [o.name for o in contract.outputs if not o.fails_under and not (o.vanishes and o.scale is None)]
-    good = f"; {listed(kept)} {'does' if len(kept) == 1 else 'do'} not" if kept else ""
+    good = f"; {listed(kept)} {'does' if len(kept) == 1 else 'do'} not" if kept and not single else ""
     return f" {'; '.join(parts)}{f' and {more} more outputs fail' if more > 0 else ''}{good}." if parts else ""
 
 

@@ -30,6 +30,7 @@ from equitangents.metrics.measure import (
     moved_outputs,
     nodes_of,
     norms,
+    quantiles_of,
     ratio,
     weights_of,
 )
@@ -68,7 +69,7 @@ class EquivarianceMeasure(Measure):
 
     def quantiles(self, q: float | Sequence[float] | np.ndarray) -> np.ndarray:
         """Quantiles over all elements and inputs; q between 0 and 1."""
-        return np.quantile(self.errors, q, method="inverted_cdf")
+        return quantiles_of(self.errors, q)
 
 
 def equivariance_error(

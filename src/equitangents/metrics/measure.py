@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from equitangents._types import ArrayLike, Element, Numbers, Tree
 from equitangents.actions import as_action
@@ -78,7 +78,7 @@ class Measure:
 
     def quantiles(self, q: float | Sequence[float] | np.ndarray) -> np.ndarray:
         """Quantiles of `values` over inputs; q between 0 and 1. Always one of the values, so inf does no harm."""
-        return np.quantile(self.values, q, method="inverted_cdf")
+        return quantiles_of(self.values, q)
 
     def __float__(self) -> float:
         return self.mean
@@ -88,6 +88,13 @@ class Measure:
         interval = self.no_interval or f"{self.bootstrap.confidence:.0%} interval [{lower:.6g}, {upper:.6g}]"
         inputs = f"{len(self.values)} input" + ("s" if len(self.values) != 1 else "")
         return f"{type(self).__name__}({self.name}: mean {self.mean:.6g}, {interval}, {inputs})"
+
+
+def quantiles_of(values: np.ndarray, q: float | Sequence[float] | np.ndarray) -> np.ndarray:
+    """Quantiles that are always one of the values; q between 0 and 1."""
+    if not ((np.asarray(q) >= 0) & (np.asarray(q) <= 1)).all():
+        raise InvalidArgumentError(f"q is {q!r}; expected numbers between 0 and 1, such as 0.95")
+    return np.quantile(values, q, method="inverted_cdf")
 
 
 def bootstrap_interval(
@@ -219,11 +226,20 @@ def check_points(
     try:
         chosen(chosen.group.identity, signals[:1])
         if hasattr(chosen, "verify"):
-            chosen.verify(signals[:1])
+            chosen.verify(signals[largest_rows(signals, 1)])
     except ShapeError as error:
         said = str(error).replace(str(signals[:1].shape), str(signals.shape))
         raise ShapeError(f"{said}{flattened('x', signals.shape)}") from None
     return chosen, signals, _checked_output_action(output_action, chosen)
+
+
+def largest_rows(x: ArrayLike, count: int) -> Int[np.ndarray, " rows"]:
+    """`count` rows by the size of their largest entry, the first of equal ones, in order.
+
+    On these a map is tried: rows of zeros are moved as they should be by many that are no action.
+    """
+    sizes = np.abs(np.asarray(x).reshape(len(x), -1)).max(axis=1, initial=0).astype(np.float64)
+    return np.sort(np.argsort(-sizes, kind="stable")[:count])
 
 
 def norms(y: Float[np.ndarray, " N *outputs"]) -> Float[np.ndarray, " N"]:

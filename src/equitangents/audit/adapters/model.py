@@ -186,7 +186,7 @@ def answer(output: Tree, n: int, expected: AnyAction = None, finite: bool = True
     `expected`, the tree of output actions, says which outputs are sets and where batches are not along the first axis.
     """
     most = most_items(expected)
-    output = output if most is None else stacked(output, n, most)
+    output = output if most is None else stacked(output, n, most, expected)
     pairs, structure = jax.tree_util.tree_flatten_with_path(output)
     names = ["f(x)" + jax.tree_util.keystr(path) for path, _ in pairs]
     arrays = [to_numpy(leaf, name) for name, (_, leaf) in zip(names, pairs, strict=True)]
@@ -209,9 +209,18 @@ def answer(output: Tree, n: int, expected: AnyAction = None, finite: bool = True
                 else ""
             )
             raise ShapeError(f"{name} has shape {a.shape} for {n} inputs; expected one row an input{choose}{batch}")
+        if a.size == 0 and most is None:  # sets may be empty
+            raise ShapeError(f"{name} has shape {a.shape}, without any number; expected one an input at least{choose}")
         if finite and not np.isfinite(a).all():
             where = tuple(int(i) for i in np.argwhere(~np.isfinite(a))[0])
             raise NotFiniteError(f"{name} holds NaN or infinite values, the first of this batch at index {where}")
+        if a.dtype.kind in "fc" and a.dtype.itemsize > 4:  # which may hold them
+            largest = float(np.max(np.abs(a), initial=0.0, where=np.isfinite(a)))
+            if largest > _LARGEST:
+                raise NotFiniteError(
+                    f"{name} holds values of {largest:.1e}, whose squares and their sums may be infinite; divide the "
+                    f"outputs by a constant, so that none is above {_LARGEST:.0e}"
+                )
     given = [_dtype(leaf) for _, leaf in pairs]
     floats = [_real(d) for d in given if d.kind in "fc" or is_half(d)]
     dtype = min(floats, key=lambda d: d.itemsize) if floats else np.dtype(np.float64)
@@ -219,6 +228,9 @@ def answer(output: Tree, n: int, expected: AnyAction = None, finite: bool = True
     paired = tuple(a.dtype.kind == "c" for a in arrays)
     return Answer(tuple(map(as_real, arrays)), structure, dtype, whole, paired, tuple(axes))
 
+
+_LARGEST = 1e150
+"""Of an output: sums of the squares of 10⁸ such numbers are still finite."""
 
 _NAMED = 6
 

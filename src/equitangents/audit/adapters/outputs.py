@@ -52,14 +52,23 @@ def plain(output: Tree) -> Tree:
 def _named(output: Tree) -> dict[str, Any] | None:
     """The entries of an output that has names; None for others."""
     if isinstance(output, Mapping):
-        return {str(name): value for name, value in output.items()}
+        return _by_text([(name, value) for name, value in output.items()])
     if isinstance(output, tuple) and hasattr(output, "_fields"):
         return dict(zip(output._fields, output, strict=True))
     if is_dataclass(output) and not isinstance(output, type):
         return {f.name: getattr(output, f.name) for f in fields(output)}
     if hasattr(output, "keys") and hasattr(output, "__getitem__"):
-        return {str(name): output[name] for name in output.keys()}  # noqa: SIM118
+        return _by_text([(name, output[name]) for name in output.keys()])  # noqa: SIM118
     return None
+
+
+def _by_text(entries: list[tuple[Any, Any]]) -> dict[str, Any]:
+    """Entries by their names as text; an error where two would be called the same."""
+    found = {str(name): value for name, value in entries}
+    if len(found) < len(entries):
+        names = ", ".join(repr(name) for name, _ in entries)
+        raise InvalidArgumentError(f"f(x) has the outputs {names}, two of which are the same as text; rename one")
+    return found
 
 
 def _entry(output: Tree, part: str | int, select: str | int, whole: Tree) -> Tree:

@@ -256,7 +256,7 @@ class Custom(Kind):
     """Any map x ↦ function(g, x) as what a named group does to one array, for `inputs=` or `output_action` of an audit.
 
     g is an angle in degrees (SO2), a 3×3 matrix (SO3, O3), a permutation (S_n), or a number of a finite group. NumPy
-    in, NumPy out. Whether it respects products is checked on the first inputs; `exact=False` allows 20 % for
+    in, NumPy out. Whether it respects products is checked on the largest inputs; `exact=False` allows 20 % for
     resampling.
 
     >>> import equitangents as et

@@ -47,6 +47,8 @@ def offset(x: np.ndarray, s: float) -> np.ndarray:
 
 def speed(x: np.ndarray, s: float) -> np.ndarray:
     """Series played s times as fast."""
+    if s < 0:
+        raise InvalidArgumentError(f"speed is by {s:g}; expected a factor that is not negative")
     if x.ndim not in (2, 3):
         raise ShapeError(f"speed changes series (N, T) or (N, T, C); x has shape {x.shape}")
     T = x.shape[1]

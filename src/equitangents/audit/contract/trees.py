@@ -95,16 +95,16 @@ class Inputs:
         return self.tree([Shared(copied(a.value)) if isinstance(a, Shared) else copied(a) for a in self.leaves])
 
 
-def as_inputs(x: Tree) -> Inputs:
+def as_inputs(x: Tree, called: str = "x") -> Inputs:
     """x as NumPy arrays with names; raises errors that name the array that cannot be used."""
     if isinstance(x, list) and not any(isinstance(part, np.ndarray | jax.Array | Shared | Batch) for part in x):
-        x = as_rectangular("x", x)  # nested lists of numbers are one array
+        x = as_rectangular(called, x)  # nested lists of numbers are one array
     if isinstance(x, Mapping) and not isinstance(x, dict):  # such as the batches that tokenizers make
         x = dict(x)
     pairs, structure = jax.tree_util.tree_flatten_with_path(x)
     if not pairs:
-        raise InvalidTypeError("x holds no array; expected a batch of inputs, or a tuple or dictionary of them")
-    names = tuple("x" + jax.tree_util.keystr(path) for path, _ in pairs)
+        raise InvalidTypeError(f"{called} holds no array; expected a batch of inputs, or a tuple or dictionary of them")
+    names = tuple(called + jax.tree_util.keystr(path) for path, _ in pairs)
     leaves = tuple(_as_leaf(name, leaf) for name, (_, leaf) in zip(names, pairs, strict=True))
     sizes = {name: len(a) for name, a in zip(names, leaves, strict=True) if not isinstance(a, Shared)}
     if not sizes:

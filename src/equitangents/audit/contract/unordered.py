@@ -70,6 +70,11 @@ class MatchedBoxes(MatchedSets):
     def __init__(self, centred: bool, threshold: float, labels: int | None, scores: int | None, least: float) -> None:
         self.centred, self.threshold, self.labels, self.scores, self.least = centred, threshold, labels, scores, least
 
+    @property
+    def columns(self) -> int:
+        """How many numbers a box has at least."""
+        return 1 + max(3, self.labels or 0, self.scores or 0)
+
     def _one(self, a: np.ndarray, b: np.ndarray) -> tuple[float, np.ndarray, tuple[float, float, float]]:
         first, second = np.flatnonzero(self._items(a)), np.flatnonzero(self._items(b))
         each = np.ones(len(b))
@@ -218,6 +223,11 @@ class Unordered(Kind):
         action = Stays(place.group, what) if items is None else items.action
         return LeafAction(action, None if items is None else items.layout, compared=self.comparison, said=what)
 
+    @property
+    def least_shape(self) -> tuple[int, ...]:
+        """The shape of an item where no set has any to show it."""
+        return (self.comparison.columns,) if isinstance(self.comparison, MatchedBoxes) else ()
+
     def check(self, name: str, y: np.ndarray) -> None:
         """Raise ShapeError unless y holds sets."""
         if self.match == "iou" and (y.ndim != 3 or y.shape[2] < 4):
@@ -247,26 +257,38 @@ class Stays(GivenMap):
         return ()
 
 
-def stacked(output: Tree, n: int, most: int, what: str = "f(x)") -> Tree:
+def stacked(output: Tree, n: int, most: int, expected: AnyAction = None, what: str = "f(x)") -> Tree:
     """Lists of n sets of different lengths as arrays (n, most, …), short ones filled up with zeros; within trees, too.
 
-    A list of n dictionaries, as detectors return them, becomes one dictionary. NaN becomes 0.
+    A list of n dictionaries, as detectors return them, becomes one dictionary. NaN becomes 0. `expected`, the tree of
+    output actions, tells n sets from as many outputs, and how many numbers an item has where all sets are empty.
     """
     if isinstance(output, Mapping):
-        return {str(key): stacked(value, n, most, f"{what}[{key!r}]") for key, value in output.items()}
-    if isinstance(output, list | tuple) and len(output) == n and n > 0:
+        return {str(k): stacked(v, n, most, _entry(expected, k), f"{what}[{k!r}]") for k, v in output.items()}
+    if not isinstance(output, list | tuple):
+        return output
+    outputs = type(expected) is type(output) and len(expected) == len(output)
+    if len(output) == n and n > 0 and not outputs:
         if all(isinstance(part, Mapping) and part.keys() == output[0].keys() for part in output):
-            return {str(k): stacked([part[k] for part in output], n, most, f"{what}[{k!r}]") for k in output[0]}
+            columns = {k: [part[k] for part in output] for k in output[0]}
+            return stacked(columns, n, most, expected, what)
         if all(hasattr(part, "shape") for part in output):
-            return _filled(output, most, what)
-    if isinstance(output, list | tuple):
-        return type(output)(stacked(part, n, most, f"{what}[{i}]") for i, part in enumerate(output))
-    return output
+            return _filled(output, most, as_sets(expected), what)
+    parts = expected if outputs else [expected] * len(output)
+    return type(output)(stacked(part, n, most, parts[i], f"{what}[{i}]") for i, part in enumerate(output))
 
 
-def _filled(sets: Tree, most: int, what: str) -> np.ndarray:
+def _entry(expected: AnyAction, key: Any) -> AnyAction:
+    """What is expected of the output called `key`; a single kind is of whichever there is."""
+    if not isinstance(expected, Mapping):
+        return expected
+    return next((part for name, part in expected.items() if str(name) == str(key)), None)
+
+
+def _filled(sets: Tree, most: int, expected: Unordered | None, what: str) -> np.ndarray:
     arrays = [np.asarray(on_host(a)) for a in sets]
-    tail = next((a.shape[1:] for a in arrays if a.size), arrays[0].shape[1:])
+    known = [a.shape[1:] for a in sorted(arrays, key=lambda a: a.size == 0) if a.ndim > 1 or a.size]
+    tail = known[0] if known else () if expected is None else expected.least_shape
     filled = np.zeros((len(arrays), most, *tail), np.result_type(*arrays))
     for i, a in enumerate(arrays):
         if a.ndim < 1:

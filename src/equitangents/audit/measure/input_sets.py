@@ -5,15 +5,18 @@ And curves of invariance over the strength of changes that form no group: ‖f(T
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from equitangents.actions.given_maps import RelabelledIndices
 from equitangents.audit.contract.changes import without_motion
 from equitangents.audit.contract.contract import contract_of_changes
-from equitangents.audit.contract.trees import Inputs, as_inputs
+from equitangents.audit.contract.labels import LabelsAction
+from equitangents.audit.contract.leaf_actions import LeafAction
+from equitangents.audit.contract.trees import Inputs, Shared, as_inputs
 from equitangents.audit.measure.clock import Record
 from equitangents.audit.measure.floors import FACTOR, larger, measure_floors, resampling
 from equitangents.audit.measure.judge import Judgement, judge
@@ -25,25 +28,48 @@ from equitangents.audit.measure.task import Task
 from equitangents.audit.report.numbers import Estimate
 from equitangents.audit.report.sections import SetKind, SetResult, StrengthResult, TransformResult
 from equitangents.audit.report.words import curve_said
-from equitangents.errors import InvalidTypeError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.metrics.measure import bootstrap_interval
 
 ROWS = 128
 _FLOOR_ROWS = 16
 
 
-def off_data_sets(task: Task, off_data: Any) -> list[tuple[str, SetKind, Inputs]]:
-    """What `off_data` asks for: True the noise and the shuffled data, a mapping other sets by name, False nothing."""
+def off_data_sets(task: Task, off_data: Any, without: Callable[[str, str], None]) -> list[tuple[str, SetKind, Inputs]]:
+    """What `off_data` asks for: True the noise and the shuffled data, a mapping other sets by name, False nothing.
+
+    `without` notes the name of a set that would be the data themselves, and why.
+    """
     if off_data is False or off_data is None:
         return []
     if isinstance(off_data, Mapping):
-        return [(str(name), "other", as_inputs(x)) for name, x in off_data.items()]
+        return [(str(name), "other", _given_set(task, f"off_data[{name!r}]", x)) for name, x in off_data.items()]
     if off_data is not True:
         raise InvalidTypeError(f"off_data is {type(off_data).__name__}; expected True, False or a mapping of sets")
     x = task.x.subset(task.rows(ROWS))
     rng = np.random.default_rng(task.seed)
-    return [("noise", "noise", x.replaced(_each(task, x, _noise, rng))),
-            ("shuffled", "shuffled", x.replaced(_each(task, x, _shuffled, rng)))]  # fmt: skip
+    made: list[tuple[str, SetKind, Inputs]] = [
+        ("noise", "noise", x.replaced(_each(task, x, _noise, rng))),
+        ("shuffled", "shuffled", x.replaced(_each(task, x, _shuffled, rng))),
+    ]
+    same = [all(a is b or np.array_equal(a, b) for a, b in zip(x.leaves, s.leaves, strict=True)) for *_, s in made]
+    for (name, *_), is_same in zip(made, same, strict=True):
+        if is_same:
+            without(f"set {name!r}", "it would be the data themselves: names of nodes or classes, or equal numbers")
+    return [one for one, is_same in zip(made, same, strict=True) if not is_same]
+
+
+def _given_set(task: Task, name: str, x: Any) -> Inputs:
+    """A set that was given, or an error that names it unless the group can act on it as on the data."""
+    found = as_inputs(x, name)
+    if found.structure != task.x.structure:
+        raise InvalidTypeError(f"{name} has the structure {found.structure}; expected that of x, {task.x.structure}")
+    for leaf, action, a in zip(found.names, task.contract.inputs, found.leaves, strict=True):
+        if action is not None and isinstance(a, Shared):
+            raise InvalidArgumentError(f"{leaf} is Shared and cannot be moved by the group; give one for every input")
+        if action is not None:
+            action.check(leaf, a)
+    return found
 
 
 def measure_set(m: Measured, given: tuple[str, SetKind, Inputs]) -> list[SetResult]:
@@ -89,15 +115,26 @@ def set_result(
 
 
 def _each(task: Task, x: Inputs, change: Any, rng: np.random.Generator) -> list[Any]:
-    """Inputs that the group moves are changed; the others, masks and types, stay."""
+    """Inputs that the group moves are changed; the others, masks and types, and numbers that are names, stay."""
     pairs = zip(task.contract.inputs, x.leaves, strict=True)
-    return [a if action is None or a.dtype.kind not in "fc" else change(a, rng) for action, a in pairs]
+    return [a if action is None or _are_names(action, a) else change(a, rng) for action, a in pairs]
+
+
+def _are_names(action: LeafAction, a: np.ndarray) -> bool:
+    """Whether numbers name nodes or classes, which have no mean and no spread."""
+    kind = action.action
+    return isinstance(kind, RelabelledIndices) or (isinstance(kind, LabelsAction) and a.dtype.kind == "i")
 
 
 def _noise(a: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     if a.dtype.kind == "c":
         return (_noise(a.real, rng) + 1j * _noise(a.imag, rng)).astype(a.dtype)
-    return (float(a.mean()) + float(a.std()) * rng.standard_normal(a.shape)).astype(a.dtype)
+    if a.dtype.kind == "b":
+        return rng.random(a.shape) < a.mean()
+    drawn = float(a.mean()) + float(a.std()) * rng.standard_normal(a.shape)
+    if a.dtype.kind in "iu":  # of whole numbers none that models may not know, such as words beyond the last
+        drawn = np.clip(np.rint(drawn), a.min(), a.max())
+    return drawn.astype(a.dtype)
 
 
 def _shuffled(a: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -45,6 +45,8 @@ class Orbits:
     """How far every output differs between inputs and their moved copies; nan for one input and for classes."""
     class_numbers: Bool[np.ndarray, " outputs"]
     """Which outputs are class numbers."""
+    columns: dict[int, Float[np.ndarray, " classes"]]
+    """The class of every column of `signals` of each output of class numbers."""
     violations: Float[np.ndarray, "E N"]
     """Norms ‖f(ρ(g)x) − ρ(g)f(x)‖ over all outputs."""
     sizes: Float[np.ndarray, " N"]
@@ -136,6 +138,7 @@ class _Tables:
             separate_sizes=np.empty((outputs, N)),
             spreads=np.full(outputs, np.nan),
             class_numbers=classes,
+            columns={},
             violations=np.empty((E, N)),
             sizes=np.empty(N),
             kept=kept,
@@ -203,8 +206,9 @@ class _Tables:
         found.spreads[:] = [np.nan if running is None else running.value for running in self.running]
         if not found.class_numbers.any():
             return found
-        signals, shapes = _one_hot(found.signals, found.output_shapes, found.class_numbers)
-        return replace(found, signals=signals, output_shapes=shapes)
+        signals, columns = _one_hot(found.signals, found.output_shapes, found.class_numbers)
+        shapes = [(len(columns[o]),) if o in columns else shape for o, shape in enumerate(found.output_shapes)]
+        return replace(found, signals=signals, output_shapes=shapes, columns=columns)
 
 
 def _added(actions: Actions, y: list[np.ndarray], z: list[np.ndarray], expected: list[np.ndarray]) -> list[np.ndarray]:
@@ -269,20 +273,18 @@ def _defined(z: Answer, y: Answer) -> tuple[Answer, Bool[np.ndarray, " n"]]:
 
 def _one_hot(
     signals: np.ndarray, shapes: list[tuple[int, ...]], classes: np.ndarray
-) -> tuple[np.ndarray, list[tuple[int, ...]]]:
-    """Signals whose class numbers are replaced by one column a class, from 0 to the largest number or those seen."""
-    parts, at, wide = [], 0, []
-    for shape, is_class in zip(shapes, classes, strict=True):
+) -> tuple[np.ndarray, dict[int, np.ndarray]]:
+    """Signals whose class numbers are replaced by one column a class, and the class of each, by the outputs."""
+    parts, at, columns = [], 0, {}
+    for o, (shape, is_class) in enumerate(zip(shapes, classes, strict=True)):
         width = math.prod(shape)
         part = signals[..., at : at + width]
         at += width
         if is_class:
-            numbers = _columns(part)
-            part = (part == numbers).astype(np.float64)
-            shape = (len(numbers),)
+            columns[o] = _columns(part)
+            part = (part == columns[o]).astype(np.float64)
         parts.append(part)
-        wide.append(shape)
-    return np.concatenate(parts, axis=-1), wide
+    return np.concatenate(parts, axis=-1), columns
 
 
 def _columns(numbers: np.ndarray) -> np.ndarray:

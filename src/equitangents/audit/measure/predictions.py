@@ -18,8 +18,11 @@ from equitangents.audit.measure.orbits import Orbits
 from equitangents.audit.measure.task import Task
 from equitangents.audit.report.numbers import Estimate
 from equitangents.audit.report.sections import RelativeSection
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError
 from equitangents.metrics.on_orbits import jensen_shannon
+
+_UNKNOWN = int(np.iinfo(np.int64).min)
+"""In place of a label that no column of f(x) stands for."""
 
 
 def output_kind(orbits: Orbits, stated: str) -> Literal["values", "logits", "probabilities"]:
@@ -51,7 +54,7 @@ def same_predictions(task: Task, orbits: Orbits) -> Estimate | None:
 def check_labels(y: Any, n: int, classes: np.ndarray | None = None) -> np.ndarray | None:
     """Labels as an array: whole numbers (N,) are classes, real numbers (N, …) the values that f should return.
 
-    Where the columns of f(x) belong to named `classes`, labels become column numbers, and −1 those without a column.
+    Where the columns of f(x) belong to named `classes`, labels become column numbers, `_UNKNOWN` those without one.
     """
     if y is None:
         return None
@@ -63,7 +66,7 @@ def check_labels(y: Any, n: int, classes: np.ndarray | None = None) -> np.ndarra
         if not same.any():
             known = ", ".join(map(str, classes[:8])) + (", …" if len(classes) > 8 else "")
             raise InvalidArgumentError(f"y holds {y[0]!s}, and no label at all of the model's classes {known}")
-        return np.where(same.any(axis=1), same.argmax(axis=1), -1)
+        return np.where(same.any(axis=1), same.argmax(axis=1), _UNKNOWN)
     if y.dtype.kind not in "fiub":
         hint = (
             ""
@@ -71,6 +74,9 @@ def check_labels(y: Any, n: int, classes: np.ndarray | None = None) -> np.ndarra
             else ("; classes by name are for models that know the names, of scikit-learn; number them, or leave y out")
         )
         raise InvalidTypeError(f"y has dtype {y.dtype}; expected class numbers, or real numbers like f(x){hint}")
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(y))[0])
+        raise NotFiniteError(f"y holds NaN or infinite values, the first at index {where}; leave such inputs out")
     return y
 
 
@@ -87,11 +93,15 @@ def task_error(flat: np.ndarray, orbits: Orbits, y: np.ndarray | None) -> tuple[
     if is_classes(truth):
         if width < 2:
             return None, None
-        if truth.max() >= width:
+        column = flat[:, :width].argmax(axis=1)
+        if 0 in orbits.columns:  # a class that was never predicted has no column, and is an error
+            return float((orbits.columns[0][column] != truth).mean()), "error rate"
+        beyond = truth[((truth < 0) & (truth != _UNKNOWN)) | (truth >= width)]
+        if len(beyond):
             raise InvalidArgumentError(
-                f"y names class {truth.max()}; f(x) has {width} columns, those of the classes 0 to {width - 1}"
+                f"y names class {beyond.max()}; f(x) has {width} columns, those of the classes 0 to {width - 1}"
             )
-        return float((flat[:, :width].argmax(axis=1) != truth).mean()), "error rate"
+        return float((column != truth).mean()), "error rate"
     truth = truth.reshape(len(truth), -1)
     if truth.shape[1] != width:
         raise ShapeError(f"y has {truth.shape[1]} numbers an input, f(x) has {width}")
