@@ -63,7 +63,8 @@ class GramCost:
             time = f"about {duration(self.seconds)} on this machine by the {kernel.engine} engine"
             time += f" (within a factor of {kernel.uncertainty:.1f})"
         return (
-            f"{self.shape[0]:,} × {self.shape[1]:,} inputs, NNGP and NTK in {self.precision}: {self.tiles:,} tile{'s'[self.tiles == 1 :]} of "
+            f"{self.shape[0]:,} × {self.shape[1]:,} inputs, NNGP and NTK in {self.precision}: "
+            f"{'1 tile' if self.tiles == 1 else f'{self.tiles:,} tiles'} of "
             f"{self.tile} × {self.tile}, {time}; {memory_size(self.disk)} on disk, at most "
             f"{memory_size(self.memory)} of memory for each worker"
         )
