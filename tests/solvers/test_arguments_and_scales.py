@@ -142,3 +142,18 @@ def test_arguments_that_are_none_are_named(make, said):
     with pytest.raises((InvalidArgumentError, TypeError)) as caught:
         make()
     assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("solver", ["eigh", "lanczos", "cholesky"])
+def test_times_are_known_up_to_the_one_that_an_error_names(solver):
+    """Of rank 3, with targets at odds with every function of it."""
+    x, noise = np.random.default_rng(3).normal(size=(2, 20, 3))
+    y, new = x.sum(axis=1) + noise[:, 0], noise
+    limit = new @ np.linalg.lstsq(x, y, rcond=None)[0]
+    at = lambda time: new @ x.T @ solvers.solve(x @ x.T, y, time=time, solver=solver).coefficients
+    assert np.abs(at(1e8) - limit).max() <= 1e-4
+    with pytest.raises(NotPositiveDefiniteError, match="or take a time of at most") as caught:
+        at(1e18)
+    longest = float(str(caught.value).rpartition(" ")[2])
+    assert longest > 1e9
+    assert np.abs(at(0.9 * longest) - limit).max() <= 1e-3

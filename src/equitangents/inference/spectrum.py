@@ -15,11 +15,18 @@ import numpy as np
 import scipy.linalg
 
 from equitangents.errors import InvalidArgumentError, NotPositiveDefiniteError, ShapeError
-from equitangents.inference.definiteness import NO_RIDGE, advice, cause, equal_rows, is_positive, is_semidefinite
+from equitangents.inference.definiteness import (
+    HIDDEN,
+    NO_RIDGE,
+    advice,
+    cause,
+    equal_rows,
+    is_positive,
+    is_positive_row_by_row,
+    is_semidefinite,
+)
 from equitangents.validation import check_array
 
-# What training may move along eigenvectors whose eigenvalues rounding hides, over what it would if these were λ_max·ε.
-_HIDDEN = 1e-3
 # Both kernels, the eigenvectors, LAPACK's workspace of two matrices and one for what is being assembled.
 _DENSE_MATRICES = 6
 
@@ -81,29 +88,25 @@ class Spectrum:
 
         Along an eigenvector of eigenvalue 0 the response is φ = ηt/N, which multiplies what rounding leaves of its
         component in the kernel of any input, ε λ_max: at infinite time there is no inverse, and long before nothing is
-        right. Inputs of a large norm hide nothing of others, whose kernels are known to ε of their own.
+        right.
         """
         if math.isinf(rate * time):
             self.check_invertible()
             return
-        hidden = rate * time * self.blur > _HIDDEN and not is_positive(self.smallest, self.largest, self.blur)
+        hidden = rate * time * self.blur > HIDDEN and not is_positive(self.smallest, self.largest, self.blur)
         if hidden and not self._is_positive_row_by_row:
             raise NotPositiveDefiniteError(
                 f"the {self.name} is not positive definite to working precision (smallest eigenvalue "
                 f"{self.smallest:.2e}, largest {self.largest:.2e}), and time {time:g} is so long that training moves "
                 f"along what rounding hides; cause: {self.cause()}; {self.remedy()} or take a time of at most "
-                f"{_HIDDEN / (self.blur * rate):.1e}"
+                f"{HIDDEN / (self.blur * rate):.1e}"
             )
 
     @cached_property
     def _is_positive_row_by_row(self) -> bool:
-        """Whether Θ + δ is positive definite with rows and columns scaled to a diagonal of 1."""
-        matrix = (self.vectors * self.eigenvalues) @ self.vectors.conj().T
-        norms = np.sqrt(np.maximum(np.diagonal(matrix).real, 0.0))
-        if self.scale > self.largest or not norms.all():
-            return False
-        values = scipy.linalg.eigvalsh(matrix / np.outer(norms, norms), check_finite=False)
-        return is_positive(float(values[0]), float(values[-1]), self.resolution * float(values[-1]))
+        """Whether Θ + δ is positive definite once its rows and columns have one norm."""
+        whole = self.scale <= self.largest
+        return whole and is_positive_row_by_row(self.eigenvalues, self.vectors, self.resolution)
 
     def check_semidefinite(self) -> None:
         """Raise NotPositiveDefiniteError if Θ + δ has eigenvalues too negative to be rounding."""

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 from equitangents.errors import NotPositiveDefiniteError
-from equitangents.inference.definiteness import NO_RIDGE, advice, cause, equal_rows, is_positive, is_semidefinite
+from equitangents.inference.definiteness import (
+    HIDDEN,
+    NO_RIDGE,
+    advice,
+    cause,
+    equal_rows,
+    is_positive,
+    is_semidefinite,
+)
 from equitangents.solvers.lanczos import extremes
 from equitangents.solvers.system import System
 
@@ -29,6 +38,22 @@ def raise_if_not_positive(system: System) -> None:
     check_positive(system, *extremes(system, _STEPS))
 
 
+def check_known(
+    system: System, smallest: float, largest: float, time: float, rounding: float, by_rows: Callable[[], bool]
+) -> None:
+    """Raise NotPositiveDefiniteError where training for this time moves along what rounding hides.
+
+    rounding: of eigenvalues. by_rows: whether Θ + δ is positive definite once its rows and columns have one norm.
+    """
+    if math.isinf(time):
+        check_positive(system, smallest, largest)
+        return
+    check_semidefinite(system, smallest, largest)
+    reach = system.dynamics.rate * time
+    if reach * rounding > HIDDEN and not is_positive(smallest, largest, rounding) and not by_rows():
+        raise not_positive(system, smallest, largest, longest=HIDDEN / (system.dynamics.rate * rounding))
+
+
 def check_semidefinite(system: System, smallest: float, largest: float) -> None:
     """Raise NotPositiveDefiniteError if Θ + δ has eigenvalues too negative to be rounding."""
     if is_semidefinite(smallest, largest, blur(system, largest)):
@@ -47,12 +72,14 @@ def blur(system: System, largest: float) -> float:
     return system.resolution * max(abs(largest), system.scale)
 
 
-def not_positive(system: System, smallest: float, largest: float, factor: str = "float64") -> NotPositiveDefiniteError:
-    """The error, with the smallest eigenvalue, its cause, and the ridge that cures it."""
+def not_positive(
+    system: System, smallest: float, largest: float, factor: str = "float64", longest: float | None = None
+) -> NotPositiveDefiniteError:
+    """The error, with the smallest eigenvalue, its cause, and the ridge that cures it, or the `longest` finite time."""
     return NotPositiveDefiniteError(
         f"the kernel matrix of the {system.size} training inputs is not positive definite to working precision "
         f"({_ends(system, smallest, largest)}); cause: {_cause(system, smallest, largest)}; "
-        f"{_remedy(system, smallest, largest, factor)}"
+        f"{_remedy(system, smallest, largest, factor, longest)}"
     )
 
 
@@ -109,11 +136,12 @@ def _equal_rows(system: System) -> tuple[int, int] | None:
     return equal_rows(system.size, float(np.finfo(matrix.dtype).eps), matrix.product, distance)
 
 
-def _remedy(system: System, smallest: float, largest: float, factor: str) -> str:
+def _remedy(system: System, smallest: float, largest: float, factor: str, longest: float | None = None) -> str:
     """The ridge that cures it, or that none does."""
     if not system.unit > 0:
         return NO_RIDGE
-    return f"{_ridge(system, smallest, largest, factor)} or more, or take a finite time"
+    time = "a finite time" if longest is None else f"a time of at most {longest:.1e}"
+    return f"{_ridge(system, smallest, largest, factor)} or more, or take {time}"
 
 
 def _ridge(system: System, smallest: float, largest: float, factor: str) -> str:

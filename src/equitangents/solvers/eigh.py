@@ -8,8 +8,9 @@ from typing import ClassVar
 import numpy as np
 import scipy.linalg
 
+from equitangents.inference.definiteness import is_positive_row_by_row
 from equitangents.inference.spectrum import dense_solve_bytes
-from equitangents.solvers.definiteness import check_positive, check_semidefinite
+from equitangents.solvers.definiteness import blur, check_known
 from equitangents.solvers.method import Answer, Cost, Method, Prepared, Task
 from equitangents.solvers.system import System, relative
 
@@ -46,7 +47,8 @@ class _Decomposed(Prepared):
             self._spectrum = values + system.delta, vectors
         values, vectors = self._spectrum
         smallest, largest = float(values[0]), float(values[-1])
-        (check_positive if np.isinf(time) else check_semidefinite)(system, smallest, largest)
+        by_rows = lambda: is_positive_row_by_row(np.maximum(values, 0.0), vectors, system.resolution)
+        check_known(system, smallest, largest, time, blur(system, largest), by_rows)
         system.dynamics.check(largest, time)
         values = np.maximum(values, 0.0)
         modes = vectors.T @ targets
