@@ -261,6 +261,19 @@ def test_quantile_intervals_cover_the_true_quantile():
     assert 0.87 < covered / 400 < 0.97
 
 
+@pytest.mark.parametrize(("draws", "q"), [(200, 0.99), (50, 0.95), (50, 0.05), (2, 0.5)])
+def test_quantile_intervals_cover_where_draws_are_few_for_the_quantile(draws, q):
+    rng = np.random.default_rng(1)
+    ends = np.array([quantile_interval(rng.uniform(size=draws), q, 0.95) for _ in range(400)])
+    assert ((ends[:, 0] <= q) & (q <= ends[:, 1])).mean() >= 0.93
+
+
+def test_a_median_of_two_draws_has_no_bounds_but_those_of_its_measure():
+    assert quantile_interval(np.array([1.0, 2.0]), 0.5, 0.95) == (-np.inf, np.inf)
+    few = OrbitStatistic("relative orbit std", (3,), np.array([[[0.3], [0.4]]]), 0.95, "median")
+    assert few.expected_interval.tolist() == [[0.0, np.inf]]
+
+
 @pytest.mark.parametrize(
     ("change", "error", "said"),
     [

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import equitangents as et
-from equitangents.errors import ShapeError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, ShapeError
 from equitangents.functional import EmpiricalKernel, batch
 from equitangents.functional.empirical import ntk_vector_product
 from equitangents.kernels.structured_derivatives import structure
@@ -111,6 +111,52 @@ def test_outputs_of_another_shape_are_refused():
         et.empirical_ntk_fn(lambda p, x: f(p, x)[:, 0])(X, None, PARAMS)
     with pytest.raises(NotImplementedError, match="implementation"):
         et.empirical_ntk_fn(f, implementation=4)
+
+
+@pytest.mark.parametrize("fn", [et.empirical_ntk_fn, et.empirical_nngp_fn])
+def test_axes_that_outputs_do_not_have_are_refused_and_names_of_one_axis_are_one(fn):
+    for axes in ((2,), 5, (-3,)):
+        with pytest.raises(InvalidArgumentError, match=r"trace_axes is .*, which has 2"):
+            fn(f, axes)(X, None, PARAMS)
+        with pytest.raises(InvalidArgumentError, match=r"diagonal_axes is .*, which has 2"):
+            fn(f, (), axes)(X, None, PARAMS)
+    with pytest.raises(InvalidArgumentError, match="axes in common"):
+        fn(f, (1,), (-1,))(X, None, PARAMS)
+
+
+def test_parameters_are_floating_numbers():
+    counted = {**PARAMS, "count": np.array(3)}
+    for refused in (
+        lambda: EmpiricalKernel(f, counted).kernel(X),
+        lambda: et.empirical_ntk_fn(f)(X, None, counted),
+        lambda: et.taylor_expand(lambda p, x: f(p, x), counted, 2),
+        lambda: et.linearize(f, counted),
+    ):
+        with pytest.raises(InvalidTypeError, match=r"params\['count'\] is of type int(32|64), by which"):
+            refused()
+    with pytest.raises(NetworkError, match="no parameters"):
+        EmpiricalKernel(lambda p, x: x, {}).kernel(X)
+    assert et.taylor_expand(f, counted, 0)(counted, X).shape == (4, 2)
+
+
+@pytest.mark.parametrize(
+    ("n_samples", "error"),
+    [
+        *((n, InvalidArgumentError) for n in (0, -1, [], [0, 1], [2, 2])),
+        *((n, InvalidTypeError) for n in (1.5, True, [1.5, 2])),
+    ],
+)
+def test_numbers_of_networks_are_different_whole_numbers(n_samples, error):
+    init_fn, apply_fn, _ = et.stax.Dense(2)
+    with pytest.raises(error, match="n_samples is"):
+        et.monte_carlo_kernel_fn(init_fn, apply_fn, jax.random.key(0), n_samples)
+
+
+def test_means_over_more_networks_come_later_in_whatever_order_they_are_asked_for():
+    init_fn, apply_fn, _ = et.stax.Dense(2)
+    made = lambda n: et.monte_carlo_kernel_fn(init_fn, apply_fn, jax.random.key(0), n)(X, None, "nngp")
+    for several in ([2, 1], iter((2, 1)), jnp.array([2, 1])):
+        assert [k.tolist() for k in made(several)] == [made(1).tolist(), made(2).tolist()]
 
 
 def test_ways_have_the_numbers_of_neural_tangents():

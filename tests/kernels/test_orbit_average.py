@@ -154,6 +154,14 @@ def test_a_kernel_that_is_nan_is_not_invariant():
     assert not et.kernels.kernel_invariance_error(Broken(), ROTATIONS, np.ones((2, 4, 4, 1))) <= 1e300
 
 
+def test_inputs_may_be_lists_and_are_checked(rng):
+    x1, x2 = rng.standard_normal((3, 4, 4, 1)), rng.standard_normal((2, 4, 4, 1))
+    average = et.kernels.orbit_average(MLP, ROTATIONS)
+    np.testing.assert_array_equal(average.kernel(x1.tolist(), x2.tolist()).ntk, average.kernel(x1, x2).ntk)
+    with pytest.raises(EquitangentsError, match="x2 is not a rectangular array"):
+        average.kernel(x1, [[1.0], [1.0, 2.0]])
+
+
 def test_what_is_no_kernel_or_no_action_is_refused():
     with pytest.raises(EquitangentsError, match="net is"):
         et.kernels.orbit_average(3, ROTATIONS)

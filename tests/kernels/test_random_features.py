@@ -273,8 +273,19 @@ def test_bad_input_is_refused_in_words(rng):
     sphere = nn.Sequential(nn.SphereLift(et.groups.so3(2), 1), nn.Relu(), nn.GroupPool(), nn.Dense(1))
     with pytest.raises(NetworkError, match="SphereLift"):
         random_features(sphere, 8).transform(rng.standard_normal((2, 16, 1)))
+    dropped = nn.Sequential(nn.Dense(1), nn.Relu(), nn.Dropout(0.5), nn.Dense(1))
+    with pytest.raises(NetworkError, match="as it holds dropout"):
+        random_features(dropped, 8).transform(x)
     with pytest.raises(MemoryLimitError, match="fewer"):
         random_features(net, 10**10).transform(x)
+
+
+def test_inputs_may_be_lists(rng):
+    net, shape = NETWORKS["pooled"]
+    x = rng.standard_normal((3, *shape))
+    for net_or_average in (net, et.kernels.orbit_average(net, ROTATIONS)):
+        made = random_features(net_or_average, 64)
+        np.testing.assert_array_equal(made.kernel(x.tolist(), x[:2].tolist()).ntk, made.kernel(x, x[:2]).ntk)
 
 
 def test_memory_is_planned_for_the_layer_with_the_most_positions():

@@ -21,6 +21,7 @@ from equitangents.ensembles.orbits.law import orbit_batch
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFittedError
 from equitangents.planning import pilot
 from equitangents.planning.pilot_law import pilot_law
+from equitangents.planning.question import PlanningData
 
 ROT = actions.image_rotations(4)
 
@@ -223,6 +224,19 @@ def test_classifiers_are_measured_by_what_they_predict():
     assert point.lower - 0.05 <= 1 - same / 4 <= point.upper + 0.05
     wrong = plan_ensemble(pilot, ROT, NEW, 5.0, "error", y=list("abcabc"), draws=100)
     assert wrong.members is not None
+
+
+def test_labels_are_text_in_arrays_of_objects_too():
+    x, _ = task()
+    labels = np.array(list("ab" * 5))
+    plans = [
+        plan_ensemble(mlp(8, 2), ROT, NEW, 0.5, "osp", data=(x, y), pilot=3, draws=20)
+        for y in (labels, labels.astype(object))
+    ]
+    assert isinstance(plans[1].trained, DeepEnsembleClassifier)
+    assert plans[0].curve == plans[1].curve
+    assert PlanningData(x, labels.astype(object), x, None).outputs == 2
+    assert not PlanningData(x, np.full(10, 0.5, object), x, None).labels
 
 
 def test_errors_are_planned_for_from_a_pilot(trained):

@@ -210,6 +210,16 @@ def test_files(model, new, tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["deep", "plan.json", "plan.png", "plan.svg"]
 
 
+def test_draws_that_are_few_for_the_confidence_bound_the_number_on_one_side(model, new, tmp_path):
+    plan = plan_ensemble(model, ROT, new, target=0.02, draws=50, confidence=0.99)
+    low, high = plan.members_interval
+    assert 1 <= low <= plan.members
+    assert high is None
+    assert f"{low:,} or more" in plan.answer
+    assert f"{low:,} or more" in plan.to_html(tmp_path / "plan.html").read_text()
+    assert json.loads(plan.to_json(tmp_path / "plan.json").read_text())["members_interval"] == [low, None]
+
+
 def test_infinite_values_are_text_in_json(tmp_path):
     x, y = task()
     model = InfiniteEnsemble(mlp(), augmentation=ROT).fit(x, y)
@@ -254,6 +264,20 @@ def test_bad_arguments_are_named(model, new, change, error, said):
 def test_errors_relative_to_nothing_are_refused(model, new):
     with pytest.raises(InvalidArgumentError, match="that is 0"):
         plan_ensemble(model, ROT, new, measure="error", y=model.predict(new))
+
+
+@pytest.mark.parametrize("measure", ["rsd", "osp", "equivariance_error"])
+@pytest.mark.parametrize("made", [{}, {"width": "net", "pilot": 3}, {"data": task(), "pilot": 3}])
+def test_measures_relative_to_a_mean_of_zero_are_refused(model, new, measure, made):
+    """Untrained networks are as far from the symmetry in any number."""
+    with pytest.raises(InvalidArgumentError, match=r"time is 0, .* mean over networks is zero.*a time above 0"):
+        plan_ensemble(model, ROT, new, measure=measure, time=0.0, draws=20, **made)
+
+
+def test_before_training_there_are_errors_to_plan_for_and_pilots_of_another_time(model, new):
+    error = plan_ensemble(model, ROT, new, 0.3, "error", time=0.0, y=np.full(6, 1.7), draws=100)
+    assert error.members > 1
+    assert plan_ensemble(model, ROT, new, time=0.0, pilot=DrawnPilot(model), draws=20).pilot.members == 60
 
 
 def test_the_orbit_std_is_set_beside_the_error_of_the_task(model, new):

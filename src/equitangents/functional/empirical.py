@@ -80,8 +80,9 @@ def empirical_ntk_fn(
         first, second = _sides(keywords)
         at = partial(_outputs, f, first)
         x2 = None if not jax.tree.leaves(x2) else x2
-        if not jax.tree.leaves(params):
-            raise NetworkError("params holds no parameters, so there is no tangent kernel")
+        _first_dtype(params)
+        if way != "vectors":  # which goes along floating parameters alone
+            check_floating(params)
         if any(keywords.get(name) is not None for name in _EACH_SIDE):
             other = partial(_outputs, f, second)
             return _of_batches(axes, params, (at, x1), (other, x1 if x2 is None else x2))
@@ -193,13 +194,39 @@ class EmpiricalKernel:
         """Kernels between x1 and x2 (None: x1), each (N1, N2), computed in the precision of `params`."""
         x1 = check_array("x1", x1, min_rank=2)
         x2 = None if x2 is None else check_array("x2", x2, min_rank=2)
-        dtype = jax.tree.leaves(self.params)[0].dtype
+        dtype = _first_dtype(self.params)
         with precision.scope(dtype):
             inputs = [None if x is None else np.asarray(x, dtype) if isinstance(x, np.ndarray) else x for x in (x1, x2)]
             nngp, ntk = self._run(*inputs, self.params)
         if isinstance(x1, np.ndarray):
             nngp, ntk = np.asarray(nngp), np.asarray(ntk)
         return Kernels(nngp, ntk, engine="derivatives", form="empirical")
+
+
+def check_floating(params: Params) -> None:
+    """InvalidTypeError where a parameter is a whole number, by which there is no derivative."""
+    for path, leaf in jax.tree_util.tree_leaves_with_path(params):
+        if not _is_floating(leaf):
+            kind = getattr(leaf, "dtype", type(leaf).__name__)
+            raise InvalidTypeError(
+                f"params{jax.tree_util.keystr(path)} is of type {kind}, by which there are no derivatives; expected "
+                "floating numbers: convert them, or hold them in f as constants"
+            )
+
+
+def _first_dtype(params: Params) -> Any:
+    """The type of the first floating parameter; NetworkError where there is nothing to take derivatives by."""
+    leaves = jax.tree.leaves(params)
+    if not leaves:
+        raise NetworkError("params holds no parameters, so there is no tangent kernel")
+    found = [getattr(leaf, "dtype", np.dtype(float)) for leaf in leaves if _is_floating(leaf)]
+    if not found:
+        check_floating(params)
+    return found[0]
+
+
+def _is_floating(leaf: object) -> bool:
+    return bool(jnp.issubdtype(getattr(leaf, "dtype", type(leaf)), jnp.inexact))
 
 
 def _both(kernel_fn: KernelFn, x1: ArrayLike, x2: ArrayLike | None, params: Params) -> tuple[jax.Array, ...]:
@@ -262,10 +289,7 @@ class Axes:
     def of(cls, trace_axes: int | Sequence[int], diagonal_axes: int | Sequence[int]) -> Axes:
         """From numbers, or tuples of them."""
         found = cls(*(((a,) if isinstance(a, int) else tuple(a)) for a in (trace_axes, diagonal_axes)))
-        if set(found.trace) & set(found.diagonal):
-            raise InvalidArgumentError(
-                f"trace_axes={trace_axes!r} and diagonal_axes={diagonal_axes!r} have axes in common"
-            )
+        found._check_apart(set(found.trace), set(found.diagonal))
         return found
 
     @property
@@ -275,12 +299,22 @@ class Axes:
         return known.get((self.trace, self.diagonal))
 
     def _letters(self, rank: int) -> tuple[str, str, str, list[int]]:
+        for name, axes in (("trace_axes", self.trace), ("diagonal_axes", self.diagonal)):
+            if any(not -rank <= a < rank for a in axes):
+                raise InvalidArgumentError(f"{name} is {axes!r}; expected axes of f(params, x), which has {rank}")
         trace, diagonal = ({a % rank for a in axes} for axes in (self.trace, self.diagonal))
+        self._check_apart(trace, diagonal)
         first = [chr(ord("a") + i) for i in range(rank)]
         shared = trace | diagonal
         second = [first[i] if i in shared else chr(ord("A") + i) for i in range(rank)]
         out = [c for i in range(rank) if i not in trace for c in dict.fromkeys((first[i], second[i]))]
         return "".join(first), "".join(second), "".join(out), sorted(trace)
+
+    def _check_apart(self, trace: set[int], diagonal: set[int]) -> None:
+        if trace & diagonal:
+            raise InvalidArgumentError(
+                f"trace_axes={self.trace!r} and diagonal_axes={self.diagonal!r} have axes in common"
+            )
 
     def product(self, a: jax.Array, b: jax.Array) -> jax.Array:
         """The mean product of outputs over the axes that are traced."""

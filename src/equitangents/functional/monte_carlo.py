@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from operator import index
 from typing import Any
 
 import jax
+import numpy as np
 
 from equitangents._types import Params, Tree
+from equitangents.errors import InvalidArgumentError
 from equitangents.functional.batching import batch
 from equitangents.functional.empirical import ApplyFn, KernelFn, empirical_kernel_fn
 from equitangents.kernels.monte_carlo import means
+from equitangents.validation import check_whole
 
 
 def monte_carlo_kernel_fn(
@@ -31,10 +33,13 @@ def monte_carlo_kernel_fn(
 ) -> KernelFn:
     """kernel_fn(x1, x2=None, get=None): means of "nngp" and "ntk" over `n_samples` networks drawn by init_fn.
 
-    `n_samples` may be several numbers, such as [1, 2, 4, 8]: then the result is an iterator of the means of so many.
+    `n_samples` may be several different numbers, such as [1, 2, 4, 8]: then the result is an iterator of the means of
+    so many, in ascending order.
     Standard errors come with `kernels.monte_carlo`. With `batch_size` each network's kernels go in blocks (`batch`).
     All run on one device, whatever `device_count` says.
     """
+    several = isinstance(n_samples, Iterable)
+    counts = _counts(n_samples if isinstance(n_samples, Iterable) else (n_samples,))
     empirical = empirical_kernel_fn(apply_fn, trace_axes, diagonal_axes, vmap_axes, implementation)
 
     def kernel_fn(
@@ -48,15 +53,22 @@ def monte_carlo_kernel_fn(
             blocks = batch(partial(empirical, get=names, params=params), batch_size)
             return tuple(blocks(x1, x2, **_with_key(apply_fn, keywords, one, x2 is None)))
 
-        def estimates(counts: list[int]) -> Iterator[Tree]:
+        def estimates() -> Iterator[Tree]:
             for _, found in means(sample, key, counts):
                 yield found[0] if isinstance(get, str) else namedtuple("Kernel", names)(*found)
 
-        if isinstance(n_samples, Iterable):
-            return estimates(sorted(map(int, n_samples)))
-        return next(estimates([index(n_samples)]))
+        return estimates() if several else next(estimates())
 
     return kernel_fn
+
+
+def _counts(n_samples: Iterable[int]) -> list[int]:
+    """Different numbers of networks, in ascending order."""
+    given = list(np.asarray(n_samples) if isinstance(n_samples, jax.Array) else n_samples)
+    counts = sorted(check_whole("n_samples", n, 1) for n in given)
+    if not counts or len(set(counts)) < len(counts):
+        raise InvalidArgumentError(f"n_samples is {given!r}; expected different whole numbers, at least one of them")
+    return counts
 
 
 def _with_key(apply_fn: ApplyFn, keywords: dict[str, Any], key: jax.Array, same: bool) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from equitangents._types import Params, Tree
+from equitangents.functional.empirical import check_floating
 from equitangents.validation import check_whole
 
 
@@ -30,6 +31,8 @@ def taylor_expand(f: Callable[..., Tree], params: Params, degree: int) -> Callab
     7.0
     """
     degree = check_whole("degree", degree, 0)
+    if degree:
+        check_floating(params)
 
     def expanded(other: Params, *args: Tree, **keywords: Tree) -> Tree:
         step = jax.tree.map(jnp.subtract, other, params)

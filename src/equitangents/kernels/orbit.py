@@ -28,6 +28,8 @@ from equitangents.kernels.result import KernelFunction, Kernels
 from equitangents.kernels.translations import translation_mean
 from equitangents.keywords import renamed
 from equitangents.precision import is_traced, scope, working_dtype
+from equitangents.structured import is_structured
+from equitangents.validation import check_array
 
 logger = logging.getLogger("equitangents")
 
@@ -51,6 +53,7 @@ class OrbitAverage:
 
         Raises MemoryLimitError where they cannot fit in memory three times: the sum, one term, and both added.
         """
+        x1, x2 = as_array("x1", x1), as_array("x2", x2)
         dtype = working_dtype(x1, x2)
         results = result_bytes(len(x1), len(x1 if x2 is None else x2), dtype.itemsize)
         check_result(x1, x2, dtype, 2 * results)
@@ -142,6 +145,11 @@ class OrbitAverage:
         if not invariant:
             logger.info("the kernel is not invariant under %s: averaging over both orbits", self.action.name)
         return invariant
+
+
+def as_array(name: str, x: Any) -> Any:
+    """Arrays of NumPy and JAX, inputs with masks or graphs, and None as they are; anything else as a checked array."""
+    return x if x is None or isinstance(x, np.ndarray | jax.Array) or is_structured(x) else check_array(name, x)
 
 
 def _random(x: Any) -> np.ndarray:

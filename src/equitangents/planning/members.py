@@ -143,6 +143,8 @@ def plan_ensemble(
     theory = None
     if source.theory is not None:
         theory = orbit_law(source.theory, action, source.x, draws=draws, key=key, time=source.time)
+        if source.pilot is None or source.training is not None:  # a pilot that is given has a mean of its own
+            _check_mean(theory, source.time, measure)
     law = source.mean_law(action, output_action)
     found = (
         _by_theory(wanted, violations_of, theory)
@@ -183,6 +185,15 @@ def plan_ensemble(
         max_members=wanted.most,
         _violations=violations,
     )
+
+
+def _check_mean(theory: OrbitLaw, time: float | None, measure: str) -> None:
+    """InvalidArgumentError where a measure of M networks about their mean is the same for every M, as that is 0."""
+    if not MEASURES[measure].needs_error and not np.any(theory.mean):
+        raise InvalidArgumentError(
+            f"time is {time:g}, where the mean over networks is zero on all orbits: measure {measure!r} is relative to "
+            "it and does not change with the number of members; give a time above 0, and targets that are not all zero"
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -48,8 +48,9 @@ class Plan:
     """How many members meet the target; `str(plan)` is a table.
 
     members            the smallest number whose `confidence` quantile across ensembles is ≤ target, or None
-    members_interval   of that number; None where beyond max_members. From a pilot 90 %, of its chance and of the draws;
-                       from theory alone 95 %, of the finite number of draws and of nothing else
+    members_interval   of that number; None where beyond max_members, or so far out that the draws do not tell. From a
+                       pilot 90 %, of its chance and of the draws; from theory alone 95 %, of the finite number of draws
+                       and of nothing else
     limit, limit_upper the violation of infinitely many members, its median and `confidence` quantile; equal if known
     curve              the violation for numbers of members from 1 on: between `lower` and `upper` lie a share
                        2·confidence − 1 of ensembles, trained ones if there is a pilot

@@ -14,6 +14,7 @@ from equitangents._types import FileName
 from equitangents.array_files import read_arrays
 from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
 from equitangents.errors import InvalidArgumentError
+from equitangents.planning.source import are_labels
 from equitangents.validation import check_whole
 
 NETS = ("mlp", "cnn")
@@ -31,7 +32,7 @@ class PlanningData:
     @property
     def labels(self) -> bool:
         """Whether y are class labels: whole numbers, text or truth values, in one column."""
-        return self.y.ndim == 1 and self.y.dtype.kind in "iuUSb"
+        return are_labels(self.y)
 
     @property
     def outputs(self) -> int:

@@ -224,9 +224,14 @@ def _ensemble_of(asked: Asked) -> AnyModel:
         raise InvalidArgumentError(
             "data is None; a network is planned for with data=(X, y), on which a pilot is trained"
         )
-    y = np.asarray(_pair(asked.data)[1])
-    kind = DeepEnsembleClassifier if y.ndim == 1 and y.dtype.kind in "iuUSb" else DeepEnsemble
+    kind = DeepEnsembleClassifier if are_labels(np.asarray(_pair(asked.data)[1])) else DeepEnsemble
     return kind(net, augmentation=asked.action, label_action=asked.output_action, seed=asked.seed)
+
+
+def are_labels(y: np.ndarray) -> bool:
+    """Whether targets are class labels: whole numbers, text or truth values, in one column."""
+    text = y.dtype.kind == "O" and all(isinstance(label, str) for label in y.flat)
+    return y.ndim == 1 and (text or y.dtype.kind in "iuUSb")
 
 
 def pilot_outputs(pilot: AnyModel, batch: np.ndarray) -> np.ndarray:

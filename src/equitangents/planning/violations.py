@@ -31,12 +31,12 @@ def largest_share(target: float, points: int) -> float:
 
 
 def one_in(share: float) -> tuple[int, int]:
-    """A share as "k of m" in small whole numbers: 0.95 is 19 of 20.
+    """A share as "k of m" in small whole numbers, but not "all" or "none" of them: 0.95 is 19 of 20.
 
-    >>> one_in(0.95), one_in(0.9), one_in(0.999)
-    ((19, 20), (9, 10), (999, 1000))
+    >>> one_in(0.95), one_in(0.9), one_in(0.999), one_in(0.9999)
+    ((19, 20), (9, 10), (999, 1000), (9999, 10000))
     """
-    fraction = Fraction(share).limit_denominator(1000)
+    fraction = Fraction(share).limit_denominator(max(1000, math.ceil(1 / min(share, 1 - share))))
     return fraction.numerator, fraction.denominator
 
 

@@ -142,7 +142,7 @@ def reached(goal: Goal, members: int, confidence: float, pilot: Pilot | None) ->
     k, n = one_in(confidence)
     who = "of infinitely wide networks" if pilot is None else trained(pilot)
     does = goal.singular if members == 1 else goal.reached
-    return f"{goal.members(members)} {does}: so do {k} of {n} ensembles of that size {who}."
+    return f"{goal.members(members)} {does}: so do {k:,} of {n:,} ensembles of that size {who}."
 
 
 def known(interval: tuple[int | None, int | None], draws: int, pilot: Pilot | None) -> str:

@@ -292,12 +292,13 @@ def sample_quantiles(values: np.ndarray, q: float | Sequence[float] | np.ndarray
 def quantile_interval(values: np.ndarray, q: float, confidence: float) -> tuple[float, float]:
     """Order statistics between which the q-quantile of the values' distribution lies, at `confidence`.
 
-    The number of draws below the true quantile is binomial, whatever the distribution.
+    The number of draws below the true quantile is binomial, whatever the distribution. Where so many or so few may be
+    below that no draw bounds it, an end is infinite.
     """
-    ordered = np.sort(values)
-    n, tail = len(ordered), (1 - confidence) / 2
-    low, high = scipy.stats.binom.ppf([tail, 1 - tail], n, q).astype(int)
-    return float(ordered[np.clip(low - 1, 0, n - 1)]), float(ordered[np.clip(high, 0, n - 1)])
+    tail = (1 - confidence) / 2
+    low, high = scipy.stats.binom.ppf([tail, 1 - tail], len(values), q).astype(int)
+    ordered = np.concatenate([[-np.inf], np.sort(values), [np.inf]])
+    return float(ordered[low]), float(ordered[high + 1])
 
 
 class OrbitQuestions:

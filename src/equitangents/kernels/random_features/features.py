@@ -17,12 +17,13 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkE
 from equitangents.kernels.branches import flat
 from equitangents.kernels.fields.size import check_result
 from equitangents.kernels.operations import Dual
-from equitangents.kernels.orbit import OrbitAverage
+from equitangents.kernels.orbit import OrbitAverage, as_array
 from equitangents.kernels.program import Op, Positions, Program
 from equitangents.kernels.random_features.draws import draws, sketch_draws
 from equitangents.kernels.random_features.forward import run, start
 from equitangents.kernels.random_features.jacobian import BLOCK, sketch
 from equitangents.kernels.result import KernelFunction, Kernels, NngpKernels
+from equitangents.kernels.structured.program import StructuredPositions, why_structured
 from equitangents.memory import check_fits
 from equitangents.structured import Inputs, is_structured
 from equitangents.validation import check_array, check_whole
@@ -87,7 +88,8 @@ class RandomFeatures:
 
     def kernel(self, x1: ArrayLike, x2: ArrayLike | None = None) -> Kernels:
         """NNGP and NTK from the features of x1 and x2 (None: x1 with itself), each (N1, N2), positive semi-definite."""
-        dtype = precision.working_dtype(*(x for x in (x1, x2) if x is not None))
+        x1, x2 = as_array("x1", x1), as_array("x2", x2)
+        dtype = precision.working_dtype(x1, x2)
         n1, n2 = len(x1), len(x1 if x2 is None else x2)
         check_result(x1, x2, dtype, 2 * (n1 + n2) * self.features * dtype.itemsize)
         with precision.scope(dtype):
@@ -208,11 +210,14 @@ def _checked(x: Inputs) -> ArrayLike:
 def _lowered(net: Any, x: Inputs) -> tuple[ArrayLike, Program]:
     """(x after the layers without weights, the program of the rest)."""
     given, program = net.lowered(_checked(x))
+    remedy = "use the network's own kernel, or solver='nystrom' for many inputs"
+    if isinstance(program.space, StructuredPositions):
+        raise NetworkError(f"random features do not cover this network, as {why_structured(program.ops)}; {remedy}")
     if not isinstance(program.space, Positions):
         count = net.lower(x.shape[1:])[0]
         raise NetworkError(
             f"layer {count}, {net.layers[count]!r}: random features do not cover rotations, steerable features and "
-            "readouts; use the network's own kernel, or solver='nystrom' for many inputs"
+            f"readouts; {remedy}"
         )
     return given, program
 
