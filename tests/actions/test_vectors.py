@@ -170,6 +170,8 @@ class TestProducts:
             actions.direct_sum()
         with pytest.raises(NotAnActionError, match="homomorphism does not respect products"):
             actions.pullback(C3, groups.cyclic(2), [0, 1])
+        with pytest.raises(NotAnActionError, match=r"homomorphism\[0\], of the identity, is 1"):
+            actions.pullback(C3, groups.cyclic(1), [1])
         with pytest.raises(ShapeError, match="homomorphism has shape"):
             actions.pullback(C3, groups.cyclic(2), [0])
         with pytest.raises(InvalidArgumentError, match="subgroup is one of C4; expected one of C3"):

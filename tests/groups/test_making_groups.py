@@ -218,6 +218,30 @@ class TestProducts:
             groups.semidirect_product(C3, C3, [[0, 1, 2], [0, 2, 1], [0, 1, 2]])
         with pytest.raises(InvalidArgumentError, match="expected a permutation"):
             groups.semidirect_product(C3, C2, [[0, 1, 2], [0, 0, 0]])
+        with pytest.raises(InvalidArgumentError, match=r"automorphisms\[0\], the identity's, moves elements"):
+            groups.semidirect_product(C3, groups.cyclic(1), [[0, 2, 1]])
+
+    @given(small_groups())
+    def test_the_trivial_group_changes_nothing(self, G):
+        trivial = groups.cyclic(1)
+        assert groups.semidirect_product(G, trivial, [range(G.order)]) == groups.direct_product(G, trivial)
+
+
+def test_subgroups_are_of_elements():
+    C4 = groups.cyclic(4)
+    assert C4.generated_subgroup([]).elements.tolist() == [C4.identity]
+    assert C4.generated_subgroup(2).elements.tolist() == [0, 2]
+    for wrong in ([1.9], [True], ["a"]):
+        with pytest.raises(InvalidTypeError, match=r"generators is .*; expected elements of C4"):
+            C4.generated_subgroup(wrong)
+    with pytest.raises(InvalidArgumentError, match="elements is empty; a subgroup holds at least the identity"):
+        C4.subgroup([])
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_entries_of_a_label_number_the_element_as_the_label_does(n):
+    G = groups.symmetric(n)
+    assert [G.index(*G.element(i)) for i in G] == [G.index(G.element(i)) for i in G] == list(G)
 
 
 def test_importing_groups_is_light(tmp_path):

@@ -71,6 +71,31 @@ def test_characters_of_compact_groups_are_orthonormal(G):
     np.testing.assert_allclose([irrep.character(G.identity) for irrep in irreps], [i.dimension for i in irreps])
 
 
+COMPACT = [groups.so2(4), groups.o2(4), groups.so3(4), groups.o3(4)]
+
+
+@pytest.mark.parametrize("G", COMPACT, ids=str)
+def test_irreps_of_compact_groups_are_asked_for_by_a_whole_number(G):
+    assert G.irreps(0) == ()
+    assert G.irreps(np.int64(2)) == G.irreps(2)
+    for count in (1.5, -1, "real"):
+        with pytest.raises(EquitangentsError, match=r"count is .*; expected a whole number, at least 0"):
+            G.irreps(count)
+
+
+@pytest.mark.parametrize("G", [*COMPACT, groups.permutations(4), groups.cyclic(1), groups.dihedral(3)], ids=str)
+def test_no_draws_are_an_empty_array(G):
+    assert G.random(0).shape == (0, *np.shape(G.identity))
+    for count in (-1, 2.5):
+        with pytest.raises(EquitangentsError, match=r"count is .*; expected a whole number, at least 0"):
+            G.random(count)
+
+
+@pytest.mark.parametrize("order", [1, 2, 4])
+def test_a_finite_group_draws_at_most_all_but_the_identity(order):
+    assert groups.cyclic(order).random(9).tolist() == list(range(1, order))
+
+
 def test_bandlimits_do_not_change_which_group_it_is():
     assert groups.so3(2).is_same_group(groups.so3(5))
     assert groups.so3(2) != groups.so3(5)

@@ -274,6 +274,17 @@ def test_what_no_number_can_hold_is_an_error_and_lost_digits_are_told(engine, ca
         erf.kernel(1e100 * x.astype(float), engine=engine)
 
 
+@every("dtype, engine", FLOATS, ENGINES, usual=lambda dtype, engine: engine == "cpu")
+@pytest.mark.filterwarnings("error")
+def test_inputs_of_zeros_are_standardised_by_eps_alone(dtype, engine):
+    net = lambda **eps: nn.Sequential(nn.Dense(3), nn.LayerNorm(**eps), nn.Dense(1))
+    zeros = np.zeros((3, 4), dtype)
+    assert not net().kernel(zeros, engine=engine).ntk.any()
+    with pytest.raises(NotFiniteError, match=r"none larger than 0.0e\+00, are not numbers .*eps=0") as error:
+        net(eps=0).kernel(zeros, engine=engine)
+    assert "exceed" not in str(error.value)
+
+
 @every(
     "phi, bias, engine",
     [0.0, "erf"],

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 import equitangents as et
-from equitangents.errors import EquitangentsError, NetworkError
+from equitangents.errors import EquitangentsError, InvalidTypeError, NetworkError, ShapeError
 from equitangents.nn import (
     AvgPool,
     Conv,
     Dense,
+    Dropout,
     Elementwise,
     Flatten,
     GlobalAvgPool,
@@ -92,6 +93,10 @@ def test_a_network_that_ends_on_positions_has_no_kernel():
         (lambda: Elementwise(math.tanh), "such as jax.numpy.tanh"),
         (lambda: Elementwise(jnp.sum), "makes () of (2, 2); expected a function of JAX arrays, entry by entry"),
         (lambda: Elementwise(jnp.log), "not finite at -2"),
+        (lambda: Elementwise(jnp.tanh, order=0), "order is 0; expected a whole number, at least 1"),
+        (lambda: Elementwise(jnp.tanh, order=2.5), "order is 2.5; expected a whole number"),
+        (lambda: Dense(1, W_std=np.ones(2)), "W_std is array([1., 1.]); expected a number"),
+        (lambda: Dense(1, b_std=jnp.ones(1)), "b_std is Array([1.], dtype=float32); expected a number"),
     ],
 )
 def test_bad_specifications_are_refused_when_written(make, message):
@@ -116,6 +121,56 @@ def test_bad_inputs_are_refused_before_anything_is_computed(x1, x2, message):
     with pytest.raises(EquitangentsError) as error:
         Sequential(Dense(2)).kernel(x1, x2)
     assert message in str(error.value)
+
+
+BRANCHED = Sequential(Conv(3, (3, 3)), Residual(Relu(), Conv(3, (3, 3))), Flatten(), Dense(1))
+
+
+@pytest.mark.parametrize(
+    ("net", "shape", "other", "layer"),
+    [
+        (Sequential(Dense(3), Relu(), Dense(1)), (4,), (5,), "layer 0, Dense(channels=3"),
+        (Sequential(Conv(3, (3, 3)), Flatten(), Dense(1)), IMAGE, (5, 4, 2), "layer 2, Dense(channels=1"),
+        (BRANCHED, IMAGE, (4, 4, 3), "layer 0, Conv(channels=3"),
+        (Sequential(Dense(3), Dropout(0.5), Dense(1)), (4,), (5,), "layer 0, Dense(channels=3"),
+    ],
+)
+def test_inputs_of_another_shape_than_the_parameters_name_the_layer(net, shape, other, layer):
+    params, x, key = net.init(jax.random.key(0), shape), np.ones((2, *other)), jax.random.key(1)
+    calls = [lambda: net.apply(params, x, key=key), lambda: jax.jit(net.apply)(params, x, key=key)]
+    if net.layers[1] != Dropout(0.5):
+        calls += [lambda: net.apply(params, x), lambda: et.kernels.empirical(net, params, x)]
+    for call in calls:
+        with pytest.raises(ShapeError) as error:
+            call()
+        assert str(error.value).startswith(layer)
+        assert "its parameters have shapes {'w': " in str(error.value)
+
+
+def test_parameters_of_another_branch_name_the_layer():
+    params = list(BRANCHED.init(jax.random.key(0), IMAGE))
+    params[1] = ((), {"w": np.ones((5, 3))})
+    with pytest.raises(ShapeError, match=r"layer 1, Residual.* have shapes \(\(\), {'w': \(5, 3\)}\)"):
+        BRANCHED.apply(tuple(params), np.ones((2, *IMAGE)))
+
+
+@pytest.mark.parametrize("key", [0, None, np.random.default_rng(0), np.zeros(2), jax.random.split(jax.random.key(0))])
+def test_what_is_no_key_is_refused(key):
+    net, x = Sequential(Dense(2), Dropout(0.5), Dense(1)), np.ones((2, 3))
+    calls = [lambda: net.init(key, (3,)), lambda: et.kernels.monte_carlo(net, x, key=key, samples=2)]
+    if key is not None:
+        params = net.init(jax.random.key(0), (3,))
+        calls.append(lambda: net.apply(params, x, key=key))
+    for call in calls:
+        with pytest.raises(InvalidTypeError, match=r"(?s)^key is .*; expected a key, e\.g\. jax"):
+            call()
+
+
+@pytest.mark.parametrize("make", [jax.random.key, jax.random.PRNGKey])
+def test_keys_of_both_kinds_are_taken_inside_jax_programs_too(make):
+    net, keys = Sequential(Dense(2)), jax.random.split(make(0), 3)
+    many = jax.vmap(lambda key: net.init(key, (4,)))(keys)
+    np.testing.assert_array_equal(many[0]["w"][1], net.init(keys[1], (4,))[0]["w"])
 
 
 def test_engines_are_chosen_by_name():

@@ -6,7 +6,22 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from equitangents.statistics import Estimate, bootstrap, excess_exponent, log_ratio, power_law, squared_mean
+from equitangents.errors import EquitangentsError, InvalidTypeError, ShapeError
+from equitangents.metrics import measure
+from equitangents.statistics import (
+    Estimate,
+    bootstrap,
+    bootstrap_intervals,
+    excess_exponent,
+    log_ratio,
+    power_law,
+    quotient_of_squared_means,
+    second_moment_share,
+    shared_level,
+    squared_mean,
+    surviving_share,
+    t_interval,
+)
 from equitangents.statistics.bootstrap import mean_interval, resample
 from equitangents.statistics.student import binomial_ends
 from equitangents.statistics.two_way import table_interval
@@ -82,6 +97,20 @@ class TestMembers:
         assert whole == pytest.approx(literal(*arguments), rel=1e-12)
         expected = [literal(*(np.delete(a, i, axis=0) for a in arguments)) for i in range(7)]
         np.testing.assert_allclose(left_out, expected, rtol=1e-11)
+
+    @pytest.mark.parametrize("dtype", [np.int8, np.int16, np.float32])
+    def test_do_not_depend_on_the_type_that_holds_them(self, dtype):
+        d = (50 * np.random.default_rng(1).normal(size=(8, 3))).astype(dtype)
+        for of in (squared_mean, surviving_share, lambda d: second_moment_share(d, d)):
+            assert of(d) == of(d.astype(np.float64))
+
+    def test_what_are_no_members_is_refused(self):
+        with pytest.raises(ShapeError, match=r"deviations has shape \(4,\); expected \(members, values\)"):
+            squared_mean(self.D[0])
+        with pytest.raises(InvalidTypeError, match="deviations has dtype complex128; expected real numbers"):
+            surviving_share(1j * self.D)
+        with pytest.raises(InvalidTypeError, match="outputs has dtype complex128"):
+            second_moment_share(self.D, 1j * self.F)
 
     def test_the_jackknife_of_a_mean_is_the_interval_of_the_mean(self):
         module = importlib.import_module("equitangents.statistics.jackknife")
@@ -205,3 +234,53 @@ class TestExponents:
         assert abs(found.value - slope) <= 0.1 * step
         assert 0.9 * step <= found.high - found.value <= 1.4 * step
         assert 0.9 * step <= found.value - found.low <= 1.4 * step
+
+
+MEMBERS = LONG_ABOVE.reshape(6, 2)
+OF_CONFIDENCE = {
+    "bootstrap": lambda **settings: bootstrap(LONG_ABOVE, **settings),
+    "bootstrap_intervals": lambda **settings: bootstrap_intervals(MEMBERS, **settings),
+    "mean_interval": lambda **settings: mean_interval(LONG_ABOVE, **settings),
+    "Bootstrap": lambda **settings: measure.Bootstrap(**settings),
+    "t_interval": lambda **settings: t_interval(LONG_ABOVE, **settings),
+    "log_ratio": lambda **settings: log_ratio(LONG_ABOVE, LONG_ABOVE, **settings),
+    "power_law": lambda **settings: power_law(np.array([1.0, 2.0]), MEMBERS, **settings),
+    "excess_exponent": lambda **settings: excess_exponent(np.array([1.0, 2.0]), list(MEMBERS.T), **settings),
+    "squared_mean": lambda **settings: squared_mean(MEMBERS, **settings),
+    "surviving_share": lambda **settings: surviving_share(MEMBERS, **settings),
+    "second_moment_share": lambda **settings: second_moment_share(MEMBERS, MEMBERS, **settings),
+    "quotient_of_squared_means": lambda **settings: quotient_of_squared_means(MEMBERS, MEMBERS, **settings),
+    "shared_level": lambda **settings: shared_level(3, **settings),
+    "binomial_ends": lambda **settings: binomial_ends(0.5, 6, span=(0.0, 1.0), **settings),
+}
+
+
+@pytest.mark.parametrize("name", OF_CONFIDENCE)
+@pytest.mark.parametrize("confidence", [95, 0, 1.0, float("nan"), "high"])
+def test_a_confidence_is_a_share(name, confidence):
+    with pytest.raises(EquitangentsError, match=r"confidence is .*; expected a number between 0 and 1"):
+        OF_CONFIDENCE[name](confidence=confidence)
+
+
+@pytest.mark.parametrize("name", ["bootstrap", "bootstrap_intervals", "mean_interval", "Bootstrap", "excess_exponent"])
+@pytest.mark.parametrize("wrong", [{"resamples": 0}, {"resamples": 2.5}, {"seed": -1}, {"seed": "a"}], ids=str)
+def test_resamples_and_seeds_are_whole_numbers(name, wrong):
+    with pytest.raises(EquitangentsError, match=f"{next(iter(wrong))} is .*; expected a whole number, at least"):
+        OF_CONFIDENCE[name](**wrong)
+
+
+def test_samples_of_other_shapes_are_named():
+    with pytest.raises(ShapeError, match=r"samples has shape \(6, 2\); expected \(n,\), or a statistic"):
+        bootstrap(MEMBERS)
+    with pytest.raises(ShapeError, match=r"values has shape \(6, 2\); expected \(n,\)"):
+        mean_interval(MEMBERS)
+    with pytest.raises(ShapeError, match=r"numerator has shape \(0,\)"):
+        log_ratio([], LONG_ABOVE)
+    with pytest.raises(ShapeError, match=r"denominator has shape \(0,\)"):
+        log_ratio(LONG_ABOVE, np.zeros(0))
+
+
+def test_a_number_over_nothing_is_not_a_number():
+    for nothing in (0, 0.0, np.float64(0)):
+        found = Estimate(4, 2, 8).over(Estimate(nothing, nothing, nothing))
+        assert np.isnan([found.value, *found.interval]).all()

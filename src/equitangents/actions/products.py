@@ -147,6 +147,11 @@ def pullback(action: Action, group: Group, homomorphism: npt.ArrayLike) -> Pulle
                 f"homomorphism does not respect products: homomorphism[{g}·{unequal[0]}] is not "
                 f"homomorphism[{g}]·homomorphism[{unequal[0]}]"
             )
+    if phi[group.identity] != action.group.identity:  # which a trivial group, without generators, is not asked above
+        raise NotAnActionError(
+            f"homomorphism does not respect products: homomorphism[{group.identity}], of the identity, is "
+            f"{phi[group.identity]}; expected the identity, {action.group.identity}"
+        )
     return PulledBackAction(action, group, phi)
 
 

@@ -120,6 +120,8 @@ class Group(SymmetryGroup):
 
     def _check_elements(self, name: str, g: Element) -> np.ndarray:
         g = np.asarray(g)
+        if not g.size:
+            g = g.astype(int)  # of an empty list NumPy makes floats
         if g.dtype.kind not in "iu":
             raise InvalidTypeError(
                 f"{name} is {g.dtype}; expected elements of {self.name}, ints from 0 to {self.order - 1}"
@@ -218,7 +220,7 @@ class Group(SymmetryGroup):
         """The smallest subgroup that contains `generators`."""
         from equitangents.groups.subgroup import Subgroup
 
-        chosen = self._check_elements("generators", np.atleast_1d(np.asarray(generators, int)))
+        chosen = self._check_elements("generators", np.atleast_1d(generators))
         return Subgroup(self, np.flatnonzero(self._closure(chosen)))
 
     def irreps(self, field: Literal["complex", "real"] = "complex") -> tuple[Irrep, ...]:

@@ -85,6 +85,7 @@ class PlaneIsometries(MatricesGroup):
 
     def irreps(self, count: int) -> tuple[CompactIrrep, ...]:
         """Frequencies 0 .. count − 1; of frequency 0 the trivial one and the sign of reflections."""
+        count = check_whole("count", count, 0)
         kinds = [(0, False), (0, True)][: 2 * count] + [(m, False) for m in range(1, count)]
         return tuple(
             CompactIrrep(

@@ -91,7 +91,7 @@ class PlaneRotations(Immutable, CompactGroup):
 
     def irreps(self, count: int) -> tuple[CompactIrrep, ...]:
         """Frequencies 0 .. count − 1: the trivial one, then turns of a plane by m times the angle."""
-        return tuple(_frequency(m) for m in range(count))
+        return tuple(_frequency(m) for m in range(check_whole("count", count, 0)))
 
     def is_same_group(self, other: SymmetryGroup) -> bool:
         """SO(2), whatever its bandlimit."""

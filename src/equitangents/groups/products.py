@@ -55,6 +55,10 @@ def semidirect_product(N: Group, H: Group, automorphisms: npt.ArrayLike) -> Tabl
                 raise InvalidArgumentError(
                     f"automorphisms does not respect H: automorphisms[{h}·{t}] is not automorphisms[{h}] after [{t}]"
                 )
+    if not np.array_equal(phi[H.identity], n[:, 0]):  # which a trivial group, without generators, is not asked above
+        raise InvalidArgumentError(
+            f"automorphisms does not respect H: automorphisms[{H.identity}], the identity's, moves elements"
+        )
     return _product(f"{N.name} : {H.name}", N, H, phi)
 
 

@@ -25,6 +25,7 @@ from equitangents.groups.rotations_of_space import (
     turn_about,
 )
 from equitangents.groups.symmetry_group import CompactIrrep, Flow, MatricesGroup, SymmetryGroup
+from equitangents.validation import check_whole
 
 MAX_BANDLIMIT = 64  # a million rotations
 TOLERANCE = 1e-8  # of R Rᵀ = 1 in float64
@@ -83,7 +84,7 @@ class RotationGroup(MatricesGroup):
     def random(self, count: int, seed: int = 0) -> Float[np.ndarray, "count 3 3"]:
         """`count` independent elements drawn from the Haar measure."""
         rng = np.random.default_rng(seed)
-        R = random_rotations(count, rng)
+        R = random_rotations(check_whole("count", count, 0), rng)
         if self.reflections:
             R = R * rng.choice([-1.0, 1.0], size=(count, 1, 1))
         return R
@@ -139,7 +140,7 @@ class RotationGroup(MatricesGroup):
                 partial(space_rotations, l, p),
                 self.name,
             )
-            for l in range(count)
+            for l in range(check_whole("count", count, 0))
             for p in odd
         )
 

@@ -22,6 +22,7 @@ from jaxtyping import Float
 from equitangents._aliases import Element, Elements, Tree
 from equitangents.errors import InvalidArgumentError
 from equitangents.groups.rotations_of_space import rotation_angle
+from equitangents.validation import check_whole
 
 
 @dataclass(frozen=True)
@@ -70,8 +71,9 @@ class SymmetryGroup(ABC):
         """`count` elements by the Haar measure; of a finite group different ones, and never the identity."""
 
     def random(self, count: int, seed: int = 0) -> np.ndarray:
-        """`count` elements drawn by the Haar measure, as an array."""
-        return np.stack([np.asarray(g) for g in self.draw(count, np.random.default_rng(seed))])
+        """What `draw` gives of `count` elements, as an array; an empty one where there is no element to draw."""
+        drawn = self.draw(check_whole("count", count, 0), np.random.default_rng(seed))
+        return np.stack([np.asarray(g) for g in drawn]) if drawn else np.asarray(self.identity)[None][:0]
 
     @abstractmethod
     def label(self, g: Element) -> str:

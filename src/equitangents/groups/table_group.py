@@ -64,7 +64,8 @@ class TableGroup(Group):
         if isinstance(label, list | np.ndarray):
             label = tuple(label)
         try:
-            return self._index_of_label[label]
+            known = self._index_of_label
+            return known[label] if label in known else known[(label,)]  # the one entry of a tuple
         except (KeyError, TypeError):
             raise InvalidArgumentError(
                 f"label is {label!r}; expected an element of {self.name} such as {self.labels[-1]!r}"

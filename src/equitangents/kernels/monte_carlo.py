@@ -17,6 +17,7 @@ from equitangents._types import ArrayLike, Tree
 from equitangents.kernels.empirical import Plan, check_finite_network, form_of, plan
 from equitangents.kernels.tangent import product_of_outputs, tangent_kernel
 from equitangents.memory import check_fits
+from equitangents.normals import check_key
 from equitangents.validation import check_array, check_whole
 
 
@@ -54,6 +55,7 @@ def monte_carlo(
     x1 = check_array("x1", x1, min_rank=2)
     x2 = None if x2 is None else check_array("x2", x2, min_rank=2)
     check_whole("samples", samples, 2, wanted="a whole number, at least 2, for a standard error")
+    check_key(key)
     dtype = np.dtype(dtype or np.float32)
     found = _planned(net, x1, x1 if x2 is None else x2, dtype)
 

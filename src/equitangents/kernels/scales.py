@@ -215,7 +215,7 @@ def scales_of(law: Law, dtype: DType, x1: np.ndarray, x2: np.ndarray | None) -> 
     if not (keys < np.inf).all() or not len(keys):
         ordinary = True
     else:
-        ordinary = keys.max() - keys.min() <= _SPREAD and low <= keys.min() and keys.max() <= high
+        ordinary = low <= keys.min() and keys.max() <= high and keys.max() - keys.min() <= _SPREAD
         ordinary = ordinary and not any(side.shift.any() for side in sides)
         most = _COMFORTABLE["float64"][1]
         if not law.homogeneous and keys.max() > most:
@@ -277,6 +277,12 @@ def check_representable(dtype: DType, arrays: tuple[np.ndarray, ...], inputs: tu
         return
     most = max(float(np.abs(x).max(initial=0)) for x in inputs)
     name = np.dtype(dtype).name
+    if most <= 2 ** _COMFORTABLE[name][1] and not any(np.isinf(a).any() for a in arrays):
+        raise NotFiniteError(
+            f"kernels of these inputs, none larger than {most:.1e}, are not numbers (NaN): give a LayerNorm of eps=0, "
+            "which divides 0 by 0 where the variance is 0, an eps above 0; scale the inputs down if a nonlinearity "
+            "overflows"
+        )
     remedy = "scale the inputs down" + (", or give them as float64" if name == "float32" else "")
     raise NotFiniteError(
         f"kernels of these inputs, as large as {most:.1e}, exceed {np.finfo(dtype).max:.1e}, the largest number of "

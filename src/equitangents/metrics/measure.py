@@ -25,7 +25,8 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFinit
 from equitangents.groups.group_maps import GroupMap
 from equitangents.groups.representations import RepresentationLike
 from equitangents.statistics import FEWEST, mean_interval
-from equitangents.validation import check_array, check_whole, copied
+from equitangents.statistics.settings import check_resampling
+from equitangents.validation import check_array, copied
 
 
 @dataclass(frozen=True)
@@ -37,10 +38,7 @@ class Bootstrap:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not 0 < self.confidence < 1:
-            raise InvalidArgumentError(f"confidence is {self.confidence!r}; it must be between 0 and 1")
-        check_whole("resamples", self.resamples, 1)
-        check_whole("seed", self.seed, 0)
+        check_resampling(self.confidence, self.resamples, self.seed)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

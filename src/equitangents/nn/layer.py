@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 import jax
-import jax.numpy as jnp
+import numpy as np
 
 from equitangents._types import ArrayLike, DType, Params, Tree
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
@@ -216,9 +216,8 @@ class LinearLayer(Layer):
 
 def check_number(name: str, value: Tree, *, at_least_zero: bool = False) -> float:
     """A finite Python number, not a JAX tracer."""
-    if isinstance(value, jax.core.Tracer) or (
-        not isinstance(value, int | float | jnp.ndarray) and not hasattr(value, "item")
-    ):
+    single = isinstance(value, int | float) or (hasattr(value, "item") and not np.ndim(value))
+    if isinstance(value, jax.core.Tracer) or not single:
         raise InvalidTypeError(f"{name} is {value!r}; expected a number")
     number = float(value)
     if not math.isfinite(number) or (at_least_zero and number < 0):

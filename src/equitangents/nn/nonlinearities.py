@@ -23,6 +23,7 @@ from equitangents.kernels.operations import Dual
 from equitangents.kernels.program import Op
 from equitangents.nn.layer import ParameterFree
 from equitangents.nn.signal import Signal
+from equitangents.validation import check_whole
 
 logger = logging.getLogger("equitangents")
 
@@ -197,6 +198,8 @@ class Elementwise(Nonlinearity):
     def __post_init__(self) -> None:
         if not callable(self.fn):
             raise InvalidTypeError(f"fn is {self.fn!r}; expected a function of one array, applied elementwise")
+        if self.order is not None:
+            check_whole("order", self.order, 1)
         with jax.enable_x64(True):
             self._check_fn()
             order, error = self._choose()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, cast
@@ -28,6 +30,7 @@ from equitangents.nn.lowering import AnyProgram, ends_on_rotations, lower, lower
 from equitangents.nn.signal import Grid, Signal
 from equitangents.nn.steerable.ending import turning_dimension
 from equitangents.nn.structure import Structure
+from equitangents.normals import check_key
 from equitangents.structured import SMALLER, Graphs, Inputs, Masked, checked, is_structured, without_empty_masks
 from equitangents.validation import check_array, check_shape
 
@@ -92,6 +95,7 @@ class Sequential(CheckedKeywords):
     def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: np.dtype | type | str = "float32") -> Params:
         """Parameters of a finite network for inputs of shape (*positions, channels): a tuple with one entry a layer."""
         signals = self.signals(input_shape)
+        check_key(key)
         with precision.scope(dtype):
             return init_layers(self._layers, key, signals, jnp.dtype(dtype))
 
@@ -101,6 +105,8 @@ class Sequential(CheckedKeywords):
         x may be `Masked` or `Graphs`. A network with dropout in training takes a `key`, from which it draws.
         """
         check_entries("params", params, self._layers)
+        if key is not None:
+            check_key(key)
         if key is not None or is_structured(x) or any(layer.needs_structure for layer in self._layers):
             return self._apply_structured(params, x, key)
         x = cast(ArrayLike, x)
@@ -109,7 +115,7 @@ class Sequential(CheckedKeywords):
         signals = self.signals(np.shape(x)[1:])
         leaves = jax.tree.leaves(params)
         dtype = leaves[0].dtype if leaves else precision.working_dtype(x)
-        with precision.scope(dtype):
+        with precision.scope(dtype), _naming_misfits(self._layers, params, signals):
             y: jax.Array = apply_layers(self._layers, params, jnp.asarray(x, dtype), signals)
         return y
 
@@ -124,8 +130,9 @@ class Sequential(CheckedKeywords):
             graphs = None if graphs is None else jnp.asarray(graphs, dtype)
             convention = getattr(x, "convention", SMALLER)
             mask = getattr(x, "mask", None) if values.ndim > 2 else None  # vectors have no positions
-            structure = Structure(mask, graphs, key, convention)
-            return run_layers(self._layers, params, values, self.signals(values.shape[1:]), structure)[0]
+            structure, signals = Structure(mask, graphs, key, convention), self.signals(values.shape[1:])
+            with _naming_misfits(self._layers, params, signals):
+                return run_layers(self._layers, params, values, signals, structure)[0]
 
     def lower(self, input_shape: tuple[int, ...]) -> tuple[int, AnyProgram]:
         """(how many leading layers are functions of the input alone, the field program of the rest)."""
@@ -333,6 +340,26 @@ def described_field(net: Sequential, shape: tuple[int, ...]) -> str:
     given, program = lower_field(net.layers, net.signals(shape))
     probe = np.random.default_rng(0).normal(size=(2, *shape))
     return f"{described(np.asarray(net.after_given(given, probe)))}{described(program)}"
+
+
+@contextmanager
+def _naming_misfits(layers: tuple[Layer, ...], params: Params, signals: tuple[Signal, ...]) -> Iterator[None]:
+    """ShapeError, where applying layers fails, for the first whose parameters are of other shapes than `init` gives.
+
+    They are compared after the failure alone, since users' own layers may change theirs.
+    """
+    try:
+        yield
+    except (TypeError, ValueError):
+        made = jax.eval_shape(lambda key: init_layers(layers, key, signals, jnp.dtype("float32")), jax.random.key(0))
+        for i, (layer, *both) in enumerate(zip(layers, params, made, strict=True)):
+            held, needed = (jax.tree.map(np.shape, p) for p in both)
+            if held != needed:
+                raise ShapeError(
+                    f"layer {i}, {layer!r}: its parameters have shapes {held}, and this input needs {needed}; give "
+                    f"inputs of the shape that init was given, or init for inputs of shape {signals[0].array_shape}"
+                ) from None
+        raise
 
 
 def _check_inputs(name: str, x: Inputs) -> Tree:

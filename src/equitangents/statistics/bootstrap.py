@@ -13,9 +13,10 @@ from functools import lru_cache
 import numpy as np
 from jaxtyping import Float
 
-from equitangents.errors import InvalidArgumentError
+from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.keywords import renamed
 from equitangents.statistics.estimate import Estimate
+from equitangents.statistics.settings import check_resampling
 from equitangents.statistics.student import FEWEST, binomial_ends, student_interval
 
 RESAMPLES = 2000
@@ -39,9 +40,15 @@ def bootstrap(
     `statistic` maps means `(B, *rest)` to `(B,)`: it is applied to all resampled means at once. `bounds`: between which
     the result is known to lie. Fewer than 5 samples give no interval (NaN).
     """
+    check_resampling(confidence, resamples, seed)
     samples = np.asarray(samples, dtype=np.float64)
     n = check_samples(samples)
     if statistic is None:
+        if samples.ndim > 1:
+            raise ShapeError(
+                f"samples has shape {samples.shape}; expected (n,), or a statistic that makes a number of their mean; "
+                "bootstrap_intervals gives an interval to every column"
+            )
         low, high = mean_interval(samples, confidence=confidence, resamples=resamples, seed=seed, bounds=bounds)
         return Estimate(float(samples.mean()), low, high, confidence)
     of = lambda means: np.asarray(statistic(means), dtype=np.float64)
@@ -78,7 +85,10 @@ def mean_interval(
     >>> low < 17 / 6 < high
     True
     """
+    check_resampling(confidence, resamples, seed)
     values = np.asarray(values, dtype=np.float64)
+    if values.ndim != 1:
+        raise ShapeError(f"values has shape {values.shape}; expected (n,)")
     weights = resample(len(values), resamples, seed) if len(values) >= FEWEST else None
     return interval_of_mean(values, weights, confidence, bounds)
 
@@ -93,6 +103,7 @@ def bootstrap_intervals(
     bounds: Bounds | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(mean, low, high) of every column at once: what `bootstrap` gives for each, with the same resamples."""
+    check_resampling(confidence, resamples, seed)
     samples = np.asarray(samples, dtype=np.float64)
     n = check_samples(samples)
     weights = resample(n, resamples, seed) if n >= FEWEST else None

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from equitangents.keywords import renamed
+from equitangents.statistics.settings import check_confidence
 
 
 @renamed(level="confidence")
@@ -35,12 +36,12 @@ class Estimate:
     def over(self, other: Estimate) -> Estimate:
         """This positive number over another one that is independent of it: half widths of logarithms add as squares.
 
-        No interval where an end is not finite and positive.
+        No interval where an end is not finite and positive; over 0 not a number.
 
         >>> Estimate(4.0, 2.0, 8.0).over(Estimate(1.0, 1.0, 1.0)).interval
         (2.0, 8.0)
         """
-        value = self.value / other.value
+        value = self.value / other.value if other.value else math.nan
         ends = (*self.interval, *other.interval)
         if not all(map(math.isfinite, (value, *ends))) or min(ends) <= 0:
             return Estimate(value, math.nan, math.nan, self.confidence)
@@ -62,4 +63,5 @@ def no_interval(value: float, confidence: float = 0.95) -> Estimate:
 @renamed(level="confidence")
 def shared_level(tests: int, confidence: float = 0.95) -> float:
     """The confidence of each of `tests` intervals that lets all hold together at `confidence` (Bonferroni)."""
+    check_confidence(confidence)
     return 1 - (1 - confidence) / max(tests, 1)

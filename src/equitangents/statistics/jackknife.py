@@ -9,13 +9,15 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import numpy.typing as npt
 import scipy.special
 from jaxtyping import Float
 
-from equitangents.errors import InvalidArgumentError
+from equitangents.errors import InvalidTypeError, ShapeError
 from equitangents.keywords import renamed
 from equitangents.statistics.bootstrap import RESAMPLES, mean_interval, resample
 from equitangents.statistics.estimate import Estimate
+from equitangents.statistics.settings import check_confidence
 from equitangents.statistics.student import FEWEST, student_interval
 
 
@@ -26,6 +28,8 @@ def squared_mean(deviations: Float[np.ndarray, "members values"], *, confidence:
     (‖Σ d‖² − Σ ‖d‖²) / (M(M − 1)K). Where E d = 0 the jackknife is conservative (it doubles the variance). Fewer than
     5 members give no interval.
     """
+    check_confidence(confidence)
+    deviations = _members("deviations", deviations)
     total, squares = _sums(deviations)
     count, values = deviations.shape
     whole = (total @ total - squares.sum()) / (count * (count - 1) * values)
@@ -35,6 +39,8 @@ def squared_mean(deviations: Float[np.ndarray, "members values"], *, confidence:
 @renamed(level="confidence")
 def surviving_share(deviations: Float[np.ndarray, "members values"], *, confidence: float = 0.95) -> Estimate:
     """Share of the members' mean square that averaging infinitely many members leaves: (E d)² / E d²."""
+    check_confidence(confidence)
+    deviations = _members("deviations", deviations)
     total, squares = _sums(deviations)
     count, values = deviations.shape
     whole = (total @ total - squares.sum()) / (count * (count - 1) * values) / (squares.mean() / values)
@@ -51,9 +57,11 @@ def second_moment_share(
     confidence: float = 0.95,
 ) -> Estimate:
     """(E d)² / E f²: a squared bias relative to the mean square of single outputs, with a jackknife interval."""
+    check_confidence(confidence)
+    deviations, outputs = _members("deviations", deviations), _members("outputs", outputs)
     total, squares = _sums(deviations)
     count, values = deviations.shape
-    sizes = np.einsum("mk,mk->m", outputs, outputs, dtype=np.float64)
+    sizes = np.einsum("mk,mk->m", outputs, outputs)
     whole = (total @ total - squares.sum()) / (count * (count - 1) * values) / (sizes.mean() / values)
     single = (sizes.sum() - sizes) / ((count - 1) * values)
     found = jackknife(whole, _left_out(deviations, total, squares) / single, confidence)
@@ -140,7 +148,7 @@ def _safe(found: Estimate, deviations: np.ndarray, unit: float) -> Estimate:
 
 def _stretch(deviations: np.ndarray, t: float, level: float) -> tuple[float, float]:
     """How many times Student's the interval of the mean along ‖E d‖ reaches below and above; at least once."""
-    mean = deviations.mean(axis=0, dtype=np.float64)
+    mean = deviations.mean(axis=0)
     size = float(np.linalg.norm(mean))
     if size == 0:
         return 1.0, 1.0
@@ -152,9 +160,17 @@ def _stretch(deviations: np.ndarray, t: float, level: float) -> tuple[float, flo
     return max((centre - low) / step, 1.0), max((high - centre) / step, 1.0)
 
 
+def _members(name: str, values: npt.ArrayLike) -> Float[np.ndarray, "members values"]:
+    """`values` in float64: small whole numbers overflow when squared, and differences of float32 sums lose digits."""
+    if np.iscomplexobj(values):
+        raise InvalidTypeError(f"{name} has dtype {np.asarray(values).dtype}; expected real numbers")
+    found = np.asarray(values, dtype=np.float64)
+    if found.ndim != 2 or len(found) < 3:
+        raise ShapeError(f"{name} has shape {found.shape}; expected (members, values), members ≥ 3")
+    return found
+
+
 def _sums(deviations: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    if deviations.ndim != 2 or len(deviations) < 3:
-        raise InvalidArgumentError(f"deviations have shape {deviations.shape}; expected (members, values), members ≥ 3")
     return deviations.sum(axis=0), np.einsum("mk,mk->m", deviations, deviations)
 
 

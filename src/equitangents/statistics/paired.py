@@ -8,6 +8,7 @@ from jaxtyping import Float
 
 from equitangents.keywords import renamed
 from equitangents.statistics.estimate import Estimate, no_interval
+from equitangents.statistics.settings import check_confidence
 
 
 @renamed(level="confidence")
@@ -23,6 +24,7 @@ def t_interval(
     >>> round(found.value, 3), round(found.low, 3), round(found.high, 3)
     (0.02, -0.005, 0.045)
     """
+    check_confidence(confidence)
     values = np.asarray(values, np.float64)
     n, mean = len(values), float(values.mean())
     if n < 2 or not np.ptp(values) > 1e-14 * np.abs(values).max():

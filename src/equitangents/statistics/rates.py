@@ -6,9 +6,11 @@ import numpy as np
 import scipy.special
 from jaxtyping import Float
 
+from equitangents.errors import ShapeError
 from equitangents.keywords import renamed
 from equitangents.statistics.bootstrap import RESAMPLES, bootstrap, mean_interval, resample
 from equitangents.statistics.estimate import Estimate, exactly
+from equitangents.statistics.settings import check_confidence
 from equitangents.statistics.student import FEWEST
 
 
@@ -41,6 +43,10 @@ def log_ratio(
 
     Not a number where a sample holds 0 or infinity; no interval where one has fewer than 5 values.
     """
+    check_confidence(confidence)
+    for name, sample in (("numerator", numerator), ("denominator", denominator)):
+        if np.ndim(sample) != 1 or not len(sample):
+            raise ShapeError(f"{name} has shape {np.shape(sample)}; expected (n,), n ≥ 1")
     both = np.concatenate([numerator, denominator])
     if both.min() <= 0 or not np.isfinite(both).all():
         return Estimate(np.nan, np.nan, np.nan, confidence)

@@ -25,6 +25,7 @@ import scipy.special
 from jaxtyping import Float
 
 from equitangents.keywords import renamed
+from equitangents.statistics.settings import check_confidence
 
 FEWEST = 5
 _RESAMPLED_TAIL = 0.22
@@ -92,6 +93,7 @@ def binomial_ends(value: float, samples: int, confidence: float, span: tuple[flo
     >>> [round(end, 3) for end in binomial_ends(1.0, 5, 0.95, (0.0, 1.0))]
     [0.478, 1.0]
     """
+    check_confidence(confidence)
     tail, size = (1 - confidence) / 2, span[1] - span[0]
     if size <= 0:
         return math.nan, math.nan
