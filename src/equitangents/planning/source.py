@@ -259,7 +259,9 @@ def _pilot_or_count(pilot: AnyModel, data: Data) -> tuple[AnyModel, int | None]:
     if is_whole(pilot) and pilot == 0:
         return None, None
     if is_whole(pilot) and data is not None:
-        return None, _count(pilot)
+        return None, check_whole(
+            "pilot", pilot, _LEAST, wanted=f"a whole number, at least {_LEAST}, or 0 for theory alone"
+        )
     if not callable(getattr(pilot, "predict_members", None)):
         raise InvalidTypeError(
             f"pilot is {pilot!r}; expected a fitted DeepEnsemble, or a number of networks with data=(X, y) to train on"

@@ -165,7 +165,7 @@ def width_note() -> str:
         "Networks are taken to be infinitely wide, and the intervals of this plan do not cover what finite width "
         f"changes. In {_SETTINGS} settings with networks of width 8 to 64 (guide on planning) such intervals of 90 % "
         f"held {percent(_HELD)} of trained ensembles, and {_NEAR} of {_SETTINGS} plans were within a factor of 2 of "
-        "the members that were needed; a pilot, trained on data=(X, y), says what yours need."
+        "the members that were needed; a pilot, trained on your data, says what yours need."
     )
 
 
