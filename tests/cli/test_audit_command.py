@@ -247,7 +247,7 @@ def test_data_that_are_no_arrays_are_called_what_they_are(
             main([*arguments, "--group", "C4"])
         output = capsys.readouterr()
         assert (stop.value.code, output.out) == (2, "")
-        assert output.err.startswith(f"equitangents: data is '{name}'")
+        assert output.err.startswith(f"equitangents: --data is '{name}'")
         assert output.err.count("\n") == 1
         assert said in output.err
         assert "allow_pickle" not in output.err
