@@ -280,6 +280,28 @@ def test_bad_input_is_refused_in_words(rng):
         random_features(net, 10**10).transform(x)
 
 
+@pytest.mark.parametrize(
+    ("block", "covered"),
+    [
+        ((nn.Residual(nn.Dense(6, W_std=1.5), nn.Relu()),), False),
+        ((nn.Parallel([nn.Residual(nn.Dense(6), nn.Abs())], nn.Identity()), nn.Concatenate()), False),
+        ((nn.Residual(nn.Dense(6, W_std=1.5), nn.Erf()),), True),
+        ((nn.Dense(6), nn.Residual(nn.Dense(6, W_std=1.5), nn.Relu())), True),
+        ((nn.Parallel([nn.Dense(6), nn.Relu()], nn.Identity()), nn.Concatenate()), True),
+    ],
+)
+def test_sums_that_read_the_mean_of_inputs_are_refused_and_others_right(block, covered, rng):
+    x, net = rng.normal(size=(3, 6)) + 1.0, nn.Sequential(*block, nn.Dense(1))
+    made = random_features(net, 8192)
+    if covered:
+        for kind in ("nngp", "ntk"):
+            exact = getattr(net.kernel(x), kind)
+            assert np.abs(getattr(made.kernel(x), kind) - exact).max() <= 0.06 * np.abs(exact).max()
+    else:
+        with pytest.raises(NetworkError, match="begin the network with a Dense or Conv layer"):
+            made.transform(x)
+
+
 def test_inputs_may_be_lists(rng):
     net, shape = NETWORKS["pooled"]
     x = rng.standard_normal((3, *shape))

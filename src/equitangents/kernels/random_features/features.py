@@ -14,9 +14,9 @@ import numpy as np
 from equitangents import precision
 from equitangents._types import ArrayLike
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
-from equitangents.kernels.branches import flat
+from equitangents.kernels.branches import Parallel, flat
 from equitangents.kernels.fields.size import check_result
-from equitangents.kernels.operations import Dual
+from equitangents.kernels.operations import Decouple, Dual
 from equitangents.kernels.orbit import OrbitAverage, as_array
 from equitangents.kernels.program import Op, Positions, Program
 from equitangents.kernels.random_features.draws import draws, sketch_draws
@@ -219,7 +219,36 @@ def _lowered(net: Any, x: Inputs) -> tuple[ArrayLike, Program]:
             f"layer {count}, {net.layers[count]!r}: random features do not cover rotations, steerable features and "
             f"readouts; {remedy}"
         )
+    if _sums_inputs(program.ops):
+        raise NetworkError(
+            "random features do not cover a sum of the inputs themselves with what has a mean over channels, as they "
+            f"know no mean of inputs: begin the network with a Dense or Conv layer; or {remedy}"
+        )
     return given, program
+
+
+@lru_cache(maxsize=64)
+def _sums_inputs(ops: tuple[Op, ...]) -> bool:
+    """Whether the inputs, whose mean over channels features do not have, meet a mean in a sum of branches."""
+    with jax.ensure_compile_time_eval():
+        return _means(ops, frozenset({"inputs"})) is None
+
+
+def _means(ops: tuple[Op, ...], of: frozenset[str]) -> frozenset[str] | None:
+    """What has a mean over channels after `ops`, inputs or a nonlinearity; None where inputs meet another in a sum."""
+    for op in ops:
+        if isinstance(op, Parallel):
+            branches = [_means(branch, of) for branch in op.branches]
+            known = [branch for branch in branches if branch is not None]
+            meet = sum(map(bool, known)) > 1 and any("inputs" in branch for branch in known)
+            if len(known) < len(branches) or (op.shares is None and meet):
+                return None
+            of = frozenset().union(*known)
+        elif isinstance(op, Dual):
+            of = frozenset({"nonlinearity"} if np.any(op.activation.moments(np.ones(1))[1]) else ())
+        elif op.is_diagonal or not (op.is_pool or isinstance(op, Decouple)):
+            of = frozenset()
+    return of
 
 
 @lru_cache(maxsize=4)
