@@ -12,7 +12,8 @@ from equitangents.actions.remedies import looks_channels_first
 from equitangents.ensembles.estimator import check_network
 from equitangents.former import former_names
 from equitangents.keywords import meant, renamed
-from equitangents.validation import check_array, check_same_length, check_whole, is_whole
+from equitangents.statistics.settings import check_confidence
+from equitangents.validation import check_array, check_number, check_same_length, check_shape, check_whole, is_whole
 
 # files that are there whole or not at all, and what they claim to hold
 from equitangents.array_files import read_arrays, refusal
@@ -63,11 +64,14 @@ __all__ = [
     "box_offsets",
     "check_array",
     "check_arrays",
+    "check_confidence",
     "check_finite_group",
     "check_fits",
     "check_network",
+    "check_number",
     "check_same_length",
     "check_seal",
+    "check_shape",
     "check_whole",
     "check_writable",
     "executors",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,7 @@ from equitangents.audit.potentials import dynamics
 from equitangents.audit.potentials.calculator import QUANTITIES, feature
 from equitangents.audit.potentials.structures import supercell, translated, turned
 from equitangents.cli.main import main
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, ModelError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, ModelError, ShapeError
 from equitangents.groups import so3
 
 FEW = {"resamples": 200}
@@ -264,6 +265,61 @@ def test_dipoles_of_crystals_are_left_out_where_they_depend_on_the_choice_of_cop
     assert [r.test for r in report.rows if r.quantity == "dipole"] == ["rotation"]
 
 
+class Shaped(Features):
+    """Results of other shapes, by quantity."""
+
+    implemented_properties = ("energy", "forces", "stress", "charges", "dipole", "energies", "stresses")
+
+    def __init__(self, **shapes: tuple[int, ...]) -> None:
+        super().__init__()
+        self.shapes = shapes
+
+    def calculate(self, atoms=None, properties=("energy",), system_changes=()) -> None:
+        super().calculate(atoms, properties, system_changes)
+        d = self.atoms.positions - self.atoms.positions.mean(axis=0)
+        self.results["forces"] = -2 * d
+        self.results["stress"] = np.einsum("ni,nj->ij", d, d)
+        self.results["energies"] = (d**2).sum(axis=1)
+        self.results["stresses"] = np.einsum("ni,nj->nij", d, d)
+        for name, shape in self.shapes.items():
+            self.results[name] = np.resize(self.results[name], shape)
+
+
+def crystals() -> Atoms:
+    atoms = CLUSTERS[0].copy()
+    atoms.set_cell(np.eye(3) * 12)
+    atoms.pbc = True
+    return atoms
+
+
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        ("stress", (9,)),
+        ("energy", (2,)),
+        ("forces", (18,)),
+        ("forces", (3, 6)),
+        ("dipole", (2,)),
+        ("charges", (5,)),
+        ("energies", (6, 2)),
+        ("stresses", (6, 9)),
+        ("node_feats", (5, 4)),
+        ("node_feats", (6, 3)),
+    ],
+)
+def test_results_of_another_shape_are_refused_by_name(name: str, shape: tuple[int, ...]) -> None:
+    with pytest.raises(ShapeError, match=rf"shaped gives {name} of shape {re.escape(str(shape))} for 6 atoms"):
+        et.audit.atoms(
+            Shaped(**{name: shape}), crystals(), ["rotation"], features={"node_feats": "1x0e+1x1o"}, elements=2, **FEW
+        )
+
+
+def test_axes_of_length_one_change_nothing() -> None:
+    plain, ask = crystals(), {"tests": ["rotation", "permutation"], "elements": 2, **FEW}
+    batched = {"energy": (1,), "forces": (1, 6, 3), "stress": (1, 3, 3), "charges": (6, 1), "dipole": (1, 3)}
+    assert et.audit.atoms(Shaped(**batched), plain, **ask).rows == et.audit.atoms(Shaped(), plain, **ask).rows
+
+
 def test_the_report_is_written_in_every_form(tmp_path: Path) -> None:
     report = et.audit.atoms(
         Cluster(energy=lambda a: a.positions[0, 0]), CLUSTERS[:2], ["rotation", "translation"], **FEW
@@ -299,6 +355,26 @@ def test_what_cannot_be_audited_is_refused(arguments: tuple, error: type, said: 
         et.audit.atoms(*arguments)
     with pytest.raises(InvalidArgumentError, match="tolerances names"):
         et.audit.atoms(Cluster(), CLUSTERS, ["rotation"], tolerances={"force": 1.0})
+
+
+def _no_calculator() -> None:
+    raise RuntimeError("no weights\nfound")
+
+
+@pytest.mark.parametrize(
+    ("calculator", "settings", "error", "said"),
+    [
+        (Cluster(), {"features": ["a"]}, InvalidTypeError, r"features is \['a'\]"),
+        (Cluster(), {"features": {"a": 3}}, InvalidTypeError, "features is {'a': 3}"),
+        (Cluster(), {"tolerances": [1]}, InvalidTypeError, r"tolerances is \[1\]"),
+        (Cluster(), {"tests": 5}, InvalidTypeError, "tests is 5"),
+        (Cluster(), {"seconds": "a"}, InvalidArgumentError, "seconds is 'a'"),
+        (_no_calculator, {}, ModelError, "which made none: RuntimeError: no weights"),
+    ],
+)
+def test_settings_of_another_kind_are_refused_by_name(calculator, settings: dict, error: type, said: str) -> None:
+    with pytest.raises(error, match=said):
+        et.audit.atoms(calculator, CLUSTERS, **settings)
 
 
 def test_the_command_line_audits_a_file_of_structures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from ase import Atoms
 from ase.build import bulk, molecule
-from ase.calculators.calculator import Calculator, all_changes
+from ase.calculators.calculator import Calculator, PropertyNotImplementedError, all_changes
 from ase.calculators.emt import EMT
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +16,7 @@ from audit.potentials import Cluster, clusters
 from equitangents.audit.potentials.calculator import Potential
 from equitangents.audit.potentials.checks import below
 from equitangents.audit.potentials.conservation import slopes
-from equitangents.audit.potentials.results import outcome
+from equitangents.audit.potentials.results import Trial, outcome
 from equitangents.audit.potentials.structures import chiral
 from equitangents.audit.report.numbers import Estimate
 from equitangents.groups import so3
@@ -193,6 +193,66 @@ def test_one_structure_beyond_all_others_is_named() -> None:
     assert report.verdict == "fails"
     assert "on structure 7 alone" in report.sentence
     assert report.row("rotation", "forces").outcome == "holds"
+
+
+def test_one_structure_alone_fails_where_its_error_is_far_beyond_floor_and_tolerance() -> None:
+    field = Cluster(energy=lambda atoms: -0.01 * float(atoms.positions[:, 2].sum()))
+    alone = et.audit.atoms(field, CLUSTERS[0], ["translation"], elements=2, **FEW).row("translation", "energy")
+    errors = et.audit.atoms(field, CLUSTERS[0], ["translation"], elements=6, **FEW)
+    row = errors.row("translation", "energy")
+    assert (alone.outcome, row.outcome, errors.verdict) == ("fails", "fails", "fails")
+    assert (row.structures, row.given, row.note) == (1, 1, "")
+    assert errors.row("translation", "forces").outcome == "holds"
+    # an interval that reaches below the limit: one error far above it, the others at the floor
+    spread = [30.0, 1e-9, 1e-9, 1e-9, 1e-9, 30.0]
+    for worst, said in ((30.0, "fails"), (0.9, "undecided")):
+        trial = Trial(
+            "translation", "energy", "meV/atom", [0], np.array([spread]), 6, [("", worst)], [5e-4], 0.1,
+            lambda columns: (Estimate(10.0, 0.0, 20.0), "moves"), lambda columns: None,
+        )  # fmt: skip
+        assert trial.decided().outcome == said
+
+
+class Lacking(Cluster):
+    """No forces where the first atom stands far to the left."""
+
+    def get_property(self, name, atoms=None, allow_calculation=True):
+        if name == "forces" and atoms.positions[0, 0] < -1.0:
+            raise PropertyNotImplementedError("forces")
+        return super().get_property(name, atoms, allow_calculation)
+
+
+def test_a_pose_that_lacks_what_the_structure_has_is_broken() -> None:
+    report = et.audit.atoms(Lacking(), CLUSTERS, ["rotation", "translation"], elements=6, **FEW)
+    assert report.verdict == "undecided"
+    assert {p.test for p in report.broken} >= {"translation"}
+    assert all(p.raises and "gives no forces" in p.said for p in report.broken)
+    assert report.row("translation", "energy").moves == 6
+    assert "lacking gives no forces" in report.sentence
+    near = CLUSTERS[0].copy()
+    near.positions[:, 0] += -1.0 + 1e-4 - near.positions[0, 0]
+    derived = et.audit.atoms(Lacking(), near, ["translation", "conservation"], elements=2, **FEW)
+    assert [p.test for p in derived.broken if p.structure is None] == ["conservation"]
+
+
+class Springs(Calculator):
+    """Atoms bound to their mean, wherever they are."""
+
+    implemented_properties = ("energy", "forces")
+
+    def calculate(self, atoms=None, properties=("energy",), system_changes=all_changes) -> None:
+        super().calculate(atoms, properties, system_changes)
+        d = self.atoms.positions - self.atoms.positions.mean(axis=0)
+        self.results = {"energy": float((d**2).sum()), "forces": -2 * d}
+
+
+def test_atoms_at_one_place_are_left_out_of_the_test_that_pulls_them_apart() -> None:
+    twice, calculator = Atoms("Cu3", positions=[[0, 0, 0], [0, 0, 0], [2.0, 0, 0]]), Springs()
+    row = et.audit.atoms(calculator, [twice, CLUSTERS[0]], ["smoothness"], **FEW).row("jump", "energy")
+    assert (row.structures, row.worst_structure) == (1, 1)
+    assert "without structure 0: two atoms at one place" in row.note
+    report = et.audit.atoms(calculator, twice, ["translation", "smoothness"], elements=2, **FEW)
+    assert {m.section: m.reason for m in report.missing}["smoothness"].startswith("two atoms are at one place")
 
 
 def test_a_broken_parity_in_single_precision_is_not_hidden_by_the_floor() -> None:

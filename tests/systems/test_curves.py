@@ -242,6 +242,29 @@ def test_bad_arguments_are_refused_by_name(regression, error, arguments, how, sa
         learning_curve(model, *regression, **how)
 
 
+@pytest.mark.parametrize(
+    ("labels", "others"),
+    [(int, float), (float, int), (str, int), (bool, str), (bool, int), (np.int64, np.uint64)],
+)
+def test_classes_and_targets_are_not_mixed(labels, others):
+    x, y = np.random.default_rng(0).normal(size=(20, 3)), np.arange(20) % 2
+    with pytest.raises(InvalidTypeError, match="classes of one kind"):
+        curve_data(x, y.astype(labels), test=(x, y.astype(others)))
+
+
+@pytest.mark.parametrize(("labels", "others"), [(np.int64, np.uint8), ("U1", "U5"), (np.float32, np.float64)])
+def test_widths_of_one_kind_may_differ(labels, others):
+    x, y = np.random.default_rng(0).normal(size=(20, 3)), np.arange(20) % 2
+    data = curve_data(x, y.astype(labels), test=(x, y.astype(others)))
+    assert (data.classes is None) == (np.dtype(labels).kind == "f")
+    np.testing.assert_array_equal(data.targets[:20], data.targets[20:])
+
+
+def test_a_confidence_is_a_share():
+    with pytest.raises(InvalidTypeError, match="confidence is '95'"):
+        learning_curve(NET, np.ones((9, 3)), np.arange(9) % 2, confidence="95")
+
+
 def test_orbit_averages_are_models_too():
     x = np.random.default_rng(0).normal(size=(30, 4, 4, 1))
     net = nn.Sequential(nn.Flatten(), nn.Dense(8), nn.Relu(), nn.Dense(1))

@@ -49,6 +49,33 @@ def test_the_larger_architecture_computes_the_smaller_one(
     )
 
 
+@pytest.mark.parametrize("first_layer", ["gaussian", "uniform"])
+def test_networks_of_another_parametrisation_are_embedded_as_the_function_that_they_are(first_layer: str) -> None:
+    shape = (4, 4, 3)
+    for parametrisation, target in (("standard", "VEC"), ("standard", "FCN"), ("ntk", "LCN")):
+        net = et.systems.architecture("GAP", 2, 4, parametrisation=parametrisation, first_layer=first_layer)
+        params = net.init(jax.random.key(0), shape, "float64")
+        assert not difference(net, params, et.systems.embed(net, params, target, shape), shape) > 1e-12
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"net": 5}, "net is 5"),
+        ({"target": 5}, "target is 5"),
+        ({"params": None}, "params do not fit"),
+        ({"params": ()}, "params do not fit"),
+        ({"input_shape": 4}, "input_shape is 4"),
+        ({"input_shape": (4, 3)}, "params do not fit"),
+    ],
+)
+def test_what_cannot_be_embedded_is_refused_by_name(change: dict[str, Any], said: str) -> None:
+    net = et.systems.architecture("GAP", 1, 2)
+    given = {"net": net, "params": net.init(jax.random.key(0), (4, 2)), "target": "VEC", "input_shape": (4, 2)}
+    with pytest.raises(EquitangentsError, match=said):
+        et.systems.embed(**(given | change))
+
+
 @pytest.mark.parametrize("target", ["FCN", "VEC"])
 def test_locally_connected_layers_are_embedded_whatever_the_grid(target: str) -> None:
     shape = (2, 3, 4)  # channels are the last axis alone

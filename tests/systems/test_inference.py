@@ -167,7 +167,70 @@ def test_labels_may_be_texts_and_targets_numbers(data: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "settings", [{"c": 0}, {"momentum": 1}, {"epochs": 0}, {"power": 0.5}, {"stop_at": 2}, {"dtype": "int8"}]
+    ("labels", "said"),
+    [
+        (lambda y: y[:, None], r"y has shape \(24, 1\)"),
+        (lambda y: y[:1], "x has 24 rows and y has 1"),
+        (lambda y: y[:3], "x has 24 rows and y has 3"),
+        (lambda y: y[0], r"y has shape \(\)"),
+        (lambda y: y.astype(str), "fitted to"),
+        (lambda y: y.astype(complex), "complex"),
+    ],
+)
+def test_scores_are_of_one_label_an_input(data: Any, labels: Any, said: str) -> None:
+    fitted = et.systems.System("I", NET, "NTK").fit(data.x, data.labels)
+    with pytest.raises(EquitangentsError, match=said):
+        fitted.score(data.x, labels(data.labels))
+
+
+@pytest.mark.parametrize(
+    ("watch", "said"),
+    [
+        (lambda x, y: (x, y[:, None]), r"watch\[1\] has shape \(24, 1\)"),
+        (lambda x, y: (x, y[:3]), r"watch\[0\] has 24 rows and watch\[1\] has 3"),
+        (lambda x, y: (x,), "watch is of type tuple; expected a pair"),
+        (lambda x, y: 3, "watch is of type int"),
+    ],
+)
+def test_what_is_watched_is_a_pair_of_inputs_and_labels(data: Any, watch: Any, said: str) -> None:
+    system = et.systems.System("I", NET, et.systems.inference("NN", epochs=1))
+    with pytest.raises(EquitangentsError, match=said):
+        system.fit(data.x, data.labels, watch=watch(data.x, data.labels))
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        (np.array([None, "a"] * 12, object), "no order"),
+        (np.arange(24) % 3 * 1j, "complex"),
+        (np.array(["a"] * 24, object), "one class, 'a'"),
+    ],
+)
+def test_labels_of_no_kind_are_refused(data: Any, labels: Any, said: str) -> None:
+    with pytest.raises(EquitangentsError, match=said):
+        et.systems.System("I", NET, "NTK").fit(data.x, labels)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"c": 0},
+        {"c": "a"},
+        {"c": True},
+        {"momentum": 1},
+        {"momentum": None},
+        {"epochs": 0},
+        {"power": 0.5},
+        {"power": np.inf},
+        {"stop_at": 2},
+        {"stop_at": "x"},
+        {"weight_decay": "x"},
+        {"weight_decay": np.inf},
+        {"learning_rate": "fast"},
+        {"learning_rate": np.ones(2)},
+        {"learning_rate": np.inf},
+        {"dtype": "int8"},
+    ],
 )
 def test_bad_settings_are_refused(settings: dict[str, Any]) -> None:
     with pytest.raises(EquitangentsError, match=next(iter(settings))):

@@ -178,6 +178,8 @@ def test_a_method_for_the_other_width_is_refused() -> None:
     finite = et.systems.System("I", et.systems.architecture("GAP", 1), "NN")
     with pytest.raises(EquitangentsError, match="no coupling"):
         et.systems.algorithmic_symmetry(finite, "O(3d)", method="coupled")
+    with pytest.raises(EquitangentsError, match="tolerance is 'a'"):
+        et.systems.algorithmic_symmetry(kernel, "O(3d)", tolerance="a")
 
 
 def test_data_are_given_whole_or_not_at_all() -> None:

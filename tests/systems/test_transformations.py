@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from typing import Any
 
 import numpy as np
 import pytest
@@ -154,6 +155,22 @@ def test_a_signal_goes_along_a_path_at_unit_speed_on_average() -> None:
 def test_finite_groups_have_no_paths(group: str) -> None:
     with pytest.raises(EquitangentsError, match="finite"):
         SYSTEMS.path(group, (2, 2, 3))
+
+
+@pytest.mark.parametrize("shape", [(), 8, ("a", 4, 3), (4.7, 4, 3), (4, 0, 3)])
+def test_what_is_no_shape_is_refused(shape: Any) -> None:
+    for make in (et.systems.transformation, et.systems.path):
+        with pytest.raises(EquitangentsError, match="shape is"):
+            make("O(3)xI", shape)
+    with pytest.raises(EquitangentsError, match="shape is"):
+        et.systems.textures(10, shape=shape)
+
+
+def test_what_is_no_number_is_refused() -> None:
+    with pytest.raises(EquitangentsError, match="t is 'a'"):
+        et.systems.path("O(3)xI", (4, 4, 3))("a")
+    with pytest.raises(EquitangentsError, match="tint is 'a'"):
+        et.systems.textures(10, tint="a")
 
 
 def test_a_transformation_refuses_other_signals() -> None:

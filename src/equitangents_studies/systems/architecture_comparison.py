@@ -23,7 +23,7 @@ from typing import get_args
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError, ShapeError
-from equitangents.extending import Targets, check_whole, formatting, renamed
+from equitangents.extending import Targets, check_confidence, check_whole, formatting, renamed
 from equitangents.kernels import KernelFunction
 from equitangents.nn import Sequential
 from equitangents.statistics import shared_level
@@ -32,7 +32,6 @@ from equitangents_studies.systems.compared import Affordable, ArchitectureCompar
 from equitangents_studies.systems.conventions import (
     Step,
     check_choice,
-    check_confidence,
     check_positive,
     check_ridge,
     steps,

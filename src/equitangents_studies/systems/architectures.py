@@ -31,6 +31,7 @@ from equitangents.nn import AvgPool, Conv, Dense, Flatten, GlobalAvgPool, Layer,
 from equitangents_studies.systems.conventions import check_choice
 
 ARCHITECTURES = ("FCN", "LCN", "VEC", "GAP", "LAP4", "LAP8")
+_SOME = "FCN, LCN, VEC, GAP, LAP2, LAP4, …"
 WIDTHS = {"FCN": 1024, "LCN": 32, "VEC": 128, "GAP": 128, "LAP": 128}
 """The source's widths; LAP's is this library's choice."""
 
@@ -79,7 +80,7 @@ def architecture(
     parametrisation: str = "ntk",
     first_layer: str = "gaussian",
 ) -> Sequential | Reparametrised:
-    """One of FCN, LCN, VEC, GAP, LAP4 and LAP8 (LAPk pools over k × k for any k) with `depth` hidden layers.
+    """One of FCN, LCN, VEC, GAP, LAP2, LAP4, … (LAPk pools over k × k for any k) with `depth` hidden layers.
 
     Args:
         name: which.
@@ -98,12 +99,12 @@ def architecture(
     (3, 3)
     """
     if not isinstance(name, str):
-        raise InvalidTypeError(f"name is {name!r}; expected one of {', '.join(ARCHITECTURES)}")
+        raise InvalidTypeError(f"name is {name!r}; expected one of {_SOME}")
     check_whole("depth", depth, 1)
     check_whole("outputs", outputs, 1)
     pooled = _LAP.fullmatch(name)
     if name not in ARCHITECTURES and not pooled:
-        raise InvalidArgumentError(f"name is {name!r}; expected one of {', '.join(ARCHITECTURES)}")
+        raise InvalidArgumentError(f"name is {name!r}; expected one of {_SOME}")
     check_choice("parametrisation", parametrisation, ("ntk", "standard"))
     check_choice("first_layer", first_layer, ("gaussian", "uniform"))
     width = WIDTHS[name[:3]] if width is None else check_whole("width", width, 1)
@@ -176,6 +177,11 @@ class Reparametrised:
         """Outputs (N, outputs) for x (N, *positions, channels)."""
         with precision.scope(jax.tree.leaves(params)[0].dtype):
             return self.net.apply(self._scaled(params, -1), x)
+
+    def in_ntk(self, params: Params) -> tuple[Sequential, Params]:
+        """The network in NTK parametrisation, and the parameters with which it computes what this one does of these."""
+        with precision.scope(jax.tree.leaves(params)[0].dtype):
+            return self.net, self._scaled(params, -1)
 
     def _scaled(self, params: Params, power: int) -> Params:
         """Parameters times the scales of their layers, to this power; in NTK parametrisation as they are."""

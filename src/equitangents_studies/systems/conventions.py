@@ -40,12 +40,6 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
         raise InvalidArgumentError(f"{name} is {value!r}; expected {' or '.join(map(repr, choices))}")
 
 
-def check_confidence(confidence: float) -> None:
-    """Raise InvalidArgumentError unless `confidence` is a share that an interval can cover."""
-    if not 0 < confidence < 1:
-        raise InvalidArgumentError(f"confidence is {confidence!r}; it must be between 0 and 1")
-
-
 def check_ridge(ridge: object) -> float:
     """`ridge` as a finite number ≥ 0, or an error."""
     if not _is_number(ridge) or not 0 <= ridge < np.inf:

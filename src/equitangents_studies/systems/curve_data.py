@@ -75,6 +75,7 @@ def curve_data(data: DataLike, y: Targets | None = None, *, test: float | tuple[
                 f"test has shapes {test_x.shape} and {test_labels.shape}; those trained on have {x.shape} and "
                 f"{labels.shape}"
             )
+        _check_one_kind(labels, test_labels)
         x, labels = np.concatenate([x, test_x]).astype(x.dtype), np.concatenate([labels, test_labels])
     else:
         held_out = _share(apart, pool)
@@ -130,6 +131,17 @@ def _arrays(name: str, x: Numbers, y: Targets) -> tuple[np.ndarray, np.ndarray]:
         raise InvalidTypeError(f"y has dtype {labels.dtype}; expected numbers or classes")
     check_same_length(name, inputs, "y", labels)
     return inputs, labels
+
+
+def _check_one_kind(labels: np.ndarray, test_labels: np.ndarray) -> None:
+    """Raise InvalidTypeError unless both are targets, or classes of one kind, which NumPy would make one of the two."""
+    kinds = ("f", "iu", "b", "US")
+    here, there = (next(kind for kind in kinds if a.dtype.kind in kind) for a in (labels, test_labels))
+    if here != there or np.result_type(labels, test_labels).kind not in here:  # int64 beside uint64 is float64
+        raise InvalidTypeError(
+            f"the test set's y has dtype {test_labels.dtype}, and that trained on {labels.dtype}; expected targets as "
+            "floating numbers in both, or classes of one kind"
+        )
 
 
 def _share(test: object, pool: int) -> int:

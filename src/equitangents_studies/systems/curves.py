@@ -17,11 +17,11 @@ from sklearn.base import clone
 
 from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
 from equitangents.errors import InvalidArgumentError
-from equitangents.extending import FileName, Numbers, Targets, check_whole, notebook, renamed
+from equitangents.extending import FileName, Numbers, Targets, check_confidence, check_whole, notebook, renamed
 from equitangents.kernels import KernelFunction, Kernels
 from equitangents.report import with_interval
 from equitangents.statistics import Estimate, t_interval
-from equitangents_studies.systems.conventions import Step, check_confidence, check_ridge, model_name, steps, write_csv
+from equitangents_studies.systems.conventions import Step, check_ridge, model_name, steps, write_csv
 from equitangents_studies.systems.curve_data import (
     CurveData,
     DataLike,

@@ -9,7 +9,6 @@ by K. A member that is stopped goes on at learning rate 0, which changes none of
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,11 +21,11 @@ import numpy as np
 import optax
 from sklearn.exceptions import ConvergenceWarning
 
-from equitangents.errors import InvalidArgumentError
 from equitangents.extending import (
     ArrayLike,
     FiniteNetwork,
     Params,
+    check_number,
     check_whole,
     network_job,
     precision,
@@ -77,12 +76,15 @@ class GradientInference:
             check_whole(name, getattr(self, name), 1)
         if self.eigenvalue_inputs is not None:
             check_whole("eigenvalue_inputs", self.eigenvalue_inputs, 1)
-        _check(self.c > 0 and math.isfinite(self.c), "c", self.c, "a finite number above 0")
-        _check(self.weight_decay >= 0, "weight_decay", self.weight_decay, "a number, at least 0")
-        _check(self.power >= 1, "power", self.power, "a number, at least 1")
-        _check(0 <= self.momentum < 1, "momentum", self.momentum, "a number from 0 to below 1")
-        _check(self.learning_rate is None or self.learning_rate > 0, "learning_rate", self.learning_rate, "above 0")
-        _check(self.stop_at is None or 0 < self.stop_at <= 1, "stop_at", self.stop_at, "None, or above 0 up to 1")
+        check_number("c", self.c, "a finite number above 0", lambda c: c > 0)
+        check_number("weight_decay", self.weight_decay, "a finite number, at least 0", lambda decay: decay >= 0)
+        check_number("power", self.power, "a finite number, at least 1", lambda power: power >= 1)
+        check_number("momentum", self.momentum, "a number from 0 to below 1", lambda m: 0 <= m < 1)
+        if self.learning_rate is not None:
+            wanted = "None, or a finite number above 0"
+            check_number("learning_rate", self.learning_rate, wanted, lambda rate: rate > 0)
+        if self.stop_at is not None:
+            check_number("stop_at", self.stop_at, "None, or above 0 up to 1", lambda share: 0 < share <= 1)
         check_choice("dtype", self.dtype, ("float32", "float64"))
 
     def fit(
@@ -130,11 +132,6 @@ class GradientInference:
                 ConvergenceWarning,
                 stacklevel=4,
             )
-
-
-def _check(holds: bool, name: str, value: object, wanted: str) -> None:
-    if not holds:
-        raise InvalidArgumentError(f"{name} is {value!r}; expected {wanted}")
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,12 +19,13 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
-from equitangents.errors import InvalidArgumentError, NetworkError
-from equitangents.extending import ArrayLike, Params
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
+from equitangents.extending import ArrayLike, Params, check_shape
 from equitangents.nn import AvgPool, Conv, Dense, Flatten, GlobalAvgPool, Layer, LocallyConnected, Relu, Sequential
-from equitangents_studies.systems.architectures import kind_of
+from equitangents_studies.systems.architectures import Reparametrised, kind_of
 
 
 class Embedded(NamedTuple):
@@ -34,11 +35,12 @@ class Embedded(NamedTuple):
     params: Params
 
 
-def embed(net: Sequential, params: Params, target: str, input_shape: tuple[int, ...]) -> Embedded:
+def embed(net: Sequential | Reparametrised, params: Params, target: str, input_shape: tuple[int, ...]) -> Embedded:
     """A network of the architecture `target` and weights of it that compute the same function.
 
     Args:
-        net: GAP, LAPk, VEC or LCN of `architecture`, of any depth and width n, of stride 1 and circular padding.
+        net: GAP, LAPk, VEC or LCN of `architecture`, of any depth and width n, of stride 1 and circular padding; what
+            is made of it is in NTK parametrisation.
         params: of `net.init`.
         target: "LAPk", "VEC", "LCN" or "FCN", as far as Theorem 3.1 goes: GAP → LAPk → VEC → LCN → FCN, or LCN → VEC.
             From LCN_n, VEC has dn channels; FCN has dn.
@@ -55,12 +57,26 @@ def embed(net: Sequential, params: Params, target: str, input_shape: tuple[int, 
     >>> wide.net.layers[1].channels, bool(np.allclose(wide.net.apply(wide.params, x), net.apply(params, x), atol=1e-5))
     (64, True)
     """
+    if not isinstance(net, Sequential | Reparametrised):
+        raise InvalidTypeError(f"net is {net!r}; expected a network that architecture() makes")
+    if not isinstance(target, str):
+        raise InvalidTypeError(f"target is {target!r}; expected 'LAPk', 'VEC', 'LCN' or 'FCN'")
     if any(getattr(layer, "parametrisation", "ntk") != "ntk" for layer in net.layers):
         raise NetworkError(f"{net!r} cannot be embedded; expected the NTK parametrisation in every layer")
-    current, shape = Embedded(net, params), tuple(int(n) for n in input_shape)
-    for step in _route(kind_of(net), target):
+    route, shape = _route(kind_of(net), target), check_shape("input_shape", input_shape)
+    _check_params(net, params, shape)
+    current = Embedded(net, params) if isinstance(net, Sequential) else Embedded(*net.in_ntk(params))
+    for step in route:
         current = step(current, shape)
     return current
+
+
+def _check_params(net: Sequential | Reparametrised, params: Params, shape: tuple[int, ...]) -> None:
+    """Raise InvalidArgumentError unless these are parameters of the network, of the shapes that `init` gives."""
+    fresh = jax.eval_shape(lambda key: net.init(key, shape), jax.random.key(0))
+    given = tuple(params) if isinstance(params, tuple | list) else None
+    if jax.tree.map(np.shape, given) != jax.tree.map(np.shape, fresh):
+        raise InvalidArgumentError(f"params do not fit the network; expected what net.init(key, {shape}) gives")
 
 
 def _route(source: str, target: str) -> list[Callable[[Embedded, tuple[int, ...]], Embedded]]:

@@ -17,12 +17,22 @@ import numpy as np
 
 from equitangents.actions import Action, from_function
 from equitangents.errors import InvalidArgumentError, ShapeError
-from equitangents.extending import ActionLike, ArrayLike, Elements, Numbers, Targets, check_whole, notebook, renamed
+from equitangents.extending import (
+    ActionLike,
+    ArrayLike,
+    Elements,
+    Numbers,
+    Targets,
+    check_confidence,
+    check_whole,
+    notebook,
+    renamed,
+)
 from equitangents.groups import Group
 from equitangents.kernels import KernelFunction, orbit_average
 from equitangents.report import with_interval
 from equitangents.statistics import Estimate
-from equitangents_studies.systems.conventions import Step, check_confidence, check_ridge, model_name, steps
+from equitangents_studies.systems.conventions import Step, check_ridge, model_name, steps
 from equitangents_studies.systems.curve_data import CurveData, DataLike, curve_data, training_sizes
 from equitangents_studies.systems.curves import ErrorName, LearningCurve, curve_of, kernel_curve
 from equitangents_studies.systems.factors import (

@@ -13,8 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from equitangents.errors import InvalidArgumentError
-from equitangents.extending import check_whole, renamed
+from equitangents.extending import check_number, check_shape, check_whole, renamed
 
 
 class Textures(NamedTuple):
@@ -39,6 +38,8 @@ def textures(
     """
     check_whole("count", count, 1)
     check_whole("classes", classes, 1)
+    check_number("tint", tint, "a number from 0 to 1", lambda share: 0 <= share <= 1)
+    shape = check_shape("shape", shape)
     rng = np.random.default_rng(check_whole("seed", seed, 0))
     grid, c = shape[:-1], shape[-1]
     axes = tuple(range(1, len(shape)))
@@ -48,8 +49,6 @@ def textures(
         filters[(slice(None), *(tap % grid))] += rng.standard_normal((classes, c, c))
     filters /= np.sqrt((filters**2).sum(axis=(*axes, len(shape)), keepdims=True).sum(axis=-1, keepdims=True) / c)
     labels = np.arange(count) % classes
-    if not 0 <= tint <= 1:
-        raise InvalidArgumentError(f"tint is {tint!r}; expected a number from 0 to 1")
     noise = rng.standard_normal((count, *shape))
     colours = rng.standard_normal((count, *(1 for _ in grid), c))
     mixed = lambda x: Textures((1 - tint) ** 0.5 * x + tint**0.5 * colours, labels)

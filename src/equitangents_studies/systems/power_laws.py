@@ -14,11 +14,11 @@ from typing import Literal
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
-from equitangents.extending import Numbers, check_array, check_whole, is_whole, notebook, renamed
+from equitangents.extending import Numbers, check_array, check_confidence, check_whole, is_whole, notebook, renamed
 from equitangents.report import format_number, with_interval
 from equitangents.statistics import Estimate, no_interval, shared_level
 from equitangents_studies.systems.broken_lines import BrokenLines, Noise, fit_broken_lines, measured_points
-from equitangents_studies.systems.conventions import check_confidence, check_positive
+from equitangents_studies.systems.conventions import check_positive
 from equitangents_studies.verdict import FAILS, HOLDS, UNDECIDED, Decision
 
 MOST_SEGMENTS = 4

@@ -17,7 +17,7 @@ from typing import final
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.extending import Numbers, check_array, check_whole
+from equitangents.extending import Numbers, check_array, check_number, check_whole
 from equitangents.statistics import Estimate, binomial_ends
 from equitangents_studies.systems.conventions import check_choice
 from equitangents_studies.systems.coupling import why_uncoupled
@@ -121,6 +121,8 @@ def algorithmic_symmetry(
     if not isinstance(system, System):
         raise InvalidTypeError(f"system is {system!r}; expected an equitangents_studies.systems.System")
     check_choice("dtype", dtype, tuple(TOLERANCES))
+    if tolerance is not None:
+        check_number("tolerance", tolerance, "None, or a finite number, at least 0", lambda limit: limit >= 0)
     data = _data(x, y, x_test)
     shape = data.x.shape[1:]
     tau = transformation(group, shape, seed=check_whole("seed", seed, 0))

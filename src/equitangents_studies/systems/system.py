@@ -99,6 +99,8 @@ def fit_moved(
     """As `system.fit`, from the coupled initialisation of `tau` on data that τ moved before; None: a plain one."""
     x = np.asarray(check_array("x", x, min_rank=2))
     targets, classes, index = _targets(y, len(x))
+    if watch is not None and not (isinstance(watch, tuple | list) and len(watch) == 2):
+        raise InvalidTypeError(f"watch is of type {type(watch).__name__}; expected a pair (inputs, labels)")
     net = with_outputs(system.architecture, targets.shape[1])
     check_network(getattr(net, "net", net), x)
     move = system.transformation(x.shape[1:])
@@ -106,7 +108,8 @@ def fit_moved(
     if watch is not None and not system.inference.finite:
         raise InvalidArgumentError("watch is given, and a kernel has no epochs; expected None")
     if watch is not None:
-        noted = Labelled(np.asarray(move(watch[0])), _numbers(classes, watch[1]))
+        others = check_array("watch[0]", watch[0], min_rank=2)
+        noted = Labelled(np.asarray(move(others)), _numbers(classes, watch[1], len(others), ("watch[0]", "watch[1]")))
     model = system.inference.fit(net, move(x), targets, index, seed=system.seed, coupling=tau, watch=noted)
     return FittedSystem(system, move, classes, model)
 
@@ -146,14 +149,16 @@ class FittedSystem:
 
     def score(self, x: Numbers, y: Numbers) -> float:
         """The share of inputs whose label y (N,) the mean prediction has."""
-        index = _numbers(self.classes, y)
-        outputs = self.predict(x)
+        inputs = check_array("x", x, min_rank=2, allow_empty=True)
+        index = _numbers(self.classes, y, len(inputs))
+        outputs = self.predict(inputs)
         return float(np.mean((outputs.argmax(axis=1) == index) & np.isfinite(outputs).all(axis=1)))
 
     def member_scores(self, x: Numbers, y: Numbers) -> np.ndarray:
         """The score of every member, (members,)."""
-        index = _numbers(self.classes, y)
-        outputs = self.predict_members(x)
+        inputs = check_array("x", x, min_rank=2, allow_empty=True)
+        index = _numbers(self.classes, y, len(inputs))
+        outputs = self.predict_members(inputs)
         return np.mean((outputs.argmax(axis=2) == index) & np.isfinite(outputs).all(axis=2), axis=1)
 
     @property
@@ -187,19 +192,45 @@ def _targets(y: Targets, samples: int) -> tuple[np.ndarray, np.ndarray | None, n
         targets = np.asarray(check_array("y", labels, rank=(1, 2)), np.float64)
         check_same_length("x", range(samples), "y", targets)
         return targets.reshape(samples, -1), None, None
-    if labels.ndim != 1:
-        raise ShapeError(f"y has shape {labels.shape}; expected labels (N,), or targets as floating numbers (N, K)")
-    check_same_length("x", range(samples), "y", labels)
+    labels = _labels(y, samples, other=", or targets as floating numbers (N, K)")
     classes, index = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
-        raise InvalidArgumentError(f"y holds one class, {classes[0].item()!r}; expected at least two")
+        raise InvalidArgumentError(f"y holds one class, {classes.tolist()[0]!r}; expected at least two")
     return centred_classes(index, len(classes)), classes, index
 
 
-def _numbers(classes: np.ndarray | None, y: Targets) -> np.ndarray:
+_NAMES = ("x", "y")  # what errors call inputs and labels
+
+
+def _labels(y: Targets, samples: int, names: tuple[str, str] = _NAMES, other: str = "") -> np.ndarray:
+    """Labels, one a sample, that can be told apart and ordered; `other`: what else is expected."""
+    labels, name = np.asarray(y), names[1]
+    if labels.ndim != 1:
+        raise ShapeError(f"{name} has shape {labels.shape}; expected labels (N,){other}")
+    check_same_length(names[0], range(samples), name, labels)
+    if labels.dtype.kind == "c":
+        raise InvalidTypeError(f"{name} has dtype {labels.dtype}; expected whole numbers, texts or booleans{other}")
+    try:
+        np.sort(labels if labels.dtype.kind == "O" else labels[:0])
+    except TypeError as error:
+        raise InvalidTypeError(
+            f"{name} holds labels that have no order ({error}); expected labels of one kind"
+        ) from None
+    return labels
+
+
+def _numbers(classes: np.ndarray | None, y: Targets, samples: int, names: tuple[str, str] = _NAMES) -> np.ndarray:
     """The number of each label among the classes; −1 for labels that were not in training."""
     if classes is None:
         raise InvalidArgumentError("the system was fitted to numbers; a score needs labels as y")
-    labels = np.asarray(y)
+    labels = _labels(y, samples, names)
+    if _is_text(labels) != _is_text(classes):
+        raise InvalidTypeError(
+            f"{names[1]} holds labels such as {labels[:3].tolist()}; the system was fitted to {classes[:3].tolist()}"
+        )
     place = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
     return np.where(classes[place] == labels, place, -1)
+
+
+def _is_text(labels: np.ndarray) -> bool:
+    return labels.dtype.kind in "US" or (labels.dtype.kind == "O" and all(isinstance(v, str) for v in labels))

@@ -27,7 +27,16 @@ import scipy.linalg.lapack
 from jaxtyping import Float
 
 from equitangents.errors import InvalidArgumentError, ShapeError
-from equitangents.extending import ArrayLike, Numbers, check_array, check_fits, check_whole, precision
+from equitangents.extending import (
+    ArrayLike,
+    Numbers,
+    check_array,
+    check_fits,
+    check_number,
+    check_shape,
+    check_whole,
+    precision,
+)
 from equitangents_studies.systems.data_groups import DataGroup, data_group
 
 
@@ -207,12 +216,7 @@ def transformation(group: str, shape: tuple[int, ...], *, seed: int = 0) -> Tran
 
     Source: Xiao & Pennington 2022, arXiv 2207.04612.
     """
-    try:
-        shape = tuple(int(n) for n in shape)
-    except TypeError:
-        shape = ()
-    if not shape or min(shape) < 1:
-        raise ShapeError(f"shape is {shape}; expected (*positions, channels), each at least 1")
+    shape = check_shape("shape", shape)
     kind = data_group(group, shape)
     rng = np.random.default_rng(check_whole("seed", seed, 0))
     c, count = kind.channels, kind.positions if kind.reach == "own" else 1
@@ -273,8 +277,7 @@ class Path:
 
     def __call__(self, t: float) -> Transformation:
         """The transformation at t."""
-        if not np.isfinite(t):
-            raise InvalidArgumentError(f"t is {t!r}; expected a finite number")
+        check_number("t", t, "a finite number", lambda t: True)
         matrices = scipy.linalg.expm(-float(t) * self.generators)
         if self.group.reach == "all":
             return FullRotation(self.group, self.shape, matrices[0])
@@ -292,12 +295,11 @@ def path(group: str, shape: tuple[int, ...], *, seed: int = 0) -> Path:
 
     Source: Xiao & Pennington 2022, arXiv 2207.04612, figure S1; the scale of A is this library's.
     """
-    if not shape or min(shape) < 1:
-        raise ShapeError(f"shape is {shape}; expected (*positions, channels), each at least 1")
+    shape = check_shape("shape", shape)
     kind = data_group(group, shape)
     if kind.letter != "O" or kind.size < 2:
         raise InvalidArgumentError(f"group is {group!r}, which is finite here: no path leads away from the identity")
     rng = np.random.default_rng(check_whole("seed", seed, 0))
     count = kind.positions if kind.reach == "own" else 1
     entries = np.triu(rng.standard_normal((count, kind.size, kind.size)), 1) / np.sqrt(kind.size - 1)
-    return Path(kind, tuple(shape), entries - entries.swapaxes(1, 2))
+    return Path(kind, shape, entries - entries.swapaxes(1, 2))

@@ -58,10 +58,15 @@ class Quantity:
             return value @ R.T
         if self.kind == "tensor":
             return R @ self.full(value) @ R.T
-        D = irreps_matrix(blocks_of(self.irreps, "features are"), R)
-        if value.shape[-1] != len(D):
-            raise ShapeError(f"{self.name} has shape {value.shape}; {self.irreps} has {len(D)} entries")
-        return value @ D.T
+        return value @ irreps_matrix(blocks_of(self.irreps, "features are"), R).T
+
+    def shapes(self, atoms: int) -> list[tuple[int, ...]]:
+        """The shapes that values of so many atoms may have."""
+        every = (atoms,) if self.per_atom else ()
+        if self.kind == "irreps":
+            return [(*every, sum(count * block.size for count, block in blocks_of(self.irreps, "features are")))]
+        ends: dict[str, list[tuple[int, ...]]] = {"scalar": [()], "vector": [(3,)], "tensor": [(6,), (3, 3)]}
+        return [(*every, *end) for end in ends[self.kind]]
 
     def full(self, value: np.ndarray) -> np.ndarray:
         """Tensors as 3 × 3, from Voigt's xx, yy, zz, yz, xz, xy; everything else as it is."""
@@ -119,7 +124,7 @@ class Potential:
 
     def __init__(self, calculator: Any, features: Mapping[str, str] | None = None):
         if isinstance(calculator, type) or (callable(calculator) and not hasattr(calculator, "get_property")):
-            calculator = calculator()
+            calculator = _made(calculator)
         if not hasattr(calculator, "get_property") or not hasattr(calculator, "implemented_properties"):
             raise InvalidTypeError(
                 f"calculator is {calculator!r}; expected an ASE calculator, its class, or a function that makes one"
@@ -130,6 +135,10 @@ class Potential:
         if not isinstance(self.name, str) or self.name in ("unknown", "calculator"):
             self.name = type(calculator).__name__
         self.calls, self.seconds, self.single = 0, 0.0, True
+        if not isinstance(features, Mapping | None) or not all(isinstance(i, str) for i in (features or {}).values()):
+            raise InvalidTypeError(
+                f"features is {features!r}; expected irreps by name, as {{'node_feats': '8x0e+4x1o'}}"
+            )
         told = {name: feature(name, irreps) for name, irreps in (features or {}).items()}
         listed = list(calculator.implemented_properties)
         self.quantities: dict[str, Quantity] = {n: QUANTITIES[n] for n in QUANTITIES if n in listed} | told
@@ -139,7 +148,8 @@ class Potential:
     def __call__(self, atoms: Atoms, names: Any = None, finite: bool = True) -> Values:
         """The quantities of a structure, of those `names` that it has; stress only of crystals.
 
-        NotFiniteError where one is NaN or infinite, unless `finite` is False; ModelError where the calculator raises.
+        NotFiniteError where one is NaN or infinite, and ModelError where one of `names` is missing, unless `finite` is
+        False; ModelError where the calculator raises.
         """
         asked = [name for name in self.quantities if names is None or name in names]
         if not (all(atoms.pbc) and atoms.cell.rank == 3):
@@ -153,16 +163,22 @@ class Potential:
         except EquitangentsError:
             raise
         except Exception as error:
-            said = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-            said = f"{type(error).__name__}: {said[:300]}{_place(error)}"
-            raise ModelError(f"{self.name} failed on {atoms.get_chemical_formula()}: {said}") from error
+            raise ModelError(f"{self.name} failed on {atoms.get_chemical_formula()}: {_said(error)}") from error
         for name in values if finite else ():
             if not np.isfinite(values[name]).all():
                 raise NotFiniteError(f"{self.name} gives NaN or infinite {name} for {atoms.get_chemical_formula()}")
+        lacking = [name for name in asked if name not in values]
+        if finite and names is not None and lacking:
+            raise ModelError(self.lacks(lacking, atoms))
         self.calls += 1
         self.seconds += time.perf_counter() - began
         self.told(self.calls)
         return values
+
+    def lacks(self, names: list[str], atoms: Atoms) -> str:
+        """That a moved structure has no such results, though it had them as it was given."""
+        said = f"{self.name} gives no {', '.join(names)} for {atoms.get_chemical_formula()} once it is moved"
+        return f"{said}; it gave them of the structure as given"
 
     def _one(self, name: str, atoms: Atoms) -> np.ndarray | None:
         from ase.calculators.calculator import PropertyNotImplementedError
@@ -181,12 +197,24 @@ class Potential:
         if value is None:
             return None
         given = np.asarray(value)
-        array = np.array(given, np.float64)
+        array = self._shaped(name, np.array(given, np.float64), len(atoms))
         if not np.isfinite(array).all():
             return array
         if given.dtype != np.float32 and not np.array_equal(array, array.astype(np.float32).astype(np.float64)):
             self.single = False
         return array
+
+    def _shaped(self, name: str, array: np.ndarray, atoms: int) -> np.ndarray:
+        """The array in a shape of its quantity; axes of length 1 more or less are no matter."""
+        wanted = self.quantities[name].shapes(atoms)
+        plain = lambda shape: [n for n in shape if n != 1]
+        shape = next((s for s in wanted if plain(s) == plain(array.shape)), None)
+        if shape is None:
+            raise ShapeError(
+                f"{self.name} gives {name} of shape {array.shape} for {atoms} atoms; expected "
+                f"{' or '.join(map(str, wanted))}"
+            )
+        return array.reshape(shape)
 
     @property
     def unit(self) -> float:
@@ -197,6 +225,22 @@ class Potential:
     def seconds_each(self) -> float:
         """Mean time of one evaluation."""
         return self.seconds / max(self.calls, 1)
+
+
+def _made(factory: Callable[[], Any]) -> Any:
+    """The calculator of a class or function; ModelError where that raises."""
+    try:
+        return factory()
+    except EquitangentsError:
+        raise
+    except Exception as error:
+        raise ModelError(f"calculator is {factory!r}, which made none: {_said(error)}") from error
+
+
+def _said(error: Exception) -> str:
+    """The first line of what was raised, and where."""
+    said = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    return f"{type(error).__name__}: {said[:300]}{_place(error)}"
 
 
 def _place(error: BaseException) -> str:

@@ -193,12 +193,14 @@ class Known:
         return self._chiral[i]
 
     def asked(self, move: Move, names: list[str], test: str, i: int) -> Values:
-        """What is finite of a moved structure's values; what is not, and what raises, is remembered."""
+        """What is finite of a moved structure's values; what is not, what raises, and what it lacks is remembered."""
         try:
             values = self.potential(move.atoms, names, finite=False)
         except ModelError as error:
             self.broken.append(BrokenPose(test, i, move.label, str(error), True))
             return {}
+        if lacking := [name for name in names if name not in values]:
+            self.broken.append(BrokenPose(test, i, move.label, self.potential.lacks(lacking, move.atoms), True))
         return self._finite(values, test, i, move.label)
 
     def _finite(self, values: Values, test: str, i: int, label: str) -> Values:

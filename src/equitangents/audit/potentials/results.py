@@ -112,7 +112,7 @@ class BrokenPose:
     move: str
     said: str
     raises: bool
-    """Whether it raises; else it gives NaN or infinity."""
+    """Whether it raises, or lacks what it has as given; else it gives NaN or infinity."""
 
 
 def outcome(error: Estimate, worst: float, floor: float, tolerance: float) -> Outcome:
@@ -226,15 +226,15 @@ class Trial:
         """
         floors, tolerance, every = self.floors, self.tolerance, list(range(len(self.floors)))
         row = self.row(every)
-        if row.outcome == "fails" or len(every) == 1:
+        if row.outcome == "fails":
             return replace(row, given=len(every))
         clear = [c for c in every if floors[c] <= tolerance]
         beyond = [c for c in clear if self.worst[c][1] > _ALONE * max(2 * floors[c], tolerance)]
         for some, why in ((clear, "the floors of the others are above the tolerance"), (beyond, "the others hold")):
             part = self.row(some) if 0 < len(some) < len(every) else row
             if some and (part.outcome == "fails" or some is beyond):
-                note = _noted(part, f"of {len(some)} of {len(every)} structures: {why}")
-                return replace(part, outcome="fails", given=len(every), note=note, errors=row.errors)
+                said = f"of {len(some)} of {len(every)} structures: {why}" if len(some) < len(every) else ""
+                return replace(part, outcome="fails", given=len(every), note=_noted(part, said), errors=row.errors)
         return replace(row, given=len(every))
 
 

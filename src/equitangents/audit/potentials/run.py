@@ -95,6 +95,10 @@ def atoms(
     given, asked = check_structures(structures), _check_tests(tests)
     if isinstance(elements, bool) or not isinstance(elements, int) or elements < 1:
         raise InvalidArgumentError(f"elements is {elements!r}; expected a whole number, at least 1")
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float | np.number) or not seconds >= 0:
+        raise InvalidArgumentError(f"seconds is {seconds!r}; expected a number, at least 0")
+    if not isinstance(tolerances, Mapping | None):
+        raise InvalidTypeError(f"tolerances is {tolerances!r}; expected numbers by quantity, as {{'forces': 1.0}}")
     potential, sampling = Potential(calculator, features), Sampling(confidence, resamples, seed)
     shown = Progress(sum(planned(test, len(given), elements) for test in asked), progress, "structures")
     potential.told = shown.step
@@ -202,6 +206,8 @@ def check_structures(structures: Any) -> list[Any]:
 def _check_tests(tests: Sequence[str] | None) -> tuple[str, ...]:
     if tests is None:
         return TESTS
+    if not isinstance(tests, Iterable):
+        raise InvalidTypeError(f"tests is {tests!r}; expected some of {', '.join(TESTS)}")
     asked = [tests] if isinstance(tests, str) else list(tests)
     if not asked:
         raise InvalidArgumentError(f"tests is empty; expected some of {', '.join(TESTS)}")

@@ -14,6 +14,7 @@ from equitangents.audit.potentials.calculator import Potential, Values
 from equitangents.audit.potentials.known import Known
 from equitangents.audit.potentials.results import Row, single
 from equitangents.audit.potentials.structures import free
+from equitangents.audit.report.words import listed
 
 if TYPE_CHECKING:
     from ase import Atoms
@@ -24,6 +25,7 @@ _PLACES = 2  # intervals that are looked into, of energy and of forces
 _STEEPER = 4.0  # than on average over a step, within it
 _LEAST, _MOST = 0.96, 1.08
 _APART = 8.0  # Å to which neighbours of molecules are pulled apart
+_ONE_PLACE = 1e-6  # Å: atoms that are no farther apart cannot be pulled apart
 _STRUCTURES = 2
 _LARGEST = 128
 
@@ -34,6 +36,12 @@ def smoothness(known: Known) -> list[Row] | str:
     sizes = {i: len(a) for i, a in enumerate(known.structures) if 1 < len(a) <= _LARGEST and known.values[i]}
     if not sizes:
         return f"no structure has 2 to {_LARGEST} atoms"
+    one_place = [i for i in sizes if not any(known.structures[i].pbc) and _nearest(known.structures[i]) < _ONE_PLACE]
+    for i in one_place:
+        del sizes[i]
+    if not sizes:
+        return "two atoms are at one place, and no stretching pulls them apart"
+    left_out = f"; without structure {listed([str(i) for i in one_place])}: two atoms at one place" if one_place else ""
     picked = sorted(sorted(sizes, key=lambda i: sizes[i])[:_STRUCTURES])
     jumps: dict[str, list[tuple[float, float, float, int]]] = {
         name: [] for name in ("energy", "forces") if all(name in known.values[i] for i in picked)
@@ -58,7 +66,7 @@ def smoothness(known: Known) -> list[Row] | str:
                 worst_move=f"stretched to {scale:.4f} of its size",
                 structures=len(picked),
                 moves=_POINTS,
-                note="the largest jump that was found while the structure was stretched",
+                note=f"the largest jump that was found while the structure was stretched{left_out}",
             )
         )
     return rows
