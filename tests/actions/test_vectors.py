@@ -33,6 +33,8 @@ class TestLinear:
         C2 = groups.cyclic(2)
         with pytest.raises(ShapeError, match=r"matrices has shape \(1, 2, 2\); expected \(2, d, d\)"):
             actions.linear(C2, np.eye(2)[None])
+        with pytest.raises(ShapeError, match="matrices is not a rectangular array"):
+            actions.linear(C2, [[[1.0]], [[-1.0, 0.0]]])
         with pytest.raises(NotFiniteError, match="matrices holds NaN"):
             actions.linear(C2, np.full((2, 1, 1), np.nan))
         with pytest.raises(InvalidTypeError, match="complex"):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from equitangents import sphere
-from equitangents.errors import InvalidArgumentError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.molecules import AtomSignals, Molecules
 from molecules.example_molecules import SIGNALS, molecules, turned
 
@@ -83,8 +83,41 @@ def test_a_lone_atom_sees_nothing():
 
 @pytest.mark.parametrize(
     ("options", "words"),
-    [({"powers": ()}, "powers"), ({"sharpness": 0.0}, "sharpness"), ({"bandlimit": 0}, "bandlimit")],
+    [
+        ({"powers": ()}, "powers"),
+        ({"sharpness": 0.0}, "sharpness"),
+        ({"sharpness": 1e-16}, "sharpness is 1e-16; expected a number of at least 1e-07"),
+        ({"bandlimit": 0}, "bandlimit"),
+        ({"elements": (1.5, 6, 8)}, "elements holds 1.5"),
+        ({"elements": (-1, 6, 8)}, "elements holds -1"),
+    ],
 )
 def test_bad_settings(options, words):
     with pytest.raises(InvalidArgumentError, match=words):
         AtomSignals(**options)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"powers": "ab"}, "powers is 'ab'; expected numbers"),
+        ({"powers": 2.0}, "powers is 2.0; expected numbers"),
+        ({"elements": ("H",)}, r"elements is \('H',\); expected atomic numbers"),
+        ({"elements": 6}, "elements is 6; expected atomic numbers"),
+        ({"sharpness": "a"}, "sharpness is 'a'"),
+    ],
+)
+def test_settings_that_are_no_numbers(options, words):
+    with pytest.raises(InvalidTypeError, match=words):
+        AtomSignals(**options)
+
+
+def test_elements_may_be_any_whole_numbers():
+    assert AtomSignals(elements=np.array([8.0, 1.0, 8.0])).elements == AtomSignals(elements={8, 1}).elements == (1, 8)
+
+
+def test_the_narrowest_bumps_are_integrated():
+    heights = AtomSignals(bandlimit=1, powers=(0.0,), elements=(1,), sharpness=1e-7)
+    pair = Molecules([[1, 1]], [[[0.0, 0, 0], [0, 0, 1.0]]])
+    integral = np.pi * np.sqrt(np.pi * 1e-7)  # 2π ∫ exp(-(t - 1)²/β) dt
+    np.testing.assert_allclose(heights(pair).signals, integral / np.sqrt(4 * np.pi), rtol=1e-7)

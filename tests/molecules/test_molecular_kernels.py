@@ -68,3 +68,5 @@ def test_unknown_options():
         kernel(NET, molecules(2), pairs="some")
     with pytest.raises(InvalidArgumentError, match="kernel is 'both'"):
         kernel(NET, molecules(2), kernel="both")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'foo'"):
+        kernel(NET, molecules(2), foo=1)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from ase import Atoms
 from ase.build import bulk, molecule
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError
@@ -17,6 +18,28 @@ def test_ase_there_and_back():
     for before, after in zip(given, batch.to_ase(), strict=True):
         assert before.get_chemical_formula() == after.get_chemical_formula()
         np.testing.assert_array_equal(before.positions, after.positions)
+
+
+def test_one_molecule_of_ase_is_a_batch_of_one():
+    water = molecule("H2O")
+    np.testing.assert_array_equal(Molecules.from_ase(water).positions, Molecules.from_ase([water]).positions)
+
+
+@pytest.mark.parametrize(
+    ("atoms", "error", "words"),
+    [
+        (5, InvalidTypeError, "atoms holds 5 of type int; expected ASE's Atoms"),
+        ([molecule("CO"), 5], InvalidTypeError, "atoms holds 5 of type int"),
+        (
+            [molecule("CO"), Atoms("XH", [[0, 0, 0], [0, 0, 1]])],
+            InvalidArgumentError,
+            r"atoms\[1\] holds a dummy atom X",
+        ),
+    ],
+)
+def test_what_is_no_molecule_of_ase(atoms, error, words):
+    with pytest.raises(error, match=words):
+        Molecules.from_ase(atoms)
 
 
 def test_some_of_them():

@@ -106,6 +106,23 @@ def test_questions(regressor):
         model.predict(BATCH)
 
 
+@BOTH
+def test_elements_that_were_never_trained_on(regressor):
+    without_carbon = molecules(3, atoms=2)
+    model = regressor(NET, signals=SIGNALS, ridge=1e-4).fit(without_carbon, TARGETS[regressor])
+    with pytest.raises(InvalidArgumentError, match=r"element 6, which no training molecule held: those hold \(1, 8\)"):
+        model.predict(BATCH)
+
+
+def test_atoms_of_all_elements_are_compared_where_no_energies_of_elements_are_taken_off():
+    without_carbon, y = molecules(3, atoms=2), np.array([1.0, 2.0, 0.5])
+    settings = {"signals": SIGNALS, "ridge": 1e-4, "pairs": "all"}
+    model = MoleculeRegressor(NET, baseline="none", **settings).fit(without_carbon, y)
+    assert np.isfinite(model.predict(BATCH).energies).all()
+    with pytest.raises(InvalidArgumentError, match="element 6"):
+        MoleculeRegressor(NET, **settings).fit(without_carbon, y).predict(BATCH)
+
+
 def test_a_singular_kernel_at_the_end_of_time():
     twice = BATCH[[0, 0, 1]]
     model = MoleculeRegressor(NET, signals=SIGNALS, ridge=0.0, time=1.0).fit(twice, np.array([1.0, 2.0, 0.0]))

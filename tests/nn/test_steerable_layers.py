@@ -1,5 +1,7 @@
 """Steerable layers: what they refuse, masks, precision, derivatives, and what ensembles make of them."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -114,11 +116,15 @@ def test_layers_that_do_not_fit_are_refused(call, says):
         (lambda: nn.PointCloud("SU(2)"), errors.InvalidArgumentError, "group is 'SU\\(2\\)'"),
         (lambda: nn.PointCloud(3), errors.InvalidTypeError, "group is 3; expected one of"),
         (lambda: nn.SteerableConv("1x0", radii=()), errors.InvalidArgumentError, "expected different radii"),
+        (lambda: nn.SteerableConv("1x0", radii=1.0), errors.InvalidTypeError, "radii is 1.0; expected several"),
         (lambda: nn.SteerableConv("1x0", width=0.0), errors.InvalidArgumentError, "width is 0.0"),
         (lambda: nn.GatedNonlinearity(jnp.tanh), errors.InvalidTypeError, "expected a nonlinearity of equitangents.nn"),
         (lambda: nn.FourierNonlinearity(nn.Relu), errors.InvalidTypeError, "function is"),
         (lambda: nn.NormNonlinearity(3.0), errors.InvalidTypeError, "expected a GaussianSum or a function"),
         (lambda: nn.NormNonlinearity(tolerance=0.0), errors.InvalidArgumentError, "tolerance is 0.0"),
+        (lambda: nn.NormNonlinearity(np.tanh), errors.InvalidTypeError, "write it with jax.numpy"),
+        (lambda: nn.NormNonlinearity(math.tanh), errors.InvalidTypeError, "write it with jax.numpy"),
+        (lambda: GaussianSum("a", (1.0,)), errors.InvalidTypeError, "coefficients is 'a'; expected numbers"),
         (lambda: GaussianSum((1.0,), (0.0, 1.0)), errors.ShapeError, "1 coefficients and 2 rates"),
         (lambda: GaussianSum((1.0,), (-1.0,)), errors.InvalidArgumentError, "at least 0"),
     ],

@@ -130,6 +130,27 @@ def test_bumps_around_directions():
     assert np.allclose(sphere.evaluate(profile, x)[0, :, 0], np.exp(-((cosine - 1) ** 2) / 0.3), atol=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "lengths"),
+    [(np.float64, (1e-300, 1e-170, 1e-150, 1e160, 1e305)), (np.float32, (1e-36, 1e-24, 1e-17, 1e19, 1e37))],
+)
+def test_lengths_of_directions_do_not_matter(dtype, lengths):
+    rng = np.random.default_rng(0)
+    r, w = rng.normal(size=(2, 4, 3)).astype(dtype), rng.normal(size=(2, 4, 2)).astype(dtype)
+    profile = lambda t: np.exp(t)
+    tolerance = 100 * np.finfo(dtype).eps
+    for length in lengths:
+        moved = r * dtype(length)
+        for make in (lambda r: sphere.from_directions(r, w, 3), lambda r: sphere.from_profile(r, w, 3, profile)):
+            assert np.allclose(make(moved), make(r), rtol=0, atol=tolerance), length
+    with jax.enable_x64(dtype == np.float64):
+        power = lambda r: (sphere.from_directions(r, jnp.asarray(w), 3)[:, 1:] ** 3).sum()
+        slope = jax.jit(jax.grad(power))
+        short = dtype(lengths[1])
+        found = np.asarray(slope(jnp.asarray(r * short))) * short
+        assert np.allclose(found, slope(jnp.asarray(r)), rtol=0, atol=1e3 * tolerance)
+
+
 def test_signals_have_derivatives_also_at_the_poles():
     def power(z):
         c = sphere.from_directions(z, jnp.ones((1, 2, 1)), 4, 0.2)
@@ -171,6 +192,9 @@ def test_arrays_keep_their_kind_and_precision():
         (lambda: sphere.from_directions(np.zeros((1, 2, 3)), np.ones((1, 2, 1)), 2), "no direction"),
         (lambda: sphere.from_directions(np.ones((1, 2, 3)), np.ones((1, 3, 1)), 2), "weights has shape"),
         (lambda: sphere.from_directions(np.ones((1, 2, 3)), np.ones((1, 2, 1)), 2, -1.0), "width"),
+        (lambda: sphere.from_directions(np.ones((1, 2, 3)), np.ones((1, 2, 1)), 2, "a"), "width is 'a'"),
+        (lambda: sphere.from_directions(np.ones((1, 2, 3)), np.ones((1, 2, 1)), 2, None), "width is None"),
+        (lambda: sphere.from_profile(np.ones((1, 2, 3)), np.ones((1, 2, 1)), 2, None), "profile is None"),
         (lambda: sphere.zonal_filter(np.ones((1, 4, 1)), np.ones(3)), "3 entries"),
     ],
 )

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from equitangents import errors
 from equitangents.steerable import Features, irrep
 from equitangents.steerable.angular import angular_kernels
-from equitangents.steerable.harmonics import direction_harmonics, samples
+from equitangents.steerable.harmonics import direction_harmonics, directions_and_lengths, samples
 from equitangents.steerable.irrep import SPACES
 from examples import examples
 from oracles.group_elements import IRREPS, element
@@ -98,6 +98,23 @@ def test_features_are_read_as_copies_of_irreps():
     np.testing.assert_allclose(y[:, 9:14], x[:, 9:14] @ irrep("2e", "O(3)").matrix(g).T)
 
 
+def test_whole_numbers_are_moved_as_the_real_numbers_they_are():
+    features, g = Features("1x0+1x1", "SO(3)"), element("SO(3)", 1)
+    np.testing.assert_array_equal(features.move(np.ones((2, 7), int), g), features.move(np.ones((2, 7)), g))
+    assert features.move(np.ones((2, 7), np.float32), g).dtype == np.float32
+
+
+@pytest.mark.parametrize(("dtype", "lengths"), [(np.float64, (1e-170, 1e160)), (np.float32, (1e-24, 1e30))])
+def test_directions_and_lengths_of_short_and_long_vectors(dtype, lengths):
+    x = np.array([[3.0, 4.0], [0.0, -2.0], [0.0, 0.0]], dtype)
+    unit, length = directions_and_lengths(x)
+    np.testing.assert_allclose(length, [5.0, 2.0, 0.0])
+    for scale in lengths:
+        found = directions_and_lengths(x * dtype(scale))
+        np.testing.assert_allclose(found[0], unit, rtol=1e-6)
+        np.testing.assert_allclose(found[1], length * dtype(scale), rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("call", "kind", "says"),
     [
@@ -119,6 +136,10 @@ def test_features_are_read_as_copies_of_irreps():
         (lambda: Features("1", "SO(2)").matrix(2 * np.eye(2)), errors.InvalidArgumentError, "g is not orthogonal"),
         (lambda: Features("1", "SO(2)").matrix(np.diag([1, -1])), errors.InvalidArgumentError, "holds a reflection"),
         (lambda: Features("1", "SO(2)").move(np.ones((3, 5)), np.eye(2)), errors.ShapeError, "x has 5 channels"),
+        (lambda: Features("1", "SO(2)").move(3.0, np.eye(2)), errors.ShapeError, "x has rank 0"),
+        (lambda: Features("1", "SO(2)").matrix("a"), errors.InvalidTypeError, "g has dtype"),
+        (lambda: Features("1", "SO(2)").matrix([[1], [0, 1]]), errors.ShapeError, "g is not a rectangular array"),
+        (lambda: irrep(1, "SO(3)"), errors.InvalidTypeError, "irrep is 1; expected a text, written as 2"),
     ],
 )
 def test_features_that_are_none_are_refused(call, kind, says):

@@ -21,7 +21,7 @@ from equitangents.actions.positions import check_permutation_table
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError, ShapeError
 from equitangents.groups import Group
 from equitangents.groups.rotation_group import RotationGroup
-from equitangents.validation import check_array
+from equitangents.validation import as_rectangular, check_array
 
 
 @final
@@ -170,7 +170,7 @@ def trivial(group: Group) -> TrivialAction:
 
 def check_matrices(name: str, group: Group, matrices: object) -> Float[np.ndarray, "order d d"]:
     """`matrices` as float64 if they are a representation of `group`, or an error that names `name`."""
-    M = check_array(name, np.asarray(matrices), rank=3)
+    M = check_array(name, as_rectangular(name, matrices), rank=3)
     M = np.array(M, np.float64)
     if len(M) != group.order or M.shape[1] != M.shape[2]:
         raise ShapeError(f"{name} has shape {M.shape}; expected ({group.order}, d, d), one matrix for each element")
@@ -198,10 +198,7 @@ def _on_last_axis(
     group: Group, representation: object, ranks: tuple[int, ...] | None, name: str
 ) -> LinearAction | LastAxisPermutation:
     group = check_group("group", group)
-    try:
-        array = np.asarray(representation)
-    except ValueError:
-        raise ShapeError("representation is not a rectangular array") from None
+    array = as_rectangular("representation", representation)
     if array.ndim == 2:
         return LastAxisPermutation(group, check_permutation_table("representation", group, array), ranks, name)
     if array.ndim == 3:

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.sparse import csr_array
 
-from equitangents._types import KernelName, Tree
+from equitangents._types import KernelName
 from equitangents.errors import InvalidArgumentError
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.result import Kernels
@@ -32,12 +32,14 @@ def kernel(
     molecules2: Molecules | None = None,
     *,
     kernel: KernelName = "ntk",
-    **options: Tree,
+    signals: AtomSignals | None = None,
+    pairs: Pairs = "same element",
+    normalise: bool = False,
 ) -> Float[np.ndarray, "n1 n2"]:
     """One of the two `kernels` alone, as an array; the same options."""
     if kernel not in ("ntk", "nngp"):
         raise InvalidArgumentError(f"kernel is {kernel!r}; expected 'ntk' or 'nngp'")
-    found = kernels(net, molecules1, molecules2, **options)
+    found = kernels(net, molecules1, molecules2, signals=signals, pairs=pairs, normalise=normalise)
     return np.asarray(found.ntk if kernel == "ntk" else found.nngp)
 
 

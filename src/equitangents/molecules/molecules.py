@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float, Int, Real
@@ -65,12 +65,19 @@ class Molecules:
             object.__setattr__(self, name, value)
 
     @classmethod
-    def from_ase(cls, atoms: Iterable[Atoms]) -> Molecules:
-        """From ASE's Atoms; InvalidArgumentError of periodic ones, whose atoms see copies of each other."""
-        atoms = list(atoms)
+    def from_ase(cls, atoms: Atoms | Iterable[Atoms]) -> Molecules:
+        """From ASE's Atoms, several or one.
+
+        Raises InvalidArgumentError for periodic ones, whose atoms see copies of each other, and for dummy atoms X.
+        """
+        atoms = _list_of_atoms(atoms)
         if not atoms:
             raise InvalidArgumentError("atoms is empty; expected at least one molecule")
         for i, a in enumerate(atoms):
+            if 0 in a.numbers:
+                raise InvalidArgumentError(
+                    f"atoms[{i}] holds a dummy atom X, of atomic number 0; expected elements: leave such atoms out"
+                )
             if any(a.pbc):
                 raise InvalidArgumentError(
                     f"atoms[{i}] is periodic, pbc is {a.pbc.tolist()}; expected molecules (in a box: set pbc to False)"
@@ -122,6 +129,20 @@ class Molecules:
 
     def __repr__(self) -> str:
         return f"Molecules({len(self)}, of up to {self.atomic_numbers.shape[1]} atoms)"
+
+
+def _list_of_atoms(atoms: Any) -> list[Any]:
+    """One Atoms, or several, as a list; InvalidTypeError for what is none, told by what is read of it."""
+    is_atoms = lambda a: all(hasattr(a, name) for name in ("numbers", "positions", "pbc"))
+    if is_atoms(atoms):
+        return [atoms]
+    found = list(atoms) if isinstance(atoms, Iterable) else [atoms]
+    for a in found:
+        if not is_atoms(a):
+            raise InvalidTypeError(
+                f"atoms holds {a!r} of type {type(a).__name__}; expected ASE's Atoms, one or several"
+            )
+    return found
 
 
 def _checked_numbers(atomic_numbers: Numbers) -> Int[np.ndarray, "n a"]:

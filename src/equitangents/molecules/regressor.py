@@ -102,7 +102,8 @@ class MoleculeRegressor(MolecularRegressor):
         """Energies and forces; with `return_std` those of single networks around them, which takes far longer.
 
         `time`: one training time, None: the constructor's. Raises NotFittedError before `fit`, InvalidArgumentError for
-        elements that no training molecule held, NotPositiveDefiniteError for a singular kernel at time inf.
+        elements that no training molecule held (with pairs="all" and no energies taken off for elements, for those that
+        `signals` have no channels for), NotPositiveDefiniteError for a singular kernel at time inf.
         """
         t = self._check_asked(molecules, time)
         weights = np.zeros(Layout.of(self._train).rows)
@@ -124,6 +125,9 @@ class MoleculeRegressor(MolecularRegressor):
         forces = np.zeros(molecules.positions.shape)
         forces[molecules.atomic_numbers > 0] = std[len(molecules) :].reshape(-1, 3)
         return std[: len(molecules)], forces
+
+    def _knows_other_elements(self) -> bool:
+        return super()._knows_other_elements() and not self.element_energies_
 
     def _baseline(self, molecules: Molecules) -> np.ndarray:
         elements = tuple(self.element_energies_)

@@ -40,6 +40,7 @@ class MolecularRegressor(CheckedKeywords):
     ridge: float = 1e-6
     kernel: KernelName = "ntk"
     smooth_: SmoothKernel = field(init=False, repr=False)
+    _train: Molecules = field(init=False, repr=False)
     notes_: tuple[str, ...] = field(default=(), init=False, repr=False)
     """What a reader of the predictions should know of the last fit."""
 
@@ -62,7 +63,17 @@ class MolecularRegressor(CheckedKeywords):
             raise NotFittedError(f"this {type(self).__name__} is not fitted yet; call fit first")
         check_molecules("molecules", molecules)
         self.smooth_.signals.for_molecules(molecules)
+        new = sorted(set(molecules.elements) - set(self._train.elements))
+        if new and not self._knows_other_elements():
+            raise InvalidArgumentError(
+                f"molecules hold the element {new[0]}, which no training molecule held: those hold "
+                f"{self._train.elements}; train on molecules with it, too"
+            )
         return one_time(self.time if time is None else time)
+
+    def _knows_other_elements(self) -> bool:
+        """Whether something is learnt of elements that no training molecule held."""
+        return self.smooth_.pairs == "all"
 
     def _learn(
         self,

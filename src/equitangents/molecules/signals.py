@@ -10,7 +10,7 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 from types import ModuleType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -18,16 +18,18 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from equitangents._types import ArrayLike
-from equitangents.errors import InvalidArgumentError
-from equitangents.molecules.molecules import Molecules
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.molecules.molecules import LARGEST_ATOMIC_NUMBER, Molecules
 from equitangents.sphere.checks import check_bandlimit
 from equitangents.sphere.harmonics import degrees, polynomials
 from equitangents.sphere.zonal import legendre_coefficients
+from equitangents.validation import check_number
 
 # The bump falls to a twentieth at 45°.
 SHARPNESS = -((math.cos(math.pi / 4) - 1) ** 2) / math.log(0.05)
 
 _CHUNK = 1 << 23  # numbers at a time
+_SHARPEST = 1e-7  # narrower bumps fall between the nodes of the rule that integrates them
 
 
 class Neighbourhoods(NamedTuple):
@@ -46,7 +48,7 @@ class AtomSignals:
         bandlimit: Harmonics of degree below it are kept.
         powers: The powers p of the distance, one channel each.
         elements: Atomic numbers that have channels; None: those that occur. Atoms of other elements are refused.
-        sharpness: β; larger bumps are wider.
+        sharpness: β, at least 1e-7; larger bumps are wider.
     """
 
     bandlimit: int = 6
@@ -56,13 +58,16 @@ class AtomSignals:
 
     def __post_init__(self) -> None:
         check_bandlimit("bandlimit", self.bandlimit)
-        object.__setattr__(self, "powers", tuple(float(p) for p in self.powers))
+        object.__setattr__(self, "powers", _numbers("powers", self.powers, "numbers such as (2.0, 6.0)"))
         if not self.powers or not all(math.isfinite(p) for p in self.powers):
             raise InvalidArgumentError(f"powers is {self.powers}; expected at least one finite number")
         if self.elements is not None:
-            object.__setattr__(self, "elements", tuple(sorted({int(z) for z in self.elements})))
-        if not (math.isfinite(self.sharpness) and self.sharpness > 0):
-            raise InvalidArgumentError(f"sharpness is {self.sharpness}; it must be above 0")
+            elements = _numbers("elements", self.elements, "atomic numbers such as (1, 6, 8)")
+            wrong = [z for z in elements if z not in range(1, LARGEST_ATOMIC_NUMBER + 1)]
+            if wrong:
+                raise InvalidArgumentError(f"elements holds {wrong[0]:g}; expected whole numbers from 1 to 118")
+            object.__setattr__(self, "elements", tuple(sorted({int(z) for z in elements})))
+        check_number("sharpness", self.sharpness, f"a number of at least {_SHARPEST:g}", lambda b: b >= _SHARPEST)
 
     def for_molecules(self, *batches: Molecules) -> AtomSignals:
         """These settings with the elements of the molecules, where none are given."""
@@ -115,6 +120,13 @@ class AtomSignals:
         weights = weights.reshape(*weights.shape[:-2], self.channels)
         bumps = polynomials(r / distance[..., None], self.bandlimit) * _factors(self.bandlimit, self.sharpness, dtype)
         return xp.einsum("...ijk,...ijc->...ikc", bumps, weights)
+
+
+def _numbers(name: str, values: Any, wanted: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(v) for v in values)
+    except (TypeError, ValueError):
+        raise InvalidTypeError(f"{name} is {values!r}; expected {wanted}") from None
 
 
 @lru_cache(maxsize=32)

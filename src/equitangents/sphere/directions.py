@@ -16,7 +16,7 @@ from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.sphere.checks import check_bandlimit
 from equitangents.sphere.harmonics import degrees, polynomials
 from equitangents.sphere.zonal import legendre_coefficients
-from equitangents.validation import check_array
+from equitangents.validation import check_array, check_number
 
 
 def from_directions(
@@ -40,8 +40,8 @@ def from_directions(
     array([0.2821, 0.    , 0.4886, 0.    ])
     """
     bandlimit = check_bandlimit("bandlimit", bandlimit)
-    if not (np.isfinite(width) and width >= 0):
-        raise InvalidArgumentError(f"width is {width}; expected an angle in radians, at least 0")
+    single = width.item() if hasattr(width, "item") and np.ndim(width) == 0 else width
+    check_number("width", single, "an angle in radians, at least 0", lambda angle: angle >= 0)
     l = np.arange(bandlimit)
     return _bumps(r, weights, bandlimit, np.exp(-l * (l + 1) * width**2 / 2))
 
@@ -55,6 +55,19 @@ def from_profile(
     """Bumps profile(x · r_j/|r_j|), functions of the cosine, as coefficients Σ_j w_j 4π p_l Y_lm."""
     bandlimit = check_bandlimit("bandlimit", bandlimit)
     return _bumps(r, weights, bandlimit, 4 * np.pi * legendre_coefficients(profile, bandlimit))
+
+
+def within_range(r: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
+    """(r/s, s) for vectors r (..., d) with s (..., 1): 1, but of vectors whose squares leave the range of their type.
+
+    Of those s is the largest component. It has no derivatives, as directions do not depend on it.
+    """
+    traced = isinstance(r, jax.Array)
+    xp, limits = jnp if traced else np, jnp.finfo(r.dtype)
+    largest = xp.abs(jax.lax.stop_gradient(r) if traced else r).max(axis=-1, keepdims=True)
+    fits = (largest > (limits.tiny / limits.eps) ** 0.5) & (largest < limits.max**0.5 / 2)
+    s = xp.where(fits | (largest == 0), 1, largest)
+    return r / s, s
 
 
 def _bumps(r: ArrayLike, weights: ArrayLike, bandlimit: int, factors: np.ndarray) -> ArrayLike:
@@ -72,6 +85,7 @@ def _bumps(r: ArrayLike, weights: ArrayLike, bandlimit: int, factors: np.ndarray
         xp = jnp if traced else np
         r, w = xp.asarray(r, dtype), xp.asarray(weights, dtype)
         w = w.reshape((*r.shape[:2], -1))
+        r, _ = within_range(r)
         square = (r * r).sum(axis=-1, keepdims=True)
         unit = r / xp.sqrt(xp.where(square > 0, square, 1))
         scaled = polynomials(unit, bandlimit) * factors[degrees(bandlimit)].astype(dtype)

@@ -15,7 +15,7 @@ from jaxtyping import Float
 
 from equitangents import precision
 from equitangents._types import ArrayLike
-from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.sphere.checks import check_bandlimit, check_coefficients
 from equitangents.sphere.harmonics import degrees
 from equitangents.validation import check_array
@@ -32,6 +32,8 @@ def legendre_coefficients(profile: Callable[[Any], Any], bandlimit: int) -> Floa
     array([1., 1., 0.])
     """
     bandlimit = check_bandlimit("bandlimit", bandlimit)
+    if not callable(profile):
+        raise InvalidTypeError(f"profile is {profile!r}; expected a function of cosines")
     nodes, weights = np.polynomial.legendre.leggauss(max(_NODES, 4 * bandlimit))
     values = np.asarray(profile(nodes), np.float64)
     if values.shape not in (nodes.shape, ()) or not np.isfinite(values).all():

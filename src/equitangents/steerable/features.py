@@ -17,6 +17,7 @@ from equitangents._types import ArrayLike
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups import SymmetryGroup
 from equitangents.steerable.irrep import SPACES, Irrep, check_elements, group_name, irrep
+from equitangents.validation import check_array
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -104,7 +105,7 @@ class Features:
         Raises:
             ShapeError: The last axis does not hold the coordinates and the channels.
         """
-        x = np.asarray(x)
+        x = np.asarray(check_array("x", x, allow_empty=True))
         if x.shape[-1] != self.space + self.dimension:
             raise ShapeError(
                 f"x has {x.shape[-1]} channels; expected {self.space} coordinates and {self.dimension} features"

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents._types import ArrayLike
-from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 
 _TERMS = (6, 8, 12, 16, 20, 24, 32)
 _POINTS = 2000
@@ -40,7 +40,10 @@ class GaussianSum:
         for name in ("coefficients", "rates"):
             values = getattr(self, name)
             values = values if isinstance(values, Sequence) else (values,)
-            object.__setattr__(self, name, tuple(float(v) for v in values))
+            try:
+                object.__setattr__(self, name, tuple(float(v) for v in values))
+            except (TypeError, ValueError):
+                raise InvalidTypeError(f"{name} is {values!r}; expected numbers such as (1.0, -1.0)") from None
         if len(self.coefficients) != len(self.rates) or not self.rates:
             raise ShapeError(
                 f"there are {len(self.coefficients)} coefficients and {len(self.rates)} rates; expected equally many, "
@@ -68,7 +71,13 @@ def fitted(function: Callable[[Any], Any], largest: float, tolerance: float) -> 
     with jax.enable_x64(True):
         r = largest * (np.arange(_POINTS) + 0.5) / _POINTS
         r = np.concatenate([r, r[: _POINTS // 4] / 50])
-        value = np.asarray(jax.vmap(function)(jnp.asarray(r)), np.float64)
+        try:
+            value = np.asarray(jax.vmap(function)(jnp.asarray(r)), np.float64)
+        except (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError):
+            raise InvalidTypeError(
+                f"function is {function!r}, which does not take arrays of JAX; write it with jax.numpy, such as "
+                "jax.numpy.tanh"
+            ) from None
         slope = np.asarray(jax.vmap(jax.grad(lambda s: jnp.sum(function(s))))(jnp.asarray(r)), np.float64)
     if value.shape != r.shape or not (np.isfinite(value).all() and np.isfinite(slope).all()):
         raise InvalidArgumentError("function has values or slopes that are not finite numbers, one for each norm")

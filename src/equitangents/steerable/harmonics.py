@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents._types import ArrayLike
+from equitangents.sphere.directions import within_range
 from equitangents.sphere.grids import gauss_legendre
 from equitangents.sphere.harmonics import polynomials
 
@@ -38,11 +39,12 @@ def direction_harmonics(x: ArrayLike, largest: int) -> list[ArrayLike]:
 def directions_and_lengths(offset: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
     """(unit vectors, lengths) of vectors; (0, 0) of the zero vector, with derivatives 0 there."""
     xp = jnp if isinstance(offset, jax.Array) else np
+    offset, scale = within_range(offset)
     square = xp.sum(offset * offset, axis=-1)
     there = square > 0
     length = xp.sqrt(xp.where(there, square, 1))
     unit = xp.where(there[..., None], offset / length[..., None], 0)
-    return unit, xp.where(there, length, 0)
+    return unit, xp.where(there, length, 0) * scale[..., 0]
 
 
 def rings(length: ArrayLike, radii: tuple[float, ...], width: float) -> ArrayLike:

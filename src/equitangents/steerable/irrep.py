@@ -16,6 +16,7 @@ from equitangents._types import ArrayLike
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups import SymmetryGroup
 from equitangents.sphere.wigner import wigner
+from equitangents.validation import check_array
 
 SPACES = {"SO(2)": 2, "O(2)": 2, "SO(3)": 3, "O(3)": 3}
 """The groups, and the dimension of the space that they act on."""
@@ -71,6 +72,8 @@ def irrep(text: str, group: str) -> Irrep:
     3
     """
     group = group_name(group)
+    if not isinstance(text, str):
+        raise InvalidTypeError(f"irrep is {text!r}; expected a text, written as {_FORMS[group]}")
     match = re.fullmatch(r"(\d+)([eo]?)", text.strip())
     if match is None or int(match[1]) > MAX_DEGREE or bool(match[2]) != has_parity(group, int(match[1])):
         raise InvalidArgumentError(
@@ -102,7 +105,7 @@ def group_name(group: SymmetryGroup | str | None) -> str:
 def check_elements(group: str, g: ArrayLike) -> np.ndarray:
     """Elements (..., n, n) of a group, in float64; errors unless they are orthogonal, and proper for SO(n)."""
     n = SPACES[group]
-    g = np.asarray(g, np.float64)
+    g = np.asarray(check_array("g", g, allow_empty=True), np.float64)
     if g.shape[-2:] != (n, n):
         raise ShapeError(f"g has shape {g.shape}; expected orthogonal matrices ({n}, {n}) of {group}")
     error = np.abs(g @ np.swapaxes(g, -1, -2) - np.eye(n)).max(initial=0)

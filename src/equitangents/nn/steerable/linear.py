@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from equitangents._types import ArrayLike, DType, Params
-from equitangents.errors import InvalidArgumentError, NetworkError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.kernels.steerable.linear import (
     count,
     filter_matrices,
@@ -128,6 +128,8 @@ class SteerableConv(_Linear):
     max_frequency: int | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.radii, Iterable):
+            raise InvalidTypeError(f"radii is {self.radii!r}; expected several numbers, such as (0.0, 1.0, 2.0)")
         radii = tuple(check_scale("radii", r) for r in self.radii)
         if not radii or len(set(radii)) < len(radii):
             raise InvalidArgumentError(f"radii is {self.radii}; expected different radii, at least one")
