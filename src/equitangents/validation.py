@@ -28,7 +28,7 @@ def check_array(
 
     Integers become float64; half precision (float16, bfloat16) becomes float32, which the log says. Traced JAX arrays
     are checked for shape alone. `None` in `shape` matches any size.
-    Raises InvalidTypeError, ShapeError or NotFiniteError, naming `name`.
+    Raises InvalidTypeError, ShapeError or NotFiniteError, naming `name`; InvalidArgumentError for masked entries.
     """
     jax = sys.modules.get("jax")  # groups use this file and stay without JAX; who has its arrays has loaded it
     plain = type(x) is np.ndarray and x.dtype.kind == "f"  # as it is wanted
@@ -63,7 +63,8 @@ def check_array(
 
 
 def as_rectangular(name: str, x: Any) -> np.ndarray:
-    """x as a NumPy array; for lists of arrays of different sizes, and objects that hold no numbers, an error."""
+    """x as a NumPy array; for lists of arrays of different sizes, objects that hold no numbers, and masks, an error."""
+    check_unmasked(name, x)
     try:
         array = np.asarray(x)
     except (ValueError, TypeError) as error:
@@ -83,6 +84,14 @@ def as_rectangular(name: str, x: Any) -> np.ndarray:
         f"{name} is not a rectangular array: it holds entries of different shapes, {shapes[0]} and {shapes[1]}; fill "
         "smaller ones (molecules, point clouds, sequences) up with zeros to one shape"
     )
+
+
+def check_unmasked(name: str, x: Any) -> None:
+    """Raise InvalidArgumentError for an array with masked entries; one whose mask hides nothing is an array."""
+    if isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
+        raise InvalidArgumentError(
+            f"{name} has masked entries, which are no numbers; fill them, or leave their rows and columns out"
+        )
 
 
 def _holds_arrays(array: np.ndarray) -> bool:

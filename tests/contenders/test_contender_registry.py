@@ -110,6 +110,10 @@ class TestOutputs:
         assert (run(answering(lambda x: np.eye(3)[Y])).labels["test"] == Y).all()
         assert (run(answering(lambda x: Y.astype(float))).labels["test"] == Y).all()
 
+    def test_no_images_have_no_labels(self):
+        found = contenders.run(answering(lambda x: np.zeros(len(x), int)), PROBLEM, X, Y, {"none": X[:0]})
+        assert found.labels["none"].shape == (0,)
+
     def test_parameters_of_a_torch_module_are_counted(self):
         class Module(NearestMean):
             def parameters(self):

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from equitangents import contenders, nn
+from equitangents.errors import InvalidArgumentError
 from equitangents_studies.contenders import machines
 from equitangents_studies.contenders.machines import KernelMachine, TrainedNetworks
 from equitangents_studies.contenders.networks import (
@@ -30,6 +31,28 @@ def test_the_mean_over_an_orbit_costs_as_many_predictions():
     corners = [X[:, i, j] for i in (0, -1) for j in (0, -1)]
     np.testing.assert_allclose(averaged.predict(X), np.mean(corners, axis=0), rtol=1e-6)
     assert (averaged.multiplications, averaged.parameters) == (28, 5)
+
+
+def test_the_vote_over_an_orbit_counts_labels():
+    labels = SimpleNamespace(predict=lambda x: (x[:, 0, 0, 0] > 0) * 1.0)
+    found = contenders.Averaged(labels, contenders.Problem("C4", X.shape[1:], 3)).predict(X)
+    votes = np.mean([X[:, i, j, 0] > 0 for i in (0, -1) for j in (0, -1)], axis=0)
+    np.testing.assert_array_equal(found, np.stack([1 - votes, votes, 0 * votes], axis=1))
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (lambda x: np.full(4, -1), "labels from -1 to -1"),
+        (lambda x: np.full(4, 1.7), "whole numbers from 0 to 1"),
+        (lambda x: np.ones((4, 1)), r"expected scores \(4, 2\)"),
+        (lambda x: np.full((4, 2), np.nan), "NaN or infinite numbers for 4 of 4"),
+    ],
+)
+def test_what_is_no_prediction_is_not_averaged(answer, said):
+    averaged = contenders.Averaged(SimpleNamespace(predict=answer), contenders.Problem("C4", X.shape[1:], 2))
+    with pytest.raises(InvalidArgumentError, match=f"the contender that is averaged: predict gave .*{said}"):
+        averaged.predict(X)
 
 
 class TestTurnedFilters:

@@ -245,5 +245,6 @@ def test_errors_of_saving_and_loading(tmp_path, uninterrupted):
     with pytest.raises(InvalidArgumentError, match="not a directory that save wrote"):
         DeepEnsemble.load(tmp_path / "other")
     uninterrupted.save(tmp_path / "regression")
-    with pytest.raises(InvalidArgumentError, match="holds a DeepEnsemble, not a DeepEnsembleClassifier"):
+    told = "holds a DeepEnsemble, not a DeepEnsembleClassifier; load it by DeepEnsemble.load"
+    with pytest.raises(InvalidArgumentError, match=told):
         DeepEnsembleClassifier.load(tmp_path / "regression")

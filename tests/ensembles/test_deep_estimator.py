@@ -1,10 +1,12 @@
 """Deep ensembles as estimators: conventions of scikit-learn, predictions, what is measured on the way, bad input."""
 
 import logging
+import warnings
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 import scipy.special
 from sklearn.base import clone
@@ -131,6 +133,26 @@ def test_divergence_is_announced():
         model = DeepEnsemble(NET, members=2, optimizer="gd", learning_rate=1000.0, epochs=30).fit(X, Y)
     with pytest.warns(ConvergenceWarning, match="diverged for 3 of 3 members"):
         model.extend(3, X, Y)
+
+
+def test_divergence_in_the_last_step_is_announced_with_what_sets_its_size():
+    told = r"diverged for 2 of 2 members \(member 0 in epoch 1\); lower learning_rate, which is 1e\+38"
+    with pytest.warns(ConvergenceWarning, match=told):
+        model = DeepEnsemble(NET, members=2, optimizer="gd", learning_rate=1e38, epochs=1).fit(100 * X, Y)
+    assert np.isfinite(model.history_).all()
+    assert not np.isfinite(model.predict(X)).any()
+    with pytest.warns(ConvergenceWarning, match="the learning rate that optimizer was made with; learning_rate is not"):
+        DeepEnsemble(NET, members=2, optimizer=optax.sgd(1e6), epochs=20).fit(X, Y)
+
+
+def test_a_mask_of_infinities_among_the_parameters_is_no_divergence():
+    init, apply = NET.init, NET.apply
+    masked = lambda key, shape, dtype="float32": (init(key, shape, dtype), jnp.full(2, -jnp.inf, dtype))
+    net = (masked, lambda params, x: apply(params[0], x) + jnp.exp(params[1]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        model = DeepEnsemble(net, members=2, epochs=1).fit(X, Y)
+    assert any(np.isinf(leaf).all() for leaf in jax.tree.leaves(model.params_))
 
 
 @pytest.mark.parametrize(

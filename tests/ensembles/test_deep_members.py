@@ -99,7 +99,10 @@ def test_extending_needs_the_same_data_settings_and_records(five):
         model.set_params(epochs=4).extend(3, X, Y)
     with pytest.raises(InvalidArgumentError, match=r"record has \[\], the members so far recorded \['x'\]"):
         five.extend(6, X, Y)
-    assert len(model.history_.T) == 2
+    for other, said in ((X[:2], "has 2 inputs"), (X + 1, "has other values")):
+        with pytest.raises(InvalidArgumentError, match=rf"record.* {said}.*; new members need the same inputs"):
+            five.extend(6, X, Y, record={"x": other})
+    assert (len(model.history_.T), len(five.history_.T)) == (2, 5)
 
 
 def test_members_differ_from_one_another_and_with_the_seed(five):

@@ -163,3 +163,35 @@ def test_errors_are_there_in_a_fresh_session() -> None:
     code = "import equitangents as et; print(et.errors.ShapeError.__mro__[1].__name__, 'errors' in dir(et))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["InvalidArgumentError", "True"], done.stderr
+
+
+def masked(values: np.ndarray, *, hides: bool) -> Any:
+    mask = np.zeros(values.shape, bool)
+    mask.flat[1] = hides
+    return np.ma.masked_array(values, mask=mask)
+
+
+TAKES_ARRAYS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "infinite": lambda x, y, _: infinite_of(x, y).predict(FLAT),
+    "deep": lambda x, y, _: et.DeepEnsemble(MLP, members=1, epochs=1).fit(x, y).predict(FLAT),
+    "kernel": lambda x, y, _: MLP.kernel(x).ntk,
+    "store": lambda x, y, path: np.asarray(et.scale.GramStore(path / "store", MLP, x).compute().ntk),
+    "file": lambda x, y, path: np.load(et.ensembles.predict_to_file(infinite_of(FLAT, LABELS), x, path / "mean.npy")),
+}
+
+
+def infinite_of(x: Any, y: Any) -> Any:
+    return et.InfiniteEnsemble(MLP, ridge=0.1).fit(x, y)
+
+
+@pytest.mark.parametrize("taker", TAKES_ARRAYS)
+def test_masked_entries_are_no_numbers_and_masks_that_hide_nothing_are_no_matter(taker: str, tmp_path: Any) -> None:
+    take = TAKES_ARRAYS[taker]
+    whole = take(FLAT, LABELS, tmp_path / "a")
+    found = take(masked(FLAT, hides=False), masked(LABELS, hides=False), tmp_path / "b")
+    np.testing.assert_array_equal(found, whole)
+    with pytest.raises(et.errors.InvalidArgumentError, match=r"^[xX]1? has masked entries, which are no numbers"):
+        take(masked(FLAT, hides=True), LABELS, tmp_path / "c")
+    if taker in ("infinite", "deep"):
+        with pytest.raises(et.errors.InvalidArgumentError, match=r"^y has masked entries"):
+            take(FLAT, masked(LABELS, hides=True), tmp_path)

@@ -20,7 +20,7 @@ from equitangents.ensembles.infinite import saving
 from equitangents.ensembles.storage.checks import _PLAIN, FITS
 from equitangents.ensembles.storage.kinds import UNIONS, kinds, name_of
 from equitangents.ensembles.storage.structure import Described, build
-from equitangents.errors import InvalidTypeError, StoreError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, StoreError
 from equitangents.nn.layer import Layer
 
 TURNS = et.actions.image_rotations(4)
@@ -170,3 +170,46 @@ class TestAStrangersModel:
         (tmp_path / "factors" / "0").mkdir(parents=True)
         (tmp_path / "factors" / "0" / "factor.json").write_text("{}")
         assert again(solver) == solver
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    model = et.DeepEnsemble(FLAT, members=2, optimizer="gd", epochs=1)
+    return model.fit(X, Y, record={"x": X}, record_at=[1])
+
+
+class TestAModelOfFiniteNetworks:
+    @pytest.fixture
+    def model(self, fitted, tmp_path):
+        fitted.save(tmp_path / "m")
+        return tmp_path / "m", json.loads((tmp_path / "m" / "model.json").read_text())["content"]
+
+    @staticmethod
+    def without(model, *names):
+        path, content = model
+        items = [item for item in content["state"]["items"] if item[0] not in names]
+        assert len(items) == len(content["state"]["items"]) - len(names)
+        signed(path, content | {"state": content["state"] | {"items": items}})
+        return path
+
+    @pytest.mark.parametrize("name", ["history_", "n_outputs_", "sample_shape_", "params0_", "_variation", "_chunk"])
+    def test_that_lacks_what_predictions_need_is_refused(self, model, name):
+        with pytest.raises(StoreError, match=f"DeepEnsemble lacks '{name}'"):
+            et.DeepEnsemble.load(self.without(model, name))
+
+    def test_of_before_recorded_inputs_were_known_is_extended_with_as_many(self, model, fitted):
+        path = self.without(model, "_recorded_inputs")
+        with pytest.raises(InvalidArgumentError, match="has 4 inputs, the members so far recorded 5"):
+            et.DeepEnsemble.load(path).extend(3, X, Y, record={"x": X[:4]})
+        found = et.DeepEnsemble.load(path).extend(3, X, Y, record={"x": X}).recorded_["x"]
+        np.testing.assert_array_equal(found[:, :2], fitted.recorded_["x"])
+
+    def test_that_was_saved_knows_what_it_recorded(self, model):
+        with pytest.raises(InvalidArgumentError, match="record has other values"):
+            et.DeepEnsemble.load(model[0]).extend(3, X, Y, record={"x": X + 1})
+
+    def test_is_told_from_one_of_infinite_width(self, tmp_path):
+        et.InfiniteEnsemble(FLAT, ridge=1e-2).fit(X, Y).save(tmp_path / "m")
+        told = "holds an InfiniteEnsemble, not a DeepEnsemble; load it by InfiniteEnsemble.load"
+        with pytest.raises(InvalidArgumentError, match=told):
+            et.DeepEnsemble.load(tmp_path / "m")

@@ -5,6 +5,7 @@ from unittest import SkipTest
 
 import jax
 import numpy as np
+import optax
 import pytest
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
@@ -132,6 +133,14 @@ def test_members_of_an_nngp_posterior_descend_in_closed_form_at_any_width(steps)
     for member in range(2):
         expected = last_layer_descent(member, model, 0.3, steps, 0.4)
         np.testing.assert_allclose(model.predict_members(ELSEWHERE)[member], expected, rtol=1e-8, atol=1e-9)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.3])
+def test_members_of_an_nngp_posterior_keep_their_features_under_weight_decay(noise):
+    given = {"members": 2, "optimizer": optax.adamw(0.1, weight_decay=0.5)}
+    before, after = (trained(NNGPPosterior(noise), epochs=epochs, **given).params_ for epochs in (0, 3))
+    jax.tree.map(np.testing.assert_array_equal, before[:-1], after[:-1])
+    assert not np.isclose(before[-1]["w"], after[-1]["w"]).any()
 
 
 def test_disturbances_have_the_variance_of_the_noise():

@@ -36,12 +36,14 @@ from equitangents.tiles.chunks import Chunks
 from equitangents.tiles.lease import alone
 from equitangents.tiles.place import ObjectPath, Place
 from equitangents.tiles.whole import sweep, temporary_name
+from equitangents.validation import check_unmasked
 
 Data = dict[str, Rows]  # the inputs x1 and perhaps x2 by name
 
 
 def opened(name: str, x: Numbers | Rows) -> Rows:
     """An array whose rows can be read: NumPy's, a memory map, Zarr's; of others a NumPy array."""
+    check_unmasked(name, x)
     rows = x if isinstance(x, Rows) else np.asarray(x)
     shape = tuple(rows.shape)
     if len(shape) > 1 and shape[0] == 0:

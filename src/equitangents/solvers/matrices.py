@@ -20,6 +20,7 @@ from equitangents.kernels import KernelFunction
 from equitangents.keywords import renamed
 from equitangents.scale import GramStore
 from equitangents.tiles.place import Place
+from equitangents.validation import check_unmasked
 
 _TILE = 1024
 _DIAGONAL = 64
@@ -346,10 +347,7 @@ def as_matrix(matrix: Any, field: str = "ntk") -> SymmetricMatrix:
             raise InvalidTypeError(f"matrix has entries of type {matrix.dtype}; expected real numbers")
         return OperatorMatrix(matrix, np.asarray(matrix.diagonal(), np.float64))
     if hasattr(matrix, "shape") and hasattr(matrix, "dtype") and hasattr(matrix, "__getitem__"):
-        if np.ma.is_masked(matrix):
-            raise InvalidArgumentError(
-                "matrix has masked entries, which are no numbers; fill them, or leave their rows and columns out"
-            )
+        check_unmasked("matrix", matrix)
         # subclasses such as np.matrix have ways of their own
         kept = hasattr(matrix, "chunks") or isinstance(matrix, np.memmap)
         return ArrayMatrix(matrix if kept else np.asarray(matrix))

@@ -9,6 +9,7 @@ from equitangents import nn
 from equitangents.ensembles import DeepEnsembleClassifier, InfiniteEnsembleClassifier, Variation
 from equitangents_studies.contenders.contender import CountedContender, Problem
 from equitangents_studies.contenders.networks import Network, count_multiplications, count_parameters
+from equitangents_studies.contenders.outcome import checked
 
 
 class TrainedNetworks:
@@ -142,6 +143,6 @@ class Averaged:
         order = self.action.group.order
         total = np.zeros((len(x), self.classes))
         for g in range(order):
-            output = np.asarray(self.contender.predict(self.action(g, x)))
+            output = checked("the contender that is averaged", self.contender.predict(self.action(g, x)), *total.shape)
             total += np.eye(self.classes)[output.astype(int)] if output.ndim == 1 else output
         return total / order

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Int, Num
 
 from equitangents.errors import EquitangentsError, InvalidArgumentError
 from equitangents_studies.contenders.contender import Contender, Entry, Problem
@@ -67,28 +67,31 @@ def predicted(entry: Entry, contender: Contender, problem: Problem, x: np.ndarra
     Raises InvalidArgumentError for other shapes, NaN, and labels that are no classes.
     """
     output = _asked(entry, "predict", contender.predict, x)
+    found = checked(f"contender {entry.name!r}", output, len(x), problem.classes)
+    return found.argmax(axis=1).astype(np.int32) if found.ndim == 2 else found.astype(np.int32)
+
+
+def checked(said: str, output: Any, n: int, K: int) -> Num[np.ndarray, "n ..."]:
+    """What `predict` gave for n images: scores (n, K), or labels (n,) from 0 to K − 1.
+
+    Raises InvalidArgumentError, which begins with `said`, for anything else.
+    """
     try:
         found = np.asarray(output)
     except Exception as error:
-        raise InvalidArgumentError(f"contender {entry.name!r}: predict gave no array: {error}") from error
-    n, K = len(x), problem.classes
-    wrong = f"contender {entry.name!r}: predict gave shape {found.shape} and dtype {found.dtype} for {n} images of {K} "
+        raise InvalidArgumentError(f"{said}: predict gave no array: {error}") from error
+    wrong = f"{said}: predict gave shape {found.shape} and dtype {found.dtype} for {n} images of {K} "
     if found.shape not in ((n,), (n, K)) or found.dtype.kind not in "biuf":
         raise InvalidArgumentError(wrong + f"classes; expected scores ({n}, {K}) or labels ({n},)")
     if not np.isfinite(found).all():
         rows = np.flatnonzero(~np.isfinite(found.reshape(n, -1)).all(axis=1))
+        raise InvalidArgumentError(f"{said}: predict gave NaN or infinite numbers for {len(rows)} of {n} images")
+    if found.ndim == 1 and ((found != found.astype(np.int32)) | (found < 0) | (found >= K)).any():
         raise InvalidArgumentError(
-            f"contender {entry.name!r}: predict gave NaN or infinite numbers for {len(rows)} of {n} images"
-        )
-    if found.ndim == 2:
-        return found.argmax(axis=1).astype(np.int32)
-    labels = found.astype(np.int32)
-    if (labels != found).any() or labels.min() < 0 or labels.max() >= K:
-        raise InvalidArgumentError(
-            f"contender {entry.name!r}: predict gave labels from {found.min():g} to {found.max():g}; expected whole "
+            f"{said}: predict gave labels from {found.min():g} to {found.max():g}; expected whole "
             f"numbers from 0 to {K - 1}, or scores ({n}, {K})"
         )
-    return labels
+    return found
 
 
 def _amount(contender: Contender, what: str) -> float:

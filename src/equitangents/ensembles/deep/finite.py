@@ -22,9 +22,9 @@ from equitangents.ensembles.estimator import Estimator, check_inputs
 from equitangents.ensembles.fields.targets import Positions
 from equitangents.ensembles.standardisation import StandardisedInputs
 from equitangents.ensembles.storage import estimator_file
-from equitangents.ensembles.training.fingerprint import check_same
+from equitangents.ensembles.training.fingerprint import check_same, record_fingerprint
 from equitangents.ensembles.training.jobs import Backend, check_room, execute, prepare
-from equitangents.ensembles.training.settings import HasSettings
+from equitangents.ensembles.training.settings import HasSettings, check_record
 from equitangents.ensembles.training.spread import Trained
 from equitangents.errors import InvalidArgumentError
 from equitangents.keywords import named_also
@@ -33,6 +33,7 @@ from equitangents.tiles.place import local
 from equitangents.validation import check_shape, check_whole
 
 _FITTED = ("params_", "params0_", "history_", "recorded_", "recorded_epochs_")
+_LOOKED_AT = 64  # inputs on which members are asked whether they diverged
 
 
 class FiniteEnsemble(StandardisedInputs, HasSettings, Estimator):
@@ -209,8 +210,9 @@ class FiniteEnsemble(StandardisedInputs, HasSettings, Estimator):
         self._variation = prepared.variation
         self._chunk = run.chunk
         self._fingerprint = prepared.fingerprint
+        self._recorded_inputs = record_fingerprint(self._record_sets(record))
         self.__dict__.update(prepared.facts)
-        self._warn_if_diverged()
+        self._warn_if_diverged(x)
 
     def _extend(
         self, members: int, x: np.ndarray, targets: np.ndarray, record: Mapping[str, Numbers] | None, resume: bool
@@ -222,11 +224,7 @@ class FiniteEnsemble(StandardisedInputs, HasSettings, Estimator):
         check_same(self._fingerprint, prepared.fingerprint, "this fitted ensemble")
         if len(self.history_) != self.epochs:
             raise InvalidArgumentError(f"epochs is {self.epochs}; the members so far had {len(self.history_)}")
-        if set(record or {}) != set(self.recorded_):
-            raise InvalidArgumentError(
-                f"record has {sorted(record or {})}, the members so far recorded {sorted(self.recorded_)}; "
-                f"new members need the same inputs"
-            )
+        self._check_record(self._record_sets(record))
         epochs = self.recorded_epochs_.tolist() if record else None
         run = execute(prepared, self, self._inputs, record, epochs, resume)
         append = lambda old, new: np.concatenate([old, new])
@@ -237,7 +235,33 @@ class FiniteEnsemble(StandardisedInputs, HasSettings, Estimator):
         self.params_ = jax.tree.map(append, self.params_, run.params)
         self.members = members
         self.__dict__.update(prepared.facts)
-        self._warn_if_diverged()
+        self._warn_if_diverged(x)
+
+    def _record_sets(self, record: Mapping[str, Numbers] | None) -> dict[str, np.ndarray]:
+        """The inputs whose outputs are recorded, by name, as networks take them."""
+        sets, _ = check_record(record, None, self.epochs)
+        return {name: self._inputs(x) for name, x in sets.items()}
+
+    def _check_record(self, sets: dict[str, np.ndarray]) -> None:
+        """Raise unless these are the inputs on which the members so far were recorded."""
+        if set(sets) != set(self.recorded_):
+            raise InvalidArgumentError(
+                f"record has {sorted(sets)}, the members so far recorded {sorted(self.recorded_)}; "
+                f"new members need the same inputs"
+            )
+        for name, x in sets.items():
+            count = self.recorded_[name].shape[2]
+            if len(x) != count:
+                raise InvalidArgumentError(
+                    f"record[{name!r}] has {len(x)} inputs, the members so far recorded {count}; "
+                    f"new members need the same inputs"
+                )
+        mine = record_fingerprint(sets)
+        if getattr(self, "_recorded_inputs", mine) != mine:  # models that were saved before have none
+            raise InvalidArgumentError(
+                "record has other values than the inputs on which the members so far were recorded; "
+                "new members need the same inputs"
+            )
 
     def _recorded(self, run: Trained) -> dict[str, np.ndarray]:
         return {name: self._in_fields(a) for name, a in run.recorded.items()}
@@ -278,16 +302,35 @@ class FiniteEnsemble(StandardisedInputs, HasSettings, Estimator):
         mean, std = (np.concatenate(parts).astype(self.dtype) for parts in zip(*pairs, strict=True))
         return mean, std
 
-    def _warn_if_diverged(self) -> None:
-        bad = np.flatnonzero(~np.isfinite(self.history_).all(axis=0))
+    def _warn_if_diverged(self, x: np.ndarray) -> None:
+        finite = np.isfinite(self.history_)
+        bad = np.flatnonzero(~finite.all(axis=0) | self._diverged_at_last(x))
         if len(bad):
-            epoch = int(np.argmin(np.isfinite(self.history_[:, bad[0]]))) + 1
+            first = finite[:, bad[0]]
+            epoch = len(first) if first.all() else int(np.argmin(first)) + 1
+            own = not isinstance(self.optimizer, str)
+            remedy = (
+                "lower the learning rate that optimizer was made with; learning_rate is not used"
+                if own
+                else f"lower learning_rate, which is {self.learning_rate}"
+            )
             warnings.warn(
                 f"training diverged for {len(bad)} of {self._trained} members (member {bad[0]} in epoch {epoch}); "
-                f"lower learning_rate, which is {self.learning_rate}",
+                f"{remedy}",
                 ConvergenceWarning,
                 stacklevel=4,
             )
+
+    def _diverged_at_last(self, x: np.ndarray) -> np.ndarray:
+        """Which members the last step made NaN or infinite, (members,), which no loss shows: each is before its step.
+
+        Seen by outputs on some of x, as modules may hold masks of −inf, and computed only where that can be.
+        """
+        leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(self.params_)]
+        if not len(self.history_) or all(np.isfinite(a).all() for a in leaves if a.dtype.kind == "f"):
+            return np.zeros(self._trained, bool)
+        outputs = self._member_outputs(np.asarray(x[:_LOOKED_AT], self.dtype))
+        return ~np.all([np.isfinite(part).all(axis=(1, 2)) for part in outputs], axis=0)
 
     def _facts(self) -> list[tuple[str, object]]:
         if not self.__sklearn_is_fitted__():

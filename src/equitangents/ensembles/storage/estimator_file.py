@@ -28,6 +28,9 @@ PICKLE = "estimator.pkl"  # of versions before
 _FORMAT = 2
 _ABOUT = {"class": "text", "parameters": "{any}", "left_out": "(text)", "state": "any", "arrays": "(any)"}
 _TREES = ("params_", "params0_")  # members' variables, in the form that their network has them
+# what predictions of trained members need; ensembles of PyTorch of versions before `_depends_on` had another name
+# have no `_chunk`, and no need of it
+_PREDICT = ("history_", "n_outputs_", "sample_shape_", "params0_", "_variation", "_chunk")
 _NOT_SAVED = ("callback", "executor", "progress")  # functions, and what belongs to a process
 _OLDER = "arrays.npz"  # of ensembles of PyTorch, in versions before
 
@@ -71,6 +74,13 @@ def load(
     state = cls.of_older_versions(content["state"] | _older_trees(path, content))
     leaves = {name: state.pop(f"{name}leaves") for name in _TREES if f"{name}leaves" in state}
     vars(estimator).update(state)
+    if "params_" in (*state, *leaves):
+        lacking = [name for name in _PREDICT if name not in (*state, *leaves)]
+        if lacking and (lacking != ["_chunk"] or "_depends_on" not in content["state"]):
+            raise StoreError(
+                f"path is {str(path)!r}, which cannot be read: {cls.__name__} lacks {lacking[0]!r}, which predictions "
+                "need; fit the model again"
+            )
     for name, values in leaves.items():
         structure: Any = jax.tree.structure(form(estimator))
         if structure.num_leaves != len(values):
@@ -133,10 +143,11 @@ def read(cls: type, path: Path, trust: bool) -> dict[str, Any]:
             )
         return _unpickled(cls, path)
     about = read_about(path, said)
+    if isinstance(about.get("class"), str):  # first: folders of others hold something else
+        _check_class(cls, path, about["class"])
     wrong = [name for name, words in _ABOUT.items() if name not in about or not check_of(words)(about[name], ())]
     if wrong:
         raise StoreError(f"{said} is damaged, or not an ensemble that was saved: {wrong[0]} is not as written")
-    _check_class(cls, path, about["class"])
     if about.get("format") != _FORMAT:
         raise StoreError(
             f"{said} was saved by equitangents {about.get('version')} in format {about.get('format')!r}; this version "
@@ -157,7 +168,10 @@ def read(cls: type, path: Path, trust: bool) -> dict[str, Any]:
 
 def _check_class(cls: type, path: Path, name: str) -> None:
     if name != cls.__name__:
-        raise InvalidArgumentError(f"path is {path}, which holds a {name}, not a {cls.__name__}")
+        articled = [f"{'an' if word[:1] in 'AEIOU' else 'a'} {word}" for word in (name, cls.__name__)]
+        raise InvalidArgumentError(
+            f"path is {path}, which holds {articled[0]}, not {articled[1]}; load it by {name}.load"
+        )
 
 
 def _unpickled(cls: type, path: Path) -> dict[str, Any]:

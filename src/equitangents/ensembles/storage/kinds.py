@@ -56,7 +56,7 @@ _MEMBERS = (
     "history_? floats; params_? tree; classes_? array; _squeeze? bool; variation? none|Variation; zero_output? bool; "
     "checkpoints? none|Checkpoints; checkpoint_dir? none|path; checkpoint_every? int; params0_? tree; "
     "params_leaves? (numbers); params0_leaves? (numbers); recorded_? {numbers}; recorded_epochs_? ints; "
-    "_variation? Variation; _chunk? none|int; _fingerprint? {text}; standardise? bool; "
+    "_variation? Variation; _chunk? none|int; _fingerprint? {text}; _recorded_inputs? {text}; standardise? bool; "
     "standardisation_? none|Standardisation"
 )
 _DEEP = f"net? Network; {_MEMBERS}; equivariance_penalty? real; training? none|ensembles.deep.records:Training"

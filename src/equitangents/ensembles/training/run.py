@@ -247,6 +247,9 @@ def _stacked(parts: Sequence[Tree]) -> Tree:
 class TrainingState:
     """What a callback sees after an epoch.
 
+    Outputs of networks that end on positions are here rows of all their numbers, (…, numbers of an output), positions
+    slowest: `reshape(members, N, *positions, outputs)` has them as `recorded_` does.
+
     Attributes:
         epoch: how many epochs are done, 1 to epochs.
         epochs: how many there will be.
@@ -261,12 +264,12 @@ class TrainingState:
 
     @named_also(X="x")
     def predict_members(self, x: Numbers) -> np.ndarray:
-        """Outputs of all members now, (members, N, outputs)."""
+        """Outputs of all members now, (members, N, outputs), each of a field as one row."""
         return self._run.predict_members(self._inputs(x))
 
     @named_also(X="x")
     def predict(self, x: Numbers) -> np.ndarray:
-        """Their mean over members, (N, outputs)."""
+        """Their mean over members, (N, outputs), each of a field as one row."""
         return self.predict_members(x).mean(axis=0)
 
     @property
