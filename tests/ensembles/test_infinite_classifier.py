@@ -170,3 +170,8 @@ def test_a_label_for_every_copy():
     np.testing.assert_allclose(model.predict_proba(x), expected.predict_proba(x), atol=1e-8)
     with pytest.raises(ShapeError, match=r"y has shape \(4, 6\)"):
         InfiniteEnsembleClassifier(net).fit(x, labels)
+
+
+def test_masked_labels_are_refused():
+    with pytest.raises(InvalidArgumentError, match=r"y has masked entries"):
+        InfiniteEnsembleClassifier(net).fit(x, np.ma.masked_array(classes, mask=classes == 2))

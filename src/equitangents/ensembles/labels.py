@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from equitangents._types import Targets
 from equitangents.ensembles.fields.targets import Positions
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError
-from equitangents.validation import check_same_length
+from equitangents.validation import check_same_length, check_unmasked
 
 _LABELS = "biufUSO"  # kinds of arrays
 
@@ -49,11 +49,12 @@ def check_labels(y: Targets, copies: int | None = None) -> np.ndarray:
 
 
 def check_given(y: Targets) -> None:
-    """Raise InvalidArgumentError where there are no labels."""
+    """Raise InvalidArgumentError where there are no labels, or masked ones."""
     if y is None:
         raise InvalidArgumentError(
             "this classifier requires y to be passed, but the target y is None; expected labels (N,)"
         )
+    check_unmasked("y", y)
 
 
 def check_label_fields(y: Targets, samples: int, positions: Positions, *, copies: bool = False) -> np.ndarray:
@@ -61,6 +62,7 @@ def check_label_fields(y: Targets, samples: int, positions: Positions, *, copies
 
     With `copies` they may also be (|G|, N, *positions), a field for each element of a group.
     """
+    check_unmasked("y", y)
     y = np.asarray(y)
     whole = (samples, *positions.shape)
     if y.shape == (*whole, 1):
