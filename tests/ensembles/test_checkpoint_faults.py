@@ -4,13 +4,15 @@ import os
 import shutil
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from test_deep_checkpoints import X, Y, settings
 
-from equitangents import DeepEnsemble
+from equitangents import DeepEnsemble, nn
 from equitangents.ensembles.training import checkpoints
-from equitangents.errors import StoreError
+from equitangents.errors import InvalidArgumentError, StoreError
 from equitangents.locks import alone
 from permissions import public_folder, without_permission
 
@@ -169,3 +171,38 @@ def test_a_finished_training_is_read_where_nothing_may_be_written_and_an_unfinis
                 fitted(folder / "run", epochs=5)
         assert "\n" not in str(error.value)
         assert checkpoints._checksums(folder) == before
+
+
+def network(order):
+    graph = np.eye(4)[order] + np.eye(4)
+    return nn.Sequential(nn.Dense(4), nn.Aggregate(graph), nn.Relu(), nn.Flatten(), nn.Dense(1))
+
+
+def schedule(*rates):
+    table, key = jnp.array(rates), jax.random.key(int(10 * rates[0]))
+    return optax.sgd(lambda step: table[step] + 1e-9 * jax.random.uniform(key))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"net": network([1, 0, 2, 3])}, {"net": network([0, 2, 1, 3])}),
+        ({"optimizer": schedule(0.1, 0.2, 0.3)}, {"optimizer": schedule(0.1, 0.3, 0.2)}),
+        ({"optimizer": schedule(0.1, 0.2, 0.3)}, {"optimizer": schedule(0.3, 0.2, 0.3)}),
+    ],
+    ids=["graph", "table", "key"],
+)
+def test_runs_of_other_arrays_are_not_continued_and_of_the_same_are(tmp_path, one, other):
+    x = X.reshape(9, 16, 1)[:, :4]
+    made = lambda given, **more: DeepEnsemble(
+        **settings(checkpoint_dir=tmp_path, **EPOCHS, batch_size=None) | {"net": network([1, 0, 2, 3])} | given | more
+    )
+    first = made(one).fit(x, Y)
+    assert same(made(one).fit(x, Y, resume=True), jax.tree.leaves(first.params_))
+    said = "differing in network, optimizer or their settings"
+    with pytest.raises(InvalidArgumentError, match=said):
+        made(other).fit(x, Y, resume=True)
+    with pytest.raises(InvalidArgumentError, match=said):
+        first.set_params(**other).extend(4, x, Y)
+    longer = made(one, checkpoint_dir=None, members=4).fit(x, Y)
+    assert same(first.set_params(**one).extend(4, x, Y), jax.tree.leaves(longer.params_))

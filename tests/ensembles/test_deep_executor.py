@@ -82,6 +82,9 @@ def test_a_run_goes_on_from_the_checkpoints_of_its_parts(alone, tmp_path):
             DeepEnsemble(NET, executor=pool, **settings).fit(X, Y, **RECORD)
         model = DeepEnsemble(NET, executor=pool, **settings).fit(X, Y, **RECORD, resume=True)
     assert_same(model, alone)
+    said = "in parts, of which one has 2 members from member 0 on, this run 5; .* with or without an executor as then"
+    with pytest.raises(InvalidArgumentError, match=said):
+        DeepEnsemble(NET, **settings).fit(X, Y, **RECORD, resume=True)
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import os
 import pickle
 import shutil
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -104,6 +105,34 @@ def test_models_that_differ_deep_inside_a_long_network_or_in_ones_own_have_other
     for network in (long, Own):
         one, same, other = (et.InfiniteEnsemble(network(W_std), ridge=1e-2).fit(X, Y) for W_std in (1.5, 1.5, 1.2))
         assert saving.fingerprint(one) == saving.fingerprint(same) != saving.fingerprint(other)
+
+
+def test_models_that_differ_in_arrays_and_functions_within_have_other_fingerprints():
+    group, x = et.groups.cyclic(2), X.reshape(6, 3, 3)
+    swaps = [np.eye(3)[order] for order in ([1, 0, 2], [0, 2, 1])]
+    signs = [np.diag(sign) for sign in ([-1.0, 1.0], [1.0, -1.0])]
+    inputs = [et.actions.channels(group, [np.eye(3), swap]) for swap in swaps]
+    labels = [et.actions.linear(group, [np.eye(2), sign]) for sign in signs]
+    waves = [nn.Elementwise(lambda z, k=k: jnp.sin(k * z)) for k in (1.0, 0.5)]
+    gain = [nn.Sequential(nn.Flatten(), nn.Dense(1), wave, nn.Dense(1)) for wave in waves]
+    around = [nn.Sequential(nn.Dense(1), nn.Aggregate(swap + np.eye(3)), nn.Flatten(), nn.Dense(1)) for swap in swaps]
+    fields = [nn.Sequential(nn.Dense(1), nn.Aggregate(swap + np.eye(3))) for swap in swaps]
+    fixed = {"augmentation": inputs[0]}
+    parts = [et.actions.subset(inputs[0], [0, 1], weights) for weights in ([1.0, 2.0], [1.0, 3.0])]
+    pairs = [
+        [{"net": net} for net in around],
+        [{"net": net} for net in gain],
+        [{"net": net} for net in fields],
+        [{"augmentation": action} for action in inputs],
+        [{"augmentation": part} for part in parts],
+        [{"label_action": action} | fixed for action in labels],
+        [{"label_action": action, "augmentation": parts[0]} for action in labels],
+    ]
+    for one, other in pairs:
+        y = x[..., :1] if one.get("net") is fields[0] else Y
+        found = [et.InfiniteEnsemble(**{"net": NET, "ridge": 1e-2} | each).fit(x, y) for each in (one, one, other)]
+        first, same, different = map(saving.fingerprint, found)
+        assert first == same != different
 
 
 def test_a_saved_classifier_knows_its_classes(tmp_path):

@@ -37,6 +37,11 @@ def test_actions_are_told_apart_by_what_they_do():
     assert identity.action_hash(actions.image_rotations(4), SHAPE) in found
 
 
+def test_subsets_are_told_apart_by_their_elements_and_weights():
+    subsets = [([0, 1], None), ([1, 0], None), ([0, 2], None), ([0, 1], [1.0, 2.0])]
+    assert len({identity.action_hash(actions.subset(TURNS, *each), SHAPE) for each in subsets}) == len(subsets)
+
+
 @pytest.mark.parametrize("block", [1, 3, 100])
 def test_hashes_of_rows_do_not_depend_on_how_many_are_read_at_once(block, monkeypatch):
     x = np.random.default_rng(0).normal(size=(10, 3))

@@ -13,6 +13,7 @@ from typing import cast
 import numpy as np
 
 from equitangents.actions import Action
+from equitangents.actions.subset import ActionSubset
 from equitangents.claims import Rows
 from equitangents.claims import part as part_of
 from equitangents.errors import InvalidTypeError
@@ -31,9 +32,11 @@ def network_hash(kernel: object, shape: tuple[int, ...]) -> str:
     return hashlib.sha256(_description(kernel, shape).encode()).hexdigest()
 
 
-def action_hash(action: Action, shape: tuple[int, ...]) -> str:
-    """SHA-256 of what `action` does to inputs of `shape`."""
-    return hashlib.sha256(described(np.asarray(action.orbit(_probe(shape)))).encode()).hexdigest()
+def action_hash(action: Action | ActionSubset, shape: tuple[int, ...]) -> str:
+    """SHA-256 of what `action` does to inputs of `shape`, and of how often each element of a subset counts."""
+    done = described(np.asarray(action.orbit(_probe(shape))))
+    weights = described(action.weights) if isinstance(action, ActionSubset) else ""
+    return hashlib.sha256((done + weights).encode()).hexdigest()
 
 
 def engine_of(kernel: object, shape: tuple[int, ...], dtype: np.dtype) -> str:

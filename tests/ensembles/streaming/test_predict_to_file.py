@@ -72,6 +72,29 @@ def test_a_classifier_gives_labels(tmp_path, suffix):
     assert labels.tolist() == CLASSIFIER.predict(NEW).tolist()
 
 
+@pytest.mark.parametrize("suffix", [".npy", ".npz", ".zarr"])
+def test_labels_beyond_signed_numbers_stay_themselves(tmp_path, suffix):
+    labels = np.array([2**63 + 5, 7, 2**64 - 1, 7] * 2, np.uint64)
+    model = et.InfiniteEnsembleClassifier(NET, ridge=1e-3).fit(X, labels)
+    for _ in range(2):  # the second finds it whole
+        path = predict_to_file(model, X, tmp_path / f"p{suffix}", rows=5)
+    found = read(path)["mean" if suffix == ".npy" else "label"]
+    if suffix == ".zarr":
+        found = np.array(zarr.open_group(path).attrs["classes"], np.uint64)[found]
+    np.testing.assert_array_equal(found, model.predict(X))
+
+
+@pytest.mark.parametrize("of_a_folder", [False, True])
+def test_inputs_of_a_model_that_standardises_are_not_rounded_before(tmp_path, of_a_folder):
+    x, new = X + 1e7, NEW + 1e7
+    model = et.InfiniteEnsemble(NET, ridge=1e-1, standardise=True).fit(x.astype(np.float32), Y)
+    model.save(tmp_path / "model")
+    given = tmp_path / "model" if of_a_folder else model
+    for i, (inputs, std) in enumerate([(new, False), (new, True), (new.astype(np.float32), False)]):
+        found = np.load(predict_to_file(given, inputs, tmp_path / f"{i}.npy", return_std=std))
+        np.testing.assert_allclose(found, model.predict(inputs), rtol=1e-4, atol=1e-5)
+
+
 def test_inputs_may_be_memory_maps_zarr_flattened_or_of_another_precision(tmp_path):
     net = nn.Sequential(nn.Flatten(), *NET.layers)
     model = et.InfiniteEnsemble(net, ridge=1e-3).fit(X.reshape(8, 3, 1).astype(np.float32), Y)
@@ -253,6 +276,35 @@ class TestAFileThatIsThere:
             predict_to_file(CLASSIFIER, NEW, path, rows=5, **deviations)
         predict_to_file(CLASSIFIER, NEW, path, rows=5, force=True, **deviations)
         assert predict_to_file(CLASSIFIER, NEW, path, rows=5, **deviations) == path
+
+    def test_of_other_content_under_the_same_names_is_not_these(self, tmp_path):
+        graphs = [np.eye(3)[order] + np.eye(3) for order in ([1, 0, 2], [0, 2, 1])]
+        nets = [nn.Sequential(nn.Aggregate(graph), nn.Flatten(), *NET.layers) for graph in graphs]
+        networks = [et.InfiniteEnsemble(net, ridge=1e-1).fit(X[:, :, None], Y) for net in nets]
+        names = [et.InfiniteEnsembleClassifier(NET, ridge=1e-1).fit(X, list(text)) for text in ("abcabcab", "defdefde")]
+        for kind, ((one, other), x) in enumerate([(networks, NEW[:, :, None]), (names, NEW)]):
+            path = predict_to_file(one, x, tmp_path / f"{kind}.npy")
+            with pytest.raises(StoreError, match="does not hold these predictions"):
+                predict_to_file(other, x, path)
+            predict_to_file(one, x, tmp_path / f"parts{kind}.npy", rows=5, shard=(0, 2))
+            with pytest.raises(StoreError, match="which differ in the model"):
+                predict_to_file(other, x, tmp_path / f"parts{kind}.npy", rows=5, shard=(1, 2))
+            found = np.load(predict_to_file(other, x, path, force=True))
+            assert np.array_equal(found, other.predict(x)) or np.allclose(found, other.predict(x), rtol=1e-10)
+
+    def test_of_these_very_predictions_is_made_anew_where_that_is_asked(self, tmp_path, monkeypatch):
+        path = predict_to_file(MODEL, NEW, tmp_path / "p.npy", rows=5)
+        done = []
+        call = to_file._predict_chunk
+        monkeypatch.setattr(to_file, "_predict_chunk", lambda *a: (done.append(a[1]), call(*a)))
+        for asked, chunks in [
+            ({}, 0),
+            ({"restart": True}, 0),
+            ({"force": True}, 0),
+            ({"force": True, "restart": True}, 5),
+        ]:
+            predict_to_file(MODEL, NEW, path, rows=5, **asked)
+            assert len(done) == chunks
 
     def test_under_names_that_once_were_ours_is_kept(self, tmp_path):
         (tmp_path / ".p.zarr.old").mkdir()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +19,18 @@ from sklearn.base import BaseEstimator
 from equitangents._types import DataRows, KernelName, Network
 from equitangents._version import __version__
 from equitangents.ensembles.fields.points import FieldPoints
+from equitangents.ensembles.infinite.field_source import Given
 from equitangents.ensembles.infinite.rows import applied, applied_features, rows_of
 from equitangents.ensembles.standardisation import Standardisation
 from equitangents.ensembles.storage.array_folder import ABOUT, Arrays, read_about, write_folder
 from equitangents.ensembles.storage.checks import check_of
 from equitangents.ensembles.storage.structure import Described, build, restored, state_of
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, StoreError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, StoreError
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.random_features import FeatureMap
-from equitangents.kernels.store.key import VERSION
+from equitangents.kernels.store.key import VERSION, described
+from equitangents.nn.sequential import Sequential, described_field
+from equitangents.scale.identity import action_hash, network_hash
 
 _BLOCK_ENTRIES = 2**24  # of a block of test rows against the training data, 128 MB in float64
 CLASSES = "InfiniteEnsemble", "InfiniteEnsembleClassifier"
@@ -173,14 +176,30 @@ def fingerprint(ensemble: BaseEstimator) -> str:
         repr(given.label_action),
     ]
     parts += [repr(training.settings.field), float(ensemble.time), training.settings.ridge]
-    if not hasattr(ensemble.net, "lower"):  # a network of one's own, whose repr may say little
-        ask = training.kernel.kernel if training.source is None else ensemble.net.kernel_field
+    if given.augmentation is not None:
+        parts += [action_hash(given.augmentation, given.x.shape[1:]), _moved_targets(given)]
+    try:
+        parts += [_described_network(ensemble.net, given)]
+    except (InvalidTypeError, NetworkError):  # one's own, or one with functions of one's own, whose repr may say little
+        ask = training.kernel.kernel if training.source is None else training.source.kernel.net.kernel_field
         kernels = ask(given.x[:1], given.x[:8])
         parts += [f"{float(value):.5e}" for value in np.ravel(getattr(kernels, training.settings.field))[:64]]
     digest = hashlib.sha256(json.dumps(parts).encode())
     for array in (given.x, given.y, *(() if units is None else (units.shift, units.scale))):
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
+
+
+def _described_network(net: Network, given: Given) -> str:
+    """What a network does to inputs; its repr leaves out arrays. InvalidTypeError where its content says it not."""
+    shape = given.x.shape[1:]
+    return described_field(net, shape) if given.grid and isinstance(net, Sequential) else network_hash(net, shape)
+
+
+def _moved_targets(given: Given) -> str:
+    """What becomes of targets in the copies, by what becomes of a probe."""
+    probe = np.random.default_rng(0).normal(size=(2, *given.y.shape[1 + given.each_copy :]))
+    return described(replace(given, y=probe).copies())
 
 
 def means(ensemble: BaseEstimator) -> MeansAtATime | None:

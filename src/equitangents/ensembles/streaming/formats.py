@@ -54,9 +54,8 @@ def labelled(arrays: dict[str, tuple[int, ...]], labels: bool) -> dict[str, tupl
     return {"label": arrays["mean"][:-1], **arrays} if labels else arrays
 
 
-def assemble(path: Place, parts: Parts, classes: list[Any] | None) -> None:
-    """Put complete parts together at `path`, and remove them."""
-    labels = None if classes is None else np.array(classes)
+def assemble(path: Place, parts: Parts, labels: np.ndarray | None) -> None:
+    """Put complete parts together at `path`, with the labels of classes if there are any, and remove them."""
     arrays = labelled(parts.arrays, labels is not None)
     if path.suffix == ".zarr":
         _finish_zarr(path, parts, labels)
@@ -180,7 +179,7 @@ def _finish_zarr(path: Place, parts: Parts, labels: np.ndarray | None) -> None:
     """The folder of the parts, with labels and without what nobody else needs, takes the place of `path`."""
     about: dict[str, Any] = {}
     if labels is not None:
-        numbers = labels.dtype.kind in "iu"
+        numbers = labels.dtype.kind in "iu" and labels.max() <= np.iinfo(np.int64).max
         chunks, grid = _label_chunks(parts), parts.arrays["mean"][:-1]
         chunks.folder.mkdir(exist_ok=True)
         for k, values in enumerate(_blocks(parts)):

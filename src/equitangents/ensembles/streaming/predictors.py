@@ -12,7 +12,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from equitangents._types import AnyModel, Network, Times
+from equitangents._types import AnyModel, ArrayLike, Network, Times
 from equitangents.ensembles.deep.finite import FiniteEnsemble
 from equitangents.ensembles.deep.predictions import Classification, Regression
 from equitangents.ensembles.estimator import one_time
@@ -34,7 +34,8 @@ class Predictor:
     """A fitted ensemble that is asked for some arrays, at one time if it is infinite.
 
     `arrays` are their names and the shape of a row of each; `outputs` gives them for a block of inputs (M, …). The
-    fingerprint is of the ensemble; `samples` are those it was trained on, `dtype` theirs.
+    fingerprint is of the ensemble; `samples` are those it was trained on, `dtype` theirs. One that is `standardised`
+    takes inputs as they are given: rounded before they are shifted, what tells them apart may be lost.
     """
 
     fingerprint: str
@@ -42,9 +43,17 @@ class Predictor:
     sample_shape: tuple[int, ...]
     dtype: np.dtype
     samples: int
-    classes: list[Any] | None
+    classes: np.ndarray | None
     arrays: dict[str, tuple[int, ...]]
     outputs: Callable[[np.ndarray], dict[str, np.ndarray]]
+    standardised: bool
+
+    def reads(self, x: ArrayLike) -> np.dtype:
+        """The type in which rows of x are read."""
+        if not self.standardised:
+            return self.dtype
+        given = np.dtype(x.dtype)
+        return given if given.kind == "f" else np.dtype(np.float64)
 
 
 def predictor(ensemble: object, time: Times | None, return_std: bool, net: Network) -> Predictor:
@@ -66,6 +75,7 @@ def predictor(ensemble: object, time: Times | None, return_std: bool, net: Netwo
             f"ensemble is {ensemble!r}; expected a fitted infinite ensemble, or the folder of a saved one; or a "
             "fitted ensemble of finite networks"
         )
+    classes = _labels(facts["classes"])
     asked = one_time(facts["time"] if time is None else time, "predictions are written at one time")
     grid = tuple(facts["positions"])
     shape = grid if facts["outputs"] is None else (*grid, facts["outputs"])
@@ -76,21 +86,24 @@ def predictor(ensemble: object, time: Times | None, return_std: bool, net: Netwo
     if not return_std and asked == facts["time"]:
         means = saving.load_means(folder, net, about) if folder is not None else saving.means(ensemble)
     if means is not None:
+        standardised = means.standardisation is not None
         outputs = lambda x: {"mean": means(x).reshape(len(x), *shape)}
     else:
-        whole = ensemble if folder is None else saving.load(CLASSES[about["class"]], folder, net, about)
+        whole: AnyModel = ensemble if folder is None else saving.load(CLASSES[about["class"]], folder, net, about)
+        standardised = whole.standardisation_ is not None
         outputs = _from_everything(whole, asked, return_std)
     if folder is not None:
         outputs = _checked(folder, arrays, outputs)
     return Predictor(
-        fingerprint,
+        _with_labels(fingerprint, classes),
         asked,
         tuple(facts["sample_shape"]),
         np.dtype(facts["dtype"]),
         facts["samples"],
-        facts["classes"],
+        classes,
         arrays,
         outputs,
+        standardised,
     )
 
 
@@ -112,18 +125,36 @@ def _of_members(ensemble: FiniteEnsemble, time: Times | None, return_std: bool) 
         mean, std = ensemble.predict(x, return_std=True)
         return {"mean": mean, "std": std} if return_std else {"mean": mean}
 
-    count = ensemble.history_.shape[1]
+    count, units = ensemble.history_.shape[1], ensemble.standardisation_
     digests = [array_digest(leaf) for leaf in jax.tree.leaves([ensemble.params_, ensemble.params0_])]
+    digests += [] if units is None else [array_digest(units.shift, units.scale)]
+    classes = _labels(list(ensemble.classes_) if isinstance(ensemble, Classification) else None)
     return Predictor(
-        json.dumps([type(ensemble).__name__, count, ensemble._fingerprint, digests]),
+        _with_labels(json.dumps([type(ensemble).__name__, count, ensemble._fingerprint, digests]), classes),
         None,
         tuple(ensemble.sample_shape_),
         np.dtype(ensemble.dtype),
         count * numbers * math.prod(grid),
-        list(ensemble.classes_) if isinstance(ensemble, Classification) else None,
+        classes,
         {"mean": shape} | ({"std": shape} if return_std else {}),
         outputs,
+        units is not None,
     )
+
+
+def _labels(classes: list[Any] | None) -> np.ndarray | None:
+    """Labels as an array; of whole numbers of which some fit only uint64, NumPy would make floating ones."""
+    if classes is None:
+        return None
+    unsigned = all(type(label) is int for label in classes) and min(classes) >= 0 and 2**63 <= max(classes) < 2**64
+    return np.array(classes, np.uint64 if unsigned else None)
+
+
+def _with_labels(fingerprint: str, labels: np.ndarray | None) -> str:
+    """The fingerprint of an ensemble with the labels that are written, which its training does not depend on."""
+    if labels is None:
+        return fingerprint
+    return f"{fingerprint} {labels.dtype.str} {labels.tolist()!r}"
 
 
 def _checked(

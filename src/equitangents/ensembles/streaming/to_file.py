@@ -80,7 +80,7 @@ def predict_to_file(
         rows: inputs that are predicted at once, and kept together; None: as many as take some 256 MB.
         shard: (i, n), the i-th of n parts, 0 ≤ i < n, for job arrays; whichever comes last makes the file.
         restart: remove what is in `PATH.parts` first.
-        force: replace a file that is there.
+        force: replace a file that is there; with `restart` also one that holds these very predictions.
         net: the network, of a saved model whose network could not be saved.
         progress: True shows it on stderr; a function is called as progress(chunks that are there, all chunks, seconds
             left); False: it is logged.
@@ -111,7 +111,8 @@ def predict_to_file(
     with store_errors(f"{out} cannot be written", kept, with_file=True):
         if restart and parts.is_ours():
             remove(parts.folder)
-        if _is_done(out, parts, asked, force):
+        anew = restart and force
+        if _is_done(out, parts, asked, force) and not anew:
             with suppress(StoreError), _finishing(out):  # removes what a process left that was killed
                 pass
             logger.info("predict: %s is there already, whole, for this model and these inputs", given)
@@ -142,14 +143,15 @@ def _parts(out: Place, x: ArrayLike, asked: Predictor, rows: int | None) -> Part
     """Where chunks are kept, and what they are of; the inputs are read once, and checked."""
     rows_of_all = sum(int(np.prod(shape)) for shape in asked.arrays.values()) * x.shape[0]
     _check_room(out, 8 * rows_of_all)
-    count, each = x.shape[0], int(np.prod(asked.sample_shape)) * asked.dtype.itemsize
+    dtype = asked.reads(x)
+    count, each = x.shape[0], int(np.prod(asked.sample_shape)) * dtype.itemsize
     if rows is None:
         rows = max(1, min(max(_ENTRIES // asked.samples, _ROWS[0]), _INPUT_BYTES // each, _ROWS[1], count))
     record = {
         "version": __version__,
         "numbers": VERSION,
         "fingerprint": asked.fingerprint,
-        "inputs": row_digests("x", x, asked.dtype, (count,))[0],
+        "inputs": row_digests("x", x, dtype, (count,))[0],
         "count": count,
         "rows": rows,
         "time": asked.time,
@@ -170,7 +172,7 @@ def _predict(
 
 def _predict_chunk(parts: Parts, chunk: int, x: ArrayLike, asked: Predictor) -> None:
     span = parts.span(chunk)
-    rows = np.ascontiguousarray(part("x", x, span), asked.dtype).reshape(-1, *asked.sample_shape)
+    rows = np.ascontiguousarray(part("x", x, span), asked.reads(x)).reshape(-1, *asked.sample_shape)
     try:
         values = asked.outputs(rows)
     except (MemoryError, MemoryLimitError):

@@ -229,15 +229,17 @@ def _checksum(path: Path) -> int:
 def run_directory(directory: Path, first: int, members: int) -> Path:
     """Where the checkpoints of members `first` to `first + members − 1` are kept.
 
-    Raises InvalidArgumentError if `directory` has checkpoints of another number of members from `first` on.
+    Raises InvalidArgumentError if `directory` has checkpoints of another number of members from `first` on: a run is
+    one part, or by an executor one for each chunk.
     """
     own = directory / f"members-{first}-{first + members - 1}"
     for other in directory.glob(f"members-{first}-*"):
         if other != own and any(step.name.isdigit() for step in other.iterdir()):
             there = int(other.name.rsplit("-", 1)[1]) + 1 - first
             raise InvalidArgumentError(
-                f"checkpoint_dir {directory} has {there} members from member {first} on, this run {members}; "
-                f"take the same number (more can be added with extend), or another directory"
+                f"checkpoint_dir {directory} is written in parts, of which one has {there} members from member {first} "
+                f"on, this run {members}; take the same members (more can be added with extend) and members_per_chunk, "
+                "with or without an executor as then, or another directory"
             )
     return own
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import jax
 import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr
 
 from equitangents import precision
 from equitangents._types import ArrayLike
@@ -37,7 +39,19 @@ def program_digest(job: NetworkJob) -> str:
         step = lambda members, x, y: run_epochs(job.recipe, *members, Own(), x, y, np.int32(0), np.int32(1))
         program = jax.make_jaxpr(step)(one, *data)
     text = _ADDRESS.sub("", str(program))
-    return hashlib.sha256((text + array_digest(*program.consts)).encode()).hexdigest()[:16]
+    return hashlib.sha256((text + array_digest(*_constants(program))).encode()).hexdigest()[:16]
+
+
+def _constants(program: ClosedJaxpr | Jaxpr) -> Iterator[ArrayLike]:
+    """The constants of a program and of the programs that its steps hold, which its text leaves out."""
+    for constant in program.consts if isinstance(program, ClosedJaxpr) else ():
+        is_key = jax.dtypes.issubdtype(constant.dtype, jax.dtypes.prng_key)
+        yield jax.random.key_data(constant) if is_key else constant
+    is_program = lambda value: isinstance(value, ClosedJaxpr | Jaxpr)
+    for step in program.eqns:
+        for value in jax.tree.leaves(list(step.params.values()), is_leaf=is_program):
+            if is_program(value):
+                yield from _constants(value)
 
 
 def job_fingerprint(job: NetworkJob, settings: dict[str, Any]) -> dict[str, str]:
