@@ -37,6 +37,20 @@ def test_actions_are_told_apart_by_what_they_do():
     assert identity.action_hash(actions.image_rotations(4), SHAPE) in found
 
 
+def test_large_groups_are_told_apart_by_as_many_elements_as_memory_allows(monkeypatch):
+    monkeypatch.setattr(identity, "_MOVED", 3 * 2 * 16 * 8)  # copies of two inputs by three elements
+    described, copies = identity.described, []
+
+    def seen(value):
+        copies.extend([len(value)] * (np.ndim(value) > 1))  # weights are described, too
+        return described(value)
+
+    monkeypatch.setattr(identity, "described", seen)
+    large = (DIHEDRAL, actions.subset(DIHEDRAL, [1, 3, 5, 7]), actions.image_rotations(8), TURNS)
+    assert len({identity.action_hash(action, SHAPE) for action in large}) == len(large)
+    assert copies == [3, 3, 3, 3]
+
+
 def test_subsets_are_told_apart_by_their_elements_and_weights():
     subsets = [([0, 1], None), ([1, 0], None), ([0, 2], None), ([0, 1], [1.0, 2.0])]
     assert len({identity.action_hash(actions.subset(TURNS, *each), SHAPE) for each in subsets}) == len(subsets)

@@ -151,6 +151,9 @@ def about_model(path: Path) -> dict[str, Any]:
     """What a folder says about the model in it; StoreError for other folders, damaged ones, and other versions."""
     said = f"path is {str(path)!r}, which"
     about = read_about(path, said)
+    held = about.get("class")
+    if held in ("DeepEnsemble", "DeepEnsembleClassifier"):
+        raise StoreError(f"{said} holds a {held}; load it by {held}.load")
     mine = {"format": _FORMAT, "version": __version__, "numbers": VERSION}
     if any(about.get(name) != value for name, value in mine.items()):
         raise StoreError(
