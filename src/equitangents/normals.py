@@ -7,23 +7,9 @@ the numbers are the same to the last bit, and XLA compiles the program in half o
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import jax
 import numpy as np
-
-from equitangents.errors import InvalidTypeError
-
-
-def check_key(key: Any) -> None:
-    """Raise InvalidTypeError unless this is one key of jax.random, of the new kind or of the old, an array of uint32.
-
-    >>> check_key(jax.random.key(0))
-    """
-    dtype, rank = getattr(key, "dtype", None), np.ndim(key)
-    typed = dtype is not None and jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key)
-    if not (rank == 0 if typed else rank == 1 and dtype == np.uint32):
-        raise InvalidTypeError(f"key is {key!r}; expected a key, e.g. jax.random.key(0)")
 
 
 def standard_normal(key: jax.Array, shape: tuple[int, ...], dtype: np.dtype | type | str) -> jax.Array:

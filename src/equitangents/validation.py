@@ -86,6 +86,20 @@ def as_rectangular(name: str, x: Any) -> np.ndarray:
     )
 
 
+def check_key(key: Any) -> None:
+    """Raise InvalidTypeError unless this is one key of jax.random, of the new kind or of the old, an array of uint32.
+
+    >>> import jax
+    >>> check_key(jax.random.key(0))
+    """
+    import jax
+
+    dtype, rank = getattr(key, "dtype", None), np.ndim(key)
+    typed = dtype is not None and jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key)
+    if not (rank == 0 if typed else rank == 1 and dtype == np.uint32):
+        raise InvalidTypeError(f"key is {key!r}; expected a key, e.g. jax.random.key(0)")
+
+
 def check_unmasked(name: str, x: Any) -> None:
     """Raise InvalidArgumentError for an array with masked entries; one whose mask hides nothing is an array."""
     if isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):

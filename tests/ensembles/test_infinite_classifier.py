@@ -88,7 +88,6 @@ class TestLabels:
         p = InfiniteEnsembleClassifier(net, time=0.0).fit(x, classes).predict_proba(x_test)
         np.testing.assert_allclose(p, 1 / 3, atol=1e-12)
 
-
     def test_of_text_as_pandas_has_it_are_kept(self, tmp_path):
         y = np.array(["cat", "a very long name", "cat"] * 4, dtype=object)
         model = InfiniteEnsembleClassifier(net, ridge=0.01).fit(x, y)

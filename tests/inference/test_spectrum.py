@@ -118,9 +118,7 @@ class TestLongTimes:
                 assert time > 1e10
                 longest = float(re.search(r"time of at most ([\d.e+-]+)", str(error))[1])
                 assert np.abs(at.mean(0.9 * longest) - new @ limit).max() <= 1e-3
-                with pytest.raises(
-                    NotPositiveDefiniteError, match=r"rounding hides; cause: .* or take a time"
-                ):
+                with pytest.raises(NotPositiveDefiniteError, match=r"rounding hides; cause: .* or take a time"):
                     at.mean(1.1 * longest)
 
     def test_beyond_all_numbers_are_infinite(self, rng):

@@ -17,8 +17,7 @@ from equitangents._types import ArrayLike, Tree
 from equitangents.kernels.empirical import Plan, check_finite_network, form_of, plan
 from equitangents.kernels.tangent import product_of_outputs, tangent_kernel
 from equitangents.memory import check_fits
-from equitangents.normals import check_key
-from equitangents.validation import check_array, check_whole
+from equitangents.validation import check_array, check_key, check_whole
 
 
 @dataclass(frozen=True)

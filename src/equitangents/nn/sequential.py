@@ -30,9 +30,8 @@ from equitangents.nn.lowering import AnyProgram, ends_on_rotations, lower, lower
 from equitangents.nn.signal import Grid, Signal
 from equitangents.nn.steerable.ending import turning_dimension
 from equitangents.nn.structure import Structure
-from equitangents.normals import check_key
 from equitangents.structured import SMALLER, Graphs, Inputs, Masked, checked, is_structured, without_empty_masks
-from equitangents.validation import check_array, check_shape
+from equitangents.validation import check_array, check_key, check_shape
 
 PositionPairs = Literal["all", "same"] | npt.ArrayLike
 """All pairs of positions, each with itself, or a list of pairs (M, 2)."""
