@@ -164,7 +164,9 @@ def test_members_and_recorded_outputs_are_of_standardised_inputs():
     np.testing.assert_allclose(own, model.predict_members(255 * Q + 9)[1], rtol=1e-5)
     more = clone(model).set_params(members=3).fit(255 * X + 9, Y)
     np.testing.assert_allclose(
-        model.extend(3, 255 * X + 9, Y, record={"new": Q}).predict_members(Q), more.predict_members(Q), rtol=1e-6
+        model.extend(3, 255 * X + 9, Y, record={"new": 255 * Q + 9}).predict_members(Q),
+        more.predict_members(Q),
+        rtol=1e-6,
     )
 
 

@@ -157,5 +157,5 @@ def test_wrong_words_are_told_before_anything_heavy_is_imported() -> None:
     lines = told.splitlines()
     assert "did you mean 'members'?" in lines[0]
     assert "steps was 'abc'; it must be a whole number" in lines[1]
-    assert "there is no setting 'group'" in lines[2]
+    assert "study 'toy' has no choice of group (--group)" in lines[2]
     assert "did you mean 'toy'?" in lines[3]

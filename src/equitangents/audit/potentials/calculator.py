@@ -176,7 +176,7 @@ class Potential:
         return values
 
     def lacks(self, names: list[str], atoms: Atoms) -> str:
-        """That a moved structure has no such results, though it had them as it was given."""
+        """What is said of results that a structure has as it is given, and not once it is moved."""
         said = f"{self.name} gives no {', '.join(names)} for {atoms.get_chemical_formula()} once it is moved"
         return f"{said}; it gave them of the structure as given"
 
