@@ -112,6 +112,7 @@ class TestMembers:
         training = {"optimizer": "adam", "epochs": epochs, "batch_size": 2, "variation": MeanFieldPosterior(noise=0.1)}
         return et.DeepEnsemble(MeanField(NET), members=3, **training, **options)
 
+    @pytest.mark.slow
     def test_predict_by_the_draw_that_they_begin_with(self):
         model = self.fitted().fit(X, Y)
         for i, outputs in enumerate(model.predict_members(X)):

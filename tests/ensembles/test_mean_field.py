@@ -45,7 +45,11 @@ def trained(net, rate, members=2, epochs=12, **options):
     return np.stack([model.predict_members(TURNS(g, NEW))[..., 0] for g in range(4)], axis=1)  # (members, 4, inputs)
 
 
-@pytest.mark.parametrize("n_scale", [(16, 0.25), (16, 1.0)], ids=["mean field", "tangent kernel"])
+@pytest.mark.parametrize(
+    "n_scale",
+    [(16, 0.25), pytest.param((16, 1.0), marks=pytest.mark.slow)],
+    ids=["mean field", "tangent kernel"],
+)
 def test_of_units_in_orbits_all_ways_are_one_at_every_output_scale(n_scale):
     n, scale = n_scale
     augmented, averaged, held = (

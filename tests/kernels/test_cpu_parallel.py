@@ -91,7 +91,7 @@ def test_branches_of_vectors_add_up(rng):
     assert np.max(np.abs(shares.kernel(x, engine="cpu").nngp - nngp / 2)) <= 1e-13
 
 
-@pytest.mark.parametrize("engine", ["cpu", "reference"])
+@pytest.mark.parametrize("engine", ["cpu", pytest.param("reference", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("join", [Sum(), Concatenate()])
 @pytest.mark.parametrize("end", [(), (GlobalAvgPool(),), (Flatten(),)])
 def test_one_branch_is_its_layers(end, join, engine, rng):
@@ -105,7 +105,7 @@ def test_one_branch_is_its_layers(end, join, engine, rng):
         assert np.abs(plain.ntk).min() > 0
 
 
-@pytest.mark.parametrize("shape", [(4, 3), (2, 3, 2)])
+@pytest.mark.parametrize("shape", [(4, 3), pytest.param((2, 3, 2), marks=pytest.mark.slow)])
 def test_branches_that_end_the_grid_are_joined_as_vectors(shape, rng):
     x = rng.standard_normal((3, *shape, 2))
     first, after = (Conv(1, (2,) * len(shape), b_std=0.3), Relu()), Dense(1, W_std=1.3, b_std=0.1)

@@ -88,7 +88,7 @@ def test_with_one_channel_and_windows_of_one_pixel_every_pair_is_parallel_or_opp
                 np.testing.assert_allclose(value, expected, atol=tolerance * expected.max(), rtol=0)
 
 
-@pytest.mark.parametrize("phi", [Erf(), Sin()], ids=["erf", "sin"])
+@pytest.mark.parametrize("phi", [Erf(), pytest.param(Sin(), marks=pytest.mark.slow)], ids=["erf", "sin"])
 def test_pools_of_odd_fields_before_a_kink(phi, rng):
     """The pool leaves a small part of the variances, with all their rounding; f(-x) = -f(x), f(moved x) = f(x)."""
     layers = (Conv(1, (3, 3)), phi, Conv(1, (3, 3)), phi, GlobalAvgPool(), Dense(1), Relu(), Dense(1))

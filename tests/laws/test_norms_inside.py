@@ -114,7 +114,7 @@ def test_the_reference_engine_keeps_them_behind_exponentials(rng):
     check_dense(("exp", "exp"), 0.3, (0.5, 2.0, 2.5), "float64", "reference", rng)  # up to 1e27
 
 
-@pytest.mark.parametrize("bias", [0.0, 0.3])
+@pytest.mark.parametrize("bias", [pytest.param(0.0, marks=pytest.mark.slow), 0.3])
 def test_derivatives_through_polynomials_and_exponentials(bias, rng):
     net, layers = dense(("hermite", "exp"), bias)
     x, y, step = 0.5 * rng.standard_normal((3, 6))

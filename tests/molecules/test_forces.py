@@ -115,6 +115,7 @@ def test_forces_are_minus_the_gradient_of_the_energy(trained):
         assert forces[atom, axis] == pytest.approx(-slope, abs=1e-6 * np.abs(forces).max() + 1e-6)
 
 
+@pytest.mark.slow  # forces that are gradients are
 def test_forces_are_free_of_curl(trained):
     model, _ = trained
     batch = molecules(1, seed=9)
@@ -140,7 +141,7 @@ def test_predictions_turn_with_the_molecule(trained):
     assert stretched.energy_std.min() > 10 * model.predict(train, return_std=True).energy_std.max()
 
 
-@pytest.mark.parametrize("given", ["energies", "forces"])
+@pytest.mark.parametrize("given", [pytest.param("energies", marks=pytest.mark.slow), "forces"])
 def test_one_kind_of_data_is_enough(net, ridge, given):
     train = molecules(4, seed=4)
     energies, forces = springs(train)

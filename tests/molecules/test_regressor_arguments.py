@@ -114,6 +114,7 @@ def test_elements_that_were_never_trained_on(regressor):
         model.predict(BATCH)
 
 
+@pytest.mark.slow
 def test_atoms_of_all_elements_are_compared_where_no_energies_of_elements_are_taken_off():
     without_carbon, y = molecules(3, atoms=2), np.array([1.0, 2.0, 0.5])
     settings = {"signals": SIGNALS, "ridge": 1e-4, "pairs": "all"}

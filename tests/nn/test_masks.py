@@ -131,7 +131,7 @@ def test_parameters_of_another_number_of_layers_are_refused(wrong):
 @pytest.mark.parametrize(
     ("end", "convention"),
     [
-        (nn.Flatten(), "smaller"),
+        pytest.param(nn.Flatten(), "smaller", marks=pytest.mark.slow),
         (nn.GlobalAvgPool(), "neural-tangents"),
         pytest.param(nn.GlobalSumPool(), "smaller", marks=pytest.mark.slow),
         pytest.param(nn.Flatten(), "neural-tangents", marks=pytest.mark.slow),
