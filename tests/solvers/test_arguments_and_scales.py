@@ -144,16 +144,19 @@ def test_arguments_that_are_none_are_named(make, said):
     assert said in str(caught.value)
 
 
+@pytest.mark.parametrize("unit", [1.0, 2.0**400, 2.0**-400])
 @pytest.mark.parametrize("solver", ["eigh", "lanczos", "cholesky"])
-def test_times_are_known_up_to_the_one_that_an_error_names(solver):
-    """Of rank 3, with targets at odds with every function of it."""
+def test_times_are_known_up_to_the_one_that_an_error_names(solver, unit):
+    """Of rank 3, with targets at odds with every function of it; times are in units of one over the matrix's."""
     x, noise = np.random.default_rng(3).normal(size=(2, 20, 3))
     y, new = x.sum(axis=1) + noise[:, 0], noise
     limit = new @ np.linalg.lstsq(x, y, rcond=None)[0]
-    at = lambda time: new @ x.T @ solvers.solve(x @ x.T, y, time=time, solver=solver).coefficients
-    assert np.abs(at(1e8) - limit).max() <= 1e-4
+    at = lambda time: unit * new @ x.T @ solvers.solve(unit * x @ x.T, y, time=time, solver=solver).coefficients
+    assert np.abs(at(1e8 / unit) - limit).max() <= 1e-4
     with pytest.raises(NotPositiveDefiniteError, match="or take a time of at most") as caught:
-        at(1e18)
+        at(1e18 / unit)
     longest = float(str(caught.value).rpartition(" ")[2])
-    assert longest > 1e9
-    assert np.abs(at(0.9 * longest) - limit).max() <= 1e-3
+    assert longest * unit > 1e9
+    assert np.abs(at(longest) - limit).max() <= 1e-3
+    with pytest.raises(NotPositiveDefiniteError, match="or take a time of at most"):
+        at(1.2 * longest)

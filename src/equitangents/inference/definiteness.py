@@ -10,9 +10,7 @@ import scipy.linalg
 
 _INDEFINITE = 100.0  # times the rounding of the entries: a negative eigenvalue beyond it has another reason
 _PAIRS = 64  # pairs of rows that are looked at for equal inputs
-HIDDEN = (
-    1e-3  # (ηt/N) · rounding: along eigenvectors below rounding it is this share of a target's that is learnt wrongly
-)
+_HIDDEN = 1e-3  # (ηt/N) · rounding of eigenvalues: how far training may move along what rounding hides
 
 NO_RIDGE = "its mean diagonal is not positive, so no ridge helps: check the inputs and the network"
 
@@ -41,6 +39,18 @@ def cause(
 def is_positive(smallest: float, largest: float, blur: float) -> bool:
     """Whether λ_min lies above what rounding of the entries can move it by."""
     return largest > 0 and smallest > blur
+
+
+def hides(rate: float, time: float, rounding: float) -> bool:
+    """Whether training for this time, at `rate` η/N, moves along eigenvectors whose eigenvalues rounding hides."""
+    return rate * time * rounding > _HIDDEN
+
+
+def longest_time(rate: float, rounding: float) -> str:
+    """The longest time for which `hides` is not so, rounded down to two digits, so that what is said is not refused."""
+    most = _HIDDEN / (rate * rounding)
+    digit = 10.0 ** (math.floor(math.log10(most)) - 1)
+    return f"{math.floor(most / digit * (1 - 1e-12)) * digit:.1e}"
 
 
 def is_positive_row_by_row(values: np.ndarray, vectors: np.ndarray, resolution: float) -> bool:

@@ -16,14 +16,15 @@ import scipy.linalg
 
 from equitangents.errors import InvalidArgumentError, NotPositiveDefiniteError, ShapeError
 from equitangents.inference.definiteness import (
-    HIDDEN,
     NO_RIDGE,
     advice,
     cause,
     equal_rows,
+    hides,
     is_positive,
     is_positive_row_by_row,
     is_semidefinite,
+    longest_time,
 )
 from equitangents.validation import check_array
 
@@ -93,13 +94,13 @@ class Spectrum:
         if math.isinf(rate * time):
             self.check_invertible()
             return
-        hidden = rate * time * self.blur > HIDDEN and not is_positive(self.smallest, self.largest, self.blur)
-        if hidden and not self._is_positive_row_by_row:
+        known = is_positive(self.smallest, self.largest, self.blur) or not hides(rate, time, self.blur)
+        if not known and not self._is_positive_row_by_row:
             raise NotPositiveDefiniteError(
                 f"the {self.name} is not positive definite to working precision (smallest eigenvalue "
                 f"{self.smallest:.2e}, largest {self.largest:.2e}), and time {time:g} is so long that training moves "
                 f"along what rounding hides; cause: {self.cause()}; {self.remedy()} or take a time of at most "
-                f"{HIDDEN / (self.blur * rate):.1e}"
+                f"{longest_time(rate, self.blur)}"
             )
 
     @cached_property

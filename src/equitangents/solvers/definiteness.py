@@ -9,13 +9,14 @@ import numpy as np
 
 from equitangents.errors import NotPositiveDefiniteError
 from equitangents.inference.definiteness import (
-    HIDDEN,
     NO_RIDGE,
     advice,
     cause,
     equal_rows,
+    hides,
     is_positive,
     is_semidefinite,
+    longest_time,
 )
 from equitangents.solvers.lanczos import extremes
 from equitangents.solvers.system import System
@@ -49,9 +50,9 @@ def check_known(
         check_positive(system, smallest, largest)
         return
     check_semidefinite(system, smallest, largest)
-    reach = system.dynamics.rate * time
-    if reach * rounding > HIDDEN and not is_positive(smallest, largest, rounding) and not by_rows():
-        raise not_positive(system, smallest, largest, longest=HIDDEN / (system.dynamics.rate * rounding))
+    rate = system.divisor * system.dynamics.rate
+    if hides(rate, time, rounding) and not is_positive(smallest, largest, rounding) and not by_rows():
+        raise not_positive(system, smallest, largest, longest=longest_time(rate, rounding))
 
 
 def check_semidefinite(system: System, smallest: float, largest: float) -> None:
@@ -73,7 +74,7 @@ def blur(system: System, largest: float) -> float:
 
 
 def not_positive(
-    system: System, smallest: float, largest: float, factor: str = "float64", longest: float | None = None
+    system: System, smallest: float, largest: float, factor: str = "float64", longest: str | None = None
 ) -> NotPositiveDefiniteError:
     """The error, with the smallest eigenvalue, its cause, and the ridge that cures it, or the `longest` finite time."""
     return NotPositiveDefiniteError(
@@ -136,11 +137,11 @@ def _equal_rows(system: System) -> tuple[int, int] | None:
     return equal_rows(system.size, float(np.finfo(matrix.dtype).eps), matrix.product, distance)
 
 
-def _remedy(system: System, smallest: float, largest: float, factor: str, longest: float | None = None) -> str:
+def _remedy(system: System, smallest: float, largest: float, factor: str, longest: str | None = None) -> str:
     """The ridge that cures it, or that none does."""
     if not system.unit > 0:
         return NO_RIDGE
-    time = "a finite time" if longest is None else f"a time of at most {longest:.1e}"
+    time = "a finite time" if longest is None else f"a time of at most {longest}"
     return f"{_ridge(system, smallest, largest, factor)} or more, or take {time}"
 
 
