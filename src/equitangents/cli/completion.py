@@ -40,7 +40,6 @@ SOLVERS = among(
 )  # fmt: skip
 NETS = among("mlp", "cnn", "FCN", "LCN", "VEC", "GAP", "LAP4", "LAP8")
 _NETS = ("mlp", "cnn", "FCN", "LCN", "VEC", "GAP", "LAP2", "LAP4", "…")  # LAPk pools over k × k for any k
-_INFINITE = "SO2, SO3, O3, "
 
 
 def one_of(*values: str) -> dict[str, Any]:
@@ -65,14 +64,10 @@ def _unknown(parameter: typer.CallbackParam, value: str, values: Sequence[str], 
 
 def group_name(value: str | None) -> str | None:
     """The name of a group; InvalidArgumentError for others, which offers finite ones, as what is computed with it."""
-    from equitangents.errors import InvalidArgumentError
-    from equitangents.groups.names import parse_group_name
+    from equitangents.groups.names import KNOWN_FINITE, parse_group_name
 
     if value is not None:
-        try:
-            parse_group_name("group", value)
-        except InvalidArgumentError as error:
-            raise InvalidArgumentError(str(error).replace(_INFINITE, "")) from None
+        parse_group_name("group", value, KNOWN_FINITE)
     return value
 
 

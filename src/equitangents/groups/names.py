@@ -35,10 +35,9 @@ _PLAIN: tuple[Family, ...] = (
     "reversal",
     "sign",
 )
-KNOWN = (
-    "C4, D4 (any number), SO2, SO3, O3, S_n, S5 (any number), translations, reversal, sign, tetrahedral, octahedral or "
-    "icosahedral"
-)
+_OTHERS = "S_n, S5 (any number), translations, reversal, sign, tetrahedral, octahedral or icosahedral"
+KNOWN_FINITE = f"C4, D4 (any number), {_OTHERS}"
+KNOWN = f"C4, D4 (any number), SO2, SO3, O3, {_OTHERS}"
 
 LARGEST_LISTED = 5  # S_5 has 120 elements; of larger ones some are drawn
 _BANDLIMIT = 4
@@ -91,8 +90,9 @@ def group_named(name: str) -> SymmetryGroup:
     return group
 
 
-def parse_group_name(argument: str, name: object) -> GroupName:
-    """What `name` stands for; brackets and underscores do not count. InvalidArgumentError names `argument`.
+def parse_group_name(argument: str, name: object, known: str = KNOWN) -> GroupName:
+    """What `name` stands for; brackets and underscores do not count. InvalidArgumentError names `argument`, and those
+    `known` to the one who asks.
 
     >>> parse_group_name("group", "C4"), parse_group_name("group", "SO(3)")
     (GroupName(family='C', n=4), GroupName(family='SO3', n=None))
@@ -109,4 +109,4 @@ def parse_group_name(argument: str, name: object) -> GroupName:
             return GroupName(family)
     near = next((f for f in (plain.upper(), plain.lower()) if f in _PLAIN or re.fullmatch(r"[CDS]\d+", f)), None)
     hint = "" if near is None else f"did you mean {near!r}? "
-    raise InvalidArgumentError(f"{argument} is {name!r}; {hint}expected {KNOWN}")
+    raise InvalidArgumentError(f"{argument} is {name!r}; {hint}expected {known}")
