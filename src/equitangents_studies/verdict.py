@@ -114,11 +114,17 @@ class Verdict:
         before = f"Undecided after {self.repeated:,} ({self.covers})"
         if self.further is None:
             return f"{before}: more of them alone would not decide it."
+        return f"{before}: {self.needed(seconds)}."
+
+    def needed(self, seconds: float = math.nan) -> str:
+        """How many more repetitions would decide an undecided claim, and how long they take; nothing if none would."""
+        if self.verdict != UNDECIDED or self.repeated is None or self.further is None:
+            return ""
         takes = (
             seconds * self.further / self.repeated
         )  # what the run does once, however often it repeats, takes no more
         time = f", at most about {formatting.duration(takes)}," if math.isfinite(takes) else ""
-        return f"{before}: {self.further:,} more{time} would decide it if the number stays where it is."
+        return f"{self.further:,} more{time} would decide it if the number stays where it is"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, for JSON."""

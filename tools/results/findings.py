@@ -8,27 +8,12 @@ from collections.abc import Sequence
 from equitangents_studies import registry
 from equitangents_studies.framework import works
 from equitangents_studies.verdict import FAILS, HOLDS, Verdict
-from tools.results.page import decided, depends, elsewhere, first_sentence, heading, plain
+from tools.results.page import Further, decided, first_sentence, further, heading, plain, variant
 from tools.results.record import Record
 
 NAME = "findings.md"
+_AGREES = {HOLDS: "agrees", FAILS: "differs"}
 _WORKS = ("2403.03103", "2406.06504", "2207.04612")  # those that the package is about; others stand behind them
-_NEWER = (
-    ("2508.11522", "finite-width corrections of the tangent kernel of MLPs with any nonlinearity", "finite-width"),
-    ("2502.06547", "augmentation and a penalty make the equivariant weights attract training", "finite-width"),
-    ("2603.24638", "which irreps carry the broken symmetry of potentials without a built-in one", "molecules"),
-    (
-        "2303.14269",
-        "what a symmetry saves kernel regression: a factor of the group’s order",
-        "exchange-rate",
-    ),
-    ("2604.00316", "kernels that learn features generalise once a symmetry of their data is broken", "frozen-kernel"),
-    (
-        "2510.01349",
-        "data without the symmetry of their labels can make invariant ridge regression worse",
-        "medical-kernels",
-    ),
-)  # arXiv numbers, what they are about, and the run that is nearest
 _ARXIV = re.compile(r"arXiv (\d{4}\.\d{5})")
 
 
@@ -37,28 +22,16 @@ def findings(published: Sequence[Record]) -> str:
     shown = [record for record in published if source_claims(record)]
     parts = [
         "# What we found about these papers",
-        "Every line links to the run behind it, whose page has our numbers beside the work’s. Below a finding stand "
-        "the claims of the work that differ or are open; all others hold, but for a number that an earlier run of the "
-        "study missed, too, which stands with that run alone. What was measured again, or decided by more repetitions, "
-        "counts once. " + counted(shown),
+        "Every line links to its run, which has our numbers beside the work’s. Below a finding stand the claims that "
+        "differ or are open, each once, with what further runs found (their numbers are links); all others hold. "
+        + counted(shown),
     ]
     for work in (*_WORKS, ""):
         of = [record for record in shown if _work(record) == work]
         if of:
             how = counted(of)
-            lines: list[str] = []
-            for record in of:
-                lines += _of_run(record, published, "".join(lines))
+            lines = [line for record in of for line in _of_run(record, published)]
             parts += [f"## {_title(work)}", how, "\n".join(lines)]
-    names = {record.name for record in published}
-    newer = [
-        f"- [{number}](https://arxiv.org/abs/{number}): {about} ([{run}]({run}.md))."
-        for number, about, run in _NEWER
-        if run in names
-    ]
-    if newer:
-        said = "Not reproduced; the run that asks the nearest question stands behind each."
-        parts += ["## Newer work on the same questions", said, "\n".join(newer)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -103,25 +76,53 @@ def counted(records: Sequence[Record]) -> str:
     return f"Of {len(verdicts)} claims: {', '.join([f'{met} hold', *others])}."
 
 
-def _of_run(record: Record, published: Sequence[Record], said: str) -> list[str]:
+def _of_run(record: Record, published: Sequence[Record]) -> list[str]:
     """A run's finding, then the claims that do not hold; of a run without a finding its sentence and all claims.
 
     A number of the source's that an earlier run of the study missed, too, stands with that one alone. So does a further
-    run of a study that was linked from there, in what was `said`, and has nothing else that does not hold.
+    run that came out beside such a number and has nothing else that does not hold; and one that varies a further run
+    is named by what sets it apart.
     """
     before = [other for other in published[: published.index(record)] if other.study == record.study]
-    told = {(v.place, v.stated) for other in before for v in source_claims(other) if v.verdict != HOLDS and v.stated}
-    unmet = [v for v in source_claims(record) if v.verdict != HOLDS and (v.place, v.stated) not in told]
+    told = {(v.place, v.stated) for other in before for v in _unmet(other) if v.stated}
+    unmet = [v for v in _unmet(record) if (v.place, v.stated) not in told]
     claims = unmet if record.finding else source_claims(record)
-    link = f"({record.name}.md)"
-    if record.variant and link in said and not claims:
+    beside = (found.run for other in before for v in _unmet(other) for found in further(v, other, published))
+    if record.variant and not claims and record in beside:
         return []
+    varied = any(other.variant and record.variant.startswith(f"{other.variant}-") for other in before)
+    named = variant(record) if varied else heading(record)
     sentence = "" if record.finding else f": {plain(record.sentence)}"
-    return [f"- [{heading(record)}]{link}{sentence}", *(_line(v, record, published) for v in claims)]
+    return [f"- [{named}]({record.name}.md){sentence}", *(_line(v, record, published) for v in claims)]
+
+
+def _unmet(record: Record) -> list[Verdict]:
+    return [v for v in source_claims(record) if v.verdict != HOLDS]
 
 
 def _line(v: Verdict, record: Record, published: Sequence[Record]) -> str:
+    """A claim that does not hold, our number and the work's, why, and what it depends on or what would decide it."""
     said = "; ".join(part for part in (v.number, f"source: {v.stated}" if v.stated else "") if part)
-    why = "" if depends(v, record, published) else plain(first_sentence(v.why))
-    more = [why, plain(v.remedy(record.seconds)), elsewhere(v, record, published, briefly=True)]
-    return " ".join([f"    - {plain(v.mark)}: {plain(f'{v.claim} ({said}).')}", *(part for part in more if part)])
+    others = further(v, record, published)
+    why = "" if any(found.cause for found in others) else plain(first_sentence(v.why))
+    needed = plain(v.needed(record.seconds))
+    more = [why, needed and f"{needed[0].upper()}{needed[1:]}.", *_elsewhere(others)]
+    mark, word = v.mark.split()[:2]
+    return " ".join([f"    - {mark} {word}: {plain(f'{v.claim} ({said}).')}", *(part for part in more if part)])
+
+
+def _elsewhere(others: Sequence[Further]) -> list[str]:
+    """How a number came out in further runs, each a link; only where none decides or explains it, in all of them."""
+    linked: dict[str, list[str]] = {}
+    for found in others:
+        if found.decides:
+            said = "More repetitions decide it"
+        elif found.cause:
+            other = "met" if found.verdict.verdict == HOLDS else "missed on the other side"
+            said = f"It depends on {found.cause}; {other} with another"
+        elif not any(one.decides or one.cause for one in others):
+            said = f"With other settings it {_AGREES.get(found.verdict.verdict, 'is undecided')}"
+        else:
+            continue
+        linked.setdefault(said, []).append(f"[{plain(found.verdict.number)}]({found.run.name}.md)")
+    return [f"{said}: {', '.join(links)}." for said, links in linked.items()]

@@ -25,6 +25,22 @@ _HEADLINES = {
     "spurious-symmetries": "xiao2022synergy",
 }  # the run that stands for a work, and its key in paper.bib
 _MENU = ("      # results: made by python -m tools.results", "      # results: end")
+_NEWER = (
+    ("2508.11522", "finite-width corrections of the tangent kernel of MLPs with any nonlinearity", "finite-width"),
+    ("2502.06547", "augmentation and a penalty make the equivariant weights attract training", "finite-width"),
+    ("2603.24638", "which irreps carry the broken symmetry of potentials without a built-in one", "molecules"),
+    (
+        "2303.14269",
+        "what a symmetry saves kernel regression: a factor of the group’s order",
+        "exchange-rate",
+    ),
+    ("2604.00316", "kernels that learn features generalise once a symmetry of their data is broken", "frozen-kernel"),
+    (
+        "2510.01349",
+        "data without the symmetry of their labels can make invariant ridge regression worse",
+        "medical-kernels",
+    ),
+)  # arXiv numbers, what they are about, and the run that is nearest
 
 
 def records(results: Path) -> list[Record]:
@@ -104,7 +120,20 @@ def index(published: list[Record]) -> str:
         lines.append("\n".join("| " + " | ".join(row) + " |" for row in (header, sides, *rows)))
     else:
         lines.append("No run has been published yet.")
+    lines += _newer(published)
     return "\n\n".join(lines) + "\n"
+
+
+def _newer(published: list[Record]) -> list[str]:
+    """Paragraphs on newer work, of which the nearest run is published."""
+    names = {record.name for record in published}
+    lines = [
+        f"- [{number}](https://arxiv.org/abs/{number}): {about} ([{run}]({run}.md))."
+        for number, about, run in _NEWER
+        if run in names
+    ]
+    said = "Not reproduced; the run that asks the nearest question stands behind each."
+    return ["## Newer work on the same questions", said, "\n".join(lines)] if lines else []
 
 
 def _question(record: Record) -> str:

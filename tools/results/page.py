@@ -6,6 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,6 @@ _NAME = re.compile(r"(`[\w. =-]+`)")
 _ROWS, _COLUMNS = 24, 10  # of a table of numbers that stands in the page; larger ones are linked
 _SAID = "What it means"  # stands with each claim; reports of earlier versions had it as a section
 _NOT_RECORDED = "not recorded"
-_AGREES = {HOLDS: "agrees", FAILS: "differs"}
 # Settings that change no number of a contender but its interval, or what stands beside it.
 _COUNTS = {"contenders", "repetitions", "kernel_images", "models", "predicted_sets"}
 
@@ -140,36 +140,44 @@ def _seams(record: Record) -> list[str]:
     ]
 
 
-def elsewhere(v: Verdict, record: Record, published: Sequence[Record], briefly: bool = False) -> str:
+@dataclass(frozen=True)
+class Further:
+    """How a number of the source's that a run does not meet came out in a further run of the study: its `verdict`,
+    whether more repetitions `decide` it there, or else what the number depends on, in words (`cause`).
+    """
+
+    run: Record
+    verdict: Verdict
+    decides: bool
+    cause: str
+
+
+def further(v: Verdict, record: Record, published: Sequence[Record]) -> list[Further]:
+    """Further runs beside a number of the source's that is not met; those beside another number are left out."""
+    return [
+        Further(other, w, _decides(v, record, w, other), _cause(v, record, w, other))
+        for other, w in _beside(v, record, published)
+    ]
+
+
+def elsewhere(v: Verdict, record: Record, published: Sequence[Record]) -> str:
     """In Markdown, how a number of the source's that is not met came out in further runs of the study, first in those
-    that show what it depends on, and in which facts (the table below the claims) and words these differ; `briefly`,
-    which others agree. Runs beside another number of the source's are left out.
+    that show what it depends on, and in which facts (the table below the claims) and words these differ.
     """
     first, lines = [], []
-    runs: dict[str, list[str]] = {}
-    for other, w in _beside(v, record, published):
+    for found in further(v, record, published):
+        other, w = found.run, found.verdict
         apart = [words for key, words in other.facts.items() if record.facts.get(key) != words]
-        who = [w.claim] if w.claim != v.claim else []
-        under = "" if briefly else plain("; ".join([*apart, *who]))
-        link = f"[{other.name}]({other.name}.md)"
-        found = f"{link}{f' ({under})' if under else ''}: {plain(f'{w.number}, {w.mark}')}."
-        if _decides(v, record, w, other):
-            first.append(f"More repetitions decide it: in {found}")
-        elif cause := _cause(v, record, w, other):
+        under = plain("; ".join([*apart, *([w.claim] if w.claim != v.claim else [])]))
+        said = f"[{other.name}]({other.name}.md){f' ({under})' if under else ''}: {plain(f'{w.number}, {w.mark}')}."
+        if found.decides:
+            first.append(f"More repetitions decide it: in {said}")
+        elif found.cause:
             between = "" if w.verdict == HOLDS else "the source’s number lies between this one and another "
-            first.append(f"It depends on {cause}: {between}with all else the same, in {found}")
+            first.append(f"It depends on {found.cause}: {between}with all else the same, in {said}")
         else:
-            lines.append(f"In {found}")
-            runs.setdefault(_AGREES.get(w.verdict, "is undecided"), []).append(link)
-    if briefly and lines:
-        said = (f"{word} in {', '.join(links)}" for word, links in runs.items())
-        lines = [f"With other settings it {'; '.join(said)}."]
+            lines.append(f"In {said}")
     return " ".join(first + lines)
-
-
-def depends(v: Verdict, record: Record, published: Sequence[Record]) -> bool:
-    """Whether further runs of the study show what it depends on that a number of the source's is not met."""
-    return any(_cause(v, record, w, other) for other, w in _beside(v, record, published))
 
 
 def decided(v: Verdict, record: Record, published: Sequence[Record]) -> bool:
