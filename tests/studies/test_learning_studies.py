@@ -175,6 +175,43 @@ class TestLearningCurves:
         assert "45,000 images (each image scaled to one norm, not centred) VEC has" in page._sentence(settings, found)
         assert curves.claims(settings, found)[0].why.startswith("What else differs from the source was not tried.")
 
+    def test_networks_that_pool_stand_beside_those_that_do_not_on_the_same_images(self):
+        settings = dataclasses.replace(
+            self.SETTINGS,
+            whole=("FCN", "VEC", "LAP4"),
+            whole_images=10_000,
+            whole_left=0,
+            whole_tested=1000,
+            flips=False,
+        )
+
+        def right(**shares):
+            there = {m: np.arange(1000) < n for m, n in shares.items()}
+            return {(m, "", k, "test"): there[m] for m in there for k in ("ntk", "nngp")}
+
+        found = self.results(whole=right(FCN=470, VEC=550, LAP4=600))
+        *_, claim = (c for c in curves.claims(settings, found) if "fewer symmetries" in c.claim)
+        assert (claim.origin, claim.verdict) == ("source", "holds")
+        assert claim.claim.endswith("FCN < VEC < LAP4")
+        assert {label: e.value for label, e in claim.numbers.items()} == {"VEC over FCN": 8, "LAP4 over VEC": 5}
+        assert page._finding(settings, found) == (
+            "Infinitely wide LAP4 classifies 60.0 % of 1,000 test images after training on 10,000, "
+            "VEC 55.0 %, FCN 47.0 %"
+        )
+        assert "VEC has 55.0 % of the test images right (NNGP 55.0 %); source 67 % after 45,000" in (
+            page._sentence(settings, found)
+        )
+        assert page._whole(settings, found).header == ["", "test"]
+        worse = self.results(whole=right(FCN=470, VEC=550, LAP4=500))
+        assert [c.verdict for c in curves.claims(settings, worse) if "fewer symmetries" in c.claim] == ["fails"]
+        other = dataclasses.replace(settings, whole=("LAP4", "VEC"))
+        assert not [c for c in curves.claims(other, found) if "fewer symmetries" in c.claim]
+
+    def test_what_is_dear_or_has_no_curve_is_not_tried_otherwise(self):
+        settings = dataclasses.replace(self.SETTINGS, models=("FCN", "LAP4"), whole=("FCN", "VEC", "LAP4"))
+        assert settings_of.tried(settings) == ("FCN",)
+        assert [settings_of.pools(model) for model in ("FCN", "VEC", "LAP4", "GAP")] == [False, False, True, True]
+
     def trained(self, vec, rotated, lcn, sizes=(80, 160, 320, 640, 1280, 2560)):
         """Settings and results with networks whose exponents grow by so much past 640 images, four runs of each."""
         n = np.array(sizes, float)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+from scipy.special import fdtri
 
 from equitangents.statistics import Estimate, exactly, no_interval, t_interval
 from equitangents_studies.common.system_runs import (
@@ -24,7 +25,7 @@ from equitangents_studies.common.system_runs import (
     draw_accuracies,
     repeated_images,
 )
-from equitangents_studies.framework.claims import EXACT, Claim, claim, ours, theirs
+from equitangents_studies.framework.claims import EXACT, Claim, claim, in_words, ours, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
@@ -115,6 +116,25 @@ class Results(Measured):
         """Accuracy at this width minus that at the largest, images as they are."""
         last = self.counted(inference, "I", self.widths[-1])
         return self._mean(self.counted(inference, "I", width) - last, level)
+
+    def fluctuation(self) -> Estimate:
+        """Standard deviation of the accuracy over runs at the smallest width, over that at all wider ones.
+
+        Of all runs, whether they count or not; the mean of every kind of network and that of every run, whose images
+        all kinds share, are taken out at each width. The interval is that of a ratio of normal variances.
+        """
+        kinds = [(how, group) for how in INFERENCES for group in GROUPS]
+        table = 100 * np.array([self.best[key] for key in kinds])  # (kinds, widths, runs)
+        k, widths, r = table.shape
+        off = table - table.mean(axis=2, keepdims=True) - table.mean(axis=0) + table.mean(axis=(0, 2))[:, None]
+        free = (k - 1) * (r - 1)
+        squares = (off**2).sum(axis=(0, 2)) / free
+        others = squares[1:].mean()
+        if not others > 1e-12:  # rounding
+            return no_interval(math.nan)
+        ratio = squares[0] / others
+        high, low = (float(fdtri(free, (widths - 1) * free, q)) for q in (0.975, 0.025))
+        return Estimate(*(math.sqrt(value) for value in (ratio, ratio / high, ratio / low)))
 
     def _ahead(self, inference: str, group: str, width: int, of: str) -> np.ndarray:
         """The source takes networks at their best; draws, which are trained to the end, are compared with the end."""
@@ -211,6 +231,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         _ahead(settings, results),
         _behind(settings, results),
         _unmoved(results),
+        _fluctuates(settings, results),
         _like(settings, results, "I"),
         _like(settings, results, "O(3)^d"),
         _cost(settings, results),
@@ -234,6 +255,24 @@ def _falls(settings: Settings, results: Results, how: str) -> Claim:
         holds=f"Wider is not better: with {how} take VEC of moderate width.",
         fails=f"Here accuracy grows on past {BEST[how]} channels.",
         undecided=f"Accuracies at {width} and {last} channels are too near to one another for this many runs.",
+    )  # fmt: skip
+
+
+def _fluctuates(settings: Settings, results: Results) -> Claim:
+    narrow, *others = results.widths
+    e = results.fluctuation()
+    return claim(
+        "Accuracies of the narrowest networks fluctuate most from run to run",
+        {f"{narrow} against {', '.join(map(str, others))} channels": e},
+        measure=f"Standard deviation of test accuracies at {narrow} channels over that of all wider networks; the mean "
+        "of each kind of network and that of each run, whose images all kinds share, are taken out; all runs count.",
+        covers=(RUNS, settings.runs), at_least=1, by=theirs(THEIRS, FIGURE, "large fluctuations at small widths"),
+        holds=f"Train narrow networks more than once: at {narrow} channels accuracies spread {in_words(e)} times as "
+        "far as at greater widths.",
+        fails=f"At {narrow} channels accuracies spread {in_words(e)} times as far as at greater widths.",
+        undecided=f"At {narrow} channels accuracies spread {in_words(e)} times as far as at greater widths: not told "
+        "from 1.",
+        why="Training and test sets are small, and their share in the spread is taken out only as far as it is common.",
     )  # fmt: skip
 
 

@@ -264,7 +264,7 @@ registry: dict[str, StudyInfo] = {
             _SYNERGY,
             "Errors of infinitely wide networks against training size, on images as they are and rotated: exponents "
             "and cusps with intervals, whether exponents grow with data, and what the kernel’s spectrum predicts.",
-            (*_WITH_DESK, "full", "features", "networks"),
+            (*_WITH_DESK, "full", "features", "pooled", "networks"),
         ),
         _shipped(
             "imagenet-scale",

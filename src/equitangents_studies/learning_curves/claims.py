@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from statistics import NormalDist
@@ -23,6 +24,7 @@ from equitangents_studies.learning_curves.settings import (
     Settings,
     compared_features,
     off,
+    pools,
     sizes_of,
 )
 from equitangents_studies.learning_curves.trained import trained_claims
@@ -34,6 +36,7 @@ FULL = 45_000
 _ROUNDED = 0.5  # per cent by which its numbers may have been rounded
 _CLEAN, _FROM = 5.0, 80  # per cent off one power law, and from how many images on
 _LOST = 2.0  # percentage points that features may lose to the exact kernel
+_POINTS = "percentage points"
 _WITHIN = 10.0  # per cent that predictions may be off
 
 
@@ -184,18 +187,56 @@ def _whole(settings: Settings, results: Results) -> list[Claim]:
             claim(
                 f"Accuracy of infinitely wide {model} after {settings.whole_images:,} training images",
                 numbers,
-                measure="Share of the test images classified rightly; with flips the training set is doubled.",
+                measure=f"Share of {settings.whole_tested:,} test images classified rightly"
+                f"{'; with flips the training set is doubled' * settings.flips}.",
                 covers="test images", at_least=0, unit="%",
-                by=_nobody_s(model),
+                by=_nobody_s(settings, model),
                 holds=f"Infinitely wide {model} classifies up to {best:.1f} % of the test images.",
                 fails="",
             )
         )  # fmt: skip
-    return found
+    return [*found, *_in_order(settings, results)]
 
 
-def _nobody_s(model: str) -> By:
+def ahead(settings: Settings, results: Results, field: str = "ntk") -> dict[str, Estimate]:
+    """By how many percentage points each of `whole` classifies more test images than the one before it, paired."""
+    right = {model: 100.0 * results.whole[model, "", field, "test"] for model in settings.whole}
+    return {f"{b} over {a}": t_interval(right[b] - right[a]) for a, b in itertools.pairwise(settings.whole)}
+
+
+def _in_order(settings: Settings, results: Results) -> list[Claim]:
+    """Figure 2's order of architectures, where more than one learnt the largest training set."""
+    named = [model for model in settings.whole if model != "LCN"]  # LCN is VEC at infinite width
+    if len(settings.whole) < 2 or named != sorted(named, key=_order):
+        return []
+    numbers = ahead(settings, results)
+    said = "; ".join(f"{label} {in_words(e)}" for label, e in numbers.items())
+    nngp = "; ".join(f"{label} {in_words(e)}" for label, e in ahead(settings, results, "nngp").items())
+    return [
+        claim(
+            f"Infinitely wide networks classify better, the fewer symmetries they have: {' < '.join(settings.whole)}",
+            numbers,
+            measure=f"Accuracy of the NTK minus that of the one before, on the same {settings.whole_tested:,} test "
+            f"images, after the same {settings.whole_images:,} training images.",
+            covers="test images", at_least=0, unit=_POINTS,
+            by=theirs(THEIRS, "Figure 2"),
+            holds=f"Each is ahead of the one before, in percentage points: {said}; as NNGP: {nngp}.",
+            fails=f"Not each is ahead of the one before, in percentage points: {said}; as NNGP: {nngp}.",
+            undecided=f"So few test images do not tell all of them apart, in percentage points: {said}.",
+        )
+    ]  # fmt: skip
+
+
+def _order(model: str) -> tuple[int, int]:
+    """From most symmetries to fewest: FCN, VEC, pools of 2×2, 4×4, …, and of all positions."""
+    return ("FCN", "VEC", "LAP", "GAP").index(model[:3]), int(model[3:] or 0)
+
+
+def _nobody_s(settings: Settings, model: str) -> By:
     """A number that the source does not have; that of the network without flips stands beside it."""
+    if not full_size(settings):
+        stated = f"{SOURCE[model]:g} % after {FULL:,}" if model in SOURCE else ""
+        return ours(f"the network at a size that this run reaches; the source trains on {FULL:,} images", stated=stated)
     if model not in SOURCE:
         return ours("the source’s size; it shows no number of this network in words")
     said = "the source’s size; with its number, of no flips, the run without flips is compared"
@@ -219,7 +260,7 @@ def _approximated(settings: Settings, results: Results) -> list[Claim]:
                 "each predicted by the three quarters that it is not among, at the best ridge of either.",
                 covers="images",
                 at_least=-_LOST,
-                unit="percentage points",
+                unit=_POINTS,
                 by=ours("our question: the exact kernel takes weeks at the source’s size"),
                 holds=f"Take features where the exact kernel is too dear: {said}.",
                 fails=f"What features classify is no estimate of what the exact kernel would: {said}.",
@@ -323,8 +364,9 @@ def features_less_exact(settings: Settings, right: np.ndarray) -> dict[str, Esti
 
 
 def full_size(settings: Settings) -> bool:
-    """Whether the largest training set is the source's: 45,000 images of CIFAR-10 as they are."""
-    return settings.data == "cifar10" and settings.whole_images == FULL and settings.pixels == 32
+    """Whether the largest training set is the source's, with images left for validation: 45,000 of CIFAR-10."""
+    s = settings
+    return s.data == "cifar10" and s.whole_images == FULL and s.whole_left > 0 and s.pixels == 32
 
 
 def share(right: np.ndarray) -> Estimate:
@@ -354,20 +396,23 @@ def _symmetries(settings: Settings, results: Results) -> list[Claim]:
                 fails="Errors change by more than rounding: raise the ridge, or compute in float64.",
             )
         )
-    if "GAP" in results.sizes:
-        lost = t_interval(results.accuracy("GAP", "I") - results.accuracy("GAP", "O(3)^d"))
+    pooling = [model for model in results.sizes if pools(model)]
+    if pooling:
+        lost = {
+            model: t_interval(results.accuracy(model, "I") - results.accuracy(model, "O(3)^d")) for model in pooling
+        }
         found.append(
             claim(
-                "The same rotation lowers the accuracy of GAP",
-                {f"{results.sizes['GAP'][-1]:,} images": lost},
+                f"The same rotation lowers the accuracy of {' and '.join(pooling)}",
+                {f"{model}, {results.sizes[model][-1]:,} images": e for model, e in lost.items()},
                 measure="Accuracy on images as they are minus that on rotated ones, in percentage points.",
                 covers=(SETS, settings.repetitions),
                 at_least=0,
-                unit="percentage points",
+                unit=_POINTS,
                 by=theirs(THEIRS, "Figure 2"),
                 holds="Pooling pays as far as the data are translation invariant; these rotations end that.",
-                fails="GAP loses nothing here: these images carry their class elsewhere.",
-                undecided="More repetitions would decide whether GAP loses accuracy.",
+                fails="Pooling loses nothing here: these images carry their class elsewhere.",
+                undecided="More repetitions would decide whether pooling loses accuracy.",
             )
         )
     if {"VEC", "FCN"} <= set(results.sizes):
@@ -379,7 +424,7 @@ def _symmetries(settings: Settings, results: Results) -> list[Claim]:
                 measure="Accuracy of VEC minus that of FCN with the largest training set, in percentage points.",
                 covers=(SETS, settings.repetitions),
                 at_least=0,
-                unit="percentage points",
+                unit=_POINTS,
                 by=theirs(THEIRS, "Figure 2"),
                 holds="Windows help even where nothing is pooled.",
                 fails="Windows without pooling do not help on these images.",

@@ -102,7 +102,7 @@ def approximated_rows(settings: Settings, results: Results) -> dict[str, Columns
 
 
 def _images(s: Settings) -> int:
-    return s.whole_images + s.whole_images // 9 + s.whole_tested
+    return s.whole_images + s.whole_left + s.whole_tested
 
 
 def _for_all(s: Settings, results: Results, model: str) -> list[float]:

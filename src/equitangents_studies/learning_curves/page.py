@@ -24,11 +24,20 @@ from equitangents_studies.learning_curves.settings import (
     Results,
     Settings,
     off,
+    parts,
+    pool_size,
 )
 from equitangents_studies.learning_curves.trained import trained_finding, trained_section, trained_sentence
 from equitangents_studies.verdict import FAILS, HOLDS, UNDECIDED
 
-_COLOURS = {"FCN": palette.VERMILLION, "VEC": palette.BLUE, "GAP": palette.GREEN, "LCN": palette.PURPLE}
+_COLOURS = {
+    "FCN": palette.VERMILLION,
+    "VEC": palette.BLUE,
+    "GAP": palette.GREEN,
+    "LCN": palette.PURPLE,
+    "LAP4": palette.ORANGE,
+    "LAP8": palette.INK,
+}
 _ABOVE = {HOLDS: "yes", FAILS: "no", UNDECIDED: "open"}
 _TITLES = {"I": "images as they are", "O(3)^d": "channels rotated at every position"}
 
@@ -71,7 +80,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     }
     told = (
         f"{settings.images:,} images of {results.source} at {settings.pixels}×{settings.pixels} pixels"
-        f"{f' ({settings.pooled_images:,} for GAP)' if 'GAP' in settings.models else ''}. Every repetition leaves a "
+        f"{_fewer(settings)}. Every repetition leaves a "
         "fifth to test on, and its training sets are nested. Lines are two power laws, joined at a cusp. Intervals of "
         "exponents and cusp hold together at 95 %."
     )
@@ -99,7 +108,8 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         tables["whole"] = _whole_rows(results)
         tables["tried"] = results.tried.table("classification_error")
         tried = [_tried(settings, results)] if results.tried else []
-        sections.insert(1, section("At the source’s size", _whole(settings, results), *tried))
+        size = "At the source’s size" if full_size(settings) else f"After {settings.whole_images:,} training images"
+        sections.insert(1, section(size, _whole(settings, results), *tried))
     return Presentation(
         tables, sections, facts, finding=_finding(settings, results), sentence=_sentence(settings, results)
     )
@@ -116,6 +126,14 @@ def _finding(settings: Settings, results: Results) -> str:
         return (
             f"Infinitely wide {model} classifies {results.accuracy_of_all(model, 'ntk', 'test'):.1f} % of CIFAR-10’s "
             f"test images after training on {FULL:,}{flips}{prepared}{theirs}"
+        )
+    if settings.whole:
+        last, *others = reversed(settings.whole)
+        right = lambda model: f"{results.accuracy_of_all(model, 'ntk', 'test'):.1f} %"
+        beside = "".join(f", {model} {right(model)}" for model in others)
+        return (
+            f"Infinitely wide {last} classifies {right(last)} of {settings.whole_tested:,} test images after training "
+            f"on {settings.whole_images:,}{beside}{_prepared(settings)}"
         )
     if trained := trained_finding(settings, results):
         return trained
@@ -137,7 +155,7 @@ def _sentence(settings: Settings, results: Results) -> str:
         more = f", with left-right flips {flipped('ntk')} ({flipped('nngp')})" if settings.flips else ""
         theirs = "; the source shows this network in a figure alone (Figure 2)" * full_size(settings)
         if model in SOURCE:
-            theirs = f"; source {SOURCE[model]:g} %"
+            theirs = f"; source {SOURCE[model]:g} %{f' after {FULL:,}' * (not full_size(settings))}"
         said.append(
             f"with {settings.whole_images:,} images{_prepared(settings)} {model} has {plain:.1f} % of the test images "
             f"right (NNGP {nngp:.1f} %){more}{theirs}"
@@ -148,6 +166,12 @@ def _sentence(settings: Settings, results: Results) -> str:
     )
     text = "; ".join(said)
     return f"{text[0].upper()}{text[1:]}."
+
+
+def _fewer(settings: Settings) -> str:
+    """How many images networks that pool get, where that is not as many as the others, in words."""
+    fewer = [model for model in settings.models if pool_size(settings, model) != settings.images]
+    return f" ({settings.pooled_images:,} for {' and '.join(fewer)})" if fewer else ""
 
 
 def _prepared(settings: Settings) -> str:
@@ -170,7 +194,7 @@ def _whole(settings: Settings, results: Results) -> Table:
     for model in settings.whole:
         for flips in ("", "-flips") if settings.flips else ("",):
             for field in FIELDS:
-                cells = [share(results.whole[model, flips, field, part]) for part in ("validation", "test")]
+                cells = [share(results.whole[model, flips, field, part]) for part in parts(settings)]
                 rows.append([f"{model}, {field.upper()}{', with flips' if flips else ''}", *cells])
     caption = (
         f"Accuracy in percent after {settings.whole_images:,} training images of {settings.pixels}×{settings.pixels} "
@@ -180,7 +204,7 @@ def _whole(settings: Settings, results: Results) -> Table:
     )
     if settings.flips:
         caption += " With flips every image is learnt in both orientations, exactly."
-    return table(caption, ["", "validation", "test"], rows)
+    return table(caption, ["", *parts(settings)], rows)
 
 
 def _tried(settings: Settings, results: Results) -> Table:

@@ -17,7 +17,7 @@ from equitangents_studies.common.images import standardise, stands_for
 from equitangents_studies.common.system_runs import SystemImages, doubling_in_two_steps, load_system_images
 from equitangents_studies.framework.measured import Keyed, Measured, by
 from equitangents_studies.framework.study import at_least, check, check_some, presets
-from equitangents_studies.systems import architecture, fit_power_law, textures
+from equitangents_studies.systems import ARCHITECTURES, architecture, fit_power_law, textures
 from equitangents_studies.systems.power_laws import PowerLaw
 
 GROUPS = ("I", "O(3)^d")
@@ -29,8 +29,8 @@ _CLASSES = 10
 @dataclass(frozen=True)
 class Settings:
     """`images` of `data` (a data set of the folder, "textures", or "auto": CIFAR-10 where the folder has it, else
-    textures), averaged down to `pixels`; kernels of `models` with `depth` hidden layers; of those in `pooled` only
-    `pooled_images`. Sizes double up to four fifths of the images, from `smallest` on, in `repetitions`.
+    textures), averaged down to `pixels`; kernels of `models` with `depth` hidden layers; those that pool (GAP, LAP4,
+    …) get only `pooled_images`. Sizes double up to four fifths of the images, from `smallest` on, in `repetitions`.
 
     `networks` are trained at finite width, as NN, of `width` channels and `network_depth` layers, at `network_sizes`,
     `members` times each.
@@ -38,10 +38,11 @@ class Settings:
     kernels. `draws` synthetic curves are fitted.
 
     Kernels of `whole` also learn `whole_images` of the training images of `data`, NTK and NNGP, with their left-right
-    flips, too, if `flips`; a ninth as many more, and `whole_tested` test images, are classified. Their kernels have
-    entries of `whole_precision`; they are solved in float64 with `whole_ridge`, in units of the mean diagonal. Images
-    and networks, but those of `predicted_sets`, are made as `prepared`, a name in PREPARED, says; of "image" other
-    ridges and preparations are tried on the images of the curves.
+    flips, too, if `flips`; `whole_left` more, for validation, and `whole_tested` test images are classified. Their
+    kernels have entries of `whole_precision`; they are solved in float64 with `whole_ridge`, in units of the mean
+    diagonal. Images and networks, but those of `predicted_sets`, are made as `prepared`, a name in PREPARED, says; of
+    "image" other ridges and preparations are tried on the images of the curves, of those models of `whole` that have
+    curves and do not pool.
 
     Of `approximated` models `features` random features an image learn from `whole_images` and fewer, tested as `whole`
     is; on `exact_images` of them as many, and `exact_features`, stand beside the exact kernel.
@@ -68,6 +69,7 @@ class Settings:
     draws: int = 200
     whole: tuple[str, ...] = ()
     whole_images: int = 450
+    whole_left: int = 50
     whole_tested: int = 100
     flips: bool = True
     whole_precision: Literal["float32", "float64"] = "float64"
@@ -82,10 +84,13 @@ class Settings:
 PRESETS = presets(
     Settings(),
     desk="images=4000 pixels=32 depth=8 models=FCN,VEC predicted_images=2000 predicted_sizes=200,400,800,1200",
-    full="desk data=cifar10 whole=VEC whole_images=45000 whole_tested=10000 whole_precision=float32 "
+    full="desk data=cifar10 whole=VEC whole_images=45000 whole_left=5000 whole_tested=10000 whole_precision=float32 "
     "whole_ridge=0.01 flips=false repetitions=20",
     features="data=cifar10 pixels=32 depth=8 models= predicted_sets= approximated=GAP features=4096 exact_images=300 "
-    "exact_features=4096,8192,16384 whole_images=45000 whole_tested=10000",
+    "exact_features=4096,8192,16384 whole_images=45000 whole_left=5000 whole_tested=10000",
+    pooled="data=cifar10 images=1600 pooled_images=1600 pixels=32 depth=8 models=LAP4 predicted_sets= repetitions=20 "
+    "whole=FCN,VEC,LAP4 whole_images=10000 whole_left=0 whole_tested=1000 whole_precision=float32 whole_ridge=0.01 "
+    "flips=false",
     networks="data=cifar10 images=12800 smallest=80 depth=3 models=VEC predicted_sets= networks=VEC,LCN "
     "network_sizes=80,160,320,640,1280,2560,5120,10240 network_depth=3 width=32 members=4",
     paper="data=cifar10 images=12000 pixels=32 depth=8 pooled_images=12000 networks=VEC,LCN,GAP "
@@ -101,10 +106,11 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     for name in ("ridge", "whole_ridge"):
         check(getattr(settings, name) > 0, name, getattr(settings, name), "positive")
     for name in ("models", "networks", "whole", "approximated"):
-        check_some(name, getattr(settings, name), ("FCN", "LCN", "VEC", "GAP"))
+        check_some(name, getattr(settings, name), ARCHITECTURES)
     usable = [name for name, how in PREPARED.items() if how.kernel == "ntk" and how.share == 1]
     check(settings.prepared in usable, "prepared", repr(settings.prepared), f"one of {', '.join(usable)}")
-    at_least(settings, whole_images=18, whole_tested=1, features=1, exact_images=8)
+    at_least(settings, whole_images=18, whole_left=1 if settings.approximated else 0, whole_tested=1)
+    at_least(settings, features=1, exact_images=8)
     check(len(settings.models + settings.approximated) >= 1, "models", settings.models, "one or more")
     fits = settings.exact_images <= settings.whole_images
     check(fits, "exact_images", settings.exact_images, f"at most whole_images, {settings.whole_images}")
@@ -122,9 +128,19 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     load(settings, data_dir)
 
 
+def pools(model: str) -> bool:
+    """Whether the model's kernel needs many pairs of positions, which costs 50 to 1,000 times as much."""
+    return model[:3] in ("GAP", "LAP")
+
+
+def tried(settings: Settings) -> tuple[str, ...]:
+    """Which models are tried with other ridges and preparations."""
+    return tuple(model for model in settings.whole if model in settings.models and not pools(model))
+
+
 def pool_size(settings: Settings, model: str) -> int:
     """How many images the model gets."""
-    return settings.pooled_images if model == "GAP" else settings.images
+    return settings.pooled_images if pools(model) else settings.images
 
 
 def sizes_of(settings: Settings, model: str) -> np.ndarray:
@@ -254,12 +270,17 @@ def load(
 
 
 def whole_images(settings: Settings, data_dir: Path | None) -> SystemImages:
-    """Training images, a ninth as many more for validation behind them, and test images."""
+    """Training images, those left for validation behind them, and test images."""
     s = settings
     return load_system_images(
-        s.data, data_dir, train=s.whole_images + s.whole_images // 9, test=s.whole_tested, pixels=s.pixels, seed=s.seed,
+        s.data, data_dir, train=s.whole_images + s.whole_left, test=s.whole_tested, pixels=s.pixels, seed=s.seed,
         prepare=PREPARED[s.prepared].images,
     )  # fmt: skip
+
+
+def parts(settings: Settings) -> tuple[str, ...]:
+    """Of which images the accuracy of `whole` is measured."""
+    return ("validation", "test") if settings.whole_left else ("test",)
 
 
 def pooled(name: str, data_dir: Path | None, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -294,7 +315,7 @@ class Results(Measured):
     classification: Keyed[np.ndarray] = by("model group", "size repetition")
     squared: Keyed[np.ndarray] = by("model group", "size repetition")
     predicted: Keyed[np.ndarray] = by("model group", "size")
-    networks: Keyed[np.ndarray] = by("network group", "training_images repetition", of="errors")
+    networks: Keyed[np.ndarray] = by("network group", "training_images run", of="errors")
     measured: Keyed[np.ndarray] = by("data", "predicted_images repetition")
     omniscient: Keyed[np.ndarray] = by("data", "predicted_images")
     inputs: Keyed[np.ndarray] = by("data", "predicted_images")

@@ -52,11 +52,13 @@ from equitangents_studies.learning_curves.settings import (
     compared_features,
     feature_sizes,
     load,
+    parts,
     pool_size,
     pooled,
     sizes_of,
     source_of,
     trained_on,
+    tried,
     whole_images,
 )
 from equitangents_studies.systems import (
@@ -67,7 +69,7 @@ from equitangents_studies.systems import (
     omniscient_risk,
     rotate,
 )
-from equitangents_studies.systems.curve_data import curve_data
+from equitangents_studies.systems.curve_data import curve_data, errors_of
 from equitangents_studies.systems.curves import LearningCurve, kernel_curve
 from equitangents_studies.systems.grams import pool_kernel
 
@@ -82,11 +84,6 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         Part("curve-{model}-{group#}", "{model}, {group}", partial(_curve, s, data_dir)),
         Part("predicted-{data}", "{data}: predictions", partial(_prediction, s, data_dir)),
         Part("whole-{whole}{flips}", partial(_whole_title, s), partial(_whole, s, folder)),
-        Part(
-            "tried-{whole}-{prepared}",
-            lambda model, prepared: f"{model}: other ridges, {PREPARED[prepared].words}",
-            partial(_tried, s, data_dir),
-        ),
         Part("recovered", "Synthetic power laws", partial(_recover, s)),
         levels={
             "model": s.models,
@@ -96,25 +93,35 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
             "whole": s.whole,
             "flips": ("", "-flips") if s.flips else ("",),
             "field": FIELDS,
-            "part": PARTS,
-            "prepared": PREPARED if s.prepared == PLAIN[1.0] else (),
-            "tried_ridge": TRIED_RIDGES,
+            "part": parts(s),
         },
     )
-    found |= _trained(s, folder)
+    found = _tried_otherwise(s, folder) | found | _trained(s, folder)
     found |= _approximated(s, folder)
     return Results.read(found, source=source_of(s, data_dir), sizes={model: sizes_of(s, model) for model in s.models})
 
 
-def _trained(s: Settings, folder: RunFolder) -> Found:
-    """Errors of networks of finite width, at one size after another."""
+def _tried_otherwise(s: Settings, folder: RunFolder) -> Found:
+    """Errors of models with other ridges and preparations."""
     part = Part(
-        "network-{network}-{group}-{training_images}",
-        "{network} of finite width, {group}, {training_images} images",
+        "tried-{whole}-{prepared}",
+        lambda model, prepared: f"{model}: other ridges, {PREPARED[prepared].words}",
+        partial(_tried, s, folder.data_dir),
+    )
+    prepared = PREPARED if s.prepared == PLAIN[1.0] else ()
+    return measured(folder, part, levels={"whole": tried(s), "prepared": prepared, "tried_ridge": TRIED_RIDGES})
+
+
+def _trained(s: Settings, folder: RunFolder) -> Found:
+    """Errors of networks of finite width, each trained in a stage of its own."""
+    part = Part(
+        "network-{network}-{group}-{training_images}-{run}",
+        lambda network, group, images, run: f"{network} of finite width, {group}, {images} images, run {run + 1}",
         partial(_network, s, folder.data_dir),
         file=lambda name: name.replace("O(3)^d", "rotated"),
     )
-    return measured(folder, part, levels={"network group": trained_on(s), "training_images": s.network_sizes})
+    levels = {"network group": trained_on(s), "training_images": s.network_sizes, "run": range(s.members)}
+    return measured(folder, part, levels=levels)
 
 
 def _approximated(s: Settings, folder: RunFolder) -> Found:
@@ -192,17 +199,17 @@ def _learning(
     )  # fmt: skip
 
 
-def _network(settings: Settings, data_dir: Path | None, model: str, group: str, images: int, task: Task) -> Arrays:
-    """Classification errors of trained networks, by run; the transformation is drawn anew each time."""
-    how = PREPARED[settings.prepared]
-    x, y = load(settings, data_dir, how.images)
+def _network(
+    settings: Settings, data_dir: Path | None, model: str, group: str, images: int, run: int, task: Task
+) -> Arrays:
+    """The classification error of a trained network; every run has its images, transformation and initial weights."""
+    how, seed = PREPARED[settings.prepared], settings.seed
+    given = curve_data(*load(settings, data_dir, how.images))
+    order, tested = given.split(run, seed)
     net = how.network(model, settings.network_depth, settings.width)
-    found = learning_curve(
-        System(group, net, "NN"), x, y, sizes=(images,), repetitions=settings.members,
-        seed=settings.seed, progress=task.step,
-    )  # fmt: skip
-    (errors,) = found.of("classification")
-    return {"errors": errors}
+    error, _ = errors_of(System(group, net, "NN"), given, order[:images], tested, seed + run)
+    task.step(1, 1)
+    return {"errors": np.array(error)}
 
 
 def mlp() -> nn.Sequential:
@@ -243,13 +250,12 @@ def _recover(settings: Settings, task: Task) -> Arrays:
     return {"recovered": held}
 
 
-PARTS = ("validation", "test")
 _SHARES = (0.5, 0.6, 0.7)  # of the time, after the kernel and each of two solutions
 _BLOCK = 500  # images whose outputs are computed at once
 
 
 def whole(model: str, flips: bool, settings: Settings, data_dir: Path | None, kept: Path, task: Task) -> Arrays:
-    """Whether each image is classified rightly, (fields, images) of either of PARTS; tiles are in `kept`."""
+    """Whether each image is classified rightly, (fields, images) of every part; tiles are in `kept`."""
     s, n = settings, settings.whole_images
     images = whole_images(s, data_dir)
     net: KernelFunction = PREPARED[s.prepared].network(model, s.depth)
@@ -265,9 +271,10 @@ def whole(model: str, flips: bool, settings: Settings, data_dir: Path | None, ke
         weights.append(_kept(kept / f"{field}.npy", partial(_weights, store, targets, s.whole_ridge, field)))
         task.step(share, 1)
     tested = {"validation": (images.train_x[n:], images.train_y[n:]), "test": (images.test_x, images.test_y)}
-    count, done = sum(len(labels) for _, labels in tested.values()), 0
+    count, done = s.whole_left + len(images.test_y), 0
     results = {}
-    for part, (test, labels) in tested.items():
+    for part in parts(s):
+        test, labels = tested[part]
         blocks = []
         for i in range(0, len(test), _BLOCK):
             block = partial(_right, net, x, weights, test[i : i + _BLOCK], labels[i : i + _BLOCK])
