@@ -125,7 +125,7 @@ TINY = {
         "data": "textures", "images": "100", "pixels": "4", "depth": "1", "pooled_images": "80", "smallest": "10",
         "repetitions": "2", "networks": "VEC", "network_sizes": "20,40", "network_depth": "1", "width": "4",
         "predicted_sets": "digits", "predicted_images": "60", "predicted_sizes": "20,40", "draws": "5",
-        "whole": "FCN", "whole_images": "135", "whole_left": "15", "whole_tested": "10", "approximated": "GAP",
+        "whole": "FCN", "whole_images": "135", "whole_tested": "10", "approximated": "GAP",
         "features": "64", "exact_images": "12", "exact_features": "64,128",
     },
     "imagenet-scale": {

@@ -48,7 +48,7 @@ def test_draws_are_those_of_the_law_of_one_network_and_their_mean_the_kernel_s_p
 
 @pytest.mark.parametrize("flips", [False, True])
 def test_kernels_kept_on_disk_classify_as_in_memory_and_flips_double_the_training_set(tmp_path, flips):
-    settings = Settings(data="textures", pixels=4, depth=2, whole_images=36, whole_left=4, whole_tested=20, ridge=1e-3)
+    settings = Settings(data="textures", pixels=4, depth=2, whole_images=36, whole_tested=20, ridge=1e-3)
     images = whole_images(settings, None)
     found = whole("VEC", flips, settings, None, tmp_path / "kept", Quiet())
     x, targets = images.train_x[:36].astype(np.float32), images.targets[:36]
@@ -109,7 +109,7 @@ def test_preparations_change_what_their_words_say():
 
 
 def test_what_is_on_disk_is_gone_on_with(tmp_path):
-    settings = Settings(data="textures", pixels=4, depth=1, whole_images=27, whole_left=3, whole_tested=5)
+    settings = Settings(data="textures", pixels=4, depth=1, whole_images=27, whole_tested=5)
 
     class Killed(Quiet):
         def step(self, done, total):
@@ -127,7 +127,7 @@ def test_what_is_on_disk_is_gone_on_with(tmp_path):
 
 
 APPROXIMATED = Settings(
-    data="textures", pixels=4, depth=1, features=64, whole_images=90, whole_left=10, whole_tested=20, exact_images=24,
+    data="textures", pixels=4, depth=1, features=64, whole_images=90, whole_tested=20, exact_images=24,
     exact_features=(64, 4096), models=(), approximated=("GAP",), smallest=40,
 )  # fmt: skip
 

@@ -180,7 +180,6 @@ class TestLearningCurves:
             self.SETTINGS,
             whole=("FCN", "VEC", "LAP4"),
             whole_images=10_000,
-            whole_left=0,
             whole_tested=1000,
             flips=False,
         )

@@ -23,6 +23,7 @@ from equitangents_studies.learning_curves.settings import (
     Results,
     Settings,
     compared_features,
+    left,
     off,
     pools,
     sizes_of,
@@ -366,7 +367,7 @@ def features_less_exact(settings: Settings, right: np.ndarray) -> dict[str, Esti
 def full_size(settings: Settings) -> bool:
     """Whether the largest training set is the source's, with images left for validation: 45,000 of CIFAR-10."""
     s = settings
-    return s.data == "cifar10" and s.whole_images == FULL and s.whole_left > 0 and s.pixels == 32
+    return s.data == "cifar10" and s.whole_images == FULL and left(s) > 0 and s.pixels == 32
 
 
 def share(right: np.ndarray) -> Estimate:

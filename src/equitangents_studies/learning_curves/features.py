@@ -24,6 +24,7 @@ from equitangents_studies.learning_curves.settings import (
     Settings,
     compared_features,
     feature_sizes,
+    left,
     whole_images,
 )
 
@@ -35,7 +36,7 @@ _FOLDS = 4
 def slices(settings: Settings) -> list[int]:
     """Where stages begin among the images for training, validation and testing, one behind the other."""
     s = settings
-    return list(range(0, s.whole_images + s.whole_left + s.whole_tested, _SLICE))
+    return list(range(0, s.whole_images + left(s) + s.whole_tested, _SLICE))
 
 
 def features(settings: Settings, data_dir: Path | None, model: str, begin: int, task: Task) -> Arrays:

@@ -7,7 +7,7 @@ from equitangents.report import Figure, Section, Table, palette
 from equitangents_studies.framework.page import Columns, RunFolder, columns, drawing, section, table
 from equitangents_studies.framework.records import in_words
 from equitangents_studies.learning_curves.claims import FULL, SOURCE, features_less_exact, share
-from equitangents_studies.learning_curves.settings import Results, Settings, compared_features, feature_sizes
+from equitangents_studies.learning_curves.settings import Results, Settings, compared_features, feature_sizes, left
 
 
 def approximated(settings: Settings, results: Results, folder: RunFolder, model: str) -> Section:
@@ -102,7 +102,7 @@ def approximated_rows(settings: Settings, results: Results) -> dict[str, Columns
 
 
 def _images(s: Settings) -> int:
-    return s.whole_images + s.whole_left + s.whole_tested
+    return s.whole_images + left(s) + s.whole_tested
 
 
 def _for_all(s: Settings, results: Results, model: str) -> list[float]:

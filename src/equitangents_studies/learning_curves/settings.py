@@ -38,11 +38,11 @@ class Settings:
     kernels. `draws` synthetic curves are fitted.
 
     Kernels of `whole` also learn `whole_images` of the training images of `data`, NTK and NNGP, with their left-right
-    flips, too, if `flips`; `whole_left` more, for validation, and `whole_tested` test images are classified. Their
-    kernels have entries of `whole_precision`; they are solved in float64 with `whole_ridge`, in units of the mean
-    diagonal. Images and networks, but those of `predicted_sets`, are made as `prepared`, a name in PREPARED, says; of
-    "image" other ridges and preparations are tried on the images of the curves, of those models of `whole` that have
-    curves and do not pool.
+    flips, too, if `flips`; `whole_tested` test images are classified and, unless one of these models pools, a ninth as
+    many more as were learnt, left for validation. Their kernels have entries of `whole_precision`; they are solved in
+    float64 with `whole_ridge`, in units of the mean diagonal. Images and networks, but those of `predicted_sets`, are
+    made as `prepared`, a name in PREPARED, says; of "image" other ridges and preparations are tried on the images of
+    the curves, of those models of `whole` that have curves and do not pool.
 
     Of `approximated` models `features` random features an image learn from `whole_images` and fewer, tested as `whole`
     is; on `exact_images` of them as many, and `exact_features`, stand beside the exact kernel.
@@ -69,7 +69,6 @@ class Settings:
     draws: int = 200
     whole: tuple[str, ...] = ()
     whole_images: int = 450
-    whole_left: int = 50
     whole_tested: int = 100
     flips: bool = True
     whole_precision: Literal["float32", "float64"] = "float64"
@@ -84,12 +83,12 @@ class Settings:
 PRESETS = presets(
     Settings(),
     desk="images=4000 pixels=32 depth=8 models=FCN,VEC predicted_images=2000 predicted_sizes=200,400,800,1200",
-    full="desk data=cifar10 whole=VEC whole_images=45000 whole_left=5000 whole_tested=10000 whole_precision=float32 "
+    full="desk data=cifar10 whole=VEC whole_images=45000 whole_tested=10000 whole_precision=float32 "
     "whole_ridge=0.01 flips=false repetitions=20",
     features="data=cifar10 pixels=32 depth=8 models= predicted_sets= approximated=GAP features=4096 exact_images=300 "
-    "exact_features=4096,8192,16384 whole_images=45000 whole_left=5000 whole_tested=10000",
+    "exact_features=4096,8192,16384 whole_images=45000 whole_tested=10000",
     pooled="data=cifar10 images=1600 pooled_images=1600 pixels=32 depth=8 models=LAP4 predicted_sets= repetitions=20 "
-    "whole=FCN,VEC,LAP4 whole_images=10000 whole_left=0 whole_tested=1000 whole_precision=float32 whole_ridge=0.01 "
+    "whole=FCN,VEC,LAP4 whole_images=10000 whole_tested=1000 whole_precision=float32 whole_ridge=0.01 "
     "flips=false",
     networks="data=cifar10 images=12800 smallest=80 depth=3 models=VEC predicted_sets= networks=VEC,LCN "
     "network_sizes=80,160,320,640,1280,2560,5120,10240 network_depth=3 width=32 members=4",
@@ -109,8 +108,9 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
         check_some(name, getattr(settings, name), ARCHITECTURES)
     usable = [name for name, how in PREPARED.items() if how.kernel == "ntk" and how.share == 1]
     check(settings.prepared in usable, "prepared", repr(settings.prepared), f"one of {', '.join(usable)}")
-    at_least(settings, whole_images=18, whole_left=1 if settings.approximated else 0, whole_tested=1)
-    at_least(settings, features=1, exact_images=8)
+    at_least(settings, whole_images=18, whole_tested=1, features=1, exact_images=8)
+    dear = [model for model in settings.whole if pools(model)]
+    check(not (dear and settings.approximated), "whole", dear, "networks that do not pool beside approximated ones")
     check(len(settings.models + settings.approximated) >= 1, "models", settings.models, "one or more")
     fits = settings.exact_images <= settings.whole_images
     check(fits, "exact_images", settings.exact_images, f"at most whole_images, {settings.whole_images}")
@@ -273,14 +273,19 @@ def whole_images(settings: Settings, data_dir: Path | None) -> SystemImages:
     """Training images, those left for validation behind them, and test images."""
     s = settings
     return load_system_images(
-        s.data, data_dir, train=s.whole_images + s.whole_left, test=s.whole_tested, pixels=s.pixels, seed=s.seed,
+        s.data, data_dir, train=s.whole_images + left(s), test=s.whole_tested, pixels=s.pixels, seed=s.seed,
         prepare=PREPARED[s.prepared].images,
     )  # fmt: skip
 
 
 def parts(settings: Settings) -> tuple[str, ...]:
     """Of which images the accuracy of `whole` is measured."""
-    return ("validation", "test") if settings.whole_left else ("test",)
+    return ("validation", "test") if left(settings) else ("test",)
+
+
+def left(settings: Settings) -> int:
+    """How many images are left for validation."""
+    return 0 if any(pools(model) for model in settings.whole) else settings.whole_images // 9
 
 
 def pooled(name: str, data_dir: Path | None, count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -51,6 +51,7 @@ from equitangents_studies.learning_curves.settings import (
     check_settings,
     compared_features,
     feature_sizes,
+    left,
     load,
     parts,
     pool_size,
@@ -271,7 +272,7 @@ def whole(model: str, flips: bool, settings: Settings, data_dir: Path | None, ke
         weights.append(_kept(kept / f"{field}.npy", partial(_weights, store, targets, s.whole_ridge, field)))
         task.step(share, 1)
     tested = {"validation": (images.train_x[n:], images.train_y[n:]), "test": (images.test_x, images.test_y)}
-    count, done = s.whole_left + len(images.test_y), 0
+    count, done = left(s) + len(images.test_y), 0
     results = {}
     for part in parts(s):
         test, labels = tested[part]
