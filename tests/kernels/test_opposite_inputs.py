@@ -88,16 +88,19 @@ def test_with_one_channel_and_windows_of_one_pixel_every_pair_is_parallel_or_opp
                 np.testing.assert_allclose(value, expected, atol=tolerance * expected.max(), rtol=0)
 
 
-@pytest.mark.parametrize("phi", [Erf(), pytest.param(Sin(), marks=pytest.mark.slow)], ids=["erf", "sin"])
-def test_pools_of_odd_fields_before_a_kink(phi, rng):
+@pytest.mark.parametrize(
+    ("engine", "phi"),
+    [("cpu", Erf()), *(pytest.param(*case, marks=pytest.mark.slow) for case in [("cpu", Sin()), ("reference", Erf())])],
+)
+def test_pools_of_odd_fields_before_a_kink(engine, phi, rng):
     """The pool leaves a small part of the variances, with all their rounding; f(-x) = -f(x), f(moved x) = f(x)."""
     layers = (Conv(1, (3, 3)), phi, Conv(1, (3, 3)), phi, GlobalAvgPool(), Dense(1), Relu(), Dense(1))
     x = rng.standard_normal((3, 11, 11, 2))
     others = np.concatenate([-x, np.roll(x, (2, 5), (1, 2)), -np.roll(x, (4, 1), (1, 2))])
     for dtype, tolerance in ((np.float64, 2e-12), (np.float32, 5e-6)):
         net = Sequential(*layers)
-        found = net.kernel(x.astype(dtype), others.astype(dtype), engine="cpu")
-        own = net.kernel_diagonal(x.astype(dtype), engine="cpu")
+        found = net.kernel(x.astype(dtype), others.astype(dtype), engine=engine)
+        own = net.kernel_diagonal(x.astype(dtype), engine=engine)
         for values, scale in ((found.nngp, own.nngp), (found.ntk, own.ntk)):
             opposite, moved, both = (np.diagonal(values, 3 * i) for i in range(3))
             assert np.abs(opposite / scale).max() <= tolerance

@@ -161,18 +161,21 @@ def _covariance_by(e: Any, at: Both) -> Any:
     return (one + other - e) / 2
 
 
-def of_covariance(k: Any, at: Both) -> Any:
-    """E of a covariance; what is below its rounding counts as zero, which keeps equal inputs exact."""
+def of_covariance(k: Any, at: Both, terms: Any = 0.0) -> Any:
+    """E of a covariance; what is below its rounding counts as zero, which keeps equal inputs exact.
 
-    def value(k: Any, at: Both) -> Any:
+    Of a mean that leaves a small part of its `terms`, their size: K has their rounding.
+    """
+
+    def value(k: Any, at: Both, terms: Any) -> Any:
         e = 2 * (at.root - k)
-        return jnp.where(e <= 32 * jnp.finfo(e.dtype).eps * at.root, 0, e)
+        return jnp.where(e <= jnp.finfo(e.dtype).eps * jnp.maximum(32 * at.root, 16 * terms), 0, e)
 
-    def by(k: Any, at: Both) -> Any:
+    def by(k: Any, at: Both, terms: Any) -> Any:
         one, other = at.still.equal
         return one + other - 2 * k
 
-    return valued(value, by, k, at)
+    return valued(value, by, k, at, jax.lax.stop_gradient(terms))
 
 
 def affine(op: Affine, e: Any, before: Both, after: Both, sign: int = 1) -> Any:

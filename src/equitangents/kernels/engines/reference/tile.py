@@ -95,12 +95,17 @@ def vector_moments(plan: FibrePlan, tables: dict[str, Any], moments: Moments, ow
     """
     if not has_dual(plan.vector):
         return None
-    kept = (tables[plan.labels.key] >= 0).astype(moments.q[-1].dtype)
-    # GPUs would otherwise multiply float32 in a format of ten bits.
-    average = partial(jnp.matmul, kept / kept.sum(), precision=lax.Precision.HIGHEST)
+    average = _average_of_read(plan, tables, moments.q[-1].dtype)
     pooled_mean = average(moments.mean[-1])
     pooled = average(moments.q[-1]) if plan.single else own()
     return field_moments(plan.vector, pooled[None], pooled_mean[None], tables)
+
+
+def _average_of_read(plan: FibrePlan, tables: dict[str, Any], dtype: Any) -> Callable[[Any], Any]:
+    """The mean over the positions that are read out, the leading axis."""
+    kept = (tables[plan.labels.key] >= 0).astype(dtype)
+    # GPUs would otherwise multiply float32 in a format of ten bits.
+    return partial(jnp.tensordot, kept / kept.sum(), axes=1, precision=lax.Precision.HIGHEST)
 
 
 def tile(
@@ -133,16 +138,18 @@ def over_pairs(plan: PairPlan, tables: dict[str, Any], x1: Any, x2: Any, m1: Mom
 def begin(plan: FibrePlan, geometry: FibreGeometry, x1: Any, x2: Any, m1: Moments, m2: Moments) -> State:
     """E of the inputs at the pairs of a fibre, and that of the opposite, if a kink reads it."""
     at = both(geometry.first(0, m1.q[0]), geometry.second(0, m2.q[0]))
-    e, opposite = start(x1, geometry.second(0, x2), at, opposite=_reads_opposite(plan))
+    e, opposite = start(x1, geometry.second(0, x2), at, opposite=_reads_opposite(_until_pooled(plan)))
     return State(e, jnp.zeros_like(e), opposite)
 
 
-def _reads_opposite(plan: FibrePlan) -> bool:
-    """Whether linear layers, and functions that know it, alone lead to a kink or an even function.
+def _until_pooled(plan: FibrePlan) -> tuple[Op, ...]:
+    """The field's operations, and those behind a readout that takes means of distances."""
+    return (*plan.field, *(plan.vector if plan.single else ()))
 
-    In the field, or behind a flattening readout.
-    """
-    for op in (*plan.field, *(plan.vector if plan.single else ())):
+
+def _reads_opposite(ops: tuple[Op, ...]) -> bool:
+    """Whether linear layers, and functions that know it, alone lead to a kink or an even function."""
+    for op in ops:
         phi = op.nonlinearity
         if phi is not None and not (traits_of(phi).odd or isinstance(phi, Gelu)):
             return isinstance(phi, PiecewiseLinear) or traits_of(phi).even
@@ -167,7 +174,11 @@ def after_readout(
     """(NNGP, NTK) from the readout's K and Θ, by the layers on plain vectors."""
     if p1.vector is None or p2.vector is None:
         return _affine(plan.vector, k, theta)
-    state = State(of_covariance(k, both(p1.vector.q[0][0], p2.vector.q[0][0])), theta)
+    at = both(p1.vector.q[0][0], p2.vector.q[0][0])
+    average = _average_of_read(plan, tables, k.dtype)
+    terms = jnp.sqrt(average(p1.field.q[-1]) * average(p2.field.q[-1]))  # the pool may leave little of them
+    angle = lambda k: of_covariance(k, at, terms)
+    state = State(angle(k), theta, angle(-k) if _reads_opposite(plan.vector) else None)
     return after_flattening(plan, tables, state, p1, p2)
 
 
