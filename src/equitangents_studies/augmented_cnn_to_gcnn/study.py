@@ -328,8 +328,9 @@ def headline(settings: Settings, results: Results) -> tuple[str, str]:
     infinite = float(results.distance.max())
     widths = sorted(settings.widths)
     title = (
-        "The means of augmented CNNs and of group-convolutional networks approach one another as ensembles grow, to "
-        f"within {format_number(floor.high, floor.interval)} % of the mean square prediction"
+        f"On {results.images.titles['test']} the means of augmented CNNs and of group-convolutional networks approach "
+        f"one another as ensembles grow, to within {format_number(floor.high, floor.interval)} % of the mean square "
+        "prediction"
     )
     said = (
         f"The distance of the two means falls as the number of members to the power "
