@@ -30,6 +30,12 @@ class KernelFiles(FileTiles[Kernels]):
 
     def read(self, key: str) -> Kernels:
         """The kernels kept under `key`."""
+        try:
+            return self._read(key)
+        except SystemError:  # CPython 3.11 until 3.11.8, where two threads parse a header at once (its issue 106905)
+            return self._read(key)
+
+    def _read(self, key: str) -> Kernels:
         path = self.path(key)
         try:
             with path.open("rb") as file:
