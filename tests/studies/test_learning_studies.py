@@ -197,8 +197,9 @@ class TestLearningCurves:
             "Infinitely wide LAP4 classifies 60.0 % of 1,000 test images after training on 10,000, "
             "VEC 55.0 %, FCN 47.0 %"
         )
-        assert "VEC has 55.0 % of the test images right (NNGP 55.0 %); source 67 % after 45,000" in (
-            page._sentence(settings, found)
+        assert (
+            "FCN has 47.0 % of the test images right (NNGP 47.0 %); VEC 55.0 % (NNGP 55.0 %); source 67 % after 45,000"
+            in (page._sentence(settings, found))
         )
         assert page._whole(settings, found).header == ["", "test"]
         worse = self.results(whole=right(FCN=470, VEC=550, LAP4=500))

@@ -149,6 +149,10 @@ def _sentence(settings: Settings, results: Results) -> str:
     exponents = [f"{results.exponent(m, 'I'):.3f} ({m})" for m in results.sizes]
     said = [trained] if (trained := trained_sentence(settings, results)) else []
     for model in settings.whole:
+        which = f"with {settings.whole_images:,} images{_prepared(settings)} {model} has"
+        of = " of the test images right"
+        if model != settings.whole[0]:
+            which, of = model, ""
         plain = results.accuracy_of_all(model, "ntk", "test")
         nngp = results.accuracy_of_all(model, "nngp", "test")
         flipped = lambda field, model=model: f"{results.accuracy_of_all(model, field, 'test', True):.1f} %"
@@ -156,10 +160,7 @@ def _sentence(settings: Settings, results: Results) -> str:
         theirs = "; the source shows this network in a figure alone (Figure 2)" * full_size(settings)
         if model in SOURCE:
             theirs = f"; source {SOURCE[model]:g} %{f' after {FULL:,}' * (not full_size(settings))}"
-        said.append(
-            f"with {settings.whole_images:,} images{_prepared(settings)} {model} has {plain:.1f} % of the test images "
-            f"right (NNGP {nngp:.1f} %){more}{theirs}"
-        )
+        said.append(f"{which} {plain:.1f} %{of} (NNGP {nngp:.1f} %){more}{theirs}")
     said.append(
         f"from {settings.smallest} to {max(n[-1] for n in results.sizes.values()):,} images of {results.source} the "
         f"error of the NTK falls with the exponent {', '.join(exponents)} (source: clean power laws, Figure S6)"
