@@ -204,8 +204,12 @@ class TestLearningCurves:
         assert page._whole(settings, found).header == ["", "test"]
         worse = self.results(whole=right(FCN=470, VEC=550, LAP4=500))
         assert [c.verdict for c in curves.claims(settings, worse) if "fewer symmetries" in c.claim] == ["fails"]
-        other = dataclasses.replace(settings, whole=("LAP4", "VEC"))
-        assert not [c for c in curves.claims(other, found) if "fewer symmetries" in c.claim]
+        equal = {("LCN", *key[1:]): right for key, right in found.whole.items() if key[0] == "VEC"}
+        both = self.results(whole={**found.whole, **equal})
+        for whole, claimed in ((("LAP4", "VEC"), []), (("LCN", "VEC"), []), (("FCN", "LCN", "VEC"), ["FCN < VEC"])):
+            other = dataclasses.replace(settings, whole=whole)
+            said = [c.claim.partition(": ")[2] for c in curves.claims(other, both) if "fewer symmetries" in c.claim]
+            assert said == claimed, "LCN is VEC at infinite width"
 
     def test_what_is_dear_or_has_no_curve_is_not_tried_otherwise(self):
         settings = dataclasses.replace(self.SETTINGS, models=("FCN", "LAP4"), whole=("FCN", "VEC", "LAP4"))

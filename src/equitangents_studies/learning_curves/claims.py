@@ -199,23 +199,23 @@ def _whole(settings: Settings, results: Results) -> list[Claim]:
     return [*found, *_in_order(settings, results)]
 
 
-def ahead(settings: Settings, results: Results, field: str = "ntk") -> dict[str, Estimate]:
-    """By how many percentage points each of `whole` classifies more test images than the one before it, paired."""
-    right = {model: 100.0 * results.whole[model, "", field, "test"] for model in settings.whole}
-    return {f"{b} over {a}": t_interval(right[b] - right[a]) for a, b in itertools.pairwise(settings.whole)}
+def ahead(models: Sequence[str], results: Results, field: str = "ntk") -> dict[str, Estimate]:
+    """By how many percentage points each of the models classifies more test images than the one before it, paired."""
+    right = {model: 100.0 * results.whole[model, "", field, "test"] for model in models}
+    return {f"{b} over {a}": t_interval(right[b] - right[a]) for a, b in itertools.pairwise(models)}
 
 
 def _in_order(settings: Settings, results: Results) -> list[Claim]:
     """Figure 2's order of architectures, where more than one learnt the largest training set."""
     named = [model for model in settings.whole if model != "LCN"]  # LCN is VEC at infinite width
-    if len(settings.whole) < 2 or named != sorted(named, key=_order):
+    if len(named) < 2 or named != sorted(named, key=_order):
         return []
-    numbers = ahead(settings, results)
+    numbers = ahead(named, results)
     said = "; ".join(f"{label} {in_words(e)}" for label, e in numbers.items())
-    nngp = "; ".join(f"{label} {in_words(e)}" for label, e in ahead(settings, results, "nngp").items())
+    nngp = "; ".join(f"{label} {in_words(e)}" for label, e in ahead(named, results, "nngp").items())
     return [
         claim(
-            f"Infinitely wide networks classify better, the fewer symmetries they have: {' < '.join(settings.whole)}",
+            f"Infinitely wide networks classify better, the fewer symmetries they have: {' < '.join(named)}",
             numbers,
             measure=f"Accuracy of the NTK minus that of the one before, on the same {settings.whole_tested:,} test "
             f"images, after the same {settings.whole_images:,} training images.",
