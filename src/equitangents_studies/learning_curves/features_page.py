@@ -6,7 +6,8 @@ from equitangents.extending import formatting
 from equitangents.report import Figure, Section, Table, palette
 from equitangents_studies.framework.page import Columns, RunFolder, columns, drawing, section, table
 from equitangents_studies.framework.records import in_words
-from equitangents_studies.learning_curves.claims import FULL, SOURCE, features_less_exact, share
+from equitangents_studies.learning_curves.claims import features_less_exact
+from equitangents_studies.learning_curves.largest import FULL, SOURCE, share
 from equitangents_studies.learning_curves.settings import Results, Settings, compared_features, feature_sizes, left
 
 

@@ -7,13 +7,13 @@ import numpy as np
 from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, t_interval
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, section, table
-from equitangents_studies.learning_curves.claims import FULL, SOURCE, full_size, share, tried_images
 from equitangents_studies.learning_curves.features_page import (
     approximated,
     approximated_finding,
     approximated_rows,
     approximated_sentence,
 )
+from equitangents_studies.learning_curves.largest import FULL, SOURCE, full_size, share, tried_images
 from equitangents_studies.learning_curves.settings import (
     FIELDS,
     GROUPS,
