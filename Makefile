@@ -19,7 +19,7 @@ ONE_THREAD = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 XLA_FLAGS="$(XLA)"
 # A test that hangs ends its process, also where it hangs in compiled code; pytest-xdist reports it and starts another.
 PYTEST = $(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal --timeout $(TIMEOUT) --timeout-method thread
 
-.PHONY: help setup demo test test-all test-docs test-random test-machines test-extras test-browser test-pyodide mutate lint wheel rooms format results docs \
+.PHONY: help setup demo test test-all test-docs test-random test-machines test-frozen test-extras test-browser test-pyodide mutate lint wheel rooms format results docs \
 	bench clean
 
 help: ## this list
@@ -55,6 +55,9 @@ test-random: $(STAMP) ## property tests on new examples; SEED=... repeats a run
 
 test-machines: $(STAMP) ## numerical tests as other machines compute them; ARGS="zen-sse2" for one of them
 	$(BIN)/python scripts/machines.py $(ARGS) -- -n $(JOBS) --dist worksteal --timeout $(TIMEOUT) --timeout-method thread
+
+test-frozen: $(STAMP) ## frozen cases computed anew; COUNT=all, ONLY=studies, SEED=...
+	$(ONE_THREAD) $(BIN)/python -m tests.frozen --check $(or $(COUNT),30) --seed $(SEED) --only $(or $(ONLY),kernels ensembles audits refusals)
 
 test-extras: $(STAMP) $(EXTRAS) ## tests of PyTorch, ONNX, Keras and transformers models
 	$(PYTEST) tests/audit_extras tests/torch_ensembles

@@ -1,0 +1,32 @@
+"""Claims of every study in miniature: verdicts, and the numbers with their intervals."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+sys.path.append(str(Path(__file__).parents[1]))
+
+from studies import miniatures
+
+TOLERANCE = 1e-4  # of the largest number of a claim: networks are trained, in float32, and processors round differently
+LEFT_OUT = {"small-data", "comparison-sizes"}
+
+
+def names():
+    return [name for name in miniatures.TINY if name not in LEFT_OUT]
+
+
+def case(name):
+    """Of each claim its verdict and [value, low, high]."""
+    with tempfile.TemporaryDirectory() as folder:
+        claims = miniatures.run(name, Path(folder) / name).claims
+    found = {}
+    for i, claim in enumerate(claims):
+        found[f"{i} verdict"] = {"holds": "holds", "fails": "fails"}.get(claim.verdict, "undecided")
+        for key, value in zip(("value", "low", "high"), (claim.value, *claim.interval), strict=True):
+            found[f"{i} {key}"] = [float(value)] if np.isfinite(value) else f"{value}"
+    return found
