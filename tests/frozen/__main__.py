@@ -49,7 +49,7 @@ def check(families, count, seed):
 
 
 def write(family, anew, minutes):
-    """Freeze cases that are not frozen yet, or all `anew`, for at most that long; those that there are no more leave."""
+    """Freeze cases that are not frozen yet, or all `anew`, for so long; former ones leave."""
     made, start, saved = module_of(family), time.monotonic(), time.monotonic()
     old = files.read(family)
     kept = {name: old[name] for name in made.names() if name in old and not anew}
@@ -73,9 +73,7 @@ def main(arguments=None):
     parser.add_argument("--only", nargs="+", default=FAMILIES, choices=FAMILIES, help="with --check: families")
     parser.add_argument("--seed", type=int, default=None, help="repeats a draw")
     parser.add_argument("--anew", action="store_true", help="with --write: all of them, not only those that lack")
-    parser.add_argument(
-        "--minutes", type=float, default=1e9, help="with --write: go on for so long; run again for the rest"
-    )
+    parser.add_argument("--minutes", type=float, default=1e9, help="with --write: so long; run again for the rest")
     given = parser.parse_args(arguments)
     if given.write:
         return write(given.write, given.anew, given.minutes)

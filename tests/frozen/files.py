@@ -24,9 +24,11 @@ def write(family, cases):
 
 
 def numbers(values):
-    """A flat list of floats, for `write`; a code where some are not finite."""
+    """A flat list of floats, infinite ones as a code for all; ValueError for NaN, which is never frozen nor found."""
     flat = np.asarray(values, dtype=np.float64).ravel()
-    return [float(v) for v in flat] if np.isfinite(flat).all() else "not finite"
+    if np.isnan(flat).any():
+        raise ValueError(f"number {int(np.argmax(np.isnan(flat)))} of {len(flat)} is NaN")
+    return [float(v) for v in flat] if np.isfinite(flat).all() else "infinite"
 
 
 def summary(values, most=6):
