@@ -22,7 +22,7 @@ def names():
 
 
 def case(name):
-    """Of each claim its verdict and [value, low, high]; a code where a claim has no number, or no interval, in miniature."""
+    """Of each claim its verdict and [value, low, high]; a code where there is no number or no interval."""
     with tempfile.TemporaryDirectory() as folder:
         claims = miniatures.run(name, Path(folder) / name).claims
     found = {}
