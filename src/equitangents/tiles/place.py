@@ -23,6 +23,7 @@ from urllib.request import url2pathname
 
 from equitangents._types import FileName
 from equitangents.errors import InvalidArgumentError, MissingLibraryError
+from equitangents.files import MOST, file_bytes
 
 SCHEMES = ("s3", "gs", "az")
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):/(?P<second>/?)")  # one letter and a colon is a disk of Windows
@@ -101,14 +102,16 @@ class ObjectPath:
             for some in bucket(self.root).list(self.key or None):
                 yield from ((each["path"][start:], each["size"]) for each in some)
 
-    def read_bytes(self) -> bytes:
-        """What the object holds; FileNotFoundError where there is none."""
-        return self.tagged()[0]
+    def read_bytes(self, most: int | None = None) -> bytes:
+        """What the object holds; FileNotFoundError where there is none, OSError where it is more than `most` bytes."""
+        return self.tagged(most)[0]
 
-    def tagged(self) -> tuple[bytes, str | None]:
+    def tagged(self, most: int | None = None) -> tuple[bytes, str | None]:
         """What the object holds, and the tag of this version of it."""
         with _requests(self):
             found = bucket(self.root).get(self.key)
+            if most is not None and (size := int(found.meta["size"])) > most:
+                raise OSError(errno.EFBIG, f"it takes {size:,} bytes; expected at most {most:,}", str(self))
             return bytes(found.bytes()), found.meta["e_tag"]
 
     def read_range(self, start: int, length: int) -> bytes:
@@ -218,6 +221,11 @@ def local(name: str, path: FileName | ObjectPath) -> Path:
     if not isinstance(found, Path):
         raise InvalidArgumentError(f"{name} is {str(path)!r}; expected a path of this machine")
     return found
+
+
+def content(at: Place, most: int = MOST) -> bytes:
+    """What a file or an object holds; OSError, before it is read, where that is more than `most` bytes."""
+    return at.read_bytes(most) if isinstance(at, ObjectPath) else file_bytes(at, most)
 
 
 def free_space(at: Place) -> int | None:
