@@ -14,7 +14,6 @@ import google_crc32c
 import numpy as np
 
 from equitangents.errors import StoreError
-from equitangents.files import open_regular
 
 _MARK = b"\nequitangents "
 _BLOCK = 2**24  # bytes that are checked at once
@@ -68,7 +67,7 @@ def check(file: BinaryIO) -> None:
 
 def content(path: Path) -> bytes:
     """All of a file before its last line, if it has one; StoreError where its checksum is another one."""
-    with open_regular(path) as file:
+    with path.open("rb") as file:
         about = sealed(file)
         file.seek(0)
         whole = file.read()
