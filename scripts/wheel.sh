@@ -5,6 +5,8 @@ cd "$(dirname "$0")/.."
 venv=$1
 clean=build/wheel-trial
 rm -rf dist/*.whl "$clean"
+EQUITANGENTS_HEADERS=$(bash scripts/headers.sh "$venv")
+export EQUITANGENTS_HEADERS
 "$venv/bin/python" -m pip --disable-pip-version-check wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 wheel=$(ls dist/equitangents-*.whl)
 echo "wheel: $wheel, $(du -h "$wheel" | cut -f1)"

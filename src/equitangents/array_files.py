@@ -11,6 +11,7 @@ import numpy as np
 from equitangents._aliases import FileName
 from equitangents.claims import UNREADABLE, check_arrays
 from equitangents.errors import InvalidArgumentError
+from equitangents.files import open_regular
 
 PICKLED = "it is a pickle, and loading one runs whatever code its author put in"
 WHY = f"{PICKLED}; --trust (trust=True) loads it all the same"
@@ -30,7 +31,7 @@ def read_arrays(name: str, path: FileName, trust: bool | None = None) -> np.ndar
     if not Path(path).is_file():
         raise InvalidArgumentError(f"{said} is not a file")
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             _check_start(said, file.read(4096))
             check_arrays(file)
             loaded = np.load(file, allow_pickle=bool(trust))

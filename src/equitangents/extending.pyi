@@ -19,7 +19,7 @@ from equitangents.validation import check_array, check_number, check_same_length
 from equitangents.array_files import read_arrays, refusal
 from equitangents.claims import UNREADABLE, check_arrays, read_json
 from equitangents import locks
-from equitangents.files import LEFTOVER, may_write, real, whole_file
+from equitangents.files import LEFTOVER, file_bytes, may_write, open_regular, real, whole_file
 from equitangents.planning.question import check_writable
 from equitangents.seals import check as check_seal
 from equitangents.seals import content as sealed_content
@@ -36,7 +36,7 @@ from equitangents.nn.layer import Weights
 
 # how it is computed: in which precision, in how much memory, by whom
 from equitangents import precision
-from equitangents.memory import check_fits, machine_memory
+from equitangents.memory import check_fits, machine_memory, process_memory
 from equitangents.normals import standard_normal
 from equitangents.scale import executors
 
@@ -75,6 +75,7 @@ __all__ = [
     "check_whole",
     "check_writable",
     "executors",
+    "file_bytes",
     "formatting",
     "former_names",
     "is_whole",
@@ -86,7 +87,9 @@ __all__ = [
     "network_job",
     "notebook",
     "one_of",
+    "open_regular",
     "precision",
+    "process_memory",
     "read_arrays",
     "read_json",
     "real",

@@ -12,12 +12,13 @@ import errno
 import os
 import re
 import shutil
+import stat
 import sys
 import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from equitangents import locks
 from equitangents.errors import StoreError
@@ -25,6 +26,7 @@ from equitangents.errors import StoreError
 FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)  # of what this user may not write
 LEFTOVER = re.compile(r"\..+-[0-9a-f]{32}(\.\w+)?")  # the name of what was being written when its process died
 ABANDONED = 3600.0  # seconds after which that is so on file systems that have no locks
+MOST = 2**26  # bytes of JSON and of scripts, far more than any that was written here
 _EXCHANGE = 2  # RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
 _HERE = -100  # AT_FDCWD: paths are taken as they are
 
@@ -85,6 +87,26 @@ def leftovers(path: Path) -> list[Path]:
         names = [name for name in os.listdir(path.parent) if ours.fullmatch(name)]
         return [file for file in map(path.with_name, names) if file.is_file() and is_abandoned(file)]
     return []
+
+
+def open_regular(path: str | Path) -> BinaryIO:
+    """A file to read from; OSError for a pipe or a device, which may have no end; neither is waited for."""
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0))
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        kind = errno.EISDIR if os.path.isdir(path) else errno.EINVAL
+        raise OSError(kind, "it is no regular file", str(path))
+    return os.fdopen(descriptor, "rb")
+
+
+def file_bytes(path: Path, most: int = MOST) -> bytes:
+    """What a regular file holds; OSError, before anything is read, where that is more than `most` bytes."""
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        content = file.read(most + 1) if size <= most else b""
+        if max(size, len(content)) > most:  # also where it grows meanwhile
+            raise OSError(errno.EFBIG, f"it takes {size:,} bytes; expected at most {most:,}", str(path))
+        return content
 
 
 def is_abandoned(file: Path, age: float = ABANDONED) -> bool:

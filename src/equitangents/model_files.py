@@ -12,6 +12,7 @@ from typing import BinaryIO, Literal
 
 from equitangents.array_files import WHY
 from equitangents.errors import InvalidArgumentError
+from equitangents.memory import process_memory
 
 _TORCH = (".pt", ".pth", ".pt2")
 _PICKLES = (".pkl", ".pickle", ".joblib")
@@ -25,6 +26,7 @@ _EXPORTED = ("archive_format", "serialized_exported_program.json")
 _PLAIN = ("collections", "torch", "torch._utils", "torch.storage", "torch.serialization", "_codecs")
 """Modules that a pickle of tensors names; that of a network names its classes' modules, too."""
 _LONGEST = 2**26
+_BUFFER = 2**31 - 1  # bytes of one protocol buffer: larger weights lie beside the file
 _BEFORE = 4  # pickles of a file in PyTorch's old format, up to the one that holds the object
 
 
@@ -39,6 +41,9 @@ def check_model(spec: str, trust: bool = False) -> Kind:
         return "name"
     if not Path(spec).is_file():
         raise InvalidArgumentError(f"model is {spec!r}, which is not a file")
+    most = min(_BUFFER, process_memory()) if suffix == ".onnx" else process_memory()
+    if (size := Path(spec).stat().st_size) > most:
+        raise InvalidArgumentError(f"model is {spec!r}, which takes {size:,} bytes; expected at most {most:,}")
     if suffix == ".onnx":
         return "onnx"
     if suffix == ".keras":

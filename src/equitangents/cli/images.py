@@ -100,12 +100,13 @@ def keep_form(form: Any, model: Path) -> None:
 def form_of(model: Path) -> Any:
     """The form of the images that a saved model was fitted to; None for one of arrays, or of an earlier save."""
     from equitangents.claims import UNREADABLE, read_json
+    from equitangents.files import file_bytes
 
     place = model / _FORM
     if not place.is_file():
         return None
     try:
-        about = read_json(place.read_bytes()[:_SIDE])
+        about = read_json(file_bytes(place, _SIDE))
         form = about["form"]
         if about["model"] != digest(model):
             return None
@@ -194,7 +195,9 @@ def _say(*lines: str) -> None:
 
 def digest(model: Path) -> str | None:
     """Which model is saved in a folder; None where there is none."""
+    from equitangents.files import file_bytes
+
     try:
-        return hashlib.sha256((model / _MODEL).read_bytes()).hexdigest()
+        return hashlib.sha256(file_bytes(model / _MODEL)).hexdigest()
     except OSError:
         return None

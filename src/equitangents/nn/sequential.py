@@ -37,6 +37,10 @@ PositionPairs = Literal["all", "same"] | npt.ArrayLike
 """All pairs of positions, each with itself, or a list of pairs (M, 2)."""
 
 
+MOST_LAYERS = 10_000
+"""Layers of a network at most: lowering, and every message that names it, take time and memory for each."""
+
+
 class Sequential(CheckedKeywords):
     """Layers one after another; immutable, hashable, with three meanings.
 
@@ -55,6 +59,8 @@ class Sequential(CheckedKeywords):
                 raise InvalidTypeError(f"layers[{i}] is {layer!r}; expected a layer of equitangents.nn")
         if not layers:
             raise NetworkError("a network needs at least one layer")
+        if len(layers) > MOST_LAYERS:
+            raise NetworkError(f"a network has {len(layers):,} layers; expected at most {MOST_LAYERS:,}")
         self._layers = tuple(layers)
 
     @property

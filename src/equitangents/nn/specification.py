@@ -17,15 +17,16 @@ from equitangents import nn
 from equitangents._types import Tree
 from equitangents.claims import read_json
 from equitangents.errors import EquitangentsError, InvalidArgumentError
+from equitangents.files import file_bytes
 from equitangents.keywords import meant
 from equitangents.nn.layer import Layer
-from equitangents.nn.sequential import Sequential
+from equitangents.nn.sequential import MOST_LAYERS, Sequential
 
 
 def read_network(path: Path) -> Sequential:
     """The network that a JSON file describes; InvalidArgumentError, which names the file, for anything else."""
     try:
-        content = read_json(path.read_bytes())
+        content = read_json(file_bytes(path))
     except OSError as error:
         raise InvalidArgumentError(f"net is {str(path)!r}, which cannot be read: {error.strerror}") from None
     except ValueError as error:
@@ -42,7 +43,15 @@ def network_of(layers: object) -> Sequential:
     >>> network_of([{"layer": "Dense", "channels": 8, "W_std": 1.5}, {"layer": "Relu"}])
     Sequential(Dense(channels=8, W_std=1.5, b_std=0.0), Relu())
     """
+    if (count := _count(layers)) > MOST_LAYERS:
+        raise InvalidArgumentError(f"a network has {count:,} layers; expected at most {MOST_LAYERS:,}")
     return Sequential(*_layers(layers))
+
+
+def _count(layers: object) -> int:
+    """Layers in a list of JSON, those inside of others included."""
+    inside = [each.get("layers") for each in layers if isinstance(each, dict)] if isinstance(layers, list) else []
+    return (len(layers) if isinstance(layers, list) else 0) + sum(map(_count, filter(None, inside)))
 
 
 def _layers(content: object) -> list[Layer]:

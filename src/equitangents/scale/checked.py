@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import zarr
 
@@ -12,6 +12,11 @@ from equitangents.errors import StoreError
 from equitangents.tiles.place import Place, zarr_node
 
 _DAMAGE = ("checksum", "buffer", "size", "reshape")  # words of errors of codecs
+
+if TYPE_CHECKING:
+    _Array = zarr.Array[Any]
+else:
+    _Array = zarr.Array  # no generic class at run time before Zarr 3.1
 
 P = ParamSpec("P")
 Found = TypeVar("Found")
@@ -34,7 +39,7 @@ def _checked(
     return reading
 
 
-class CheckedArray(zarr.Array[Any]):
+class CheckedArray(_Array):
     """A Zarr array that is read; StoreError for a chunk that is damaged, as for anything else that is."""
 
     get_basic_selection = _checked(zarr.Array.get_basic_selection)

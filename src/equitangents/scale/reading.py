@@ -14,6 +14,7 @@ from equitangents._types import FileName
 from equitangents.array_files import read_arrays
 from equitangents.claims import UNREADABLE, Rows, check_arrays, check_zarr
 from equitangents.errors import InvalidArgumentError
+from equitangents.files import open_regular
 from equitangents.tiles.place import ObjectPath, Place, place, zarr_node
 
 _BLOCK = 2**24  # bytes whose checksum is computed at once
@@ -38,7 +39,7 @@ def read_inputs(name: str, file: FileName, key: str = "x") -> Rows:
         return _zarr(name, path, key)
     if path.suffix == ".npy":
         try:
-            with path.open("rb") as opened:
+            with open_regular(path) as opened:
                 check_arrays(opened, whole=False)
             return np.load(path, mmap_mode="r", allow_pickle=False)
         except UNREADABLE:
@@ -70,7 +71,7 @@ def read_pair(file: FileName) -> tuple[Rows, Rows]:
 def _mapped(path: Path, key: str) -> np.ndarray | None:
     """A memory map of an uncompressed array of an .npz file, whose checksum is right; else None."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             check_arrays(file, whole=False)
         with zipfile.ZipFile(path) as archive:
             entry = archive.getinfo(f"{key}.npy")
@@ -85,7 +86,7 @@ def _mapped(path: Path, key: str) -> np.ndarray | None:
                 header = file.tell()
                 while file.read(_BLOCK):  # raises at the end where the checksum is another one
                     pass
-        with path.open("rb") as whole:
+        with open_regular(path) as whole:
             whole.seek(entry.header_offset)
             local = whole.read(_LOCAL)
         names = int.from_bytes(local[26:28], "little") + int.from_bytes(local[28:30], "little")

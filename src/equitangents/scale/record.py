@@ -17,6 +17,7 @@ from equitangents._version import __version__
 from equitangents.claims import read_json
 from equitangents.errors import StoreError
 from equitangents.kernels.store.key import VERSION
+from equitangents.tiles import place
 from equitangents.tiles.chunks import Chunks
 from equitangents.tiles.grid import Grid
 from equitangents.tiles.place import ObjectPath, Place
@@ -197,7 +198,7 @@ def _texts(path: Place, record: Record) -> dict[Place, bytes]:
 
 def _holds(file: Place, text: bytes) -> bool:
     try:
-        return file.read_bytes() == text
+        return place.content(file) == text
     except (FileNotFoundError, IsADirectoryError):
         return False
 
@@ -232,7 +233,7 @@ def _is_taken(path: Place) -> bool:
 def _record_in(folder: Place) -> Record | None:
     """The record in the `zarr.json` of one folder; None where there is none, or none that is whole."""
     try:
-        return Record.from_json(read_json((folder / NAME).read_bytes())["attributes"][KEY])
+        return Record.from_json(read_json(place.content(folder / NAME))["attributes"][KEY])
     except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
         return None
     except OSError as error:

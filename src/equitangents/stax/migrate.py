@@ -21,7 +21,7 @@ from typing import Any
 
 import equitangents
 from equitangents.errors import EquitangentsError, InvalidArgumentError
-from equitangents.files import whole_file
+from equitangents.files import file_bytes, whole_file
 from equitangents.keywords import meant
 from equitangents.stax.missing import Missing
 
@@ -295,7 +295,7 @@ def _read(path: Path) -> tuple[str, str]:
             f"script is {str(path)!r}, a notebook; save it as a script (jupyter nbconvert --to script)"
         )
     try:
-        content = path.read_bytes()
+        content = file_bytes(path)
         encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
         return content.decode(encoding), encoding
     except (OSError, SyntaxError, UnicodeDecodeError) as error:

@@ -16,7 +16,7 @@ import google_crc32c
 import numpy as np
 
 from equitangents.errors import StoreError
-from equitangents.files import whole_file
+from equitangents.files import open_regular, whole_file
 from equitangents.tiles.store import DamagedTileError, Tiles
 
 logger = logging.getLogger("equitangents")
@@ -93,7 +93,7 @@ class MappedTiles(Tiles[Pair, list[np.ndarray]]):
         """A file as an array; StoreError unless it begins as it was made, and has its length."""
         dtype, shape = self.files[name]
         try:
-            with (self.folder / name).open("rb") as file:
+            with open_regular(self.folder / name) as file:
                 begins = np.lib.format.read_magic(file) == (1, 0) and np.lib.format.read_array_header_1_0(file)
                 header, size = file.tell(), os.fstat(file.fileno()).st_size
             if begins != (shape, False, dtype) or size != header + math.prod(shape) * dtype.itemsize:

@@ -12,18 +12,29 @@ import os
 import posixpath
 import re
 import shutil
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from equitangents._types import FileName
 from equitangents.errors import InvalidArgumentError, MissingLibraryError
+from equitangents.files import MOST, file_bytes
 
+Found = TypeVar("Found")
+
+PATIENCE = 180.0
+"""Seconds for which a request is made again while an object store does not answer, as obstore's own."""
+_PAUSE, _LONGEST_PAUSE = 0.2, 5.0  # seconds between two requests: the first, and the longest
+_UNANSWERED = re.compile(
+    r"error sending request(?!.*169\.254)|response body|list response|timed out|connection (closed|reset)|\b50[0234]\b",
+    re.IGNORECASE | re.DOTALL,
+)  # errors of a store that does not answer, or by half; others are refusals
 SCHEMES = ("s3", "gs", "az")
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):/(?P<second>/?)")  # one letter and a colon is a disk of Windows
 
@@ -91,48 +102,77 @@ class ObjectPath:
     def size(self) -> int | None:
         """Bytes of the object; None where there is none."""
         with _requests(self), suppress(FileNotFoundError):
-            return int(bucket(self.root).head(self.key)["size"])
+            return int(self._retried(lambda: bucket(self.root).head(self.key))["size"])
         return None
 
     def sizes(self) -> Iterator[tuple[str, int]]:
         """(what follows `key/`, bytes) of all objects below it, by one request for a thousand."""
         start = len(self.key) + 1 if self.key else 0
         with _requests(self):
-            for some in bucket(self.root).list(self.key or None):
-                yield from ((each["path"][start:], each["size"]) for each in some)
+            found = self._retried(self._listed)
+        for each in found:
+            yield each["path"][start:], each["size"]
 
-    def read_bytes(self) -> bytes:
-        """What the object holds; FileNotFoundError where there is none."""
-        return self.tagged()[0]
+    def _listed(self) -> list[dict[str, Any]]:
+        """All objects below it: a listing that is cut short is none, and is asked for again from its beginning."""
+        return [each for some in bucket(self.root).list(self.key or None) for each in some]
 
-    def tagged(self) -> tuple[bytes, str | None]:
+    def _retried(self, request: Callable[[], Found]) -> Found:
+        """What a request gives, made again for PATIENCE seconds while the store does not answer."""
+        end, pause = time.monotonic() + PATIENCE, _PAUSE
+        while True:
+            try:
+                return request()
+            except _library().exceptions.GenericError as error:
+                if not _UNANSWERED.search(str(error)) or time.monotonic() + pause > end:
+                    raise
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def read_bytes(self, most: int | None = None) -> bytes:
+        """What the object holds; FileNotFoundError where there is none, OSError where it is more than `most` bytes."""
+        return self.tagged(most)[0]
+
+    def tagged(self, most: int | None = None) -> tuple[bytes, str | None]:
         """What the object holds, and the tag of this version of it."""
         with _requests(self):
-            found = bucket(self.root).get(self.key)
+            found = self._retried(lambda: bucket(self.root).get(self.key))
+            if most is not None and (size := int(found.meta["size"])) > most:
+                raise OSError(errno.EFBIG, f"it takes {size:,} bytes; expected at most {most:,}", str(self))
             return bytes(found.bytes()), found.meta["e_tag"]
 
     def read_range(self, start: int, length: int) -> bytes:
         """So many bytes from `start` on."""
         with _requests(self):
-            return bytes(bucket(self.root).get_range(self.key, start=start, length=length))
+            return bytes(self._retried(lambda: bucket(self.root).get_range(self.key, start=start, length=length)))
 
     def write_bytes(self, content: bytes | memoryview) -> None:
         """Put the object in place, whole."""
         with _requests(self):
-            bucket(self.root).put(self.key, content)
+            self._retried(lambda: bucket(self.root).put(self.key, content))
 
     def put_if(self, content: bytes, tag: str | None) -> str | None:
         """Put the object where there is none (`tag` None), or in place of that version; its tag, or None."""
         exceptions = _library().exceptions
+        tries = 0
+
+        def put() -> str:
+            nonlocal tries
+            tries += 1
+            mode: Any = "create" if tag is None else {"e_tag": tag}
+            return str(bucket(self.root).put(self.key, content, mode=mode)["e_tag"])
+
         with _requests(self):
             try:
-                mode: Any = "create" if tag is None else {"e_tag": tag}
-                return str(bucket(self.root).put(self.key, content, mode=mode)["e_tag"])
+                return self._retried(put)
             except FileNotFoundError:
                 if tag is None:
                     raise OSError(errno.ENOENT, "there is no such bucket or container", str(self)) from None
                 return None
             except (exceptions.AlreadyExistsError, exceptions.PreconditionError):
+                if tries > 1:  # an earlier try may have arrived, whose answer did not
+                    held, now = self.tagged()
+                    return now if held == content else None
                 return None
 
     @contextmanager
@@ -146,13 +186,13 @@ class ObjectPath:
     def attributes(self) -> dict[str, Any]:
         """What `writer` was given with the object; nothing where there is no object."""
         with _requests(self), suppress(FileNotFoundError):
-            return dict(bucket(self.root).get(self.key, options={"head": True}).attributes)
+            return dict(self._retried(lambda: bucket(self.root).get(self.key, options={"head": True})).attributes)
         return {}
 
     def unlink(self, missing_ok: bool = False) -> None:
         """Remove the object; that there is none is no error."""
         with _requests(self), suppress(FileNotFoundError):
-            bucket(self.root).delete(self.key)
+            self._retried(lambda: bucket(self.root).delete(self.key))
 
     def remove_all(self) -> None:
         """Remove all objects below it; `zarr.json` of its own first, so that no reader takes the rest for whole."""
@@ -160,14 +200,14 @@ class ObjectPath:
         keys = [f"{self.key}/{name}" for name, _ in self.sizes()]
         with _requests(self):
             for start in range(0, len(keys), 1000):
-                bucket(self.root).delete(keys[start : start + 1000])
+                self._retried(partial(bucket(self.root).delete, keys[start : start + 1000]))
 
     def copy_to(self, target: ObjectPath) -> None:
         """Copy all objects below it within the store; its own `zarr.json` last, so that the copy appears whole."""
         names = sorted((name for name, _ in self.sizes()), key=lambda name: (name == "zarr.json", name))
         with _requests(self):
             for name in names:
-                bucket(self.root).copy(f"{self.key}/{name}", f"{target.key}/{name}")
+                self._retried(partial(bucket(self.root).copy, f"{self.key}/{name}", f"{target.key}/{name}"))
 
 
 Place = Path | ObjectPath
@@ -218,6 +258,11 @@ def local(name: str, path: FileName | ObjectPath) -> Path:
     if not isinstance(found, Path):
         raise InvalidArgumentError(f"{name} is {str(path)!r}; expected a path of this machine")
     return found
+
+
+def content(at: Place, most: int = MOST) -> bytes:
+    """What a file or an object holds; OSError, before it is read, where that is more than `most` bytes."""
+    return at.read_bytes(most) if isinstance(at, ObjectPath) else file_bytes(at, most)
 
 
 def free_space(at: Place) -> int | None:

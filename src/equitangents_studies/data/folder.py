@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from equitangents.errors import EquitangentsError, InvalidArgumentError, NotFiniteError, ShapeError
-from equitangents.extending import UNREADABLE, check_arrays, refusal
+from equitangents.extending import UNREADABLE, check_arrays, open_regular, refusal
 from equitangents_studies.data.bundled import digits
 from equitangents_studies.data.catalogue import SOURCES, Source
 from equitangents_studies.data.class_folders import load_class_folders
@@ -78,7 +78,7 @@ def read_archive(path: Path, needed: Sequence[str], *, others: bool = True) -> d
     Raises InvalidArgumentError, which names the file, for what is no archive of arrays or lacks one that is needed.
     """
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             check_arrays(file)
             archive = np.load(file, allow_pickle=False)
             held = archive.files

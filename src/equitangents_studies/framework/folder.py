@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.extending import LEFTOVER, UNREADABLE, locks, read_json, whole_file
+from equitangents.extending import LEFTOVER, UNREADABLE, file_bytes, locks, read_json, whole_file
 from equitangents_studies.framework import stage_files
 from equitangents_studies.framework.progress import Progress, Task
 from equitangents_studies.framework.sessions import Ending, Sessions
@@ -247,7 +247,7 @@ def _where(path: Path, config: Mapping[str, Any], *, resume: bool, force: bool) 
 def _config(path: Path) -> dict[str, Any] | None:
     """The configuration of the run in a folder, if it holds one that is not damaged."""
     try:
-        found = read_json((path / "config.json").read_text(encoding="utf-8"))
+        found = read_json(file_bytes(path / "config.json"))
     except (OSError, ValueError):
         return None
     kinds = {"study": str, "settings": dict, "versions": dict, "fingerprint": str}
@@ -293,7 +293,7 @@ def _put_in_place(home: Path) -> None:
     """Move what `.new` holds to its place; each move may have been done already."""
     new = home / _NEW
     try:
-        names = read_json((new / _COMPLETE).read_text(encoding="utf-8"))
+        names = read_json(file_bytes(new / _COMPLETE))
     except ValueError:  # damaged: what is not there has been moved
         names = list(_OURS)
     if not isinstance(names, list):
@@ -356,10 +356,10 @@ def finished(path: Path) -> tuple[str, tuple[Verdict, ...], float] | None:
     if not (path / "report.html").is_file() or (path / ".new").exists():
         return None
     try:
-        config, verdicts = (read_json((path / f"{n}.json").read_text(encoding="utf-8")) for n in ("config", "verdicts"))
+        config, verdicts = (read_json(file_bytes(path / f"{n}.json")) for n in ("config", "verdicts"))
         if config["sessions"][-1]["ended"] != "finished":
             return None
-        said = re.search(r'<p class="summary">(.*?)</p>', (path / "report.html").read_text(encoding="utf-8"), re.S)
+        said = re.search(r'<p class="summary">(.*?)</p>', file_bytes(path / "report.html").decode(), re.S)
         summary = html.unescape(said[1]) if said else ""
         return summary, tuple(map(Verdict.from_dict, verdicts)), float(config["seconds"])
     except UNREADABLE:

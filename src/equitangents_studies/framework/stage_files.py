@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.extending import UNREADABLE, check_arrays, seal, whole_file
+from equitangents.extending import UNREADABLE, check_arrays, file_bytes, process_memory, seal, whole_file
 from equitangents.extending import check_seal as check
 from equitangents_studies.framework.stages import Arrays
 
@@ -35,7 +35,7 @@ def read(path: Path, fingerprint: str) -> Arrays | None:
     Raises OSError where the file may be good and cannot be read: without permission, or from a disk that fails.
     """
     try:
-        content = path.read_bytes()
+        content = file_bytes(path, process_memory())
     except FileNotFoundError:
         return None
     try:

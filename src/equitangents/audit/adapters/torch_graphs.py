@@ -21,6 +21,8 @@ from equitangents.audit.adapters.model import Keep, LayerTrace, arguments, requi
 from equitangents.audit.adapters.torch_modules import TorchModel, rounding
 from equitangents.audit.contract.trees import to_numpy
 from equitangents.errors import InvalidArgumentError, NetworkError
+from equitangents.files import file_bytes
+from equitangents.memory import process_memory
 
 
 @final
@@ -100,7 +102,7 @@ def _kind(node: Any) -> str:
 def load_exported(path: str, trust: bool = False) -> TorchGraph:
     """A program saved by `torch.export.save`, e.g. file.pt2; refused if it holds pickles that run code."""
     torch = require("torch", "torch")
-    content = Path(path).read_bytes()
+    content = file_bytes(Path(path), process_memory())
     if not trust:
         check_archive(torch, path, content)
     try:

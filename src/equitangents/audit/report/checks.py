@@ -16,6 +16,7 @@ from equitangents.audit.report.numbers import of
 from equitangents.audit.report.words import listed, number, signed
 from equitangents.claims import read_json
 from equitangents.errors import InvalidArgumentError
+from equitangents.files import file_bytes
 
 LEVEL = 0.05
 """How often a paired test may take chance for growth."""
@@ -182,7 +183,7 @@ def grown(d: np.ndarray) -> float:
 def read_report(path: Path) -> Any:
     """What the JSON of an earlier report holds; InvalidArgumentError if it cannot be read."""
     try:
-        return read_json(path.read_text(encoding="utf-8"))
+        return read_json(file_bytes(path))
     except (OSError, ValueError) as error:
         raise InvalidArgumentError(f"baseline is {str(path)!r}, which cannot be read: {error}") from None
 

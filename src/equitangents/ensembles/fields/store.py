@@ -22,7 +22,7 @@ from equitangents.claims import read_json
 from equitangents.ensembles.fields.kernel import FieldKernel, PointKernel, TurningField
 from equitangents.ensembles.fields.points import FieldPoints, PointAction
 from equitangents.errors import InvalidTypeError, StoreError
-from equitangents.files import LEFTOVER, real, whole_file
+from equitangents.files import LEFTOVER, file_bytes, real, whole_file
 from equitangents.kernels.store.key import VERSION
 from equitangents.locks import alone
 from equitangents.nn import Sequential
@@ -186,7 +186,7 @@ def _action_hash(action: PointAction, shape: tuple[int, ...]) -> str:
 
 def _read(about: Path) -> dict[str, Any]:
     try:
-        held = read_json(about.read_bytes())
+        held = read_json(file_bytes(about))
         if not isinstance(held, dict):
             raise ValueError("it holds no record")
     except ValueError as error:

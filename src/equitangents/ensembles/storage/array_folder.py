@@ -27,6 +27,7 @@ from equitangents.claims import UNREADABLE, check_arrays, read_json
 from equitangents.errors import StoreError
 from equitangents.files import (
     closed,
+    file_bytes,
     folder_beside,
     is_abandoned,
     is_old,
@@ -123,7 +124,7 @@ class Arrays:
 
 def _content(home: Path, path: Path, said: str) -> tuple[bytes, dict[str, Any]]:
     try:
-        text = (home / ABOUT).read_bytes()
+        text = file_bytes(home / ABOUT)
         whole = read_json(text)
         content: dict[str, Any] = whole["content"]
         if not isinstance(content, dict) or whole["sha256"] != records.checksum(content):
@@ -149,7 +150,7 @@ def _opened(home: Path, content: dict[str, Any]) -> list[tuple[Path, int]]:
     files: list[tuple[Path, int]] = []
     try:
         for path in paths:
-            files.append((path, os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))))
+            files.append((path, os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0))))
         if "file" in content:
             size, needed = os.fstat(files[0][1]).st_size, sum(map(_size, entries))
             if size != needed:
@@ -272,7 +273,7 @@ def _write_array(descriptor: int, array: np.ndarray) -> dict[str, Any]:
 def _current(folder: Path) -> str | None:
     """The file of arrays that the JSON names; None where there is no JSON that can be read."""
     try:
-        return str(json.loads((folder / ABOUT).read_bytes())["content"].get("file", _OLD))
+        return str(read_json(file_bytes(folder / ABOUT))["content"].get("file", _OLD))
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 

@@ -22,7 +22,9 @@ from equitangents.ensembles.storage.array_folder import ABOUT, Arrays, read_abou
 from equitangents.ensembles.storage.checks import check_of
 from equitangents.ensembles.storage.structure import Described, build, check_attributes
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, StoreError
+from equitangents.files import file_bytes
 from equitangents.keywords import check_keywords
+from equitangents.memory import process_memory
 
 PICKLE = "estimator.pkl"  # of versions before
 _FORMAT = 2
@@ -177,7 +179,7 @@ def _check_class(cls: type, path: Path, name: str) -> None:
 def _unpickled(cls: type, path: Path) -> dict[str, Any]:
     """What versions before wrote; their arrays lie beside it."""
     try:
-        content: dict[str, Any] = pickle.loads((path / PICKLE).read_bytes())
+        content: dict[str, Any] = pickle.loads(file_bytes(path / PICKLE, process_memory()))
         parameters = {name: pickle.loads(value) for name, value in content["parameters"].items()}
     except Exception as error:  # whatever bytes that are not what they were make the unpickler raise
         raise StoreError(f"path is {str(path)!r}, whose {PICKLE} cannot be unpickled: {error}") from None

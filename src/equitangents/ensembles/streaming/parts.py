@@ -19,6 +19,7 @@ import numpy as np
 from equitangents._types import DType
 from equitangents.claims import read_json
 from equitangents.errors import StoreError
+from equitangents.tiles import place
 from equitangents.tiles.chunks import Chunks
 from equitangents.tiles.place import ObjectPath, Place
 from equitangents.tiles.records import checksum, differing
@@ -149,7 +150,7 @@ class Parts(Tiles[int, dict[str, np.ndarray]]):
 
     def is_whole(self) -> bool:
         """Whether every file of every array is as it was written."""
-        content = json.loads((self.group / RECORD).read_bytes())
+        content = read_json(place.content(self.group / RECORD))
         more = {name: value for name, value in content["attributes"].items() if name != _KEY}
         if content != self._about(more) or not all(self.is_described(name, self.of(name)) for name in self.arrays):
             return False
@@ -157,7 +158,7 @@ class Parts(Tiles[int, dict[str, np.ndarray]]):
 
     def is_described(self, name: str, chunks: Chunks) -> bool:
         """Whether what says what an array is, is as it was written."""
-        return (self.group / name / RECORD).read_bytes() == self._metadata(chunks)
+        return place.content(self.group / name / RECORD) == self._metadata(chunks)
 
     def _index(self, name: str, chunk: int) -> tuple[int, ...]:
         return (chunk, *(0,) * len(self.arrays[name]))
@@ -166,7 +167,7 @@ class Parts(Tiles[int, dict[str, np.ndarray]]):
 def read_record(folder: Place) -> dict[str, Any] | None:
     """The record of predictions in a folder, if it holds some."""
     try:
-        about = read_json((folder / RECORD).read_bytes())["attributes"][_KEY]
+        about = read_json(place.content(folder / RECORD))["attributes"][_KEY]
         record: Any = about["record"]
         return record if isinstance(record, dict) and about["sha256"] == checksum(record) else None
     except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):

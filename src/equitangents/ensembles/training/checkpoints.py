@@ -18,7 +18,7 @@ from equitangents.claims import read_json
 from equitangents.ensembles.training.fingerprint import check_same
 from equitangents.ensembles.training.run import Snapshot
 from equitangents.errors import InvalidArgumentError, StoreError
-from equitangents.files import FORBIDDEN, real
+from equitangents.files import FORBIDDEN, file_bytes, real
 from equitangents.locks import alone
 from equitangents.tiles.records import file_checksum
 from equitangents.tiles.whole import write_whole
@@ -173,7 +173,7 @@ class CheckpointStore:
     def _is_whole(self, epoch: int) -> bool:
         """Whether all files have their checksums; False where there are none to compare with, else _DamagedError."""
         try:
-            wanted = read_json(self._sums(epoch).read_bytes())
+            wanted = read_json(file_bytes(self._sums(epoch)))
         except FileNotFoundError:
             return False
         except ValueError as error:

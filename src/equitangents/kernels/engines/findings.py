@@ -20,7 +20,7 @@ from pathlib import Path
 from equitangents._version import __version__
 from equitangents.caches import cache_folder
 from equitangents.claims import read_json
-from equitangents.files import whole_file
+from equitangents.files import file_bytes, whole_file
 from equitangents.kernels.engines.protocol import Engine
 
 MARK = "equitangents trial: "  # the line with a child's finding begins so
@@ -77,7 +77,7 @@ def _path(engine: Engine) -> Path:
 
 def _read(path: Path) -> Finding | None:
     try:
-        stored = read_json(path.read_text(encoding="utf-8"))
+        stored = read_json(file_bytes(path))
         fault = stored["fault"]
     except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -15,7 +15,7 @@ from equitangents._types import ArrayLike, FileName
 from equitangents.caches import cache_folder
 from equitangents.claims import UNREADABLE, check_arrays, read_json
 from equitangents.errors import InvalidArgumentError
-from equitangents.files import whole_file
+from equitangents.files import open_regular, whole_file
 from equitangents.kernels.result import Kernels
 from equitangents.tiles.store import DamagedTileError, FileTiles, RecentTiles
 
@@ -38,7 +38,7 @@ class KernelFiles(FileTiles[Kernels]):
     def _read(self, key: str) -> Kernels:
         path = self.path(key)
         try:
-            with path.open("rb") as file:
+            with open_regular(path) as file:
                 check_arrays(file)
                 archive = np.load(file, allow_pickle=False)
                 if str(archive["key"]) != key:

@@ -6,6 +6,7 @@ The build puts the library, and the source of the GPU engine, into `_native` in 
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 import sys
 from functools import cache
@@ -14,6 +15,8 @@ from typing import Any
 
 from equitangents.errors import InvalidArgumentError
 from equitangents.kernels.threads import threads
+
+logger = logging.getLogger("equitangents")
 
 
 def native_folders() -> tuple[Path, ...]:
@@ -54,7 +57,21 @@ def _limit(library: ctypes.CDLL) -> None:
 
 def why_unavailable() -> str | None:
     """Why the engine cannot run on this machine, or None if it can."""
-    return _loaded()[1]
+    return _loaded()[1] or _refused()
+
+
+@cache
+def _refused() -> str | None:
+    """Why JAX takes none of the calls, said once as a warning; None where it takes them. Newer headers are refused."""
+    try:
+        for dtype in TARGETS:
+            registered(dtype)
+    except Exception as error:  # JAX's own, of no stated class
+        said = next(iter(str(error).splitlines()), type(error).__name__)
+        why = f"JAX cannot register its calls, build it for the installed JAX: {said}"
+        logger.warning("the CPU engine is not used: %s", why)
+        return why
+    return None
 
 
 def library() -> ctypes.CDLL:
