@@ -27,7 +27,7 @@ help: ## this list
 
 setup: $(STAMP) ## .venv with the package and its tools
 
-$(STAMP): pyproject.toml constraints.txt scripts/setup.sh native/CMakeLists.txt $(wildcard native/src/* native/src/gpu/*)
+$(STAMP): pyproject.toml constraints.txt scripts/setup.sh native/CMakeLists.txt $(wildcard native/src/*)
 	@PYTHON="$(PYTHON)" bash scripts/setup.sh $(VENV) test,lint,docs
 	@touch $@
 

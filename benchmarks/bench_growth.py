@@ -163,8 +163,6 @@ def _of_engine(engine: str) -> Iterator[Sweep]:
     yield Sweep(f"{engine}, MLP", "inputs", vectors, lambda n: run(mlp, n, 16), 2)
     yield Sweep(f"{engine}, flattened", "side", wide, lambda s: run(flat, many, s, s, 3), 2, 2)
     yield Sweep(f"{engine}, group convolutions", "order", (2, 4, 8), lambda g: run(turned(g), 8, 8, 8, 3), 1)
-    if engine == "gpu":
-        return
     shapes = lambda g: (math.isqrt(g), math.isqrt(g), 3)
     orders = (64, 256, 1024)
     if not few:  # an average is made of kernels of the engine that is chosen

@@ -131,8 +131,7 @@ def test_a_name_is_given_once_and_only_engines_are_registered(toy):
     with pytest.raises(InvalidArgumentError, match="expected an instance of a subclass of Engine"):
         et.kernels.register_engine(Linear)
     names = [repr(engine.name) for engine in engines.engines()]
-    assert names[:2] == ["'cpu'", "'gpu'"]
-    assert names[-2:] == ["'reference'", "'toy'"]
+    assert names == ["'cpu'", "'reference'", "'toy'"]
     with pytest.raises(InvalidArgumentError, match=f"expected None or one of {', '.join(names)}"):
         LINEAR.kernel(np.ones((2, 4)), engine="abacus")
 

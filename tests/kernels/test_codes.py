@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from equitangents.kernels.engines import codes
-from equitangents.kernels.engines.gpu.source import folder
 
 ROOT = Path(__file__).parents[2]
 NATIVE = ROOT / "native"
@@ -66,7 +65,3 @@ def test_no_file_of_the_engine_numbers_kinds_by_itself():
     files = [path for ending in ("hpp", "cpp") for path in (NATIVE / "src").rglob(f"*.{ending}")]
     assert len(files) > 50
     assert not [path.name for path in files if of_kinds.search(path.read_text())]
-
-
-def test_the_gpu_engine_has_the_header_too(made):
-    assert (folder() / "codes.hpp").read_text() == made.read_text()

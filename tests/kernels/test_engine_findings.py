@@ -13,7 +13,6 @@ from equitangents.cli.doctor import doctor
 from equitangents.errors import InvalidArgumentError
 from equitangents.kernels import engines
 from equitangents.kernels.engines import findings, select, trial
-from equitangents.kernels.engines.gpu.engine import GpuEngine
 from equitangents.kernels.operations import Affine
 from equitangents.kernels.program import Positions, Program
 from equitangents.nn import Conv, Dense, GlobalAvgPool, Relu, Sequential
@@ -171,13 +170,6 @@ def test_the_children_are_told_which_engine_and_do_not_inherit_a_forced_one(plan
     assert findings.finding(engine).fault is None
 
 
-def test_the_gpu_engine_is_untried_unless_emulated(monkeypatch):
-    assert GpuEngine().untried()
-    monkeypatch.setenv("EQUITANGENTS_GPU_EMULATE", "1")
-    assert not GpuEngine().untried()
-    assert findings.finding(GpuEngine()) is None
-
-
 def test_doctor_prints_what_was_found_and_tests_anew_what_failed(plant, monkeypatch, capsys):
     monkeypatch.setattr("equitangents.cli.self_test.run_checks", list)
     in_this_process(monkeypatch, planted.Wrong)
@@ -211,14 +203,23 @@ def test_doctor_says_what_it_knows_where_the_engine_that_is_asked_for_failed(pla
 
 
 def test_a_name_that_no_engine_has_is_refused_in_terms_of_what_gave_it(monkeypatch):
-    names = "'cpu', 'gpu', 'reference'"
-    with pytest.raises(InvalidArgumentError, match=f"^engine is 'cuda'; expected None or one of {names}$"):
-        select.engine_name("cuda")
-    monkeypatch.setenv("EQUITANGENTS_ENGINE", "cuda")
+    names = "'cpu', 'reference'"
+    with pytest.raises(InvalidArgumentError, match=f"^engine is 'gpu'; expected None or one of {names}$"):
+        select.engine_name("gpu")
+    monkeypatch.setenv("EQUITANGENTS_ENGINE", "gpu")
     with pytest.raises(
-        InvalidArgumentError, match=f"^EQUITANGENTS_ENGINE is 'cuda'; expected nothing or one of {names}$"
+        InvalidArgumentError, match=f"^EQUITANGENTS_ENGINE is 'gpu'; expected nothing or one of {names}$"
     ):
         select.engine_name()
+
+
+@pytest.mark.parametrize("platform", ["gpu", "tpu"])
+def test_on_accelerators_the_reference_engine_runs(platform, monkeypatch):
+    monkeypatch.setattr(jax, "default_backend", lambda: platform)
+    assert select.engine_name() == "reference"
+    found = NET.kernel(X)
+    assert found.engine == "reference"
+    assert f"reference engine in place of cpu: JAX runs on {platform}" in found.notes
 
 
 def test_a_finding_that_cannot_be_kept_is_used_all_the_same(plant, monkeypatch, tmp_path):
@@ -243,15 +244,6 @@ def test_a_child_that_hangs_is_ended(plant, monkeypatch):
     assert str(findings.finding(plant(planted.Right))) == (
         "failed: its test did not end within 0 s, as on a machine that is busy with other work"
     )
-
-
-@pytest.mark.slow
-def test_the_emulated_gpu_engine_passes(monkeypatch):
-    monkeypatch.setattr(jax, "default_backend", lambda: "cpu")
-    monkeypatch.setenv("EQUITANGENTS_GPU_EMULATE", "1")
-    engine = GpuEngine()
-    monkeypatch.setattr(engine, "untried", lambda: True, raising=False)
-    assert findings.finding(engine) == findings.Finding(None)
 
 
 def test_a_trial_is_of_a_new_engine_of_the_class_against_the_reference_engine(monkeypatch, capsys):

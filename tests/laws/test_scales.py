@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 import equitangents as et
 from equitangents import nn
 from equitangents.errors import NotFiniteError
-from equitangents.kernels.engines import gpu
 from kernels.comparison import TOLERANCES, largest
 from laws.networks import check, network
 from oracles import precise_kernels
@@ -125,18 +124,6 @@ def test_kernels_of_many_norms_at_once_are_precise(phi, bias, dtype, engine, rng
     directions = [x[0], x[1], -x[0], x[0] + 1e-3 * x[1]]
     y = np.array([ratio * v for ratio, v in zip(RATIOS, 2 * directions, strict=True)]).astype(dtype)
     assert_precise(net, layers, y[:3], y, engine)
-
-
-def test_the_gpu_engine_is_precise_at_every_ratio_of_norms(rng, monkeypatch):
-    monkeypatch.setenv(gpu.EMULATE, "1")
-    net = nn.Sequential(nn.Conv(1, 3), nn.Relu(), nn.Flatten(), nn.Dense(1))
-    x, y = (rng.standard_normal((2, 5, 2)).astype(np.float32) for _ in range(2))
-    exact = net.kernel(x.astype(float), y.astype(float), engine="reference")
-    own = [np.diag(net.kernel(v.astype(float), engine="reference").ntk) for v in (x, y)]
-    for ratio in (2.0**-10, 2.0**-40):
-        found = net.kernel(x, np.float32(ratio) * y, engine="gpu")
-        assert found.engine == "gpu"
-        assert largest(found.ntk / ratio, exact.ntk, *own) <= 2e-6
 
 
 @every(

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from equitangents import Masked, nn
-from equitangents.kernels.engines import gpu
 from kernels.comparison import largest
 from oracles import precise_kernels
 
@@ -186,23 +185,3 @@ def test_calls_inside_jax_programs_by_the_reference_engine_too(rng):
     net = convolutional(phis, 0.003, False)
     values = jax.jit(lambda a, b: tuple(getattr(net.kernel(a, b, engine="reference"), k) for k in ("nngp", "ntk")))
     assert_within_of_signals(phis, 0.003, False, values(x[None], others), x, others, "reference")
-
-
-def test_the_gpu_engine_asks_the_reference_engine_for_opposite_signals(rng, monkeypatch):
-    monkeypatch.setenv(gpu.EMULATE, "1")
-    x, others = signals(np.float32, rng)
-    found = convolutional((-1.0, 0.0), 0.003, False).kernel(x[None], others, engine="gpu")
-    assert found.engine == "gpu"
-    assert any("by the reference engine" in note for note in found.notes)
-    assert_within_of_signals((-1.0, 0.0), 0.003, False, (found.nngp, found.ntk), x, others, "cpu")
-
-
-def test_the_gpu_engine_has_units_too(rng, monkeypatch):
-    monkeypatch.setenv(gpu.EMULATE, "1")
-    conv = nn.Conv(1, 3, b_std=0.01)
-    net = nn.Sequential(conv, nn.Relu(), conv, nn.Relu(), nn.Flatten(), nn.Dense(1, b_std=0.01))
-    x = rng.standard_normal((1, 6, 5)).astype(np.float32)
-    y = np.concatenate([c * x for c in (1, 3, np.float32(0.01))])
-    found, exact = net.kernel(y, engine="gpu"), net.kernel(y.astype(float), engine="cpu")
-    assert found.engine == "gpu"
-    assert largest(found.ntk, exact.ntk, np.diag(exact.ntk), np.diag(exact.ntk)) <= 1e-6

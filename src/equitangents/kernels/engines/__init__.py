@@ -1,7 +1,7 @@
 """What executes field programs: engines, listed and chosen by `select`.
 
-`reference` is pure JAX: every program, differentiable, on any device. `cpu` is C++, `gpu` CUDA C++: programs along
-fibres, much faster. What an engine has to do is in `protocol`.
+`reference` is pure JAX: every program, differentiable, on any device, GPUs and TPUs among them. `cpu` is C++: much
+faster on CPUs. What an engine has to do is in `protocol`.
 """
 
 from equitangents.kernels.engines.findings import Finding, finding

@@ -131,11 +131,3 @@ class FieldKind(IntEnum):
     ALL = 1
     SAME = 2
     LISTED = 3
-
-
-class PairKind(IntEnum):
-    """Which pairs of inputs a launch on a GPU computes; `DIAGONAL`: inputs with themselves."""
-
-    ALL = 0
-    TRIANGLE = 1
-    DIAGONAL = 2

@@ -19,13 +19,12 @@ from equitangents._types import DType
 from equitangents.errors import InvalidArgumentError
 from equitangents.kernels.engines.cpu.engine import CpuEngine
 from equitangents.kernels.engines.findings import REPORT, finding
-from equitangents.kernels.engines.gpu.engine import GpuEngine
 from equitangents.kernels.engines.protocol import Engine
 from equitangents.kernels.engines.reference.engine import ReferenceEngine
 from equitangents.kernels.program import Program
 
 REFERENCE = ReferenceEngine()  # which runs every program
-_ENGINES: list[Engine] = [CpuEngine(), GpuEngine(), REFERENCE]
+_ENGINES: list[Engine] = [CpuEngine(), REFERENCE]
 
 
 def engines() -> tuple[Engine, ...]:

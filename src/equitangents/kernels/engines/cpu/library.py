@@ -1,6 +1,6 @@
 """Finds and loads the compiled engine, and registers its custom calls with JAX.
 
-The build puts the library, and the source of the GPU engine, into `_native` in the package's folders.
+The build puts the library into `_native` in the package's folders.
 """
 
 from __future__ import annotations
