@@ -36,6 +36,7 @@ from equitangents.ensembles.standardisation import Standardisation
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference.draws import check_sample
 from equitangents.inference.dynamics import as_times
+from equitangents.inference.ridge import Ridge
 from equitangents.keywords import named_also, renamed
 
 logger = logging.getLogger("equitangents")
@@ -61,7 +62,9 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
         learning_rate: η of the loss (1/2N) Σ_i |f(x_i) − y_i|², N counting augmented copies; not divided by the
             number of outputs.
         ridge: r ≥ 0 adds δ = r · (mean diagonal of the training kernel) to the kernel that trains: weight decay
-            towards the initial weights for kernel="ntk", noise of variance δ on the targets for kernel="nngp".
+            towards the initial weights for kernel="ntk", noise of variance δ on the targets for kernel="nngp". One
+            value a sample, (N,), adds diag(δ_i): noise that differs between samples, in the same unit; a sample's
+            copies share it.
         kernel: "ntk", all layers are trained; "nngp", the last layer alone: at time inf the Bayesian posterior.
         label_action: the action ρ_Y of the same group on targets (N, outputs); None: labels are invariant. Of fields it
             acts on (N, *positions, outputs), as `actions.tensor_product` makes one of positions and values; None:
@@ -146,6 +149,7 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
         if positions is None:
             check_network(self.net, x)
         self._data = x, y
+        Ridge.read(self.ridge, len(x))
         x = self._fit_inputs(x, self.net, self.augmentation_, standardisation)
         return self, make_training(self.net, self.augmentation_, self.label_action, x, targets, positions, settings)
 
@@ -199,7 +203,7 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
         predictions = predictions[..., 0] if self._squeeze else predictions
         targets = original_labels(training)
         targets = targets[..., 0] if self._squeeze else targets
-        name = predictor_name(self.kernel, time, training.settings.ridge, training.given.augmentation is not None)
+        name = predictor_name(self.kernel, time, training.settings.ridge.words, training.given.augmentation is not None)
         return LeaveOneOut(predictions, targets - predictions, time, name)
 
     def _predicted(self, x: Numbers, time: Times | None, return_std: bool, return_cov: bool) -> np.ndarray | Spread:

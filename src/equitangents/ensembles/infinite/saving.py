@@ -178,7 +178,7 @@ def fingerprint(ensemble: BaseEstimator) -> str:
         repr(given.augmentation),
         repr(given.label_action),
     ]
-    parts += [repr(training.settings.field), float(ensemble.time), training.settings.ridge]
+    parts += [repr(training.settings.field), float(ensemble.time), training.settings.ridge.least]
     if given.augmentation is not None:
         parts += [action_hash(given.augmentation, given.x.shape[1:]), _moved_targets(given)]
     try:
@@ -188,9 +188,14 @@ def fingerprint(ensemble: BaseEstimator) -> str:
         kernels = ask(given.x[:1], given.x[:8])
         parts += [f"{float(value):.5e}" for value in np.ravel(getattr(kernels, training.settings.field))[:64]]
     digest = hashlib.sha256(json.dumps(parts).encode())
-    for array in (given.x, given.y, *(() if units is None else (units.shift, units.scale))):
+    for array in (given.x, given.y, *(() if units is None else (units.shift, units.scale)), *_above(training)):
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
+
+
+def _above(training: Training) -> tuple[np.ndarray, ...]:
+    above = training.settings.ridge.above
+    return () if above is None else (above,)
 
 
 def _described_network(net: Network, given: Given) -> str:

@@ -24,6 +24,7 @@ from equitangents.ensembles.infinite.evidence import sample_evidence
 from equitangents.ensembles.infinite.leave_one_out import LabelsLeftOut, LeaveOneOut
 from equitangents.ensembles.infinite.training_problem import Training
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.inference.ridge import Ridge
 from equitangents.formatting import duration
 from equitangents.keywords import meant
 from equitangents.nn.variants import vary
@@ -294,7 +295,7 @@ def tune(model: E, grid: object, x: Numbers, y: Targets, criterion: str) -> Tuni
     solved: Training | None = None  # the best candidate's so far
     for places in same_matrix(candidates):
         # The largest ridge first: what only a ridge makes positive definite is decomposed with it.
-        order = sorted(places, key=lambda i: (-candidates[i].ensemble.ridge, i))
+        order = sorted(places, key=lambda i: (-Ridge.read(candidates[i].ensemble.ridge).least, i))
         try:
             ensemble, training = candidates[order[0]].ensemble._prepare(x, y)
             _ = training.mean_problem
