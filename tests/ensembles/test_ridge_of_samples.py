@@ -54,9 +54,7 @@ def test_means_and_covariances_are_the_written_out_ones(seed, time, field):
     x, y, ridge = data(seed)
     z = np.random.default_rng(seed + 1).normal(size=(4, 3))
     model = et.InfiniteEnsemble(NET, time=time, learning_rate=1.3, ridge=ridge, kernel=field).fit(x, y)
-    for found, expected in zip(
-        model.predict(z, return_cov=True), literal(field, x, y, ridge, z, time), strict=True
-    ):
+    for found, expected in zip(model.predict(z, return_cov=True), literal(field, x, y, ridge, z, time), strict=True):
         close(found, expected)
 
 
@@ -130,7 +128,7 @@ def test_leaving_one_out_is_refitting(seed, time, least, repeated):
 def test_copies_share_the_ridge_of_their_sample(time):
     rng = np.random.default_rng(1)
     x, y, ridge = rng.normal(size=(4, 4, 4, 1)), rng.normal(size=4), np.array([0.05, 0.3, 0.1, 0.5])
-    action = et.actions.pixel_rotations(et.groups.C4, (4, 4))
+    action = et.actions.image_rotations(4)
     model = et.InfiniteEnsemble(IMAGES, action, ridge=ridge, time=time).fit(x, y)
     assert model.solver_.startswith("orbit-averaged")
     copies = np.concatenate([np.asarray(action(g, x)) for g in range(4)])

@@ -35,13 +35,15 @@ class LeaveOneOut:
     """Each sample predicted by the ensemble trained on the others; with augmentation its copies are left out, too.
 
     predictions: (N,) or (N, outputs), of fields (N, *positions, outputs), as targets are given. residuals: targets −
-    predictions. time: the training time. predictor: which process predicts.
+    predictions. time: the training time. predictor: which process predicts. standardised_by: of which samples the mean
+    and deviation of inputs are, "nothing", "all samples" (the left-out one, too) or "the other samples".
     """
 
     predictions: Float[np.ndarray, "n ..."]
     residuals: Float[np.ndarray, "n ..."]
     time: float
     predictor: str
+    standardised_by: str = "nothing"
 
     @property
     def squared_errors(self) -> Float[np.ndarray, " n"]:
@@ -64,6 +66,7 @@ class LeaveOneOut:
             ("samples", len(self.residuals)),
             ("mean squared error", f"{self.mean_squared_error:.4g}"),
             ("predictor", self.predictor),
+            ("inputs standardised by", self.standardised_by),
         ]
 
 
@@ -108,6 +111,11 @@ class LabelsLeftOut:
         """Which process predicts the outputs behind the labels."""
         return self.outputs.predictor
 
+    @property
+    def standardised_by(self) -> str:
+        """Of which samples the mean and deviation of inputs are: see `LeaveOneOut`."""
+        return self.outputs.standardised_by
+
     def __repr__(self) -> str:
         return f"<LabelsLeftOut of {len(self.labels)} samples: accuracy {self.accuracy:.4g}>"
 
@@ -139,9 +147,7 @@ def held_out_predictions(training: Training, time: float) -> np.ndarray:
 
     Raises InvalidArgumentError where that is not known in closed form, NotPositiveDefiniteError as a fit does.
     """
-    n = len(training.given.x)
-    if n < 2:
-        raise InvalidArgumentError("there is 1 training sample; leaving it out leaves nothing to train on")
+    n = check_more_than_one(len(training.given.x))
     if training.settings.dynamics is not Flow and 0 < time < math.inf:
         raise InvalidArgumentError(
             f"leaving samples out after {time:g} steps of gradient descent has no closed form from one "
@@ -166,6 +172,13 @@ def held_out_predictions(training: Training, time: float) -> np.ndarray:
         # irreps in which labels cancel only as long as all are there
         problem = cast(IrrepProblem, training.covariance_problem)
     return _by_irreps(problem, training.augmented_labels(), labels, time)
+
+
+def check_more_than_one(samples: int) -> int:
+    """The number of samples; raises InvalidArgumentError below 2."""
+    if samples < 2:
+        raise InvalidArgumentError("there is 1 training sample; leaving it out leaves nothing to train on")
+    return samples
 
 
 def original_labels(training: Training) -> np.ndarray:
@@ -312,7 +325,9 @@ def _one_by_one(
         root = np.sqrt(kept[there] / whole[there])
         unit = float(without.shifts[i])
         matrix = kernel[np.ix_(there, there)] * np.outer(root, root) + np.diag(ridges[there] * unit)
-        spectrum = decompose(matrix, ridge_unit=unit, resolution=process.spectrum.resolution, scale=process.spectrum.scale)
+        spectrum = decompose(
+            matrix, ridge_unit=unit, resolution=process.spectrum.resolution, scale=process.spectrum.scale
+        )
         dynamics = replace(process.dynamics, samples=process.samples - copies)
         one = TrainedProcess(spectrum, targets[there] * root[:, None], dynamics)
         wanted = row[i, original * count : (original + 1) * count]

@@ -296,7 +296,8 @@ def orbit_averaged(
     if not decomposes:
         return solved(mean_kernel, x, y, settings, total, scale, above, unit=unit, size=size)
     gram = getattr(settings.training_kernel(mean_kernel, x), settings.field)
-    found = _decomposed(gram, y, settings, total, scale, above, unit, size)  # means of numbers of that size may all but vanish
+    # means of numbers of that size may all but vanish
+    found = _decomposed(gram, y, settings, total, scale, above, unit, size)
     samples = Samples(row, np.ones(total), variances / order)
     process = TrainedProcess(found.spectrum, y, settings.dynamics_of(total), scale=scale)
     return Problem(mean_kernel, settings.field, x, process, samples, found.residual, found.seconds, found.above)

@@ -187,15 +187,15 @@ def fingerprint(ensemble: BaseEstimator) -> str:
         ask = training.kernel.kernel if training.source is None else training.source.kernel.net.kernel_field
         kernels = ask(given.x[:1], given.x[:8])
         parts += [f"{float(value):.5e}" for value in np.ravel(getattr(kernels, training.settings.field))[:64]]
-    digest = hashlib.sha256(json.dumps(parts).encode())
-    for array in (given.x, given.y, *(() if units is None else (units.shift, units.scale)), *_above(training)):
+    digest, above = hashlib.sha256(json.dumps(parts).encode()), training.settings.ridge.above
+    for array in (
+        given.x,
+        given.y,
+        *(() if units is None else (units.shift, units.scale)),
+        *([] if above is None else [above]),
+    ):
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
-
-
-def _above(training: Training) -> tuple[np.ndarray, ...]:
-    above = training.settings.ridge.above
-    return () if above is None else (above,)
 
 
 def _described_network(net: Network, given: Given) -> str:

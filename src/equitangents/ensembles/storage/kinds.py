@@ -42,8 +42,8 @@ _GROUP = (
     "weights? floats"
 )
 _ESTIMATOR = (
-    "net Network; augmentation text|Augmentation; time real; learning_rate real; ridge real|floats|(real); kernel text; "
-    "label_action Augmentation; input_shape none|(int); dynamics text|Momentum; memory_limit none|real; "
+    "net Network; augmentation text|Augmentation; time real; learning_rate real; ridge real|floats|(real); "
+    "kernel text; label_action Augmentation; input_shape none|(int); dynamics text|Momentum; memory_limit none|real; "
     "store none|path; solver text|Method; n_features_in_ int; sample_shape_ (int); positions_ (int); _data (array); "
     "solver_ text; solution_ Report; augmentation_ Augmentation; max_learning_rate_ real; standardise? bool; "
     "standardisation_? none|Standardisation"
