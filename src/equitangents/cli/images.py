@@ -152,7 +152,8 @@ def held_out(model: Any) -> str:
     right, count = int(left.hits.sum()), left.hits.size
     common = Counter(left.labels.ravel().tolist()).most_common(1)[0][1]
     return (
-        f"held out: {right:,} of {count:,} labels right, {right / count:.1%} (each predicted without itself, exactly); "
+        f"held out: {right:,} of {count:,} labels right, {right / count:.1%} "
+        f"(each predicted without itself, exactly; inputs standardised by {left.standardised_by}); "
         f"the most frequent label alone: {common / count:.1%}"
     )
 

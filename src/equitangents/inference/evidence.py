@@ -61,14 +61,16 @@ def evidence(
     return Evidence(float((squares / values).sum()), total, round(len(values) * repeats), slope)
 
 
-def noise(spectrum: Spectrum, directions: int, squares: float = 0.0, *, unit: float = 1.0) -> Evidence:
-    """The share of `directions` in which Θ vanishes, as where samples are equal: the ridge alone, δ.
+def noise(
+    spectrum: Spectrum, directions: int, squares: float = 0.0, *, unit: float = 1.0, above: float = 0.0
+) -> Evidence:
+    """The share of `directions` in which Θ vanishes, as where samples are equal: the ridge alone, δ + above.
 
     squares: |Y|² there.
     """
     if not directions:
         return Evidence()
-    delta = spectrum.delta
+    delta = spectrum.delta + above
     if not delta > spectrum.blur:
         raise NotPositiveDefiniteError(
             f"the {spectrum.name} has equal samples and ridge={spectrum.ridge:g}, which is not enough noise to tell "

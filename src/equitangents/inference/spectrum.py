@@ -26,6 +26,7 @@ from equitangents.inference.definiteness import (
     is_semidefinite,
     longest_time,
 )
+from equitangents.inference.ridge import Ridge
 from equitangents.validation import check_array
 
 # Both kernels, the eigenvectors, LAPACK's workspace of two matrices and one for what is being assembled.
@@ -171,8 +172,7 @@ def decompose(
         matrix = np.asarray(check_array("kernel matrix", matrix, rank=2), dtype=np.float64)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise ShapeError(f"kernel matrix has shape {matrix.shape}; expected a square one")
-    if not (np.isfinite(ridge) and ridge >= 0):
-        raise InvalidArgumentError(f"ridge is {ridge!r}; it must be a finite number ≥ 0")
+    ridge = Ridge.number(ridge, "this decomposition takes one")
     n = len(matrix)
     if resolution is None:
         resolution = relative_resolution(n, precision)

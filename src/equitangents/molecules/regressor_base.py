@@ -13,6 +13,7 @@ from equitangents._types import KernelName, Network, Times
 from equitangents.errors import InvalidArgumentError, NotFittedError, NotPositiveDefiniteError
 from equitangents.inference.dynamics import Flow
 from equitangents.inference.gaussian import TrainedProcess
+from equitangents.inference.ridge import Ridge
 from equitangents.inference.spectrum import Spectrum, decompose
 from equitangents.keywords import CheckedKeywords
 from equitangents.molecules.checks import check_molecules, check_question, one_time
@@ -52,8 +53,7 @@ class MolecularRegressor(CheckedKeywords):
         check_question(self.net, "lower", self.signals, self.pairs)
         if self.kernel not in ("ntk", "nngp"):
             raise InvalidArgumentError(f"kernel is {self.kernel!r}; expected 'ntk' or 'nngp'")
-        if not isinstance(self.ridge, int | float | np.number) or not 0 <= self.ridge < math.inf:
-            raise InvalidArgumentError(f"ridge is {self.ridge!r}; it must be a finite number ≥ 0")
+        Ridge.number(self.ridge, "molecules share one")
         one_time(self.time)
         Flow(self.learning_rate, samples=1)
 

@@ -37,6 +37,7 @@ from equitangents._protocols import FiniteNetwork
 from equitangents._types import AnyModel, Params
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference.dynamics import Dynamics, Flow, HeavyBall
+from equitangents.inference.ridge import Ridge
 from equitangents.kernels.empirical import check_finite_network, empirical_matrix
 from equitangents.memory import check_memory
 from equitangents.planning.pilot import SETTLED, Followed, Ratio, along_orbits, check_kernel, epochs_of
@@ -207,7 +208,8 @@ def follow(
     dynamics = theory._training.settings.dynamics(theory.learning_rate, len(x))
     kernel = theory.net.kernel(x)
     ntk = np.asarray(kernel.ntk, np.float64)
-    limit = _Spectrum.of(ntk, dynamics, theory.ridge * float(np.trace(ntk)) / len(x))
+    ridge = Ridge.number(theory.ridge, 'width="net" follows one')
+    limit = _Spectrum.of(ntk, dynamics, ridge * float(np.trace(ntk)) / len(x))
     nngp, key = np.asarray(kernel.nngp, np.float64), jax.random.key(seed)
     keys = jax.random.split(key, networks)
     times_of = lambda count: _stage_times(limit, nngp, y, time, count)

@@ -27,6 +27,7 @@ from equitangents.ensembles import DeepEnsemble, DeepEnsembleClassifier, Infinit
 from equitangents.ensembles.orbits.law import OrbitLaw
 from equitangents.errors import InvalidArgumentError
 from equitangents.formatting import FORESEEN, duration, foreseen
+from equitangents.inference.ridge import Ridge
 
 logger = logging.getLogger("equitangents.pilot")
 
@@ -162,6 +163,7 @@ def epochs_of(ensemble: InfiniteEnsemble | InfiniteEnsembleClassifier, time: flo
 
 def check_descent(ensemble: InfiniteEnsemble | InfiniteEnsembleClassifier) -> None:
     """InvalidArgumentError unless its networks train by plain gradient descent, as those of a pilot do."""
+    Ridge.number(ensemble.ridge, "a pilot is trained without any")
     _check_usual(ensemble, "ridge", 0.0)
     check_kernel(ensemble)
     if ensemble.dynamics not in ("flow", "discrete"):

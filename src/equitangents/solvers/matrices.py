@@ -297,6 +297,49 @@ class ScaledMatrix(SymmetricMatrix):
         return self.scale[:, None] * self.matrix.product(self.scale[:, None] * vectors)
 
 
+class RaisedMatrix(SymmetricMatrix):
+    """The matrix A + diag(d), as training has it where ridges differ between rows."""
+
+    def __init__(self, matrix: SymmetricMatrix, above: np.ndarray) -> None:
+        self.matrix, self.above = matrix, above
+        self.size, self.words = matrix.size, matrix.words
+        self.tile, self.probe, self.folder = matrix.tile, matrix.probe, matrix.folder
+        self.dtype = matrix.dtype
+        self.in_memory, self.has_blocks, self.strip = matrix.in_memory, matrix.has_blocks, matrix.strip
+
+    def block(self, rows: Span, columns: Span) -> np.ndarray:
+        """Entries of some rows and columns, with d where both are the same."""
+        every = np.arange(self.size)
+        return self._raised(self.matrix.block(rows, columns), every[rows], every[columns])
+
+    def fingerprint(self) -> str:
+        """The fingerprint of the matrix, and a hash of d."""
+        return f"{self.matrix.fingerprint()} raised {hashlib.sha256(self.above.tobytes()).hexdigest()}"
+
+    def diagonal(self) -> np.ndarray:
+        """A_ii + d_i, (N,)."""
+        return self.matrix.diagonal() + self.above
+
+    def rectangle(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """Entries of some rows and columns by their indices."""
+        return self._raised(self.matrix.rectangle(rows, columns), rows, columns)
+
+    def columns(self, indices: np.ndarray) -> np.ndarray:
+        """The columns of the given indices, (N, k)."""
+        return self._raised(self.matrix.columns(indices), np.arange(self.size), indices)
+
+    def landmark_rows(self, count: int, rng: np.random.Generator) -> np.ndarray | None:
+        """The rows from which the matrix draws landmarks."""
+        return self.matrix.landmark_rows(count, rng)
+
+    def product(self, vectors: np.ndarray) -> np.ndarray:
+        """A V + d V."""
+        return self.matrix.product(vectors) + self.above[:, None] * vectors
+
+    def _raised(self, entries: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        return entries + np.where(np.equal.outer(rows, columns), self.above[rows][:, None], 0).astype(entries.dtype)
+
+
 class OperatorMatrix(SymmetricMatrix):
     """Something of which only products are known: an object with `shape` and `@`, such as SciPy's LinearOperator."""
 

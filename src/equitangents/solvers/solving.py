@@ -12,11 +12,12 @@ import numpy as np
 from equitangents._types import KernelName, Numbers
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference.dynamics import DYNAMICS, as_times
+from equitangents.inference.ridge import Ridge
 from equitangents.keywords import renamed
 from equitangents.memory import check_memory, default_memory_limit
 from equitangents.solvers.choosing import Plan, as_method, choose, plan_of, seconds_of_product, too_large
 from equitangents.solvers.definiteness import blur
-from equitangents.solvers.matrices import ArrayMatrix, OperatorMatrix, SymmetricMatrix, as_matrix, spans
+from equitangents.solvers.matrices import ArrayMatrix, OperatorMatrix, RaisedMatrix, SymmetricMatrix, as_matrix, spans
 from equitangents.solvers.method import Answer, Method, Prepared, Task
 from equitangents.solvers.solution import Report, Solution
 from equitangents.solvers.system import System
@@ -134,7 +135,7 @@ def solve(
     matrix: Any,
     targets: Numbers,
     *,
-    ridge: float = 0.0,
+    ridge: float | Numbers = 0.0,
     time: float = math.inf,
     solver: str | Method = "auto",
     learning_rate: float = 1.0,
@@ -151,7 +152,7 @@ def solve(
             whose tiles are computed whenever they are needed, or an object with `shape` and `@`, such as SciPy's
             sparse matrices, of which products alone are taken.
         targets: Y, (N,) or (N, outputs).
-        ridge: r ≥ 0; δ = r · mean diagonal of Θ.
+        ridge: r ≥ 0; δ = r · mean diagonal of Θ. Or one for each row: then diag(δ_i) is added.
         time: of training, in units of the loss (1/2N) Σ |f − y|²; inf: to the end.
         solver: "auto", "eigh", "cholesky", "out-of-core", "multi-gpu", "lanczos", "pcg", "sketch-and-project",
             "nystrom", "subset-of-regressors", or settings, such as `solvers.PCG(rank=500, tolerance=1e-8)`.
@@ -178,8 +179,7 @@ def solve(
     y = np.asarray(check_array("targets", targets, min_rank=1), np.float64)
     if y.ndim > 2 or len(y) != theta.size:
         raise InvalidArgumentError(f"targets has shape {y.shape}; expected ({theta.size},) or ({theta.size}, outputs)")
-    if not isinstance(ridge, int | float | np.number) or not 0 <= ridge < math.inf:
-        raise InvalidArgumentError(f"ridge is {ridge!r}; it must be a finite number ≥ 0")
+    added = Ridge.read(ridge, theta.size)
     if ridge_unit is not None and (
         not isinstance(ridge_unit, int | float | np.number) or not 0 < ridge_unit < math.inf
     ):
@@ -189,9 +189,14 @@ def solve(
         raise InvalidArgumentError(f"time is {time!r}; expected one number")
     check_memory(f"the dense problem of {theta.size} samples", 0, memory_limit, "")  # that it is a limit
     check_symmetric(theta)
-    if isinstance(theta, OperatorMatrix) and ridge == 0 and ridge_unit is None:
+    if isinstance(theta, OperatorMatrix) and added.least == 0 and added.above is None and ridge_unit is None:
         ridge_unit = 0.0
-    system = System(theta, float(ridge), DYNAMICS[dynamics](learning_rate, theta.size), ridge_unit)
+    if added.above is not None:
+        if method is not None and not method.exact:
+            added.check_one(f"solver is {method.name!r}, which knows one: give a number, or take solver='pcg'")
+        ridge_unit = float(theta.diagonal().mean()) if ridge_unit is None else ridge_unit
+        theta = RaisedMatrix(theta, ridge_unit * added.above)
+    system = System(theta, added.least, DYNAMICS[dynamics](learning_rate, theta.size), ridge_unit)
     limit = default_memory_limit() if memory_limit is None else memory_limit
     found = Solver(system, method, limit=limit, consumed=overwrite).solve(y.reshape(len(y), -1), float(time))
     return Solution(found.coefficients.reshape(-1, *y.shape[1:]), found.report, found.support)

@@ -11,7 +11,7 @@ from equitangents.keywords import renamed
 from equitangents.statistics.bootstrap import RESAMPLES, bootstrap, mean_interval, resample
 from equitangents.statistics.estimate import Estimate, exactly
 from equitangents.statistics.settings import check_confidence
-from equitangents.statistics.student import FEWEST
+from equitangents.statistics.student import FEWEST, student_interval
 
 
 @renamed(level="confidence")
@@ -75,8 +75,9 @@ def excess_exponent(
     """Exponent a of means ∝ x^a, by weighted least squares on logarithms; the interval is over independent samples.
 
     `samples[i]` are independent values whose mean is the quantity at x[i]; weights are those of the logarithms' errors.
-    The interval is the wider of Welch's, by the delta method, and the bootstrap's. Not a number where any interval of a
-    mean holds 0: then there is no excess to speak of.
+    The interval is the studentised bootstrap's over all points, with t of as few degrees as the fewest values give:
+    weights and errors come of those. Not a number where any interval of a mean holds 0: then there is no excess to
+    speak of.
     """
     samples = [np.asarray(s, dtype=np.float64) for s in samples]
     ends = np.array([mean_interval(s, confidence=confidence, resamples=resamples, seed=seed) for s in samples])
@@ -88,9 +89,26 @@ def excess_exponent(
     weights = 1 / logs.var(axis=0)
     centred = np.log(x) - np.average(np.log(x), weights=weights)
     lever = weights * centred / (weights @ centred**2)
-    slope = float(size @ lever)
-    parts = lever**2 * np.array([s.var(ddof=1) / len(s) for s in samples]) / whole**2
-    degrees = parts.sum() ** 2 / sum(p**2 / (len(s) - 1) for p, s in zip(parts, samples, strict=True))
-    width = float(scipy.special.stdtrit(degrees, (1 + confidence) / 2) * np.sqrt(parts.sum()))
-    low, high = np.quantile(logs @ lever, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return Estimate(slope, min(slope - width, float(low)), max(slope + width, float(high)), confidence)
+    slope, few = float(size @ lever), min(map(len, samples))
+    arms = [(a / m) * (s - m) / len(s) for a, m, s in zip(lever, whole, samples, strict=True)]
+    error = np.sqrt(sum(float(arm @ arm) * len(arm) / (len(arm) - 1) for arm in arms))
+    low, high = student_interval(
+        slope,
+        float(error),
+        samples=few,
+        level=confidence,
+        skew=float(sum((arm**3).sum() for arm in arms)),
+        resampled=logs @ lever,
+        errors=np.sqrt(np.stack(_squares(samples, means, resamples, seed), axis=1) @ lever**2),
+    )
+    return Estimate(slope, low, high, confidence)
+
+
+def _squares(samples: list[np.ndarray], means: np.ndarray, resamples: int, seed: int) -> list[np.ndarray]:
+    """The squared standard error of every resample's logarithm, point by point."""
+    found = []
+    for i, s in enumerate(samples):
+        spread = resample(len(s), resamples, seed + i) @ (s - s.mean()) ** 2 - (means[:, i] - s.mean()) ** 2
+        safe = np.maximum(means[:, i] ** 2, np.finfo(float).tiny)
+        found.append(np.maximum(spread, 0.0) / (len(s) - 1) / safe)
+    return found

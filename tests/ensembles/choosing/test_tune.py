@@ -212,7 +212,7 @@ class TestWhatHasNoScoreNeverWins:
 
         def first_is_nan(model, ensemble, training, t, criterion):
             score = true(model, ensemble, training, t, criterion)
-            return replace(score, value=math.nan) if training.settings.ridge == 0.1 else score
+            return replace(score, value=math.nan) if training.settings.ridge.least == 0.1 else score
 
         monkeypatch.setattr(tuning, "_score", first_is_nan)
         found = InfiniteEnsemble(literal).tune({"ridge": [0.1, 1e5]}, *data, criterion=criterion)

@@ -31,6 +31,7 @@ from equitangents.ensembles.training.variations import Bootstrap, variation_key
 from equitangents.errors import InvalidTypeError
 from equitangents.inference.draws import as_key
 from equitangents.inference.dynamics import as_times
+from equitangents.inference.ridge import Ridge, of_samples
 from equitangents.keywords import named_also, renamed
 from equitangents.validation import check_whole
 
@@ -83,10 +84,11 @@ class BaggedInfiniteEnsemble(FieldRegressorMixin, TimedPredictions, OrbitQuestio
         y, *_ = check_targets(x, y, output_positions(self.ensemble.net, x, y))
         action = as_action("augmentation", self.ensemble.augmentation, x.shape)
         units = fitted_standardisation(x, self.ensemble.net, action) if self.ensemble.standardise else None
+        Ridge.read(self.ensemble.ridge, len(y))
         ensembles = []
         for i in range(self.resamples):
             rows = Bootstrap().rows(variation_key(self.seed, i), len(y), 1)
-            member: InfiniteEnsemble = clone(self.ensemble)
+            member: InfiniteEnsemble = clone(self.ensemble).set_params(ridge=of_samples(self.ensemble.ridge, rows))
             ensembles.append(member._solve(*member._prepare(x[rows], y[rows], units)))
         self.ensembles_ = ensembles
         self.n_outputs_ = ensembles[0].n_outputs_

@@ -25,6 +25,7 @@ from equitangents.ensembles.standardisation import StandardisedInputs, check_sta
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.inference import Momentum
 from equitangents.inference.dynamics import DYNAMICS, as_times
+from equitangents.inference.ridge import Ridge
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.result import FieldFunction
 from equitangents.keywords import named_also
@@ -86,7 +87,7 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
     augmentation: ActionLike | None = None
     time: float = math.inf
     learning_rate: float = 1.0
-    ridge: float = 0.0
+    ridge: float | Numbers = 0.0
     kernel: KernelName = "ntk"
     label_action: GroupAction | None = None
     input_shape: tuple[int, ...] | None = None
@@ -118,8 +119,6 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
             raise InvalidArgumentError(f"dynamics is {self.dynamics!r}; expected {known} or inference.Momentum(0.9)")
         if not as_times(self.time)[1]:
             raise InvalidArgumentError(f"time is {self.time!r}; expected one number (predict takes arrays of times)")
-        if not isinstance(self.ridge, int | float | np.number) or not 0 <= self.ridge < math.inf:
-            raise InvalidArgumentError(f"ridge is {self.ridge!r}; it must be a finite number ≥ 0")
         dynamics = self.dynamics if isinstance(self.dynamics, Momentum) else DYNAMICS[self.dynamics]
         dynamics(self.learning_rate, samples=1).check(0.0, float(self.time))  # what can be said before any kernel
         trained: KernelName = "ntk" if self.kernel == "ntk" else "nngp"
@@ -129,7 +128,7 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
             trained,
             dynamics,
             self.learning_rate,
-            float(self.ridge),
+            Ridge.read(self.ridge),
             self.memory_limit,
             self.store,
             self.solver,
@@ -220,10 +219,11 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
     def log_marginal_likelihood_slope_(self) -> float:
         """The derivative of `log_marginal_likelihood_` by `ridge`, in closed form: 0 at the best ridge."""
         self._check_fitted()
+        self._solved.settings.ridge.check_one("the derivative is one by a number")
         return target_evidence(self._solved).slope
 
     def log_marginal_likelihood_gradient(self, *names: str) -> dict[str, float]:
-        """Derivatives of `log_marginal_likelihood_` by "ridge", "W_std" and "b_std" (all three if none is named).
+        """Derivatives of `log_marginal_likelihood_` by "ridge", "W_std" and "b_std" (all, if none is named).
 
         Those by scales are along networks all of whose layers have the same W_std or b_std, without augmentation, from
         the decomposition that `fit` made and four kernel matrices each.
@@ -236,7 +236,8 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
         ['W_std', 'ridge']
         """
         self._check_fitted()
-        return likelihood_gradient(self._solved, cast(KernelFunction, self.net), names or ("ridge", *SCALES))
+        every = SCALES if self._solved.settings.ridge.above is not None else ("ridge", *SCALES)
+        return likelihood_gradient(self._solved, cast(KernelFunction, self.net), names or every)
 
     def save(self, path: FileName, *, means_only: bool = False) -> None:
         """Write the fitted ensemble to a folder `path`, all of it or nothing; one that was saved there is replaced.

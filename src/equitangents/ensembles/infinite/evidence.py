@@ -66,7 +66,13 @@ def _of_rows(problem: Problem) -> Evidence:
     outputs = process.targets.shape[1]
     rows = evidence(process.spectrum, process.targets, repeats=outputs)
     scale = Evidence(log_determinant=-outputs * float(np.log(problem.samples.weight).sum()))
-    return rows + scale + noise(process.spectrum, (len(problem.samples.row) - len(process.targets)) * outputs)
+    found, spectrum = rows + scale, process.spectrum
+    if problem.above is None:
+        return found + noise(spectrum, (len(problem.samples.row) - len(process.targets)) * outputs)
+    equal = np.bincount(problem.samples.row, minlength=len(process.targets)) - 1
+    for count, above in zip(equal * outputs, problem.above, strict=True):
+        found += noise(spectrum, int(count), above=float(above))
+    return found
 
 
 def _of_blocks(problem: IrrepProblem, repeats: list[int], targets: np.ndarray, numbers: int, unit: float) -> Evidence:
@@ -122,6 +128,7 @@ def _of_means(training: Training) -> Evidence:
     process, samples, n = problem.process, problem.samples, len(training.x)
     spectrum, copies = process.spectrum, len(problem.samples.row) // n
     check_density(spectrum)
+    training.settings.ridge.check_one("means over copies take one: give a number, or compare by leave-one-out")
     rows = spectrum.vectors if process.scale is None else spectrum.vectors / process.scale[:, None]
     mean = (samples.weight[:, None] * rows[samples.row]).reshape(copies, n, -1).sum(axis=0) / copies
     means = decompose(
@@ -140,6 +147,8 @@ def likelihood_gradient(training: Training, net: KernelFunction, names: tuple[st
         if name not in ("ridge", *SCALES):
             raise InvalidArgumentError(f"name is {name!r}; expected 'ridge', 'W_std' or 'b_std'")
     scales = {name: shared_scale(net, name) for name in names if name in SCALES}
+    if "ridge" in names:
+        training.settings.ridge.check_one("the derivative is one by a number")
     slope = target_evidence(training).slope
     found = {"ridge": slope} if "ridge" in names else {}
     if scales:
@@ -147,9 +156,9 @@ def likelihood_gradient(training: Training, net: KernelFunction, names: tuple[st
         weights, inputs = _weights(problem), np.asarray(problem.inputs, np.float64)
         for name, value in scales.items():
             change = _derivative(net, name, value, inputs, problem.field)
-            change[np.diag_indices(len(change))] += (
-                problem.process.spectrum.ridge * float(np.trace(change)) / len(change)
-            )
+            above = training.settings.ridge_of(len(change))
+            ridge = problem.process.spectrum.ridge + (0.0 if above is None else above)
+            change[np.diag_indices(len(change))] += ridge * float(np.trace(change)) / len(change)
             found[name] = float((weights * change).sum()) / 2
     return {name: found[name] for name in names}
 

@@ -130,6 +130,7 @@ def held_out_page(
         "Samples": f"{len(held.labels):,}",
         "Classes": str(len(held.classes)),
         "Predicted by": model.leave_one_out_.predictor,
+        "Inputs standardised by": model.leave_one_out_.standardised_by,
         "Probabilities": "those of --calibrate" if model.temperature_ is None else "the model’s own, calibrated",
     }
     return Document(title, "Fitted classifier", held.summary(), sections, facts)

@@ -175,6 +175,7 @@ def solve(
 
     labels (|G|, N, outputs): that of ρ(g) x_i. solved: the problem in some of the irreps, whose spectra are taken.
     """
+    settings.ridge.check_one(f"{name_of(action, irreps)} take one: give a number, or invariant labels and means alone")
     orbits = rows_of(x).data_orbits(action, x)
     mean_labels, consistent = orbits.mean_labels(labels)
     by_irrep = GroupFourier(tuple(irreps)).forward(np.ascontiguousarray(np.moveaxis(mean_labels, 0, -1)))
@@ -194,7 +195,7 @@ def solve(
     shared = Augmented(
         orbits=orbits,
         dynamics=settings.dynamics_of(len(x) * action.group.order),
-        ridge=settings.ridge,
+        ridge=settings.ridge.least,
         mean_diagonal=float(orbits.copies @ self_kernels) / len(x),
         precision=inputs.dtype,
     )

@@ -7,9 +7,10 @@ number) included, from the decomposition of the whole (`equitangents.inference.l
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import numpy as np
@@ -21,8 +22,12 @@ from equitangents.ensembles.infinite.irrep_problem import IrrepProblem
 from equitangents.ensembles.infinite.problem import Problem
 from equitangents.ensembles.infinite.training_problem import Training
 from equitangents.errors import InvalidArgumentError
-from equitangents.inference import Flow, TrainedProcess
+from equitangents.inference import Flow, TrainedProcess, decompose
 from equitangents.inference.leave_out import errors_without, flow_ridges
+
+logger = logging.getLogger("equitangents")
+
+_KEPT = 1e-9  # of a row's weight: less is rounding of weights that were added and taken away
 
 
 @dataclass(frozen=True)
@@ -30,13 +35,15 @@ class LeaveOneOut:
     """Each sample predicted by the ensemble trained on the others; with augmentation its copies are left out, too.
 
     predictions: (N,) or (N, outputs), of fields (N, *positions, outputs), as targets are given. residuals: targets −
-    predictions. time: the training time. predictor: which process predicts.
+    predictions. time: the training time. predictor: which process predicts. standardised_by: of which samples the mean
+    and deviation of inputs are, "nothing", "all samples" (the left-out one, too) or "the other samples".
     """
 
     predictions: Float[np.ndarray, "n ..."]
     residuals: Float[np.ndarray, "n ..."]
     time: float
     predictor: str
+    standardised_by: str = "nothing"
 
     @property
     def squared_errors(self) -> Float[np.ndarray, " n"]:
@@ -59,6 +66,7 @@ class LeaveOneOut:
             ("samples", len(self.residuals)),
             ("mean squared error", f"{self.mean_squared_error:.4g}"),
             ("predictor", self.predictor),
+            ("inputs standardised by", self.standardised_by),
         ]
 
 
@@ -103,6 +111,11 @@ class LabelsLeftOut:
         """Which process predicts the outputs behind the labels."""
         return self.outputs.predictor
 
+    @property
+    def standardised_by(self) -> str:
+        """Of which samples the mean and deviation of inputs are: see `LeaveOneOut`."""
+        return self.outputs.standardised_by
+
     def __repr__(self) -> str:
         return f"<LabelsLeftOut of {len(self.labels)} samples: accuracy {self.accuracy:.4g}>"
 
@@ -111,20 +124,20 @@ class LabelsLeftOut:
         return notebook.table("Leave-one-out", [facts[0], ("accuracy", f"{self.accuracy:.4g}"), *facts[1:]])
 
 
-def predictor_name(kernel: str, time: float, ridge: float, augmented: bool) -> str:
+def predictor_name(kernel: str, time: float, ridge: str, augmented: bool) -> str:
     """Which process predicts, in words.
 
-    >>> predictor_name("nngp", float("inf"), 0.1, augmented=False)
+    >>> predictor_name("nngp", float("inf"), "0.1", augmented=False)
     'posterior mean of the NNGP with noise (ridge 0.1)'
-    >>> predictor_name("ntk", 5.0, 0.0, augmented=True)
+    >>> predictor_name("ntk", 5.0, "0", augmented=True)
     'mean of infinitely wide networks (NTK) at time 5, on all augmented copies'
     """
     if kernel == "nngp" and np.isinf(time):
-        name = "posterior mean of the NNGP " + (f"with noise (ridge {ridge:g})" if ridge else "without noise")
+        name = "posterior mean of the NNGP " + ("without noise" if ridge == "0" else f"with noise (ridge {ridge})")
     else:
         trained = "NTK" if kernel == "ntk" else "last layer alone trained, NNGP kernel"
         name = f"mean of infinitely wide networks ({trained}) at time {time:g}" + (
-            f", ridge {ridge:g}" if ridge else ""
+            "" if ridge == "0" else f", ridge {ridge}"
         )
     return name + (", on all augmented copies" if augmented else "")
 
@@ -134,9 +147,7 @@ def held_out_predictions(training: Training, time: float) -> np.ndarray:
 
     Raises InvalidArgumentError where that is not known in closed form, NotPositiveDefiniteError as a fit does.
     """
-    n = len(training.given.x)
-    if n < 2:
-        raise InvalidArgumentError("there is 1 training sample; leaving it out leaves nothing to train on")
+    n = check_more_than_one(len(training.given.x))
     if training.settings.dynamics is not Flow and 0 < time < math.inf:
         raise InvalidArgumentError(
             f"leaving samples out after {time:g} steps of gradient descent has no closed form from one "
@@ -161,6 +172,13 @@ def held_out_predictions(training: Training, time: float) -> np.ndarray:
         # irreps in which labels cancel only as long as all are there
         problem = cast(IrrepProblem, training.covariance_problem)
     return _by_irreps(problem, training.augmented_labels(), labels, time)
+
+
+def check_more_than_one(samples: int) -> int:
+    """The number of samples; raises InvalidArgumentError below 2."""
+    if samples < 2:
+        raise InvalidArgumentError("there is 1 training sample; leaving it out leaves nothing to train on")
+    return samples
 
 
 def original_labels(training: Training) -> np.ndarray:
@@ -237,14 +255,85 @@ def _errors_of_rows(problem: Problem, n: int, count: int, original: int, time: f
         a.reshape(copies, n, count).swapaxes(0, 1).reshape(n, copies * count)
         for a in (samples.row, samples.weight, samples.trace)
     )
-    without = _without(process, trace.sum(axis=1), process.spectrum.ridge, copies, time, count)
     whole = np.ones(len(process.targets)) if process.scale is None else process.scale**2
+    if problem.above is not None:
+        ridges = process.spectrum.ridge + problem.above / process.spectrum.ridge_unit
+        if not (math.isinf(time) and ridges.min() > 0):
+            return _one_by_one(process, ridges, trace.sum(axis=1), row, weight, copies, count, original, time)
+        process, whole, weight = _levelled(process, ridges, whole, weight, row)
+    without = _without(process, trace.sum(axis=1), process.spectrum.ridge, copies, time, count)
     errors = np.empty((n, count, process.targets.shape[1]))
     for at, rows, removed in _groups(row, weight):
         found = without.errors(process, at, rows, whole[rows], whole[rows] - removed)
         wanted = row[at, original * count : (original + 1) * count]
         own = (rows[:, :, None] == wanted[:, None]).argmax(axis=1)
         errors[at] = found[np.arange(len(at))[:, None], own]
+    return errors
+
+
+def _levelled(
+    process: TrainedProcess, ridges: np.ndarray, whole: np.ndarray, weight: np.ndarray, row: np.ndarray
+) -> tuple[TrainedProcess, np.ndarray, np.ndarray]:
+    """The same regression at time inf with one ridge r for all rows, that of row i having the weight r/r_i.
+
+    Θ + c D = D^{1/2} (D^{-1/2} Θ D^{-1/2} + c) D^{1/2}, D = diag(r_i/r), for every unit c.
+    """
+    spectrum, least = process.spectrum, float(ridges.min())
+    root = np.sqrt(least / ridges)
+    levelled = decompose(
+        _kernel(process, ridges) * np.outer(root, root),
+        ridge=least,
+        ridge_unit=spectrum.ridge_unit,
+        resolution=spectrum.resolution,
+        scale=spectrum.scale,
+        name=spectrum.name,
+    )
+    scale = np.sqrt(whole) * root
+    targets = spectrum.vectors @ process.targets / np.sqrt(whole)[:, None]
+    found = TrainedProcess(levelled, targets, process.dynamics, scale=scale)
+    return found, scale**2, weight * root[row] ** 2
+
+
+def _kernel(process: TrainedProcess, ridges: np.ndarray) -> np.ndarray:
+    """The matrix of rows without any ridge."""
+    spectrum = process.spectrum
+    whole = (spectrum.vectors * spectrum.eigenvalues) @ spectrum.vectors.T
+    return np.asarray(whole - np.diag(ridges * spectrum.ridge_unit))
+
+
+def _one_by_one(
+    process: TrainedProcess,
+    ridges: np.ndarray,
+    traces: np.ndarray,
+    row: np.ndarray,
+    weight: np.ndarray,
+    copies: int,
+    count: int,
+    original: int,
+    time: float,
+) -> np.ndarray:
+    """y_i − prediction without sample i, from a decomposition for each: ridges that differ commute with no kernel."""
+    kernel, n = _kernel(process, ridges), len(row)
+    whole = np.ones(len(kernel)) if process.scale is None else process.scale**2
+    targets = process.spectrum.vectors @ process.targets
+    without = _without(process, traces, 1.0, copies, time, count)
+    errors = np.empty((n, count, targets.shape[1]))
+    logger.info("leaving out one by one: %d decompositions, as ridges differ", n)
+    for i in range(n):
+        kept = whole - np.bincount(row[i], weights=weight[i], minlength=len(whole))
+        there = kept > _KEPT * whole
+        root = np.sqrt(kept[there] / whole[there])
+        unit = float(without.shifts[i])
+        matrix = kernel[np.ix_(there, there)] * np.outer(root, root) + np.diag(ridges[there] * unit)
+        spectrum = decompose(
+            matrix, ridge_unit=unit, resolution=process.spectrum.resolution, scale=process.spectrum.scale
+        )
+        dynamics = replace(process.dynamics, samples=process.samples - copies)
+        one = TrainedProcess(spectrum, targets[there] * root[:, None], dynamics)
+        wanted = row[i, original * count : (original + 1) * count]
+        own = np.sqrt(whole[wanted])
+        cross = kernel[np.ix_(wanted, there)] * root / own[:, None]
+        errors[i] = targets[wanted] / own[:, None] - one.project(cross).mean(time)
     return errors
 
 

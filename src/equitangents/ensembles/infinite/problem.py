@@ -27,13 +27,14 @@ from equitangents.inference import TrainedProcess, decompose
 from equitangents.inference.augmented import kinds, row_digests
 from equitangents.inference.dynamics import Dynamics
 from equitangents.inference.gaussian import Projection
+from equitangents.inference.ridge import Ridge
 from equitangents.inference.spectrum import Spectrum, dense_solve_bytes
 from equitangents.kernels import KernelFunction, Kernels
 from equitangents.kernels.random_features import FeatureMap
 from equitangents.memory import check_memory, default_memory_limit
 from equitangents.solvers.choosing import DECOMPOSED, as_method, plan_of
 from equitangents.solvers.eigh import Eigh
-from equitangents.solvers.matrices import ScaledMatrix
+from equitangents.solvers.matrices import RaisedMatrix, ScaledMatrix
 from equitangents.solvers.method import Method, Task
 from equitangents.solvers.primal import FeatureMatrix, Primal
 from equitangents.solvers.solution import Report
@@ -48,12 +49,13 @@ class Settings:
     """How an ensemble trains: what `InfiniteEnsemble` was given.
 
     points: rows of a problem that make one sample, over which the loss is a sum: those of a field.
+    ridge: of samples, from which `ridge_of` makes that of a problem's rows.
     """
 
     field: KernelName
     dynamics: Callable[[float, int], Dynamics]
     learning_rate: float
-    ridge: float
+    ridge: Ridge
     memory_limit: int | None
     store: FileName | None = None  # the folder in which the training kernel is kept
     solver: str | Method = "auto"
@@ -67,6 +69,10 @@ class Settings:
     def dynamics_of(self, rows: int) -> Dynamics:
         """The dynamics of a problem of so many rows: its loss is a mean over samples."""
         return self.dynamics(self.learning_rate, max(1, rows // self.points))
+
+    def ridge_of(self, rows: int) -> np.ndarray | None:
+        """`Ridge.above` of so many rows: those of a sample one after another, all samples of a copy, then the next."""
+        return self.ridge.of_rows(rows, self.points)
 
     def training_kernel(self, kernel: KernelFunction, x: DataRows) -> Kernels:
         """The kernel of the training inputs with themselves: read from the store, as far as it is there."""
@@ -117,6 +123,7 @@ class Problem(Decomposed):
     samples: Samples
     residual: float = math.nan  # largest relative one of the targets at the ensemble's time
     seconds: float = math.nan  # of the decomposition
+    above: np.ndarray | None = None  # what was added to the diagonal before, where ridges differ
 
     def report(self, time: float) -> Report:
         """How it was solved."""
@@ -156,7 +163,8 @@ def dense(
     """Train on the N inputs x (N, …) with targets y (N, outputs) as they are; equal samples are merged.
 
     Loss (1/2N) Σ_i ω_i |f(x_i) − y_i|², weights ω of mean 1 (None: all 1). With Ω = diag(ω) the training is that of
-    √Ω f with the kernel √Ω Θ √Ω and the targets √Ω y; samples that are equal in input and target add their weights.
+    √Ω f with the kernel √Ω Θ √Ω and the targets √Ω y; samples that are equal in input, target and ridge add their
+    weights.
     copies: how often each sample is there, as where augmentation changes nothing that the kernel sees.
     """
     n = len(x)
@@ -164,21 +172,23 @@ def dense(
     total = n * copies
     if decomposes:
         check_memory(f"the dense problem of {n} samples", dense_solve_bytes(n), settings.memory_limit, remedy)
-    first, row = kinds(rows_of(x).digests(x), row_digests(y))
+    above = settings.ridge_of(n)
+    first, row = kinds(rows_of(x).digests(x), row_digests(y), *_digests(above))
     each = np.ones(n) if weights is None else weights
     weight = np.bincount(row, weights=each) * copies
     if len(first) < n:
         x, y = x[first], y[first]
+        above = None if above is None else above[first]
     scale = np.sqrt(weight) if len(first) < total or weights is not None else None
     if not decomposes:
-        return solved(kernel, x, y, settings, total, scale)
+        return solved(kernel, x, y, settings, total, scale, above)
     kernels = settings.training_kernel(kernel, x)
-    found = _decomposed(getattr(kernels, settings.field), y, settings, total, scale)
+    found = _decomposed(getattr(kernels, settings.field), y, settings, total, scale, above)
     row, each = np.tile(row, copies), np.tile(each, copies)
     samples = Samples(row, each, found.diagonal[row] * each / weight[row])
     prior = None if settings.field == "nngp" else _scaled(kernels.nngp, scale)
     process = TrainedProcess(found.spectrum, y, settings.dynamics_of(total), prior=prior, scale=scale)
-    return Problem(kernel, settings.field, x, process, samples, found.residual, found.seconds)
+    return Problem(kernel, settings.field, x, process, samples, found.residual, found.seconds, found.above)
 
 
 @dataclass(frozen=True)
@@ -189,6 +199,7 @@ class _Decomposed:
     diagonal: np.ndarray
     residual: float
     seconds: float
+    above: np.ndarray | None
 
 
 def _decomposed(
@@ -197,17 +208,22 @@ def _decomposed(
     settings: Settings,
     samples: int,
     scale: np.ndarray | None,
+    above: np.ndarray | None,
     unit: float | None = None,
     size: float = 0.0,
 ) -> _Decomposed:
-    """The kernel between rows times their scales, decomposed; unit and size are as in `solved`."""
+    """The kernel between rows times their scales, decomposed; above, unit and size are as in `solved`."""
     matrix = _scaled(kernel, scale)
     start = clock.perf_counter()
     unit = float(np.trace(matrix)) / samples if unit is None else unit
-    spectrum = decompose(matrix, ridge=settings.ridge, ridge_unit=unit, precision=kernel.dtype, scale=size)
+    diagonal = matrix.diagonal().copy()
+    if above is not None:
+        above = unit * above
+        matrix = matrix + np.diag(above)
+    spectrum = decompose(matrix, ridge=settings.ridge.least, ridge_unit=unit, precision=kernel.dtype, scale=size)
     seconds = clock.perf_counter() - start
     residual = spectral_residual(matrix, spectrum, y if scale is None else y * scale[:, None])
-    return _Decomposed(spectrum, matrix.diagonal().copy(), residual, seconds)
+    return _Decomposed(spectrum, diagonal, residual, seconds, above)
 
 
 def solved(
@@ -217,15 +233,21 @@ def solved(
     settings: Settings,
     samples: int,
     scale: np.ndarray | None,
+    above: np.ndarray | None,
     *,
     unit: float | None = None,
     size: float = 0.0,
 ) -> SolvedProblem:
     """Train `samples` samples, merged to the rows x, y, by a solver that does not decompose.
 
-    unit: of the ridge; None: the mean diagonal over all samples. size: see `Spectrum.scale`.
+    above: what the rows' ridges have above the smallest. unit: of the ridge; None: the mean diagonal over all samples.
+    size: see `Spectrum.scale`.
     """
     method = as_method(settings.solver)
+    if settings.takes_features(kernel):
+        settings.ridge.check_one("weights of features are solved for with one: give a number, or take solver='eigh'")
+    elif method is not None and not method.exact:
+        settings.ridge.check_one(f"solver is {method.name!r}, which knows one: give a number, or take solver='pcg'")
     if settings.takes_features(kernel):
         method = Primal(cast(FeatureMap, kernel).features)
         trained, prior = (FeatureMatrix(kernel, x, field, scale) for field in (settings.field, "nngp"))
@@ -237,7 +259,9 @@ def solved(
             read = replace(read, trained=ScaledMatrix(read.trained, scale), prior=ScaledMatrix(read.prior, scale))
     matrix = read.trained
     unit = float(matrix.diagonal().sum()) / samples if unit is None else unit
-    system = System(matrix, settings.ridge, settings.dynamics_of(samples), unit, size)
+    if above is not None:
+        matrix = RaisedMatrix(matrix, unit * above)
+    system = System(matrix, settings.ridge.least, settings.dynamics_of(samples), unit, size)
     solver = Solver(system, method, limit=settings.limit - read.bytes)
     targets = y if scale is None else y * scale[:, None]
     noise = None if settings.field == "nngp" else read.prior
@@ -261,19 +285,27 @@ def orbit_averaged(
             "train on fewer samples",
         )
     variances = kernel_diagonal(kernel, x, settings.field)
-    first, row = kinds(rows_of(x).orbit_labels(action, x, variances), row_digests(y))
+    above = settings.ridge_of(total)
+    first, row = kinds(rows_of(x).orbit_labels(action, x, variances), row_digests(y), *_digests(above))
     if len(first) < total:
         x, y = x[first], y[first]
+        above = None if above is None else above[first]
     scale = np.sqrt(np.bincount(row)) if len(first) < total else None
     mean_kernel = rows_of(x).averaged(kernel, action)
     unit, size = float(variances.mean()) / order, float(variances.mean()) * math.sqrt(total)
     if not decomposes:
-        return solved(mean_kernel, x, y, settings, total, scale, unit=unit, size=size)
+        return solved(mean_kernel, x, y, settings, total, scale, above, unit=unit, size=size)
     gram = getattr(settings.training_kernel(mean_kernel, x), settings.field)
-    found = _decomposed(gram, y, settings, total, scale, unit, size)  # means of numbers of that size may all but vanish
+    # means of numbers of that size may all but vanish
+    found = _decomposed(gram, y, settings, total, scale, above, unit, size)
     samples = Samples(row, np.ones(total), variances / order)
     process = TrainedProcess(found.spectrum, y, settings.dynamics_of(total), scale=scale)
-    return Problem(mean_kernel, settings.field, x, process, samples, found.residual, found.seconds)
+    return Problem(mean_kernel, settings.field, x, process, samples, found.residual, found.seconds, found.above)
+
+
+def _digests(above: np.ndarray | None) -> list[list[bytes]]:
+    """What else rows must have in common to be one: their ridge, where it is not that of all."""
+    return [] if above is None else [[value.tobytes() for value in above]]
 
 
 def _scaled(matrix: ArrayLike, scale: np.ndarray | None) -> np.ndarray:

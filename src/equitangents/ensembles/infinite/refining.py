@@ -19,6 +19,7 @@ from equitangents._types import Numbers, Targets
 from equitangents.ensembles.infinite.evidence import SCALES, shared_scale
 from equitangents.ensembles.infinite.tuning import points
 from equitangents.errors import InvalidArgumentError, NotPositiveDefiniteError
+from equitangents.inference.ridge import Ridge
 from equitangents.validation import check_whole
 
 logger = logging.getLogger("equitangents")
@@ -151,7 +152,7 @@ def _start(model: BaseEstimator, names: Sequence[str] | None) -> dict[str, float
     found: dict[str, float] = {}
     for name in NAMES if names is None else dict.fromkeys(names):
         try:
-            value = float(model.ridge) if name == "ridge" else shared_scale(model.net, name)
+            value = Ridge.number(model.ridge, "refine moves one") if name == "ridge" else shared_scale(model.net, name)
             if name != "ridge" and model.augmentation is not None:
                 raise InvalidArgumentError(f"{name} has no gradient with augmentation; refine 'ridge' alone")
             if not value > 0:

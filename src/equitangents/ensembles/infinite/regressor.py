@@ -11,6 +11,7 @@ from typing import cast
 
 import jax
 import numpy as np
+from sklearn.base import clone
 
 from equitangents._types import Key, Numbers, Spread, Times
 from equitangents.actions import as_action
@@ -27,6 +28,7 @@ from equitangents.ensembles.infinite.approximation import Approximation, approxi
 from equitangents.ensembles.infinite.base import InfiniteEnsembleBase, TimedPredictions
 from equitangents.ensembles.infinite.leave_one_out import (
     LeaveOneOut,
+    check_more_than_one,
     held_out_predictions,
     original_labels,
     predictor_name,
@@ -36,6 +38,7 @@ from equitangents.ensembles.standardisation import Standardisation
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference.draws import check_sample
 from equitangents.inference.dynamics import as_times
+from equitangents.inference.ridge import Ridge, of_samples
 from equitangents.keywords import named_also, renamed
 
 logger = logging.getLogger("equitangents")
@@ -61,7 +64,9 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
         learning_rate: η of the loss (1/2N) Σ_i |f(x_i) − y_i|², N counting augmented copies; not divided by the
             number of outputs.
         ridge: r ≥ 0 adds δ = r · (mean diagonal of the training kernel) to the kernel that trains: weight decay
-            towards the initial weights for kernel="ntk", noise of variance δ on the targets for kernel="nngp".
+            towards the initial weights for kernel="ntk", noise of variance δ on the targets for kernel="nngp". One
+            value a sample, (N,), adds diag(δ_i): noise that differs between samples, in the same unit; a sample's
+            copies share it.
         kernel: "ntk", all layers are trained; "nngp", the last layer alone: at time inf the Bayesian posterior.
         label_action: the action ρ_Y of the same group on targets (N, outputs); None: labels are invariant. Of fields it
             acts on (N, *positions, outputs), as `actions.tensor_product` makes one of positions and values; None:
@@ -146,6 +151,7 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
         if positions is None:
             check_network(self.net, x)
         self._data = x, y
+        Ridge.read(self.ridge, len(x))
         x = self._fit_inputs(x, self.net, self.augmentation_, standardisation)
         return self, make_training(self.net, self.augmentation_, self.label_action, x, targets, positions, settings)
 
@@ -187,20 +193,43 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
     def leave_one_out_(self) -> LeaveOneOut:
         """Each training sample, its augmented copies included, predicted by this ensemble trained without it.
 
-        At `time`, from the decomposition that `fit` made; equal to N fits. A field is left out with all its positions.
-        Raises InvalidArgumentError for a finite number of steps (dynamics="discrete"), where the augmentation's
+        At `time`, from the decomposition that `fit` made; equal to N fits to inputs in the units of this one. With
+        `standardise` these are the mean and deviation of all samples, the left-out one included, which the result says
+        (`standardised_by`): `leave_one_out_refitted()` takes those of the others. A field is left out with all its
+        positions. Ridges that differ between samples take a decomposition for each at finite times, and where some are
+        0. Raises InvalidArgumentError for a finite number of steps (dynamics="discrete"), where the augmentation's
         elements leave out the identity, and for fields whose `solver_` is that of irreps.
         """
         self._check_fitted()
         return self._left_out(self, self._training, float(self.time))
 
+    def leave_one_out_refitted(self) -> LeaveOneOut:
+        """As `leave_one_out_`, by N fits, each standardised by its own N − 1 samples, with N kernels.
+
+        Takes any dynamics, and fields by irreps, too.
+        """
+        self._check_fitted()
+        (x, y), given = self._data, self._training.given
+        n = check_more_than_one(len(given.x))
+        axis = int(given.each_copy)
+        found = []
+        for i in range(n):
+            kept = np.delete(np.arange(n), i)
+            parameters = {"ridge": of_samples(self.ridge, kept), "store": None}
+            one = clone(self).set_params(**parameters).fit(x[kept], np.take(y, kept, axis=axis))
+            found.append(one.predict(x[i : i + 1])[0])
+        return self._compared(self._training, np.stack(found), float(self.time), "the other samples")
+
     def _left_out(self, ensemble: InfiniteEnsemble, training: Training, time: float) -> LeaveOneOut:
         predictions = held_out_predictions(training, time)
         predictions = predictions[..., 0] if self._squeeze else predictions
+        return self._compared(training, predictions, time, "all samples")
+
+    def _compared(self, training: Training, predictions: np.ndarray, time: float, units: str) -> LeaveOneOut:
         targets = original_labels(training)
         targets = targets[..., 0] if self._squeeze else targets
-        name = predictor_name(self.kernel, time, training.settings.ridge, training.given.augmentation is not None)
-        return LeaveOneOut(predictions, targets - predictions, time, name)
+        name = predictor_name(self.kernel, time, training.settings.ridge.words, training.given.augmentation is not None)
+        return LeaveOneOut(predictions, targets - predictions, time, name, units if self.standardise else "nothing")
 
     def _predicted(self, x: Numbers, time: Times | None, return_std: bool, return_cov: bool) -> np.ndarray | Spread:
         x, times, single = self._check_query(x, time)

@@ -178,7 +178,7 @@ def fingerprint(ensemble: BaseEstimator) -> str:
         repr(given.augmentation),
         repr(given.label_action),
     ]
-    parts += [repr(training.settings.field), float(ensemble.time), training.settings.ridge]
+    parts += [repr(training.settings.field), float(ensemble.time), training.settings.ridge.least]
     if given.augmentation is not None:
         parts += [action_hash(given.augmentation, given.x.shape[1:]), _moved_targets(given)]
     try:
@@ -187,8 +187,13 @@ def fingerprint(ensemble: BaseEstimator) -> str:
         ask = training.kernel.kernel if training.source is None else training.source.kernel.net.kernel_field
         kernels = ask(given.x[:1], given.x[:8])
         parts += [f"{float(value):.5e}" for value in np.ravel(getattr(kernels, training.settings.field))[:64]]
-    digest = hashlib.sha256(json.dumps(parts).encode())
-    for array in (given.x, given.y, *(() if units is None else (units.shift, units.scale))):
+    digest, above = hashlib.sha256(json.dumps(parts).encode()), training.settings.ridge.above
+    for array in (
+        given.x,
+        given.y,
+        *(() if units is None else (units.shift, units.scale)),
+        *([] if above is None else [above]),
+    ):
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
 

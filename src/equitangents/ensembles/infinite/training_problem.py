@@ -163,9 +163,10 @@ class Training:
         training = replace(self, settings=settings)
         dynamics = partial(settings.dynamics, settings.learning_rate)
         known: dict[int, TrainedKernel] = {}
+        same = settings.ridge.same_above(self.settings.ridge)
         for name, value in vars(self).items():
-            if name in _SOLVED and value.decomposed:  # what the other solvers solved is solved anew
-                value = known.setdefault(id(value), value.retuned(settings.ridge, dynamics))
+            if name in _SOLVED and value.decomposed and same:  # what the other solvers solved is solved anew
+                value = known.setdefault(id(value), value.retuned(settings.ridge.least, dynamics))
             elif name not in _OF_THE_DATA:
                 continue
             training.__dict__[name] = value

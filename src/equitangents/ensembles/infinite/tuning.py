@@ -25,6 +25,7 @@ from equitangents.ensembles.infinite.leave_one_out import LabelsLeftOut, LeaveOn
 from equitangents.ensembles.infinite.training_problem import Training
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.formatting import duration
+from equitangents.inference.ridge import Ridge
 from equitangents.keywords import meant
 from equitangents.nn.variants import vary
 from equitangents.solvers.choosing import as_method
@@ -74,7 +75,8 @@ class Tuning(Generic[E]):
 
     measure: what scores are ("leave-one-out mean squared error", "leave-one-out accuracy", "log marginal likelihood").
     larger_is_better: of scores. best: the best candidate's ensemble, fitted to all samples. matrices: how many
-    kernel matrices were made and decomposed. seconds: by the clock, the fit of the best included.
+    kernel matrices were made and decomposed. seconds: by the clock, the fit of the best included. standardised_by: of
+    which samples the inputs' mean and deviation are: see `LeaveOneOut`.
     """
 
     criterion: str
@@ -86,6 +88,7 @@ class Tuning(Generic[E]):
     samples: int
     matrices: int
     seconds: float
+    standardised_by: str = "nothing"
 
     @property
     def best_params(self) -> dict[str, Any]:
@@ -146,7 +149,8 @@ class Tuning(Generic[E]):
 
     def __str__(self) -> str:
         """The summary, then the best candidates, one a line."""
-        return "\n".join([self.summary(), *(f"  {score}  {name}{mark}" for name, score, mark in self._rows())])
+        units = f"  inputs standardised by {self.standardised_by}"
+        return "\n".join([self.summary(), units, *(f"  {score}  {name}{mark}" for name, score, mark in self._rows())])
 
     def __repr__(self) -> str:
         best = self.candidates[self.best_index].name
@@ -159,7 +163,9 @@ class Tuning(Generic[E]):
             for name, score, mark in self._rows()
         )
         head = f"<tr><th style='text-align:left'>candidate</th><th>{html.escape(self.measure)}</th></tr>"
-        facts = notebook.table("Choice of a model", [("finding", self.summary())])
+        facts = notebook.table(
+            "Choice of a model", [("finding", self.summary()), ("inputs standardised by", self.standardised_by)]
+        )
         return f"{facts}<table>{head}{''.join(cells)}</table>"
 
     def _rows(self) -> list[tuple[str, str, str]]:
@@ -294,7 +300,7 @@ def tune(model: E, grid: object, x: Numbers, y: Targets, criterion: str) -> Tuni
     solved: Training | None = None  # the best candidate's so far
     for places in same_matrix(candidates):
         # The largest ridge first: what only a ridge makes positive definite is decomposed with it.
-        order = sorted(places, key=lambda i: (-candidates[i].ensemble.ridge, i))
+        order = sorted(places, key=lambda i: (-Ridge.read(candidates[i].ensemble.ridge).least, i))
         try:
             ensemble, training = candidates[order[0]].ensemble._prepare(x, y)
             _ = training.mean_problem
@@ -337,6 +343,7 @@ def tune(model: E, grid: object, x: Numbers, y: Targets, criterion: str) -> Tuni
         len(chosen._solved.given.x),
         matrices,
         time.perf_counter() - start,
+        "all samples" if any(point.ensemble.standardise for point in candidates) else "nothing",
     )
     logger.info("tune: %s", result.summary())
     return result

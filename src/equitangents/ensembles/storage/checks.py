@@ -218,6 +218,7 @@ FITS: dict[str, Fits] = {
     "kernels.result:Kernels": lambda k: k.nngp.shape == k.ntk.shape,
     "solvers.matrices:ArrayMatrix": lambda m: _is(m.array, (m.size, m.size)),
     "solvers.matrices:KernelMatrix": lambda m: len(m.x) == m.size > 0 < m.tile,
+    "solvers.matrices:RaisedMatrix": lambda m: _is(m.above, (m.size,)) and m.matrix.size == m.size,
     "solvers.matrices:ScaledMatrix": lambda m: _is(m.scale, (m.size,)) and m.matrix.size == m.size,
     "solvers.solution:Solution": lambda s: s.coefficients.ndim == 2,
     "tiles.place:ObjectPath": lambda p: re.fullmatch(r"(s3|gs|az)://[\w.-]+", p.root) is not None,

@@ -42,8 +42,8 @@ _GROUP = (
     "weights? floats"
 )
 _ESTIMATOR = (
-    "net Network; augmentation text|Augmentation; time real; learning_rate real; ridge real; kernel text; "
-    "label_action Augmentation; input_shape none|(int); dynamics text|Momentum; memory_limit none|real; "
+    "net Network; augmentation text|Augmentation; time real; learning_rate real; ridge real|floats|(real); "
+    "kernel text; label_action Augmentation; input_shape none|(int); dynamics text|Momentum; memory_limit none|real; "
     "store none|path; solver text|Method; n_features_in_ int; sample_shape_ (int); positions_ (int); _data (array); "
     "solver_ text; solution_ Report; augmentation_ Augmentation; max_learning_rate_ real; standardise? bool; "
     "standardisation_? none|Standardisation"
@@ -179,6 +179,7 @@ _TABLE = {
         "irrep_process:IrrepBlock": "irrep FourierIrrep; process TrainedProcess; labelled bool; "
         "embedding? none|numbers",
         "irrep_process:IrrepProcess": "shared Augmented; bound real; consistent bool; blocks (IrrepBlock)",
+        "ridge:Ridge": "least real; above none|floats",
         "spectrum:Spectrum": "eigenvalues floats; vectors numbers; ridge real; ridge_unit real; resolution real; "
         "smallest real; scale real; name text",
     },
@@ -205,9 +206,9 @@ _TABLE = {
         "infinite.saving:MeansAtATime": "kernel Network; field text; inputs Inputs; coefficients floats; "
         "standardisation? none|Standardisation",
         "infinite.problem:Problem": "kernel Network; field text; inputs Inputs; process TrainedProcess; "
-        "samples ensembles.infinite.problem:Samples; residual real; seconds real",
+        "samples ensembles.infinite.problem:Samples; residual real; seconds real; above? none|floats",
         "infinite.problem:Samples": "row ints; weight floats; trace floats",
-        "infinite.problem:Settings": "field text; dynamics Kinetics; learning_rate real; ridge real; "
+        "infinite.problem:Settings": "field text; dynamics Kinetics; learning_rate real; ridge Ridge; "
         "memory_limit none|real; store none|path; solver text|Method; time real; held none|Kernels; points? int",
         "infinite.regressor:InfiniteEnsemble": f"{_ESTIMATOR}; n_outputs_ int; _squeeze bool; "
         "_training ensembles.infinite.training_problem:Training",
@@ -230,6 +231,8 @@ _TABLE = {
         "eigh:Eigh": "",
         "matrices:ArrayMatrix": f"array floats; strip int; in_memory bool; {_MATRIX}",
         "matrices:KernelMatrix": f"kernel Network; x Inputs; field text; {_MATRIX}",
+        "matrices:RaisedMatrix": f"matrix SymmetricMatrix; above floats; folder none|path; in_memory bool; "
+        f"has_blocks bool; strip int; {_MATRIX}",
         "matrices:ScaledMatrix": f"matrix SymmetricMatrix; scale floats; folder none|path; in_memory bool; "
         f"has_blocks bool; strip int; {_MATRIX}",
         "matrices:StoreMatrix": f"store GramStore; folder Place; _field text; strip int; in_memory bool; {_MATRIX}",
