@@ -24,7 +24,22 @@ from equitangents.nn.structure import Structure, anywhere
 from equitangents.normals import standard_normal
 
 
-class Layer(CheckedKeywords, abc.ABC):
+def plain(value: Any) -> Any:
+    """A number as Python has it, in place of a NumPy scalar or an array without axes; also inside tuples and lists."""
+    if isinstance(value, tuple | list) and type(value) in (tuple, list):
+        return type(value)(map(plain, value))
+    single = isinstance(value, np.generic | np.ndarray | jax.Array) and not np.ndim(value)
+    return value.item() if single and not isinstance(value, jax.core.Tracer) else value
+
+
+class _OfPlainNumbers(abc.ABCMeta):
+    """Constructors of layers read arrays without axes as numbers: layers are compared, hashed and saved by them."""
+
+    def __call__(cls, *args: Any, **keywords: Any) -> Any:
+        return super().__call__(*map(plain, args), **{name: plain(value) for name, value in keywords.items()})
+
+
+class Layer(CheckedKeywords, metaclass=_OfPlainNumbers):
     """A layer read three ways: `init` makes parameters, `apply` maps signals, `lower` says what it does to kernels."""
 
     has_weights: ClassVar[bool] = True
