@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import abc
+import inspect
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
 import numpy as np
@@ -35,8 +36,16 @@ def plain(value: Any) -> Any:
 class _OfPlainNumbers(abc.ABCMeta):
     """Constructors of layers read arrays without axes as numbers: layers are compared, hashed and saved by them."""
 
-    def __call__(cls, *args: Any, **keywords: Any) -> Any:
-        return super().__call__(*map(plain, args), **{name: plain(value) for name, value in keywords.items()})
+    @property
+    def __signature__(cls) -> inspect.Signature:
+        """That of the constructor, which `__call__` would hide."""
+        found = inspect.signature(cls.__init__)  # type: ignore[misc]
+        return found.replace(parameters=list(found.parameters.values())[1:])
+
+    if not TYPE_CHECKING:  # which reads the constructors
+
+        def __call__(cls, *args: object, **keywords: object) -> object:
+            return super().__call__(*map(plain, args), **{name: plain(value) for name, value in keywords.items()})
 
 
 class Layer(CheckedKeywords, metaclass=_OfPlainNumbers):
