@@ -24,6 +24,7 @@ from equitangents.planning.question import check_writable
 from equitangents.seals import check as check_seal
 from equitangents.seals import content as sealed_content
 from equitangents.seals import seal
+from equitangents.tables import quoted, unquoted
 
 # what is said
 from equitangents import formatting, notebook
@@ -90,6 +91,7 @@ __all__ = [
     "open_regular",
     "precision",
     "process_memory",
+    "quoted",
     "read_arrays",
     "read_json",
     "real",
@@ -99,5 +101,6 @@ __all__ = [
     "sealed_content",
     "standard_normal",
     "there",
+    "unquoted",
     "whole_file",
 ]

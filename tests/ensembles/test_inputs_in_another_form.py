@@ -195,3 +195,13 @@ def test_masked_entries_are_no_numbers_and_masks_that_hide_nothing_are_no_matter
     if taker in ("infinite", "deep"):
         with pytest.raises(et.errors.InvalidArgumentError, match=r"^y has masked entries"):
             take(FLAT, masked(LABELS, hides=True), tmp_path)
+
+
+@pytest.mark.parametrize("made", [et.InfiniteEnsemble, et.InfiniteEnsembleClassifier, et.DeepEnsemble])
+def test_masked_inputs_are_refused_by_name(made):
+    x = np.random.default_rng(0).normal(size=(4, 3, 2))
+    net = N.Sequential(N.Dense(8), N.Relu(), N.GlobalAvgPool(), N.Dense(1))
+    with pytest.raises(
+        et.errors.InvalidTypeError, match=rf"X is Masked; {made.__name__} takes arrays: solve with net.kernel"
+    ):
+        made(net).fit(et.Masked(x, np.ones((4, 3), bool)), np.arange(4) % 2)

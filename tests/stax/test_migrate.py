@@ -162,3 +162,27 @@ def test_names_are_looked_up_where_users_import_them():
         "ntk_vector_product"
     }
     ast.parse(START)
+
+
+def test_layers_on_groups_of_the_other_package_are_named_where_imported_and_used():
+    text = "from equivariant_ntk.layers import Z2ConvP4 as Lift, P4ConvP4\nimport equivariant_ntk.layers as g\n"
+    report = migrate.migrated(text + "Lift(4, (3, 3))\ng.SO3Pool()\nP4ConvP4(4, (3, 3))\n")
+    said = {(f.line, f.kind) for f in report.findings}
+    assert said == {(line, "by hand") for line in (1, 2, 3, 4, 5)}
+    assert report.text.startswith(text)
+    at = {line: " ".join(f.text for f in report.findings if f.line == line) for line in (3, 4, 5)}
+    assert "nn.Lift" in at[3]
+    assert "nn.GroupPool" in at[4]
+    assert ["twice" in at[line] for line in (3, 4, 5)] == [True, False, False]
+
+
+def test_ours_for_layers_on_groups_are_there():
+    for ours in missing.GROUP_LAYERS.values():
+        for name in re.findall(r"nn\.(\w+)", ours):
+            assert name in equitangents.nn.__all__
+
+
+def test_products_of_branches_are_not_advised_to_be_sums():
+    ((_, text),) = kinds("stax.FanInProd()")
+    assert "Sum" not in text
+    assert "Θ₁K₂ + K₁Θ₂" in text

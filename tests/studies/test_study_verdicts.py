@@ -1,8 +1,11 @@
 """What a report says of its outcome follows from its verdicts, and what it prints agrees with them."""
 
+import dataclasses
 import json
 import math
 import re
+import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,11 +13,24 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
+import equitangents_studies as studies_room
 from equitangents.errors import InvalidArgumentError
 from equitangents.report import format_number, with_interval
 from equitangents.statistics import Estimate, exactly
-from equitangents_studies.framework.claims import EXACT, IN_ERRORS, SINGLE, By, agreement, claim, lead, ours, theirs
+from equitangents_studies.framework.claims import (
+    EXACT,
+    IN_ERRORS,
+    SINGLE,
+    By,
+    agreement,
+    claim,
+    lead,
+    ours,
+    standing,
+    theirs,
+)
 from equitangents_studies.framework.records import Records
+from equitangents_studies.rotated_images import claims as rotated
 from equitangents_studies.verdict import Verdict
 
 MEANS = {"holds": "Take it.", "fails": "Leave it.", "undecided": "Measure more."}
@@ -322,3 +338,39 @@ def test_numbers_without_an_interval_are_said_so_and_are_valid_json():
     assert written["numbers"]["here"] == {"value": 0.5, "interval": [None, None]}
     assert written["numbers"]["there"] == {"value": None, "interval": ["-inf", "inf"]}
     assert with_interval(0.5, (math.nan, math.nan)) == "0.500 (no interval)"
+
+
+DECISIONS = st.sampled_from(["holds", "fails", "not decidable at this size"])
+
+
+@given(st.lists(st.tuples(DECISIONS, st.sampled_from(["source", "ours", "check"])), max_size=5))
+def test_what_stands_of_a_source_follows_from_its_claims_alone(drawn):
+    made = [dataclasses.replace(TestLead.holds, verdict=v, origin=origin) for v, origin in drawn]
+    theirs_alone = [v.verdict for v in made if v.origin == "source"]
+    said = standing(made)
+    assert said == standing([v for v in made if v.origin == "source"])
+    assert (said == "refuted") == ("fails" in theirs_alone)
+    assert (said == "confirmed") == (bool(theirs_alone) and set(theirs_alone) == {"holds"})
+    assert (said == "not tested") == (not theirs_alone)
+
+
+@pytest.mark.parametrize(("exact", "said"), [(True, "refuted"), (False, "confirmed")])
+def test_rotated_images_is_not_refuted_by_a_question_of_ours(monkeypatch, exact, said):
+    failing = dataclasses.replace(TestLead.fails, origin="source" if exact else "ours")
+    monkeypatch.setattr(rotated, "ahead", lambda *_: TestLead.holds)
+    monkeypatch.setattr(rotated, "invariant", lambda *_: failing)
+    assert rotated.central(None, types.SimpleNamespace(infinite={"test": 0})) == said
+
+
+def test_no_study_says_itself_what_became_of_a_source():
+    """Words for that stand in the framework alone, and no study compares verdicts of its claims."""
+    room = Path(studies_room.__file__).parent
+    own = {"systems", "framework", "commands"}
+    law = {"learning_curves/page.py", "imagenet_scale/page.py"}  # of power laws, whose verdicts are their own
+    for file in room.rglob("*.py"):
+        where, text = file.relative_to(room), file.read_text("utf-8")
+        if where.parts[0] in own or where.name == "verdict.py":
+            continue
+        assert not re.search(r'"(confirmed|refuted|not decided)"', text), where
+        if where.as_posix() not in law:
+            assert not re.search(r"\.verdict\b", text), where

@@ -14,6 +14,7 @@ import typer
 
 from equitangents import beside
 from equitangents.errors import InvalidArgumentError, StoreError
+from equitangents.tables import quoted
 
 if TYPE_CHECKING:
     from equitangents.claims import Rows
@@ -120,7 +121,10 @@ def form_of(model: Path) -> Any:
 
 
 def write_table(path: Path, files: tuple[str, ...], predicted: Any) -> None:
-    """The arrays of predictions as a table: file, label and its probability; of a regression file, mean and std."""
+    """The arrays of predictions as a table: file, label and its probability; of a regression file, mean and std.
+
+    Names and labels that a spreadsheet would run as formulas have an apostrophe before them (`tables.quoted`).
+    """
     from equitangents.files import whole_file
 
     columns: dict[str, Any] = {"file": files}
@@ -133,7 +137,7 @@ def write_table(path: Path, files: tuple[str, ...], predicted: Any) -> None:
         columns["std"] = predicted["std"].reshape(len(files), -1)[:, 0]
     with whole_file(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(columns)
+        writer.writerow(map(quoted, columns))
         writer.writerows(zip(*(map(_cell, column) for column in columns.values()), strict=True))
 
 
@@ -178,7 +182,7 @@ def calibration(model: Any) -> str:
 def _cell(value: Any) -> str:
     import numpy as np
 
-    return f"{float(value):.6g}" if isinstance(value, float | np.floating) else str(value)
+    return f"{float(value):.6g}" if isinstance(value, float | np.floating) else str(quoted(str(value)))
 
 
 def _progress(stage: Stage) -> Callable[[int, int], None]:

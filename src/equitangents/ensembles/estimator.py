@@ -31,6 +31,7 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkE
 from equitangents.inference.dynamics import as_times
 from equitangents.keywords import CheckedKeywords, meant, named_also
 from equitangents.nn import Sequential
+from equitangents.structured import is_structured
 from equitangents.validation import as_rectangular, check_array, check_same_length, check_shape
 
 logger = logging.getLogger("equitangents")
@@ -96,6 +97,11 @@ def check_inputs(estimator: BaseEstimator, x: Numbers, input_shape: InputShape |
     With `reset` (in fit) records `n_features_in_` (and `feature_names_in_` of a data frame) on the estimator; without,
     checks x against them.
     """
+    if is_structured(x):
+        raise InvalidTypeError(
+            f"X is {type(x).__name__}; {type(estimator).__name__} takes arrays: solve with net.kernel(X), which takes "
+            "masks and graphs, by equitangents.inference or equitangents.predict"
+        )
     if hasattr(x, "columns"):
         validate_data(estimator, x, skip_check_array=True, reset=reset)
     found: np.ndarray = check_array("X", _dense("X", x), min_rank=0, allow_empty=True)

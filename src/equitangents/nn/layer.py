@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import abc
+import inspect
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
 import numpy as np
@@ -24,7 +25,30 @@ from equitangents.nn.structure import Structure, anywhere
 from equitangents.normals import standard_normal
 
 
-class Layer(CheckedKeywords, abc.ABC):
+def plain(value: Any) -> Any:
+    """A number as Python has it, in place of a NumPy scalar or an array without axes; also inside tuples and lists."""
+    if isinstance(value, tuple | list) and type(value) in (tuple, list):
+        return type(value)(map(plain, value))
+    single = isinstance(value, np.generic | np.ndarray | jax.Array) and not np.ndim(value)
+    return value.item() if single and not isinstance(value, jax.core.Tracer) else value
+
+
+class _OfPlainNumbers(abc.ABCMeta):
+    """Constructors of layers read arrays without axes as numbers: layers are compared, hashed and saved by them."""
+
+    @property
+    def __signature__(cls) -> inspect.Signature:
+        """That of the constructor, which `__call__` would hide."""
+        found = inspect.signature(cls.__init__)  # type: ignore[misc]
+        return found.replace(parameters=list(found.parameters.values())[1:])
+
+    if not TYPE_CHECKING:  # which reads the constructors
+
+        def __call__(cls, *args: object, **keywords: object) -> object:
+            return super().__call__(*map(plain, args), **{name: plain(value) for name, value in keywords.items()})
+
+
+class Layer(CheckedKeywords, metaclass=_OfPlainNumbers):
     """A layer read three ways: `init` makes parameters, `apply` maps signals, `lower` says what it does to kernels."""
 
     has_weights: ClassVar[bool] = True

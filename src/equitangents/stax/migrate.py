@@ -23,10 +23,11 @@ import equitangents
 from equitangents.errors import EquitangentsError, InvalidArgumentError
 from equitangents.files import file_bytes, whole_file
 from equitangents.keywords import meant
-from equitangents.stax.missing import Missing
+from equitangents.stax.missing import GROUP_LAYERS, LIFTED, LIFTED_TWICE, Missing
 
 UNCHANGED, REPLACED, BY_HAND = "unchanged", "replaced", "by hand"
 _THEIRS, _OURS = "neural_tangents", "equitangents"
+_GROUPS = "equivariant_ntk"  # layers on groups for neural-tangents
 _MODULES = ("stax", "predict")
 _TRIED = (
     "stax.Aggregate", "stax.AvgPool", "stax.Conv", "stax.ConvLocal", "stax.Elementwise", "stax.FanInConcat",
@@ -94,6 +95,7 @@ class _Script(ast.NodeVisitor):
 
     source: str
     bound: dict[str, str] = field(default_factory=dict)
+    on_groups: dict[str, str] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     edits: list[tuple[ast.stmt, str]] = field(default_factory=list)
 
@@ -102,6 +104,9 @@ class _Script(ast.NodeVisitor):
         names = []
         for alias in node.names:
             first, _, inner = alias.name.partition(".")
+            if first == _GROUPS:
+                self._say(node, BY_HAND, f"import {alias.name}: {_on_groups('')}")
+                self.on_groups[alias.asname or _GROUPS] = ""
             if first != _THEIRS:
                 names.append(ast.unparse(alias))
                 continue
@@ -118,6 +123,11 @@ class _Script(ast.NodeVisitor):
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         """`from neural_tangents import stax`."""
         first, _, inner = (node.module or "").partition(".")
+        if first == _GROUPS and not node.level:
+            for alias in node.names:
+                known = alias.name if alias.name in GROUP_LAYERS else ""
+                self._say(node, BY_HAND, f"{node.module}.{alias.name}: {_on_groups(known)}")
+                self.on_groups[alias.asname or alias.name] = known
         if node.level or first != _THEIRS:
             return
         taken, left = [], []
@@ -143,13 +153,17 @@ class _Script(ast.NodeVisitor):
     def visit_Attribute(self, node: ast.Attribute) -> None:
         """`nt.stax.Dense`, as a whole."""
         path = self._path(node)
-        if path is None:
+        if path is None and node.attr in GROUP_LAYERS and _root(node) in self.on_groups:
+            self._say(node, BY_HAND, f"{node.attr}: {_on_groups(node.attr)}")
+        elif path is None:
             self.generic_visit(node)
         elif path not in _MODULES:
             self._use(node, path)
 
     def visit_Name(self, node: ast.Name) -> None:
         """A name that was imported, where it is used."""
+        if (known := self.on_groups.get(node.id)) and isinstance(node.ctx, ast.Load):
+            self._say(node, BY_HAND, f"{known}: {_on_groups(known)}")
         path = self.bound.get(node.id)
         if path and path not in _MODULES and isinstance(node.ctx, ast.Load):
             self._use(node, path)
@@ -241,6 +255,20 @@ class _Script(ast.NodeVisitor):
             return ast.literal_eval(node)
         except (ValueError, TypeError):
             return _UNKNOWN
+
+
+def _on_groups(name: str) -> str:
+    """What a layer of equivariant_ntk is here; "" for the package."""
+    if not name:
+        return "layers on groups are in equitangents.nn, such as nn.Lift and nn.GroupConv"
+    return f"use {GROUP_LAYERS[name]}" + (f"; {LIFTED_TWICE}" if name in LIFTED else "")
+
+
+def _root(node: ast.expr) -> str:
+    """The first name of `a.b.c`; "" of what does not begin with a name."""
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
 
 
 def _own(*_: object, **__: object) -> None:

@@ -11,7 +11,7 @@ _INSTEAD = {
     "ImageResize": "resize the inputs beforehand, or use nn.Aggregate(matrix) with the interpolation's weights",
     "Index": "use nn.Aggregate(matrix) with a row of the identity matrix for each position kept",
     "DotGeneral": "use nn.Aggregate(matrix) along positions, or multiply the inputs beforehand",
-    "FanInProd": "products of branches are not here; use nn.Sum or nn.Concatenate",
+    "FanInProd": "products of branches are not here; multiply finished kernels, K₁K₂ and Θ₁K₂ + K₁Θ₂",
     "BatchNorm": "it has no kernel, since what it does to an input depends on the batch; use LayerNorm",
     "MaxPool": "it has no kernel in closed form; use AvgPool, or a convolution with strides",
     "Slice": "use nn.Aggregate(matrix) with a row of the identity matrix for each position kept",
@@ -20,6 +20,18 @@ _INSTEAD = {
     **dict.fromkeys(("layer", "requires", "supports_masking", "Bool", "Diagonal"), _LAYERS),
 }
 
+
+GROUP_LAYERS = {
+    "Z2ConvP4": 'nn.Lift on "C4"',
+    "P4ConvP4": "nn.GroupConv",
+    "GroupPool": "nn.GroupPool",
+    "S2ConvSO3": "nn.SphereLift",
+    "SO3ConvSO3": "nn.GroupConv after nn.SphereLift",
+    "SO3Pool": "nn.GroupPool after nn.SphereLift",
+}
+"""Layers of equivariant_ntk, and what each is here."""
+LIFTED = {"Z2ConvP4", "S2ConvSO3"}
+LIFTED_TWICE = "where it comes first its NTK counts the input's kernel twice, ours once, as the network has it"
 
 _MODULES = ("utils", "experimental")
 

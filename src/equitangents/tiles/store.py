@@ -245,8 +245,8 @@ class RecentTiles(TileStore[str, Value]):
 
 
 @contextlib.contextmanager
-def store_errors(unwritable: str, kept: str = "", *, with_file: bool = False) -> Iterator[None]:
-    """Errors of the file system as StoreErrors of one line, which begins with `unwritable` and ends with `kept`.
+def store_errors(unwritable: str, kept: str | Callable[[], str] = "", *, with_file: bool = False) -> Iterator[None]:
+    """Errors of the file system as StoreErrors of one line, from `unwritable` to `kept`, or to what that then says.
 
     with_file: whether it names the file.
     """
@@ -254,7 +254,7 @@ def store_errors(unwritable: str, kept: str = "", *, with_file: bool = False) ->
         yield
     except OSError as error:
         file = f" ({error.filename})" if with_file and error.filename else ""
-        raise StoreError(f"{unwritable}: {error.strerror or error}{file}{kept}") from None
+        raise StoreError(f"{unwritable}: {error.strerror or error}{file}{kept() if callable(kept) else kept}") from None
 
 
 def check_room(at: Place, needed: int, task: str, there: str = ", and the disk", remedy: str = MAKE_ROOM) -> None:

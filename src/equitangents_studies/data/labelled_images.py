@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.extending import check_fits, check_whole
+from equitangents.extending import check_fits, check_whole, unquoted
 from equitangents_studies.data.class_folders import class_files
 from equitangents_studies.data.images import (
     SUFFIXES,
@@ -203,7 +203,7 @@ def _table(path: Path, folder: Path) -> tuple[list[str], np.ndarray]:
         where = f"line {number} of {path}"
         if len(row) != len(heads):
             raise InvalidArgumentError(f"{where} has {len(row)} columns; the first line has {len(heads)}")
-        name, label = (row[column].strip() for column in at)
+        name, label = (unquoted(row[column].strip()) for column in at)
         place = PurePosixPath(name.replace("\\", "/"))
         if not name or not label:
             raise InvalidArgumentError(f"{where} has no {'label' if name else 'file'}")

@@ -33,7 +33,7 @@ from equitangents_studies.verdict import (
 
 __all__ = [
     "EXACT", "IN_ERRORS", "P_VALUE", "ROUNDING", "SINGLE", "By", "Claim", "Covers", "Records", "after", "agreement",
-    "claim", "decide", "exact", "identity", "in_words", "lead", "ours", "theirs", "to_rounding",
+    "claim", "decide", "exact", "identity", "in_words", "lead", "ours", "standing", "theirs", "to_rounding",
 ]  # fmt: skip
 
 Claim = Verdict
@@ -191,6 +191,25 @@ def lead(verdicts: Sequence[Verdict], named: bool = True) -> str:
     said = ", ".join(part for part in met if part) + rest + "." if theirs else without
     broken = [f"“{v.claim}”" for v in verdicts if v.origin == "check" and v.verdict == FAILS]
     return said + (f" A check of the code fails: {', '.join(broken)}." if broken else "")
+
+
+def standing(verdicts: Sequence[Verdict]) -> str:
+    """What became of a source's claim that several verdicts are on: "confirmed", "refuted" or "not decided".
+
+    Questions of our own and checks of the code have no part in it; without a claim of a source it is "not tested".
+
+    Example:
+        >>> from equitangents.statistics import exactly
+        >>> said = {"measure": "", "covers": EXACT, "holds": "", "fails": "", "at_most": 1}
+        >>> small = claim("It is small", {"here": exactly(0.5)}, by=theirs("", "Table 1"), **said)
+        >>> asked = claim("So is this", {"here": exactly(2)}, by=ours("ours"), **said)
+        >>> standing([small, asked]), standing([asked])
+        ('confirmed', 'not tested')
+    """
+    found = {v.verdict for v in verdicts if v.origin == "source"}
+    if not found:
+        return "not tested"
+    return "refuted" if FAILS in found else "not decided" if UNDECIDED in found else "confirmed"
 
 
 def _met(theirs: Sequence[Verdict], kind: str) -> str:

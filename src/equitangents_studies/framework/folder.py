@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.extending import LEFTOVER, UNREADABLE, file_bytes, locks, read_json, whole_file
+from equitangents.extending import LEFTOVER, UNREADABLE, file_bytes, locks, quoted, read_json, whole_file
 from equitangents_studies.framework import stage_files
 from equitangents_studies.framework.progress import Progress, Task
 from equitangents_studies.framework.sessions import Ending, Sessions
@@ -182,7 +182,7 @@ class RunFolder:
         path = self.path / "results" / f"{name}.csv"
         with whole_file(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(columns)
+            writer.writerow(map(quoted, columns))
             writer.writerows(zip(*(map(_plain, values) for values in columns.values()), strict=True))
 
     def _stored(self, name: str) -> Arrays | None:
@@ -348,7 +348,7 @@ def _plain(value: object) -> object:
         value = value.item()
     if isinstance(value, float) and math.isnan(value):
         return ""
-    return repr(value) if isinstance(value, float) else value
+    return repr(value) if isinstance(value, float) else quoted(value)
 
 
 def finished(path: Path) -> tuple[str, tuple[Verdict, ...], float] | None:

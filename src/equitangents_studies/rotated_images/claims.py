@@ -13,7 +13,18 @@ from equitangents.report import format_number
 from equitangents.statistics import Estimate, bootstrap, exactly, shared_level
 from equitangents_studies.common.scores import COVERS, Trained, disjoint_scores, floor_control, twice_turned
 from equitangents_studies.common.training import train_to_last
-from equitangents_studies.framework.claims import EXACT, P_VALUE, By, Claim, Records, claim, identity, ours, theirs
+from equitangents_studies.framework.claims import (
+    EXACT,
+    P_VALUE,
+    By,
+    Claim,
+    Records,
+    claim,
+    identity,
+    ours,
+    standing,
+    theirs,
+)
 from equitangents_studies.framework.folder import RunFolder
 from equitangents_studies.framework.stages import Arrays
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
@@ -25,7 +36,6 @@ from equitangents_studies.rotated_images.settings import (
     experiment,
     stated_agreement,
 )
-from equitangents_studies.verdict import FAILS, HOLDS
 
 MEMBERS, INPUTS = 8, 100  # networks of the invariant function, and inputs of each set that it is shown
 
@@ -262,8 +272,8 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
 
 def central(settings: Settings, results: Results) -> str:
     """What became of the source's central claim: the mean ahead of its members, and infinite width invariant."""
-    verdicts = {ahead(settings, results).verdict, invariant(settings, results).verdict if results.infinite else HOLDS}
-    return "confirmed" if verdicts == {HOLDS} else "refuted" if FAILS in verdicts else "not decided"
+    judged = [ahead(settings, results)]
+    return standing([*judged, invariant(settings, results)] if results.infinite else judged)
 
 
 def _trained_epochs(results: Results) -> list[int]:

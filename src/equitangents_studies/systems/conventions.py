@@ -11,7 +11,7 @@ from typing import TypeGuard
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.extending import FileName, is_whole, whole_file
+from equitangents.extending import FileName, is_whole, quoted, whole_file
 
 Step = Callable[[float, float], None]
 
@@ -62,8 +62,8 @@ def write_csv(table: Mapping[str, Sequence[object]], path: FileName) -> Path:
     """Write columns by name; a number that is not there, such as the end of an interval, is left empty."""
     with whole_file(Path(path)) as partial, partial.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(table)
-        writer.writerows(["" if v != v else v for v in row] for row in zip(*table.values(), strict=True))
+        writer.writerow(map(quoted, table))
+        writer.writerows(["" if v != v else quoted(v) for v in row] for row in zip(*table.values(), strict=True))
     return Path(path)
 
 

@@ -20,6 +20,7 @@ from equitangents.ensembles import predict_to_file
 from equitangents.ensembles.streaming import to_file
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError, StoreError
 from equitangents.locks import alone
+from permissions import public_folder, without_permission
 
 NET = nn.Sequential(nn.Dense(1, W_std=1.5, b_std=0.1), nn.Relu(), nn.Dense(1))
 RNG = np.random.default_rng(0)
@@ -402,3 +403,12 @@ class TestBadInput:
     def test_of_other_arguments_is_named(self, tmp_path, name, value):
         with pytest.raises(InvalidArgumentError, match=name):
             predict_to_file(MODEL, NEW, tmp_path / "p.npy", **{name: value})
+
+
+def test_into_a_folder_that_may_not_be_written_it_says_that_nothing_is_kept():
+    x = np.random.default_rng(0).normal(size=(4, 3))
+    model = et.InfiniteEnsemble(nn.Sequential(nn.Dense(8), nn.Relu(), nn.Dense(1)), time=float("inf")).fit(x, x[:, 0])
+    with public_folder() as folder, without_permission(folder), pytest.raises(StoreError) as refused:
+        predict_to_file(model, x, folder / "out.npy")
+    assert "cannot be written" in str(refused.value)
+    assert str(refused.value).endswith("nothing is kept")

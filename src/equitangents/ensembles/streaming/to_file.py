@@ -107,7 +107,8 @@ def predict_to_file(
     x = _checked(x, asked)
     parts = _parts(out, x, asked, rows)
     mine = part_of(list(parts.chunks), shard)
-    kept = f"; what is predicted is kept in {parts.folder}, and the same call goes on from it"
+    goes_on = f"; what is predicted is kept in {parts.folder}, and the same call goes on from it"
+    kept = lambda: goes_on if parts.is_ours() else "; nothing is kept"
     with store_errors(f"{out} cannot be written", kept, with_file=True):
         if restart and parts.is_ours():
             remove(parts.folder)
