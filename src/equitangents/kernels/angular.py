@@ -108,7 +108,7 @@ def vanishing(e: Any, at: Both) -> Any:
 
 def _vanishing(e: Any, root: Any) -> Any:
     least = (_ROUNDING * jnp.finfo(e.dtype).eps) ** 2 * root
-    return jnp.where((root > 0) & (e > least), e, 0)
+    return jnp.where((root <= 0) | (e <= least), 0, e)  # NaN stays
 
 
 def moved(e: Any, at: Both, to: tuple[Any, Any]) -> Any:

@@ -281,7 +281,7 @@ def check_representable(dtype: DType, arrays: tuple[np.ndarray, ...], inputs: tu
         raise NotFiniteError(
             f"kernels of these inputs, none larger than {most:.1e}, are not numbers (NaN): give a LayerNorm of eps=0, "
             "which divides 0 by 0 where the variance is 0, an eps above 0; scale the inputs down if a nonlinearity "
-            "overflows"
+            "overflows; raise the tolerance of an Elementwise whose function misses it at the variances that occur"
         )
     remedy = "scale the inputs down" + (", or give them as float64" if name == "float32" else "")
     raise NotFiniteError(

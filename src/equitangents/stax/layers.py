@@ -276,7 +276,7 @@ def Sigmoid_like() -> StaxLayer:
 
 
 def Gelu(approximate: bool = False) -> StaxLayer:
-    """`nn.Gelu`, exact; approximate=True by quadrature."""
+    """`nn.Gelu`, exact; approximate=True by `nn.Elementwise`."""
     if approximate:
         return triple("Gelu", nn.Elementwise(lambda x: jax.nn.gelu(x, approximate=True)))
     return triple("Gelu", nn.Gelu())
@@ -343,7 +343,7 @@ def Polynomial(coef: Sequence[float]) -> StaxLayer:
 def Elementwise(
     fn: Callable[[jax.Array], jax.Array] | None = None, nngp_fn: object = None, d_nngp_fn: object = None
 ) -> StaxLayer:
-    """`nn.Elementwise`: the dual of any smooth function, by quadrature; a dual of one's own is a class in `nn`."""
+    """`nn.Elementwise`: the dual of any smooth function, to a tolerance; a dual of one's own is a class in `nn`."""
     if fn is None or nngp_fn is not None or d_nngp_fn is not None:
         raise NotImplementedError(
             "Elementwise takes a function fn alone, and integrates its dual; a dual in closed form is the property "

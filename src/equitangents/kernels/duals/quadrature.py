@@ -1,9 +1,12 @@
-"""Dual of any elementwise function by Gauss–Hermite quadrature in two dimensions.
+"""Dual of any elementwise function, to a tolerance that is checked at every pair of variances and angle that occurs.
 
-u = √q1 (cos(θ/2) z1 + sin(θ/2) z2), v = √q2 (cos(θ/2) z1 - sin(θ/2) z2) with z1, z2 independent standard normals:
-the rule is symmetric under exchange of u and v, and E[(φ(u)-φ(v))²] is summed directly, without cancellation.
-Covariances are what this distance leaves of E[φ(u)²] and E[φ(v)²]; these are integrals over one variable, cheap, and
-have many more nodes, since a rule of as few in one direction alone would be the larger error.
+Three ways, and none without a check. Hermite series, whose lost terms are bounded at the variances that occur (`line`);
+where they are too long, since φ is nearly a step at that scale, integrals over sectors of the plane, checked pair by
+pair (`sectors`); what misses the tolerance there is NaN, which no kernel with values is returned with.
+
+A given `order` is Gauss–Hermite quadrature with so many nodes in both directions, unchecked:
+u = √q1 (cos(θ/2) z1 + sin(θ/2) z2), v = √q2 (cos(θ/2) z1 - sin(θ/2) z2) with z1, z2 independent standard normals, and
+E[(φ(u)-φ(v))²] summed directly, without cancellation; moments of one variable have many more nodes.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ import numpy as np
 from scipy.special import roots_hermitenorm
 
 from equitangents._types import ArrayLike
+from equitangents.kernels.duals import line, series
 from equitangents.kernels.duals.geometry import angle_of_covariance, half_angle, safe_sqrt
 from equitangents.kernels.duals.traits import Traits
 
@@ -31,10 +35,14 @@ Values = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 @dataclass(frozen=True)
 class Quadrature(Traits):
-    """`function` applied elementwise, integrated with `order` nodes in each of the two directions."""
+    """`function` applied elementwise, to a relative `tolerance`, or with `order` nodes in each direction.
+
+    Of E[φ²], E[φ'²], E[φ'φ'] and the distance; where the precision's rounding is above the tolerance, to that.
+    """
 
     function: Callable[[Any], Any]
-    order: int
+    order: int | None = None
+    tolerance: float = 1e-6
 
     @property
     def vanishes(self) -> bool:
@@ -43,6 +51,7 @@ class Quadrature(Traits):
 
     @cached_property
     def _plane_rule(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        assert self.order is not None
         nodes, weights = _rule(self.order)
         product = np.outer(weights, weights)
         i, j = np.nonzero(product > _NEGLIGIBLE)
@@ -51,6 +60,9 @@ class Quadrature(Traits):
     def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """Squared distance after φ, and E[φ'φ']."""
         s, r, _ = half_angle(d, q1, q2)
+        if self.order is None:
+            found = series.moments(self.function, self.tolerance, s, q1, q2, 1.0)
+            return found.distance, found.slope
         equal = s == 0
         distance, derivative = self._sums(s, r, q1, q2, 1.0)
         return distance - jax.lax.stop_gradient(jnp.where(equal & (q1 == q2), distance, 0)), derivative
@@ -59,7 +71,11 @@ class Quadrature(Traits):
         """The distance E[(a φ(u) - φ(v)/a)²], and E[φ'φ']."""
         r = safe_sqrt(q1) * safe_sqrt(q2)
         s = jnp.where(r > 0, e / jnp.where(r > 0, 4 * r, 1), 0.5)
-        return self._sums(jnp.clip(s, 0, 1), r, q1, q2, a)
+        s = jnp.clip(s, 0, 1)
+        if self.order is None:
+            found = series.moments(self.function, self.tolerance, s, q1, q2, a)
+            return found.distance, found.slope
+        return self._sums(s, r, q1, q2, a)
 
     def _sums(self, s: ArrayLike, r: ArrayLike, q1: ArrayLike, q2: ArrayLike, ratio: Any) -> tuple[Any, Any]:
         """E[(ratio·φ(u) - φ(v)/ratio)²] and E[φ'φ'], from sin²(θ/2) = s and r = √(q1 q2)."""
@@ -74,6 +90,9 @@ class Quadrature(Traits):
     def covariance(self, k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """E[φφ] and E[φ'φ'], from the covariance itself."""
         s, _ = angle_of_covariance(k, q1, q2)
+        if self.order is None:
+            found = series.moments(self.function, self.tolerance, s, q1, q2, 1.0)
+            return found.product, found.slope
         return self._means(s, q1, q2, lambda weight, u, v: weight * u * v)
 
     def _means(self, s: ArrayLike, q1: ArrayLike, q2: ArrayLike, term: Callable[..., Any]) -> tuple[Any, Any]:
@@ -94,7 +113,10 @@ class Quadrature(Traits):
         return first, derivative
 
     def moments(self, q: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """E[φ(u)²] and E[φ(u)] of u ~ N(0, q), by Gauss-Hermite quadrature of 16 times as many nodes."""
+        """E[φ(u)²] and E[φ(u)] of u ~ N(0, q); with an order by Gauss-Hermite quadrature of 16 times as many nodes."""
+        if self.order is None:
+            known = line.line(self.function, q, 1)
+            return known.square, known.mean
         root = safe_sqrt(q)
         z, w = (jnp.asarray(part, q.dtype) for part in _rule(_FINER * self.order))
 
@@ -114,6 +136,7 @@ class Quadrature(Traits):
         ∂E[(φ(u)-φ(v))²]/∂d = E[φ'(u)φ'(v)] holds for continuous φ; a jump, whose derivative automatic differentiation
         does not see, breaks it.
         """
+        assert self.order is not None
         finer = Quadrature(self.function, 2 * self.order)
         values = values_and_slopes(self.function) if values is None else values
         step = 1e-4
