@@ -11,6 +11,7 @@ import pytest
 
 import equitangents as et
 from audit.verdict_cases import IMAGES, QUIET, features, invariant, literal, off_by
+from equitangents.audit.report.checks import agrees
 from equitangents.audit.report.page import html
 from equitangents.audit.report.text import escaped
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
@@ -63,8 +64,18 @@ def test_one_input_and_a_constant_have_no_spread() -> None:
     assert "one input has no spread" in one.sentence
     assert one.verdict in ("broken", "undecided")
     constant = et.audit(lambda x: 0 * x[:, 0, 0] + 0.1, "C4", IMAGES, **QUIET)
-    assert constant.verdict == "equivariant"
+    assert (constant.verdict, constant.doubt.cause) == ("undecided", "constant")
     assert constant.headline.unit == "norm"
+
+
+def test_always_the_same_answer_shows_no_symmetry() -> None:
+    numbers = et.audit(lambda x: np.full(len(x), 3), "C4", IMAGES, **QUIET)
+    assert (numbers.verdict, numbers.doubt.cause) == ("undecided", "constant")
+    scores = et.audit(lambda x: invariant(x) + np.array([9.0, 0, 0]), "C4", IMAGES, **QUIET)
+    assert scores.verdict == "equivariant"
+    check = agrees(scores, 0.95)
+    assert (check.passed, check.undecided) == (False, True)
+    assert agrees(et.audit(invariant, "C4", IMAGES, **QUIET), 0.95).passed
 
 
 @pytest.mark.parametrize(

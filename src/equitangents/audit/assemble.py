@@ -154,6 +154,7 @@ def _orbit(m: Measured) -> OrbitSection:
         relative_std=resampler.mean(relative_std(orbits.signals)),
         divergence=None if apart is None else resampler.mean(apart, bounds=(0.0, 1.0)),
         outputs=output_kind(orbits, task.outputs),
+        answers=None if orbits.scores is None else len(np.unique(orbits.scores.argmax(axis=2))),
     )
 
 

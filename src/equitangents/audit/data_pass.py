@@ -19,6 +19,7 @@ from equitangents.audit.measure.judge import decide, judge
 from equitangents.audit.measure.measured import Measured
 from equitangents.audit.measure.orbits import Orbits, measure_orbits
 from equitangents.audit.measure.predictions import same_predictions
+from equitangents.audit.measure.steady import is_open, settled
 from equitangents.audit.measure.task import Task
 from equitangents.audit.records import Parts
 from equitangents.audit.report.sections import RuleResult, UndefinedPose
@@ -43,6 +44,10 @@ def measure_data(
     floors = unmeasured_floors(task, orbits.dtype, orbits.separate_sizes) if known is None else known
     judgement = replace(judge(task, orbits, floors), undefined=undefined)
     same = same_predictions(task, orbits)
+    if known is not None and not task.nothing_moves and is_open(task, orbits, floors, judgement):
+        with task.clock.during("floors"):
+            found = bench.stop.attempted("floors", lambda: settled(task, orbits, floors, judgement))
+        floors, judgement = (floors, judgement) if found is None else found
     m = Measured(asked, task, parts, y, sought, sets, orbits, floors, judgement, "undecided", None, same)
     m = bench.measured("single inputs", lambda: confirmed(m), m, counted="floors")
     verdict = decide(m.judgement, m.floors)

@@ -44,6 +44,7 @@ def _finding(m: Measured, report: Findings) -> str:
     kind = INVARIANT if all(o.action == INVARIANT for o in contract.outputs) else "equivariant"
     name, group, headline, outputs = report.model.name, contract.group, judgement.headline, contract.outputs
     measured = f"{error_said(judgement, outputs, m.same)}{compared_said(outputs)}, floor {number(headline.floor)}"
+    measured += "" if headline.steady is None else f", {_steady_said(headline)}"
     where, kept = _where(report.layers), "" if headline.unit == "probability" else _kept(m.same)
     tolerance, open_ = tolerance_said(headline.tolerance), "" if m.doubt is None else m.doubt.said
     exactly = "" if headline.tolerance is None else f" to within {tolerance}"
@@ -69,11 +70,19 @@ def _finding(m: Measured, report: Findings) -> str:
         return f"{fails}{_undefined(judgement)}; elsewhere {measured}{far}.{rest}"
     if headline.tolerance is None and judgement.counterexample is not None:
         return f"{fails}{_single(judgement, '')}{rare}; {measured}{kept}.{rest}"
-    if headline.tolerance is None and headline.error.estimate.mean <= FACTOR * headline.floor:
+    if headline.tolerance is None and not headline.steady and headline.error.estimate.mean <= FACTOR * headline.floor:
         return f"{fails}{_above(report, headline)} ({measured}).{rest}"
     if headline.tolerance is None and within(headline) <= NEARLY:
         fails = f"{name} is not exactly {kind} under {group}, but to within {number(within(headline))}: "
     return f"{fails}{measured}{far}.{rest}"
+
+
+def _steady_said(headline: Headline) -> str:
+    """What of the error is no rounding, with its interval; of its own unit where that is another than the error's."""
+    assert headline.steady is not None
+    unit = headline.steady_unit or headline.unit
+    whose = "" if unit == headline.unit else f" {of(unit)}"
+    return f"without rounding {interval(headline.steady)}{whose}"
 
 
 def _above(report: Findings, headline: Headline) -> str:
@@ -260,6 +269,10 @@ def doubt(m: Measured) -> Doubt | None:
         zero = headline.error.worst == 0 and judgement.scales.sizes.max() == 0
         said = "are 0, which shows no symmetry; inputs on which they are not, or" if zero else "vanish up to rounding;"
         return Doubt("vanishing", f"all outputs {said} output_scale, a size to judge them against, would decide")
+    if judgement.scales.constant:
+        kind = "classes are" if judgement.scales.classes.all() else "outputs are"
+        said = f"{kind} the same for all these inputs, moved or not, up to rounding in {dtype}, which shows no symmetry"
+        return Doubt("constant", f"{said}; inputs on which they differ, or {_FINER}, would decide")
     why = hidden(judgement)
     if why == "spread":
         return Doubt(

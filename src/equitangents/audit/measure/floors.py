@@ -37,6 +37,8 @@ _WIDE: dict[str, Any] = {"f": np.float64, "c": np.complex128}
 _DROWNED = 0.2
 _LARGE = 2**14  # numbers an input, from which few are evaluated in double precision
 _FEW, _FEW_QUICK = 8, 4
+_FINE, _BENT = 2.0**-28, 0.25  # double precision follows a change so fine, and one twice as large, in proportion
+_MEASURED = 8  # inputs, from which their rounding in the mean is that of others, too
 _CHANCE = 1000.0  # roundings by which two evaluations may differ: parallel sums on accelerators do
 _TIMES = 4  # inputs are changed by one rounding, where answers for them are compared
 PERTURBATION = 8.0  # layers round their sums, too, not only their inputs
@@ -206,7 +208,9 @@ def rounding_of(
     unit = eps(y.dtype)
     method, response = float_floor(task, x, y, sizes, deterministic, actions)
     if method == "float64":
-        return method, response, np.maximum(response, unit * sizes)
+        whole = np.sqrt(np.mean(response**2, axis=1, keepdims=True))
+        few = response.shape[1] < _MEASURED or not response.any()
+        return method, response, np.maximum(response, unit * sizes if few else whole)
     return method, response, PERTURBATION * (response + unit * sizes)
 
 
@@ -223,15 +227,13 @@ def float_floor(
     if not deterministic:  # chance would be taken for rounding
         return "none", 0.0 * sizes
     if y.dtype != np.float64:
-        double = task.model.double()
-        if double is not None:
-            few = x.subset(np.arange(min(x.n, _in_double(task, x))))
-            wide = few.mapped(lambda a: a.astype(_WIDE.get(a.dtype.kind, a.dtype)))
-            exact = _attempt(task, wide, lambda x: chosen(double(x), task.model.select))
-            if exact is not None and exact.dtype == np.float64:
-                seen = actions.apart([v[: few.n] for v in y.leaves], exact.leaves)
-                share = np.mean(ratio(seen, sizes[:, : few.n]), axis=1, keepdims=True)
-                return "float64", np.concatenate([seen, share * sizes[:, few.n :]], axis=1)
+        few = x.subset(np.arange(in_double(task, x)))
+        found = _double(task, few, actions, y.dtype)
+        if found is not None:
+            exact, _ = found
+            seen = actions.apart([v[: few.n] for v in y.leaves], exact.leaves)
+            share = np.mean(ratio(seen, sizes[:, : few.n]), axis=1, keepdims=True)
+            return "float64", np.concatenate([seen, share * sizes[:, few.n :]], axis=1)
     if not any(a.dtype.kind in _WIDE for a in x.batches):
         return "none", 0.0 * sizes
     response = actions.apart(task.evaluate(_shaken(x, unit, task.seed)).leaves, y.leaves)
@@ -252,10 +254,51 @@ def jitter(task: Task, x: Inputs, actions: Actions) -> Float[np.ndarray, "output
     return np.max([actions.apart(a, b) for i, a in enumerate(ys) for b in ys[:i]], axis=0)
 
 
-def _in_double(task: Task, x: Inputs) -> int:
+def in_double(task: Task, x: Inputs) -> int:
     """How many inputs are evaluated in double precision: few large ones, as that takes ten times as long or more."""
     numbers = sum(a[:1].size for a in x.batches)
-    return x.n if numbers <= _LARGE else _FEW_QUICK if task.quick else _FEW
+    return min(x.n, x.n if numbers <= _LARGE else _FEW_QUICK if task.quick else _FEW)
+
+
+def widened(x: Inputs) -> Inputs:
+    """x in double precision."""
+    return x.mapped(lambda a: a.astype(_WIDE.get(a.dtype.kind, a.dtype)))
+
+
+def twin_of(task: Task, x: Inputs, actions: Actions, dtype: np.dtype) -> Callable[[Any], Any] | None:
+    """The model in double precision; None where it cannot be cast, or rounds to a narrower type inside all the same."""
+    found = _double(task, x.subset(np.arange(in_double(task, x))), actions, dtype)
+    return None if found is None else found[1]
+
+
+def _double(task: Task, x: Inputs, actions: Actions, dtype: np.dtype) -> tuple[Answer, Callable[[Any], Any]] | None:
+    """(outputs in double precision, what gives them); of a model that is in it, the model itself."""
+    double = task.model.double() if dtype != np.float64 else task.model.run
+    if double is None:
+        return None
+    run = lambda x: chosen(double(x), task.model.select)
+    wide = widened(x)
+    exact = _attempt(task, wide, run)
+    if exact is None or exact.dtype != np.float64:
+        return None
+    few = wide.subset(np.arange(min(x.n, _FEW_QUICK)))
+    signs = np.random.default_rng(task.seed)
+    moves = few.mapped(lambda a: a * signs.choice([-1.0, 1.0], a.shape) if a.dtype.kind in _WIDE else a)
+    move = lambda h: few.replaced(
+        [a + h * v if getattr(a, "dtype", None) is not None and a.dtype.kind in _WIDE else a
+         for a, v in zip(few.leaves, moves.leaves, strict=True)]
+    )  # fmt: skip
+    once, twice = (_attempt(task, move(h), run) for h in (_FINE, 2 * _FINE))
+    if once is None or twice is None:
+        return None
+    here = [v[: few.n] for v in exact.leaves]
+    whole = actions.apart(twice.leaves, here)
+    bent = actions.apart(twice.leaves, [2 * a - b for a, b in zip(once.leaves, here, strict=True)])
+    fine = [
+        row.any() and np.median(off[row] / by[row]) <= _BENT
+        for off, by, row in zip(bent, whole, whole > 0, strict=True)
+    ]
+    return (exact, run) if all(fine) else None
 
 
 def _drowned(response: Float[np.ndarray, "outputs n"], sizes: Float[np.ndarray, "outputs n"]) -> np.ndarray:

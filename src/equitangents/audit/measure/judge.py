@@ -20,13 +20,21 @@ from equitangents.audit.measure.intervals import Resampler, spread_of
 from equitangents.audit.measure.orbits import Orbits
 from equitangents.audit.measure.scales import Scales, make_scales
 from equitangents.audit.measure.task import Judging, Task
-from equitangents.audit.report.numbers import Estimate, Spread, Unit
+from equitangents.audit.report.numbers import Estimate, Spread, Unit, keeps
 from equitangents.audit.report.sections import Counterexample, Headline, UndefinedPose, Verdict
 
 SINGLE = 4.0
 """A single error above so many of its floors is no chance."""
 ASKED = "asked for"
 """Why the unit is what it is where the user said so."""
+
+
+@dataclass(frozen=True, eq=False)
+class Settled:
+    """What of the error is no rounding, where rounding left the answer open."""
+
+    kept: bool
+    """Whether all that stays is no more than rounding."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +67,8 @@ class Judgement:
     """One of these that was confirmed by itself; sought where no mean is above its floor."""
     undefined: list[UndefinedPose] = field(default_factory=list)
     """Elements under which the model gave NaN or infinite values; errors are those of the other inputs."""
+    settled: Settled | None = None
+    """What of the error is no rounding; None where that was not asked."""
 
 
 def judge(task: Task, orbits: Orbits, floors: Floors) -> Judgement:
@@ -205,15 +215,17 @@ def hidden(judgement: Judgement) -> Hidden | None:
     """
     headline = judgement.headline
     if headline.tolerance is not None:
-        return "tolerance" if not headline.floor <= headline.tolerance else None
-    return _unexact(judgement)
+        return None if keeps(0.0, headline.floor, headline.tolerance) else "tolerance"
+    return unexact(judgement)
 
 
-def _unexact(judgement: Judgement) -> Hidden | None:
+def unexact(judgement: Judgement) -> Hidden | None:
     """What of the floors is too large to be called rounding, or interpolation."""
     headline, scales = judgement.headline, judgement.scales
     if headline.unit == "norm" and headline.reason != ASKED and (scales.hidden & scales.judged).any():
         return "spread"
+    if judgement.settled is not None and judgement.settled.kept:
+        return "interpolation" if not headline.floor - headline.rounding <= UNINFORMATIVE else None
     if not headline.rounding <= ROUNDING:
         return "rounding"
     return "interpolation" if not headline.floor <= UNINFORMATIVE else None
@@ -231,8 +243,14 @@ def decide(judgement: Judgement, floors: Floors) -> Verdict:
         return "undecided"
     if judgement.above.any():
         return "broken"
+    if judgement.scales.constant:
+        return "undecided"
     if hidden(judgement) is None:
-        if judgement.at_floor.all() and floors.deterministic and _unexact(judgement) is None:
+        if (
+            (judgement.at_floor.all() or (judgement.settled is not None and judgement.settled.kept))
+            and floors.deterministic
+            and unexact(judgement) is None
+        ):
             return "equivariant"
         if judgement.within:
             return "equivariant within tolerance"

@@ -80,6 +80,14 @@ class Orbits:
     """Where the model gave NaN or infinite values for a moved input, and finite ones for the input itself."""
 
     @property
+    def one_class(self) -> Bool[np.ndarray, " outputs"]:
+        """Which outputs are class numbers, and the same number for all inputs, moved or not; False: not known."""
+        ends = np.cumsum([math.prod(shape) for shape in self.output_shapes])[:-1]
+        parts = np.split(self.signals, ends, axis=2) if len(self.kept) == self.separate.shape[2] > 1 else []
+        same = [bool((part == part[:1, :1]).all()) for part in parts] or [False] * len(self.class_numbers)
+        return self.class_numbers & np.array(same)
+
+    @property
     def no_mean(self) -> str:
         """What outputs are that cannot be averaged, and have no derivative; "" if all can."""
         if self.class_numbers.any():

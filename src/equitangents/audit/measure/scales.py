@@ -47,6 +47,8 @@ class Scales:
     """Which of these `classes` are not class numbers, but masks of them, or sets of boxes."""
     sets: Bool[np.ndarray, " outputs"]
     """Which outputs are sets in any order."""
+    alike: Bool[np.ndarray, " outputs"]
+    """Which are the same for all inputs, moved or not, up to rounding."""
     vanishing: Bool[np.ndarray, " outputs"]
     """Whether an output is no larger than its rounding for all inputs, moved or not."""
 
@@ -60,6 +62,11 @@ class Scales:
     def nothing(self) -> bool:
         """Whether every output vanishes and none has a scale."""
         return bool((self.vanishing & ~np.isfinite(self.given)).all())
+
+    @property
+    def constant(self) -> bool:
+        """Whether every output that is judged is the same for all inputs, and none has a scale."""
+        return bool((self.alike & ~np.isfinite(self.given))[self.judged].all())
 
     def unit_of(self, output: int, unit: Unit) -> Unit:
         """What an output's errors are divided by where the headline's are divided by `unit`."""
@@ -110,6 +117,7 @@ def make_scales(orbits: Orbits, floors: AbsoluteFloors | None, told: Judging) ->
         given=given_scales(told.output_scale, orbits.output_names),
         probabilities=(np.arange(len(none)) == 0) & own & ~orbits.class_numbers,
         hidden=alike & drowning,
+        alike=(alike & np.isfinite(orbits.spreads)) | orbits.one_class,
         classes=orbits.class_numbers | orbits.shares,
         shares=orbits.shares,
         sets=np.array([o in orbits.matched for o in range(len(orbits.spreads))]),

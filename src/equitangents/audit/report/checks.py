@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import stdtr, stdtrit
 
 from equitangents.audit.report.findings import Findings
-from equitangents.audit.report.numbers import of
+from equitangents.audit.report.numbers import keeps, of
 from equitangents.audit.report.words import listed, number, signed
 from equitangents.claims import read_json
 from equitangents.errors import InvalidArgumentError
@@ -44,23 +44,23 @@ def below(report: Findings, limit: float) -> Check:
         return Check(name, False, f"all outputs vanish{_NO_SIZE}", True)
     headline = report.shown
     error = headline.error.estimate.mean
-    if not error <= limit:
+    if keeps(error, headline.floor, limit) is False:
         return Check(name, False, f"mean relative error {error:.3g} > {limit:g}, {report.unit_said}")
-    open_ = _open(report, headline.floor, headline.error.worst, limit)
+    open_ = _open(report, headline.floor, limit)
     return Check(name, False, open_, True) if open_ else Check(name, True, f"{error:.3g}, {report.unit_said}")
 
 
 _NO_SIZE = ", which shows no symmetry; --output-scale gives a size to judge them against"
 
 
-def _open(report: Findings, floor: float, worst: float, limit: float) -> str:
+def _open(report: Findings, floor: float, limit: float) -> str:
     """Why an error below a limit does not show that the limit is kept; "" where it does."""
     if report.undefined:
         return f"NaN or infinite values for inputs moved by {listed([u.label for u in report.undefined])}"
     doubt = report.doubt
-    if doubt is not None and doubt.cause in ("spread", "inputs"):
+    if doubt is not None and doubt.cause in ("constant", "spread", "inputs"):
         return doubt.said
-    if floor > limit and worst > 0:
+    if keeps(0.0, floor, limit) is None:
         said = f"the floor {number(floor)} is above the limit {number(limit)}, and hides whether it is kept"
         return said if doubt is None or doubt.cause == "interval" else f"{said}: {doubt.said}"
     return ""
@@ -80,7 +80,7 @@ def each_below(report: Findings, limits: Mapping[str, float]) -> list[Check]:
             error = o.shown.mean
             unit = report.unit_said_of(o)
             said = f"mean relative error {error:.3g} {'≤' if error <= limit else '>'} {limit:g}, {unit}"
-            open_ = _open(report, o.floor or 0.0, error, limit) if error <= limit else ""
+            open_ = _open(report, o.floor or 0.0, limit) if error <= limit else ""
             if o.vanishes and o.scale is None:
                 open_ = f"all of it vanishes{_NO_SIZE}"
             passed = bool(error <= limit) and not open_
@@ -103,6 +103,11 @@ def agrees(report: Findings, least: float) -> Check:
     same = report.orbit.same_predictions
     if same is None:
         raise InvalidArgumentError(f"min_agreement is {least:g}, but the outputs of {report.model.name} are no classes")
+    if report.orbit.answers == 1:
+        said = "every input, moved or not, has the same predicted class, which shows no agreement"
+        return Check(
+            f"agreement ≥ {least:g}", False, f"{said}; inputs of several classes would decide", True, least=True
+        )
     passed = bool(same.mean >= least)
     said = f"same prediction in {number(same.mean)} of cases, {'at least' if passed else 'below'} {number(least)}"
     return Check(f"agreement ≥ {least:g}", passed, said, least=True)

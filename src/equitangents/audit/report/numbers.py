@@ -27,6 +27,16 @@ def of(unit: str) -> str:
     }[unit]
 
 
+def keeps(error: float, floor: float, limit: float) -> bool | None:
+    """Whether a mean error keeps to a limit: False above it; None: not above it, but the floor is, which hides more.
+
+    Verdicts within a tolerance and exit statuses both go by this.
+    """
+    if not error <= limit:
+        return False
+    return True if floor <= limit else None
+
+
 @dataclass(frozen=True)
 class Estimate:
     """A mean with its confidence interval, over inputs and, where elements were sampled, over elements.

@@ -36,6 +36,11 @@ class Headline:
     """The error that was called acceptable; null: none was."""
     rounding: float = 0.0
     """The part of the floor that is not interpolation: rounding, and the noise of a model that is random."""
+    steady: Estimate | None = None
+    """What of the error is no rounding, a root mean square over the inputs under the element where it is largest; null:
+    rounding left nothing open."""
+    steady_unit: Unit | None = None
+    """What `steady` is relative to: the spread between inputs, or ‖f(x)‖ where outputs have none."""
 
 
 @dataclass(frozen=True)
@@ -59,10 +64,10 @@ class Counterexample:
 class Doubt:
     """Why a verdict is open, and what would decide it."""
 
-    cause: Literal["floor", "spread", "inputs", "vanishing", "noise", "interval", "interrupted"]
+    cause: Literal["floor", "spread", "constant", "inputs", "vanishing", "noise", "interval", "interrupted"]
     """"floor": rounding or interpolation hides too much; "spread": outputs differ between inputs by no more than
-    rounding; "inputs": the group moves none of them; "vanishing": outputs are rounding; "noise": the model is random;
-    "interval": it holds the floor or the tolerance."""
+    rounding; "constant": outputs are the same for all inputs; "inputs": the group moves none of them; "vanishing":
+    outputs are rounding; "noise": the model is random; "interval": it holds the floor or the tolerance."""
     said: str
     """One clause for what hides the answer, and one for what would give it."""
 
@@ -83,8 +88,9 @@ class FloatFloor:
     """What rounding alone does to the outputs, relative to their norm."""
 
     value: float
-    method: Literal["float64", "perturbation", "none"]
-    """"float64": against the model in double precision; "perturbation": inputs changed by one rounding."""
+    method: Literal["float64", "perturbation", "copies", "none"]
+    """"float64": against the model in double precision; "perturbation": inputs changed by one rounding; "copies": how
+    violations differ between copies of the inputs that are changed by 1/64."""
 
 
 RuleUnit = Literal["norm", "spread", "classes"]
@@ -174,6 +180,8 @@ class OrbitSection:
     """Jensen-Shannon divergence in bits of predictions along the orbit; null without probabilities."""
     outputs: Literal["values", "logits", "probabilities"]
     """What the outputs were taken for."""
+    answers: int | None = None
+    """How many different classes were predicted; null without classes."""
 
 
 @dataclass(frozen=True)
