@@ -170,11 +170,11 @@ class TestTheDisk:
         assert shown.seconds >= again.seconds
 
     def test_a_stage_that_may_not_be_read_is_not_taken_for_damaged(self, whole, capsys, monkeypatch):
-        def denied(self, *_, **__):
-            raise PermissionError(13, "Permission denied", str(self))
+        def denied(path, *_, **__):
+            raise PermissionError(13, "Permission denied", str(path))
 
         with monkeypatch.context() as patch:
-            patch.setattr(Path, "read_bytes", denied)
+            patch.setattr(stage_files, "file_bytes", denied)
             with pytest.raises(PermissionError):
                 stage_files.read(whole / "stages" / "stage-1.npz", "print")
 
