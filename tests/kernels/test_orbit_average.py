@@ -111,16 +111,14 @@ def both_orbits(net, x1, x2):
     return np.mean([np.asarray(net.kernel(ROTATIONS(g, x1), ROTATIONS(h, x2)).ntk) for g, h in pairs], axis=0)
 
 
-def test_a_verdict_on_inputs_is_not_carried_over_to_the_next_ones(rng):
+def test_no_inputs_make_a_kernel_invariant_that_says_nothing_of_itself(rng):
     net = DependsOnSigns()
     average = et.kernels.orbit_average(net, ROTATIONS)
     images, others = rng.random((3, 4, 4, 1)), rng.standard_normal((3, 4, 4, 1))
-    assert any("one orbit" in note for note in average.kernel(images).notes)
-    for x1, x2 in ((others, images), (images, others), (others, others)):
+    for x1, x2 in ((images, images), (others, images), (images, others), (others, others)):
         k = average.kernel(x1, x2)
         assert any("both orbits" in note for note in k.notes)
         np.testing.assert_allclose(k.ntk, both_orbits(net, x1, x2), rtol=1e-12)
-    assert any("one orbit" in note for note in average.kernel(images).notes)
 
 
 @pytest.mark.parametrize(
@@ -141,8 +139,6 @@ def test_traced_calls_average_as_concrete_ones_whichever_comes_first(net, note, 
         assert any(note in n for n in k.notes)
     np.testing.assert_allclose(found[0].ntk, found[1].ntk, rtol=2e-5)
     np.testing.assert_allclose(found[0].nngp, found[1].nngp, rtol=2e-5)
-    traced = found[0 if traced_first else 1]
-    assert any("random inputs" in n for n in traced.notes)
 
 
 def test_a_kernel_that_is_nan_is_not_invariant():

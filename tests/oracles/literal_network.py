@@ -26,6 +26,11 @@ class LiteralNetwork:
     def linear():
         return LiteralNetwork((("dense", 1.0, 0.0),))
 
+    def invariant_under(self, action, input_shape):
+        """A dense network of flattened inputs is under everything that keeps their inner products."""
+        isometries = all(action.is_isometry(g, input_shape) for g in action.group.generators)
+        return self.flatten and self.feature_weights is None and isometries
+
     def kernel(self, x1, x2=None):
         a = self._read(x1)
         if x2 is None:

@@ -60,6 +60,13 @@ class Action(GroupAction):
         """
         return None
 
+    def moves(self, g: int, shape: Sequence[int]) -> tuple[Int[np.ndarray, " positions"], bool] | None:
+        """By orthogonal matrices on the last axis."""
+        count, matrices = int(np.prod(shape[:-1], dtype=np.int64)), self.matrices
+        if matrices is None or not is_orthogonal(matrices[g]):
+            return None
+        return np.arange(count), is_table(matrices[g])
+
     def __call__(self, g: int, x: Tree) -> Tree:
         """ρ(g) x for signals x (N, ...)."""
         if precision.is_traced(g):
@@ -204,6 +211,10 @@ class PositionAction(Action):
         self._check_positions("shape", positions)
         return self._position_rows(np.arange(self.group.order), positions)
 
+    def moves(self, g: int, shape: Sequence[int]) -> tuple[np.ndarray, bool] | None:
+        """By the table of positions."""
+        return self._position_rows(int(g), tuple(int(n) for n in shape[:-1])), True
+
     def _gather(self, sources: np.ndarray, x: Tree) -> Tree:
         """x at the positions `sources` (..., P), the batch axis first."""
         return x.reshape(len(x), -1, x.shape[-1])[:, sources]
@@ -224,6 +235,16 @@ class PositionAction(Action):
             table, x = jnp.asarray(table), jnp.asarray(x)
         flat = x.reshape(len(x), -1, x.shape[-1])
         return flat[np.arange(len(x))[:, None], table[g]].reshape(x.shape)
+
+
+def is_orthogonal(matrix: np.ndarray) -> bool:
+    """Whether M Mᵀ = 1, to 1e-8."""
+    return bool(np.abs(matrix @ matrix.T - np.eye(len(matrix))).max(initial=0.0) <= 1e-8)
+
+
+def is_table(matrix: np.ndarray) -> bool:
+    """Whether an orthogonal matrix is one of ones and zeros, a permutation."""
+    return bool(((matrix == 0) | (matrix == 1)).all())
 
 
 def check_group(name: str, group: SymmetryGroup) -> Group:

@@ -6,6 +6,7 @@ below 2·bandlimit - 1 in the entries of R.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, final
 
 import numpy as np
@@ -54,6 +55,10 @@ class ContinuousRotations(CompactAction):
         if not len(chosen):
             raise InvalidArgumentError(f"{name} is empty; expected at least one")
         return chosen
+
+    def moves(self, g: Element, shape: Sequence[int]) -> tuple[np.ndarray, bool]:
+        """None moves; every element turns the vectors of all points alike."""
+        return np.arange(int(np.prod(shape[:-1], dtype=np.int64))), False
 
     def in_numpy(self) -> MatrixAction:
         """Products of arrays and matrices."""

@@ -44,6 +44,18 @@ class GroupAction(ABC):
     def orbit(self, x: Tree, elements: Elements = None) -> Tree:
         """ρ(g) x along a new first axis, for `elements`; without them, for the nodes of a mean over the group."""
 
+    def moves(self, g: Element, shape: Sequence[int]) -> tuple[np.ndarray, bool] | None:
+        """(where positions go, whether values are left as they are) of ρ(g) on signals of `shape`; None: not known.
+
+        `shape` is (*positions, channels). Values that change are those of all positions by one orthogonal matrix.
+        Of a compact group with g = None, what holds for every element.
+        """
+        return None
+
+    def is_isometry(self, g: Element, shape: Sequence[int]) -> bool:
+        """Whether ρ(g) is known to keep the inner product of any two signals of `shape`."""
+        return self.moves(g, shape) is not None
+
     @abstractmethod
     def verify(self, x: Tree) -> None:
         """Check on signals x that products are respected; NotAnActionError says where they are not."""

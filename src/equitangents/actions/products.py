@@ -35,6 +35,11 @@ class FieldAction(Action):
     positions: Action
     fibre: Action
 
+    def moves(self, g: int, shape: Sequence[int]) -> tuple[np.ndarray, bool] | None:
+        """Those of the positions, and the channels by an orthogonal matrix."""
+        moved, turned = self.positions.moves(g, shape), self.fibre.moves(g, shape)
+        return None if moved is None or turned is None else (moved[0], moved[1] and turned[1])
+
     def _check_signals(self, x: ArrayLike) -> ArrayLike:
         return self.fibre._check_signals(self.positions._check_signals(x))
 
@@ -76,6 +81,14 @@ class PulledBackAction(Action):
         """table[h, x] = index of the position φ(h)·x, if the action permutes positions."""
         table = self.action.position_table(shape)
         return None if table is None else table[self.homomorphism]
+
+    def moves(self, g: int, shape: Sequence[int]) -> tuple[np.ndarray, bool] | None:
+        """Those of the element that it stands for."""
+        return self.action.moves(int(self.homomorphism[g]), shape)
+
+    def is_isometry(self, g: int, shape: Sequence[int]) -> bool:
+        """As of the element that it stands for."""
+        return self.action.is_isometry(int(self.homomorphism[g]), shape)
 
     def _check_signals(self, x: ArrayLike) -> ArrayLike:
         return self.action._check_signals(x)

@@ -6,6 +6,7 @@ e^{−imα}, (ρ(α) f)(φ) = f(φ − α): an orthogonal representation of SO(2
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, final
 
@@ -41,6 +42,16 @@ class RingRotations(Action):
                 "samples does not say how its highest frequency turns"
             )
         return x
+
+    def is_isometry(self, g: int, shape: Sequence[int]) -> bool:
+        """Always: every frequency is multiplied by a phase."""
+        return True
+
+    def moves(self, g: int, shape: Sequence[int]) -> tuple[np.ndarray, bool] | None:
+        """Those of whole steps along the rings; between these, values are mixed along them."""
+        index = np.arange(int(np.prod(shape[:-1]))).reshape(shape[:-1])
+        steps, rest = divmod(g * shape[_AXIS - 1], self.group.order)
+        return None if rest else (np.roll(index, -steps, axis=_AXIS - 1).ravel(), True)
 
     def _act(self, g: int, x: ArrayLike) -> ArrayLike:
         return self._orbit(np.array([g]), x)[0]

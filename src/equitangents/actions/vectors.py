@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, final, overload
 
 import jax.numpy as jnp
@@ -89,6 +90,10 @@ class TrivialAction(Action):
 
     def __init__(self, group: Group):
         vars(self).update(group=group, name="trivial action")
+
+    def moves(self, g: int, shape: Sequence[int]) -> tuple[np.ndarray, bool]:
+        """Nothing moves."""
+        return np.arange(int(np.prod(shape[:-1], dtype=np.int64))), True
 
     def _check_signals(self, x: ArrayLike) -> ArrayLike:
         return check_array("x", x, min_rank=1)

@@ -1,60 +1,123 @@
-"""Whether a kernel is invariant under an action: k(ρ(g)x, ρ(g)x') = k(x, x'), checked on a sample.
+"""Whether a kernel is invariant, k(ρ(g)x, ρ(g)x') = k(x, x') for all inputs: by what it does, not by data.
 
-Inputs that every g leaves alone say nothing of it, so the sample holds, for each generator of the group, an input that
-the generator moves. Where no input is moved, noise of the same size takes its place.
+A program is, if every operation carries moves of the positions before it to moves of those after it (see `moves`), up
+to one position. All entries of its tables are compared, for each generator of the group. Whatever has kernels says so
+of itself, by a method `invariant_under(action, input_shape)`; what says nothing is not known to be invariant.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
-from equitangents._types import ArrayLike
 from equitangents.actions import Action
+from equitangents.actions.group_action import GroupAction
+from equitangents.kernels.moves import Moves
 from equitangents.kernels.result import KernelFunction
 from equitangents.keywords import renamed
+from equitangents.structured import is_structured
 
-_SAMPLE = 4  # inputs, and
-_ELEMENTS = 8  # group elements besides the generators, on which invariance is checked
-_BLOCK = 256  # inputs that are looked through at once for one that is moved
-_MOVED = 1e-6  # of the largest entry
-_TOLERANCE = 1e-4, 1e-9  # of the invariance error in float32 and in float64
+_SAMPLE = 8  # inputs whose kernels are compared by `kernel_invariance_error`, with noise of their size, and
+_ELEMENTS = 8  # group elements besides the generators
 
 
-@renamed(kernel="net")
-def kernel_invariance_error(net: KernelFunction, action: Action, *x: Any) -> float:
-    """max |k(ρ(g)x, ρ(g)x') - k(x, x')| / max |k(x, x)| over a sample of all sets x and of g, NNGP and NTK."""
-    samples = [moving_sample(action, part) for part in x]
-    xp = np if all(isinstance(part, np.ndarray) for part in samples) else jnp
-    # A kernel may be invariant between an input and itself, and not between it and a moved copy.
-    copies = [action(int(g), samples[0][:1]) for g in action.group.generators[:1]]
-    sample = xp.concatenate([*samples, *copies])
-    return largest_change(net, sample, (action(g, sample) for g in sampled_elements(action)))
+def is_invariant(net: KernelFunction, action: GroupAction, *x: Any) -> bool:
+    """Whether the kernel is known not to change when both inputs are moved alike, whatever inputs of the shape of x.
+
+    False where it does, and where `net` says nothing of itself.
+    """
+    if any(map(is_structured, x)):
+        return False
+    return all(known_invariant(net, action, shape) for shape in {tuple(part.shape[1:]) for part in x})
 
 
-def largest_change(net: KernelFunction, x: ArrayLike, moved: Iterable[ArrayLike]) -> float:
-    """max |k(x', x') - k(x, x)| / max |k(x, x)| over copies x' of all inputs, each moved alike, NNGP and NTK."""
-    base = net.kernel(x)
-    errors = [0.0]
-    for copy in moved:
-        found = net.kernel(copy)
-        for a, b in ((base.nngp, found.nngp), (base.ntk, found.ntk)):
-            scale = max(float(np.abs(np.asarray(a)).max()), 1e-300)
-            errors.append(float(np.abs(np.asarray(a) - np.asarray(b)).max()) / scale)
-    return float(np.max(errors))  # NaN if any is
+def known_invariant(net: Any, action: GroupAction, input_shape: tuple[int, ...]) -> bool:
+    """As `is_invariant`, for inputs of one shape."""
+    says = getattr(net, "invariant_under", None)
+    return says is not None and action.exact and bool(says(action, input_shape))
 
 
-def is_invariant(net: KernelFunction, action: Action, *x: Any) -> bool:
-    """Whether the kernel does not change when both inputs are moved alike, to rounding, on a sample of all sets x."""
-    return action.exact and kernel_invariance_error(net, action, *x) <= tolerance(*x)
+def draws_noise(net: Any) -> bool:
+    """Whether `net` says that an input with itself is not as with an equal one, as noise such as dropout's is its own.
+
+    Then its kernel is no function of two inputs, and what holds of such functions does not hold of it.
+    """
+    return bool(getattr(net, "draws_noise", False))
 
 
-def tolerance(*x: Any) -> float:
-    """How large the invariance error may be by rounding, for kernels in the precision of x."""
-    return _TOLERANCE[0] if any(np.dtype(part.dtype) == np.float32 for part in x) else _TOLERANCE[1]
+def ops_are_invariant(ops: tuple[Any, ...], action: GroupAction, shape: tuple[int, ...]) -> bool:
+    """Whether operations from inputs of `shape` (*positions, channels) to one position keep what `action` moves."""
+    elements = action.group.generators if isinstance(action, Action) else (None,)
+    return all(_carried(ops, action, g, shape) for g in elements)
+
+
+def _carried(ops: tuple[Any, ...], action: GroupAction, g: Any, shape: tuple[int, ...]) -> bool:
+    if ops and ops[0].is_diagonal and action.is_isometry(g, shape):
+        known = action.moves(g, shape)
+        if (known is not None and known[1]) or _reads_products(ops):
+            return any(len(after) == 1 for (after,) in walk(ops[1:], (np.zeros(1, int),)))
+    known = action.moves(g, shape)
+    if known is None or not (known[1] or _reads_products(ops)):
+        return False
+    return any(len(fields) == 1 and len(fields[0]) == 1 for fields in walk(ops, (known[0],)))
+
+
+def outputs_move(ops: tuple[Any, ...], action: Action, shape: tuple[int, ...], moves: np.ndarray) -> bool:
+    """Whether operations carry what `action` moves to moves[i] of output positions, for each generator g_i."""
+    for g, end in zip(action.group.generators, moves, strict=True):
+        known = action.moves(g, shape)
+        if known is None or not (known[1] or _reads_products(ops)):
+            return False
+        if not any(len(fields) == 1 and np.array_equal(fields[0], end) for fields in walk(ops, (known[0],))):
+            return False
+    return True
+
+
+def _reads_products(ops: tuple[Any, ...]) -> bool:
+    """Whether no more is read of inputs than inner products, which orthogonal maps of channels keep, not means."""
+    for op in ops:
+        if op.affine is not None:
+            return True
+        if not (op.is_window or op.is_pool):
+            return False
+    return True
+
+
+def walk(ops: tuple[Any, ...], fields: tuple[Moves, ...]) -> Iterator[tuple[Moves, ...]]:
+    """Where the positions of fields side by side may be said to go behind operations, if they go so before them."""
+    if not ops:
+        yield fields
+        return
+    for after in _after(ops[0], fields):
+        yield from walk(ops[1:], after)
+
+
+def _after(op: Any, fields: tuple[Moves, ...]) -> Iterator[tuple[Moves, ...]]:
+    if not op.is_branching:
+        yield from product(*(op.moves_after(moves) for moves in fields))
+        return
+    branches: Iterator[tuple[Moves, ...]] = iter([fields])
+    if op.branches:
+        each = fields * len(op.branches) if len(fields) == 1 else fields
+        ways = (walk(ops, (moves,)) for ops, moves in zip(op.branches, each, strict=True))
+        branches = (tuple(moves for part in parts for moves in part) for parts in product(*ways))
+    for found in branches:
+        groups = [[found[i] for i in join.fields] for join in op.joins]
+        if all(np.array_equal(group[0], other) for group in groups for other in group):
+            yield tuple(group[0] for group in groups) if op.joins else found
+
+
+def sample_and_noise(x: Any) -> Any:
+    """Some of x, evenly spaced, and noise of their size, which no element leaves alone."""
+    sample = x[:: max(1, len(x) // _SAMPLE)][:_SAMPLE]
+    size = float(np.abs(np.asarray(sample)).max(initial=0.0)) or 1.0
+    noise = np.random.default_rng(0).normal(size=(2, *x.shape[1:])) * size
+    xp = np if isinstance(x, np.ndarray) else jnp
+    return xp.concatenate([sample, xp.asarray(noise, x.dtype)])
 
 
 def sampled_elements(action: Action) -> list[int]:
@@ -64,31 +127,26 @@ def sampled_elements(action: Action) -> list[int]:
     return [int(g) for g in chosen if g != action.group.identity]
 
 
-def moving_sample(action: Action, x: ArrayLike) -> ArrayLike:
-    """Some of x, evenly spaced, and what else it takes for each generator to move one of them."""
-    sample = x[:: max(1, len(x) // _SAMPLE)][:_SAMPLE]
-    unmoved = [g for g in map(int, action.group.generators) if not _moved(action, g, sample).any()]
-    found: set[int] = set()
-    for start in range(0, len(x), _BLOCK):
-        block = x[start : start + _BLOCK]
-        for g in list(unmoved):
-            moved = _moved(action, g, block)
-            if moved.any():
-                found.add(start + int(moved.argmax()))
-                unmoved.remove(g)
-        if not unmoved:
-            break
-    xp = np if isinstance(x, np.ndarray) else jnp
-    parts = [sample, x[np.array(sorted(found), int)]]
-    if unmoved:
-        size = float(np.abs(np.asarray(x)).max()) or 1.0
-        noise = np.random.default_rng(0).normal(size=(2, *x.shape[1:])) * size
-        parts.append(xp.asarray(noise, x.dtype))
-    return xp.concatenate(parts)
+def tolerance(*x: Any) -> float:
+    """How large such an error may be by rounding, for kernels in the precision of x."""
+    return 1e-4 if any(np.dtype(part.dtype) == np.float32 for part in x) else 1e-9
 
 
-def _moved(action: Action, g: int, x: ArrayLike) -> np.ndarray:
-    """Which inputs g does not leave as they are, (N,)."""
-    x = np.asarray(x)
-    change = np.abs(np.asarray(action(g, x)) - x).reshape(len(x), -1).max(axis=1)
-    return change > _MOVED * float(np.abs(x).max())
+@renamed(kernel="net")
+def kernel_invariance_error(net: KernelFunction, action: Action, *x: Any) -> float:
+    """max |k(ρ(g)x, ρ(g)x') - k(x, x')| / max |k(x, x)| over some of x, noise, and some g, NNGP and NTK.
+
+    A measurement: a large one shows that the kernel is not invariant, a small one not that it is.
+    """
+    parts = [sample_and_noise(part) for part in x]
+    xp = np if all(isinstance(part, np.ndarray) for part in parts) else jnp
+    # A kernel may be invariant between an input and itself, and not between it and a moved copy.
+    ends = parts[0][[0, -1]]
+    sample = xp.concatenate([*parts, *(action(int(g), ends) for g in action.group.generators[:1])])
+    base, errors = net.kernel(sample), [0.0]
+    for g in sampled_elements(action):
+        found = net.kernel(action(g, sample))
+        for a, b in ((base.nngp, found.nngp), (base.ntk, found.ntk)):
+            scale = max(float(np.abs(np.asarray(a)).max()), 1e-300)
+            errors.append(float(np.abs(np.asarray(a) - np.asarray(b)).max()) / scale)
+    return float(np.max(errors))  # NaN if any is

@@ -6,11 +6,13 @@ Planners, costs and engines walk over programs by what operations say; only thei
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
+
+from equitangents.kernels.moves import Moves
 
 L = TypeVar("L")  # where positions stand
 
@@ -121,6 +123,7 @@ class Operation:
     grows: ClassVar[bool] = False  # what it makes grows faster than its input, by no nonlinearity that it says
     is_structured: ClassVar[bool] = False  # structured programs alone have it
     reads_graphs: ClassVar[bool] = False  # it reads the graph that comes with each input
+    draws_noise: ClassVar[bool] = False  # an input with itself is not as with an equal one, as noise is its own
     reads_sizes: ClassVar[bool] = False  # what comes out of a smaller input depends on how large that is
 
     @property
@@ -199,6 +202,11 @@ class Operation:
     def positions_after(self, positions: int) -> int:
         """How many positions it leaves of so many."""
         return positions
+
+    def moves_after(self, moves: Moves) -> Iterator[Moves]:
+        """Where positions after it go if those before it move by a permutation, see `moves`; none: it is not known."""
+        if self.stays:
+            yield moves
 
     def blocks_after(self, labels: np.ndarray) -> np.ndarray:
         """The block of each position, −1 where dropped, after it joins blocks."""

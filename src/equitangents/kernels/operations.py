@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from equitangents.kernels.moves import Moves, box_table, by_blocks, by_sets, by_slots
 from equitangents.kernels.operation import DualActivation, FrozenArray, L, NoFibresError, Operation, Pointwise
 
 
@@ -40,6 +42,15 @@ class Box(Operation):
     def reads_sizes(self) -> bool:  # type: ignore[override]
         """Whether it has windows that smaller inputs have fewer of."""
         return not self.is_padded and any(n > 1 for n in (*self.window, *self.stride))
+
+    @property
+    def table(self) -> np.ndarray:
+        """The positions that each window reads, (windows, slots), -1 beyond the grid."""
+        return box_table(self.in_shape, self.out_shape, self.window, self.stride, self.low, self.wrap)
+
+    def moves_after(self, moves: Moves) -> Iterator[Moves]:
+        """Of windows, which are read slot by slot."""
+        return by_slots(self.table, None, moves)
 
     @property
     def reads_around(self) -> bool:
@@ -105,6 +116,10 @@ class Table(Operation):
     def span(self) -> int:
         """The positions of a window."""
         return int(self.index.array.shape[1])
+
+    def moves_after(self, moves: Moves) -> Iterator[Moves]:
+        """Of windows, which are read slot by slot."""
+        return by_slots(self.index.array, self.weights.array, moves)
 
     @property
     def is_total(self) -> bool:
@@ -225,6 +240,10 @@ class Blocks(Operation):
         """Which block each position is in, by key."""
         return {self.labels.key: self.labels.array}
 
+    def moves_after(self, moves: Moves) -> Iterator[Moves]:
+        """Of blocks."""
+        return by_blocks(self.labels.array, self.blocks, moves)
+
     def positions_after(self, positions: int) -> int:
         """One for each block."""
         return self.blocks
@@ -262,6 +281,10 @@ class WindowPool(Operation):
         """The grid of windows."""
         return self.box.out_shape
 
+    def moves_after(self, moves: Moves) -> Iterator[Moves]:
+        """Of windows, all pairs of whose positions are read."""
+        return by_sets(self.box.table, moves)
+
     def positions_after(self, positions: int) -> int:
         """One for each window."""
         return int(np.prod(self.out_shape, dtype=np.int64))
@@ -276,6 +299,10 @@ class Flatten(Operation):
     pools_commute: ClassVar[bool] = True
     numbers_pass: ClassVar[bool] = True
 
+    def moves_after(self, moves: Moves) -> Iterator[Moves]:
+        """None moves where one is left."""
+        yield moves[:1] * 0
+
     def positions_after(self, positions: int) -> int:
         """One position is left."""
         return 1
@@ -289,3 +316,7 @@ class Standardise(Pointwise):
     is_normalising: ClassVar[bool] = True
     needs_variances: ClassVar[bool] = True
     eps: float
+
+    def moves_after(self, moves: Moves) -> Iterator[Moves]:
+        """As before it, since the deviation is over all positions."""
+        yield moves

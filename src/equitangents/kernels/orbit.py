@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
 from typing import Any, cast
 
 import jax
@@ -20,10 +20,11 @@ from numpy.typing import DTypeLike
 from equitangents._types import ArrayLike
 from equitangents.actions import Action
 from equitangents.actions.continuous import check_finite_group
+from equitangents.actions.group_action import GroupAction
 from equitangents.errors import InvalidTypeError
 from equitangents.kernels.cost.forecast import CostedKernel, KernelCost, check_dtype, repeated
 from equitangents.kernels.fields.size import check_result, result_bytes
-from equitangents.kernels.invariance import is_invariant
+from equitangents.kernels.invariance import draws_noise, is_invariant
 from equitangents.kernels.result import KernelFunction, Kernels
 from equitangents.kernels.translations import translation_mean
 from equitangents.keywords import renamed
@@ -33,8 +34,7 @@ from equitangents.validation import check_array
 
 logger = logging.getLogger("equitangents")
 
-_SAMPLE = 4  # random inputs that decide whether one orbit suffices where no values are known
-_ON_RANDOM = " (invariance was checked on random inputs, as these are traced)"
+_SAMPLE = 4  # inputs whose shape and precision decide how translations are averaged
 _BLOCK = 32  # inputs below which a symmetric matrix is computed in full
 
 
@@ -48,8 +48,7 @@ class OrbitAverage:
     def kernel(self, x1: ArrayLike, x2: ArrayLike | None = None) -> Kernels:
         """Orbit-averaged NNGP and NTK, (N1, N2); `.notes` says whether one orbit was averaged or both, and how.
 
-        Whether one orbit suffices is decided anew at every call, on some of its own inputs. The values of traced
-        inputs are not known: random ones of their shape decide, and the note says so.
+        One orbit suffices where the base is known to be invariant, by what it says of itself, whatever the inputs.
 
         Raises MemoryLimitError where they cannot fit in memory three times: the sum, one term, and both added.
         """
@@ -62,24 +61,20 @@ class OrbitAverage:
 
     def _kernel(self, x1: Any, x2: Any) -> Kernels:
         traced = is_traced(x1) or is_traced(x2)
-        how = _ON_RANDOM if traced else ""
-        if not self._one_orbit_suffices(x1, x2, traced):
-            return self._both_orbits(x1, x1 if x2 is None else x2, how)
+        if not self._one_orbit_suffices(x1):
+            return self._both_orbits(x1, x1 if x2 is None else x2)
         base, elements = (self.base, range(self.action.group.order)) if traced else self._parts(x1)
-        note = f"mean over one orbit{how}"
+        note = "mean over one orbit"
         if x2 is not None:
             return self._mean(self._terms(base, elements, x1, x2), len(elements), note)
         k = self._mean(self._symmetric_terms(base, elements, x1), len(elements), note)
-        return replace(k, nngp=(k.nngp + k.nngp.T) / 2, ntk=(k.ntk + k.ntk.T) / 2)
+        return _with(k, lambda a: (a + a.T) / 2)
 
     @renamed(shape="input_shape")
     def kernel_cost(
         self, input_shape: tuple[int, ...], n1: int, n2: int | None = None, dtype: DTypeLike = "float32"
     ) -> KernelCost:
-        """What `kernel` will take for n1 and n2 inputs of `input_shape` (None: n1 with themselves), before it is run.
-
-        Whether one orbit suffices is decided on random inputs.
-        """
+        """What `kernel` will take for n1 and n2 inputs of `input_shape` (None: n1 with themselves)."""
         x = _random(jax.ShapeDtypeStruct((_SAMPLE, *input_shape), check_dtype(dtype)))
         order, columns = self.action.group.order, n1 if n2 is None else n2
         costed = cast(CostedKernel, self.base)
@@ -122,26 +117,32 @@ class OrbitAverage:
                 yield k
                 yield _transposed(k)
 
-    def _both_orbits(self, x1: Any, x2: Any, how: str) -> Kernels:
+    def _both_orbits(self, x1: Any, x2: Any) -> Kernels:
         order = self.action.group.order
         orbit = range(order)
         terms = (term for g in orbit for term in self._terms(self.base, orbit, self.action(g, x1), x2))
-        return self._mean(terms, order**2, f"mean over both orbits: the base kernel is not known to be invariant{how}")
+        return self._mean(terms, order**2, "mean over both orbits: the base kernel is not known to be invariant")
 
     def _mean(self, terms: Iterator[Kernels], count: int, note: str) -> Kernels:
         total = next(terms)
         for k in terms:
-            total = replace(total, nngp=total.nngp + k.nngp, ntk=total.ntk + k.ntk)
+            total = Kernels(total.nngp + k.nngp, total.ntk + k.ntk, **_facts(total))
             del k  # before the next one is computed
-        return replace(total, nngp=total.nngp / count, ntk=total.ntk / count, notes=(*total.notes, note))
+        facts = _facts(total)
+        facts["notes"] = (*facts.get("notes", ()), note)
+        return Kernels(total.nngp / count, total.ntk / count, **facts)
 
-    def _one_orbit_suffices(self, x1: Any, x2: Any, traced: bool) -> bool:
-        given = tuple(x for x in (x1, x2) if x is not None and len(x))
-        if traced:
-            with jax.ensure_compile_time_eval():
-                invariant = is_invariant(self.base, self.action, _random(x1))
-        else:
-            invariant = not given or is_invariant(self.base, self.action, *given)
+    def invariant_under(self, action: GroupAction, input_shape: tuple[int, ...]) -> bool:
+        """Whether it is known to be invariant: under the action that it is an average over."""
+        return action == self.action
+
+    @property
+    def draws_noise(self) -> bool:
+        """As what is averaged."""
+        return draws_noise(self.base)
+
+    def _one_orbit_suffices(self, x: Any) -> bool:
+        invariant = is_invariant(self.base, self.action, x)
         if not invariant:
             logger.info("the kernel is not invariant under %s: averaging over both orbits", self.action.name)
         return invariant
@@ -166,7 +167,8 @@ def _symmetric_kernel(base: KernelFunction, x: Any, moved: Any) -> Kernels:
     a, b = _symmetric_kernel(base, x[:half], moved[:half]), _symmetric_kernel(base, x[half:], moved[half:])
     c = base.kernel(x[:half], moved[half:])
     join = np.block if isinstance(a.nngp, np.ndarray) else jnp.block
-    return replace(c, nngp=join([[a.nngp, c.nngp], [c.nngp.T, b.nngp]]), ntk=join([[a.ntk, c.ntk], [c.ntk.T, b.ntk]]))
+    nngp, ntk = ([[getattr(a, k), getattr(c, k)], [getattr(c, k).T, getattr(b, k)]] for k in ("nngp", "ntk"))
+    return Kernels(join(nngp), join(ntk), **_facts(c))
 
 
 def _symmetric_share(n: int) -> float:
@@ -179,14 +181,23 @@ def _symmetric_share(n: int) -> float:
 
 
 def _transposed(k: Kernels) -> Kernels:
-    return replace(k, nngp=k.nngp.T, ntk=k.ntk.T)
+    return _with(k, lambda a: a.T)
+
+
+def _with(k: Kernels, change: Callable[[Any], Any]) -> Kernels:
+    return Kernels(change(k.nngp), change(k.ntk), **_facts(k))
+
+
+def _facts(k: Any) -> dict[str, Any]:
+    """What a result says beside its kernels; one of the user's own need not say anything."""
+    return {f.name: getattr(k, f.name) for f in fields(Kernels)[2:] if hasattr(k, f.name)}
 
 
 def orbit_average(net: KernelFunction, action: Action) -> OrbitAverage:
     """The invariant kernel of any network and any action: (1/|G|) Σ_g Θ(x, ρ(g)x').
 
-    The base kernel's invariance is checked at every call, on some of its inputs; where it fails, both orbits are
-    averaged.
+    Where the base is not known to be invariant, both orbits are averaged. Networks know by their layers; an object of
+    your own says so by a method `invariant_under(action, input_shape) -> bool`, true for all inputs of this shape.
     """
     if not hasattr(net, "kernel"):
         raise InvalidTypeError(f"net is {net!r}; expected a network, or anything with .kernel(x1, x2)")

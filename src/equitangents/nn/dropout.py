@@ -59,6 +59,11 @@ class Dropout(ParameterFree):
         kept = jax.random.bernoulli(structure.key, 1 - self.rate, x.shape)
         return jnp.where(kept, x / (1 - self.rate), 0), structure
 
+    @property
+    def draws_noise(self) -> bool:  # type: ignore[override]
+        """In training."""
+        return self.mode != "test"
+
     def lower(self, signal: Signal) -> tuple[Any, ...]:
         """One operation in training, none at test time."""
         return () if self.mode == "test" else (Drop(1 - float(self.rate)),)

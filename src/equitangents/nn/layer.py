@@ -55,6 +55,8 @@ class Layer(CheckedKeywords, metaclass=_OfPlainNumbers):
     """Whether it, or a layer inside it, has parameters."""
     needs_structure: ClassVar[bool] = False
     """Whether it cannot run without a `Structure`, such as graphs or a key: `apply` then says what is missing."""
+    draws_noise: ClassVar[bool] = False
+    """Whether each input meets noise of its own, so that it is not with itself as with an equal one."""
     takes_numpy: ClassVar[bool] = False
     """Whether `apply` makes NumPy arrays of NumPy arrays, without JAX; of a layer without parameters."""
     joins: ClassVar[bool] = False

@@ -50,7 +50,7 @@ class MeanLaw:
 def mean_law(net: Network, action: Action, x: np.ndarray, optimizer: object) -> MeanLaw | None:
     """What is known of the mean of ensembles trained on all copies of their data that `action` makes.
 
-    `x` are inputs (n, …) on some of which the kernel is compared where layers do not tell. None where nothing is known
+    `x` are inputs (n, …), of which the shape is asked. None where nothing is known
     without sampling networks: of resampled inputs, networks without a kernel, and of optimizers
     that treat weights one by one if elements mix channels.
     """

@@ -16,17 +16,27 @@ from numpy.typing import DTypeLike
 
 from equitangents import precision
 from equitangents._types import ArrayLike, Numbers, Params, Tree
+from equitangents.actions import Action
+from equitangents.actions.group_action import GroupAction
 from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
 from equitangents.kernels.cost.forecast import KernelCost
 from equitangents.kernels.dispatch import compute, compute_diagonal, compute_pairs, kernel_cost
 from equitangents.kernels.fields.part import Part, part_of
+from equitangents.kernels.invariance import ops_are_invariant, outputs_move
 from equitangents.kernels.result import KernelField, Kernels, NngpKernelField, NngpKernels
 from equitangents.kernels.steerable.program import Points
 from equitangents.kernels.store.key import described
 from equitangents.keywords import CheckedKeywords, renamed
 from equitangents.nn.chain import apply_layers, chain, check_entries, init_layers, run_layers, why_no_ntk
 from equitangents.nn.layer import Layer
-from equitangents.nn.lowering import AnyProgram, ends_on_rotations, lower, lower_between_rotations, lower_field
+from equitangents.nn.lowering import (
+    AnyProgram,
+    ends_on_rotations,
+    lower,
+    lower_between_rotations,
+    lower_field,
+    lowered,
+)
 from equitangents.nn.signal import Grid, Signal
 from equitangents.nn.steerable.ending import turning_dimension
 from equitangents.nn.structure import Structure
@@ -143,6 +153,30 @@ class Sequential(CheckedKeywords):
         """(how many leading layers are functions of the input alone, the field program of the rest)."""
         found = _lower(self._layers, check_shape("input_shape", input_shape))
         return found.given, found.program
+
+    def invariant_under(self, action: GroupAction, input_shape: tuple[int, ...]) -> bool:
+        """Whether the kernel is known to be invariant, k(ρ(g)x, ρ(g)x') = k(x, x') for all inputs of this shape.
+
+        By what the layers do to positions, not by values; False where they do not tell, too.
+        """
+        return _is_invariant(self._layers, action, check_shape("input_shape", input_shape))
+
+    def field_invariant_under(self, action: Action, input_shape: tuple[int, ...], moves: np.ndarray) -> bool:
+        """Whether the kernel field is known not to change when inputs and their output positions are moved alike.
+
+        moves: where each generator of the group takes the P output positions, (generators, P).
+        """
+        shape = check_shape("input_shape", input_shape)
+        try:
+            ops = lowered(self._layers, self.signals(shape), masked=False)
+        except NetworkError:
+            return False
+        return outputs_move(ops, action, shape, moves)
+
+    @property
+    def draws_noise(self) -> bool:
+        """Whether an input with itself is not as with an equal one, since noise, such as dropout's, is its own."""
+        return draw_noise(self._layers)
 
     def kernel(self, x1: Inputs, x2: Inputs | None = None, engine: str | None = None) -> Kernels:
         """NNGP and NTK of the infinitely wide network between x1, (N1, *positions, C), and x2 (None: x1 at half cost).
@@ -340,6 +374,11 @@ class Sequential(CheckedKeywords):
             return np.asarray(y) if isinstance(x, np.ndarray) else y
 
 
+def draw_noise(layers: tuple[Layer, ...]) -> bool:
+    """Whether any of these layers, or of those inside them, draws noise."""
+    return any(layer.draws_noise or any(map(draw_noise, layer.inner)) for layer in layers)
+
+
 def described_field(net: Sequential, shape: tuple[int, ...]) -> str:
     """A text that is equal for networks with equal kernel fields on inputs of `shape`, and for no others."""
     given, program = lower_field(net.layers, net.signals(shape))
@@ -384,6 +423,15 @@ def _check_index(name: str, index: Numbers, count: int) -> np.ndarray:
 @lru_cache(maxsize=512)
 def _signals(layers: tuple[Layer, ...], input_shape: tuple[int, ...]) -> tuple[Signal, ...]:
     return chain(layers, Signal(Grid(input_shape[:-1]), input_shape[-1], given=True))
+
+
+@lru_cache(maxsize=512)
+def _is_invariant(layers: tuple[Layer, ...], action: GroupAction, shape: tuple[int, ...]) -> bool:
+    try:
+        ops = lowered(layers, _signals(layers, shape), masked=False)
+    except NetworkError:  # layers that have no operations by themselves
+        return False
+    return ops_are_invariant(ops, action, shape)
 
 
 class _Lowered(NamedTuple):

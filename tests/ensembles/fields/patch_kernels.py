@@ -20,6 +20,10 @@ class PatchKernels:
         self.profile = np.ones((3, 3)) if profile is None else np.asarray(profile, float)
         self.local = local
 
+    def field_invariant_under(self, action, input_shape, moves):
+        """Turns, reflections and shifts of the torus move patches to patches, in another order."""
+        return np.ptp(self.profile) == 0 and action.permutes_positions
+
     def patches(self, x):
         shifts = itertools.product((-1, 0, 1), repeat=2)
         parts = [np.roll(x, (-i, -j), (1, 2)) * self.profile[i + 1, j + 1] for i, j in shifts]

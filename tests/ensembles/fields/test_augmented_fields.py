@@ -99,7 +99,7 @@ def test_kernels_that_the_group_changes_are_trained_on_the_copies_themselves(tim
     x, y, _ = fields()
     settings = {"time": time, "learning_rate": 0.7, "ridge": 0.03}
     model = et.InfiniteEnsemble(uneven, augmentation=C4, **settings).fit(x, y)
-    assert model.solver_.startswith("explicit NP|G| (the augmentation changes the kernel")
+    assert model.solver_.startswith("explicit NP|G| (the kernel is not known to be invariant")
     many_x, many_y = copies(C4, C4, x, y)
     _, _, x_test = fields()
     literal = literal_fit(uneven, many_x, many_y, x_test, **settings)

@@ -20,7 +20,7 @@ from equitangents.actions import Action
 from equitangents.actions.group_action import GroupAction
 from equitangents.ensembles.fields.points import FieldPoints, PointAction
 from equitangents.kernels import KernelFunction, Kernels
-from equitangents.kernels.invariance import moving_sample, sampled_elements, tolerance
+from equitangents.kernels.invariance import sample_and_noise, sampled_elements, tolerance
 from equitangents.kernels.result import FieldFunction, NngpKernels
 from equitangents.solvers.matrices import KernelMatrix, spans
 
@@ -239,18 +239,23 @@ class KernelSymmetry:
 
 
 def kernel_symmetry(kernel: FieldKernel, action: PointAction, x: FieldPoints) -> KernelSymmetry:
-    """How NNGP and NTK of points x change under a group, on a sample of signals, positions and elements."""
-    signals = np.asarray(moving_sample(action.action, np.asarray(x.signals)))
+    """What a group does to NNGP and NTK of points x: moved alike by what the network says of itself, infinite where it
+    says nothing; moved by itself on a sample of signals, noise, positions and elements.
+    """
+    says = getattr(kernel.net, "field_invariant_under", None)
+    shape = tuple(np.asarray(x.signals).shape[1:])
+    if says is None or not says(action.action, shape, action.table[list(action.group.generators)]):
+        return KernelSymmetry(np.inf, np.inf, 0.0)
+    signals = np.asarray(sample_and_noise(np.asarray(x.signals)))
     some = np.unique(np.linspace(0, x.count - 1, min(x.count, _POSITIONS)).astype(int))
     every = FieldPoints.of(signals, x.count)
     points = every[np.isin(every.position, some)]
     base = _values(kernel.kernel(points))
-    together, apart = [0.0], [0.0]
+    apart = [0.0]
     for g in sampled_elements(action):
         moved = action(g, points)
-        together.append(_change(base, _values(kernel.kernel(moved))))
         apart.append(_change(base, _values(kernel.kernel(points, moved))))
-    return KernelSymmetry(float(np.max(together)), float(np.max(apart)), tolerance(signals))
+    return KernelSymmetry(0.0, float(np.max(apart)), tolerance(signals))
 
 
 def _change(base: list[np.ndarray], other: list[np.ndarray]) -> float:
@@ -284,7 +289,7 @@ def turning_symmetry(
     net: KernelFunction, augmentation: Action, label_action: GroupAction | None, x: ArrayLike, outputs: int
 ) -> KernelSymmetry:
     """Whether K(gx, x') = ρ_Y(g) K(x, x'): then copies (gx_i, ρ_Y(g)y_i) say nothing new. On a sample of x and of g."""
-    sample = np.asarray(moving_sample(augmentation, x))
+    sample = np.asarray(sample_and_noise(np.asarray(x)))
     base, errors = _values(net.kernel(sample, sample), np.float64), [0.0]
     for g in sampled_elements(augmentation):
         turned = np.eye(outputs)

@@ -37,7 +37,7 @@ from equitangents.inference.draws import sample_gaussian
 from equitangents.inference.group_fourier import FourierIrrep, fourier_irreps
 from equitangents.inference.spectrum import dense_solve_bytes
 from equitangents.kernels import KernelFunction
-from equitangents.kernels.invariance import is_invariant, kernel_invariance_error
+from equitangents.kernels.invariance import draws_noise, is_invariant
 from equitangents.kernels.random_features import FeatureMap
 from equitangents.kernels.result import FieldFunction
 from equitangents.memory import check_memory
@@ -287,20 +287,14 @@ class Training:
             return self.given.augmentation.name
         if not self.augmentation.exact:
             return "the augmentation is only approximately an action"
-        change = self._kernel_change()
-        if change is None:
+        if draws_noise(self.kernel):
+            return "the network draws noise for each copy"
+        source = self.source
+        if is_invariant(self.kernel, self.augmentation, self.x) if source is None else self.symmetry.invariant:
             return None
         if self.given.turning:
             return "outputs do not turn as the targets of copies do"
-        return f"the augmentation changes the kernel, by {change:.1e} of its size"
-
-    def _kernel_change(self) -> float | None:
-        """How much of its size the augmentation changes the kernel by; None if it is invariant."""
-        if self.source is not None:
-            return None if self.symmetry.invariant else self.symmetry.together
-        if is_invariant(self.kernel, self.augmentation, self.x):
-            return None
-        return kernel_invariance_error(self.kernel, self.augmentation, self.x)
+        return "the kernel is not known to be invariant under the augmentation"
 
     @cached_property
     def symmetry(self) -> KernelSymmetry:

@@ -20,8 +20,10 @@ import optax
 from equitangents import precision
 from equitangents._protocols import FiniteNetwork
 from equitangents._types import ArrayLike, InputShape, Params, Tree
+from equitangents.actions.group_action import GroupAction
 from equitangents.errors import NetworkError
 from equitangents.kernels import KernelFunction, Kernels
+from equitangents.kernels.invariance import draws_noise, known_invariant
 from equitangents.keywords import CheckedKeywords
 from equitangents.nn import Dense
 from equitangents.normals import standard_normal
@@ -194,6 +196,15 @@ class TangentPrior:
     """The kernels of `net` with the NTK in place of the NNGP kernel; it has `.kernel` as a network has."""
 
     net: KernelFunction
+
+    @property
+    def draws_noise(self) -> bool:
+        """As the network."""
+        return draws_noise(self.net)
+
+    def invariant_under(self, action: GroupAction, input_shape: tuple[int, ...]) -> bool:
+        """Whether the network's kernels are known to be."""
+        return known_invariant(self.net, action, input_shape)
 
     def kernel(self, x1: ArrayLike, x2: ArrayLike | None = None) -> Kernels:
         """(Θ, Θ), (N1, N2) each."""

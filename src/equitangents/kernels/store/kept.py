@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents._types import ArrayLike
+from equitangents.actions.group_action import GroupAction
 from equitangents.errors import InvalidTypeError
 from equitangents.kernels.engines import engine_name
 from equitangents.kernels.fields.size import check_result
@@ -55,6 +56,16 @@ class KeptKernel:
     def __post_init__(self) -> None:
         if not hasattr(self.net, "lowered"):
             raise InvalidTypeError(f"net is {self.net!r}; expected a network of equitangents.nn")
+
+    @property
+    def draws_noise(self) -> bool:
+        """As the network."""
+        return bool(getattr(self.net, "draws_noise", False))
+
+    def invariant_under(self, action: GroupAction, input_shape: tuple[int, ...]) -> bool:
+        """Whether the network's kernels are known to be."""
+        says = getattr(self.net, "invariant_under", None)
+        return says is not None and bool(says(action, input_shape))
 
     def kernel(
         self, x1: ArrayLike, x2: ArrayLike | None = None, step: Callable[[int, int], None] = lambda done, total: None

@@ -6,12 +6,14 @@ some of which read the two inputs by themselves: their masks, their graphs, and 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from equitangents.kernels.branches import flat
+from equitangents.kernels.moves import Moves, by_blocks, by_matrix
 from equitangents.kernels.operation import FrozenArray, Operation
 from equitangents.kernels.operations import Blocks, Box
 from equitangents.kernels.program import Program
@@ -30,6 +32,10 @@ class Times(Structured):
     said: ClassVar[str] = "scaling"
     numbers_pass: ClassVar[bool] = True
     factor: float
+
+    def moves_after(self, moves: Moves) -> Iterator[Moves]:
+        """As before it."""
+        yield moves
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,12 @@ class Normalise(Structured):
     centred: bool = False
     groups: FrozenArray | None = None  # int32 (positions,), the number of each position's group
 
+    def moves_after(self, moves: Moves) -> Iterator[Moves]:
+        """As before it, if groups move to groups."""
+        labels = np.zeros(len(moves), np.int64) if self.groups is None else self.groups.array
+        for _ in by_blocks(labels, int(labels.max()) + 1, moves):
+            yield moves
+
 
 @dataclass(frozen=True)
 class Attend(Structured):
@@ -63,6 +75,10 @@ class Attend(Structured):
     logit_scale: float  # W_query_std W_key_std
     value_var: float  # (W_value_std W_out_std)²
     b_var: float
+
+    def moves_after(self, moves: Moves) -> Iterator[Moves]:
+        """As before it, since positions are told apart by their features alone."""
+        yield moves
 
     @property
     def grows(self) -> bool:  # type: ignore[override]
@@ -86,6 +102,10 @@ class Mix(Structured):
         """Whether there is no matrix for all inputs."""
         return self.matrix is None
 
+    def moves_after(self, moves: Moves) -> Iterator[Moves]:
+        """Of rows, if the matrix is carried to itself; a graph of an input's own does not move with its positions."""
+        return iter(()) if self.matrix is None else by_matrix(self.matrix.array, moves)
+
     def positions_after(self, positions: int) -> int:
         """One for each row of the matrix."""
         return positions if self.matrix is None else len(self.matrix.array)
@@ -102,7 +122,12 @@ class Drop(Structured):
     """Dropout: entries are kept with this probability, so that a draw's variance is K/keep, another's covariance K."""
 
     said: ClassVar[str] = "dropout"
+    draws_noise: ClassVar[bool] = True
     keep: float
+
+    def moves_after(self, moves: Moves) -> Iterator[Moves]:
+        """As before it, since noise is alike at all positions."""
+        yield moves
 
 
 @dataclass(frozen=True)
