@@ -70,7 +70,7 @@ def change(net, action, x):
 COUNTS = {"known": 0, "moving": 0, "missed": 0}
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40, deadline=None)
 @given(networks(), st.sampled_from(ACTIONS), st.integers(0, 2**16))
 def drawn(net, action, seed):
     x = np.random.default_rng(seed).standard_normal((2, SIDE, SIDE, 2))

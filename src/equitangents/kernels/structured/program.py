@@ -34,7 +34,7 @@ class Times(Structured):
     factor: float
 
     def moves_after(self, moves: Moves) -> Iterator[Moves]:
-        """As before it."""
+        """Yield the same permutation: positions stay as they were."""
         yield moves
 
 
@@ -103,7 +103,7 @@ class Mix(Structured):
         return self.matrix is None
 
     def moves_after(self, moves: Moves) -> Iterator[Moves]:
-        """Of rows, if the matrix is carried to itself; a graph of an input's own does not move with its positions."""
+        """Yield the permutation of rows if the matrix is carried to itself; nothing for graphs that inputs bring."""
         return iter(()) if self.matrix is None else by_matrix(self.matrix.array, moves)
 
     def positions_after(self, positions: int) -> int:
