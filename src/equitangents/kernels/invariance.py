@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
 
 from equitangents.actions import Action
 from equitangents.actions.group_action import GroupAction
-from equitangents.kernels.moves import Moves
 from equitangents.kernels.result import KernelFunction
 from equitangents.keywords import renamed
 from equitangents.structured import is_structured
+
+if TYPE_CHECKING:
+    from equitangents.kernels.moves import Moves
 
 _SAMPLE = 8  # inputs whose kernels are compared by `kernel_invariance_error`, with noise of their size, and
 _ELEMENTS = 8  # group elements besides the generators

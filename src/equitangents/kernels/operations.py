@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from equitangents.kernels.moves import Moves, box_table, by_blocks, by_sets, by_slots
+from equitangents.kernels.moves import box_table, by_blocks, by_sets, by_slots
 from equitangents.kernels.operation import DualActivation, FrozenArray, L, NoFibresError, Operation, Pointwise
+
+if TYPE_CHECKING:
+    from equitangents.kernels.moves import Moves
 
 
 @dataclass(frozen=True)

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from equitangents.kernels.branches import flat
-from equitangents.kernels.moves import Moves, by_blocks, by_matrix
+from equitangents.kernels.moves import by_blocks, by_matrix
 from equitangents.kernels.operation import FrozenArray, Operation
 from equitangents.kernels.operations import Blocks, Box
 from equitangents.kernels.program import Program
+
+if TYPE_CHECKING:
+    from equitangents.kernels.moves import Moves
 
 
 class Structured(Operation):
