@@ -7,7 +7,6 @@ import tomllib
 from pathlib import Path
 
 import pytest
-
 from scripts import lowest
 
 ROOT = Path(__file__).parents[2]
