@@ -28,10 +28,11 @@ from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
 from equitangents.ensembles.orbits.statistics import OrbitQuestions
 from equitangents.ensembles.standardisation import fitted_standardisation
 from equitangents.ensembles.training.variations import Bootstrap, variation_key
-from equitangents.errors import InvalidTypeError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.inference.draws import as_key
 from equitangents.inference.dynamics import as_times
 from equitangents.inference.ridge import Ridge, of_samples
+from equitangents.kernels.invariance import draws_noise
 from equitangents.keywords import named_also, renamed
 from equitangents.validation import check_whole
 
@@ -78,6 +79,11 @@ class BaggedInfiniteEnsemble(FieldRegressorMixin, TimedPredictions, OrbitQuestio
         self.__dict__.pop("ensembles_", None)
         if not isinstance(self.ensemble, InfiniteEnsemble):
             raise InvalidTypeError(f"ensemble is {self.ensemble!r}; expected an InfiniteEnsemble")
+        if draws_noise(self.ensemble.net):
+            raise InvalidArgumentError(
+                "ensemble has a net that draws noise, such as dropout's, for each input, and a resample holds equal "
+                "ones; take a net without, such as Dropout(rate, mode='test')"
+            )
         check_whole("resamples", self.resamples, 2)
         check_whole("seed", self.seed, 0, 2**32 - 1)
         x = check_inputs(self, x, self.ensemble.input_shape, reset=True)
