@@ -15,12 +15,12 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.special import ndtri
 
-from equitangents.audit.measure.floors import FACTOR, ROUNDING, UNINFORMATIVE, Floors
+from equitangents.audit.measure.floors import ROUNDING, UNINFORMATIVE, Floors
 from equitangents.audit.measure.intervals import Resampler, spread_of
 from equitangents.audit.measure.orbits import Orbits
 from equitangents.audit.measure.scales import Scales, make_scales
 from equitangents.audit.measure.task import Judging, Task
-from equitangents.audit.report.numbers import Estimate, Spread, Unit, keeps
+from equitangents.audit.report.numbers import FACTOR, Estimate, Spread, Unit, keeps
 from equitangents.audit.report.sections import Counterexample, Headline, UndefinedPose, Verdict
 
 SINGLE = 4.0
@@ -77,7 +77,7 @@ def judge(task: Task, orbits: Orbits, floors: Floors) -> Judgement:
     scales = make_scales(orbits, floors.absolute, told)
     judged, inputs = scales.judged, task.over_inputs(task.x.n)
     errors_in = lambda unit: scales.largest(unit, orbits.separate)
-    floors_in = lambda unit: _floors(scales, unit, floors)
+    floors_in = lambda unit: of_inputs(scales, unit, floors)
     has_spread = bool((np.isfinite(scales.spreads) & judged).any())
     unit, reason = choose_unit(scales, told, errors_in)
     errors, floor_table = errors_in(unit), floors_in(unit)
@@ -184,7 +184,7 @@ def _bound(error: Spread) -> float:
     return error.worst if math.isnan(error.estimate.high) else error.estimate.high
 
 
-def _floors(scales: Scales, unit: Unit, floors: Floors) -> Float[np.ndarray, "outputs E"]:
+def of_inputs(scales: Scales, unit: Unit, floors: Floors) -> Float[np.ndarray, "outputs E"]:
     """The floor of every output and element: resampling, two roundings, and the noise, mean over inputs."""
     part = floors.absolute
     resampled = scales.relative(unit, part.resampled, part.rows).mean(axis=2)

@@ -13,7 +13,7 @@ from scipy.special import stdtr, stdtrit
 
 from equitangents.audit.report.findings import Findings
 from equitangents.audit.report.numbers import keeps, of
-from equitangents.audit.report.words import listed, number, signed
+from equitangents.audit.report.words import above, listed, number, sets_said, signed
 from equitangents.claims import read_json
 from equitangents.errors import InvalidArgumentError
 from equitangents.files import file_bytes
@@ -38,7 +38,7 @@ class Check:
 
 
 def below(report: Findings, limit: float) -> Check:
-    """Whether the headline's mean error is at most `limit`, and the report can tell."""
+    """Whether the headline's mean error is at most `limit`, on the data and off them, and the report can tell."""
     name = f"mean relative error ≤ {limit:g}"
     if report.unscaled and report.doubt is not None and report.doubt.cause == "vanishing":
         return Check(name, False, f"all outputs vanish{_NO_SIZE}", True)
@@ -46,6 +46,9 @@ def below(report: Findings, limit: float) -> Check:
     error = headline.error.estimate.mean
     if keeps(error, headline.floor, limit) is False:
         return Check(name, False, f"mean relative error {error:.3g} > {limit:g}, {report.unit_said}")
+    elsewhere = above(report.sets, limit)
+    if elsewhere:
+        return Check(name, False, f"mean relative error {sets_said(elsewhere, report.unit_said)} > {limit:g}")
     open_ = _open(report, headline.floor, limit)
     return Check(name, False, open_, True) if open_ else Check(name, True, f"{error:.3g}, {report.unit_said}")
 

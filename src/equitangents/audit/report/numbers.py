@@ -27,6 +27,25 @@ def of(unit: str) -> str:
     }[unit]
 
 
+FACTOR = 2.0
+"""An error up to this many floors is explained by them."""
+Standing = Literal["within", "above", "open"]
+
+
+def standing(error: Estimate, floor: float, limit: float | None = None) -> Standing:
+    """Where a mean error stands to a limit: "above" if its interval is above it, and above twice its floor.
+
+    "within": the interval is below the limit, and so is all that the floor hides; without a limit the mean is below
+    twice the floor. Anything else, NaN too, is "open". Without an interval the mean counts.
+    """
+    low, high = (error.mean if math.isnan(end) else end for end in (error.low, error.high))
+    hides = FACTOR * floor
+    if low > hides and (limit is None or low > limit):
+        return "above"
+    kept = error.mean <= hides if limit is None else high <= limit and hides <= limit
+    return "within" if kept else "open"
+
+
 def keeps(error: float, floor: float, limit: float) -> bool | None:
     """Whether a mean error keeps to a limit: False above it; None: not above it, but the floor is, which hides more.
 

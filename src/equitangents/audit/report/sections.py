@@ -11,7 +11,12 @@ from typing import Any, Literal
 from equitangents._types import Element
 from equitangents.audit.report.numbers import Estimate, Shown, ShownFloor, Spread, Unit
 
-Verdict = Literal["equivariant", "equivariant within tolerance", "broken", "stochastic", "undecided"]
+Verdict = Literal[
+    "equivariant", "equivariant within tolerance", "equivariant on its data", "broken", "stochastic", "undecided"
+]
+
+HOLDING: tuple[Verdict, ...] = ("equivariant", "equivariant within tolerance")
+"""The verdicts of models that are as they should be, as far as was looked."""
 
 
 @dataclass(frozen=True)
@@ -224,6 +229,9 @@ class SetResult(Shown[Estimate], ShownFloor):
     judged: Estimate | None = None
     """The error in the headline's unit; a spread is that between the inputs of this set."""
     judged_floor: float | None = None
+    above: bool | None = None
+    """Whether the error lies above twice its floor and, if there is a tolerance, above that, by its interval; false of
+    errors that their floor is too large to tell. Off the data no model is called equivariant that has one."""
 
 
 @dataclass(frozen=True)
