@@ -5,11 +5,12 @@ The units of their numbers are those of `numbers.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from equitangents._types import Element
-from equitangents.audit.report.numbers import Estimate, Shown, ShownFloor, Spread, Unit
+from equitangents.audit.report.numbers import Estimate, Shown, ShownFloor, Spread, Standing, Unit, standing
 
 Verdict = Literal[
     "equivariant", "equivariant within tolerance", "equivariant on its data", "broken", "stochastic", "undecided"
@@ -46,6 +47,16 @@ class Headline:
     rounding left nothing open."""
     steady_unit: Unit | None = None
     """What `steady` is relative to: the spread between inputs, or ‖f(x)‖ where outputs have none."""
+
+    def standing(self, limit: float) -> tuple[Standing, Estimate]:
+        """Where the mean error stands to a limit, and what says so: what is no rounding, if rounding leaves it open."""
+        error = self.error.bounded
+        if math.isnan(self.error.estimate.high):  # of few inputs, or of few elements, under each of which there is one
+            error = replace(error, high=self.bound)
+        found = standing(error, self.floor, limit)
+        if found != "open" or self.steady is None or self.steady_unit not in (None, self.unit):
+            return found, self.error.estimate
+        return standing(self.steady, self.floor - self.rounding, limit), self.steady
 
 
 @dataclass(frozen=True)

@@ -188,7 +188,9 @@ def curve_said(name: str, points: Sequence[StrengthResult], unit: str, tolerance
         return f"{name}: at the floor at every strength {_span(points)}"
     parts = [f"{name}: mean error {interval(worst.error)} {of(unit)} at {worst.strength:g}, where it is largest"]
     if tolerance is not None:
-        parts.append(_where(points, lambda p: _high(p) <= tolerance, f"within {number(tolerance)}"))
+        parts.append(
+            _where(points, lambda p: standing(p.error, p.floor, tolerance) == "within", f"within {number(tolerance)}")
+        )
     parts.append(_where(points, lambda p: p.at_floor, "at the floor"))
     kept = [p for p in points if p.same_predictions is not None]
     if kept:
@@ -223,7 +225,3 @@ def _span(points: Sequence[StrengthResult]) -> str:
     if len(points) == 1:
         return f"at {points[0].strength:g}"
     return f"from {points[0].strength:g} to {points[-1].strength:g} ({len(points)} strengths)"
-
-
-def _high(p: StrengthResult) -> float:
-    return p.error.mean if math.isnan(p.error.high) else p.error.high
