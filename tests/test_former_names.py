@@ -13,7 +13,6 @@ import equitangents as et
 import equitangents_studies.systems.power_laws  # noqa: F401 (one of whose arguments is tried here)
 from equitangents import statistics, systems
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.former import FORMER, FORMER_ROOMS, former_homes
 from equitangents.keywords import SAME_AS, named_also, renamed
 from equitangents.solvers.matrices import KernelMatrix
 from equitangents_studies.verdict import Verdict
@@ -135,29 +134,6 @@ def test_arguments_that_have_another_name_now(place, now, before):
         function = getattr(function, part)
     with pytest.warns(DeprecationWarning, match=f"{before} of .* is now {now}"), pytest.raises((TypeError, ValueError)):
         function(**{before: object()})  # nothing else is given
-
-
-@pytest.mark.parametrize("room", FORMER)
-def test_a_name_that_a_room_no_longer_names_is_found_there_with_a_warning(room):
-    package = importlib.import_module(f"equitangents.{room}")
-    for name, home in former_homes(package.__name__).items():
-        assert name not in package.__all__
-        with pytest.warns(DeprecationWarning, match=f"equitangents.{room}.{name} is now {home}.{name}; ") as seen:
-            assert getattr(package, name) is getattr(importlib.import_module(home), name)
-        assert seen[0].filename == __file__
-    with pytest.raises(AttributeError, match="Misspelt"):
-        package.Misspelt
-
-
-@pytest.mark.parametrize("room", FORMER_ROOMS)
-def test_a_former_room_is_found_with_a_warning_and_its_names_are_the_librarys(room):
-    assert room not in et.__all__
-    with pytest.warns(DeprecationWarning, match=f"the names of equitangents.{room} are equitangents's own") as seen:
-        found = et.__getattr__(room)
-    assert seen[0].filename == __file__
-    own = set(found.__all__) - {"EmpiricalKernel"}
-    assert own <= set(et.__all__)
-    assert all(getattr(found, name) is getattr(et, name) for name in own)
 
 
 @pytest.mark.parametrize("room", [statistics, systems, et.metrics], ids=lambda room: room.__name__)
