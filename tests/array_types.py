@@ -108,7 +108,7 @@ def _checked(function: Callable[..., Any], annotations: dict[str, Any]) -> Calla
 
 
 def _is_public(function: Callable[..., Any]) -> bool:
-    """Whether a package that holds the function names it in its `__all__`, or it is a class's: users are given objects."""
+    """Whether a package names the function in its `__all__`, or it is a method: users are given objects of any kind."""
     outer, *inner = function.__qualname__.split(".")
     if any(re.match("_(?!_)", name) for name in (outer, *inner)):
         return False

@@ -18,7 +18,6 @@ from equitangents.actions import Action
 from equitangents.actions.group_action import GroupAction
 from equitangents.kernels.moves import Moves
 from equitangents.kernels.result import KernelFunction
-from equitangents.keywords import renamed
 from equitangents.structured import is_structured
 
 _SAMPLE = 8  # inputs whose kernels are compared by `kernel_invariance_error`, with noise of their size, and
@@ -132,7 +131,6 @@ def tolerance(*x: Any) -> float:
     return 1e-4 if any(np.dtype(part.dtype) == np.float32 for part in x) else 1e-9
 
 
-@renamed(kernel="net")
 def kernel_invariance_error(net: KernelFunction, action: Action, *x: Any) -> float:
     """max |k(ρ(g)x, ρ(g)x') - k(x, x')| / max |k(x, x)| over some of x, noise, and some g, NNGP and NTK.
 
