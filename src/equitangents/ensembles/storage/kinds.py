@@ -60,10 +60,7 @@ _MEMBERS = (
     "standardisation_? none|Standardisation"
 )
 _DEEP = f"net? Network; {_MEMBERS}; equivariance_penalty? real; training? none|ensembles.deep.records:Training"
-_TORCH = (
-    f"{_MEMBERS}; layout? text; method? text; device? text; reason_? none|text; trained_by_? text; "
-    "_depends_on? {text}"  # of versions before
-)
+_TORCH = f"{_MEMBERS}; layout? text; method? text; device? text; reason_? none|text; trained_by_? text"
 _TRAINING = (
     "kernel Network; augmentation Augmentation; label_action Augmentation; x Inputs; labels floats; settings Settings; "
     "mean_problem? Solved; covariance_problem? Solved; solver? text; covariance_solver? text; reason? none|text; "
