@@ -17,7 +17,6 @@ import numpy as np
 from equitangents.actions import Action
 from equitangents.actions.group_action import GroupAction
 from equitangents.kernels.result import KernelFunction
-from equitangents.keywords import renamed
 from equitangents.structured import is_structured
 
 if TYPE_CHECKING:
@@ -134,7 +133,6 @@ def tolerance(*x: Any) -> float:
     return 1e-4 if any(np.dtype(part.dtype) == np.float32 for part in x) else 1e-9
 
 
-@renamed(kernel="net")
 def kernel_invariance_error(net: KernelFunction, action: Action, *x: Any) -> float:
     """max |k(ρ(g)x, ρ(g)x') - k(x, x')| / max |k(x, x)| over some of x, noise, and some g, NNGP and NTK.
 

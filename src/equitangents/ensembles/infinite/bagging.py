@@ -33,7 +33,7 @@ from equitangents.inference.draws import as_key
 from equitangents.inference.dynamics import as_times
 from equitangents.inference.ridge import Ridge, of_samples
 from equitangents.kernels.invariance import draws_noise
-from equitangents.keywords import named_also, renamed
+from equitangents.keywords import named_also
 from equitangents.validation import check_whole
 
 
@@ -148,7 +148,6 @@ class BaggedInfiniteEnsemble(FieldRegressorMixin, TimedPredictions, OrbitQuestio
             spread = within + between.reshape(*shape, *shape, -1)
         return (mean[..., 0], spread[..., 0]) if self._one_column else (mean, spread)
 
-    @renamed(n="count")
     def sample(self, x: Numbers, count: int, *, key: Key, time: Times | None = None) -> np.ndarray:
         """Outputs of `count` members at x, each with a resample drawn at random.
 
