@@ -84,7 +84,6 @@ def rows(n: int, large: bool) -> None:
             "lanczos, time = N": (theta, "lanczos", {"time": float(n)}),
             "nystrom": (theta, "nystrom", {}),
             "nystrom, columns computed": ((net, x), "nystrom", {}),
-            "subset-of-regressors": (theta, "subset-of-regressors", {}),
         }
         if not large:
             cases["eigh"] = (theta, "eigh", {})

@@ -58,7 +58,7 @@ def test_means_and_covariances_are_the_written_out_ones(seed, time, field):
         close(found, expected)
 
 
-@pytest.mark.parametrize("solver", ["cholesky", "pcg", "lanczos", "eigh", "sketch-and-project"])
+@pytest.mark.parametrize("solver", ["cholesky", "pcg", "lanczos", "eigh"])
 @pytest.mark.parametrize("time", [4.0, np.inf])
 def test_every_exact_solver_takes_it(solver, time):
     x, y, ridge = data(3, n=30)
@@ -72,8 +72,8 @@ def test_every_exact_solver_takes_it(solver, time):
     np.testing.assert_allclose(std, eigh[1], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("solver", ["nystrom", "subset-of-regressors"])
-def test_approximations_refuse_it_by_name(solver):
+def test_approximations_refuse_it_by_name():
+    solver = "nystrom"
     x, y, ridge = data(0)
     with pytest.raises(InvalidArgumentError, match=f"ridge has a value for each sample; solver is '{solver}'"):
         et.InfiniteEnsemble(NET, ridge=ridge, solver=solver).fit(x, y)

@@ -35,7 +35,6 @@ def test_targets_of_any_size_are_solved_as_those_of_size_one(solver, size):
         "lanczos",
         "pcg",
         solvers.PCG(preconditioner="none"),
-        "sketch-and-project",
         "nystrom",
     ],
 )
@@ -64,7 +63,7 @@ def test_operators_of_any_size_are_solved_and_errors_are_of_their_size(size):
         solvers.solve(np.eye(3) * 1e160, np.ones(3), solver="lanczos", dynamics="discrete", time=3)
 
 
-@pytest.mark.parametrize("solver", ["auto", "eigh", "cholesky", "lanczos", "pcg", "sketch-and-project", "nystrom"])
+@pytest.mark.parametrize("solver", ["auto", "eigh", "cholesky", "lanczos", "pcg", "nystrom"])
 @pytest.mark.parametrize("time", [math.inf, 2.0])
 @pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
 def test_subclasses_of_arrays_are_solved_as_their_entries(solver, time):
@@ -134,7 +133,6 @@ def test_the_residual_of_lanczos_at_the_end_of_training_counts_rounding():
         (lambda: solvers.plan(10, precision="Float64"), "precision is 'Float64'; expected 'float32' or 'float64'"),
         (lambda: solvers.plan(10, memory_limit="a"), "memory_limit is 'a'"),
         (lambda: solvers.plan(10, memory_limit=-1), "memory_limit is -1"),
-        (lambda: solvers.SketchAndProject(max_sweeps=0), "max_sweeps is 0"),
         (lambda: solvers.solve(np.eye(3), np.ones(3), dynamics=["flow"]), "dynamics is ['flow']; expected 'flow'"),
     ],
 )

@@ -52,7 +52,7 @@ def test_the_lowest_versions_are_those_that_the_project_states():
     extras = PROJECT["project"]["optional-dependencies"]
     wanted = [*PROJECT["project"]["dependencies"], *extras["cloud"], *extras["test"]]
     assert lines == [each.replace(">=", "==") for each in wanted if not each.startswith("equitangents[")]
-    assert lowest.lowest("jaxmg>=0.0.9,<1; sys_platform == 'linux'") == "jaxmg==0.0.9; sys_platform == 'linux'"
+    assert lowest.lowest("zarr>=3.0.8,<4; sys_platform == 'linux'") == "zarr==3.0.8; sys_platform == 'linux'"
     for unbounded in ("numpy", "numpy==2.0", "numpy<3"):
         with pytest.raises(ValueError, match="write NAME>=VERSION"):
             lowest.lowest(unbounded)

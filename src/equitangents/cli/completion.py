@@ -34,10 +34,7 @@ GROUPS = among(
     "C2", "C4", "C8", "C16", "D2", "D4", "D8", "SO2", "SO3", "O3", "S_n", "translations", "reversal", "sign",
     "tetrahedral", "octahedral", "icosahedral",
 )  # fmt: skip
-SOLVERS = among(
-    "auto", "eigh", "cholesky", "out-of-core", "multi-gpu", "lanczos", "pcg", "sketch-and-project", "nystrom",
-    "subset-of-regressors",
-)  # fmt: skip
+SOLVERS = among("auto", "eigh", "cholesky", "out-of-core", "lanczos", "pcg", "nystrom")
 NETS = among("mlp", "cnn", "FCN", "LCN", "VEC", "GAP", "LAP4", "LAP8")
 _NETS = ("mlp", "cnn", "FCN", "LCN", "VEC", "GAP", "LAP2", "LAP4", "…")  # LAPk pools over k × k for any k
 

@@ -92,8 +92,7 @@ def fit(
     solver: Annotated[
         str,
         typer.Option(
-            help="auto, eigh, cholesky, out-of-core, multi-gpu, lanczos, pcg, sketch-and-project, nystrom or "
-            "subset-of-regressors.",
+            help="auto, eigh, cholesky, out-of-core, lanczos, pcg or nystrom.",
             **one_of(*SOLVERS("")),
         ),
     ] = "auto",

@@ -18,18 +18,15 @@ from equitangents.memory import check_memory, default_memory_limit
 from equitangents.solvers.cholesky import Cholesky
 from equitangents.solvers.eigh import Eigh
 from equitangents.solvers.finite_time import Lanczos
-from equitangents.solvers.low_rank import Nystrom, SubsetOfRegressors
+from equitangents.solvers.low_rank import Nystrom
 from equitangents.solvers.matrices import SymmetricMatrix
 from equitangents.solvers.method import Method, Task
-from equitangents.solvers.multi_gpu import MultiGPU
 from equitangents.solvers.out_of_core import OutOfCore
 from equitangents.solvers.pcg import PCG
-from equitangents.solvers.sketch_and_project import SketchAndProject
 from equitangents.validation import check_choice, check_whole
 
 METHODS: dict[str, type[Method]] = {
-    method.name: method
-    for method in (Eigh, Cholesky, OutOfCore, MultiGPU, Lanczos, PCG, SketchAndProject, Nystrom, SubsetOfRegressors)
+    method.name: method for method in (Eigh, Cholesky, OutOfCore, Lanczos, PCG, Nystrom)
 }
 SOLVERS = ("auto", *METHODS)
 DECOMPOSED = 3000  # samples up to which "auto" decomposes: seconds, and every time, ridge and left-out sample
@@ -104,24 +101,20 @@ def choose(task: Task, time: float, ridge: float, has_folder: bool, product: flo
             kept = "the matrix is known by its products alone"
         krylov = PCG() if has_blocks else PCG(preconditioner="nystrom")
         candidates.append((krylov, f"{n} rows: {kept} into {limit}"))
-        if has_blocks and ridge > 0:
-            short = f"{n} rows: not even the preconditioner of 'pcg' fits into {limit}, and blocks of rows do"
-            candidates.append((SketchAndProject(), short))
     refused: list[Plan] = []
     for method, reason in candidates:
         plan = plan_of(method, task, product, f"auto: {reason}")
         if plan.fits:
             return plan
         refused.append(plan)
-    raise too_large(next(plan for plan in reversed(refused) if plan.solver != SketchAndProject.name), task, time)
+    raise too_large(refused[-1], task, time)
 
 
 def too_large(plan: Plan, task: Task, time: float) -> MemoryLimitError:
     """The error for a plan that does not fit, which names what would."""
     others = [] if not math.isinf(time) else [Cholesky(), Cholesky(precision="float32"), OutOfCore()]
     fitting = []
-    few = min(task.size, 500)
-    for method in (*others, PCG(rank=50), SketchAndProject(block=few), Nystrom(rank=few)):
+    for method in (*others, PCG(rank=50), Nystrom(rank=min(task.size, 500))):
         if method != plan.method and (other := plan_of(method, task, None)).fits:
             fitting.append(f"solver={_written(method)} ({memory_size(other.memory)})")
     remedy = f"take {' or '.join(fitting)}, train on fewer samples" if fitting else "train on fewer samples"

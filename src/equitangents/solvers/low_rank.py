@@ -1,4 +1,4 @@
-"""Nyström and subset of regressors: the predictor within the span of K(·, z_j) for m of the training inputs, z.
+"""Nyström's approximation: the predictor within the span of K(·, z_j) for m of the training inputs, z.
 
 Θ̂ = C W⁺ Cᵀ with C = Θ(X, Z), W = Θ(Z, Z) takes the place of Θ, at training and at test inputs; with F = C W^{−1/2}
 the weights of the K(·, z_j) are W^{−1/2} φ_t(FᵀF + δ) FᵀY: one pass over N × m entries, no N × N matrix.
@@ -7,7 +7,6 @@ Sources: Williams & Seeger 2001; Smola & Bartlett 2001; Quiñonero-Candela & Ras
 
 from __future__ import annotations
 
-import abc
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,10 +29,17 @@ _PROBES = 1000  # training inputs at which predictors are compared
 
 
 @dataclass(frozen=True)
-class _LowRank(Method, abc.ABC):
+class Nystrom(Method):
+    """Nyström's approximation on pivots of a randomly pivoted Cholesky factorisation.
+
+    rank: how many training inputs span the predictor; None: all up to 200, else 4√N, at most 5,000. Pivots are drawn
+    from 20 · rank random rows. seed: of pivots. The report's `error` is estimated: see `Report`.
+    """
+
     rank: int | None = None
     seed: int = 0
 
+    name: ClassVar[str] = "nystrom"
     exact: ClassVar[bool] = False
     any_time: ClassVar[bool] = True
 
@@ -42,9 +48,16 @@ class _LowRank(Method, abc.ABC):
             check_whole("rank", self.rank, 1)
         check_whole("seed", self.seed, 0)
 
-    @abc.abstractmethod
-    def landmarks(self, matrix: SymmetricMatrix, rank: int) -> np.ndarray:
-        """Indices of the z_j, most important first."""
+    def landmarks(self, matrix: SymmetricMatrix) -> np.ndarray:
+        """Indices of the z_j, most important first: pivots, from all rows or from a random part of them."""
+        rank = self.rank_of(matrix.size)
+        cheap = cheap_pivots(matrix, rank, seed=self.seed)
+        if cheap is not None:
+            return cheap
+        if matrix.size <= _OVERSAMPLED * rank:
+            return pivoted_cholesky(matrix, rank, seed=self.seed).pivots
+        drawn = np.random.default_rng(self.seed).choice(matrix.size, _OVERSAMPLED * rank, replace=False)
+        return drawn[pivoted_cholesky(PartMatrix(matrix, np.sort(drawn)), rank, seed=self.seed).pivots]
 
     def rank_of(self, size: int) -> int:
         """How many z_j for so many rows: all up to 200, else 4√N from 200 to 5,000."""
@@ -62,41 +75,6 @@ class _LowRank(Method, abc.ABC):
     def prepare(self, system: System, limit: int, consumed: bool) -> Prepared:
         """Landmarks are drawn at the first answer."""
         return _Spanned(self, system)
-
-
-@dataclass(frozen=True)
-class Nystrom(_LowRank):
-    """Nyström's approximation on pivots of a randomly pivoted Cholesky factorisation.
-
-    rank: how many training inputs span the predictor; None: all up to 200, else 4√N, at most 5,000. Pivots are drawn
-    from 20 · rank random rows. seed: of pivots. The report's `error` is estimated: see `Report`.
-    """
-
-    name: ClassVar[str] = "nystrom"
-
-    def landmarks(self, matrix: SymmetricMatrix, rank: int) -> np.ndarray:
-        """Pivots, from all rows or from a random part of them."""
-        cheap = cheap_pivots(matrix, rank, seed=self.seed)
-        if cheap is not None:
-            return cheap
-        if matrix.size <= _OVERSAMPLED * rank:
-            return pivoted_cholesky(matrix, rank, seed=self.seed).pivots
-        drawn = np.random.default_rng(self.seed).choice(matrix.size, _OVERSAMPLED * rank, replace=False)
-        return drawn[pivoted_cholesky(PartMatrix(matrix, np.sort(drawn)), rank, seed=self.seed).pivots]
-
-
-@dataclass(frozen=True)
-class SubsetOfRegressors(_LowRank):
-    """Nyström's predictor on training inputs that are drawn uniformly: nothing is computed to choose them.
-
-    rank, seed: as for `Nystrom`.
-    """
-
-    name: ClassVar[str] = "subset-of-regressors"
-
-    def landmarks(self, matrix: SymmetricMatrix, rank: int) -> np.ndarray:
-        """Rows drawn uniformly without repetition."""
-        return np.random.default_rng(self.seed).permutation(matrix.size)[:rank]
 
 
 class _Span:
@@ -141,7 +119,7 @@ class _Span:
 
 
 class _Spanned(Prepared):
-    def __init__(self, method: _LowRank, system: System) -> None:
+    def __init__(self, method: Nystrom, system: System) -> None:
         self._method, self._system = method, system
         self._landmarks: np.ndarray | None = None
         self._kept: tuple[np.ndarray, _Span, _Span] | None = None  # targets, and spans of all landmarks and of half
@@ -150,7 +128,7 @@ class _Spanned(Prepared):
         """Weights of the landmarks at one time."""
         system = self._system
         if self._landmarks is None:
-            self._landmarks = self._method.landmarks(system.matrix, self._method.rank_of(system.size))
+            self._landmarks = self._method.landmarks(system.matrix)
         if self._kept is None or not np.array_equal(self._kept[0], targets):
             self._kept = targets, *self._pass(self._landmarks, targets)
         _, span, half = self._kept

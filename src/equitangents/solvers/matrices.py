@@ -126,7 +126,6 @@ class ArrayMatrix(SymmetricMatrix):
         self.dtype = _working(np.dtype(array.dtype))
         chunk = getattr(array, "chunks", None)
         self.tile = self.probe = int(chunk[0]) if chunk else _TILE
-        self.strip = int(chunk[0]) if chunk else 1
         self.in_memory = isinstance(array, np.ndarray) and not isinstance(array, np.memmap)
         self.words = words
 
@@ -263,7 +262,7 @@ class ScaledMatrix(SymmetricMatrix):
         self.size, self.words = matrix.size, matrix.words
         self.tile, self.probe, self.folder = matrix.tile, matrix.probe, matrix.folder
         self.dtype = matrix.dtype
-        self.in_memory, self.has_blocks, self.strip = matrix.in_memory, matrix.has_blocks, matrix.strip
+        self.in_memory, self.has_blocks = matrix.in_memory, matrix.has_blocks
 
     def block(self, rows: Span, columns: Span) -> np.ndarray:
         """Entries of some rows and columns, scaled."""
@@ -302,7 +301,7 @@ class RaisedMatrix(SymmetricMatrix):
         self.size, self.words = matrix.size, matrix.words
         self.tile, self.probe, self.folder = matrix.tile, matrix.probe, matrix.folder
         self.dtype = matrix.dtype
-        self.in_memory, self.has_blocks, self.strip = matrix.in_memory, matrix.has_blocks, matrix.strip
+        self.in_memory, self.has_blocks = matrix.in_memory, matrix.has_blocks
 
     def block(self, rows: Span, columns: Span) -> np.ndarray:
         """Entries of some rows and columns, with d where both are the same."""

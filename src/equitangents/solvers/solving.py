@@ -151,8 +151,8 @@ def solve(
         targets: Y, (N,) or (N, outputs).
         ridge: r ≥ 0; δ = r · mean diagonal of Θ. Or one for each row: then diag(δ_i) is added.
         time: of training, in units of the loss (1/2N) Σ |f − y|²; inf: to the end.
-        solver: "auto", "eigh", "cholesky", "out-of-core", "multi-gpu", "lanczos", "pcg", "sketch-and-project",
-            "nystrom", "subset-of-regressors", or settings, such as `solvers.PCG(rank=500, tolerance=1e-8)`.
+        solver: "auto", "eigh", "cholesky", "out-of-core", "lanczos", "pcg", "nystrom", or settings,
+            such as `solvers.PCG(rank=500, tolerance=1e-8)`.
         learning_rate: η of that training.
         dynamics: "flow", or "discrete" for steps of gradient descent.
         kernel: "ntk" or "nngp", of a store or a network.

@@ -84,7 +84,7 @@ def test_matrices_that_are_not_held_are_computed_tile_by_tile(data, monkeypatch)
 def test_landmarks_give_the_predictor_in_their_span_with_its_estimated_error(data):
     x, y, x_test = data
     exact = et.InfiniteEnsemble(NET, ridge=0.1).fit(x, y).predict(x_test)
-    all_points = et.InfiniteEnsemble(NET, ridge=0.1, solver=et.solvers.SubsetOfRegressors(rank=36)).fit(x, y)
+    all_points = et.InfiniteEnsemble(NET, ridge=0.1, solver=et.solvers.Nystrom(rank=36)).fit(x, y)
     assert not gap(all_points.predict(x_test), exact) > 1e-8
     some = et.InfiniteEnsemble(NET, ridge=0.1, solver=et.solvers.Nystrom(rank=20)).fit(x, y)
     assert some.solution_.error > 0

@@ -78,11 +78,10 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
         store: a folder in which the kernel of the training set is kept tile by tile (`scale.GramStore`; of fields two
             arrays over all points): a fit that was killed goes on, and the next one reads it; for the dense, explicit
             and orbit-averaged problems.
-        solver: what solves them: "eigh", "cholesky", "out-of-core", "multi-gpu", "lanczos", "pcg",
-            "sketch-and-project", "nystrom", "subset-of-regressors", or settings of one, such as
-            `solvers.PCG(rank=500)`. "auto": "eigh" up to 3,000 samples, else by memory and time; never an
-            approximation. Of `kernels.random_features` it solves for the features' weights, linear in N ("primal").
-            The approximations read a `store` if one is given, which computes all of it first.
+        solver: what solves them: "eigh", "cholesky", "out-of-core", "lanczos", "pcg", "nystrom", or settings
+            of one, such as `solvers.PCG(rank=500)`. "auto": "eigh" up to 3,000 samples, else by memory and time; never
+            an approximation. Of `kernels.random_features` it solves for the features' weights, linear in N ("primal").
+            "nystrom" reads a `store` if one is given, which computes all of it first.
             `solution_` says what was used, and why.
         standardise: train on (x − m)/s, with the training set's mean m and deviation s of each channel (the last axis,
             over samples and positions; constant channels are only shifted), and predict so: the unit of X has no part
