@@ -69,7 +69,7 @@ class FieldKernel:
 
     @property
     def draws_noise(self) -> bool:
-        """As the network."""
+        """Whether the kernel of the network depends on more than its two inputs, as in dropout."""
         return draws_noise(self.net)
 
     def kernel(self, x1: FieldPoints, x2: FieldPoints | None = None) -> AnyKernels:
