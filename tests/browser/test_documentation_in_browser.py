@@ -38,7 +38,7 @@ def test_figures_follow_the_mode(visit, site, scheme, ground):
 
 
 @pytest.mark.parametrize(
-    "name", ["index", "which-method", "gallery", "cheat-sheet", "glossary", "results/toy", "browser/index"]
+    "name", ["index", "which-method", "gallery", "cheat-sheet", "glossary", "results/toy"]
 )
 def test_pages_fit_a_telephone(visit, site, name):
     page = visit(site / f"{name}.html", width=400).page
