@@ -86,39 +86,3 @@ def test_the_bare_loop_is_compiled_for_every_instruction_set_that_the_engine_has
         assert "-march=native" not in asked[-3]
     monkeypatch.setattr(rooflines, "instruction_sets", lambda: ("sse2", "avx2"))
     assert rooflines.bare_loop().instructions == "avx2"
-
-
-def test_every_instruction_set_is_compared_with_a_bare_loop_of_its_own(monkeypatch, capsys):
-    bench = importlib.import_module("benchmarks.bench_instruction_sets")
-    rooflines = importlib.import_module("benchmarks.rooflines")
-    ran = []
-    monkeypatch.setattr(bench, "bare_loop", lambda instructions: rooflines.Bare(1e9, 4e9, instructions))
-    monkeypatch.setattr(bench.cpu, "kernels", lambda steps, x, y, instruction_set: ran.append(instruction_set))
-    monkeypatch.setattr(bench, "shortest", lambda run, repeats: run() or bench.COUNT**2 * 3 * bench.SIDE**4 / 2e9)
-    monkeypatch.setattr(bench, "instruction_sets", lambda: ("sse2", "avx2", "avx512"))
-    bench.main()
-    assert ran == [0, 1, 2]
-    rows = capsys.readouterr().out.splitlines()[2:]
-    assert rows == [f"| {name} | 2.00 | 4.00 | 0.50 |" for name in ("sse2", "avx2", "avx512")]
-
-
-def test_growth_above_what_is_expected_is_marked():
-    growth = importlib.import_module("benchmarks.bench_growth")
-
-    def found(time, memory, expected=2.0):
-        return growth.Found(growth.Sweep("cpu", "inputs", (8, 1000), None, 2.0, expected), time, memory)
-
-    assert not found(2.09, 2.05).above
-    assert found(2.11, None).above
-    assert found(1.5, 2.2).above
-    assert not found(1.5, 2.2, None).above
-    assert found(float("nan"), 2.0).above
-    assert str(found(2.2, 1.94)) == "| cpu | inputs, 8 to 1,000 | 2 | 2.20 | 2 | 1.94 | above"
-    assert str(found(1.9, None)) == "| cpu | inputs, 8 to 1,000 | 2 | 1.90 | 2 |  |"
-
-
-@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="peaks of memory are read from the system")
-def test_peaks_of_memory_grow_as_what_is_held():
-    growth = importlib.import_module("benchmarks.bench_growth")
-    sweep = growth.Sweep("ones", "side", (3000, 4000, 5000), lambda n: lambda: np.ones((n, n)), 2.0, 2.0)
-    assert growth.measured(sweep, 1).memory == pytest.approx(2.0, abs=0.05)

@@ -14,8 +14,6 @@ from playwright.sync_api import Page, sync_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 ROOT = Path(__file__).parents[2]
-# Pyodide is tens of megabytes of a registry: a target of its own, `make test-pyodide`, brings and names it.
-collect_ignore = [] if os.environ.get("PYODIDE") else ["test_audit_page_in_pyodide.py"]
 OPTIONS = ("--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-component-update")
 
 
@@ -62,7 +60,7 @@ def visit(chromium, tmp_path):
     """`visit(html, scheme="light")` opens a page, text or file, offline; to a file, all files are its own."""
     contexts = []
 
-    def open_page(html, scheme="light", width=1100, query=""):
+    def open_page(html, scheme="light", width=1100):
         if isinstance(html, str):
             path = tmp_path / "page.html"
             path.write_text(html, encoding="utf-8")
@@ -78,7 +76,7 @@ def visit(chromium, tmp_path):
             "request",
             lambda r: found.requests.append(r.url) if not r.url.startswith(("data:", own)) else None,
         )
-        found.page.goto(path.as_uri() + query)
+        found.page.goto(path.as_uri())
         return found
 
     yield open_page

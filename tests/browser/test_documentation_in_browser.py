@@ -37,9 +37,7 @@ def test_figures_follow_the_mode(visit, site, scheme, ground):
     assert page.evaluate("getComputedStyle(document.body).getPropertyValue('--ground')").strip() == ground
 
 
-@pytest.mark.parametrize(
-    "name", ["index", "which-method", "gallery", "cheat-sheet", "glossary", "results/toy", "browser/index"]
-)
+@pytest.mark.parametrize("name", ["index", "which-method", "gallery", "cheat-sheet", "glossary", "results/toy"])
 def test_pages_fit_a_telephone(visit, site, name):
     page = visit(site / f"{name}.html", width=400).page
     assert page.evaluate("document.documentElement.scrollWidth") <= 400

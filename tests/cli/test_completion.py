@@ -37,7 +37,7 @@ def offered(line, shell="bash"):
     ("line", "expected"),
     [
         ("equitangents re", ["reproduce"]),
-        ("equitangents reproduce comparison", ["comparison", "comparison-sizes"]),
+        ("equitangents reproduce comp", ["comparison"]),
         ("equitangents reproduce comparison --preset desk-", ["desk-c8", "desk-c16"]),
         ("equitangents reproduce --preset qu", ["quick"]),
         ("equitangents fit --stand", ["--standardise"]),

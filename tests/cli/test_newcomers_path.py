@@ -52,7 +52,6 @@ WRONG = {
     "holds tensors alone": ["weights.pt"],
     "it is a pickle": ["model.pkl"],
     "no module named 'no_such_module'": ["no_such_module:f"],
-    "there is no program 'no-such-program'": ["--command", "no-such-program --fast"],
     "data is 'no.npz', which is not a file": ["newcomers_models:pooled", "--data", "no.npz"],
     "is text, which is neither": ["newcomers_models:pooled", "--data", "newcomers_models.py"],
     "baseline is 'no.json', which is not a file": ["newcomers_models:pooled", "--baseline", "no.json"],

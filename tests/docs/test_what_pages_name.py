@@ -172,7 +172,7 @@ def test_wrong_links_and_names_are_seen():
         "no file: plans.md",
         "no heading: planning.md#plan",
     ]
-    assert list(wrong_names('`et.audit.Command("x")`, `et.nn.Dens`, `equitangents.stax`, `et.audits`')) == [
+    assert list(wrong_names("`et.audit.Labels([1])`, `et.nn.Dens`, `equitangents.stax`, `et.audits`")) == [
         "no name: nn.Dens",
         "no name: audits",
     ]

@@ -121,7 +121,7 @@ def thing(name, **state):
     return {"is": "object", "number": 99, "class": f"equitangents.{name}", "state": [*map(list, state.items())]}
 
 
-COMMAND = thing("audit.adapters.commands:Command", _words={"is": "list", "items": ["sh", "-c", "touch planted"]})
+FOREIGN = thing("audit.adapters.callables:CallableModel", function={"is": "list", "items": ["touch", "planted"]})
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(5, 3, 3, 1)), RNG.normal(size=(5, 1))
 
@@ -135,15 +135,15 @@ class TestAStrangersModel:
     @pytest.mark.parametrize(
         ("part", "planted", "said"),
         [
-            ("means", COMMAND, "'equitangents.audit.adapters.commands:Command' is not a class that is saved"),
-            ("state", COMMAND, "is not a class that is saved"),
-            ("means", thing("nn.nonlinearities:Relu", predict=COMMAND), "is not a class that is saved"),
+            ("means", FOREIGN, "'equitangents.audit.adapters.callables:CallableModel' is not a class that is saved"),
+            ("state", FOREIGN, "is not a class that is saved"),
+            ("means", thing("nn.nonlinearities:Relu", predict=FOREIGN), "is not a class that is saved"),
             ("means", thing("nn.nonlinearities:Relu", predict=1), "Relu has no attribute 'predict'"),
             ("means", thing("nn.dense:Dense", channels="1"), "channels of Dense is of type str; expected int"),
             ("means", thing("nn.scale:Scale", factor={"is": "class", "name": "equitangents.nn.scale:Scale"}), "real"),
             ("means", thing("nn.scale:Scale"), "Scale lacks 'factor'"),
             ("means", {"is": "shell"}, "'shell' is not a known kind of value"),
-            ("state", {"is": "dict", "items": [["predict", COMMAND]]}, "is not a class that is saved"),
+            ("state", {"is": "dict", "items": [["predict", FOREIGN]]}, "is not a class that is saved"),
             ("state", {"is": "dict", "items": [["predict", 3]]}, "InfiniteEnsemble has no attribute 'predict'"),
             ("state", {"is": "dict", "items": [["net", 3]]}, "net of InfiniteEnsemble is of type int"),
         ],

@@ -13,12 +13,10 @@ sys.path.append(str(Path(__file__).parents[1]))
 from studies import miniatures
 
 TOLERANCE = 1e-4  # of the largest number of a claim: networks are trained, in float32, and processors round differently
-LEFT_OUT = {"small-data", "comparison-sizes"}
 
 
 def names():
-    found = [name for name in miniatures.TINY if name not in LEFT_OUT]
-    return sorted(found, key=lambda name: name == "forces")  # which takes longest
+    return sorted(miniatures.TINY, key=lambda name: name == "forces")  # which takes longest
 
 
 def case(name):

@@ -1,6 +1,4 @@
-"""Engines with planted faults, as child processes import them: right, wrong, NaN, uncompilable, crashing, mute."""
-
-import os
+"""Engines with planted faults: right, wrong, NaN, of another shape, uncompilable."""
 
 import numpy as np
 
@@ -58,29 +56,15 @@ class WithNaN(Right):
         return nngp, ntk
 
 
+class Short(Right):
+    """It loses a column."""
+
+    def spoilt(self, nngp, ntk):
+        return nngp, ntk[:, :-1]
+
+
 class Uncompilable(Right):
     """Its compiler refuses."""
 
     def spoilt(self, nngp, ntk):
         raise RuntimeError("NVRTC failed to compile the kernel (status 6): no such register")
-
-
-class Crashing(Right):
-    """It takes its process along."""
-
-    def spoilt(self, nngp, ntk):
-        os.abort()
-
-
-class Mute(Right):
-    """It ends its process without a result."""
-
-    def spoilt(self, nngp, ntk):
-        os._exit(0)
-
-
-class Hidden(Right):
-    """Its device is there for one process only."""
-
-    def why_unavailable(self):
-        return None if os.environ.get("XLA_PYTHON_CLIENT_PREALLOCATE") != "false" else "the device is taken"

@@ -6,10 +6,8 @@ import re
 import numpy as np
 import pytest
 
-from equitangents.errors import ShapeError
 from equitangents.report import Figure, Section, Table, figures, format_number, palette, render
 from equitangents.report.render import outside_resources
-from equitangents.report.time_slider import Curves, Map, View, time_slider
 from equitangents_studies.framework.report import Page
 from equitangents_studies.verdict import FAILS, HOLDS, UNDECIDED, Verdict
 
@@ -165,9 +163,8 @@ class TestPage:
 
     def test_is_complete_in_itself(self, tmp_path):
         figure = Figure("curve", "A caption.", _draw(tmp_path))
-        slider = _slider()
         table = Table("Numbers.", ["set", "mean"], [["digits", "3.9"]])
-        html = render(_page(sections=[Section("Seen", ["Text."], [figure, slider, table])]))
+        html = render(_page(sections=[Section("Seen", ["Text."], [figure, table])]))
         assert outside_resources(html) == []
         assert "A caption." in html
         assert "<td>3.9</td>" in html
@@ -196,36 +193,6 @@ class TestPage:
     )
     def test_links_and_data_are_not_resources(self, good):
         assert outside_resources(good) == []
-
-
-def _slider(times=2):
-    values = np.linspace(-2, 2, 2 * 9).reshape(2, 3, 3)
-    maps = [Map("Truth </script>", values, ["a", "b"])]
-    curves = [Curves("mean", np.zeros((2, 1, 5)), palette.BLUE)]
-    return time_slider("s", "Caption.", times=["0", "1"][:times], views=[View("v", maps, curves)], limit=1.0, period=4)
-
-
-class TestTimeSlider:
-    def test_data_survive(self):
-        import base64
-
-        html = _slider().html
-        data = json.loads(re.search(r'class="data">(.*?)</script>', html, re.S)[1])
-        assert data["times"] == ["0", "1"]
-        assert data["views"][0]["maps"][0]["title"] == "Truth </script>"
-        stored = np.frombuffer(base64.b64decode(data["views"][0]["maps"][0]["bytes"]), np.uint8)
-        expected = np.clip(np.linspace(-2, 2, 18), -1, 1)
-        np.testing.assert_allclose((stored.astype(float) - 128) / 127, expected, atol=0.5 / 127 + 1e-9)
-
-    def test_frames_must_match(self):
-        with pytest.raises(ShapeError, match="frames"):
-            _slider(times=1)
-
-    def test_views_must_show_the_same(self):
-        maps = [Map("a", np.zeros((1, 2, 2)), [""])]
-        views = [View("v", maps, []), View("w", [Map("b", np.zeros((1, 2, 2)), [""])], [])]
-        with pytest.raises(ShapeError, match="view 'w'"):
-            time_slider("s", "", times=["0"], views=views, limit=1.0, period=4)
 
 
 class TestLabels:

@@ -40,16 +40,6 @@ def objects(command: str) -> list[Any]:
     words = {"is": "list", "items": ["sh", "-c", command]}
     nn = "equitangents.nn"
     return [
-        thing(
-            "equitangents.audit.adapters.commands:Command",
-            _words=words,
-            name="x",
-            timeout=9.0,
-            _answers=None,
-            _pipe=None,
-            _first=None,
-            _goes_on=None,
-        ),
         thing("equitangents.audit.adapters.callables:CallableModel", function=words),
         thing("equitangents.kernels.store.folder:KernelStore", folder="/nowhere/else", limit=1),
         thing("planted_module:Thing", x=1),
@@ -66,7 +56,7 @@ def objects(command: str) -> list[Any]:
             "equitangents.solvers.out_of_core:OutOfCore", path="/nowhere/else", tile=1, precision=None, tolerance=1.0
         ),
         thing("equitangents.solvers.pcg:PCG", preconditioner="x", rank=-1, tolerance=-1.0, max_iterations=0, seed="x"),
-        {"is": "class", "name": "equitangents.audit.adapters.commands:Command"},
+        {"is": "class", "name": "equitangents.audit.adapters.callables:CallableModel"},
         {"is": "class", "name": "os:system"},
         {"is": "class", "name": f"{nn}.dense:Dense"},
         {"is": "_object", "number": 0},

@@ -13,7 +13,7 @@ COMMANDS = ("os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.startfile"
 CHANGES = ("os.remove", "os.rename", "os.rmdir", "os.mkdir", "os.link", "os.symlink", "os.truncate", "os.chmod")
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_TRUNC
 # what must not be imported because a file says so; modules that are there already are not seen: two are unloaded
-FOREIGN = ("planted_module", "equitangents.audit.adapters.commands", "equitangents.cli", "antigravity", "this")
+FOREIGN = ("planted_module", "equitangents.audit.adapters.callables", "equitangents.cli", "antigravity", "this")
 
 _seen: list[str] | None = None
 _folder = ""

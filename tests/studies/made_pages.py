@@ -24,7 +24,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from equitangents import studies
-from equitangents.report import Table, Widget
+from equitangents.report import Table
 from equitangents.statistics import Estimate
 from equitangents_studies.finite_width_vec import study as finite_width_vec
 from equitangents_studies.framework import drawing
@@ -37,7 +37,6 @@ from studies import (
     test_augmentation_sentences,
     test_augmented_pairs,
     test_claims_of_vectors_and_molecules,
-    test_comparison_sizes,
     test_exchange_rate_study,
     test_finite_width_vec,
     test_frozen_kernel,
@@ -45,7 +44,6 @@ from studies import (
     test_learning_studies,
     test_mean_field_study,
     test_predicted_agreement,
-    test_small_data,
     test_spurious_symmetries,
     test_study_claims,
     test_study_tissue,
@@ -75,21 +73,17 @@ def _toy():
     settings, results = _of(test_study_claims.TestToyClaims())
     rng, times = np.random.default_rng(0), [0, 0, 1]  # of those there, so that there is one between first and last
 
-    def filled(trained):
-        shown = {
-            kind: {of: rng.normal(size=(3, *members, *shape)) for of, members in _SHOWN.items()}
-            for kind, shape in {"maps": (5, 5), "circles": (9,)}.items()
-        }
-        orbits = {kind: tuple(y[times] for y in getattr(trained, kind)) for kind in ("orbits", "infinite_orbits")}
-        return dataclasses.replace(trained, **orbits, **shown)
-
-    truth = {"square": rng.normal(size=(5, 5)), "circle": rng.normal(size=9)}
-    both = {"augmented": filled(results.augmented), "plain": filled(results.plain)}
-    expected = tuple(v[times] for v in results.expected_violation)
+    at = lambda arrays: tuple(y[times] for y in arrays)
+    maps = {of: rng.normal(size=(3, *members, 5, 5)) for of, members in _SHOWN.items()}
+    augmented = dataclasses.replace(
+        results.augmented, orbits=at(results.augmented.orbits), infinite_orbits=at(results.augmented.infinite_orbits),
+        maps=maps,
+    )  # fmt: skip
     settings = dataclasses.replace(settings, steps=(0, 2, 5))
     return settings, dataclasses.replace(
-        results, times=np.array(settings.steps), truth=truth, expected_violation=expected, **both
-    )
+        results, times=np.array(settings.steps), truth=rng.normal(size=(5, 5)), augmented=augmented,
+        plain_orbits=at(results.plain_orbits), expected_violation=at(results.expected_violation),
+    )  # fmt: skip
 
 
 _SHOWN = {"members": (3,), "mean": (), "infinite": ()}
@@ -118,14 +112,6 @@ def _frozen():
     loss = {kind: np.ones((*m.shape[:2], m.shape[2] + 1)) for kind, m in results.movement.items()}
     rate = {kind: np.full(m.shape[:2], 0.25) for kind, m in results.movement.items()}
     return settings, type(results)(results.widths, results.steps, results.movement, loss, rate)
-
-
-def _sizes():
-    settings = test_comparison_sizes.SETTINGS
-    results = test_comparison_sizes.made((0.1,) * len(settings.sizes))
-    images = _images(("test", "noise"))
-    cells = {key: dataclasses.replace(cell, images=images) for key, cell in results.cells.items()}
-    return settings, dataclasses.replace(results, cells=cells)
 
 
 def _curves():
@@ -159,7 +145,6 @@ EXAMPLES = {
     "cross-product": lambda: _of(test_claims_of_vectors_and_molecules.TestCrossProduct()),
     "forces": lambda: _of(test_claims_of_vectors_and_molecules.TestForces()),
     "molecules": lambda: _of(test_claims_of_vectors_and_molecules.TestMolecules()),
-    "comparison-sizes": _sizes,
     "finite-width-vec": lambda: (
         finite_width_vec.Settings(widths=test_finite_width_vec.WIDTHS, runs=5, needed=4),
         test_finite_width_vec.made(),
@@ -171,7 +156,6 @@ EXAMPLES = {
     "predicted-agreement": lambda: _of(
         test_predicted_agreement.TestClaimsOverWidth(), (0.4, 0.6, 0.7), images=_images(("test", "noise"))
     ),
-    "small-data": lambda: (test_small_data.SETTINGS, test_small_data.results((3.0, 2.0, 1.0))),
     "medical-kernels": lambda: _of(
         test_study_tissue.TestMedicalKernels(), np.random.default_rng(0), [(0, 0), (0.1, 0), (0.1, 0.1)]
     ),
@@ -219,15 +203,11 @@ def made(name: str) -> Made:
     return Made(shown, study.STUDY.claims(settings, results), figures, estimates)
 
 
-_FACTS = re.compile(r'"(?:limit|period|circle|start)":[-0-9.e]+')  # of a slider
-
-
 def words(page: Presentation) -> str:
     """All text of a page, that of its tables and captions included."""
     parts = [page.finding, page.sentence, *(f"{k}: {v}" for k, v in page.facts.items())]
     for section in page.sections:
         parts += [section.title, *section.text, *(item.caption for item in section.shown)]
-        parts += [f for item in section.shown if isinstance(item, Widget) for f in _FACTS.findall(item.html)]
         tables = [item for item in section.shown if isinstance(item, Table)]
         parts += [cell for table in tables for row in (table.header, *table.rows) for cell in row]
     return "\n".join(map(str, parts))

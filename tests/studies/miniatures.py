@@ -8,7 +8,7 @@ from equitangents import studies
 
 TINY = {
     "toy": {
-        "members": "12", "plain_members": "5", "width": "8", "train_points": "6", "orbit_points": "5", "pixels": "9",
+        "members": "12", "width": "8", "train_points": "6", "orbit_points": "5", "pixels": "9",
         "steps": "0,1,2,3,12", "frames": "4", "hidden_layers": "1",
     },
     "ising": {
@@ -40,10 +40,6 @@ TINY = {
     "predicted-agreement": {
         "train_images": "4", "test_images": "4", "foreign_images": "3", "widths": "1,2", "members": "5", "steps": "1,2",
         "hidden_layers": "1", "draws": "20",
-    },
-    "comparison-sizes": {
-        "tasks": "digits:4", "sizes": "20,30", "repetitions": "1", "steps": "1", "channels": "2,2", "shrink": "2",
-        "most_members": "2", "test_images": "6", "foreign_images": "3",
     },
     "mlp-to-gcnn": {
         "group": "C4", "train_images": "4", "test_images": "4", "foreign_images": "4", "times": "1,inf",
@@ -144,10 +140,6 @@ TINY = {
         "classes": "4", "per_class": "2", "test_per_class": "2", "draws": "2", "orders": "2,4", "rings": "2",
         "angles": "8", "pixels": "4", "hidden_layers": "1",
     },
-    "small-data": {
-        "data": "digits", "pixels": "4", "pool": "24", "test_images": "10", "sizes": "10,20", "draws": "5",
-        "hidden_layers": "1", "width": "2", "steps": "1", "rates": "0.01", "tuned": "1", "trees": "2", "checked": "2",
-    },
     "segmentation": {
         "pixels": "4", "sizes": "1,2", "test": "2", "draws": "2", "hidden_layers": "1", "few": "1", "units": "1,inf",
         "members": "5", "channels": "2", "trained": "1", "steps": "1,2",
@@ -177,7 +169,6 @@ FIGURES = {
     "admissible": {"agreement-over-members", "violation-over-members"},
     "mean-field": {"distance-over-scale", "single-networks-over-width"},
     "predicted-agreement": {"agreement-over-members", "difference-over-width", "inputs"},
-    "comparison-sizes": {"lead-over-sizes", "agreement-over-sizes", "inputs-1"},
     "augmented-cnn-to-gcnn": {"members-and-width", "times"},
     "cross-product": {"members-and-mean", "random-rotations"},
     "continuous": {
@@ -205,7 +196,6 @@ FIGURES = {
     "spectra": {"errors", "spectra"},
     "exchange-rate": {"errors", "factor-over-order"},
     "partial-orbits": {"accuracy", "images"},
-    "small-data": {"accuracy", "lead"},
     "segmentation": {"learning", "times", "trained", "masks"},
     "vector-fields": {"learning", "times", "trained", "flows"},
     "orientations": {"turns", "turns-times", "trained", "images", "rotations", "rotations-times"},
@@ -220,7 +210,6 @@ TABLES = {
     "admissible": {"members", "limits"},
     "mean-field": {"distances"},
     "predicted-agreement": {"agreement", "exponents"},
-    "comparison-sizes": {"lead", "scores"},
     "augmented-cnn-to-gcnn": {"floor", "members", "infinite"},
     "cross-product": {"closed_form", "members", "permutation_shift"},
     "continuous": {"violation", "angles", "image_ensembles", "image_angles", "image_costs"},
@@ -251,7 +240,6 @@ TABLES = {
     "spectra": {"errors", "factors", "eigenvalues"},
     "exchange-rate": {"errors", "factors"},
     "partial-orbits": {"accuracy"},
-    "small-data": {"accuracy", "lead"},
     "segmentation": {"scores", "factors", "times"},
     "vector-fields": {"scores", "factors", "times"},
     "orientations": {"turns", "rotations", "factors", "times"},
@@ -275,7 +263,6 @@ EXACT = {  # numbers of the claims that hold at any size, not by statistics
     "spectra": (3, 4),
     "exchange-rate": (2,),
     "partial-orbits": (0, 3),
-    "small-data": (7,),
     "segmentation": (2, 3, 6),
     "vector-fields": (2, 3),
     "orientations": (2, 3, 6),

@@ -31,9 +31,9 @@ class TestToyClaims:
         exact[1, 2, 3] = infinite
         plain[1, 2, 3] = control
         return toy.Results(
-            times=np.array([0, 5]), learning_rate=1.0, train_x=np.zeros((1, 2)), truth={}, scale=1.0,
-            augmented=toy.Trained(orbits, (exact, exact), maps={}, circles={}),
-            plain=toy.Trained(orbits, (plain, plain), maps={}, circles={}),
+            times=np.array([0, 5]), learning_rate=1.0, train_x=np.zeros((1, 2)), truth=np.zeros((1, 1)), scale=1.0,
+            augmented=toy.Trained(orbits, (exact, exact), maps={}),
+            plain_orbits=(plain, plain),
             expected_violation=(np.ones(2), np.ones(2)),
         )  # fmt: skip
 

@@ -16,11 +16,11 @@ from studies.miniatures import EXACT, FIGURES, TABLES, TINY, run, study
 # The dearest, which compile for 7 seconds to a minute and a half; the claims of all are tested on made-up numbers, the
 # laws of `forces` in tests/molecules, too, and `comparison` runs with one's own model in test_comparison.py
 SLOW = (
-    "admissible", "augmented-cnn-to-gcnn", "comparison", "comparison-sizes", "continuous", "cross-product",
+    "admissible", "augmented-cnn-to-gcnn", "comparison", "continuous", "cross-product",
     "finite-width", "finite-width-vec", "forces", "frozen-kernel", "gaussian-vs-uniform", "histology",
     "imagenet-scale", "ising", "kernel-convergence", "learning-curves", "mean-field", "mlp-to-gcnn", "orientations",
     "other-ensembles", "partial-orbits", "predicted-agreement", "rotated-images", "sampling", "segmentation",
-    "small-data", "spurious-symmetries", "symmetry-breaking-path", "symmetry-groups", "toy", "vector-fields",
+    "spurious-symmetries", "symmetry-breaking-path", "symmetry-groups", "toy", "vector-fields",
 )  # fmt: skip
 NAMES = [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in TINY]
 

@@ -18,7 +18,7 @@ from equitangents.scale import executors
 from equitangents_studies.framework import spreading as stage_spreading
 from equitangents_studies.framework.folder import RunFolder
 from equitangents_studies.framework.progress import Progress
-from equitangents_studies.framework.stages import Part, Stage
+from equitangents_studies.framework.stages import Stage
 from studies.miniatures import assert_same_tables, run
 from studies.small import five_stages
 
@@ -113,13 +113,11 @@ def test_ensembles_share_their_members_where_there_are_more_workers_than_stages(
             name: Stage(name, name, lambda task, name=name: compute(name, task), ensemble=name == "ensemble")
             for name in ("ensemble", "kernel")
         }
-        Part(folder, "few", "Few").stages(work)
+        folder.stages(work)
         assert seen == {"ensemble": pool, "kernel": None}
-        Part(folder, "many", "Many").stages(
-            {i: Stage(f"{i}", "one", lambda task, i=i: compute(i, task), ensemble=True) for i in range(3)}
-        )
+        folder.stages({i: Stage(f"{i}", "one", lambda task, i=i: compute(i, task), ensemble=True) for i in range(3)})
         assert [seen[i] for i in range(3)] == [None] * 3
-    assert (tmp_path / "run" / "stages" / "few-kernel.npz").exists()
+    assert (tmp_path / "run" / "stages" / "kernel.npz").exists()
 
 
 def test_a_failure_in_a_stage_is_that_of_one_process_and_complete_stages_are_kept(tmp_path):

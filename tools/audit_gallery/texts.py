@@ -15,13 +15,6 @@ TEXTS = {
         "members far above the floor, so that more of them do not help. Members that are trained on turned images "
         "would.",
     ),
-    "steerable": (
-        "A steerable network",
-        "Regular features under C8 on the plane, made with escnn in an environment of its own, audited over a pipe.",
-        "Quarter turns are at the floor, and turns by 45° are off by 26 floors: filters on a grid turn by 45° only "
-        "approximately. Such a network is not simply broken: the audit says to within what it is invariant, and a "
-        "tolerance of 2 % lets it pass.",
-    ),
     "orientation": (
         "A classifier of text orientation",
         "The ONNX file with which RapidOCR decides whether a line of text stands on its head, on drawn lines of "

@@ -9,7 +9,6 @@ options+=(--badge "$REPORT/badge.svg" --markdown "$summary")
 add() { # add OPTION VALUE, unless the value is empty
   [ -z "$2" ] || options+=("$1" "$2")
 }
-add --command "$COMMAND"
 add --data "$DATA"
 add --group "$GROUP"
 add --layout "$LAYOUT"

@@ -6,7 +6,6 @@
 import sys
 from types import ModuleType
 
-from equitangents.audit.adapters.commands import Command
 from equitangents.audit.contract.changes import Transform
 from equitangents.audit.contract.labels import Labels
 from equitangents.audit.contract.leaf_actions import Custom
@@ -27,7 +26,6 @@ __all__ = [
     "Batch",
     "Bootstrap",
     "Boxes",
-    "Command",
     "Custom",
     "Judging",
     "Keypoints",
@@ -52,7 +50,6 @@ class AuditPackage(ModuleType):
     Batch = Batch
     Bootstrap = Bootstrap
     Boxes = Boxes
-    Command = Command
     Custom = Custom
     Judging = Judging
     Keypoints = Keypoints

@@ -15,7 +15,6 @@ from equitangents.cli.audit_words import (
     agreement_of,
     check_counts,
     check_file,
-    check_program,
     check_together,
     kinds_of,
     limited,
@@ -270,18 +269,6 @@ def audit(
         str | None,
         typer.Option(help="With --atoms: further results, one row an atom, and their irreps: node_feats=8x0e+4x1o."),
     ] = None,
-    command: Annotated[
-        str | None,
-        typer.Option(
-            help="In place of MODEL: a program in any language that reads a batch as npy on its input and writes the "
-            "outputs as npy."
-        ),
-    ] = None,
-    timeout: Annotated[float | None, typer.Option(help="With --command: seconds that one batch may take (60).")] = None,
-    answers: Annotated[
-        str | None,
-        typer.Option(help="With --command: names of its outputs, if it writes several arrays: energy,forces."),
-    ] = None,
     effort: Annotated[
         str,
         typer.Option(
@@ -314,13 +301,10 @@ def audit(
             "--group": group,
             "--transform": transform or None,
             "--min-agreement": min_agreement,
-            "--command": command,
             "--effort quick": None if effort == "full" else effort,
             "--tests": tests,
             "--tolerances": tolerances,
             "--features": features,
-            "--timeout": timeout,
-            "--answers": answers,
         },
         of_atoms,
     )
@@ -330,10 +314,8 @@ def audit(
                     baseline=baseline)  # fmt: skip
         return
     check_file("data", data)
-    if model is None:
-        check_program(command)
-    else:
-        check_model(model, trust)
+    assert model is not None  # check_together
+    check_model(model, trust)
     if group is not None:
         parse_group_name("group", group)
     with stages() as stage, announced("equitangents.audit.layouts", err=True):
@@ -353,8 +335,8 @@ def audit(
         changes = transforms(transform, load_function)
         if baseline is not None:
             read_baseline(baseline)
-        stage(f"loading {model or command}")
-        f = as_model(_command(command, timeout, answers) if model is None else load_model(model, trust))
+        stage(f"loading {model}")
+        f = as_model(load_model(model, trust))
         f.foreign = True  # of a function, too, an error is told in one line, with where it came from
         stage(f"evaluating {f.name}")
         entries: dict[str, Any] = {
@@ -371,14 +353,6 @@ def audit(
         told, action, x = gather({}, entries, effort), group or changes, along_axis(x, batch_axis)  # type: ignore[arg-type]
         report = Audit(f, action, x, expected, y, elements, told, batch_size, True, effort).report()  # type: ignore[arg-type]
     finish(report, written, _checks(report, limits, agreement, baseline))
-
-
-def _command(command: str | None, timeout: float | None, answers: str | None) -> Any:
-    """The program of --command."""
-    from equitangents.audit.adapters.commands import TIMEOUT, Command
-
-    names = None if answers is None else [name.strip() for name in answers.split(",")]
-    return Command(command or "", timeout=TIMEOUT if timeout is None else timeout, answers=names)
 
 
 def _checks(

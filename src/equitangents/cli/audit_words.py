@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,20 +25,14 @@ def check_together(told: Mapping[str, object], atoms: bool) -> None:
     if atoms:
         if {"MODEL", "--data", "--group"} & set(given):
             raise typer.BadParameter("goes without MODEL, --data and --group", param_hint="--atoms")
-        for option in ("--min-agreement", "--command", "--effort quick"):
+        for option in ("--min-agreement", "--effort quick"):
             if option in given:
                 raise typer.BadParameter(f"goes without {option}", param_hint="--atoms")
         return
-    command = "--command" in given
-    if command and "MODEL" in given:
-        raise typer.BadParameter("goes without MODEL", param_hint="--command")
     for option in ("--tests", "--tolerances", "--features"):
         if option in given:
             raise typer.BadParameter("goes with --atoms", param_hint=option)
-    for option in ("--timeout", "--answers"):
-        if option in given and not command:
-            raise typer.BadParameter("goes with --command", param_hint=option)
-    for option, also in (("MODEL", "--command"), ("--data", ""), ("--group", "--transform")):
+    for option, also in (("MODEL", ""), ("--data", ""), ("--group", "--transform")):
         if not {option, also} & set(given):
             instead = f"{also}, or " if also else ""
             raise InvalidArgumentError(f"{option} is missing; or give {instead}--atoms and --calculator")
@@ -59,16 +51,6 @@ def check_file(name: str, path: Path | str | None) -> None:
 
     if path is not None and not Path(path).is_file():
         raise InvalidArgumentError(f"{name} is {str(path)!r}, which is not a file{nearest(path)}")
-
-
-def check_program(command: str | None) -> None:
-    """Raise unless the first word of --command is a program; other faults of the line are told when it is split."""
-    try:
-        words = shlex.split(command or "")
-    except ValueError:
-        return
-    if words and shutil.which(words[0]) is None:
-        raise typer.BadParameter(f"there is no program {words[0]!r}", param_hint="--command")
 
 
 def share(text: str, option: str) -> float:

@@ -36,7 +36,7 @@ def _examine(as_json: bool, stage: Callable[[str], None]) -> None:
     import equitangents
     from equitangents.cli.self_test import run_checks
     from equitangents.errors import InvalidArgumentError
-    from equitangents.kernels.engines import engine_description, engines, finding
+    from equitangents.kernels.engines import engine_description, engines, fault
 
     stage("asking engines and devices")
     about = {
@@ -48,8 +48,9 @@ def _examine(as_json: bool, stage: Callable[[str], None]) -> None:
     for engine in engines():
         if why := engine.why_unavailable():
             about[f"{engine.name} engine"] = f"not available: {why}"
-        elif (found := finding(engine, again=True)) is not None:
-            about[f"test of {engine.name}"] = str(found)
+        elif engine.untried():
+            wrong = fault(engine)
+            about[f"test of {engine.name}"] = f"failed: {wrong}" if wrong else "passed"
     try:
         about["kernel engine"] = engine_description()
     except InvalidArgumentError as error:

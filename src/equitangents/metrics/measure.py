@@ -108,7 +108,7 @@ def bootstrap_interval(
     Student's t, on the side of the longer tail (below 10 values on both) widened by the studentised bootstrap and, for
     positive values, by t on the logarithm: in simulations at 5, 10 and 50 values 95 % intervals hold at least 95 % of
     the true means for lognormal (σ = 1), exponential, t (3 degrees of freedom), Pareto (α = 3) and count values; of
-    heavier tails (lognormal of σ = 1.5) 91 % (docs/benchmarks.md). `bounds`: between which values can lie; the
+    heavier tails (lognormal of σ = 1.5) 91 %. `bounds`: between which values can lie; the
     interval keeps within them.
 
     There is no interval for fewer than 5 values, for infinite ones, and for values that are all equal: these say

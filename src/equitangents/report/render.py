@@ -29,15 +29,6 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Widget:
-    """A piece of a page that reacts to its reader; `html` carries its own data and script."""
-
-    name: str
-    caption: str
-    html: str
-
-
-@dataclass(frozen=True)
 class Table:
     """A small table: its header and rows of text, the first column left-aligned, the others right-aligned."""
 
@@ -52,7 +43,7 @@ class Section:
 
     title: str
     text: Sequence[str] = ()
-    shown: Sequence[Figure | Widget | Table] = ()
+    shown: Sequence[Figure | Table] = ()
 
 
 @dataclass(frozen=True)
@@ -114,7 +105,6 @@ def environment(*packages: str) -> Environment:
     )
     jinja.globals["surfaces"] = SURFACES
     jinja.tests["figure"] = lambda item: isinstance(item, Figure)
-    jinja.tests["widget"] = lambda item: isinstance(item, Widget)
     jinja.tests["data_table"] = lambda item: isinstance(item, Table)
     jinja.filters["anchor"] = _anchor
     return jinja

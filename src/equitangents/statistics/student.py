@@ -10,7 +10,7 @@ tail. Of more, the short side is Student's, of positive samples with a long uppe
 stays positive where values cannot be negative, or so many samples of one sign are no accident.
 
 Student's t alone covers the mean of 10 lognormal values (σ = 1) in 83 % of samples in place of 95 %. What these ends
-cover is measured by `python -m benchmarks coverage`; heavier tails than that still miss (docs/benchmarks.md).
+cover is tested in tests/statistics/test_coverage.py; heavier tails than that still miss.
 Resamples without any spread tell nothing of t: where they reach into the tail (nearly all values alike, as
 counts are), the end is that of Clopper & Pearson on the values' range. Fewer than 5 samples give no interval, and
 neither do samples that are all equal, unless the quantity is known to lie between bounds.

@@ -17,7 +17,6 @@ _MEAN_FIELD = f"Maass & Fontbona 2024, {works.MEAN_FIELD}"
 _EXCHANGE = f"Adly 2026, {works.EXCHANGE_RATE}"
 _KERNELS = f"Misof, Kessel & Gerken 2024, {works.EQUIVARIANT_KERNELS}"
 _SYNERGY = f"Xiao & Pennington 2022, {works.SYNERGY_AND_SYMMETRY}"
-_SMALL = f"Arora et al. 2019, {works.SMALL_DATA}"
 _PARTIAL = f"Perin & Deny 2025, {works.PARTIAL_ORBITS}"
 _WITH_DESK = ("quick", "desk", "paper")
 
@@ -60,7 +59,7 @@ registry: dict[str, StudyInfo] = {
             "An invariant function on the plane",
             _EMERGENT,
             "MLPs learn a function invariant under rotations: are members invariant, is their mean, at "
-            "initialisation and after 1, 2, 3 and 2000 steps? A page with a time slider.",
+            "initialisation and after 1, 2, 3 and 2000 steps?",
         ),
         _shipped(
             "ising",
@@ -93,17 +92,6 @@ registry: dict[str, StudyInfo] = {
             "One network, augmented ones, ensembles, group-convolutional networks, canonicalisation, averaging at "
             "test time and kernels, side by side: accuracy and invariance against cost, also on your own images.",
             (*_WITH_DESK, "desk-c8", "desk-c16"),
-        ),
-        StudyInfo(
-            name="comparison-sizes",
-            title="Many small networks or one equivariant one",
-            source=_EMERGENT,
-            presets=_WITH_DESK,
-            summary="Augmented ensembles of small networks against one group-convolutional network of the same cost, "
-            "over sizes of the training set and difficulties of the task: which is more accurate, and which more "
-            "invariant?",
-            module="equitangents_studies.comparison.sizes",
-            page="equitangents_studies.comparison.sizes_page",
         ),
         StudyInfo(
             name="histology",
@@ -296,14 +284,6 @@ registry: dict[str, StudyInfo] = {
             "Some classes are seen in all orientations, others in part: are the others classified rightly in "
             "orientations never seen? Digits and letters, finite groups, in the irrep basis and exactly.",
             page="study",
-        ),
-        _shipped(
-            "small-data",
-            "Kernels, a trained CNN and a random forest on few images",
-            _SMALL,
-            "CIFAR-10 subsets of 10 to 1,280 images: are kernels of convolutional networks, averaged over flips, 1 to "
-            "3 points ahead of a trained CNN? Myrtle-5 and -7, GAP, VEC, FCN; NTK and NNGP; ReLU and exponential.",
-            claims="claims",
         ),
         _shipped(
             "segmentation",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar, runtime_checkable
 
@@ -41,30 +41,3 @@ class Stages(Protocol):
 
     def stages(self, work: Mapping[Key, Stage]) -> dict[Key, Arrays]:
         """The arrays of stages that depend on none of each other, in any order."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """Stages of `folder` whose names begin with `prefix`, and titles with `title`."""
-
-    folder: Stages
-    prefix: str
-    title: str
-
-    @property
-    def data_dir(self) -> Path | None:
-        """The folder of data sets that the run's folder was given."""
-        return self.folder.data_dir
-
-    def stage(self, name: str, title: str, compute: Callable[[Task], Arrays]) -> Arrays:
-        """The stage `prefix-name` of the folder."""
-        return self.folder.stage(f"{self.prefix}-{name}", f"{self.title}: {title}", compute)
-
-    def stages(self, work: Mapping[Key, Stage]) -> dict[Key, Arrays]:
-        """The stages `prefix-name` of the folder."""
-        return self.folder.stages(
-            {
-                key: replace(one, name=f"{self.prefix}-{one.name}", title=f"{self.title}: {one.title}")
-                for key, one in work.items()
-            }
-        )

@@ -155,26 +155,3 @@ OMNISCIENT_RISK = Work("""\
   eprint        = {2110.03922},
   archiveprefix = {arXiv}
 }""")
-
-SMALL_DATA = Work("""\
-@inproceedings{arora2020harnessing,
-  title     = {Harnessing the Power of Infinitely Wide Deep Nets on Small-data Tasks},
-  author    = {Arora, Sanjeev and Du, Simon S. and Li, Zhiyuan and Salakhutdinov, Ruslan and Wang, Ruosong and Yu,
-               Dingli},
-  booktitle = {International Conference on Learning Representations},
-  year      = {2020},
-  eprint    = {1910.01663},
-  archiveprefix = {arXiv}
-}""")
-
-WITHOUT_TANGENTS = Work("""\
-@inproceedings{shankar2020neural,
-  title     = {Neural Kernels Without Tangents},
-  author    = {Shankar, Vaishaal and Fang, Alex and Guo, Wenshuo and Fridovich-Keil, Sara and Schmidt, Ludwig and
-               Ragan-Kelley, Jonathan and Recht, Benjamin},
-  booktitle = {Proceedings of the 37th International Conference on Machine Learning},
-  series    = {Proceedings of Machine Learning Research},
-  year      = {2020},
-  eprint    = {2003.02237},
-  archiveprefix = {arXiv}
-}""")

@@ -1,4 +1,4 @@
-"""How the toy study is shown: a time slider, the same at fixed times, and the change under rotation in numbers."""
+"""How the toy study is shown: members and their mean at fixed times, and the change under rotation in numbers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 
-from equitangents.report import Figure, Widget, figures, format_number, palette, time_slider
+from equitangents.report import Figure, figures, format_number, palette
 from equitangents.statistics import Estimate, bootstrap, surviving_share
 from equitangents_studies.framework.claims import after
 from equitangents_studies.framework.page import Columns, Presentation, Records, RunFolder, columns, drawing, section
@@ -43,12 +43,6 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
             _snapshots(settings, results, folder),
         ),
         section(
-            "Through training time",
-            "The report of a run shows every time by a slider, beside an ensemble that saw each point in one "
-            "orientation only. Below every map stands how much a turn changes it.",
-            _slider(settings, results),
-        ),
-        section(
             "How much a turn changes the prediction",
             "The change is the root mean square of f(gx) − f(x) over inputs x and turns g, divided by the standard "
             "deviation of the true function. Theory gives that of a single infinitely wide network from the "
@@ -71,7 +65,7 @@ def headline(settings: Settings, results: Results) -> tuple[str, str]:
     """What was found, and one sentence with the source's claim beside it."""
     first, last = min(settings.steps), max(settings.steps)
     cells = [(region, step) for region in range(len(REGIONS)) for step in settings.steps]
-    exact = max(largest_change(results, results.augmented, *cell).value for cell in cells)
+    exact = max(largest_change(results, results.augmented.infinite_orbits, *cell).value for cell in cells)
     turn, many = f"{360 / settings.rotations:.4g}°", f"the mean of {settings.members:,}"
     percent = lambda x: f"{100 * x:.0f} %" if x >= 0.1 else f"{100 * x:.2g} %"
     one = lambda *at: percent(member_sizes(results, *at).mean())
@@ -122,63 +116,12 @@ def ensemble_sizes(settings: Settings, results: Results) -> Records:
     return Records.over(change, inputs=REGIONS, step=settings.steps, members=sizes)
 
 
-def _slider(settings: Settings, results: Results) -> Widget:
-    limit = 1.2 * float(np.abs(results.truth["square"]).max())
-    views = [
-        _view("With augmentation", settings, results, results.augmented, settings.members),
-        _view("Without augmentation", settings, results, results.plain, settings.plain_members),
-    ]
-    members = results.augmented.circles["members"].shape[1]
-    return time_slider.time_slider(
-        "training-time",
-        "The true function, three members, the mean of all members and the infinitely wide ensemble on the square of "
-        f"half width {settings.plane:g}; below, the same and {members} members along the dashed circle of radius 1. "
-        f"Colours run from −{limit:.2g} (blue) to {limit:.2g} (orange). An invariant function repeats between the "
-        "vertical lines. Percentages are of the true function’s standard deviation. Without augmentation there are "
-        f"{settings.plain_members} members, trained at the same step size.",
-        times=[f"step {int(t):,}" for t in results.times],
-        views=views,
-        limit=limit,
-        period=settings.rotations,
-        start=results.at(sorted(settings.steps)[-2]) if len(settings.steps) > 1 else 0,
-        circle=1 / settings.plane,
-    )
-
-
-def _view(title: str, settings: Settings, results: Results, trained: Trained, members: int) -> time_slider.View:
-    """One ensemble through time, with the change under a turn in words below each map."""
-    both = zip(*(_mean_squares(trained, r) for r in (0, 1)), strict=True)
-    single, mean, exact = (np.sqrt(np.mean(parts, axis=0)) / results.scale for parts in both)
-    stack = lambda image: np.broadcast_to(image, (len(results.times), *image.shape))
-    maps = [
-        time_slider.Map("True function", stack(results.truth["square"]), ["unchanged by a turn"] * len(results.times))
-    ]
-    for m in range(min(3, members)):
-        maps.append(time_slider.Map(f"Member {m + 1}", trained.maps["members"][:, m], [_note(v) for v in single[:, m]]))
-    maps.append(time_slider.Map("Mean", trained.maps["mean"], [_note(v) for v in mean]))
-    maps.append(time_slider.Map("Infinite width", trained.maps["infinite"], [_note(v) for v in exact]))
-    curve = trained.circles
-    curves = [
-        time_slider.Curves("members", curve["members"], palette.MEMBER, 0.9),
-        time_slider.Curves("mean of members", curve["mean"][:, None], palette.BLUE, 2.6),
-        time_slider.Curves("infinite width", curve["infinite"][:, None], palette.VERMILLION, 1.6, "7 4"),
-        time_slider.Curves("true function", stack(results.truth["circle"])[:, None], palette.INK, 1.2, "2 4"),
-    ]
-    return time_slider.View(title, maps, curves)
-
-
-def _note(change: float) -> str:
-    if change < 1e-6:
-        return "unchanged to rounding"
-    return f"a turn changes it by {100 * change:.{0 if change >= 0.1 else 1}f} %"
-
-
 def _snapshots(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     maps, p = results.augmented.maps, settings.plane
     rows = {f"Member {m + 1}": maps["members"][:, m] for m in range(min(2, maps["members"].shape[1]))}
     rows |= {f"Mean of {settings.members}": maps["mean"], "Infinite width": maps["infinite"]}
     titles = ["initialisation" if step == 0 else f"step {step:,}" for step in settings.steps] + ["true function"]
-    limit, across = 1.2 * float(np.abs(results.truth["square"]).max()), len(titles)
+    limit, across = 1.2 * float(np.abs(results.truth).max()), len(titles)
     look: dict[str, Any] = {
         "cmap": _COLOURS,
         "vmin": -limit,
@@ -206,7 +149,7 @@ def _snapshots(settings: Settings, results: Results, folder: RunFolder) -> Figur
             for j, step in enumerate(settings.steps):
                 drawn[i * across + j].imshow(values[results.at(step)], **look)
         truth, angles = drawn[across - 1], np.linspace(0, 2 * np.pi, 200)
-        truth.imshow(results.truth["square"], **look)
+        truth.imshow(results.truth, **look)
         truth.plot(np.cos(angles), np.sin(angles), color=palette.INK.light, lw=0.8, ls=(0, (4, 3)))
         orbit = np.asarray(plane_rotations(settings.rotations).orbit(results.train_x)).reshape(-1, 2)
         truth.plot(*orbit.T, ".", ms=2.2, color=palette.INK.light)

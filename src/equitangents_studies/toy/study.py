@@ -35,14 +35,12 @@ REGIONS = ("on the training disc", "beyond the training disc")
 
 @dataclass(frozen=True)
 class Settings:
-    """`steps` are the times of the claims; `rotations` is n; `plain_members` train without augmentation, to compare;
-    points are drawn in a disc of radius 1 and a ring to `plane`, the half width of the square that is shown; `rate` is
-    a fraction of the largest stable learning rate.
+    """`steps` are the times of the claims; `rotations` is n; points are drawn in a disc of radius 1 and a ring to
+    `plane`, the half width of the square that is shown; `rate` is a fraction of the largest stable learning rate.
     """
 
     rotations: int = 4
     members: int = 400
-    plain_members: int = 100
     width: int = 64
     hidden_layers: int = 2
     train_points: int = 24
@@ -59,8 +57,8 @@ class Settings:
 
 PRESETS = presets(
     Settings(),
-    desk="members=500 plain_members=200 width=128 orbit_points=96",
-    paper="members=1000 plain_members=1000 width=512 orbit_points=128 pixels=81 frames=30",
+    desk="members=500 width=128 orbit_points=96",
+    paper="members=1000 width=512 orbit_points=128 pixels=81 frames=30",
 )
 
 
@@ -73,7 +71,7 @@ def training_times(settings: Settings) -> np.ndarray:
 
 def check_settings(settings: Settings, data_dir: Path | None) -> None:
     """Sizes that statistics need; the study reads no data."""
-    at_least(settings, rotations=2, members=3, plain_members=3)
+    at_least(settings, rotations=2, members=3)
     check(settings.plane > 1, "plane", settings.plane, "larger than 1, the radius of the training disc")
 
 
@@ -82,29 +80,28 @@ _GROUPS = 10  # disjoint parts of the ensemble, over which the interval of its m
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """Predictions of one ensemble, with or without augmentation, at every time: orbits by region (T, M, |G|, N), those
-    of infinite width (T, |G|, N), and what the page shows on the square and along a circle.
+    """Predictions of the augmented ensemble at every time: orbits by region (T, M, |G|, N), those of infinite width
+    (T, |G|, N), and what the page shows on the square.
     """
 
     orbits: tuple[np.ndarray, np.ndarray]
     infinite_orbits: tuple[np.ndarray, np.ndarray]
     maps: dict[str, np.ndarray]
-    circles: dict[str, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """Both ensembles at every time of `times`; `expected_violation` (T,) of the augmented one, one entry per region, is
-    closed-form.
+    """The augmented ensemble at every time of `times`, and orbits of the mean of infinite width without augmentation;
+    `expected_violation` (T,), one entry per region, is closed-form.
     """
 
     times: np.ndarray
     learning_rate: float
     train_x: np.ndarray
     augmented: Trained
-    plain: Trained
+    plain_orbits: tuple[np.ndarray, np.ndarray]
     expected_violation: tuple[np.ndarray, np.ndarray]
-    truth: dict[str, np.ndarray]
+    truth: np.ndarray
     scale: float
 
     def at(self, step: int) -> int:
@@ -145,13 +142,13 @@ def surviving(results: Results, region: int, step: int, level: float) -> Estimat
     return surviving_share(d.reshape(len(d), -1), confidence=level).times(100)
 
 
-def largest_change(results: Results, trained: Trained, region: int, step: int) -> Estimate:
-    """The largest violation of the closed-form mean."""
-    orbits = trained.infinite_orbits[region][results.at(step)]
+def largest_change(results: Results, means: tuple[np.ndarray, np.ndarray], region: int, step: int) -> Estimate:
+    """The largest violation of a closed-form mean, of which orbits by region are given."""
+    orbits = means[region][results.at(step)]
     return exactly(np.abs(orbits - orbits[:1]).max() / results.scale)
 
 
-SHOWN_MEMBERS = 12
+SHOWN_MEMBERS = 2
 
 
 def ground_truth(x: Float[np.ndarray, "n 2"], rotations: int) -> Float[np.ndarray, " n"]:
@@ -183,70 +180,56 @@ def _points(settings: Settings) -> dict[str, np.ndarray]:
     inside, outside = ring(settings.orbit_points, 0, 1), ring(settings.orbit_points, 1, settings.plane)
     axis = np.linspace(-settings.plane, settings.plane, settings.pixels)
     square = np.stack(np.meshgrid(axis, -axis), axis=-1).reshape(-1, 2)
-    angles = np.linspace(0, 2 * np.pi, 121)
-    circle = np.stack([np.cos(angles), np.sin(angles)], axis=-1)
-    return {"train": train, "inside": inside, "outside": outside, "square": square, "circle": circle}
+    return {"train": train, "inside": inside, "outside": outside, "square": square}
 
 
 def measure(settings: Settings, folder: RunFolder) -> Results:
-    """Train the ensemble, solve the infinite one, both at the same steps of gradient descent."""
+    """Train the ensemble, solve the infinite one, with augmentation and without, all at the same steps of descent."""
     points, times, action = _points(settings), training_times(settings), plane_rotations(settings.rotations)
     truth = {name: ground_truth(x, settings.rotations) for name, x in points.items()}
     train = points["train"], truth["train"]
-    # One rate for both, so that a step means the same on the page.
-    both = (action, None)
-    rate = settings.rate * min(largest_rate(network(settings), *train, augmentation=a) for a in both)
-
-    def training(suffix: str, words: str, augmentation: actions.Action | None, members: int) -> Stage:
-        compute = partial(
-            train_to_last,
-            folder.checkpoints(f"ensemble{suffix}"),
-            network(settings),
-            *train,
-            augmentation=augmentation,
-            members=members,
-            learning_rate=rate,
-            record={
-                **{name: points[name] for name in ("square", "circle")},
-                **{name: orbit_batch(action, points[name]) for name in ("inside", "outside")},
-            },
-            record_at=times,
-            keep=partial(_kept, action),
-            seed=settings.seed,
-        )
-        return Stage(f"ensemble{suffix}", f"Training {members} members together{words}", compute, ensemble=True)
-
+    rate = settings.rate * min(largest_rate(network(settings), *train, augmentation=a) for a in (action, None))
+    training = partial(
+        train_to_last,
+        folder.checkpoints("ensemble"),
+        network(settings),
+        *train,
+        augmentation=action,
+        members=settings.members,
+        learning_rate=rate,
+        record={
+            "square": points["square"],
+            **{name: orbit_batch(action, points[name]) for name in ("inside", "outside")},
+        },
+        record_at=times,
+        keep=partial(_kept, action),
+        seed=settings.seed,
+    )
     closed_form = lambda suffix, words, augmentation: Stage(
         f"infinite{suffix}",
         f"Infinite width, closed form{words}",
         partial(_infinite, settings, points, train, rate, augmentation),
     )
-    without = ("-plain", " without augmentation", None)
     found = folder.stages(
         {
             "closed": closed_form("", "", action),
-            "finite": training("", "", action, settings.members),
-            "closed-plain": closed_form(*without),
-            "finite-plain": training(*without, settings.plain_members),
+            "finite": Stage("ensemble", f"Training {settings.members} members together", training, ensemble=True),
+            "plain": closed_form("-plain", " without augmentation", None),
         }
     )
-
-    def trained(suffix: str) -> Trained:
-        closed, finite = found[f"closed{suffix}"], found[f"finite{suffix}"]
-        of = lambda name: {**{key: finite[f"{name}_{key}"] for key in ("members", "mean")}, "infinite": closed[name]}
-        orbits = lambda arrays: (arrays["inside"], arrays["outside"])
-        maps = {key: _as_map(settings, values) for key, values in of("square").items()}
-        return Trained(orbits(finite), orbits(closed), maps, of("circle"))
-
-    closed, augmented, plain = found["closed"], trained(""), trained("-plain")
+    closed, finite = found["closed"], found["finite"]
+    maps = {key: finite[f"square_{key}"] for key in ("members", "mean")} | {"infinite": closed["square"]}
+    orbits = lambda arrays: (arrays["inside"], arrays["outside"])
     return Results(
         times=times,
         learning_rate=rate,
         train_x=points["train"],
-        augmented=augmented,
-        plain=plain,
+        augmented=Trained(
+            orbits(finite), orbits(closed), {key: _as_map(settings, values) for key, values in maps.items()}
+        ),
+        plain_orbits=orbits(found["plain"]),
         expected_violation=(closed["violation_inside"], closed["violation_outside"]),
-        truth={"square": _as_map(settings, truth["square"]), "circle": truth["circle"]},
+        truth=_as_map(settings, truth["square"]),
         scale=float(truth["inside"].std()),
     )
 
@@ -262,7 +245,7 @@ def _infinite(
     times, action = training_times(settings), plane_rotations(settings.rotations)
     options: dict[str, Any] = {"augmentation": augmentation, "learning_rate": rate, "dynamics": "discrete"}
     model = InfiniteEnsemble(network(settings), time=0.0, **options).fit(*train)
-    arrays = {name: model.predict(points[name], time=times) for name in ("square", "circle")}
+    arrays = {"square": model.predict(points["square"], time=times)}
     for name in ("inside", "outside"):
         mean, covariance = model.predict(orbit_batch(action, points[name]), time=times, return_cov=True)
         arrays[name] = by_element(action, mean[..., None])[..., 0]
@@ -272,10 +255,8 @@ def _infinite(
 
 def _kept(action: actions.Action, recorded: Arrays) -> Arrays:
     arrays = {name: by_element(action, recorded[name])[..., 0] for name in ("inside", "outside")}
-    for name in ("square", "circle"):
-        outputs = recorded[name][..., 0]
-        arrays |= {f"{name}_members": outputs[:, :SHOWN_MEMBERS], f"{name}_mean": outputs.mean(axis=1)}
-    return arrays
+    outputs = recorded["square"][..., 0]
+    return arrays | {"square_members": outputs[:, :SHOWN_MEMBERS], "square_mean": outputs.mean(axis=1)}
 
 
 def _as_map(settings: Settings, values: np.ndarray) -> np.ndarray:
@@ -330,7 +311,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         ),
         to_rounding(
             "At infinite width the mean is exactly invariant",
-            each(lambda region, step: largest_change(results, results.augmented, region, step)),
+            each(lambda region, step: largest_change(results, results.augmented.infinite_orbits, region, step)),
             measure="Largest change of the closed-form mean when its input is turned, relative to the standard "
             "deviation of the true function.",
             by=theirs(THEIRS, _THEOREM, "0"),
@@ -341,7 +322,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         exact(
             "Without augmentation the mean at infinite width is not invariant",
             Records.over(
-                lambda region, step: largest_change(results, results.plain, region, step),
+                lambda region, step: largest_change(results, results.plain_orbits, region, step),
                 words,
                 region=both,
                 step=(max(settings.steps),),

@@ -111,10 +111,10 @@ class TestItChoosesWhatRefitsChoose:
 
     def test_a_candidate_that_its_own_solver_cannot_solve_is_not_the_best(self, data):
         model = InfiniteEnsemble(mlp, solver=solvers.PCG(preconditioner="none", max_iterations=4))
-        found = model.tune({"ridge": [0.0, 1.0]}, *data, criterion="marginal_likelihood")
-        scores = InfiniteEnsemble(mlp).tune({"ridge": [0.0, 1.0]}, *data, criterion="marginal_likelihood")
+        found = model.tune({"ridge": [0.0, 1e6]}, *data, criterion="marginal_likelihood")
+        scores = InfiniteEnsemble(mlp).tune({"ridge": [0.0, 1e6]}, *data, criterion="marginal_likelihood")
         assert scores.best_params == {"ridge": 0.0}
-        assert found.best_params == {"ridge": 1.0}
+        assert found.best_params == {"ridge": 1e6}
         assert found.best.solution_.solver == "pcg"
         assert "conjugate gradients end at a relative residual" in found.candidates[0].note
 

@@ -4,7 +4,6 @@
 faster on CPUs. What an engine has to do is in `protocol`.
 """
 
-from equitangents.kernels.engines.findings import Finding, finding
 from equitangents.kernels.engines.protocol import Engine
 from equitangents.kernels.engines.select import (
     REFERENCE,
@@ -15,6 +14,7 @@ from equitangents.kernels.engines.select import (
     engine_name,
     engine_of,
     engines,
+    fault,
     register,
     unregister,
 )
@@ -23,14 +23,13 @@ __all__ = [
     "REFERENCE",
     "Choice",
     "Engine",
-    "Finding",
     "choose",
     "choose_where",
     "engine_description",
     "engine_name",
     "engine_of",
     "engines",
-    "finding",
+    "fault",
     "register",
     "unregister",
 ]

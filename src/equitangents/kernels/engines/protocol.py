@@ -51,12 +51,8 @@ class Engine(ABC):
         return None
 
     def untried(self) -> bool:
-        """Whether it is tested against the reference engine on this device before its first use (`findings`)."""
+        """Whether it is compared with the reference engine at its first use in a process (`trial`)."""
         return False
-
-    def content(self) -> str:
-        """What the finding of such a test depends on, besides `description()` and versions: such as a hash of code."""
-        return ""
 
     @abstractmethod
     def description(self) -> str:

@@ -17,8 +17,8 @@ import jax
 
 from equitangents._types import DType
 from equitangents.errors import InvalidArgumentError
+from equitangents.kernels.engines import trial
 from equitangents.kernels.engines.cpu.engine import CpuEngine
-from equitangents.kernels.engines.findings import REPORT, finding
 from equitangents.kernels.engines.protocol import Engine
 from equitangents.kernels.engines.reference.engine import ReferenceEngine
 from equitangents.kernels.program import Program
@@ -44,6 +44,7 @@ def register(engine: Engine) -> None:
 def unregister(engine: Engine) -> None:
     """Forget an engine that was registered."""
     _ENGINES.remove(engine)
+    _faults.pop(engine, None)
 
 
 def engine_of(name: str, asked: str = "engine") -> Engine:
@@ -59,7 +60,9 @@ def engine_of(name: str, asked: str = "engine") -> Engine:
 logger = logging.getLogger("equitangents")
 
 VARIABLE = "EQUITANGENTS_ENGINE"
+REPORT = "please report it, with the output of `equitangents doctor`, to the issue tracker of equitangents"
 _logged: set[str] = set()
+_faults: dict[Engine, str | None] = {}
 
 
 class Choice(NamedTuple):
@@ -127,17 +130,25 @@ def _forced(engine: str | None) -> tuple[Engine, str] | None:
     chosen = engine_of(name, asked)
     if why := chosen.why_unavailable():
         raise InvalidArgumentError(f"{asked} is {name!r}, which is not available: {why}")
-    if (found := finding(chosen)) is not None and found.fault is not None:
-        raise InvalidArgumentError(f"{asked} is {name!r}, whose test on this machine {found}; {REPORT}")
+    if found := fault(chosen):
+        raise InvalidArgumentError(f"{asked} is {name!r}, whose test on this machine failed: {found}; {REPORT}")
     return chosen, asked
+
+
+def fault(engine: Engine) -> str | None:
+    """What is wrong with the kernels of an engine that is untried here, found at its first use; None: nothing."""
+    if not engine.untried():
+        return None
+    if engine not in _faults:
+        _faults[engine] = trial.fault(engine, REFERENCE)
+    return _faults[engine]
 
 
 def _distrust(engine: Engine) -> str | None:
     """Why the results of an engine are not to be trusted on this machine, said once in a warning; or None."""
-    found = finding(engine)
-    if found is None or found.fault is None:
+    if (found := fault(engine)) is None:
         return None
-    why = f"the test of the {engine.name} engine on this machine {found}"
+    why = f"the test of the {engine.name} engine on this machine failed: {found}"
     if why not in _logged:
         _logged.add(why)
         warnings.warn(f"kernels are computed by the {REFERENCE.name} engine: {why}; {REPORT}", stacklevel=2)

@@ -1,1 +1,0 @@
-"""The study `small-data`: kernels, a trained CNN and a random forest on few images."""
