@@ -188,7 +188,7 @@ def test_no_remedy_is_offered_that_makes_all_outputs_the_same(count: int, with_l
 
 
 def test_a_canonical_position_that_loses_the_answer_is_not_offered() -> None:
-    x, y = quarter_turned(8)
+    x, _ = quarter_turned(8)
     report = et.audit(corner_scores, "C4", x, **QUIET)
     assert {part.section for part in report.missing} >= {"canonical inputs", "averaging over the group at test time"}
     right = et.audit(corner_scores, "C4", x, et.audit.Labels([3, 0, 1, 2]), **QUIET)
