@@ -123,6 +123,7 @@ def _rows(b: np.ndarray, q: np.ndarray, first: int) -> _Rows:
     g = b * np.sqrt(q / n[:, None])
     rising = g * n[:, None]  # 2q ∂g/∂q
     rising[:-1] += np.sqrt((n[:-1] + 1.0) * (n[:-1] + 2))[:, None] * g[1:]
+    rising[-1] = 0  # which needs the one beyond
     gaps = np.concatenate([(g[:, i] - g[:, j])[:, i != j] ** 2, rising**2], axis=1)
     parts = []
     for f, terms in ((factors, b[:, i] * b[:, j]), (np.ones((1, len(n))), gaps)):
