@@ -13,13 +13,18 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 EXTRAS := $(VENV)/.installed-torch $(VENV)/.installed-onnx $(VENV)/.installed-keras $(VENV)/.installed-transformers
 
+LOWEST := build/lowest
+LOWEST_PIP := $(LOWEST)/bin/python -m pip --disable-pip-version-check install --quiet
+LOWEST_TESTS := $(addprefix tests/,kernels/test_angles.py kernels/test_cpu_duals.py kernels/test_cpu_engine.py ensembles/test_infinite.py \
+	ensembles/test_deep_checkpoints.py cli/test_command_line.py cli/test_doctor.py report tiles scale/test_gram_store.py scale/test_reading.py)
+
 # One thread a test process: the processes already fill the cores.
 XLA := --xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1
 ONE_THREAD = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 XLA_FLAGS="$(XLA)"
 # A test that hangs ends its process, also where it hangs in compiled code; pytest-xdist reports it and starts another.
 PYTEST = $(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal --timeout $(TIMEOUT) --timeout-method thread
 
-.PHONY: help setup demo test test-all test-docs test-random test-machines test-frozen test-extras test-browser test-pyodide mutate lint wheel rooms format results docs \
+.PHONY: help setup demo test test-all test-docs test-lowest test-random test-machines test-frozen test-extras test-browser test-pyodide mutate lint wheel rooms format results docs \
 	bench clean
 
 help: ## this list
@@ -27,7 +32,7 @@ help: ## this list
 
 setup: $(STAMP) ## .venv with the package and its tools
 
-$(STAMP): pyproject.toml constraints.txt scripts/setup.sh native/CMakeLists.txt $(wildcard native/src/*)
+$(STAMP): pyproject.toml constraints.txt scripts/setup.sh scripts/headers.sh native/CMakeLists.txt $(wildcard native/src/*)
 	@PYTHON="$(PYTHON)" bash scripts/setup.sh $(VENV) test,lint,docs
 	@touch $@
 
@@ -48,6 +53,11 @@ test-all: $(STAMP) $(EXTRAS) ## all tests, with PyTorch, ONNX, Keras and transfo
 
 test-docs: $(STAMP) ## every page's examples, the long ones included
 	$(PYTEST) tests/docs
+
+# Old packages beside new ones that they need warn of those, so such warnings are no errors here.
+test-lowest: XLA := --xla_backend_optimization_level=0 $(XLA)
+test-lowest: $(LOWEST)/.installed ## some of each kind of test with the lowest versions of pyproject.toml, by Python 3.11
+	$(ONE_THREAD) $(LOWEST)/bin/python -m pytest -n $(JOBS) --timeout $(TIMEOUT) -m "not slow" -W ignore::DeprecationWarning $(LOWEST_TESTS)
 
 test-random: $(STAMP) ## property tests on new examples; SEED=... repeats a run
 	@echo "make test-random SEED=$(SEED)"
@@ -100,6 +110,15 @@ bench: $(STAMP) $(VENV)/.installed-bench ## the benchmarks; ARGS=--full for more
 
 $(VENV)/.installed-%: $(STAMP)
 	@PYTHON="$(PYTHON)" bash scripts/setup.sh $(VENV) $*
+	@touch $@
+
+# The library is that of .venv, built with the headers of the oldest jaxlib; tools of tests are of one version everywhere.
+$(LOWEST)/.installed: scripts/lowest.py $(STAMP)
+	python3.11 -m venv --clear $(LOWEST)
+	$(BIN)/python scripts/lowest.py cloud > $(LOWEST)/requirements.txt
+	$(LOWEST_PIP) --requirement $(LOWEST)/requirements.txt scikit-build-core
+	$(LOWEST_PIP) --constraint constraints.txt beartype hypothesis psutil pytest pytest-timeout pytest-xdist
+	$(LOWEST_PIP) --no-deps --no-build-isolation --config-settings wheel.cmake=false --editable .
 	@touch $@
 
 clean: ## everything that was made, except runs/

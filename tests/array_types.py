@@ -2,9 +2,9 @@
 
 `beartype` does the checking, of annotations that hold a jaxtyping array; dimensions of one name are equal throughout a
 call. What any function returns must fit its annotation. Functions that users do not call, because no package names them
-in its `__all__`, must also be given what they are annotated with. The arguments of the others may be lists or whole
-numbers too, which they read as arrays themselves or refuse with an error of their own: these only fix dimensions, where
-they fit.
+in its `__all__`, must also be given what they are annotated with. The arguments of the others, and of methods, may be
+lists or whole numbers too, which they read as arrays themselves or refuse with an error of their own: these only fix
+dimensions, where they fit.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ import jaxtyping
 from beartype import beartype
 from beartype.door import is_bearable
 from jaxtyping import AbstractArray
-
-from equitangents.former import former_homes
 
 PACKAGES = ("equitangents", "equitangents_studies")
 
@@ -110,14 +108,13 @@ def _checked(function: Callable[..., Any], annotations: dict[str, Any]) -> Calla
 
 
 def _is_public(function: Callable[..., Any]) -> bool:
-    """Whether the function, or the class that it belongs to, is or was in the `__all__` of a package that holds it."""
+    """Whether a package names the function in its `__all__`, or it is a method: users are given objects of any kind."""
     outer, *inner = function.__qualname__.split(".")
     if any(re.match("_(?!_)", name) for name in (outer, *inner)):
         return False
     packages = function.__module__.split(".")
     holders = (sys.modules.get(".".join(packages[:end])) for end in range(1, len(packages) + 1))
-    named = any(outer in getattr(holder, "__all__", ()) for holder in holders)
-    return named or outer in former_homes(".".join(packages[:2]))
+    return bool(inner) or any(outer in getattr(holder, "__all__", ()) for holder in holders)
 
 
 def holds_array(annotation: Any) -> bool:

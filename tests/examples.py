@@ -7,4 +7,4 @@ from hypothesis import settings
 
 def examples(usual: int, *, random: int) -> settings:
     """`usual` examples, and `random` of them in `make test-random`, which draws new ones."""
-    return settings(max_examples=random if settings.get_current_profile_name() == "random" else usual)
+    return settings(max_examples=usual if settings.default.derandomize else random)

@@ -10,10 +10,8 @@ import lazy_loader
 
 from equitangents import beside as _beside
 from equitangents._version import __version__
-from equitangents.former import former_room as _former_room
 
 _load, _, _lazy = lazy_loader.attach_stub(__name__, __file__)
-_beside.install()
 
 __all__ = sorted([*_lazy, "audit", *_beside.ROOMS])
 
@@ -26,7 +24,7 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module(f"{__name__}.stax.missing"), name)
     if name in _beside.ROOMS:
         return _beside.room(name)
-    return _former_room(name) or _load(name)
+    return _load(name)
 
 
 def __dir__() -> list[str]:

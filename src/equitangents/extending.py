@@ -11,8 +11,6 @@ import importlib
 from pathlib import Path
 from typing import Any
 
-from equitangents.former import former_names
-
 _STUB = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
 _HOMES = {
     alias.asname or alias.name: (node.module or "", alias.name)
@@ -24,7 +22,7 @@ _HOMES = {
 __all__ = sorted(_HOMES)
 
 
-def _public(name: str) -> Any:
+def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module, there = _HOMES[name]
@@ -32,9 +30,6 @@ def _public(name: str) -> Any:
     found = importlib.import_module(f"{module}.{there}") if found is None else found
     globals()[name] = found
     return found
-
-
-__getattr__ = former_names(__name__, _public)
 
 
 def __dir__() -> list[str]:

@@ -10,8 +10,7 @@ from equitangents.actions.continuous import check_finite_group
 from equitangents.actions.named import ActionLike
 from equitangents.actions.remedies import looks_channels_first
 from equitangents.ensembles.estimator import check_network
-from equitangents.former import former_names
-from equitangents.keywords import meant, renamed
+from equitangents.keywords import meant
 from equitangents.statistics.settings import check_confidence
 from equitangents.validation import check_array, check_number, check_same_length, check_shape, check_whole, is_whole
 
@@ -78,7 +77,6 @@ __all__ = [
     "executors",
     "file_bytes",
     "formatting",
-    "former_names",
     "is_whole",
     "locks",
     "looks_channels_first",
@@ -96,7 +94,6 @@ __all__ = [
     "read_json",
     "real",
     "refusal",
-    "renamed",
     "seal",
     "sealed_content",
     "standard_normal",

@@ -1,18 +1,16 @@
-"""Keywords that are misspelt, which get an error that names the one that was meant, and those with a former name."""
+"""Keywords that are misspelt, which get an error that names the one that was meant, and those with a second name."""
 
 from __future__ import annotations
 
 import difflib
 import functools
 import inspect
-import warnings
-from collections.abc import Callable, Collection, Mapping
-from functools import partial
+from collections.abc import Callable, Collection
 from typing import Any, Self, TypeVar, cast
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 
-SAME_AS = {  # what arguments are called elsewhere, or were called, and what they are called here
+SAME_AS = {  # what arguments are called elsewhere, and here
     "workers": "executor",
     "n_jobs": "executor",
     "method": "solver",
@@ -65,66 +63,35 @@ def check_keywords(cls: type, keywords: Collection[str]) -> None:
             raise InvalidTypeError(f"{cls.__name__} has no argument {keyword!r}{meant(keyword, known)}; {takes}")
 
 
-def renamed(where: Callable[[object], bool] | None = None, /, **former: str) -> Callable[[F], F]:
-    """A decorator: a function's arguments by their former names, `former="now"`, which go on for one version and warn.
+def named_also(**others: str) -> Callable[[F], F]:
+    """A decorator: a function's arguments by a second name, `other="name"`, as scikit-learn's `X` for `x`.
 
-    Of a class its constructor's, and fields that are read. `where`: the values that are meant by the former name, where
-    the name itself goes on and means something else. Both at once, the one of now by its name or by its place:
-    InvalidArgumentError.
+    Both at once, the first by its name or by its place: InvalidArgumentError.
 
-    >>> @renamed(level="confidence")
-    ... def ends(confidence=0.95):
-    ...     return confidence
-    >>> ends(0.9), ends(confidence=0.9)
-    (0.9, 0.9)
+    >>> @named_also(X="x")
+    ... def size(x):
+    ...     return len(x)
+    >>> size([1, 2]), size(X=[1, 2])
+    (2, 2)
     """
 
     def decorated(function: F) -> F:
-        if not isinstance(function, type):
-            return _read_by(function, former, where, warn=True)
-        function.__init__ = _read_by(function.__init__, former, where, warn=True)  # type: ignore[misc]
-        for old, now in former.items():
-            setattr(function, old, property(partial(_read_field, function.__name__, old, now)))
-        return function
+        places = {parameter: place for place, parameter in enumerate(inspect.signature(function).parameters)}
+
+        @functools.wraps(function)
+        def by_either_name(*args: object, **keywords: object) -> object:
+            for other in others.keys() & keywords.keys():
+                name = others[other]
+                if name in keywords or places[name] < len(args):
+                    raise InvalidArgumentError(
+                        f"{name} and {other}, another name of it, are both given; give {name} alone"
+                    )
+                keywords[name] = keywords.pop(other)
+            return function(*args, **keywords)
+
+        return cast(F, by_either_name)
 
     return decorated
-
-
-def named_also(**others: str) -> Callable[[F], F]:
-    """A decorator: a function's arguments by a second name, `other="name"`, which stays: scikit-learn's `X` for `x`."""
-    return lambda function: _read_by(function, others, None, warn=False)
-
-
-def _read_by(function: F, others: Mapping[str, str], where: Callable[[object], bool] | None, *, warn: bool) -> F:
-    name = function.__qualname__.removesuffix(".__init__").rpartition(".")[2]
-    places = {parameter: place for place, parameter in enumerate(inspect.signature(function).parameters)}
-
-    @functools.wraps(function)
-    def by_either_name(*args: object, **keywords: object) -> object:
-        for other in others.keys() & keywords.keys():
-            if where is not None and not where(keywords[other]):
-                continue
-            now = others[other]
-            if now in keywords or places[now] < len(args):
-                which = "its former name" if warn else "another name of it"
-                raise InvalidArgumentError(f"{now} and {other}, {which}, are both given; give {now} alone")
-            if warn:
-                warnings.warn(
-                    f"{other} of {name} is now {now}; the old name goes with the next version",
-                    DeprecationWarning,
-                    stacklevel=2,
-                )
-            keywords[now] = keywords.pop(other)
-        return function(*args, **keywords)
-
-    return cast(F, by_either_name)
-
-
-def _read_field(cls: str, old: str, now: str, record: object) -> object:
-    warnings.warn(
-        f"{cls}.{old} is now {now}; the old name goes with the next version", DeprecationWarning, stacklevel=2
-    )
-    return getattr(record, now)
 
 
 def given_twice(record: str, kind: type, entry: str, field: str, value: Any) -> InvalidArgumentError:

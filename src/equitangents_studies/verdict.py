@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, get_args
 
-from equitangents.extending import formatting, renamed
+from equitangents.extending import formatting
 from equitangents.report import format_number, with_interval
 from equitangents.statistics import Estimate
 
@@ -28,7 +28,6 @@ _KEYS = {"confidence": "level"}  # in files, which keep the names that they had 
 _WITHOUT = (EXACT, IN_ERRORS, SINGLE, P_VALUE)
 
 
-@renamed(level="confidence")
 @dataclass(frozen=True)
 class Verdict:
     """One row of a report's table of claims.

@@ -128,8 +128,8 @@ def test_outputs_in_half_precision_have_its_floor(dtype: Any) -> None:
     f = lambda x: (x.sum((1, 2)) + 100 * np.abs(x).sum((1, 2)) ** 0.5 + x[:, 0, 0] * 1e-4).astype(dtype)
     report = et.audit(f, "C4", IMAGES, **ALONE)
     assert report.model.dtype == np.dtype(dtype).name
-    assert report.verdict == "undecided", report.sentence  # the floor hides more than rounding may
-    assert f"rounding in {np.dtype(dtype).name}" in report.sentence
+    assert report.headline.floor > 0.01  # of the spread: outputs of some 500 are rounded to 0.25 at best
+    assert report.verdict == "equivariant", report.sentence  # which copies without rounding decide: off by 1e-4 at most
 
 
 MOLECULES = [np.zeros((2, 3)), np.ones((3, 3))]

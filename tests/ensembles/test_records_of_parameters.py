@@ -119,11 +119,3 @@ def test_of_a_record_that_cannot_be_saved_only_that_entry_is_given_again(tmp_pat
         DeepEnsemble.load(tmp_path / "saved")
     assert DeepEnsemble.load(tmp_path / "saved", optimizer=training.optimizer).training == training
     assert DeepEnsemble.load(tmp_path / "saved", training=training).training == training
-
-
-def test_pickles_of_versions_without_records_are_read():
-    old = DeepEnsemble(NET).__getstate__()
-    old = {name: value for name, value in old.items() if name not in ("training", "checkpoints")} | ENTRIES
-    new = DeepEnsemble.__new__(DeepEnsemble)
-    new.__setstate__(old | {"checkpoint_dir": None, "checkpoint_every": 10})
-    assert (new.training, new.checkpoint_every) == (RECORD, 10)

@@ -64,21 +64,6 @@ def test_copies_labels_and_equal_inputs_are_saved_with_the_rest(tmp_path, net, x
         np.testing.assert_array_equal(one, two)
 
 
-def test_kinds_that_have_moved_are_known_by_their_older_names():
-    at = "equitangents.ensembles.infinite"
-    training = et.InfiniteEnsemble(NET, ridge=1e-2).fit(X, Y)._training
-    fields = et.InfiniteEnsemble(FIELDS, ridge=1e-2).fit(X, RNG.normal(size=(6, 3, 3)))._training
-    one, many = Described(training), Described(fields)
-    older = json.dumps(one.tree).replace(f"{at}.training_problem:Training", f"{at}.solvers:Training")
-    points = json.dumps(many.tree).replace(f"{at}.training_problem:Training", f"{at}.point_training:PointTraining")
-    points = points.replace(f"{at}.field_source:FieldSource", f"{at}.point_training:FieldSource")
-    whole = {"is": "object", "number": 99, "class": f"{at}.field_training:FieldTraining"}
-    whole["state"] = [["points", json.loads(points)], ["positions", None]]
-    times = np.array([2.0])
-    for made, known in ((build(json.loads(older), one.arrays), training), (build(whole, many.arrays), fields)):
-        np.testing.assert_array_equal(made.means(NEW, times), known.means(NEW, times))
-
-
 def test_a_saved_ensemble_is_loaded_where_nothing_may_be_written():
     with public_folder() as folder:
         model = et.InfiniteEnsemble(NET, ridge=1e-3, store=folder / "kernel").fit(X, Y)

@@ -109,3 +109,30 @@ def test_dropout_takes_the_copies_themselves(rng):
         model.predict(x_test, return_std=True), literal.predict(x_test, return_std=True), strict=True
     ):
         np.testing.assert_allclose(np.ravel(found), np.ravel(expected), rtol=1e-8, atol=1e-10)
+
+
+def test_equal_rows_under_dropout_are_not_one(rng):
+    net = Sequential(Dense(8), Relu(), Dropout(0.5), Dense(1))
+    x, y, x_test = rng.standard_normal((3, 2)), rng.standard_normal(3), rng.standard_normal((2, 2))
+    x, y = np.concatenate([x, x[:1]]), np.append(y, y[0])
+    k = net.kernel(x).ntk
+    expected = net.kernel(x_test, x).ntk @ np.linalg.solve(k + 0.1 * np.trace(k) / 4 * np.eye(4), y)
+    for solver in ("eigh", "cholesky"):
+        found = et.InfiniteEnsemble(net, ridge=0.1, solver=solver).fit(x, y).predict(x_test)
+        np.testing.assert_allclose(found, expected, rtol=1e-8)
+    for solver in ("nystrom", "subset-of-regressors"):
+        with pytest.raises(et.errors.InvalidArgumentError, match="draws noise"):
+            et.InfiniteEnsemble(net, ridge=0.1, solver=solver).fit(x, y)
+    with pytest.raises(et.errors.InvalidArgumentError, match="draws noise"):
+        et.ensembles.BaggedInfiniteEnsemble(et.InfiniteEnsemble(net, ridge=0.1), resamples=2).fit(x, y)
+
+
+def test_orbit_means_of_a_subgroup_come_in_the_order_of_its_elements(rng):
+    x, y = rng.standard_normal((3, 3, 3, 1)), rng.standard_normal((2, 3, 1))
+    chosen = et.actions.subset(TURNS, [2, 0])
+    model = et.InfiniteEnsemble(MLP, augmentation=chosen, ridge=0.1).fit(x, y)
+    copies = np.concatenate([TURNS(2, x), x])
+    literal = et.InfiniteEnsemble(MLP, ridge=0.1).fit(copies, np.concatenate(list(y)))
+    found = model.predict_orbit_means(x)
+    for i, g in enumerate([2, 0]):
+        np.testing.assert_allclose(found[:, i], literal.predict(TURNS(g, x)), rtol=1e-7, atol=1e-9)

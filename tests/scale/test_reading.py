@@ -34,8 +34,8 @@ def test_a_flipped_bit_in_an_archive_is_found(tmp_path):
 def test_inputs_and_targets_come_from_one_archive_or_group(tmp_path):
     np.savez(tmp_path / "d.npz", x=X, y=np.arange(7))
     group = zarr.open_group(tmp_path / "d.zarr", mode="w")
-    group.create_array("x", data=X)
-    group.create_array("y", data=np.arange(7))
+    group["x"] = X
+    group["y"] = np.arange(7)
     for name in ("d.npz", "d.zarr"):
         x, y = read_pair(tmp_path / name)
         np.testing.assert_array_equal(x[:], X)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import traceback
 import warnings
@@ -11,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import numpy as np
@@ -110,20 +107,6 @@ def read_arrays(path: Path) -> int:
         )  # fmt: skip
         assert np.array_equal(found, wanted), "arrays of another save"
     return int(which)
-
-
-def write_old(path: Path, about: dict[str, Any], arrays: list[np.ndarray]) -> None:
-    """A folder as versions up to 0.26 wrote it: an .npy file for every array."""
-    (path / "arrays").mkdir(parents=True)
-    entries = []
-    for number, array in enumerate(arrays):
-        file = path / "arrays" / f"{number}.npy"
-        np.save(file, array)
-        checksum = array_folder.google_crc32c.value(file.read_bytes())
-        entries.append({"crc32c": checksum, "shape": list(array.shape), "dtype": array.dtype.str})
-    content = about | {"arrays": entries}
-    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-    (path / "model.json").write_text(json.dumps({"content": content, "sha256": digest}))
 
 
 def predictions(suffix: str) -> Kind:

@@ -21,12 +21,11 @@ import numpy as np
 import pytest
 
 import kills
-from equitangents.errors import StoreError
 from equitangents.tiles import whole
 from permissions import public_folder, without_permission
 from storage.every_call import kills as kill_at_every_call
 from storage.every_call import listed
-from storage.kinds import ARRAYS, KINDS, path_of, read_arrays, said, write_arrays, write_old
+from storage.kinds import ARRAYS, KINDS, path_of, read_arrays, said, write_arrays
 
 ALL = list(KINDS)
 QUICK = ["arrays of a model", "kept kernel", "stage.npz", "page.html"]
@@ -55,31 +54,6 @@ class TestKills:
     def test_at_every_call_leave_the_old_or_the_new_whole(self, tmp_path, name):
         most = 12 if name == "checkpoints" else 60
         assert kills.run("storage.every_call", tmp_path, name, most) >= min(most, 16) - 2
-
-    @pytest.mark.parametrize("most", [4, pytest.param(100, marks=pytest.mark.slow)])
-    def test_of_the_older_format_leave_it_or_the_new_one(self, tmp_path, most):
-        about, arrays = {"which": 0}, [np.asarray(a) for a in ARRAYS]
-
-        def begin(path):
-            write_old(path, about, arrays)
-
-        assert kill_at_every_call(KINDS["arrays of a model"], tmp_path / "f", most, False, begin) >= most // 4
-
-
-def test_the_older_format_is_read_and_held_and_other_files_in_it_are_kept(tmp_path):
-    write_old(tmp_path / "m", {"which": 0}, ARRAYS)
-    assert read_arrays(tmp_path / "m") == 0
-    (tmp_path / "m" / "arrays" / "notes.txt").write_text("mine")
-    (tmp_path / "m" / "README").write_text("mine")
-    write_arrays(tmp_path / "m", 1)
-    assert read_arrays(tmp_path / "m") == 1
-    left = {name for name in listed(tmp_path / "m") if "arrays-" not in name}
-    assert left == {"model.json", "arrays", "arrays/notes.txt", "README"}
-    write_old(tmp_path / "damaged", {"which": 0}, ARRAYS)
-    file = tmp_path / "damaged" / "arrays" / "0.npy"
-    file.write_bytes(file.read_bytes()[:-1] + b"\1")
-    with pytest.raises(StoreError, match=r"is damaged: 0\.npy: it does not have its checksum"):
-        read_arrays(tmp_path / "damaged")
 
 
 class TestSeveral:
@@ -146,16 +120,15 @@ class TestSeveral:
     def test_a_reader_that_has_begun_ends_with_the_save_it_began_with(self, tmp_path):
         from equitangents.ensembles.storage import array_folder
 
-        for begin in (write_arrays, lambda path, which: write_old(path, {"which": which}, ARRAYS)):
-            path = tmp_path / f"m{begin is write_arrays}"
-            begin(path, 0)
-            about = array_folder.read_about(path, "path, which")
-            for which in (1, 0, 1):
-                write_arrays(path, which)
-            found = array_folder.read_array(path, about, 0, "path, which")
-            assert np.array_equal(found, ARRAYS[0])
-            shutil.rmtree(path)
-            assert np.array_equal(array_folder.read_array(path, about, 0, "path, which"), found)
+        path = tmp_path / "m"
+        write_arrays(path, 0)
+        about = array_folder.read_about(path, "path, which")
+        for which in (1, 0, 1):
+            write_arrays(path, which)
+        found = array_folder.read_array(path, about, 0, "path, which")
+        assert np.array_equal(found, ARRAYS[0])
+        shutil.rmtree(path)
+        assert np.array_equal(array_folder.read_array(path, about, 0, "path, which"), found)
 
 
 class TestDamage:

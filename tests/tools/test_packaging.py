@@ -6,6 +6,9 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
+from scripts import lowest
+
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 RECIPE = (ROOT / "packaging/conda/recipe.yaml").read_text()
@@ -41,3 +44,25 @@ def test_workflows_run_targets_that_the_makefile_has():
 def test_the_navigation_lists_every_page():
     listed = set(re.findall(r"[\w./-]+\.md", (ROOT / "mkdocs.yml").read_text()))
     assert {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")} - listed == set()
+
+
+def test_the_lowest_versions_are_those_that_the_project_states():
+    text = (ROOT / "pyproject.toml").read_text()
+    lines = lowest.main(["cloud", "test"], text).splitlines()
+    extras = PROJECT["project"]["optional-dependencies"]
+    wanted = [*PROJECT["project"]["dependencies"], *extras["cloud"], *extras["test"]]
+    assert lines == [each.replace(">=", "==") for each in wanted if not each.startswith("equitangents[")]
+    assert lowest.lowest("jaxmg>=0.0.9,<1; sys_platform == 'linux'") == "jaxmg==0.0.9; sys_platform == 'linux'"
+    for unbounded in ("numpy", "numpy==2.0", "numpy<3"):
+        with pytest.raises(ValueError, match="write NAME>=VERSION"):
+            lowest.lowest(unbounded)
+
+
+def test_the_makefile_names_what_it_depends_on():
+    """Tests that exist, and every script that sets up the environment."""
+    makefile = (ROOT / "Makefile").read_text().replace("\\\n", " ")
+    (tests,) = re.findall(r"^LOWEST_TESTS := \$\(addprefix tests/,(.*)\)$", makefile, re.M)
+    assert [name for name in tests.split() if not (ROOT / "tests" / name).exists()] == []
+    (needed,) = re.findall(r"^\$\(STAMP\): (.*)$", makefile, re.M)
+    called = set(re.findall(r"scripts/\w+\.sh", (ROOT / "scripts/setup.sh").read_text()))
+    assert called <= set(needed.split())

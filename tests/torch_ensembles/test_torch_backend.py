@@ -13,7 +13,6 @@ from test_torch_ensembles import EPOCHS, RATE, SAMPLES, SIZE, ensemble, mlp, wit
 
 import equitangents as et
 from equitangents.ensembles import Bootstrap, Checkpoints, NTKPosterior, predict_to_file
-from equitangents.ensembles.storage import estimator_file
 from equitangents.ensembles.training.variations import variation_key
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, StoreError
 
@@ -191,21 +190,6 @@ def test_what_pytorchs_members_cannot_have_is_refused_by_name(xy):
     ):
         with pytest.raises(error, match=said):
             ensemble(mlp).set_params(**settings).fit(*xy)
-
-
-def test_folders_of_before_records_and_variations_are_read_and_extended(xy, tmp_path):
-    x, y = xy
-    found, own = ensemble(mlp, 2).fit(x, y), ensemble(mlp, 2).get_params(deep=False)
-    state = {name: value for name, value in vars(found).items() if name not in own}
-    for name in ("params0_", "recorded_", "recorded_epochs_", "_variation", "_chunk"):
-        del state[name]
-    later = ("variation", "module", "trained by")
-    kept = {name: value for name, value in state.pop("_fingerprint").items() if name not in later}
-    given = {name: own[name] for name in own if name not in ("variation", "zero_output", "checkpoints", "callback")}
-    estimator_file.write(found, tmp_path / "saved", given, (), state | {"_depends_on": kept | {"epochs": str(EPOCHS)}})
-    again = et.torch.Ensemble.load(tmp_path / "saved", factory=mlp)
-    np.testing.assert_array_equal(again.predict_members(x), found.predict_members(x))
-    np.testing.assert_array_equal(again.extend(3, x, y).params_["0.weight"], found.extend(3, x, y).params_["0.weight"])
 
 
 @pytest.mark.parametrize("suffix", [".npy", ".npz"])

@@ -1,7 +1,5 @@
 """How groups act on images, positions, vectors, point clouds, channels and labels."""
 
-from typing import TYPE_CHECKING
-
 from equitangents.actions.action import Action
 from equitangents.actions.compact import CompactAction
 from equitangents.actions.functions import from_function
@@ -15,7 +13,6 @@ from equitangents.actions.rings import circular_harmonics, ring_rotations, to_ri
 from equitangents.actions.rotated_images import image_rotations
 from equitangents.actions.subset import sampled, subset
 from equitangents.actions.vectors import channels, labels, linear, rotations, trivial
-from equitangents.former import former_names
 
 __all__ = [
     "Action",
@@ -45,6 +42,3 @@ __all__ = [
     "trivial",
     "turn_rings",
 ]
-
-if not TYPE_CHECKING:
-    __getattr__ = former_names(__name__)

@@ -36,7 +36,7 @@ class FieldAction(Action):
     fibre: Action
 
     def moves(self, g: int, shape: Sequence[int]) -> tuple[np.ndarray, bool] | None:
-        """Those of the positions, and the channels by an orthogonal matrix."""
+        """Return how g permutes positions, and whether it acts on channels by an orthogonal matrix; None if unknown."""
         moved, turned = self.positions.moves(g, shape), self.fibre.moves(g, shape)
         return None if moved is None or turned is None else (moved[0], moved[1] and turned[1])
 
@@ -83,11 +83,11 @@ class PulledBackAction(Action):
         return None if table is None else table[self.homomorphism]
 
     def moves(self, g: int, shape: Sequence[int]) -> tuple[np.ndarray, bool] | None:
-        """Those of the element that it stands for."""
+        """Return how the image of g under the homomorphism permutes positions; None if unknown."""
         return self.action.moves(int(self.homomorphism[g]), shape)
 
     def is_isometry(self, g: int, shape: Sequence[int]) -> bool:
-        """As of the element that it stands for."""
+        """Return whether the image of g under the homomorphism preserves distances."""
         return self.action.is_isometry(int(self.homomorphism[g]), shape)
 
     def _check_signals(self, x: ArrayLike) -> ArrayLike:

@@ -48,7 +48,7 @@ class RingRotations(Action):
         return True
 
     def moves(self, g: int, shape: Sequence[int]) -> tuple[np.ndarray, bool] | None:
-        """Those of whole steps along the rings; between these, values are mixed along them."""
+        """Return the shift along the rings if g is a whole number of steps, else None, since values are mixed."""
         index = np.arange(int(np.prod(shape[:-1]))).reshape(shape[:-1])
         steps, rest = divmod(g * shape[_AXIS - 1], self.group.order)
         return None if rest else (np.roll(index, -steps, axis=_AXIS - 1).ravel(), True)

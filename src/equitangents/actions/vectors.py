@@ -92,7 +92,7 @@ class TrivialAction(Action):
         vars(self).update(group=group, name="trivial action")
 
     def moves(self, g: int, shape: Sequence[int]) -> tuple[np.ndarray, bool]:
-        """Nothing moves."""
+        """Return the identity permutation: no element moves a position or a channel."""
         return np.arange(int(np.prod(shape[:-1], dtype=np.int64))), True
 
     def _check_signals(self, x: ArrayLike) -> ArrayLike:

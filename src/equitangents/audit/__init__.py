@@ -5,7 +5,6 @@
 
 import sys
 from types import ModuleType
-from typing import TYPE_CHECKING
 
 from equitangents.audit.adapters.commands import Command
 from equitangents.audit.contract.changes import Transform
@@ -21,7 +20,6 @@ from equitangents.audit.records import Parts, Reading
 from equitangents.audit.report.findings import schema
 from equitangents.audit.report.result import AuditReport
 from equitangents.audit.run import audit
-from equitangents.former import former_names
 from equitangents.metrics.measure import Bootstrap
 
 __all__ = [
@@ -71,6 +69,3 @@ class AuditPackage(ModuleType):
 
 
 sys.modules[__name__].__class__ = AuditPackage
-
-if not TYPE_CHECKING:
-    __getattr__ = former_names(__name__)

@@ -29,6 +29,7 @@ from equitangents.audit.report.findings import FORMAT
 from equitangents.audit.report.part_sections import EnsembleSection, Missing, Settings, Timing
 from equitangents.audit.report.result import AuditReport
 from equitangents.audit.report.sections import (
+    HOLDING,
     ContractSection,
     ElementResult,
     InputContract,
@@ -38,6 +39,7 @@ from equitangents.audit.report.sections import (
     OutputContract,
     RuleResult,
     SetResult,
+    Verdict,
 )
 from equitangents.audit.report.written import versions
 from equitangents.audit.sentence import sentence
@@ -62,6 +64,7 @@ def assemble(
     found |= {section: make(m) for section, make in SECTIONS.items()}
     found |= {"ensemble": ensemble, "rules": rules, "sets": [_data_set(m, found), *found["sets"]]}
     found["relative"] = relative_section(m, spread)
+    found["verdict"] = off_data(m.verdict, found["sets"])
     report = AuditReport(
         format=FORMAT,
         sentence="",
@@ -72,6 +75,11 @@ def assemble(
         **found,
     )
     return replace(report, sentence=sentence(m, report), citations=citations.used(report))
+
+
+def off_data(verdict: Verdict, sets: list[SetResult]) -> Verdict:
+    """The verdict on the data and off it: a model that fails there holds on its data alone."""
+    return "equivariant on its data" if verdict in HOLDING and any(s.above for s in sets[1:]) else verdict
 
 
 def _model(m: Measured) -> ModelSection:

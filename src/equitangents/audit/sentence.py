@@ -7,21 +7,23 @@ from __future__ import annotations
 
 import math
 
-from equitangents.audit.measure.floors import FACTOR, Floors
+from equitangents.audit.measure.floors import Floors
 from equitangents.audit.measure.judge import Hidden, Judgement, hidden
 from equitangents.audit.measure.measured import Measured
 from equitangents.audit.report.findings import Findings
-from equitangents.audit.report.numbers import Estimate, of
+from equitangents.audit.report.numbers import FACTOR, Estimate, of
 from equitangents.audit.report.part_sections import LayerSection
 from equitangents.audit.report.sections import ContractSection, Doubt, ElementResult, Headline, OutputContract
 from equitangents.audit.report.words import (
     NAMED,
     NEARLY,
+    beyond,
     interval,
     listed,
     matching_said,
     number,
     rule_said,
+    sets_said,
     share_of,
     tolerance_said,
     within,
@@ -40,7 +42,9 @@ def sentence(m: Measured, report: Findings) -> str:
 
 
 def _finding(m: Measured, report: Findings) -> str:
-    verdict, contract, judgement = m.verdict, report.contract, m.judgement
+    verdict, contract, judgement = report.verdict, report.contract, m.judgement
+    beyond_it = beyond(verdict, report.shown, report.sets)
+    elsewhere = sets_said(beyond_it, report.unit_said)
     kind = INVARIANT if all(o.action == INVARIANT for o in contract.outputs) else "equivariant"
     name, group, headline, outputs = report.model.name, contract.group, judgement.headline, contract.outputs
     measured = f"{error_said(judgement, outputs, m.same)}{compared_said(outputs)}, floor {number(headline.floor)}"
@@ -51,6 +55,9 @@ def _finding(m: Measured, report: Findings) -> str:
     if verdict == "equivariant":
         how = "to rounding" if exact(contract) else "as well as the interpolation of its inputs allows"
         return f"{name} is {kind} under {group} {how}: {measured}."
+    if verdict == "equivariant on its data":
+        alone = f"{name} is {kind} under {group} on its data alone{exactly}"
+        return f"{alone}: mean error {elsewhere}; on its data {measured}{kept}.{_random(m.floors)}"
     if verdict == "equivariant within tolerance":
         single = _single(judgement, "; but ")
         return f"{name} is {kind} under {group} to within {tolerance}: {measured}{kept}{single}.{_random(m.floors)}"
@@ -74,6 +81,7 @@ def _finding(m: Measured, report: Findings) -> str:
         return f"{fails}{_above(report, headline)} ({measured}).{rest}"
     if headline.tolerance is None and within(headline) <= NEARLY:
         fails = f"{name} is not exactly {kind} under {group}, but to within {number(within(headline))}: "
+        rest = f"{f' Off its data it is not: mean error {elsewhere}.' if beyond_it else ''}{rest}"
     return f"{fails}{measured}{far}.{rest}"
 
 

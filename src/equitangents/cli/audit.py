@@ -204,8 +204,8 @@ def audit(
     fail_above: Annotated[
         str | None,
         typer.Option(
-            help=f"Exit with status {ABOVE} if the mean relative error of the first sentence is above this, 0.05 or "
-            "5%, or of single outputs or kinds: forces=0.05,invariant=1%."
+            help=f"Exit with status {ABOVE} unless the mean relative error of the first sentence is at most this, on "
+            "the data and off it: 0.05 or 5%; or of single outputs or kinds: forces=0.05,invariant=1%."
         ),
     ] = None,
     min_agreement: Annotated[

@@ -46,7 +46,9 @@ def _examine(as_json: bool, stage: Callable[[str], None]) -> None:
         "devices": ", ".join(f"{d.platform}:{d.id} ({d.device_kind})" for d in jax.devices()),
     }
     for engine in engines():
-        if engine.why_unavailable() is None and (found := finding(engine, again=True)) is not None:
+        if why := engine.why_unavailable():
+            about[f"{engine.name} engine"] = f"not available: {why}"
+        elif (found := finding(engine, again=True)) is not None:
             about[f"test of {engine.name}"] = str(found)
     try:
         about["kernel engine"] = engine_description()

@@ -1,8 +1,5 @@
 """Functions of functions of parameters: linearisations, Taylor expansions, and kernels of any apply(params, x)."""
 
-from typing import TYPE_CHECKING
-
-from equitangents.former import former_names
 from equitangents.functional.batching import batch
 from equitangents.functional.empirical import (
     EmpiricalKernel,
@@ -27,6 +24,3 @@ __all__ = [
     "monte_carlo_kernel_fn",
     "taylor_expand",
 ]
-
-if not TYPE_CHECKING:
-    __getattr__ = former_names(__name__)

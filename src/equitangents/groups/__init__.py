@@ -1,8 +1,5 @@
 """Finite groups, their subgroups and representations; SO(2), O(2), SO(3), O(3) and S_n of any n, sampled."""
 
-from typing import TYPE_CHECKING
-
-from equitangents.former import former_names
 from equitangents.groups.families import cyclic, dihedral, icosahedral, octahedral, quaternion, symmetric, tetrahedral
 from equitangents.groups.group import Group
 from equitangents.groups.matrix_group import MatrixGroup, from_matrices, generated_by_matrices
@@ -50,6 +47,3 @@ __all__ = [
     "translations",
     "wallpaper",
 ]
-
-if not TYPE_CHECKING:
-    __getattr__ = former_names(__name__)

@@ -67,7 +67,9 @@ class Subgroup:
         """The subgroup as a group of its own: its element i is `elements[i]` of G, and so labelled."""
         from equitangents.groups.table_group import TableGroup
 
-        table = np.searchsorted(self.elements, self.group._compose(self.elements[:, None], self.elements))
+        place = np.empty(self.group.order, np.int64)  # elements may be in any order
+        place[self.elements] = np.arange(self.order)
+        table = place[self.group._compose(self.elements[:, None], self.elements)]
         return TableGroup(f"subgroup of {self.group.name}", table, labels=self.elements.tolist())
 
     def __eq__(self, other: object) -> bool:

@@ -1,8 +1,5 @@
 """Training at infinite width in closed form: time, mean, covariance and samples from kernel matrices."""
 
-from typing import TYPE_CHECKING
-
-from equitangents.former import former_names
 from equitangents.inference.any_loss import pull_over_time
 from equitangents.inference.augmented import augment_inputs
 from equitangents.inference.dynamics import Flow, Momentum
@@ -21,6 +18,3 @@ __all__ = [
     "fourier_irreps",
     "pull_over_time",
 ]
-
-if not TYPE_CHECKING:
-    __getattr__ = former_names(__name__)

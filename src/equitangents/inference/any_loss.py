@@ -13,10 +13,8 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 from equitangents.errors import InvalidArgumentError, ShapeError
-from equitangents.keywords import renamed
 
 
-@renamed(kernel="matrix")
 def pull_over_time(
     gradient: Callable[[np.ndarray], np.ndarray],
     matrix: np.ndarray,

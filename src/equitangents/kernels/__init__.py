@@ -1,8 +1,5 @@
 """Kernels of infinitely wide networks: programs, duals, engines, orbit averages, and finite-width estimates."""
 
-from typing import TYPE_CHECKING
-
-from equitangents.former import former_names
 from equitangents.kernels.empirical import empirical
 from equitangents.kernels.engines import Engine
 from equitangents.kernels.engines import register as register_engine
@@ -30,6 +27,3 @@ __all__ = [
     "random_features",
     "register_engine",
 ]
-
-if not TYPE_CHECKING:
-    __getattr__ = former_names(__name__)

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
 
 from equitangents.actions import Action
 from equitangents.actions.group_action import GroupAction
-from equitangents.kernels.moves import Moves
 from equitangents.kernels.result import KernelFunction
-from equitangents.keywords import renamed
 from equitangents.structured import is_structured
+
+if TYPE_CHECKING:
+    from equitangents.kernels.moves import Moves
 
 _SAMPLE = 8  # inputs whose kernels are compared by `kernel_invariance_error`, with noise of their size, and
 _ELEMENTS = 8  # group elements besides the generators
@@ -132,7 +133,6 @@ def tolerance(*x: Any) -> float:
     return 1e-4 if any(np.dtype(part.dtype) == np.float32 for part in x) else 1e-9
 
 
-@renamed(kernel="net")
 def kernel_invariance_error(net: KernelFunction, action: Action, *x: Any) -> float:
     """max |k(ρ(g)x, ρ(g)x') - k(x, x')| / max |k(x, x)| over some of x, noise, and some g, NNGP and NTK.
 

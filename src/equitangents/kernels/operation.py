@@ -8,11 +8,12 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
-from typing import Any, ClassVar, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
 
-from equitangents.kernels.moves import Moves
+if TYPE_CHECKING:
+    from equitangents.kernels.moves import Moves
 
 L = TypeVar("L")  # where positions stand
 

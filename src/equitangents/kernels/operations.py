@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from equitangents.kernels.moves import Moves, box_table, by_blocks, by_sets, by_slots
+from equitangents.kernels.moves import box_table, by_blocks, by_sets, by_slots
 from equitangents.kernels.operation import DualActivation, FrozenArray, L, NoFibresError, Operation, Pointwise
+
+if TYPE_CHECKING:
+    from equitangents.kernels.moves import Moves
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,7 @@ class Box(Operation):
         return box_table(self.in_shape, self.out_shape, self.window, self.stride, self.low, self.wrap)
 
     def moves_after(self, moves: Moves) -> Iterator[Moves]:
-        """Of windows, which are read slot by slot."""
+        """Yield permutations of windows, which are read slot by slot."""
         return by_slots(self.table, None, moves)
 
     @property
@@ -118,7 +121,7 @@ class Table(Operation):
         return int(self.index.array.shape[1])
 
     def moves_after(self, moves: Moves) -> Iterator[Moves]:
-        """Of windows, which are read slot by slot."""
+        """Yield permutations of windows, which are read slot by slot."""
         return by_slots(self.index.array, self.weights.array, moves)
 
     @property
@@ -241,7 +244,7 @@ class Blocks(Operation):
         return {self.labels.key: self.labels.array}
 
     def moves_after(self, moves: Moves) -> Iterator[Moves]:
-        """Of blocks."""
+        """Yield the permutation of blocks, if every block is carried to a block."""
         return by_blocks(self.labels.array, self.blocks, moves)
 
     def positions_after(self, positions: int) -> int:
@@ -282,7 +285,7 @@ class WindowPool(Operation):
         return self.box.out_shape
 
     def moves_after(self, moves: Moves) -> Iterator[Moves]:
-        """Of windows, all pairs of whose positions are read."""
+        """Yield permutations of windows, all pairs of whose positions are read."""
         return by_sets(self.box.table, moves)
 
     def positions_after(self, positions: int) -> int:

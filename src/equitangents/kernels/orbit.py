@@ -27,7 +27,6 @@ from equitangents.kernels.fields.size import check_result, result_bytes
 from equitangents.kernels.invariance import draws_noise, is_invariant
 from equitangents.kernels.result import KernelFunction, Kernels
 from equitangents.kernels.translations import translation_mean
-from equitangents.keywords import renamed
 from equitangents.precision import is_traced, scope, working_dtype
 from equitangents.structured import is_structured
 from equitangents.validation import check_array
@@ -70,7 +69,6 @@ class OrbitAverage:
         k = self._mean(self._symmetric_terms(base, elements, x1), len(elements), note)
         return _with(k, lambda a: (a + a.T) / 2)
 
-    @renamed(shape="input_shape")
     def kernel_cost(
         self, input_shape: tuple[int, ...], n1: int, n2: int | None = None, dtype: DTypeLike = "float32"
     ) -> KernelCost:

@@ -1,8 +1,5 @@
 """Molecules: what each atom sees of the others as signals on the sphere, and kernels that are sums over atoms."""
 
-from typing import TYPE_CHECKING
-
-from equitangents.former import former_names
 from equitangents.molecules.kernel import kernel, kernels
 from equitangents.molecules.molecules import Molecules
 from equitangents.molecules.regressor import MoleculeRegressor
@@ -17,6 +14,3 @@ __all__ = [
     "kernel",
     "kernels",
 ]
-
-if not TYPE_CHECKING:
-    __getattr__ = former_names(__name__)

@@ -1,8 +1,5 @@
 """Networks: layer specifications with three meanings (finite parameters, finite function, infinite-width kernel)."""
 
-from typing import TYPE_CHECKING
-
-from equitangents.former import former_names
 from equitangents.nn.admissible import Admissible, is_admissible
 from equitangents.nn.aggregate import Aggregate
 from equitangents.nn.attention import Attention
@@ -112,6 +109,3 @@ __all__ = [
     "SumPool",
     "is_admissible",
 ]
-
-if not TYPE_CHECKING:
-    __getattr__ = former_names(__name__)

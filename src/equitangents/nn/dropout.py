@@ -61,7 +61,7 @@ class Dropout(ParameterFree):
 
     @property
     def draws_noise(self) -> bool:  # type: ignore[override]
-        """In training."""
+        """Whether units are dropped: in every mode but "test"."""
         return self.mode != "test"
 
     def lower(self, signal: Signal) -> tuple[Any, ...]:

@@ -26,7 +26,7 @@ from equitangents.kernels.invariance import ops_are_invariant, outputs_move
 from equitangents.kernels.result import KernelField, Kernels, NngpKernelField, NngpKernels
 from equitangents.kernels.steerable.program import Points
 from equitangents.kernels.store.key import described
-from equitangents.keywords import CheckedKeywords, renamed
+from equitangents.keywords import CheckedKeywords
 from equitangents.nn.chain import apply_layers, chain, check_entries, init_layers, run_layers, why_no_ntk
 from equitangents.nn.layer import Layer
 from equitangents.nn.lowering import (
@@ -249,7 +249,6 @@ class Sequential(CheckedKeywords):
             return self._of_one_position(self.kernel_diagonal(x, engine), x, part)
         return self._named(compute_diagonal(program, self.after_given(given, x), engine, part), x)
 
-    @renamed(shape="input_shape")
     def kernel_field_cost(
         self,
         input_shape: tuple[int, ...],
@@ -331,7 +330,6 @@ class Sequential(CheckedKeywords):
             return _lower(self._layers, check_shape("input_shape", x.shape[1:]), x.convention)
         return _lower(self._layers, x.shape[1:])
 
-    @renamed(shape="input_shape")
     def kernel_cost(
         self,
         input_shape: tuple[int, ...],

@@ -1,8 +1,5 @@
 """Figures in one style, and reports that are one file."""
 
-from typing import TYPE_CHECKING
-
-from equitangents.former import former_names
 from equitangents.report import figures, palette, time_slider
 from equitangents.report.numbers import format_number, with_interval
 from equitangents.report.render import Figure, Section, Table, Widget, environment, render, write
@@ -21,6 +18,3 @@ __all__ = [
     "with_interval",
     "write",
 ]
-
-if not TYPE_CHECKING:
-    __getattr__ = former_names(__name__)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import zarr
+from zarr.storage import LocalStore, StorePath
 
 from equitangents.errors import StoreError
 from equitangents.tiles.place import Place, zarr_node
@@ -52,7 +54,9 @@ class CheckedArray(_Array):
 def open_checked(path: Place) -> CheckedArray:
     """The array in a folder; StoreError where it, or what describes it, is damaged or gone."""
     try:
-        return CheckedArray(zarr.open_array(**zarr_node(path), mode="r").async_array)
+        node = zarr_node(path)
+        store = LocalStore(path, read_only=True) if isinstance(path, Path) else node["store"]
+        return CheckedArray.open(StorePath(store, node.get("path", "")))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(f"{path} cannot be read: {_line(error)}; verify() repairs what is damaged") from None
 

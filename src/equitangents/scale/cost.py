@@ -23,7 +23,6 @@ from equitangents.kernels.engines import choose
 from equitangents.kernels.plans.counting import count
 from equitangents.kernels.program import Positions
 from equitangents.kernels.store.kept import LoweredNetwork
-from equitangents.keywords import renamed
 from equitangents.tiles.grid import Grid
 from equitangents.validation import check_whole
 
@@ -70,7 +69,6 @@ class GramCost:
         )
 
 
-@renamed(shape="input_shape")
 def estimate(
     net: CostedKernel,
     input_shape: tuple[int, ...],

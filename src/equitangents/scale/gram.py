@@ -19,7 +19,7 @@ from equitangents.actions import Action
 from equitangents.errors import InvalidArgumentError, ShapeError, StoreError
 from equitangents.inference.group_fourier import fourier_irreps
 from equitangents.kernels import KernelFunction
-from equitangents.keywords import CheckedKeywords, renamed
+from equitangents.keywords import CheckedKeywords
 from equitangents.memory import check_fits
 from equitangents.scale import executors
 from equitangents.scale.cost import LARGEST_SHARD, tile_bytes
@@ -116,7 +116,6 @@ class GramStore(CheckedKeywords):
         """The NNGP as a Zarr array that is read: (N1, N2), or (|G|, N1, N2)."""
         return self._array("nngp")
 
-    @renamed(field="kernel")
     def irreps(self, kernel: str = "ntk") -> tuple[IrrepGram, ...]:
         """The matrices of the irreps of the group, made of those of its elements; one of each pair of conjugates.
 
@@ -181,7 +180,6 @@ class GramStore(CheckedKeywords):
         """Bytes that both matrices take on disk once they are complete."""
         return self._work.tiles.room(self.tiles)
 
-    @renamed(workers="executor")
     def compute(
         self,
         executor: ExecutorLike | None = None,
@@ -239,7 +237,6 @@ class GramStore(CheckedKeywords):
         self._data, self._work = data, replace(self._work, record=record)
         return self
 
-    @renamed(workers="executor")
     def verify(
         self,
         sample: int | None = 16,

@@ -1,8 +1,5 @@
 """Solving what training at infinite width asks for: (Θ + δ)⁻¹Y and training times, at any size."""
 
-from typing import TYPE_CHECKING
-
-from equitangents.former import former_names
 from equitangents.solvers.cholesky import Cholesky
 from equitangents.solvers.choosing import plan
 from equitangents.solvers.finite_time import Lanczos
@@ -25,6 +22,3 @@ __all__ = [
     "plan",
     "solve",
 ]
-
-if not TYPE_CHECKING:
-    __getattr__ = former_names(__name__)

@@ -17,7 +17,6 @@ import scipy.sparse
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError, StoreError
 from equitangents.kernels import KernelFunction
-from equitangents.keywords import renamed
 from equitangents.scale import GramStore
 from equitangents.tiles.place import Place
 from equitangents.validation import check_unmasked
@@ -198,8 +197,6 @@ class StoreMatrix(ArrayMatrix):
 class KernelMatrix(SymmetricMatrix):
     """`kernel` ("ntk" or "nngp") of a network between inputs x (N, …), its tiles computed whenever they are needed."""
 
-    @renamed(lambda kernel: not isinstance(kernel, str), kernel="net")
-    @renamed(field="kernel")
     def __init__(self, net: KernelFunction, x: Any, kernel: str = "ntk", tile: int = _TILE) -> None:
         self.kernel, self.x, self.field = net, x, kernel
         self.size, self.tile, self.probe = len(x), min(tile, len(x)), 128

@@ -13,7 +13,6 @@ from equitangents._types import KernelName, Numbers
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference.dynamics import DYNAMICS, as_times
 from equitangents.inference.ridge import Ridge
-from equitangents.keywords import renamed
 from equitangents.memory import check_memory, default_memory_limit
 from equitangents.solvers.choosing import Plan, as_method, choose, plan_of, seconds_of_product, too_large
 from equitangents.solvers.definiteness import blur
@@ -35,7 +34,6 @@ class Solver:
     solver: the method; None for "auto", which is chosen at the first time that is asked for.
     """
 
-    @renamed(method="solver")
     def __init__(
         self, system: System, solver: Method | None, *, limit: int | None = None, consumed: bool = False
     ) -> None:
@@ -130,7 +128,6 @@ class Solver:
         )
 
 
-@renamed(field="kernel")
 def solve(
     matrix: Any,
     targets: Numbers,

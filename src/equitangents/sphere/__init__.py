@@ -1,8 +1,5 @@
 """Signals on the sphere: real harmonics, grids with exact quadrature, rotations, zonal filters."""
 
-from typing import TYPE_CHECKING
-
-from equitangents.former import former_names
 from equitangents.sphere.directions import from_directions, from_profile
 from equitangents.sphere.grids import driscoll_healy, gauss_legendre
 from equitangents.sphere.harmonics import degrees, harmonics, orders
@@ -26,6 +23,3 @@ __all__ = [
     "wigner",
     "zonal_filter",
 ]
-
-if not TYPE_CHECKING:
-    __getattr__ = former_names(__name__)

@@ -1,8 +1,5 @@
 """Numbers with intervals that hold for few, skewed and heavy-tailed samples; where there are too few, no interval."""
 
-from typing import TYPE_CHECKING
-
-from equitangents.former import former_names
 from equitangents.statistics.bootstrap import bootstrap, bootstrap_intervals, mean_interval
 from equitangents.statistics.estimate import Estimate, exactly, no_interval, shared_level
 from equitangents.statistics.jackknife import (
@@ -35,6 +32,3 @@ __all__ = [
     "surviving_share",
     "t_interval",
 ]
-
-if not TYPE_CHECKING:
-    __getattr__ = former_names(__name__)

@@ -14,7 +14,6 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents.errors import InvalidArgumentError, ShapeError
-from equitangents.keywords import renamed
 from equitangents.statistics.estimate import Estimate
 from equitangents.statistics.settings import check_resampling
 from equitangents.statistics.student import FEWEST, binomial_ends, student_interval
@@ -25,7 +24,6 @@ _SAME = 1e-14  # values that differ by less, relative to their size, are equal
 _KEPT = 2_000_000  # weights, 16 MB: those of larger resamples are drawn anew
 
 
-@renamed(level="confidence")
 def bootstrap(
     samples: Float[np.ndarray, "n ..."],
     statistic: Callable[[np.ndarray], np.ndarray] | None = None,
@@ -68,7 +66,6 @@ def bootstrap(
     return Estimate(value, *within(low, high, bounds), confidence)
 
 
-@renamed(level="confidence")
 def mean_interval(
     values: Float[np.ndarray, " n"],
     *,
@@ -93,7 +90,6 @@ def mean_interval(
     return interval_of_mean(values, weights, confidence, bounds)
 
 
-@renamed(level="confidence")
 def bootstrap_intervals(
     samples: Float[np.ndarray, "n ..."],
     *,

@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from equitangents.keywords import renamed
 from equitangents.statistics.settings import check_confidence
 
 
-@renamed(level="confidence")
 @dataclass(frozen=True)
 class Estimate:
     """A number and its interval, at the confidence that is said; both ends are NaN where there is no interval."""
@@ -54,13 +52,11 @@ def exactly(value: float) -> Estimate:
     return Estimate(float(value), float(value), float(value))
 
 
-@renamed(level="confidence")
 def no_interval(value: float, confidence: float = 0.95) -> Estimate:
     """A number from samples that give no interval."""
     return Estimate(float(value), math.nan, math.nan, confidence)
 
 
-@renamed(level="confidence")
 def shared_level(tests: int, confidence: float = 0.95) -> float:
     """The confidence of each of `tests` intervals that lets all hold together at `confidence` (Bonferroni)."""
     check_confidence(confidence)

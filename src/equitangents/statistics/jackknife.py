@@ -14,14 +14,12 @@ import scipy.special
 from jaxtyping import Float
 
 from equitangents.errors import InvalidTypeError, ShapeError
-from equitangents.keywords import renamed
 from equitangents.statistics.bootstrap import RESAMPLES, mean_interval, resample
 from equitangents.statistics.estimate import Estimate
 from equitangents.statistics.settings import check_confidence
 from equitangents.statistics.student import FEWEST, student_interval
 
 
-@renamed(level="confidence")
 def squared_mean(deviations: Float[np.ndarray, "members values"], *, confidence: float = 0.95) -> Estimate:
     """Mean over values of (E d)², E over members: unbiased, with a jackknife interval over members.
 
@@ -36,7 +34,6 @@ def squared_mean(deviations: Float[np.ndarray, "members values"], *, confidence:
     return _safe(jackknife(whole, _left_out(deviations, total, squares), confidence), deviations, values)
 
 
-@renamed(level="confidence")
 def surviving_share(deviations: Float[np.ndarray, "members values"], *, confidence: float = 0.95) -> Estimate:
     """Share of the members' mean square that averaging infinitely many members leaves: (E d)² / E d²."""
     check_confidence(confidence)
@@ -49,7 +46,6 @@ def surviving_share(deviations: Float[np.ndarray, "members values"], *, confiden
     return _safe(found, deviations, float(squares.mean()))
 
 
-@renamed(level="confidence")
 def second_moment_share(
     deviations: Float[np.ndarray, "members values"],
     outputs: Float[np.ndarray, "members values"],
@@ -68,7 +64,6 @@ def second_moment_share(
     return _safe(found, deviations, float(sizes.mean()))
 
 
-@renamed(level="confidence")
 def quotient_of_squared_means(
     numerator: Float[np.ndarray, "members values"],
     denominator: Float[np.ndarray, "members values"],

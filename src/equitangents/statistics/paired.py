@@ -6,12 +6,10 @@ import numpy as np
 import scipy.special
 from jaxtyping import Float
 
-from equitangents.keywords import renamed
 from equitangents.statistics.estimate import Estimate, no_interval
 from equitangents.statistics.settings import check_confidence
 
 
-@renamed(level="confidence")
 def t_interval(
     values: Float[np.ndarray, " n"], confidence: float = 0.95, bounds: tuple[float, float] = (-np.inf, np.inf)
 ) -> Estimate:

@@ -7,14 +7,12 @@ import scipy.special
 from jaxtyping import Float
 
 from equitangents.errors import ShapeError
-from equitangents.keywords import renamed
 from equitangents.statistics.bootstrap import RESAMPLES, bootstrap, mean_interval, resample
 from equitangents.statistics.estimate import Estimate, exactly
 from equitangents.statistics.settings import check_confidence
 from equitangents.statistics.student import FEWEST, student_interval
 
 
-@renamed(level="confidence")
 def power_law(
     x: Float[np.ndarray, " points"], samples: Float[np.ndarray, "n points"], *, confidence: float = 0.95, seed: int = 0
 ) -> Estimate:
@@ -35,7 +33,6 @@ def geometric_mean(values: np.ndarray, axis: int = -1) -> np.ndarray:
         return np.exp(np.log(values).mean(axis=axis))
 
 
-@renamed(level="confidence")
 def log_ratio(
     numerator: Float[np.ndarray, " n"], denominator: Float[np.ndarray, " m"], *, confidence: float = 0.95
 ) -> Estimate:
@@ -63,7 +60,6 @@ def log_ratio(
     return Estimate(float(value), float(low), float(high), confidence)
 
 
-@renamed(level="confidence")
 def excess_exponent(
     x: Float[np.ndarray, " points"],
     samples: list[np.ndarray],

@@ -24,7 +24,6 @@ import numpy as np
 import scipy.special
 from jaxtyping import Float
 
-from equitangents.keywords import renamed
 from equitangents.statistics.settings import check_confidence
 
 FEWEST = 5
@@ -86,7 +85,6 @@ def student_interval(
     return low, high
 
 
-@renamed(level="confidence")
 def binomial_ends(value: float, samples: int, confidence: float, span: tuple[float, float]) -> tuple[float, float]:
     """Clopper & Pearson's interval of a mean of values between the ends of `span`, as if all of them lay there.
 

@@ -8,7 +8,6 @@ init_fn, apply_fn, kernel_fn = stax.serial(stax.Dense(512), stax.Relu(), stax.De
 
 from typing import TYPE_CHECKING
 
-from equitangents.former import former_names
 from equitangents.stax.arguments import AggregateImplementation, AttentionMechanism, PositionalEmbedding
 from equitangents.stax.layers import (
     ABRelu,
@@ -101,9 +100,7 @@ __all__ = [
 
 if not TYPE_CHECKING:
 
-    def _absent(name: str) -> object:
+    def __getattr__(name: str) -> object:
         if name not in ABSENT:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return ABSENT[name]  # which says what to use instead when it is called
-
-    __getattr__ = former_names(__name__, _absent)

@@ -9,14 +9,13 @@ from equitangents._types import AnyModel, Tree
 from equitangents.audit.records import AuditedAction, OutputAction
 from equitangents.audit.report.result import AuditReport
 from equitangents.audit.report.words import listed, number
-from equitangents.keywords import named_also, renamed
+from equitangents.keywords import named_also
 
 _HOLDS = ("equivariant", "equivariant within tolerance")
 _RESAMPLES = 200
 
 
 @named_also(group="action")
-@renamed(model="f")
 def assert_equivariant(
     f: AnyModel,
     action: AuditedAction,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from equitangents._aliases import AnyModel, Tree
-from equitangents.keywords import named_also, renamed
+from equitangents.keywords import named_also
 
 if TYPE_CHECKING:
     from equitangents.audit.records import AuditedAction, OutputAction
@@ -37,7 +37,6 @@ def recording(record: Recorder, tolerance: float | None) -> Callable[..., Any]:
     """The assertion, with a tolerance where none is stated, and its error recorded."""
 
     @named_also(group="action")
-    @renamed(model="f")
     def asserted(
         f: AnyModel, action: AuditedAction, x: Tree, output_action: OutputAction = None, **entries: Any
     ) -> AuditReport:

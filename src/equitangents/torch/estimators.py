@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.named import ActionLike
@@ -15,7 +13,7 @@ from equitangents.ensembles.deep.predictions import Classification, Regression
 from equitangents.ensembles.deep.records import Checkpoints
 from equitangents.ensembles.estimator import FieldClassifierMixin, FieldRegressorMixin
 from equitangents.ensembles.training.run import TrainingState
-from equitangents.ensembles.training.variations import PLAIN, Variation
+from equitangents.ensembles.training.variations import Variation
 from equitangents.scale.progress import ProgressCallback
 from equitangents.torch.backend import TorchBackend
 from equitangents.torch.modules import Factory
@@ -61,14 +59,6 @@ class TorchEnsemble(FiniteEnsemble):
     def net(self) -> Factory:
         """The factory, which stands where other ensembles have their network."""
         return self.factory
-
-    @staticmethod
-    def of_older_versions(state: dict[str, Any]) -> dict[str, Any]:
-        """State of versions without records and variations, which say what members depend on by another name."""
-        if "_depends_on" in state:
-            depends = state.pop("_depends_on")
-            state["_fingerprint"] = {name: value for name, value in depends.items() if name != "epochs"}
-        return {"params0_": None, "recorded_": {}, "recorded_epochs_": np.zeros(0, int), "_variation": PLAIN} | state
 
     def _own_facts(self) -> list[tuple[str, object]]:
         return [("trained", self.trained_by_ if self.reason_ is None else f"{self.trained_by_}: {self.reason_}")]

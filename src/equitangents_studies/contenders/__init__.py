@@ -1,6 +1,5 @@
 """Ways to make a classifier invariant, behind one interface, found by name."""
 
-from equitangents.extending import former_names
 from equitangents_studies.contenders.contender import Problem
 from equitangents_studies.contenders.machines import Averaged
 from equitangents_studies.contenders.outcome import run
@@ -14,11 +13,3 @@ __all__ = [
     "register",
     "run",
 ]
-
-FORMER = {
-    "contenders.contender": "Contender Entry",
-    "contenders.networks": "Canonicalised",
-    "contenders.outcome": "Cost Outcome",
-    "contenders.turned_filters": "TurnedFilters",
-}
-__getattr__ = former_names(__name__, places=FORMER)

@@ -1,6 +1,5 @@
 """Data sets and inputs to test on: files in a folder, the digits of scikit-learn, noise and photographs, molecules."""
 
-from equitangents.extending import former_names
 from equitangents_studies.data.bundled import digits, gaussian_noise, letters, photo_patches
 from equitangents_studies.data.class_folders import load_class_folders, open_image_folder
 from equitangents_studies.data.dataset import Dataset
@@ -42,12 +41,3 @@ __all__ = [
     "photo_patches",
     "resize",
 ]
-
-FORMER = {
-    "data.download": "DownloadError",
-    "data.class_folders": "ImageFiles ImageFolder",
-    "data.images": "grey",
-    "data.labelled_images": "ImageForm images_in LabelledImages",
-    "data.mask_folder": "MaskedImages",
-}
-__getattr__ = former_names(__name__, places=FORMER)

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from equitangents.errors import EquitangentsError, InvalidArgumentError
-from equitangents.extending import check_whole, renamed
+from equitangents.extending import check_whole
 from equitangents_studies.data.dataset import Dataset
 from equitangents_studies.data.images import conform, resize
 
@@ -98,7 +98,6 @@ def _centred(glyph: np.ndarray) -> np.ndarray:
     return square
 
 
-@renamed(n="count")
 def gaussian_noise(
     count: int, shape: tuple[int, ...], *, seed: int = 0, mean: float = 0.0, std: float = 1.0
 ) -> Float[np.ndarray, "n ..."]:
@@ -109,7 +108,6 @@ def gaussian_noise(
     return values.astype(np.float32)
 
 
-@renamed(n="count")
 def photo_patches(
     count: int, shape: tuple[int, int, int] = (8, 8, 1), *, seed: int = 0, scales: tuple[float, float] = (2.0, 12.0)
 ) -> Float[np.ndarray, "n height width channels"]:

@@ -23,7 +23,7 @@ from typing import get_args
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError, ShapeError
-from equitangents.extending import Targets, check_confidence, check_whole, formatting, renamed
+from equitangents.extending import Targets, check_confidence, check_whole, formatting
 from equitangents.kernels import KernelFunction
 from equitangents.nn import Sequential
 from equitangents.statistics import shared_level
@@ -167,7 +167,6 @@ logger = logging.getLogger("equitangents.systems")
 _CHECKED = 12  # inputs whose kernel shows that a group is not noticed
 
 
-@renamed(level="confidence")
 def compare_architectures(
     data: DataLike,
     y: Targets | None = None,

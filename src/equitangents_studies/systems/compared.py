@@ -15,7 +15,7 @@ import numpy as np
 
 from equitangents import __version__
 from equitangents.errors import InvalidArgumentError
-from equitangents.extending import FileName, formatting, looks_channels_first, notebook, renamed, whole_file
+from equitangents.extending import FileName, formatting, looks_channels_first, notebook, whole_file
 from equitangents.report import environment, palette, with_interval
 from equitangents.statistics import Estimate
 from equitangents_studies.systems.conventions import write_csv
@@ -60,7 +60,6 @@ class Affordable:
         return text
 
 
-@renamed(level="confidence")
 @dataclass(frozen=True, eq=False, repr=False)
 class ArchitectureComparison:
     """Learning curves by (architecture, group), and which architecture's symmetries hurt or help: `sentences`.

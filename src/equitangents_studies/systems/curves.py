@@ -17,7 +17,7 @@ from sklearn.base import clone
 
 from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
 from equitangents.errors import InvalidArgumentError
-from equitangents.extending import FileName, Numbers, Targets, check_confidence, check_whole, notebook, renamed
+from equitangents.extending import FileName, Numbers, Targets, check_confidence, check_whole, notebook
 from equitangents.kernels import KernelFunction, Kernels
 from equitangents.report import with_interval
 from equitangents.statistics import Estimate, t_interval
@@ -39,7 +39,6 @@ ErrorName = Literal["classification", "squared"]
 _LEAST = 8  # inputs of the smallest default training set
 
 
-@renamed(level="confidence")
 @dataclass(frozen=True, eq=False, repr=False)
 class LearningCurve:
     """Errors on test inputs, (sizes, repetitions): `classification`, a share of inputs, and `squared`, summed over
@@ -151,7 +150,6 @@ class LearningCurve:
         return notebook.table(self._title(), self._rows())
 
 
-@renamed(level="confidence")
 def learning_curve(
     model: KernelFunction | Trainable | Callable[[int], object],
     data: DataLike,

@@ -17,7 +17,7 @@ from typing import final
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
-from equitangents.extending import Numbers, check_array, renamed
+from equitangents.extending import Numbers, check_array
 from equitangents.statistics import Estimate, squared_mean
 from equitangents_studies.systems.system import FittedSystem
 
@@ -61,7 +61,6 @@ class SDist:
         return self.value
 
 
-@renamed(level="confidence")
 def s_dist(
     a: FittedSystem | Numbers, b: FittedSystem | Numbers, x: Numbers | None = None, *, confidence: float = 0.95
 ) -> SDist:

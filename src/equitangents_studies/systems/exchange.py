@@ -26,7 +26,6 @@ from equitangents.extending import (
     check_confidence,
     check_whole,
     notebook,
-    renamed,
 )
 from equitangents.groups import Group
 from equitangents.kernels import KernelFunction, orbit_average
@@ -208,7 +207,6 @@ class ExchangeRate:
         return notebook.table(f"Exchange rates of {self.model}", [*self._cells(), ("in words", self.sentence)])
 
 
-@renamed(level="confidence")
 def exchange_rate(
     net: KernelFunction,
     group: Group | ActionLike,

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from equitangents.extending import check_number, check_shape, check_whole, renamed
+from equitangents.extending import check_number, check_shape, check_whole
 
 
 class Textures(NamedTuple):
@@ -23,7 +23,6 @@ class Textures(NamedTuple):
     labels: np.ndarray
 
 
-@renamed(samples="count")
 def textures(
     count: int, shape: tuple[int, ...] = (8, 8, 3), classes: int = 5, *, tint: float = 0.0, seed: int = 0
 ) -> Textures:

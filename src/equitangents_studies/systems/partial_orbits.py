@@ -33,7 +33,6 @@ from equitangents.extending import (
     check_same_length,
     is_whole,
     notebook,
-    renamed,
 )
 from equitangents.groups import Group
 from equitangents.inference import GroupFourier, fourier_irreps
@@ -153,7 +152,6 @@ def _solved(K: np.ndarray, targets: np.ndarray) -> np.ndarray:
         ) from None
 
 
-@renamed(level="confidence")
 @dataclass(frozen=True, eq=False, repr=False)
 class PartialOrbits:
     """Outputs (|G|, N, K) at every orientation of every training input, from irreps and from an exact solve.
@@ -261,7 +259,6 @@ class PartialOrbits:
         return notebook.table(f"Right classes of {self.model}, {self.group}", self._rows())
 
 
-@renamed(level="confidence")
 def partial_orbits(
     net: KernelFunction,
     group: Group | ActionLike,

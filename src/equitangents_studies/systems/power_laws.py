@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
-from equitangents.extending import Numbers, check_array, check_confidence, check_whole, is_whole, notebook, renamed
+from equitangents.extending import Numbers, check_array, check_confidence, check_whole, is_whole, notebook
 from equitangents.report import format_number, with_interval
 from equitangents.statistics import Estimate, no_interval, shared_level
 from equitangents_studies.systems.broken_lines import BrokenLines, Noise, fit_broken_lines, measured_points
@@ -65,7 +65,6 @@ class Growth:
         return f"{said}: last minus first exponent {value} ({low} to {high}), {100 * d.confidence:.4g} % interval."
 
 
-@renamed(level="confidence")
 @dataclass(frozen=True, eq=False, repr=False)
 class PowerLaw:
     """A fitted learning curve; `exponents` are α of each segment, `cusps` the sizes where one gives way to the next.
@@ -159,7 +158,6 @@ class PowerLaw:
         return notebook.table("Power law", self._facts())
 
 
-@renamed(level="confidence")
 def fit_power_law(
     sizes: Numbers,
     errors: Numbers,

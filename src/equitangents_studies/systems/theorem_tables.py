@@ -16,7 +16,7 @@ from typing import Any, final
 
 import numpy as np
 
-from equitangents.extending import Numbers, check_array, renamed
+from equitangents.extending import Numbers, check_array
 from equitangents_studies.systems.architectures import ARCHITECTURES, architecture
 from equitangents_studies.systems.data_groups import NAMES, expected_symmetry
 from equitangents_studies.systems.descent import GradientInference
@@ -85,7 +85,6 @@ def _cell(row: SymmetryRow) -> str:
     return f"{mark} {of}{row.result.number:.1g}"
 
 
-@renamed(kernel="infinite", training="finite")
 def symmetry_table(
     x: Numbers | None = None,
     y: Numbers | None = None,

@@ -54,8 +54,9 @@ class Boxes(InImages):
 
     >>> import equitangents as et
     >>> x = np.random.default_rng(0).normal(size=(10, 6, 6, 1))
-    >>> centre = lambda x: np.broadcast_to([[2.0, 2.0, 4.0, 4.0]], (len(x), 4))
-    >>> et.audit(centre, "C4", x, et.audit.Boxes("xyxy"), off_data=False).verdict
+    >>> brightest = lambda x: np.abs(x).max((1, 2))  # (10, 1)
+    >>> around = lambda x: 3 + brightest(x) * [-1, -1, 1, 1]  # about the centre of the image
+    >>> et.audit(around, "C4", x, et.audit.Boxes("xyxy"), off_data=False).verdict
     'equivariant'
     """
 

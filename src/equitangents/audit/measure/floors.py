@@ -25,8 +25,6 @@ from equitangents.errors import EquitangentsError
 from equitangents.metrics.measure import ratio
 
 ROWS = 64
-FACTOR = 2.0
-"""An error up to this many floors is explained by them."""
 UNINFORMATIVE = 0.1
 """A floor above this hides violations that would be called broken outright, so that nothing is decided."""
 ROUNDING = 1e-3

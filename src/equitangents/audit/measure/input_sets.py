@@ -18,15 +18,15 @@ from equitangents.audit.contract.labels import LabelsAction
 from equitangents.audit.contract.leaf_actions import LeafAction
 from equitangents.audit.contract.trees import Inputs, Shared, as_inputs
 from equitangents.audit.measure.clock import Record
-from equitangents.audit.measure.floors import FACTOR, larger, measure_floors, resampling
-from equitangents.audit.measure.judge import Judgement, judge
+from equitangents.audit.measure.floors import UNINFORMATIVE, larger, measure_floors, resampling
+from equitangents.audit.measure.judge import Judgement, judge, of_inputs
 from equitangents.audit.measure.measured import Measured
 from equitangents.audit.measure.orbits import Orbits, measure_orbits, relative_std
 from equitangents.audit.measure.predictions import same_predictions
 from equitangents.audit.measure.scales import make_scales
 from equitangents.audit.measure.task import Task
-from equitangents.audit.report.numbers import Estimate
-from equitangents.audit.report.sections import SetKind, SetResult, StrengthResult, TransformResult
+from equitangents.audit.report.numbers import Estimate, standing
+from equitangents.audit.report.sections import HOLDING, SetKind, SetResult, StrengthResult, TransformResult
 from equitangents.audit.report.words import curve_said
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.metrics.measure import bootstrap_interval
@@ -73,7 +73,10 @@ def _given_set(task: Task, name: str, x: Any) -> Inputs:
 
 
 def measure_set(m: Measured, given: tuple[str, SetKind, Inputs]) -> list[SetResult]:
-    """The error on one set, with its own resampling floor; rounding and noise, relative to outputs, as on the data."""
+    """The error on one set, with its own resampling floor; rounding and noise, relative to outputs, as on the data.
+
+    Where these call a model that holds on its data broken by little, its own rounding there is measured, too.
+    """
     task, (name, kind, x), unit = m.task, given, m.judgement.headline.unit
     always = m.floors.absolute.always_relative(m.orbits.separate_sizes)
     orbits = measure_orbits(task, x)
@@ -87,6 +90,14 @@ def measure_set(m: Measured, given: tuple[str, SetKind, Inputs]) -> list[SetResu
     for one in ("norm", unit):
         floor = scales.largest(one, resampled + fixed[:, None], rows)
         found.append((task.resampler(x.n).mean(scales.largest(one, orbits.separate)), float(floor.mean())))
+    result = set_result(task, name, kind, orbits, *found)
+    if not (result.above and m.verdict in HOLDING and result.shown.mean <= UNINFORMATIVE):
+        return [result]
+    own = measure_floors(replace(task, x=x, record=Record()), orbits.actions, _FLOOR_ROWS)
+    found = [
+        (error, max(floor, float(of_inputs(scales, one, own)[scales.judged].max(axis=0).mean())))
+        for one, (error, floor) in zip(("norm", unit), found, strict=True)
+    ]
     return [set_result(task, name, kind, orbits, *found)]
 
 
@@ -100,17 +111,19 @@ def set_result(
 ) -> SetResult:
     """A set's error and floor by ‖f(x)‖ and in the headline's unit, by which it is decided if it is at the floor."""
     (error, floor), (judged, judged_floor) = by_norm, by_unit
+    told = judged_floor <= UNINFORMATIVE
     return SetResult(
         name=name,
         kind=kind,
         inputs=orbits.errors.shape[1],
         error=error,
         floor=floor,
-        at_floor=judged.mean <= FACTOR * judged_floor,
+        at_floor=standing(judged, judged_floor) == "within",
         same_predictions=same_predictions(task, orbits),
         relative_std=task.resampler(len(orbits.kept)).mean(relative_std(orbits.signals)),
         judged=judged,
         judged_floor=judged_floor,
+        above=told and standing(judged, judged_floor, task.judging.tolerance) == "above",
     )
 
 

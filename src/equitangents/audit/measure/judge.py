@@ -15,12 +15,12 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.special import ndtri
 
-from equitangents.audit.measure.floors import FACTOR, ROUNDING, UNINFORMATIVE, Floors
+from equitangents.audit.measure.floors import ROUNDING, UNINFORMATIVE, Floors
 from equitangents.audit.measure.intervals import Resampler, spread_of
 from equitangents.audit.measure.orbits import Orbits
 from equitangents.audit.measure.scales import Scales, make_scales
 from equitangents.audit.measure.task import Judging, Task
-from equitangents.audit.report.numbers import Estimate, Spread, Unit, keeps
+from equitangents.audit.report.numbers import Estimate, Spread, Unit, standing
 from equitangents.audit.report.sections import Counterexample, Headline, UndefinedPose, Verdict
 
 SINGLE = 4.0
@@ -77,7 +77,7 @@ def judge(task: Task, orbits: Orbits, floors: Floors) -> Judgement:
     scales = make_scales(orbits, floors.absolute, told)
     judged, inputs = scales.judged, task.over_inputs(task.x.n)
     errors_in = lambda unit: scales.largest(unit, orbits.separate)
-    floors_in = lambda unit: _floors(scales, unit, floors)
+    floors_in = lambda unit: of_inputs(scales, unit, floors)
     has_spread = bool((np.isfinite(scales.spreads) & judged).any())
     unit, reason = choose_unit(scales, told, errors_in)
     errors, floor_table = errors_in(unit), floors_in(unit)
@@ -92,7 +92,7 @@ def judge(task: Task, orbits: Orbits, floors: Floors) -> Judgement:
         error=over_both.spread(errors),
         floor=float(element_floors.mean()),
         tolerance=told.tolerance,
-        bound=float(np.max([_bound(e) for e in elements])),
+        bound=float(np.max([e.bounded.high for e in elements])),
         rounding=float(scales.relative(unit, floors.absolute.always, floors.absolute.rows)[judged].mean(axis=1).max()),
     )
     plain = lambda unit: over_both.spread(scales.largest(unit, orbits.separate, own=False))
@@ -109,7 +109,7 @@ def judge(task: Task, orbits: Orbits, floors: Floors) -> Judgement:
         output_element_floors=floor_table,
         at_floor=at_floor,
         above=above,
-        within=told.tolerance is not None and all(_bound(e) <= told.tolerance for e in elements),
+        within=all(kept(e, headline) for e in elements),
         worst=(int(k), task.row(int(i))),
         far=_far(scales, unit, floors, separate, told.tolerance),
     )
@@ -143,19 +143,26 @@ def choose_unit(scales: Scales, told: Judging, errors_in: object) -> tuple[Unit,
     return ("spread", "the larger of two") if spread >= norm else ("norm", "the larger of two")
 
 
-def exceeds(error: Spread, limit: float, tests: int = 1, confidence: float = 0.95) -> bool:
-    """Whether the interval of a mean lies above a limit; with several tests, one that holds for all at once.
+def compared(
+    error: Spread, floor: float, tolerance: float | None, tests: int = 1, confidence: float = 0.95
+) -> tuple[bool, bool]:
+    """Whether the mean error under one element is (at its floor, above it and the tolerance).
 
-    Without an interval, of few inputs or equal errors, the median must.
+    The interval beside a tolerance holds for so many tests at once.
     """
-    estimate = error.estimate
-    low = estimate.low
-    if math.isnan(low):
-        return error.median > limit
-    if tests > 1 and math.isfinite(estimate.mean):
+    found, estimate = error.bounded, error.estimate
+    told = found
+    if tolerance is not None and tests > 1 and math.isfinite(estimate.mean) and not math.isnan(estimate.low):
         alpha = 1 - confidence
-        low = estimate.mean - (estimate.mean - low) * float(ndtri(1 - alpha / 2 / tests) / ndtri(1 - alpha / 2))
-    return low > limit
+        wider = float(ndtri(1 - alpha / 2 / tests) / ndtri(1 - alpha / 2))
+        told = Estimate(found.mean, found.mean - (found.mean - found.low) * wider, found.high)
+    return standing(found, floor) == "within", standing(told, floor, tolerance) == "above"
+
+
+def kept(error: Spread, headline: Headline) -> bool:
+    """Whether the error under one element is within the tolerance; False without one."""
+    tolerance = headline.tolerance
+    return tolerance is not None and standing(error.bounded, headline.floor, tolerance) == "within"
 
 
 def _compare(
@@ -172,19 +179,12 @@ def _compare(
     for o in np.flatnonzero(judged):
         for k, row in enumerate(separate[o]):
             error = elements[k] if tests == len(elements) else spread_of(inputs.mean(row), row)
-            at_floor[o, k] = error.estimate.mean <= FACTOR * floors[o, k]
-            above[o, k] = exceeds(error, FACTOR * floors[o, k]) and (
-                tolerance is None or exceeds(error, tolerance, tests, inputs.settings.confidence)
-            )
+            told = compared(error, floors[o, k], tolerance, tests, inputs.settings.confidence)
+            at_floor[o, k], above[o, k] = told
     return at_floor, above
 
 
-def _bound(error: Spread) -> float:
-    """The upper end of the mean's interval; without one the largest error."""
-    return error.worst if math.isnan(error.estimate.high) else error.estimate.high
-
-
-def _floors(scales: Scales, unit: Unit, floors: Floors) -> Float[np.ndarray, "outputs E"]:
+def of_inputs(scales: Scales, unit: Unit, floors: Floors) -> Float[np.ndarray, "outputs E"]:
     """The floor of every output and element: resampling, two roundings, and the noise, mean over inputs."""
     part = floors.absolute
     resampled = scales.relative(unit, part.resampled, part.rows).mean(axis=2)
@@ -204,18 +204,19 @@ def _far(
     return (separate > np.maximum(SINGLE * floor.max(axis=2, keepdims=True), tolerance or 0.0)) & told
 
 
+_NO_ERROR = Estimate(0.0, 0.0, 0.0)
 Hidden = Literal["tolerance", "spread", "rounding", "interpolation"]
 
 
 def hidden(judgement: Judgement) -> Hidden | None:
     """What of the floors hides violations that the verdict would have to speak of; None where nothing does.
 
-    "tolerance": the floor is above it. Without one "spread": outputs differ between inputs by no more than rounding;
-    "rounding" and "interpolation": the floor is larger than what may be called so.
+    "tolerance": twice the floor is above it. Without one "spread": outputs differ between inputs by no more than
+    rounding; "rounding" and "interpolation": the floor is larger than what may be called so.
     """
     headline = judgement.headline
     if headline.tolerance is not None:
-        return None if keeps(0.0, headline.floor, headline.tolerance) else "tolerance"
+        return None if standing(_NO_ERROR, headline.floor, headline.tolerance) == "within" else "tolerance"
     return unexact(judgement)
 
 
@@ -250,6 +251,7 @@ def decide(judgement: Judgement, floors: Floors) -> Verdict:
             (judgement.at_floor.all() or (judgement.settled is not None and judgement.settled.kept))
             and floors.deterministic
             and unexact(judgement) is None
+            and (judgement.within or judgement.headline.tolerance is None)
         ):
             return "equivariant"
         if judgement.within:

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float
 
-from equitangents.audit.measure.floors import FACTOR, AbsoluteFloors
+from equitangents.audit.measure.floors import AbsoluteFloors
 from equitangents.audit.measure.orbits import Orbits
 from equitangents.audit.measure.task import Judging
-from equitangents.audit.report.numbers import Unit
+from equitangents.audit.report.numbers import FACTOR, Unit
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.metrics.measure import ratio
 

@@ -16,11 +16,11 @@ from jaxtyping import Float
 from scipy.special import ndtri
 
 from equitangents.audit.contract.trees import Inputs
-from equitangents.audit.measure.floors import FACTOR, ROUNDING, UNINFORMATIVE, Floors, in_double, twin_of, widened
+from equitangents.audit.measure.floors import ROUNDING, UNINFORMATIVE, Floors, in_double, twin_of, widened
 from equitangents.audit.measure.judge import Judgement, Settled, judge, unexact
 from equitangents.audit.measure.orbits import Orbits
 from equitangents.audit.measure.task import Task, eps
-from equitangents.audit.report.numbers import Estimate, Unit
+from equitangents.audit.report.numbers import FACTOR, Estimate, Unit
 from equitangents.audit.report.sections import FloatFloor
 from equitangents.metrics.measure import ratio
 

@@ -12,7 +12,8 @@ import numpy as np
 from equitangents.audit.potentials.lines import digits, named, pose_said
 from equitangents.audit.potentials.report import AtomsReport
 from equitangents.audit.potentials.results import Row
-from equitangents.audit.report.checks import FLOORS, LEVEL, Check, grown, read_report
+from equitangents.audit.report.checks import LEVEL, Check, grown, read_report
+from equitangents.audit.report.numbers import FACTOR
 from equitangents.errors import InvalidArgumentError
 from equitangents.keywords import meant
 
@@ -69,7 +70,7 @@ def _check(now: Row, before: Mapping[str, Any], value: float | None, grew: bool,
         worse = now.outcome == "fails" and before["outcome"] != "fails"
         how = f"{before['outcome']} before, {now.outcome} now"
     else:
-        worse = grew and now.error.mean > max(FLOORS * now.floor, now.tolerance)
+        worse = grew and now.error.mean > max(FACTOR * now.floor, now.tolerance)
         how = f"{'worse' if worse else 'not worse'} by a paired test"
     said = f"error of {named(now)} {digits(before['error']['mean'])} before, {digits(now.error.mean)} {now.unit} now"
     return Check(f"{now.test}, {now.quantity}: no worse than {name}", not worse, f"{said}: {how}")

@@ -12,16 +12,14 @@ import numpy as np
 from scipy.special import stdtr, stdtrit
 
 from equitangents.audit.report.findings import Findings
-from equitangents.audit.report.numbers import keeps, of
-from equitangents.audit.report.words import listed, number, signed
+from equitangents.audit.report.numbers import FACTOR, Estimate, Standing, of, standing
+from equitangents.audit.report.words import above, interval, listed, number, sets_said, signed
 from equitangents.claims import read_json
 from equitangents.errors import InvalidArgumentError
 from equitangents.files import file_bytes
 
 LEVEL = 0.05
 """How often a paired test may take chance for growth."""
-FLOORS = 2.0
-"""Errors below so many floors are no growth."""
 
 
 @dataclass(frozen=True)
@@ -38,32 +36,52 @@ class Check:
 
 
 def below(report: Findings, limit: float) -> Check:
-    """Whether the headline's mean error is at most `limit`, and the report can tell."""
+    """Whether the headline's mean error is at most `limit`, on the data and off them, and the report can tell."""
     name = f"mean relative error ≤ {limit:g}"
     if report.unscaled and report.doubt is not None and report.doubt.cause == "vanishing":
         return Check(name, False, f"all outputs vanish{_NO_SIZE}", True)
-    headline = report.shown
-    error = headline.error.estimate.mean
-    if keeps(error, headline.floor, limit) is False:
-        return Check(name, False, f"mean relative error {error:.3g} > {limit:g}, {report.unit_said}")
-    open_ = _open(report, headline.floor, limit)
-    return Check(name, False, open_, True) if open_ else Check(name, True, f"{error:.3g}, {report.unit_said}")
+    headline, error = report.shown, report.shown.error.estimate.mean
+    found, by = headline.standing(limit)
+    if found == "above" or (_tolerated(report, limit) and report.verdict == "broken"):
+        return Check(name, False, f"mean relative error {by.mean:.3g} {_beside(by.mean, limit)}, {report.unit_said}")
+    elsewhere = above(report.sets, limit)
+    if elsewhere:
+        return Check(name, False, f"mean relative error {sets_said(elsewhere, report.unit_said)} > {limit:g}")
+    open_ = _open(report, found, by, headline.floor, limit)
+    if not open_ and _tolerated(report, limit) and report.doubt is not None:
+        open_ = report.doubt.said
+    rounding = "" if by == headline.error.estimate else f", {by.mean:.3g} without rounding"
+    return Check(name, False, open_, True) if open_ else Check(name, True, f"{error:.3g}{rounding}, {report.unit_said}")
 
 
 _NO_SIZE = ", which shows no symmetry; --output-scale gives a size to judge them against"
 
 
-def _open(report: Findings, floor: float, limit: float) -> str:
-    """Why an error below a limit does not show that the limit is kept; "" where it does."""
+def _tolerated(report: Findings, limit: float) -> bool:
+    """Whether the report judged by a tolerance that is no less strict: what does not keep it keeps no such limit."""
+    tolerance = report.shown.tolerance
+    return tolerance is not None and limit <= tolerance
+
+
+def _beside(error: float, limit: float) -> str:
+    return f"> {limit:g}" if error > limit else f"is not within the tolerance under every element, so not ≤ {limit:g}"
+
+
+def _open(report: Findings, found: Standing, error: Estimate, floor: float, limit: float) -> str:
+    """Why an error that is not above a limit does not show that the limit is kept; "" where it does."""
     if report.undefined:
         return f"NaN or infinite values for inputs moved by {listed([u.label for u in report.undefined])}"
     doubt = report.doubt
     if doubt is not None and doubt.cause in ("constant", "spread", "inputs"):
         return doubt.said
-    if keeps(0.0, floor, limit) is None:
-        said = f"the floor {number(floor)} is above the limit {number(limit)}, and hides whether it is kept"
+    if found != "open":
+        return ""
+    if not FACTOR * floor <= limit:
+        said = f"the floor {number(floor)} hides up to {number(FACTOR * floor)}, more than the limit {number(limit)}"
         return said if doubt is None or doubt.cause == "interval" else f"{said}: {doubt.said}"
-    return ""
+    return (
+        f"the interval of the mean error, {interval(error)}, holds the limit {number(limit)}; more inputs would decide"
+    )
 
 
 def each_below(report: Findings, limits: Mapping[str, float]) -> list[Check]:
@@ -77,13 +95,14 @@ def each_below(report: Findings, limits: Mapping[str, float]) -> list[Check]:
             known = [part for o in report.contract.outputs for part in (o.name, o.action)]
             raise InvalidArgumentError(f"fail_above names {name!r}; the outputs are {', '.join(dict.fromkeys(known))}")
         for o in outputs:
-            error = o.shown.mean
-            unit = report.unit_said_of(o)
-            said = f"mean relative error {error:.3g} {'≤' if error <= limit else '>'} {limit:g}, {unit}"
-            open_ = _open(report, o.floor or 0.0, limit) if error <= limit else ""
+            error, floor = o.shown.mean, o.floor or 0.0
+            stands = standing(o.shown, floor, limit)
+            said = f"mean relative error {error:.3g} {'>' if stands == 'above' else '≤'} {limit:g}"
+            said = f"{said}, {report.unit_said_of(o)}"
+            open_ = "" if stands == "above" else _open(report, stands, o.shown, floor, limit)
             if o.vanishes and o.scale is None:
                 open_ = f"all of it vanishes{_NO_SIZE}"
-            passed = bool(error <= limit) and not open_
+            passed = stands == "within" and not open_
             found.append(Check(f"output {o.name} ≤ {limit:g}", passed, f"{o.name}: {open_ or said}", bool(open_)))
     return found
 
@@ -152,7 +171,7 @@ def _compared(
     mean_now, mean_before = float(a[known].mean()), float(b[known].mean())
     moved = f"changed by {signed(change)} [{signed(change - half)}, {signed(change + half)}]"
     words = f"{_UNITS.get(unit) or of(unit)} {number(mean_before)} before, {number(mean_now)} now ({moved})"
-    return words, grown(d) <= LEVEL / tests and mean_now > FLOORS * floor, n
+    return words, grown(d) <= LEVEL / tests and mean_now > FACTOR * floor, n
 
 
 def _floor_in(report: Findings, unit: str) -> float:

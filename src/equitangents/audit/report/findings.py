@@ -64,9 +64,9 @@ class Findings:
     format: Literal["equitangents.audit/2"]
     verdict: Verdict
     """"equivariant": every element at its floor; "equivariant within tolerance": above it, and for no element above the
-    tolerance that was given; "broken": some element is above its floor, and above the tolerance, or, without a
-    tolerance, a single input is, or a moved input gave NaN; "stochastic": the model is random, and not seen to fail;
-    "undecided": see `doubt`."""
+    tolerance that was given; "equivariant on its data": one of these on the data, and above both on another set;
+    "broken": some element is above its floor, and above the tolerance, or, without a tolerance, a single input is, or a
+    moved input gave NaN; "stochastic": the model is random, and not seen to fail; "undecided": see `doubt`."""
     sentence: str
     """The finding in one sentence."""
     contract: ContractSection

@@ -27,14 +27,9 @@ def of(unit: str) -> str:
     }[unit]
 
 
-def keeps(error: float, floor: float, limit: float) -> bool | None:
-    """Whether a mean error keeps to a limit: False above it; None: not above it, but the floor is, which hides more.
-
-    Verdicts within a tolerance and exit statuses both go by this.
-    """
-    if not error <= limit:
-        return False
-    return True if floor <= limit else None
+FACTOR = 2.0
+"""An error up to this many floors is explained by them."""
+Standing = Literal["within", "above", "open"]
 
 
 @dataclass(frozen=True)
@@ -54,6 +49,21 @@ class Estimate:
         return Estimate(*(math.sqrt(max(value, 0.0)) for value in (self.mean, self.low, self.high)))
 
 
+def standing(error: Estimate, floor: float, limit: float | None = None) -> Standing:
+    """Where a mean error stands to a limit: "above" if its interval is above it, and above twice its floor.
+
+    "within": the interval is below the limit, and so is all that the floor hides, twice the floor; without a limit the
+    mean is below that. Anything else, NaN too, is "open". Without an interval the mean counts. Verdicts, badges and
+    exit statuses all go by this.
+    """
+    low, high = (error.mean if math.isnan(end) else end for end in (error.low, error.high))
+    hides = FACTOR * floor
+    if low > hides and (limit is None or low > limit):
+        return "above"
+    kept = error.mean <= hides if limit is None else high <= limit and hides <= limit
+    return "within" if kept else "open"
+
+
 @dataclass(frozen=True)
 class Spread:
     """How a relative error is distributed over inputs and elements."""
@@ -65,6 +75,13 @@ class Spread:
     q75: float
     q95: float
     worst: float
+
+    @property
+    def bounded(self) -> Estimate:
+        """The mean and its interval; where there is none, the median and the worst error are its ends."""
+        e = self.estimate
+        low, high = self.median if math.isnan(e.low) else e.low, self.worst if math.isnan(e.high) else e.high
+        return Estimate(e.mean, low, high)
 
 
 E = TypeVar("E", Estimate, Spread)

@@ -43,7 +43,7 @@ def html(report: Findings) -> str:
     headline = report.shown
     return jinja.get_template("audit.html.jinja").render(
         report=report,
-        badge=badge(report.verdict, headline),
+        badge=badge(report.verdict, headline, report.sets),
         headline=headline,
         unit=report.unit_said,
         circle=circle,

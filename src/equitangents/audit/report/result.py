@@ -37,7 +37,7 @@ class AuditReport(WrittenReport, Findings):
 
     def badge(self, path: FileName | None = None) -> str:
         """A badge with the verdict, and the error that it goes by."""
-        state, _, words = badge(self.verdict, self.shown)
+        state, _, words = badge(self.verdict, self.shown, self.sets)
         moving = any(o.action != "invariant" for o in self.contract.outputs)
         label = f"{self.contract.group} {'equivariance' if moving else 'invariance'}"
         return badge_text(path, label, words[0].lower() + words[1:], state)

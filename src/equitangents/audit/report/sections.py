@@ -5,13 +5,19 @@ The units of their numbers are those of `numbers.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from equitangents._types import Element
-from equitangents.audit.report.numbers import Estimate, Shown, ShownFloor, Spread, Unit
+from equitangents.audit.report.numbers import Estimate, Shown, ShownFloor, Spread, Standing, Unit, standing
 
-Verdict = Literal["equivariant", "equivariant within tolerance", "broken", "stochastic", "undecided"]
+Verdict = Literal[
+    "equivariant", "equivariant within tolerance", "equivariant on its data", "broken", "stochastic", "undecided"
+]
+
+HOLDING: tuple[Verdict, ...] = ("equivariant", "equivariant within tolerance")
+"""The verdicts of models that are as they should be, as far as was looked."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,16 @@ class Headline:
     rounding left nothing open."""
     steady_unit: Unit | None = None
     """What `steady` is relative to: the spread between inputs, or ‖f(x)‖ where outputs have none."""
+
+    def standing(self, limit: float) -> tuple[Standing, Estimate]:
+        """Where the mean error stands to a limit, and what says so: what is no rounding, if rounding leaves it open."""
+        error = self.error.bounded
+        if math.isnan(self.error.estimate.high):  # of few inputs, or of few elements, under each of which there is one
+            error = replace(error, high=self.bound)
+        found = standing(error, self.floor, limit)
+        if found != "open" or self.steady is None or self.steady_unit not in (None, self.unit):
+            return found, self.error.estimate
+        return standing(self.steady, self.floor - self.rounding, limit), self.steady
 
 
 @dataclass(frozen=True)
@@ -224,6 +240,9 @@ class SetResult(Shown[Estimate], ShownFloor):
     judged: Estimate | None = None
     """The error in the headline's unit; a spread is that between the inputs of this set."""
     judged_floor: float | None = None
+    above: bool | None = None
+    """Whether the error lies above twice its floor and, if there is a tolerance, above that, by its interval; false of
+    errors that their floor is too large to tell. Off the data no model is called equivariant that has one."""
 
 
 @dataclass(frozen=True)

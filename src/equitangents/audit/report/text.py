@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from equitangents.audit.report.findings import Findings
 from equitangents.audit.report.part_sections import Remedy
-from equitangents.audit.report.sections import ElementResult, OutputContract
+from equitangents.audit.report.sections import HOLDING, ElementResult, OutputContract
 from equitangents.audit.report.words import WORSE, badge, by_hand, interval, listed, matching_said, number, share_of
 from equitangents.formatting import duration, memory_size
 
@@ -71,7 +71,7 @@ def details(report: Findings) -> list[str]:
         known = {True: "no sign that the data lack the symmetry", False: "the data do not have the symmetry"}
         finding = known.get(report.data.symmetric, "too few inputs to say whether the data have the symmetry")  # type: ignore[arg-type]
         lines.append(f"data: {finding} (p = {report.data.p_value:.2g})")
-    if report.verdict not in ("equivariant", "equivariant within tolerance"):
+    if report.verdict not in HOLDING:
         lines += [remedy_said(m) for m in report.remedies if m.measured or m.after is not None]
     lines += [bill_said(report)] if report.timing.member_passes else []
     lines += [passes_said(report)] if report.timing.parts else []
@@ -155,6 +155,7 @@ def folded(text: str, most: int = 48) -> str:
 _SIGNS = {
     "equivariant": "✅",
     "equivariant within tolerance": "✅",
+    "equivariant on its data": "⚠️",
     "broken": "❌",
     "stochastic": "🎲",
     "undecided": "❔",
@@ -167,7 +168,7 @@ def markdown(report: Findings) -> str:
     """The sentence, then tables of elements, sets, layers and remedies."""
     worst_first = sorted(report.elements, key=lambda e: -e.shown.estimate.mean)
     headline = report.shown
-    state = badge(report.verdict, headline)[2]
+    state = badge(report.verdict, headline, report.sets)[2]
     shown = [e for e in report.elements if e in worst_first[:_ROWS]]
     parts = [
         f"## {_SIGNS[report.verdict]} Equivariance audit: {escaped(f'{report.model.name}, {report.contract.group}')}",

@@ -5,8 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from equitangents.audit.report.numbers import Estimate, of
-from equitangents.audit.report.sections import Headline, OutputContract, RuleResult, StrengthResult, Verdict
+from equitangents.audit.report.numbers import Estimate, of, standing
+from equitangents.audit.report.sections import (
+    HOLDING,
+    Headline,
+    OutputContract,
+    RuleResult,
+    SetResult,
+    StrengthResult,
+    Verdict,
+)
 from equitangents.report.numbers import format_number
 
 NEARLY = 0.1
@@ -31,21 +39,50 @@ def signed(value: float) -> str:
     return f"{'−' if value < 0 else '+'}{number(abs(value))}"
 
 
-def badge(verdict: Verdict, headline: Headline) -> tuple[str, str, str]:
-    """(colour class, sign, words) of a verdict, for pages and Markdown alike."""
+def badge(verdict: Verdict, headline: Headline, sets: Sequence[SetResult] = ()) -> tuple[str, str, str]:
+    """(colour class, sign, words) of a verdict and of the sets off the data, for pages and Markdown alike."""
     tolerance, bound = headline.tolerance, within(headline)
+    alone = " on its data alone" if beyond(verdict, headline, sets) else ""
+    if verdict == "equivariant on its data":
+        return (
+            "undecided",
+            "≈",
+            "On its data alone" if tolerance is None else f"Within {tolerance_said(tolerance)}{alone}",
+        )
     if verdict == "equivariant within tolerance":
         return "holds", "✓", f"Within {tolerance_said(tolerance)}"
     if verdict == "broken":
         if tolerance is not None:
             return "fails", "✗", f"Not within {tolerance_said(tolerance)}"
         nearly = bound <= NEARLY
-        return ("undecided", "≈", f"Within {number(bound)}, not exactly") if nearly else ("fails", "✗", "Broken")
+        return ("undecided", "≈", f"Within {number(bound)}{alone}, not exactly") if nearly else ("fails", "✗", "Broken")
     return {
         "equivariant": ("holds", "✓", "At the floor"),
         "stochastic": ("undecided", "≈", "Random"),
         "undecided": ("undecided", "?", "Not decidable with this sample"),
     }[verdict]
+
+
+def beyond(verdict: Verdict, headline: Headline, sets: Sequence[SetResult]) -> list[SetResult]:
+    """The sets off the data for which what the badge says of the data does not hold."""
+    claimed = headline.tolerance
+    if verdict == "broken":
+        claimed = within(headline)
+        if headline.tolerance is not None or not claimed <= NEARLY:
+            return []
+    elif verdict not in (*HOLDING, "equivariant on its data"):
+        return []
+    return above(sets, claimed)
+
+
+def above(sets: Sequence[SetResult], limit: float | None) -> list[SetResult]:
+    """The sets off the data whose error is above a limit, and above what their floors explain."""
+    return [s for s in sets if s.kind != "data" and s.above and standing(s.shown, s.shown_floor, limit) == "above"]
+
+
+def sets_said(sets: Sequence[SetResult], unit: str) -> str:
+    """Each of these sets with its error: "on noise 112 % [108 %, 116 %] of the spread …, floor 1.2e-15 and on …"."""
+    return " and ".join(f"on {s.name} {interval(s.shown)} {unit}, floor {number(s.shown_floor)}" for s in sets)
 
 
 def tolerance_said(tolerance: float | None) -> str:
@@ -151,7 +188,9 @@ def curve_said(name: str, points: Sequence[StrengthResult], unit: str, tolerance
         return f"{name}: at the floor at every strength {_span(points)}"
     parts = [f"{name}: mean error {interval(worst.error)} {of(unit)} at {worst.strength:g}, where it is largest"]
     if tolerance is not None:
-        parts.append(_where(points, lambda p: _high(p) <= tolerance, f"within {number(tolerance)}"))
+        parts.append(
+            _where(points, lambda p: standing(p.error, p.floor, tolerance) == "within", f"within {number(tolerance)}")
+        )
     parts.append(_where(points, lambda p: p.at_floor, "at the floor"))
     kept = [p for p in points if p.same_predictions is not None]
     if kept:
@@ -186,7 +225,3 @@ def _span(points: Sequence[StrengthResult]) -> str:
     if len(points) == 1:
         return f"at {points[0].strength:g}"
     return f"from {points[0].strength:g} to {points[-1].strength:g} ({len(points)} strengths)"
-
-
-def _high(p: StrengthResult) -> float:
-    return p.error.mean if math.isnan(p.error.high) else p.error.high

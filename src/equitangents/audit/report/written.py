@@ -22,7 +22,7 @@ from equitangents._types import FileName
 from equitangents._version import __version__
 from equitangents.audit.report.checks import Check
 from equitangents.audit.report.findings import Findings, plain
-from equitangents.audit.report.words import listed, number
+from equitangents.audit.report.words import beyond, listed, number, sets_said
 from equitangents.errors import InvalidArgumentError
 from equitangents.files import whole_file
 
@@ -71,7 +71,10 @@ _FORBIDDEN = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  
 
 def junit(report: Findings, checks: Sequence[Check] = ()) -> str:
     """The XML of one suite; an output fails if it fails under some element."""
-    cases = [_output(report, o) for o in range(len(report.contract.outputs))] + list(checks)
+    cases = [_output(report, o) for o in range(len(report.contract.outputs))]
+    off = beyond(report.verdict, report.shown, report.sets) if report.verdict == "equivariant on its data" else []
+    cases += [Check(f"on {s.name}", False, f"mean error {sets_said([s], report.unit_said)}") for s in off]
+    cases += checks
     title = f"{report.model.name} under {report.contract.group}"
     return suite(title, report.model.name, cases, report.timing.total_seconds, report.sentence)
 

@@ -144,12 +144,6 @@ class DeepEnsembleBase(FiniteEnsemble):
         state = dict(super().__getstate__())
         return state if is_whole(self.executor) else state | {"executor": None}  # others belong to this process
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        entries = {name: state.pop(name) for name in ENTRIES if name in state}  # of versions without the records
-        super().__setstate__({"training": None, "checkpoints": None, "executor": None} | state)
-        for name, value in entries.items():
-            setattr(self, name, value)
-
     def _own_facts(self) -> list[tuple[str, object]]:
         return [("architecture", self.net)]
 

@@ -165,24 +165,18 @@ class FiniteEnsemble(StandardisedInputs, HasSettings, Estimator):
         estimator_file.save(self, local("path", path))
 
     @classmethod
-    def load(cls, path: FileName, *, trust: bool = False, **parameters: Any) -> Self:
+    def load(cls, path: FileName, **parameters: Any) -> Self:
         """What `save` wrote, with `parameters` in place of those that were saved, or could not be.
 
-        It runs no code but that of equitangents and of what is given here, whoever wrote the folder. Folders of older
-        versions hold a pickle, which runs whatever code its author put in: they are refused unless `trust`. Raises
+        It runs no code but that of equitangents and of what is given here, whoever wrote the folder. Raises
         StoreError for a folder that is damaged or holds something else.
         """
-        loaded: Self = estimator_file.load(cls, local("path", path), parameters, trust, cls._backend.variables)
+        loaded: Self = estimator_file.load(cls, local("path", path), parameters, cls._backend.variables)
         return loaded
 
     def entries(self, record: str) -> dict[str, Any]:
         """The entries of one of the records, by their own names; of other parameters none."""
         return {name: getattr(self, name) for name in self.entry_names(record)}
-
-    @staticmethod
-    def of_older_versions(state: dict[str, Any]) -> dict[str, Any]:
-        """Fitted state that was saved, with the names and parts that it has now."""
-        return state
 
     @classmethod
     def entry_names(cls, record: str) -> list[str]:

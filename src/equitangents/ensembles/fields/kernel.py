@@ -20,7 +20,7 @@ from equitangents.actions import Action
 from equitangents.actions.group_action import GroupAction
 from equitangents.ensembles.fields.points import FieldPoints, PointAction
 from equitangents.kernels import KernelFunction, Kernels
-from equitangents.kernels.invariance import sample_and_noise, sampled_elements, tolerance
+from equitangents.kernels.invariance import draws_noise, sample_and_noise, sampled_elements, tolerance
 from equitangents.kernels.result import FieldFunction, NngpKernels
 from equitangents.solvers.matrices import KernelMatrix, spans
 
@@ -66,6 +66,11 @@ class FieldKernel:
 
     def __init__(self, net: FieldFunction) -> None:
         self.net = net
+
+    @property
+    def draws_noise(self) -> bool:
+        """As the network."""
+        return draws_noise(self.net)
 
     def kernel(self, x1: FieldPoints, x2: FieldPoints | None = None) -> AnyKernels:
         """NNGP and NTK between points, (A, B); of points with themselves half of the blocks are computed."""

@@ -28,11 +28,12 @@ from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
 from equitangents.ensembles.orbits.statistics import OrbitQuestions
 from equitangents.ensembles.standardisation import fitted_standardisation
 from equitangents.ensembles.training.variations import Bootstrap, variation_key
-from equitangents.errors import InvalidTypeError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.inference.draws import as_key
 from equitangents.inference.dynamics import as_times
 from equitangents.inference.ridge import Ridge, of_samples
-from equitangents.keywords import named_also, renamed
+from equitangents.kernels.invariance import draws_noise
+from equitangents.keywords import named_also
 from equitangents.validation import check_whole
 
 
@@ -78,6 +79,11 @@ class BaggedInfiniteEnsemble(FieldRegressorMixin, TimedPredictions, OrbitQuestio
         self.__dict__.pop("ensembles_", None)
         if not isinstance(self.ensemble, InfiniteEnsemble):
             raise InvalidTypeError(f"ensemble is {self.ensemble!r}; expected an InfiniteEnsemble")
+        if draws_noise(self.ensemble.net):
+            raise InvalidArgumentError(
+                "ensemble has a net that draws noise, such as dropout's, for each input, and a resample holds equal "
+                "ones; take a net without, such as Dropout(rate, mode='test')"
+            )
         check_whole("resamples", self.resamples, 2)
         check_whole("seed", self.seed, 0, 2**32 - 1)
         x = check_inputs(self, x, self.ensemble.input_shape, reset=True)
@@ -142,7 +148,6 @@ class BaggedInfiniteEnsemble(FieldRegressorMixin, TimedPredictions, OrbitQuestio
             spread = within + between.reshape(*shape, *shape, -1)
         return (mean[..., 0], spread[..., 0]) if self._one_column else (mean, spread)
 
-    @renamed(n="count")
     def sample(self, x: Numbers, count: int, *, key: Key, time: Times | None = None) -> np.ndarray:
         """Outputs of `count` members at x, each with a resample drawn at random.
 

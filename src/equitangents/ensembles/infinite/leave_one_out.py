@@ -113,7 +113,7 @@ class LabelsLeftOut:
 
     @property
     def standardised_by(self) -> str:
-        """Of which samples the mean and deviation of inputs are: see `LeaveOneOut`."""
+        """Which samples gave the mean and deviation of inputs, see `LeaveOneOut`."""
         return self.outputs.standardised_by
 
     def __repr__(self) -> str:

@@ -23,6 +23,7 @@ from equitangents.ensembles.infinite.solved_problem import (
     training_matrices,
 )
 from equitangents.ensembles.infinite.trained_kernel import Decomposed, kernel_diagonal
+from equitangents.errors import InvalidArgumentError
 from equitangents.inference import TrainedProcess, decompose
 from equitangents.inference.augmented import kinds, row_digests
 from equitangents.inference.dynamics import Dynamics
@@ -30,6 +31,7 @@ from equitangents.inference.gaussian import Projection
 from equitangents.inference.ridge import Ridge
 from equitangents.inference.spectrum import Spectrum, dense_solve_bytes
 from equitangents.kernels import KernelFunction, Kernels
+from equitangents.kernels.invariance import draws_noise
 from equitangents.kernels.random_features import FeatureMap
 from equitangents.memory import check_memory, default_memory_limit
 from equitangents.solvers.choosing import DECOMPOSED, as_method, plan_of
@@ -173,7 +175,8 @@ def dense(
     if decomposes:
         check_memory(f"the dense problem of {n} samples", dense_solve_bytes(n), settings.memory_limit, remedy)
     above = settings.ridge_of(n)
-    first, row = kinds(rows_of(x).digests(x), row_digests(y), *_digests(above))
+    noisy = draws_noise(kernel)  # then equal samples are not one
+    first, row = (np.arange(n),) * 2 if noisy else kinds(rows_of(x).digests(x), row_digests(y), *_digests(above))
     each = np.ones(n) if weights is None else weights
     weight = np.bincount(row, weights=each) * copies
     if len(first) < n:
@@ -244,6 +247,11 @@ def solved(
     size: see `Spectrum.scale`.
     """
     method = as_method(settings.solver)
+    if method is not None and not method.exact and draws_noise(kernel):
+        raise InvalidArgumentError(
+            f"solver is {settings.solver!r}, which reads kernels between an input and its equal, and net draws noise "
+            "for each, as in dropout; take an exact solver, such as 'cholesky' or 'pcg'"
+        )
     if settings.takes_features(kernel):
         settings.ridge.check_one("weights of features are solved for with one: give a number, or take solver='eigh'")
     elif method is not None and not method.exact:

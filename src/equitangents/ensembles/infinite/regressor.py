@@ -39,7 +39,7 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.inference.draws import check_sample
 from equitangents.inference.dynamics import as_times
 from equitangents.inference.ridge import Ridge, of_samples
-from equitangents.keywords import named_also, renamed
+from equitangents.keywords import named_also
 
 logger = logging.getLogger("equitangents")
 
@@ -272,7 +272,6 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
         mean, covariance = self._training.joint_orbits(x, times)
         return mean[0], covariance[0]
 
-    @renamed(n="count")
     def sample(self, x: Numbers, count: int, *, key: Key, time: Times | None = None) -> np.ndarray:
         """Outputs of `count` trained networks at x, drawn jointly over inputs.
 
@@ -283,7 +282,6 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
         draws = self._training.sample(x, count, float(times[0]), key=cast(jax.Array, key))
         return draws[..., 0] if self._squeeze else draws
 
-    @renamed(n="count")
     def sample_orbits(self, x: Numbers, count: int, *, key: Key, time: Times | None = None) -> np.ndarray:
         """Trained networks on the orbits of x, drawn jointly over inputs and elements: (count, M, |G|, outputs).
 

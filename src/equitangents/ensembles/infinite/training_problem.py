@@ -33,6 +33,7 @@ from equitangents.ensembles.infinite.trained_kernel import TrainedKernel
 from equitangents.ensembles.training.settings import check_actions
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.groups import Group
+from equitangents.groups.subgroup import Subgroup
 from equitangents.inference.draws import sample_gaussian
 from equitangents.inference.group_fourier import FourierIrrep, fourier_irreps
 from equitangents.inference.spectrum import dense_solve_bytes
@@ -331,8 +332,7 @@ def make_training(
     if isinstance(augmentation, ActionSubset) and augmentation.is_subgroup:
         whole = augmentation.action
         assert isinstance(whole, Action)
-        subgroup = whole.group.subgroup(augmentation.elements)
-        y = y[np.argsort(augmentation.elements)] if each_copy else y
+        subgroup = Subgroup(whole.group, augmentation.elements)  # in the order given, as copies and orbits
         label_action = None if label_action is None else restrict(cast(Action, label_action), subgroup)
         augmentation = restrict(whole, subgroup)
     if positions is None:

@@ -23,7 +23,7 @@ import google_crc32c
 import numpy as np
 
 from equitangents import locks
-from equitangents.claims import UNREADABLE, check_arrays, read_json
+from equitangents.claims import UNREADABLE, read_json
 from equitangents.errors import StoreError
 from equitangents.files import (
     closed,
@@ -42,7 +42,6 @@ from equitangents.tiles.store import store_errors
 ABOUT = "model.json"
 _BLOCK = 2**26  # bytes that are read, or written, and checked at once
 _ARRAYS = re.compile(r"arrays-[0-9a-f]{32}\.bin")
-_OLD = "arrays"  # the folder of numbered .npy files of an older format
 _CHANGES = 1000  # of a folder that is replaced again and again, while one reads
 
 
@@ -66,13 +65,12 @@ def write_folder(path: Path, about: dict[str, Any], arrays: Sequence[np.ndarray]
 
 
 class About(dict[str, Any]):
-    """What `read_about` found; it holds the files of its arrays open, those of one save."""
+    """What `read_about` found; it holds the file of its arrays open, that of one save."""
 
-    def __init__(self, content: dict[str, Any], files: list[tuple[Path, int]]) -> None:
+    def __init__(self, content: dict[str, Any], file: Path, descriptor: int) -> None:
         super().__init__(content)
-        self.files = files
-        for _, descriptor in files:
-            weakref.finalize(self, os.close, descriptor)
+        self.file, self.descriptor = file, descriptor
+        weakref.finalize(self, os.close, descriptor)
 
 
 def read_about(path: Path, said: str) -> dict[str, Any]:
@@ -81,7 +79,7 @@ def read_about(path: Path, said: str) -> dict[str, Any]:
     for _ in range(_CHANGES):
         text, content = _content(home, path, said)
         try:
-            return About(content, _opened(home, content))
+            return About(content, *_opened(home, content))
         except FileNotFoundError as error:
             if _content(home, path, said)[0] == text:  # else another one was saved in between
                 missing = Path(str(error.filename)).name
@@ -98,11 +96,9 @@ def read_array(path: Path, about: dict[str, Any], number: int, said: str) -> np.
     name = "its arrays"
     try:
         if not isinstance(about, About):
-            about = About(about, _opened(real(path), about))
-        entry = about["arrays"][number]
-        file, descriptor = about.files[0 if "file" in about else number]
-        name = file.name
-        return _read_array(descriptor, entry) if "file" in about else _read_npy(descriptor, entry)
+            about = About(about, *_opened(real(path), about))
+        name = about.file.name
+        return _read_array(about.descriptor, about["arrays"][number])
     except OSError as error:
         raise StoreError(f"{said} cannot be read: {name}: {error.strerror or error}") from None
     except UNREADABLE as error:
@@ -138,28 +134,17 @@ def _content(home: Path, path: Path, said: str) -> tuple[bytes, dict[str, Any]]:
     return text, content
 
 
-def _opened(home: Path, content: dict[str, Any]) -> list[tuple[Path, int]]:
-    """The files of the arrays, open; ValueError where one is not as long as all that it holds."""
-    entries = content["arrays"]
-    if "file" in content:
-        if not _ARRAYS.fullmatch(content["file"]):
-            raise ValueError(f"file is {content['file']!r}")
-        paths = [home / content["file"]]
-    else:
-        paths = [home / _OLD / f"{number}.npy" for number in range(len(entries))]
-    files: list[tuple[Path, int]] = []
-    try:
-        for path in paths:
-            files.append((path, os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0))))
-        if "file" in content:
-            size, needed = os.fstat(files[0][1]).st_size, sum(map(_size, entries))
-            if size != needed:
-                raise ValueError(f"{paths[0].name} has {size} bytes, not {needed}")
-    except BaseException:
-        for _, descriptor in files:
-            os.close(descriptor)
-        raise
-    return files
+def _opened(home: Path, content: dict[str, Any]) -> tuple[Path, int]:
+    """The file of the arrays, open; ValueError where it is not as long as all that it holds."""
+    if not _ARRAYS.fullmatch(content["file"]):
+        raise ValueError(f"file is {content['file']!r}")
+    path, needed = home / content["file"], sum(map(_size, content["arrays"]))
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0))
+    size = os.fstat(descriptor).st_size
+    if size != needed:
+        os.close(descriptor)
+        raise ValueError(f"{path.name} has {size} bytes, not {needed}")
+    return path, descriptor
 
 
 def _read_array(descriptor: int, entry: dict[str, Any]) -> np.ndarray:
@@ -181,17 +166,6 @@ def _read_array(descriptor: int, entry: dict[str, Any]) -> np.ndarray:
     if checksum != entry["crc32c"]:
         raise ValueError("it does not have its checksum")
     return numbers.view(_dtype(entry)).reshape(shape, order=order)
-
-
-def _read_npy(descriptor: int, entry: dict[str, Any]) -> np.ndarray:
-    """An array of the older format: a file of its own."""
-    with os.fdopen(os.dup(descriptor), "rb") as file:
-        file.seek(0)
-        if records.file_checksum(file) != entry["crc32c"]:
-            raise ValueError("it does not have its checksum")
-        check_arrays(file)
-        array: np.ndarray = np.lib.format.read_array(file, allow_pickle=False)
-    return array
 
 
 def _dtype(entry: dict[str, Any]) -> np.dtype:
@@ -273,7 +247,7 @@ def _write_array(descriptor: int, array: np.ndarray) -> dict[str, Any]:
 def _current(folder: Path) -> str | None:
     """The file of arrays that the JSON names; None where there is no JSON that can be read."""
     try:
-        return str(read_json(file_bytes(folder / ABOUT))["content"].get("file", _OLD))
+        return str(read_json(file_bytes(folder / ABOUT))["content"]["file"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
 
@@ -284,24 +258,12 @@ def _sweep(home: Path) -> None:
         # in this order: a writer has the JSON name its arrays, and then holds them no more
         if is_abandoned(file) and _current(home) not in (None, file.name):
             file.unlink(missing_ok=True)
-    if (_current(home) or _OLD) != _OLD:
-        _remove_numbered(home / _OLD)
     for left in _beside(home):
         files = [path for path in left.iterdir() if _ARRAYS.fullmatch(path.name)]
         if all(map(is_abandoned, files)) if files else is_old(left):
             for file in [*(path for path in left.iterdir() if path not in files), *files]:
                 file.unlink(missing_ok=True)
             left.rmdir()
-
-
-def _remove_numbered(folder: Path) -> None:
-    """Remove the arrays of the older format, and their folder, unless it holds something else."""
-    if folder.is_dir() and not folder.is_symlink():
-        for file in folder.iterdir():
-            if re.fullmatch(r"\d+\.npy", file.name):
-                file.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):
-            folder.rmdir()
 
 
 def _beside(home: Path) -> Iterator[Path]:

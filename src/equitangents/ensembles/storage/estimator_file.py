@@ -1,12 +1,11 @@
 """A fitted estimator in a folder: parameters and state as JSON, members' variables as arrays with checksums; no pickle.
 
 What JSON and arrays cannot describe, such as networks of other libraries, optimizers and functions, is left out, and
-given again when it is loaded. Versions before wrote a pickle, which is read only if it is trusted.
+given again when it is loaded.
 """
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,24 +16,18 @@ from sklearn.base import BaseEstimator
 
 from equitangents._types import Tree
 from equitangents._version import __version__
-from equitangents.array_files import PICKLED
 from equitangents.ensembles.storage.array_folder import ABOUT, Arrays, read_about, write_folder
 from equitangents.ensembles.storage.checks import check_of
 from equitangents.ensembles.storage.structure import Described, build, check_attributes
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, StoreError
-from equitangents.files import file_bytes
 from equitangents.keywords import check_keywords
-from equitangents.memory import process_memory
 
-PICKLE = "estimator.pkl"  # of versions before
 _FORMAT = 2
 _ABOUT = {"class": "text", "parameters": "{any}", "left_out": "(text)", "state": "any", "arrays": "(any)"}
 _TREES = ("params_", "params0_")  # members' variables, in the form that their network has them
-# what predictions of trained members need; ensembles of PyTorch of versions before `_depends_on` had another name
-# have no `_chunk`, and no need of it
+# what predictions of trained members need
 _PREDICT = ("history_", "n_outputs_", "sample_shape_", "params0_", "_variation", "_chunk")
 _NOT_SAVED = ("callback", "executor", "progress")  # functions, and what belongs to a process
-_OLDER = "arrays.npz"  # of ensembles of PyTorch, in versions before
 
 
 def save(estimator: BaseEstimator, path: Path) -> None:
@@ -55,14 +48,10 @@ def save(estimator: BaseEstimator, path: Path) -> None:
 
 
 def load(
-    cls: type[BaseEstimator],
-    path: Path,
-    replacements: dict[str, Any],
-    trust: bool,
-    form: Callable[[BaseEstimator], Tree],
+    cls: type[BaseEstimator], path: Path, replacements: dict[str, Any], form: Callable[[BaseEstimator], Tree]
 ) -> BaseEstimator:
     """Read a fitted estimator of class `cls`, see FiniteEnsemble.load; `form` is that of its members' variables."""
-    content = read(cls, path, trust)
+    content = read(cls, path)
     replaced = {entry for name in replacements for entry in (name, *cls.entry_names(name))}
     missing = [name for name in content["left_out"] if name not in replaced and name not in _NOT_SAVED]
     if missing:
@@ -73,12 +62,12 @@ def load(
     first = [name for name in content["left_out"] if name in replacements]
     estimator = cls(**content["parameters"], **{name: replacements[name] for name in first})
     estimator.set_params(**{name: value for name, value in replacements.items() if name not in first})
-    state = cls.of_older_versions(content["state"] | _older_trees(path, content))
+    state = content["state"]
     leaves = {name: state.pop(f"{name}leaves") for name in _TREES if f"{name}leaves" in state}
     vars(estimator).update(state)
     if "params_" in (*state, *leaves):
         lacking = [name for name in _PREDICT if name not in (*state, *leaves)]
-        if lacking and (lacking != ["_chunk"] or "_depends_on" not in content["state"]):
+        if lacking:
             raise StoreError(
                 f"path is {str(path)!r}, which cannot be read: {cls.__name__} lacks {lacking[0]!r}, which predictions "
                 "need; fit the model again"
@@ -96,7 +85,7 @@ def load(
 
 def check_place(path: Path) -> None:
     """Refuse to replace what is not a saved ensemble."""
-    if path.exists() and not any((path / name).is_file() for name in (ABOUT, PICKLE)):
+    if path.exists() and not (path / ABOUT).is_file():
         raise InvalidArgumentError(f"path is {path}, which exists and is not a saved ensemble; choose another")
 
 
@@ -130,20 +119,14 @@ def write(
     write_folder(path, about, described.arrays)
 
 
-def read(cls: type, path: Path, trust: bool) -> dict[str, Any]:
+def read(cls: type, path: Path) -> dict[str, Any]:
     """The `parameters`, what was `left_out`, and the `state` in the folder of an estimator of class `cls`.
 
-    StoreError for a folder that is damaged or of a version before, unless `trust`, which unpickles those.
+    StoreError for a folder that is damaged.
     """
     said = f"path is {str(path)!r}, which"
     if not (path / ABOUT).is_file():
-        if not (path / PICKLE).is_file():
-            raise InvalidArgumentError(f"path is {path}, which is not a directory that save wrote")
-        if not trust:
-            raise StoreError(
-                f"{said} was saved by an older version, and is not loaded: {PICKLED}; trust=True loads it all the same"
-            )
-        return _unpickled(cls, path)
+        raise InvalidArgumentError(f"path is {path}, which is not a directory that save wrote")
     about = read_about(path, said)
     if isinstance(about.get("class"), str):  # first: folders of others hold something else
         _check_class(cls, path, about["class"])
@@ -174,35 +157,3 @@ def _check_class(cls: type, path: Path, name: str) -> None:
         raise InvalidArgumentError(
             f"path is {path}, which holds {articled[0]}, not {articled[1]}; load it by {name}.load"
         )
-
-
-def _unpickled(cls: type, path: Path) -> dict[str, Any]:
-    """What versions before wrote; their arrays lie beside it."""
-    try:
-        content: dict[str, Any] = pickle.loads(file_bytes(path / PICKLE, process_memory()))
-        parameters = {name: pickle.loads(value) for name, value in content["parameters"].items()}
-    except Exception as error:  # whatever bytes that are not what they were make the unpickler raise
-        raise StoreError(f"path is {str(path)!r}, whose {PICKLE} cannot be unpickled: {error}") from None
-    _check_class(cls, path, content["class"])
-    return content | {"parameters": parameters}
-
-
-def _older_trees(path: Path, content: dict[str, Any]) -> dict[str, Any]:
-    """The variables as versions before kept them; empty for others."""
-    if (path / _OLDER).is_file():
-        with np.load(path / _OLDER, allow_pickle=False) as found:
-            return {"params_": dict(found)}
-    structures = content.get("structures", {})
-    if not structures:
-        return {}
-    import orbax.checkpoint as ocp
-
-    with ocp.PyTreeCheckpointer() as checkpointer:  # it wrote no empty arrays
-        arrays = {name: np.asarray(a) for name, a in checkpointer.restore((path / "arrays").absolute()).items()}
-    is_shape = lambda leaf: isinstance(leaf, tuple) and len(leaf) == 2 and isinstance(leaf[1], str)
-    trees = {}
-    for name, structure in structures.items():
-        shapes, tree = jax.tree.flatten(structure, is_leaf=is_shape)
-        leaves = [arrays.get(f"{name}{i}", np.zeros(*shape)) for i, shape in enumerate(shapes)]
-        trees[name] = jax.tree.unflatten(tree, leaves)
-    return trees

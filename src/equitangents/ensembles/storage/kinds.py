@@ -60,10 +60,7 @@ _MEMBERS = (
     "standardisation_? none|Standardisation"
 )
 _DEEP = f"net? Network; {_MEMBERS}; equivariance_penalty? real; training? none|ensembles.deep.records:Training"
-_TORCH = (
-    f"{_MEMBERS}; layout? text; method? text; device? text; reason_? none|text; trained_by_? text; "
-    "_depends_on? {text}"  # of versions before
-)
+_TORCH = f"{_MEMBERS}; layout? text; method? text; device? text; reason_? none|text; trained_by_? text"
 _TRAINING = (
     "kernel Network; augmentation Augmentation; label_action Augmentation; x Inputs; labels floats; settings Settings; "
     "mean_problem? Solved; covariance_problem? Solved; solver? text; covariance_solver? text; reason? none|text; "
@@ -261,34 +258,6 @@ _TABLE = {
     },
 }
 
-RENAMED = {
-    f"{PACKAGE}.{old}": f"{PACKAGE}.{new}"
-    for old, new in {
-        "ensembles.fields.action:PointAction": "ensembles.fields.points:PointAction",
-        "ensembles.fields.invariance:KernelSymmetry": "ensembles.fields.kernel:KernelSymmetry",
-        "ensembles.fields.matrix:FieldMatrix": "ensembles.fields.kernel:FieldMatrix",
-        "ensembles.fields.turning:TurningField": "ensembles.fields.kernel:TurningField",
-        "ensembles.infinite.means_at_a_time:MeansAtATime": "ensembles.infinite.saving:MeansAtATime",
-        "ensembles.infinite.rows:PointAverage": "ensembles.fields.kernel:PointAverage",
-        "ensembles.infinite.solvers:Training": "ensembles.infinite.training_problem:Training",
-        "ensembles.infinite.point_training:PointTraining": "ensembles.infinite.training_problem:Training",
-        "ensembles.infinite.point_training:FieldSource": "ensembles.infinite.field_source:FieldSource",
-        "inference.momentum:HeavyBall": "inference.dynamics:HeavyBall",
-        "inference.momentum:Momentum": "inference.dynamics:Momentum",
-        "kernels.program:FrozenArray": "kernels.operation:FrozenArray",
-        "scale.chunks:Chunks": "tiles.chunks:Chunks",
-        "scale.place:ObjectPath": "tiles.place:ObjectPath",
-        "scale.tiles:Work": "scale.work:Work",
-        "solvers.in_time:Lanczos": "solvers.finite_time:Lanczos",
-        **{f"stax.closed_forms:{name}": f"stax.own_layers:{name}" for name in ("Gabor", "Raised", "Wave")},
-    }.items()
-}
-"""What older files call kinds that have moved since."""
-UNWRAPPED = {
-    f"{PACKAGE}.ensembles.infinite.field_training:FieldTraining": "points",
-    f"{PACKAGE}.ensembles.infinite.field_training:PerSample": "kind",
-}
-"""Kinds of older files that only held another object: the attribute that it was."""
 DYNAMICS = tuple(f"{PACKAGE}.inference.{name}" for name in ("dynamics:Flow", "dynamics:Descent"))
 """The classes that are values themselves."""
 

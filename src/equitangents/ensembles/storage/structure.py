@@ -17,7 +17,7 @@ import jax
 import numpy as np
 
 from equitangents.ensembles.storage.checks import check_of, fits
-from equitangents.ensembles.storage.kinds import RENAMED, UNWRAPPED, Kind, kinds, name_of
+from equitangents.ensembles.storage.kinds import Kind, kinds, name_of
 from equitangents.errors import EquitangentsError, InvalidTypeError
 
 logger = logging.getLogger("equitangents")
@@ -226,12 +226,8 @@ class _Builder:
 
     def _object(self, tree: Any) -> Any:
         before = self._count
-        # what older versions kept of what is only remembered is read as the rest is, and dropped
-        if (inner := UNWRAPPED.get(_text(tree["class"]))) is not None:
-            made = {_text(key): self.of(item) for key, item in tree["state"]}[inner]
-        else:
-            cls = _kind(tree["class"]).load()
-            made = restored(cls, {_text(key): self.of(item) for key, item in tree["state"]}, self.given)
+        cls = _kind(tree["class"]).load()
+        made = restored(cls, {_text(key): self.of(item) for key, item in tree["state"]}, self.given)
         self._objects[_whole(tree["number"])] = made, self._count - before
         return made
 
@@ -246,9 +242,9 @@ def _kind_of(cls: type) -> Kind:
 
 
 def _kind(name: Any) -> Kind:
-    if not isinstance(name, str) or RENAMED.get(name, name) not in kinds():
+    if not isinstance(name, str) or name not in kinds():
         raise ValueError(f"{name!r} is not a class that is saved")
-    return kinds()[RENAMED.get(name, name)]
+    return kinds()[name]
 
 
 def _holds_factors(folder: Path) -> bool:

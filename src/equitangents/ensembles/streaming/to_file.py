@@ -28,7 +28,6 @@ from equitangents.ensembles.streaming.predictors import Predictor, predictor
 from equitangents.errors import MemoryLimitError, NotFiniteError, ShapeError, StoreError
 from equitangents.files import real
 from equitangents.kernels.store.key import VERSION
-from equitangents.keywords import renamed
 from equitangents.scale.executors import part_of
 from equitangents.scale.identity import row_digests
 from equitangents.scale.opening import opened
@@ -46,7 +45,6 @@ _ROWS = 64, 16384  # of a chunk, at least and at most
 _PATIENCE, _PAUSE = 60.0, 0.1  # seconds to wait for another process that makes the file, and between looks
 
 
-@renamed(model="ensemble")
 def predict_to_file(
     ensemble: AnyModel,
     x: Numbers,

@@ -199,7 +199,7 @@ class TangentPrior:
 
     @property
     def draws_noise(self) -> bool:
-        """As the network."""
+        """Whether the varied network draws noise, so that an input differs from an equal one."""
         return draws_noise(self.net)
 
     def invariant_under(self, action: GroupAction, input_shape: tuple[int, ...]) -> bool:

@@ -29,7 +29,7 @@ _ROUNDING = 400  # units of epsilon that these sums may be off by
 
 
 class Line(NamedTuple):
-    """Of each variance: a_0 and b_1 … b_N (terms first), E[φ²], E[φ'²], and how far two rules differ, relatively."""
+    """Moments at each variance: a_0 and b_1 … b_N (terms first), E[φ²], E[φ'²], and the relative gap of two rules."""
 
     mean: Any
     slopes: Any

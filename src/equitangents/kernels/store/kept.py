@@ -59,7 +59,7 @@ class KeptKernel:
 
     @property
     def draws_noise(self) -> bool:
-        """As the network."""
+        """Whether the network draws noise, so that an input differs from an equal one."""
         return bool(getattr(self.net, "draws_noise", False))
 
     def invariant_under(self, action: GroupAction, input_shape: tuple[int, ...]) -> bool:

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from equitangents.kernels.branches import flat
-from equitangents.kernels.moves import Moves, by_blocks, by_matrix
+from equitangents.kernels.moves import by_blocks, by_matrix
 from equitangents.kernels.operation import FrozenArray, Operation
 from equitangents.kernels.operations import Blocks, Box
 from equitangents.kernels.program import Program
+
+if TYPE_CHECKING:
+    from equitangents.kernels.moves import Moves
 
 
 class Structured(Operation):
@@ -34,7 +37,7 @@ class Times(Structured):
     factor: float
 
     def moves_after(self, moves: Moves) -> Iterator[Moves]:
-        """As before it."""
+        """Yield the same permutation: positions stay as they were."""
         yield moves
 
 
@@ -103,7 +106,7 @@ class Mix(Structured):
         return self.matrix is None
 
     def moves_after(self, moves: Moves) -> Iterator[Moves]:
-        """Of rows, if the matrix is carried to itself; a graph of an input's own does not move with its positions."""
+        """Yield the permutation of rows if the matrix is carried to itself; nothing for graphs that inputs bring."""
         return iter(()) if self.matrix is None else by_matrix(self.matrix.array, moves)
 
     def positions_after(self, positions: int) -> int:

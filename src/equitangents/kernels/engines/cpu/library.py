@@ -76,6 +76,13 @@ def _refused() -> str | None:
 
 def library() -> ctypes.CDLL:
     """The loaded library; only where `why_unavailable()` is None."""
+    if why := why_unavailable():
+        raise RuntimeError(f"the CPU engine is not available: {why}")
+    return _library()
+
+
+def _library() -> ctypes.CDLL:
+    """The loaded library, also while it is not known whether JAX takes its calls."""
     found, why = _loaded()
     if found is None:
         raise RuntimeError(f"the CPU engine is not available: {why}")
@@ -103,6 +110,6 @@ def registered(dtype: str) -> str:
     import jax.ffi
 
     name = f"equitangents_{TARGETS[dtype][1]}"
-    handler: Any = getattr(library(), TARGETS[dtype][1])
+    handler: Any = getattr(_library(), TARGETS[dtype][1])
     jax.ffi.register_ffi_target(name, jax.ffi.pycapsule(handler), platform="cpu")
     return name

@@ -1,63 +1,21 @@
-"""One name for one thing: former names of arguments warn and go on, and `progress` means the same everywhere."""
+"""One name for one thing: arguments that mean the same have one name, and `progress` means the same everywhere."""
 
-import dataclasses
-import importlib
 import inspect
-import pickle
 
 import numpy as np
 import pytest
 import sklearn
 
 import equitangents as et
-import equitangents_studies.systems.power_laws  # noqa: F401 (one of whose arguments is tried here)
 from equitangents import statistics, systems
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.former import FORMER, FORMER_ROOMS, former_homes
-from equitangents.keywords import SAME_AS, named_also, renamed
-from equitangents.solvers.matrices import KernelMatrix
-from equitangents_studies.verdict import Verdict
+from equitangents.keywords import SAME_AS, named_also
 
 X = np.random.default_rng(0).normal(size=(12, 3))
 NET = et.nn.Sequential(et.nn.Dense(1), et.nn.Relu(), et.nn.Dense(1))
-NTK = np.asarray(NET.kernel(X).ntk)
 
 
-def test_a_former_name_warns_at_the_call_and_gives_the_same():
-    with pytest.warns(DeprecationWarning, match="level of bootstrap is now confidence") as seen:
-        old = statistics.bootstrap(X[:, 0], level=0.8)
-    assert seen[0].filename == __file__
-    assert old == statistics.bootstrap(X[:, 0], confidence=0.8) != statistics.bootstrap(X[:, 0])
-    assert "confidence" in inspect.signature(statistics.bootstrap).parameters
-
-
-def test_both_names_at_once_are_refused():
-    with pytest.raises(InvalidArgumentError, match="confidence and level"):
-        statistics.bootstrap(X[:, 0], level=0.8, confidence=0.8)
-
-
-def test_methods_too():
-    class Thing:
-        @renamed(method="solver")
-        def __init__(self, solver=None):
-            self.solver = solver
-
-    with pytest.warns(DeprecationWarning, match="method"):
-        assert Thing(method=3).solver == 3
-    assert Thing(4).solver == 4
-
-
-def test_a_name_that_means_something_else_now_is_known_by_its_values():
-    theta = KernelMatrix(NET, X, kernel="nngp")
-    with pytest.warns(DeprecationWarning, match="kernel of KernelMatrix is now net"):
-        np.testing.assert_array_equal(KernelMatrix(kernel=NET, x=X).diagonal(), NTK.diagonal())
-    with pytest.warns(DeprecationWarning, match="field of KernelMatrix is now kernel"):
-        np.testing.assert_array_equal(KernelMatrix(NET, X, field="nngp").diagonal(), theta.diagonal())
-    with pytest.raises(InvalidArgumentError, match="net and kernel"):
-        KernelMatrix(NET, kernel=NET, x=X)
-
-
-def test_a_second_name_that_stays_does_not_warn():
+def test_a_second_name_of_an_argument():
     @named_also(X="x")
     def rows(x):
         return len(x)
@@ -78,86 +36,6 @@ def test_estimators_take_x_and_the_name_that_scikit_learn_has_for_it(cls):
     with sklearn.config_context(enable_metadata_routing=True):
         routed = models[0].get_metadata_routing()
         assert all("x" not in getattr(routed, method).requests for method in ("fit", "predict", "score"))
-
-
-def test_fields_of_records_have_their_former_names_too():
-    found = statistics.Estimate(1.0, 0.5, 2.0, confidence=0.9)
-    with pytest.warns(DeprecationWarning, match="level of Estimate is now confidence"):
-        assert statistics.Estimate(1.0, 0.5, 2.0, level=0.9) == found
-    with pytest.warns(DeprecationWarning, match=r"Estimate\.level is now confidence") as seen:
-        assert found.level == 0.9
-    assert seen[0].filename == __file__
-    verdict = Verdict("a", "holds", "m", "c", 1.0, (0.5, 2.0), "ours", 0.9, numbers={"n": found})
-    assert verdict.to_dict()["level"] == 0.9  # files keep the names that they had at first
-    assert Verdict.from_dict(verdict.to_dict()) == verdict
-    assert pickle.loads(pickle.dumps(found)) == dataclasses.replace(found, confidence=0.9)
-
-
-def what_is_called(place):
-    found = importlib.import_module("equitangents")
-    for part in place.split("."):
-        found = getattr(found, part)
-    return inspect.signature(found).parameters
-
-
-@pytest.mark.parametrize(
-    ("place", "now", "before"),
-    [
-        ("scale.GramStore.compute", "executor", "workers"),
-        ("scale.GramStore.verify", "executor", "workers"),
-        ("scale.GramStore.irreps", "kernel", "field"),
-        ("testing.assert_equivariant", "f", "model"),
-        ("ensembles.predict_to_file", "ensemble", "model"),
-        ("kernels.kernel_invariance_error", "net", "kernel"),
-        ("inference.pull_over_time", "matrix", "kernel"),
-        ("solvers.solve", "kernel", "field"),
-        ("scale.estimate", "input_shape", "shape"),
-        ("systems.symmetry_table", "infinite", "kernel"),
-        ("systems.power_laws.PowerLaw", "confidence", "level"),
-        ("nn.Sequential.kernel_cost", "input_shape", "shape"),
-        ("nn.Sequential.kernel_field_cost", "input_shape", "shape"),
-        ("solvers.matrices.KernelMatrix", "kernel", "field"),
-        ("solvers.solving.Solver", "solver", "method"),
-        ("InfiniteEnsemble.sample", "count", "n"),
-        ("InfiniteEnsemble.sample_orbits", "count", "n"),
-        ("ensembles.BaggedInfiniteEnsemble.sample", "count", "n"),
-        ("data.gaussian_noise", "count", "n"),
-        ("data.photo_patches", "count", "n"),
-        ("systems.textures", "count", "samples"),
-    ],
-)
-def test_arguments_that_have_another_name_now(place, now, before):
-    called = what_is_called(place)
-    assert now in called
-    assert before not in called
-    function = et
-    for part in place.split("."):
-        function = getattr(function, part)
-    with pytest.warns(DeprecationWarning, match=f"{before} of .* is now {now}"), pytest.raises((TypeError, ValueError)):
-        function(**{before: object()})  # nothing else is given
-
-
-@pytest.mark.parametrize("room", FORMER)
-def test_a_name_that_a_room_no_longer_names_is_found_there_with_a_warning(room):
-    package = importlib.import_module(f"equitangents.{room}")
-    for name, home in former_homes(package.__name__).items():
-        assert name not in package.__all__
-        with pytest.warns(DeprecationWarning, match=f"equitangents.{room}.{name} is now {home}.{name}; ") as seen:
-            assert getattr(package, name) is getattr(importlib.import_module(home), name)
-        assert seen[0].filename == __file__
-    with pytest.raises(AttributeError, match="Misspelt"):
-        package.Misspelt
-
-
-@pytest.mark.parametrize("room", FORMER_ROOMS)
-def test_a_former_room_is_found_with_a_warning_and_its_names_are_the_librarys(room):
-    assert room not in et.__all__
-    with pytest.warns(DeprecationWarning, match=f"the names of equitangents.{room} are equitangents's own") as seen:
-        found = et.__getattr__(room)
-    assert seen[0].filename == __file__
-    own = set(found.__all__) - {"EmpiricalKernel"}
-    assert own <= set(et.__all__)
-    assert all(getattr(found, name) is getattr(et, name) for name in own)
 
 
 @pytest.mark.parametrize("room", [statistics, systems, et.metrics], ids=lambda room: room.__name__)
@@ -184,7 +62,7 @@ OTHERWISE = {  # where such a name means something else
 def called_in(room):
     """Functions, classes and their methods that a room names, by name."""
     module = getattr(et, room)
-    for name in set(module.__all__) - {"renamed"}:
+    for name in module.__all__:
         called = getattr(module, name)
         yield name, called
         if inspect.isclass(called):

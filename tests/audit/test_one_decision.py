@@ -1,0 +1,104 @@
+"""First line, badge and exit status go by one decision of (mean error, its interval, floor, limit)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import equitangents as et
+from audit.verdict_cases import IMAGES, invariant, off_by
+from equitangents.audit import data_pass
+from equitangents.audit.measure.judge import compared, decide, kept
+from equitangents.audit.report.checks import below, each_below
+from equitangents.audit.report.numbers import Estimate, Spread, standing
+from equitangents.audit.report.words import badge
+
+QUIET = {"off_data": False, "data_test": None, "layers": False, "resamples": 100}
+SIZES = st.one_of(st.floats(0, 1), st.floats(-6, 0).map(lambda e: 10.0**e), st.just(0.0))
+EDGES = st.tuples(SIZES, SIZES, SIZES).map(sorted)
+GREEN = ("equivariant", "equivariant within tolerance")
+
+
+@cache
+def audited():
+    """(the report of an exact model, its judgement, its floors)."""
+    seen = []
+
+    def seeing(judgement, floors):
+        seen.append((judgement, floors))
+        return decide(judgement, floors)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(data_pass, "decide", seeing)
+        return et.audit(invariant, "C4", IMAGES, **QUIET), *seen[-1]
+
+
+def judged(interval, floor, share, tolerance):
+    """(verdict, headline) of one element whose mean error, interval and floor are these."""
+    _, judgement, floors = audited()
+    low, mean, high = interval
+    error = Spread(Estimate(mean, low, high), low, low, mean, high, high, high)
+    headline = replace(
+        judgement.headline, error=error, bound=high, floor=floor, rounding=share * floor, tolerance=tolerance
+    )
+    at_floor, above = compared(error, floor, tolerance)
+    told = replace(
+        judgement,
+        headline=headline,
+        at_floor=np.full((1, 3), at_floor),
+        above=np.full((1, 3), above),
+        within=kept(error, headline),
+    )
+    return decide(told, floors), headline
+
+
+@given(EDGES, SIZES, st.sampled_from([0.0, 1.0]), SIZES)
+@settings(max_examples=100, deadline=None)
+def test_line_badge_and_exit_status_agree(interval, floor, share, limit):
+    low, _, high = interval
+    passes = high <= limit and 2 * floor <= limit
+    fails = low > limit and low > 2 * floor
+    for tolerance in (None, limit):
+        verdict, headline = judged(interval, floor, share, tolerance)
+        report = replace(audited()[0], verdict=verdict, headline=headline, doubt=None)
+        check, (colour, _, words) = below(report, limit), badge(verdict, headline)
+        assert (check.passed, check.undecided) == (passes, not passes and not fails), check
+        if tolerance is not None:
+            assert (verdict in GREEN, colour == "holds") == (passes, passes), (verdict, words)
+            assert (verdict == "broken", colour == "fails") == (fails, fails), (verdict, words)
+        if verdict == "equivariant" or verdict == "undecided":
+            assert check.passed or check.undecided, "what may be the floor is not above a limit"
+        if verdict == "broken" and tolerance is None:
+            assert low > 2 * floor
+            assert below(report, high).passed, "the badge says within what"
+        if floor > limit / 2:
+            assert not check.passed, f"hides up to {2 * floor}"
+
+
+def test_nothing_stands_anywhere_where_a_number_is_missing():
+    nan, one = math.nan, Estimate(0.1, 0.1, 0.1)
+    assert standing(Estimate(nan, nan, nan), 0.0, 1.0) == "open"
+    assert standing(one, nan, 1.0) == "open"
+    assert standing(one, nan) == "open"
+    assert standing(one, 0.0, nan) == "open"
+    assert standing(Estimate(math.inf, math.inf, math.inf), 0.0, 1.0) == "above"
+
+
+@pytest.mark.parametrize("group", ["C4", "SO2"])
+def test_limits_of_an_audit_are_those_of_its_tolerance(group):
+    for share in (0.0, 0.03):
+        plain = et.audit(off_by(share), group, IMAGES, elements=3, **QUIET)
+        for limit in (1e-3, 0.02, 0.05, 2.5):
+            told = et.audit(off_by(share), group, IMAGES, elements=3, tolerance=limit, **QUIET)
+            check, own = below(told, limit), each_below(told, {"invariant": limit})[0]
+            assert not (told.verdict in GREEN and not check.passed), (told.sentence, check)
+            assert not (told.verdict not in GREEN and check.passed), (told.sentence, check)
+            assert not (check.undecided and not told.doubt), (told.sentence, check)
+            assert not (own.passed and 2 * told.headline.floor > limit)
+            assert below(plain, limit).passed or not check.passed

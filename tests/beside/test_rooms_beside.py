@@ -1,0 +1,42 @@
+"""What lies beside the library: its rooms by the library's names, and the library without them."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+import equitangents as et
+import equitangents_studies
+from equitangents import beside
+
+
+def test_attributes_of_the_library_are_the_rooms_beside_it():
+    from equitangents import contenders, data, studies, systems
+
+    assert studies is et.studies is equitangents_studies
+    for room in (systems, contenders, data):
+        assert room is getattr(et, room.__name__.split(".")[1]) is getattr(equitangents_studies, room.__name__[21:])
+        with pytest.raises(AttributeError, match="Nothing"):
+            _ = room.Nothing
+    assert set(beside.ROOMS) <= set(dir(et))
+
+
+def test_modules_of_the_rooms_have_one_name():
+    with pytest.raises(ModuleNotFoundError, match="systems"):
+        importlib.import_module("equitangents.systems")
+
+
+def test_the_library_alone_starts_and_has_no_commands_of_studies():
+    text = """
+import sys
+sys.modules["equitangents_studies"] = None
+import typer
+from equitangents.cli.main import app
+words = typer.main.get_command(app).commands
+assert "audit" in words and "reproduce" not in words
+"""
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
