@@ -60,8 +60,6 @@ _KINDS: dict[type, Callable[[Any], Described | None]] = {
 
 def described(activation: Any, bent: bool = False) -> Described | None:
     """How the engine is told of a dual, or None if it has none such; `bent`: a kink follows a smooth one."""
-    if isinstance(activation, duals.Quadrature):
-        return _tabulated(activation)
     how = _KINDS.get(type(activation))
     if how is not None and bent and isinstance(activation, duals.Gelu):
         return Described(DualKind.BENT_GELU)
