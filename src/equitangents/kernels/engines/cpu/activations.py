@@ -60,6 +60,8 @@ _KINDS: dict[type, Callable[[Any], Described | None]] = {
 
 def described(activation: Any, bent: bool = False) -> Described | None:
     """How the engine is told of a dual, or None if it has none such; `bent`: a kink follows a smooth one."""
+    if isinstance(activation, duals.Quadrature):
+        return _tabulated(activation)
     how = _KINDS.get(type(activation))
     if how is not None and bent and isinstance(activation, duals.Gelu):
         return Described(DualKind.BENT_GELU)
@@ -84,7 +86,7 @@ def _polynomial(coefficients: tuple[float, ...]) -> Described | None:
 def is_tabulated(activation: Any) -> bool:
     """Whether a dual is known by a table, over a range of variances alone."""
     of = activation.of if isinstance(activation, duals.Shifted) else activation
-    return isinstance(of, duals.Quadrature)
+    return isinstance(of, duals.Quadrature) and of.order is None
 
 
 def _tabulated(activation: duals.Quadrature) -> Described | None:

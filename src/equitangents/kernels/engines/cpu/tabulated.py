@@ -28,6 +28,7 @@ Values = Callable[[np.ndarray], np.ndarray]
 
 LOWEST = -40  # power of two from which variances are tabulated
 _HIGHEST = 7, 4, 1  # to which: the first that holds the tolerance
+_LEAST = 3e-9  # tolerance that so few orders hold of any function but polynomials
 _ORDERS = 8192  # whose sums are what is right
 _FAR, _WIDTH, _HALVINGS, _NODES = 13.0, 0.25, 12, 20  # panels of z: to where, how wide, how often halved toward 0
 _FITTED = 2.0 ** np.array([-40, -26, *np.linspace(-14, 0, 15)])  # variances, as shares of the highest
@@ -35,6 +36,7 @@ _TRIED = 2.0 ** np.array([-33, -19.3, *np.linspace(-12.6, -0.3, 12)])
 _TURNS = np.array([0.0, *np.geomspace(1e-7, 1 - 1e-12, 28)])  # 1 - cos θ
 _AT_ONCE = 1 << 16  # numbers of which one compiled program has the values
 _BLOCK = 64  # orders at once
+_UNSEEN = 1e-4  # of the tolerance: a smaller share of sums has no weight
 _ABSENT = 1e-10  # of φ': a parity that has less is left out
 _SMOOTH = 2e-3  # of the tolerance: how far polynomials may be off, whose slopes are a hundred times as far
 
@@ -51,9 +53,12 @@ class Tabulated:
 @lru_cache(maxsize=64)
 def tabulated(function: Callable[[Any], Any], tolerance: float) -> Tabulated | None:
     """The table of a function, to a relative tolerance; None where it holds it over no range of variances."""
+    if tolerance < _LEAST:
+        return None
     with jax.enable_x64(True):
+        values = _compiled(function)
         for highest in _HIGHEST:
-            if (found := _table(function, tolerance, highest)) is not None:
+            if not _grows(values, highest) and (found := _table(values, tolerance, highest)) is not None:
                 return found
     return None
 
@@ -67,10 +72,17 @@ def halves() -> np.ndarray:
     return np.array(found[:HALF_ORDERS])
 
 
-def _table(function: Callable[[Any], Any], tolerance: float, highest: int) -> Tabulated | None:
-    values = _compiled(function)
+def _grows(values: Values, highest: int) -> bool:
+    """Whether E[φ²]/q rises more than fourfold, so that norms differ more behind φ than before it; or is no number."""
+    q = 2.0 ** np.arange(LOWEST, highest + 1)
+    z, w = _rule()
+    share = sum(values(np.sqrt(q)[:, None] * side)[0] ** 2 @ w for side in (z, -z)) / q
+    return not np.all(share <= 4 * np.minimum.accumulate(share))
+
+
+def _table(values: Values, tolerance: float, highest: int) -> Tabulated | None:
     q = 2.0**highest * np.concatenate([_FITTED, _TRIED])
-    slopes, lost = _slopes(values, q)
+    slopes, lost = _slopes(values, q, _UNSEEN * tolerance)
     if not lost <= tolerance / 10:
         return None
     fitted, tried = slice(0, len(_FITTED)), slice(len(_FITTED), None)
@@ -81,8 +93,10 @@ def _table(function: Callable[[Any], Any], tolerance: float, highest: int) -> Ta
             weights.append(np.where(halves() == 0, 2.0 - first, 0.0))
             continue
         rows, others = (_rows(b[:, part], q[part], first) for part in (fitted, tried))
-        found, _ = nnls(rows.kept, rows.all, maxiter=100 * HALF_ORDERS)
-        if not max(np.max(np.abs(part.kept @ found - part.all)) for part in (rows, others)) <= tolerance / 3:
+        seen = np.max(rows.kept, axis=0, initial=0) > _UNSEEN * tolerance  # else no weight would be too large
+        found = np.zeros(HALF_ORDERS)
+        found[seen], _ = nnls(rows.kept[:, seen], rows.all, maxiter=100 * HALF_ORDERS)
+        if not np.max([np.max(np.abs(part.kept @ found - part.all)) for part in (rows, others)]) <= tolerance / 3:
             return None
         weights.append(found)
     odd, even = weights
@@ -95,14 +109,23 @@ def _table(function: Callable[[Any], Any], tolerance: float, highest: int) -> Ta
     return _in_octaves(values, tolerance, highest, kind, kept)
 
 
-def _slopes(values: Values, q: np.ndarray) -> tuple[np.ndarray, float]:
-    """b_n of n = 1, …, relative to √E[φ'²], (orders, variances), and the share of E[φ'²] beyond all of them."""
+def _slopes(values: Values, q: np.ndarray, enough: float = 0.0) -> tuple[np.ndarray, float]:
+    """b_n of n = 1, …, relative to √E[φ'²], (orders, variances), and the share of E[φ'²] beyond all of them.
+
+    Until that is `enough`, or of all orders.
+    """
     z, w = _rule()
     slope = np.stack([values(np.sqrt(q)[:, None] * side)[1] for side in (z, -z)])
     steepness = (slope**2 * w).sum(axis=(0, 2))
     slope = slope / np.sqrt(steepness)[:, None]
-    found = np.concatenate([_means(slope, begin, rows) for begin, rows in _hermite(_ORDERS)])
-    return found, float(np.max(np.abs(1 - (found**2).sum(axis=0))))
+    found: list[np.ndarray] = []
+    lost = np.ones(len(q))
+    for begin, rows in _hermite(_ORDERS):
+        found.append(_means(slope, begin, rows))
+        lost -= (found[-1] ** 2).sum(axis=0)
+        if np.max(np.abs(lost)) <= enough:
+            break
+    return np.concatenate(found), float(np.max(np.abs(lost)))
 
 
 class _Rows(NamedTuple):
@@ -125,12 +148,14 @@ def _rows(b: np.ndarray, q: np.ndarray, first: int) -> _Rows:
     rising[:-1] += np.sqrt((n[:-1] + 1.0) * (n[:-1] + 2))[:, None] * g[1:]
     rising[-1] = 0  # which needs the one beyond
     gaps = np.concatenate([(g[:, i] - g[:, j])[:, i != j] ** 2, rising**2], axis=1)
+    there = halves()[halves() < len(b)]
     parts = []
     for f, terms in ((factors, b[:, i] * b[:, j]), (np.ones((1, len(n))), gaps)):
         size = f @ np.abs(terms)
-        kept = f[:, None, halves()] * terms[halves()].T
-        there = (size > 0).ravel()
-        parts.append((kept.reshape(-1, HALF_ORDERS)[there], (f @ terms).ravel()[there], size.ravel()[there]))
+        kept = np.zeros((*size.shape, HALF_ORDERS))
+        kept[..., : len(there)] = f[:, None, there] * terms[there].T
+        some = (size > 0).ravel()
+        parts.append((kept.reshape(-1, HALF_ORDERS)[some], (f @ terms).ravel()[some], size.ravel()[some]))
     kept, all_, size = (np.concatenate(part) for part in zip(*parts, strict=True))
     return _Rows(kept / size[:, None], all_ / size)
 
@@ -147,9 +172,9 @@ def _in_octaves(
     shares = np.sqrt(np.concatenate([weights for _, weights in kept]) / orders)
     z, w = _rule()
     value, slope = np.stack([values(np.sqrt(q.ravel())[:, None] * side) for side in (z, -z)], axis=1)
-    columns = np.empty((1 + len(orders), q.size))
+    columns = np.zeros((1 + len(orders), q.size))
     columns[0] = (value * w).sum(axis=(0, 2))
-    for begin, rows in _hermite(max(orders)):
+    for begin, rows in _hermite(max(orders[shares > 0])):
         for j in np.nonzero((orders > begin) & (orders <= begin + len(rows)))[0]:
             at = orders[j] - 1 - begin
             columns[1 + j] = shares[j] * _means(slope, orders[j] - 1, rows[at : at + 1])[0]
@@ -159,7 +184,7 @@ def _in_octaves(
     steep = np.sqrt((slope**2 * w).sum(axis=(0, 2))).reshape(q.shape)[:, TABLE_NODES:]
     mean = off[..., 0] / (steep * np.sqrt(q[:, TABLE_NODES:]) + np.abs(by_octave[:, TABLE_NODES:, 0]))
     rest = np.sqrt((off[..., 1:] ** 2 * orders).sum(axis=2)) / steep
-    if not max(np.max(mean), np.max(rest)) <= _SMOOTH * tolerance:
+    if not np.max([np.max(mean), np.max(rest)]) <= _SMOOTH * tolerance:
         return None
     zero = np.zeros((1, len(columns)))
     zero[0, :2] = [float(part[0]) for part in values(np.zeros(1))]
