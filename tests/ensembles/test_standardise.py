@@ -263,5 +263,7 @@ def test_functions_of_ones_own_are_seen_to_commute_on_all_data_not_on_a_sample()
     x = RNG.normal(size=(100, 4)) * 15
     x[50, 0] = 1000.0
     assert fitted_standardisation(x, NET, flips).how.endswith("not shifted")
+    swaps = et.actions.channels(group, [[0, 1, 2, 3], [1, 0, 3, 2]])
+    assert fitted_standardisation(x, NET, swaps).how == "all channels together"
     with pytest.raises(et.errors.InvalidArgumentError, match="not linear"):
         fitted_standardisation(x, NET, folded)

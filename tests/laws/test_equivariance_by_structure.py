@@ -26,6 +26,7 @@ SIDE = 4
 TURNS, SHIFTS = et.actions.image_rotations(4), et.actions.translations((SIDE, SIDE))
 PLANE = et.groups.wallpaper(4, False, (SIDE, SIDE))
 MOTIONS = et.actions.grid(PLANE)
+SWAP = et.actions.channels(et.groups.cyclic(2), [[0, 1], [1, 0]])
 WINDOWS = ((1, 1), (2, 2), (3, 3), (1, 3))
 ON_GRIDS = [
     Sequential(Conv(4, width, padding=padding, b_std=0.3), Relu(), Conv(1, (1, 1)))
@@ -44,7 +45,7 @@ ON_GROUPS = [Sequential(Lift(PLANE, 4, (3, 3)), Relu(), GroupConv(1, width)) for
 
 def grids(action):
     """Where each generator takes the pixels."""
-    return np.stack([action.moves(int(g), (SIDE, SIDE, 1))[0] for g in action.group.generators])
+    return np.stack([action.moves(int(g), (SIDE, SIDE, 2))[0] for g in action.group.generators])
 
 
 def elements(group):
@@ -54,9 +55,9 @@ def elements(group):
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_what_is_said_of_one_moved_input_is_so(seed):
-    x = np.random.default_rng(seed).standard_normal((2, SIDE, SIDE, 1))
+    x = np.random.default_rng(seed).standard_normal((2, SIDE, SIDE, 2))
     counts = {"known": 0, "moving": 0, "missed": 0}
-    cases = [(net, action, grids(action)) for net in ON_GRIDS for action in (TURNS, SHIFTS)]
+    cases = [(net, action, grids(action)) for net in ON_GRIDS for action in (TURNS, SHIFTS, SWAP)]
     cases += [(net, MOTIONS, elements(PLANE)) for net in ON_GROUPS]
     for net, action, moves in cases:
         base, error = net.kernel_field(x, x).ntk, 0.0

@@ -188,7 +188,7 @@ def _commutes(found: Standardisation, augmentation: Augmentation, x: np.ndarray)
     z = np.random.default_rng(0).normal(size=(2, *x.shape[1:]))
     for g in elements:
         known = action.moves(g, x.shape[1:])
-        if known is not None and known[1]:
+        if known is not None and getattr(action, "permutes_positions", False):
             continue
         signals = z if known is not None or action.linear else np.concatenate([z, found(x)])
         moved = np.asarray(action(g, signals), np.float64)

@@ -76,7 +76,8 @@ def outputs_move(
     """
     for g, end in zip(action.group.generators, moves, strict=True):
         known = action.moves(g, shape)
-        if known is None or not (known[1] or (_reads_products(ops) and not alone)):
+        kept = action.permutes_positions if alone else known is not None and (known[1] or _reads_products(ops))
+        if known is None or not kept:
             return False
         ends = walk(ops, (known[0],), alone=alone)
         if not any(len(fields) == 1 and np.array_equal(fields[0], end) for fields in ends):

@@ -84,7 +84,7 @@ class PositionMoves:
         sources, rho = self.sources.array, self.matrices.array
         for g, matrix in zip(action.group.generators, matrices, strict=True):
             known = action.moves(g, shape)
-            if known is None or not known[1] or len(known[0]) != sources.shape[1]:
+            if known is None or not action.permutes_positions or len(known[0]) != sources.shape[1]:
                 return False
             alike = np.flatnonzero((sources[:, known[0]] == np.arange(sources.shape[1])).all(axis=1))
             if not any(np.abs(rho[q] - matrix).max() <= _SAME for q in alike):
