@@ -189,7 +189,7 @@ _TABLE = {
         "fields.points:PointAction": "group Group; exact bool; name text; action GroupAction; table ints",
         "fields.kernel:KernelSymmetry": "together real; apart real; tolerance real",
         "fields.kernel:FieldKernel": "net Network",
-        "fields.kernel:FieldMatrix": f"kernel Network; x FieldPoints; field text; {_MATRIX}; strip int",
+        "fields.kernel:FieldMatrix": f"kernel Network; x FieldPoints; field text; {_MATRIX}",
         "fields.points:FieldPoints": "signals numbers; image ints; position ints; count int",
         "fields.targets:Positions": "shape (int); turning bool",
         "fields.kernel:PointAverage": "base Network; action PointAction",
@@ -226,13 +226,13 @@ _TABLE = {
     },
     "solvers": {
         "eigh:Eigh": "",
-        "matrices:ArrayMatrix": f"array floats; strip int; in_memory bool; {_MATRIX}",
+        "matrices:ArrayMatrix": f"array floats; in_memory bool; {_MATRIX}",
         "matrices:KernelMatrix": f"kernel Network; x Inputs; field text; {_MATRIX}",
         "matrices:RaisedMatrix": f"matrix SymmetricMatrix; above floats; folder none|path; in_memory bool; "
-        f"has_blocks bool; strip int; {_MATRIX}",
+        f"has_blocks bool; {_MATRIX}",
         "matrices:ScaledMatrix": f"matrix SymmetricMatrix; scale floats; folder none|path; in_memory bool; "
-        f"has_blocks bool; strip int; {_MATRIX}",
-        "matrices:StoreMatrix": f"store GramStore; folder Place; _field text; strip int; in_memory bool; {_MATRIX}",
+        f"has_blocks bool; {_MATRIX}",
+        "matrices:StoreMatrix": f"store GramStore; folder Place; _field text; in_memory bool; {_MATRIX}",
         "out_of_core:OutOfCore": "path none|path; tile none|int; precision none|text; tolerance real",
         "primal:FeatureMatrix": f"kernel Network; x Inputs; field text; scale none|floats; factor? floats; {_MATRIX}",
         "primal:Primal": "features int",
