@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, get_args
@@ -24,7 +23,6 @@ EXACT = "deterministic"  # what `covers` says of a number that no sampling enter
 IN_ERRORS = "in units of its own standard error"
 SINGLE = "a single measurement without an interval"
 P_VALUE = "a p-value, which has no interval"
-_KEYS = {"confidence": "level"}  # in files, which keep the names that they had at first
 _WITHOUT = (EXACT, IN_ERRORS, SINGLE, P_VALUE)
 
 
@@ -127,8 +125,7 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, for JSON."""
-        own = asdict(self).items()
-        plain = {_KEYS.get(name, name): value for name, value in own if name not in ("numbers", "difference")}
+        plain = {name: value for name, value in asdict(self).items() if name not in ("numbers", "difference")}
         plain["value"] = plain_number(self.value)
         plain["interval"] = [plain_number(end) for end in self.interval]
         plain["bounds"] = [bound if math.isfinite(bound) else None for bound in self.bounds]
@@ -138,36 +135,18 @@ class Verdict:
 
     @staticmethod
     def from_dict(kept: Mapping[str, Any]) -> Verdict:
-        """The verdict of which `to_dict` made this; KeyError, TypeError or ValueError where it is something else.
-
-        Those of earlier versions lack what came later; whose claim it is follows from the words of their source.
-        """
-        earliest = ("confidence", "note", "unit", "covers", "stated", "bounds")
-        names = [f.name for f in fields(Verdict)]
-        there = [n for n in names[7:] if n in earliest or _KEYS.get(n, n) in kept]
-        found = {name: kept[_KEYS.get(name, name)] for name in names[:7] + there}
+        """The verdict of which `to_dict` made this; KeyError, TypeError or ValueError where it is something else."""
+        found = {f.name: kept[f.name] for f in fields(Verdict)}
         ends = lambda pair: (read_number(pair[0]), read_number(pair[1]))
-        estimate = lambda e: Estimate(read_number(e["value"]), *ends(e["interval"]), kept["level"])
+        estimate = lambda e: Estimate(read_number(e["value"]), *ends(e["interval"]), kept["confidence"])
         found["value"], found["interval"] = read_number(kept["value"]), ends(kept["interval"])
         low, high = kept["bounds"]
         found["bounds"] = (-math.inf if low is None else low, math.inf if high is None else high)
-        found["numbers"] = {label: estimate(e) for label, e in kept.get("numbers", {}).items()}
-        found["difference"] = None if kept.get("difference") is None else estimate(kept["difference"])
-        if found.setdefault("origin", _origin_of(kept["source"])) not in ORIGINS:
+        found["numbers"] = {label: estimate(e) for label, e in kept["numbers"].items()}
+        found["difference"] = None if kept["difference"] is None else estimate(kept["difference"])
+        if found["origin"] not in ORIGINS:
             raise ValueError(f"origin is {found['origin']!r}; it is one of {', '.join(ORIGINS)}")
         return Verdict(**found)
-
-
-def _origin_of(source: str) -> Origin:
-    """Whose claim it is, by what earlier versions wrote of its source.
-
-    >>> _origin_of("stated in arXiv 2403.03103; the bound is ours"), _origin_of("open question of arXiv 2403.03103")
-    ('source', 'ours')
-    """
-    if re.match(r"check|construction|by construction|our test of", source):
-        return "check"
-    asked = re.match(r"ours?\b|open question|theory|perturbation theory|expected|a control of ours", source)
-    return "ours" if asked or not re.search(r"arXiv|et al\.", source) else "source"
 
 
 def _plain_estimate(e: Estimate) -> dict[str, Any]:

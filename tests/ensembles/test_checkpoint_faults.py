@@ -113,18 +113,6 @@ def test_where_all_are_damaged_nothing_is_removed_and_the_remedy_is_said(copy):
     assert before == {path: path.read_bytes() for epoch in (2, 3) for path in files(run, epoch)}
 
 
-def test_those_of_the_format_without_checksums_are_read(tmp_path, whole, monkeypatch):
-    with monkeypatch.context() as old:
-        old.setattr(checkpoints, "_FORMAT", 1)
-        fitted(tmp_path, epochs=2)
-    for path in (tmp_path / "members-0-2").glob("*.json"):
-        path.unlink()
-    seen = []
-    model = fitted(tmp_path, callback=lambda epoch, _: seen.append(epoch))
-    assert same(model, whole[1])
-    assert seen == [3]
-
-
 def test_a_second_process_is_kept_out_and_a_dead_one_is_not_waited_for(copy):
     directory, run, params = copy
     with alone(run / ".training", ""), pytest.raises(StoreError, match="another process is training into"):

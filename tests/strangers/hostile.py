@@ -38,7 +38,6 @@ def objects(command: str) -> list[Any]:
         return {"is": "object", "number": 90, "class": name, "state": pairs}
 
     words = {"is": "list", "items": ["sh", "-c", command]}
-    nn = "equitangents.nn"
     return [
         thing("equitangents.audit.adapters.callables:CallableModel", function=words),
         thing("equitangents.kernels.store.folder:KernelStore", folder="/nowhere/else", limit=1),
@@ -46,19 +45,17 @@ def objects(command: str) -> list[Any]:
         thing("os:system"),
         thing("subprocess:Popen", args=words),
         thing("builtins:eval"),
-        thing(f"{nn}.nonlinearities:Relu", predict=words, __class__="x", kernel=1),
-        thing(f"{nn}.dense:Dense", channels=-5, W_std=1e300, b_std=float("nan"), parametrisation="x"),
-        thing(f"{nn}.dense:Dense", channels="5", W_std=words, b_std=None, parametrisation=1),
-        thing(f"{nn}.sequential:Sequential", _layers={"is": "tuple", "items": []}),
-        thing(f"{nn}.sequential:Sequential", _layers={"is": "same", "number": 90}),
-        thing(f"{nn}.nonlinearities:Elementwise", fn=words, tolerance=1, order=2, quadrature_error=0.0),
-        thing(
-            "equitangents.solvers.out_of_core:OutOfCore", path="/nowhere/else", tile=1, precision=None, tolerance=1.0
-        ),
-        thing("equitangents.solvers.pcg:PCG", preconditioner="x", rank=-1, tolerance=-1.0, max_iterations=0, seed="x"),
+        thing("nn.Relu", predict=words, __class__="x", kernel=1),
+        thing("nn.Dense", channels=-5, W_std=1e300, b_std=float("nan"), parametrisation="x"),
+        thing("nn.Dense", channels="5", W_std=words, b_std=None, parametrisation=1),
+        thing("nn.Sequential", _layers={"is": "tuple", "items": []}),
+        thing("nn.Sequential", _layers={"is": "same", "number": 90}),
+        thing("nn.Elementwise", fn=words, tolerance=1, order=2, quadrature_error=0.0),
+        thing("solvers.OutOfCore", path="/nowhere/else", tile=1, precision=None, tolerance=1.0),
+        thing("solvers.PCG", preconditioner="x", rank=-1, tolerance=-1.0, max_iterations=0, seed="x"),
         {"is": "class", "name": "equitangents.audit.adapters.callables:CallableModel"},
         {"is": "class", "name": "os:system"},
-        {"is": "class", "name": f"{nn}.dense:Dense"},
+        {"is": "class", "name": "nn.Dense"},
         {"is": "_object", "number": 0},
         {"is": "given", "name": "net"},
         {"is": "given", "name": "x"},

@@ -77,12 +77,6 @@ def test_a_run_that_starts_anew_has_one_session(small, tmp_path):
     assert len(config(tmp_path / "run")["sessions"]) == 1
 
 
-def test_a_run_begun_by_an_earlier_version_keeps_its_time_and_says_no_more():
-    kept = Sessions({"seconds": 100.0}).to_dict("finished")
-    assert kept["sessions"][0] == {"seconds": 100.0}
-    assert 100 <= kept["seconds"] <= 101
-
-
 def test_processor_seconds_count_work_and_not_waiting():
     sessions = Sessions(None)
     begin = os.times()

@@ -225,14 +225,11 @@ class TestWrittenDown:
         kept = json.loads(json.dumps(claimed.to_dict(), allow_nan=False))
         assert Verdict.from_dict(kept).to_dict() == kept
 
-    def test_files_of_earlier_versions_are_read_and_their_source_says_whose_claim_it_is(self):
-        later = ("origin", "place", "why", "aggregate", "difference", "repeated", "further")
-        kept = {k: v for k, v in judged("A", Estimate(0, -1, 1), at_most=2).to_dict().items() if k not in later}
-        for source, origin in (("stated in arXiv 2403.03103", "source"), ("our question", "ours"), ("theory", "ours")):
-            found = Verdict.from_dict({**kept, "source": source})
-            assert (found.origin, found.meaning, found.further) == (origin, "Take it.", None)
-        with pytest.raises(KeyError):
-            Verdict.from_dict({k: v for k, v in kept.items() if k != "level"})
+    def test_what_lacks_something_is_refused(self):
+        kept = judged("A", Estimate(0, -1, 1), at_most=2).to_dict()
+        for name in ("confidence", "origin", "numbers", "difference", "further"):
+            with pytest.raises(KeyError, match=name):
+                Verdict.from_dict({k: v for k, v in kept.items() if k != name})
 
 
 class TestFamilies:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from equitangents._version import __version__
+from equitangents._version import FORMAT, __version__
 from equitangents.claims import read_json
 from equitangents.errors import StoreError
 from equitangents.kernels.store.key import VERSION
@@ -24,7 +24,6 @@ from equitangents.tiles.place import ObjectPath, Place
 from equitangents.tiles.records import checksum
 from equitangents.tiles.whole import PARTIAL, write_whole
 
-FORMAT = 1
 FIELDS = ("nngp", "ntk")
 NAME = "zarr.json"
 KEY = "equitangents"  # of the record among the attributes
@@ -98,8 +97,6 @@ class Record:
     def as_json(self) -> dict[str, Any]:
         """With a checksum, for `from_json`."""
         content = json.loads(json.dumps(dataclasses.asdict(self)))
-        if self.part is None:  # tiles are files of their own, and records are as they were before there were shards
-            del content["part"]
         return {"record": content, "sha256": checksum(content)}
 
     @staticmethod

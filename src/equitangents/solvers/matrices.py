@@ -32,7 +32,6 @@ class SymmetricMatrix(abc.ABC):
 
     in_memory: whether its entries are an array in memory, so that reading them again costs nothing.
     has_blocks: whether entries can be read, not only products. probe: side of the smallest block worth reading.
-    strip: rows from a multiple of it on that are read together at the cost of one.
     """
 
     size: int
@@ -41,7 +40,6 @@ class SymmetricMatrix(abc.ABC):
     probe: int
     in_memory: bool = False
     has_blocks: bool = True
-    strip: int = 1
     words: str = "a matrix"
     folder: Place | None = None  # of the store that it is read from
 

@@ -112,20 +112,6 @@ class MappedTiles(Tiles[Pair, list[np.ndarray]]):
         for name in self.files:
             self._make(name)
 
-    def adopt(self) -> None:
-        """Give checksums to the tiles of an older version, which has none."""
-        if (self.folder / _SUMS).is_file():
-            return
-        logger.warning("%s has no checksums, as older versions made it; it has them now", self.folder)
-        self._make(_SUMS)
-        there, sums = self.map(_TILES, "r") == 1, self.map(_SUMS, "r+")
-        for tile in self.all:
-            if there[tile]:
-                at = np.ix_(*(self.parts[k] for k in tile))
-                for field, array in enumerate(self._arrays("r")):
-                    sums[(field, *tile)] = _checksum(np.ascontiguousarray(array[at]))
-        sums.flush()
-
     def _arrays(self, mode: Literal["r", "r+"]) -> Iterator[np.memmap[Any, np.dtype[Any]]]:
         return (self.map(f"{name}.npy", mode) for name in self.names)
 

@@ -25,7 +25,7 @@ class Sessions:
     """The sessions before, as `config.json` of the folder has them, and this one, which begins now."""
 
     def __init__(self, previous: Mapping[str, Any] | None) -> None:
-        self._before = _recorded(previous or {})
+        self._before = list((previous or {}).get("sessions", []))
         self._began = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         self._machine = machine()
         self._start, self._processor_start = time.monotonic(), _processor_seconds()
@@ -52,13 +52,6 @@ def machine() -> dict[str, Any]:
     affinity = getattr(os, "sched_getaffinity", None)
     cores = len(affinity(0)) if affinity is not None else os.cpu_count()
     return {"processor": _processor(), "cores": cores, "memory": machine_memory()}
-
-
-def _recorded(previous: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The sessions of an earlier version's run are one, of which only the time is known."""
-    if "sessions" in previous or "seconds" not in previous:
-        return list(previous.get("sessions", []))
-    return [{"seconds": float(previous["seconds"])}]
 
 
 def _processor() -> str:

@@ -82,8 +82,6 @@ class FieldStore:
 
     def compute(self) -> FieldStore:
         """Compute the tiles that are missing or damaged, and return this store."""
-        with self._errors(kept=""):
-            self._tiles.adopt()
         if damaged := self._tiles.damaged():
             logger.warning("field kernel: %d tiles in %s are damaged, and computed again", len(damaged), self.path)
         waiting = sorted([*damaged, *self._tiles.missing(self._tiles.all)])

@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from equitangents._types import DataRows, KernelName, Network
-from equitangents._version import __version__
+from equitangents._version import FORMAT, __version__
 from equitangents.ensembles.fields.points import FieldPoints
 from equitangents.ensembles.infinite.field_source import Given
 from equitangents.ensembles.infinite.rows import applied, applied_features, rows_of
@@ -34,7 +34,6 @@ from equitangents.scale.identity import action_hash, network_hash
 
 _BLOCK_ENTRIES = 2**24  # of a block of test rows against the training data, 128 MB in float64
 CLASSES = "InfiniteEnsemble", "InfiniteEnsembleClassifier"
-_FORMAT = 1
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # of a function, which is another one in another process
 _ABOUT = {
     "class": "text", "network": "text", "network_left_out": "bool", "fingerprint": "text", "facts": "{any}",
@@ -92,7 +91,7 @@ def save(ensemble: BaseEstimator, path: Path, *, means_only: bool = False) -> No
     whole = None if means_only else state_of(ensemble)
     means_described, state, left_out = _described(compact, whole, ensemble.net)
     about = {
-        "format": _FORMAT,
+        "format": FORMAT,
         "version": __version__,
         "numbers": VERSION,
         "class": type(ensemble).__name__,
@@ -154,11 +153,11 @@ def about_model(path: Path) -> dict[str, Any]:
     held = about.get("class")
     if held in ("DeepEnsemble", "DeepEnsembleClassifier"):
         raise StoreError(f"{said} holds a {held}; load it by {held}.load")
-    mine = {"format": _FORMAT, "version": __version__, "numbers": VERSION}
+    mine = {"format": FORMAT, "version": __version__, "numbers": VERSION}
     if any(about.get(name) != value for name, value in mine.items()):
         raise StoreError(
             f"{said} was saved by equitangents {about.get('version')} (format {about.get('format')}), and this is "
-            f"{__version__} (format {_FORMAT}): fit the model again, or install that version"
+            f"{__version__} (format {FORMAT}): fit the model again, or install that version"
         )
     wrong = [name for name, words in _ABOUT.items() if name not in about or not check_of(words)(about[name], ())]
     wrong += [name for name, words in _FACTS.items() if not wrong and not check_of(words)(about["facts"].get(name), ())]

@@ -71,7 +71,7 @@ def _parts(words: str) -> list[str]:
 def _is_called(cls: type, words: str) -> bool:
     if cls.__module__.split(".")[0] != PACKAGE:
         return False
-    return name_of(cls) == f"{PACKAGE}.{words}" if ":" in words else cls.__name__ == words
+    return name_of(cls) == words if "." in words else cls.__name__ == words
 
 
 def _is_text(value: object) -> bool:
@@ -187,48 +187,48 @@ def _units(e: Any) -> bool:
 
 
 FITS: dict[str, Fits] = {
-    "actions.images:ImageTurns": lambda a: a.turns > 0,
-    "actions.positions:Permutations": lambda a: a.table.ndim == 2 and len(a.table) == a.group.order,
-    "actions.subset:ActionSubset": lambda a: len(a.elements) == len(a.weights) > 0,
-    "actions.vectors:LastAxisPermutation": lambda a: a.table.ndim == 2 and len(a.table) == a.group.order,
-    "actions.vectors:LinearAction": lambda a: _is(a._matrices, (a.group.order, *a._matrices.shape[-1:] * 2)),
-    "ensembles.fields.points:FieldPoints": lambda p: p.image.shape == p.position.shape
+    "actions.ImageTurns": lambda a: a.turns > 0,
+    "actions.Permutations": lambda a: a.table.ndim == 2 and len(a.table) == a.group.order,
+    "actions.ActionSubset": lambda a: len(a.elements) == len(a.weights) > 0,
+    "actions.LastAxisPermutation": lambda a: a.table.ndim == 2 and len(a.table) == a.group.order,
+    "actions.LinearAction": lambda a: _is(a._matrices, (a.group.order, *a._matrices.shape[-1:] * 2)),
+    "ensembles.FieldPoints": lambda p: p.image.shape == p.position.shape
     and _indices(p.image, len(p.signals)) and _indices(p.position, p.count),
-    "ensembles.infinite.classifier:InfiniteEnsembleClassifier": lambda e: _ensemble(e) and e.classes_.ndim == 1
+    "ensembles.InfiniteEnsembleClassifier": lambda e: _ensemble(e) and e.classes_.ndim == 1
     and e.ensemble_.n_outputs_ == len(e.classes_) > 1 and (e.temperature_ is None or e.temperature_ > 0),
-    "ensembles.infinite.irrep_problem:IrrepProblem": lambda p: len(p.irreps) >= len(p.process.blocks)
+    "ensembles.IrrepProblem": lambda p: len(p.irreps) >= len(p.process.blocks)
     and p.self_kernels.ndim == 1,
-    "ensembles.infinite.saving:MeansAtATime": lambda m: m.coefficients.ndim == 2
+    "ensembles.MeansAtATime": lambda m: m.coefficients.ndim == 2
     and len(m.coefficients) == (m.kernel.features if isinstance(m.kernel, FeatureMap) else len(m.inputs)) > 0,
-    "ensembles.infinite.problem:Problem": _problem,
-    "ensembles.infinite.regressor:InfiniteEnsemble": _ensemble,
-    "ensembles.standardisation:Standardisation": lambda s: s.is_one,
-    "ensembles.infinite.solved_problem:SolvedProblem": lambda p: p.targets.ndim == 2
+    "ensembles.Problem": _problem,
+    "ensembles.InfiniteEnsemble": _ensemble,
+    "ensembles.Standardisation": lambda s: s.is_one,
+    "ensembles.SolvedProblem": lambda p: p.targets.ndim == 2
     and len(p.inputs) == len(p.targets) == p.solver.system.matrix.size,
-    "ensembles.infinite.training_problem:Training": _training,
-    "groups.irreps:Irrep": _representation,
-    "groups.table_group:TableGroup": _table_group,
-    "groups.matrix_group:MatrixGroup": lambda g: _table_group(g) and _representation(g) and len(g.matrices) == g.order,
-    "inference.data_orbits:DataOrbits": _orbits,
-    "inference.gaussian:PriorInBasis": lambda p: p._matrix.ndim == 2 and p.vectors.ndim == 2,
-    "inference.gaussian:TrainedProcess": _process,
-    "inference.group_fourier:FourierIrrep": _representation,
-    "inference.spectrum:Spectrum": _spectrum,
-    "kernels.random_features.features:RandomFeatures": lambda f: f.version == VERSION,
-    "kernels.result:Kernels": lambda k: k.nngp.shape == k.ntk.shape,
-    "solvers.matrices:ArrayMatrix": lambda m: _is(m.array, (m.size, m.size)),
-    "solvers.matrices:KernelMatrix": lambda m: len(m.x) == m.size > 0 < m.tile,
-    "solvers.matrices:RaisedMatrix": lambda m: _is(m.above, (m.size,)) and m.matrix.size == m.size,
-    "solvers.matrices:ScaledMatrix": lambda m: _is(m.scale, (m.size,)) and m.matrix.size == m.size,
-    "solvers.solution:Solution": lambda s: s.coefficients.ndim == 2,
-    "tiles.place:ObjectPath": lambda p: re.fullmatch(r"(s3|gs|az)://[\w.-]+", p.root) is not None,
+    "ensembles.TrainingProblem": _training,
+    "groups.Irrep": _representation,
+    "groups.TableGroup": _table_group,
+    "groups.MatrixGroup": lambda g: _table_group(g) and _representation(g) and len(g.matrices) == g.order,
+    "inference.DataOrbits": _orbits,
+    "inference.PriorInBasis": lambda p: p._matrix.ndim == 2 and p.vectors.ndim == 2,
+    "inference.TrainedProcess": _process,
+    "inference.FourierIrrep": _representation,
+    "inference.Spectrum": _spectrum,
+    "kernels.RandomFeatures": lambda f: f.version == VERSION,
+    "kernels.Kernels": lambda k: k.nngp.shape == k.ntk.shape,
+    "solvers.ArrayMatrix": lambda m: _is(m.array, (m.size, m.size)),
+    "solvers.KernelMatrix": lambda m: len(m.x) == m.size > 0 < m.tile,
+    "solvers.RaisedMatrix": lambda m: _is(m.above, (m.size,)) and m.matrix.size == m.size,
+    "solvers.ScaledMatrix": lambda m: _is(m.scale, (m.size,)) and m.matrix.size == m.size,
+    "solvers.Solution": lambda s: s.coefficients.ndim == 2,
+    "tiles.ObjectPath": lambda p: re.fullmatch(r"(s3|gs|az)://[\w.-]+", p.root) is not None,
 }  # fmt: skip
 """Of some kinds: whether an object is one, seen by its shapes."""
 
 
 def fits(name: str, made: Any) -> bool:
     """Whether an object of the class `name`, as files call it, can be one."""
-    check = FITS.get(name.partition(".")[2])
+    check = FITS.get(name)
     try:
         return check is None or bool(check(made))
     except (AttributeError, IndexError, TypeError, ValueError, KeyError):

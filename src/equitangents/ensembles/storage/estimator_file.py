@@ -15,14 +15,13 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from equitangents._types import Tree
-from equitangents._version import __version__
+from equitangents._version import FORMAT, __version__
 from equitangents.ensembles.storage.array_folder import ABOUT, Arrays, read_about, write_folder
 from equitangents.ensembles.storage.checks import check_of
 from equitangents.ensembles.storage.structure import Described, build, check_attributes
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, StoreError
 from equitangents.keywords import check_keywords
 
-_FORMAT = 2
 _ABOUT = {"class": "text", "parameters": "{any}", "left_out": "(text)", "state": "any", "arrays": "(any)"}
 _TREES = ("params_", "params0_")  # members' variables, in the form that their network has them
 # what predictions of trained members need
@@ -109,7 +108,7 @@ def write(
     described = Described(state)
     trees = {name: Described(value, beside=described).tree for name, value in whole.items()}
     about = {
-        "format": _FORMAT,
+        "format": FORMAT,
         "version": __version__,
         "class": cls.__name__,
         "parameters": trees,
@@ -133,10 +132,10 @@ def read(cls: type, path: Path) -> dict[str, Any]:
     wrong = [name for name, words in _ABOUT.items() if name not in about or not check_of(words)(about[name], ())]
     if wrong:
         raise StoreError(f"{said} is damaged, or not an ensemble that was saved: {wrong[0]} is not as written")
-    if about.get("format") != _FORMAT:
+    if about.get("format") != FORMAT:
         raise StoreError(
             f"{said} was saved by equitangents {about.get('version')} in format {about.get('format')!r}; this version "
-            f"reads format {_FORMAT}"
+            f"reads format {FORMAT}"
         )
     arrays: Any = Arrays(path, about, said)
     try:

@@ -1,9 +1,10 @@
 """The kinds of objects that saved models consist of: a fixed list of classes, each with the type of every attribute.
 
 The layers and solvers that `nn` and `solvers` name in public are on it as they are written, where their fields are
-numbers and words; every other class stands in the table here. A file may name these and nothing else. None of them runs
-a command or holds a function; the only ones that name files, or objects in an object store, are a store of kernels,
-which is read where it is the one that the model was fitted with, and the folder of a factor (`structure` says when).
+numbers and words; every other class stands in the table here. Files call a class by a public name, `room.Class`, which
+stays where the class moves (`register_kind`), and name nothing else. None of them runs a command or holds a function;
+the only ones that name files, or objects in an object store, are a store of kernels, which is read where it is the one
+that the model was fitted with, and the folder of a factor (`structure` says when).
 
 An attribute is `name type`, or `name? type` where not every object has it. Types: `none`, `bool`, `int`, `real`,
 `text`, `path`, `dtype`, `class` (a kind of dynamics), `label` (of an element of a group), `given` (what is given to
@@ -17,7 +18,7 @@ from __future__ import annotations
 import ast
 import functools
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 
 PACKAGE = "equitangents"
@@ -35,10 +36,10 @@ UNIONS = {
 }
 _WEIGHTS = "W_std real; b_std real"
 _WINDOW = f"channels int; window Sizes; stride Sizes; padding text; {_WEIGHTS}"
-_PARAMETRISED = "parametrisation text; bias? none|bool; width_scale? real"  # older files lack the last two
+_PARAMETRISED = "parametrisation text; bias? none|bool; width_scale? real"
 _GROUP = (
     "name text; order int; identity int; inverses? ints; generators? (int); is_abelian? bool; "
-    "conjugacy_classes? (ints); _complex_irreps? (groups.irreps:Irrep); _real_irreps? (groups.irreps:Irrep); "
+    "conjugacy_classes? (ints); _complex_irreps? (groups.Irrep); _real_irreps? (groups.Irrep); "
     "weights? floats"
 )
 _ESTIMATOR = (
@@ -59,7 +60,7 @@ _MEMBERS = (
     "_variation? Variation; _chunk? none|int; _fingerprint? {text}; _recorded_inputs? {text}; standardise? bool; "
     "standardisation_? none|Standardisation"
 )
-_DEEP = f"net? Network; {_MEMBERS}; equivariance_penalty? real; training? none|ensembles.deep.records:Training"
+_DEEP = f"net? Network; {_MEMBERS}; equivariance_penalty? real; training? none|ensembles.Training"
 _TORCH = f"{_MEMBERS}; layout? text; method? text; device? text; reason_? none|text; trained_by_? text"
 _TRAINING = (
     "kernel Network; augmentation Augmentation; label_action Augmentation; x Inputs; labels floats; settings Settings; "
@@ -113,7 +114,7 @@ _TABLE = {
         "own_layers:Wave": "phase real",
     },
     "steerable": {
-        "features:Features": "group text; entries ((int|steerable.irrep:Irrep))",
+        "features:Features": "group text; entries ((int|steerable.Irrep))",
         "gaussian_sum:GaussianSum": "coefficients (real); rates (real)",
         "irrep:Irrep": "group text; degree int; parity int",
     },
@@ -123,7 +124,7 @@ _TABLE = {
         "plane_isometries:PlaneIsometries": "bandlimit int; matrices? floats",
         "plane_rotations:PlaneRotations": "bandlimit int",
         "representations:FiniteMatrices": "matrices floats; name text; digest text",
-        "representations:Representation": "parts (FiniteMatrices|steerable.irrep:Irrep); dimension? int",
+        "representations:Representation": "parts (FiniteMatrices|steerable.Irrep); dimension? int",
         "rotation_group:RotationGroup": "name text; bandlimit int; reflections bool; euler_angles? floats; "
         "matrices? floats; weights? floats",
         "sampled_permutations:Permutations": "n int; name text",
@@ -189,7 +190,7 @@ _TABLE = {
         "fields.points:PointAction": "group Group; exact bool; name text; action GroupAction; table ints",
         "fields.kernel:KernelSymmetry": "invariant bool; equivariant bool",
         "fields.kernel:FieldKernel": "net Network",
-        "fields.kernel:FieldMatrix": f"kernel Network; x FieldPoints; field text; {_MATRIX}; strip int",
+        "fields.kernel:FieldMatrix": f"kernel Network; x FieldPoints; field text; {_MATRIX}",
         "fields.points:FieldPoints": "signals numbers; image ints; position ints; count int",
         "fields.targets:Positions": "shape (int); turning bool",
         "fields.kernel:PointAverage": "base Network; action PointAction",
@@ -197,18 +198,18 @@ _TABLE = {
         "infinite.classifier:InfiniteEnsembleClassifier": f"{_ESTIMATOR}; classes_ array; ensemble_ InfiniteEnsemble; "
         "calibrate? bool; temperature_? none|real",
         "infinite.field_source:FieldSource": "kernel FieldKernel; augmentation Augmentation; "
-        "label_action Augmentation; x numbers; y floats; positions ensembles.fields.targets:Positions",
+        "label_action Augmentation; x numbers; y floats; positions ensembles.Positions",
         "infinite.irrep_problem:IrrepProblem": "kernel Network; action GroupAction; field text; inputs Inputs; "
         "irreps (FourierIrrep); process IrrepProcess; self_kernels floats",
         "infinite.saving:MeansAtATime": "kernel Network; field text; inputs Inputs; coefficients floats; "
         "standardisation? none|Standardisation",
         "infinite.problem:Problem": "kernel Network; field text; inputs Inputs; process TrainedProcess; "
-        "samples ensembles.infinite.problem:Samples; residual real; seconds real; above? none|floats",
+        "samples ensembles.Samples; residual real; seconds real; above? none|floats",
         "infinite.problem:Samples": "row ints; weight floats; trace floats",
         "infinite.problem:Settings": "field text; dynamics Kinetics; learning_rate real; ridge Ridge; "
         "memory_limit none|real; store none|path; solver text|Method; time real; held none|Kernels; points? int",
         "infinite.regressor:InfiniteEnsemble": f"{_ESTIMATOR}; n_outputs_ int; _squeeze bool; "
-        "_training ensembles.infinite.training_problem:Training",
+        "_training ensembles.TrainingProblem",
         "infinite.solved_problem:SolvedProblem": "kernel Network; field text; inputs Inputs; targets floats; "
         "solver Solver; prior none|SymmetricMatrix; scale none|floats; kernels none|Kernels; _solutions? {Solution}",
         "infinite.training_problem:Training": _TRAINING,
@@ -226,13 +227,13 @@ _TABLE = {
     },
     "solvers": {
         "eigh:Eigh": "",
-        "matrices:ArrayMatrix": f"array floats; strip int; in_memory bool; {_MATRIX}",
+        "matrices:ArrayMatrix": f"array floats; in_memory bool; {_MATRIX}",
         "matrices:KernelMatrix": f"kernel Network; x Inputs; field text; {_MATRIX}",
         "matrices:RaisedMatrix": f"matrix SymmetricMatrix; above floats; folder none|path; in_memory bool; "
-        f"has_blocks bool; strip int; {_MATRIX}",
+        f"has_blocks bool; {_MATRIX}",
         "matrices:ScaledMatrix": f"matrix SymmetricMatrix; scale floats; folder none|path; in_memory bool; "
-        f"has_blocks bool; strip int; {_MATRIX}",
-        "matrices:StoreMatrix": f"store GramStore; folder Place; _field text; strip int; in_memory bool; {_MATRIX}",
+        f"has_blocks bool; {_MATRIX}",
+        "matrices:StoreMatrix": f"store GramStore; folder Place; _field text; in_memory bool; {_MATRIX}",
         "out_of_core:OutOfCore": "path none|path; tile none|int; precision none|text; tolerance real",
         "primal:FeatureMatrix": f"kernel Network; x Inputs; field text; scale none|floats; factor? floats; {_MATRIX}",
         "primal:Primal": "features int",
@@ -248,7 +249,7 @@ _TABLE = {
         "gram:GramStore": "path Place; _data {numbers}; _work Work",
         "record:Inputs": "shape (int); rows (int); digests (text)",
         "record:Record": "network text; network_hash text; action none|text; action_hash none|text; "
-        "x1 scale.record:Inputs; x2 none|scale.record:Inputs; engine text; precision text; tile int; "
+        "x1 scale.Inputs; x2 none|scale.Inputs; engine text; precision text; tile int; "
         "inverses none|(int); version text; numbers int; format int; part none|int",
         "work:Work": "path Place; kernel Network; action none|GroupAction; record Record; arrays {Chunks}",
     },
@@ -258,43 +259,84 @@ _TABLE = {
     },
 }
 
-DYNAMICS = tuple(f"{PACKAGE}.inference.{name}" for name in ("dynamics:Flow", "dynamics:Descent"))
+_NAMES = {"ensembles.infinite.training_problem:Training": "ensembles.TrainingProblem"}  # where classes share one
+DYNAMICS = ("inference.Flow", "inference.Descent")
 """The classes that are values themselves."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A class by its name, `module:class`, with the types of its attributes, and which of these an object may lack."""
+    """A class by its public name and its `place`, `module:class`, with the types of its attributes, and which of these
+    an object may lack.
+    """
 
     name: str
+    place: str
     types: dict[str, str]
     optional: frozenset[str]
 
     def load(self) -> type:
-        """The class; its module is imported now, by the name that stands in the list here."""
-        return _load(self.name)
+        """The class; its module is imported now, by the place that stands in the list here."""
+        return _load(self.place)
+
+
+_registered: dict[str, Kind] = {}
+_names: dict[str, str] = {}  # by place
+
+
+def register_kind(name: str, place: str, attributes: str) -> None:
+    """Have files call the class at `place`, `module:class`, by a public name; `attributes` as in the table above.
+
+    A name that is registered again has the new place alone, as where a class moved.
+    """
+    split = [attribute.split(" ") for attribute in attributes.split("; ") if attribute]
+    types = {attribute.rstrip("?"): words for attribute, words in split}
+    optional = frozenset(attribute.rstrip("?") for attribute, _ in split if attribute.endswith("?"))
+    _register(Kind(name, place, types, optional))
+
+
+def _register(kind: Kind) -> None:
+    if kind.name in _registered:
+        del _names[_registered[kind.name].place]
+    _registered[kind.name] = kind
+    _names[kind.place] = kind.name
 
 
 @functools.cache
-def kinds() -> dict[str, Kind]:
+def _shipped() -> None:
+    """Register the kinds of this package, once."""
+    for room in _PUBLIC:
+        for kind in _of_public_classes(room):
+            _register(kind)
+    for package, entries in _TABLE.items():
+        for place, attributes in entries.items():
+            whole = f"{package}.{place}"
+            name = _NAMES.get(whole, f"{package}.{place.partition(':')[2]}")
+            register_kind(name, f"{PACKAGE}.{whole}", attributes)
+
+
+def kinds() -> Mapping[str, Kind]:
     """All kinds by their names."""
-    listed = {
-        (name := f"{PACKAGE}.{package}.{place}"): _kind(name, attributes)
-        for package, entries in _TABLE.items()
-        for place, attributes in entries.items()
-    }
-    return {kind.name: kind for room in _PUBLIC for kind in _of_public_classes(room)} | listed
-
-
-def _load(name: str) -> type:
-    module, _, path = name.partition(":")
-    found: type = getattr(importlib.import_module(module), path)
-    return found
+    _shipped()
+    return _registered
 
 
 def name_of(cls: type) -> str:
-    """The name by which files call a class."""
+    """The name by which files call a class: the public one of a kind, of others the place."""
+    _shipped()
+    place = place_of(cls)
+    return _names.get(place, place)
+
+
+def place_of(cls: type) -> str:
+    """Where a class is, `module:class`."""
     return f"{cls.__module__}:{cls.__qualname__}"
+
+
+def _load(place: str) -> type:
+    module, _, path = place.partition(":")
+    found: type = getattr(importlib.import_module(module), path)
+    return found
 
 
 def _of_public_classes(room: str) -> Iterator[Kind]:
@@ -304,7 +346,7 @@ def _of_public_classes(room: str) -> Iterator[Kind]:
         if isinstance(cls, type) and issubclass(cls, base) and is_dataclass(cls):
             types = {field.name: words_of(str(field.type)) for field in fields(cls)}
             if all(types.values()):
-                yield Kind(name_of(cls), types, frozenset())
+                yield Kind(f"{room}.{cls.__qualname__}", place_of(cls), types, frozenset())
 
 
 def words_of(annotation: str) -> str:
@@ -328,12 +370,3 @@ def _words(node: ast.expr) -> str:
         case ast.Subscript(value=ast.Name(id="tuple"), slice=ast.Tuple(elts=[inner, ast.Constant(value=rest)])):
             return f"({words})" if rest is ... and (words := _words(inner)) else ""
     return ""
-
-
-def _kind(name: str, attributes: str) -> Kind:
-    split = [attribute.split(" ") for attribute in attributes.split("; ") if attribute]
-    return Kind(
-        name,
-        {attribute.rstrip("?"): words for attribute, words in split},
-        frozenset(attribute.rstrip("?") for attribute, _ in split if attribute.endswith("?")),
-    )

@@ -22,7 +22,7 @@ from equitangents.errors import EquitangentsError, InvalidTypeError
 
 logger = logging.getLogger("equitangents")
 
-_WRITES = "equitangents.solvers.out_of_core:OutOfCore"  # where factors are, and go
+_WRITES = "solvers.OutOfCore"  # where factors are, and go
 _MOST = 2_000_000  # values in a tree, counted as often as they are referred to: numbers beyond are in arrays
 _SCALARS = "biufU"  # kinds of NumPy's numbers and text that stand alone; complex ones have two parts
 
@@ -261,14 +261,14 @@ def _wrong(kind: Kind, state: Mapping[str, Any], given: Any, whole: bool = True)
     """What is wrong with the attributes of an object, in words; None where nothing is."""
     if type(state) is not dict:
         return f"a {type(state).__name__} stands for attributes"
-    place = kind.name.partition(":")[2]
+    called = kind.place.partition(":")[2]
     for name, value in state.items():
         if name not in kind.types:
-            return f"{place} has no attribute {name!r}"
+            return f"{called} has no attribute {name!r}"
         if not check_of(kind.types[name])(value, given):
-            return f"{name} of {place} is of type {type(value).__name__}; expected {kind.types[name]}"
+            return f"{name} of {called} is of type {type(value).__name__}; expected {kind.types[name]}"
     missing = [name for name in kind.types if whole and name not in state and name not in kind.optional]
-    return f"{place} lacks {missing[0]!r}" if missing else None
+    return f"{called} lacks {missing[0]!r}" if missing else None
 
 
 def _plain(value: Any) -> Any:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from equitangents._version import FORMAT
 from equitangents.claims import read_json
 from equitangents.ensembles.training.fingerprint import check_same
 from equitangents.ensembles.training.run import Snapshot
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger("equitangents")
 
 _KEPT = 2
-_FORMAT = 2
-_UNSUMMED = 1  # the format without checksums, which is read all the same
 _LOCK = ".training"
 
 
@@ -127,11 +126,11 @@ class CheckpointStore:
         try:
             about = self._manager.restore(epoch, args=ocp.args.Composite(about=ocp.args.JsonRestore())).about
             number = about.get("format")
-            if number not in (_FORMAT, _UNSUMMED):
+            if number != FORMAT:
                 raise InvalidArgumentError(
-                    f"checkpoint_dir {self.directory} is of format {number!r}; this version reads {_FORMAT}"
+                    f"checkpoint_dir {self.directory} is of format {number!r}; this version reads {FORMAT}"
                 )
-            if not summed and number == _FORMAT:
+            if not summed:
                 raise _UnfinishedError("its checksums are not there: it was not finished")
             check_same(self._fingerprint, about["fingerprint"], f"the checkpoint in {self.directory}")
             restored = self._manager.restore(epoch, args=ocp.args.Composite(arrays=ocp.args.PyTreeRestore()))
@@ -148,7 +147,7 @@ class CheckpointStore:
         if snapshot.epoch in self._manager.all_steps():
             return
         arrays, about = _pack(snapshot)
-        about |= {"format": _FORMAT, "fingerprint": self._fingerprint, "plan": plan}
+        about |= {"format": FORMAT, "fingerprint": self._fingerprint, "plan": plan}
         items = ocp.args.Composite(arrays=ocp.args.PyTreeSave(arrays), about=ocp.args.JsonSave(about))
         try:
             self._manager.save(snapshot.epoch, args=items)
