@@ -158,6 +158,13 @@ def test_what_grows_or_is_no_number_has_no_table(phi):
         assert tabulated._grows(lambda u: np.stack([phi(u), u]), 4)
 
 
+def test_a_table_is_made_while_something_else_is_traced():
+    made = []
+    jax.eval_shape(lambda x: made.append(tabulated.tabulated(lambda u: jnp.tanh(u), 1e-5)) or x, 1.0)
+    (table,) = made
+    assert np.isfinite(table.numbers).all()
+
+
 def test_a_kinked_function_and_a_tolerance_below_rounding_have_no_table():
     assert tabulated.tabulated(jax.nn.relu, 1e-6) is None
     assert tabulated.tabulated(jnp.tanh, 1e-12) is None

@@ -55,7 +55,7 @@ def tabulated(function: Callable[[Any], Any], tolerance: float) -> Tabulated | N
     """The table of a function, to a relative tolerance; None where it holds it over no range of variances."""
     if tolerance < _LEAST:
         return None
-    with jax.enable_x64(True):
+    with jax.enable_x64(True), jax.ensure_compile_time_eval():  # also while something else is traced
         values = _compiled(function)
         for highest in _HIGHEST:
             if not _grows(values, highest) and (found := _table(values, tolerance, highest)) is not None:
@@ -195,8 +195,9 @@ def _in_octaves(
 @cache
 def _rule() -> tuple[np.ndarray, np.ndarray]:
     """Nodes z > 0 and weights of N(0, 1)."""
-    edges = [[0.0], _WIDTH * 2.0 ** np.arange(-_HALVINGS, 0), _WIDTH * np.arange(1, _FAR / _WIDTH + 1)]
-    z, w = panels(np.concatenate(edges), np.full(sum(map(len, edges)) - 1, _NODES))
+    halving, equal = _WIDTH * 2.0 ** np.arange(-_HALVINGS, 0), _WIDTH * np.arange(1, _FAR / _WIDTH + 1)
+    edges = np.concatenate([np.zeros(1), halving, equal])
+    z, w = panels(edges, np.full(len(edges) - 1, _NODES))
     return z, w * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
 
 
