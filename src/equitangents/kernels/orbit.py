@@ -80,8 +80,8 @@ class OrbitAverage:
             one = costed.kernel_cost(input_shape, n1, columns, dtype)
             if n2 is not None:
                 return repeated([(one, order**2)], x[0].nbytes * columns)
-            runs = [(costed.kernel_cost(input_shape, n1, None, dtype), order), (one, order * (order - 1) // 2)]
-            return repeated(runs, x[0].nbytes * columns)
+            rest = (one, order * (order - 1) // 2)
+            return repeated([(costed.kernel_cost(input_shape, n1, None, dtype), order), rest], x[0].nbytes * columns)
         base, elements = self._parts(x)
         whole = base.kernel_cost(input_shape, n1, columns, dtype)
         if n2 is not None:
@@ -89,8 +89,8 @@ class OrbitAverage:
         inverses = self.action.group.inverses[list(elements)]
         once = int((inverses == elements).sum()) - 1  # elements that are their own inverse, without the identity
         pairs = int((inverses > elements).sum())
-        runs = [(base.kernel_cost(input_shape, n1, None, dtype), 1), (whole, once * _symmetric_share(n1) + pairs)]
-        return repeated(runs, x[0].nbytes * columns)
+        shared = (whole, once * _symmetric_share(n1) + pairs)
+        return repeated([(base.kernel_cost(input_shape, n1, None, dtype), 1), shared], x[0].nbytes * columns)
 
     def _parts(self, x: Any) -> tuple[Any, range]:
         """(what is averaged, elements over which): of MLPs the mean over translations comes at once, by FFT."""

@@ -112,7 +112,8 @@ def translation_mean(net: KernelFunction, action: Action, x: Any) -> Translation
     program = net.lowered(x[:1])[1]
     if not _is_mlp(program) or not choose(program, None, precision.working_dtype(x)).engine.takes_distances:
         return None
-    return TranslationMean(net, action.torus) if net.leads_by_position(shape) else None
+    leads = getattr(net, "leads_by_position", None)
+    return TranslationMean(net, action.torus) if leads is not None and leads(shape) else None
 
 
 def _engine(program: Program, steps: FibrePlan, dtype: np.dtype) -> Choice:
