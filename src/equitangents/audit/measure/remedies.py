@@ -44,7 +44,7 @@ def remedies(
     members = None if ensemble is None else ensemble[0]
     other = [f"{r.output} moves by another rule ({r.rule}), which it would take away" for r in rules if r.found]
     by_rule = {name: other[0] for name in (*REMEDIES.values(), AUGMENTATION) if other}
-    tried = {
+    tried: dict[str, Callable[[], list[Remedy | Missing]]] = {
         REMEDIES["average"]: lambda: [_averaging(m)],
         AUGMENTATION: lambda: [_augmentation(m)],
         REMEDIES["canonicalise"]: lambda: _canonicalising(m),

@@ -163,7 +163,7 @@ def _measured(
     """The rows of one test, or why it says nothing of these structures; `run`: the dynamics."""
     if test in SYMMETRIES:
         return measure(known, test, elements, sampling)
-    alone = {
+    alone: dict[str, Callable[[], list[Row] | str]] = {
         "conservation": partial(conservation, known, sampling),
         "dynamics": run,
         "smoothness": partial(smoothness, known),
