@@ -212,3 +212,11 @@ def test_no_mean_over_random_rotations_is_offered_that_is_the_same_but_for_chanc
     offered = lambda f: any(r.name.startswith("averaging") for r in et.audit(f, "SO3", x, **QUIET).remedies)
     assert not offered(lambda x: x[:, :1])
     assert offered(lambda x: x[:, :1] + np.sum(x * x, axis=1, keepdims=True))
+
+
+def test_canonical_positions_of_complex_inputs_are_those_of_both_parts() -> None:
+    x = np.stack([RNG.normal(size=(20, 5)), RNG.normal(size=(20, 5))], axis=2) @ np.array([1.0, 1j])
+    x[:, :] -= x.real  # only imaginary parts tell positions apart
+    f = lambda x: np.stack([np.abs(x[:, 0]), np.abs(x).sum(1)], axis=1)
+    mended = et.audit(f, "translations", x, inputs="sequences", **QUIET).remedy("canonicalise")
+    np.testing.assert_allclose(mended(np.roll(x, 2, axis=1)), mended(x), atol=1e-12)

@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 
 from equitangents._types import AnyAction, Element, Tree
 from equitangents.audit.adapters import Model
-from equitangents.audit.adapters.model import Answer, answer
+from equitangents.audit.adapters.model import Answer, answer, as_real
 from equitangents.audit.contract.contract import Contract
 from equitangents.audit.contract.leaf_actions import Actions, LeafAction
 from equitangents.audit.contract.trees import Batch, Inputs, Shared, as_inputs
@@ -141,12 +141,8 @@ class Canonicalised(_Remedied):
 
 def canonical_scores(contract: Contract, leaves: Sequence[Any]) -> np.ndarray:
     """⟨w, ρ_X(g) x⟩ for every input of a moved batch."""
-    parts = [
-        (np.asarray(a, np.float64).reshape(len(a), -1) * weights(a.shape[1:], i)).sum(axis=1)
-        for i, a in enumerate(leaves)
-        if contract.inputs[i] is not None
-    ]
-    return np.sum(parts, axis=0)
+    moved = [(i, as_real(np.asarray(a))) for i, a in enumerate(leaves) if contract.inputs[i] is not None]
+    return np.sum([(a.reshape(len(a), -1) * weights(a.shape[1:], i)).sum(axis=1) for i, a in moved], axis=0)
 
 
 def weights(shape: tuple[int, ...], place: int) -> np.ndarray:

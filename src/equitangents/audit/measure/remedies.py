@@ -63,7 +63,7 @@ def _averaging(m: Measured) -> Remedy | Missing:
     task, orbits, deterministic, phi = m.task, m.orbits, m.floors.deterministic, m.orbits.signals
     group, listed = task.contract.group, task.contract.is_complete
     mean = phi.mean(axis=0) if listed else phi[1:].mean(axis=0)
-    if not orbits.no_mean:
+    if not orbits.no_mean and m.verdict != "equivariant":  # of which both remedies change nothing
         lost = _lost(m, orbits, mean, lambda: _flat(_average(task, task.x, orbits.actions)))
         if lost:
             return Missing(REMEDIES["average"], lost)
@@ -131,7 +131,7 @@ def _canonicalising(m: Measured) -> list[Remedy | Missing]:
     contract = m.task.contract
     if not (contract.is_complete and contract.exact and m.floors.deterministic):
         return []
-    if m.task.complete and not m.orbits.class_numbers.any():
+    if m.task.complete and not m.orbits.class_numbers.any() and m.verdict != "equivariant":
         part, _, predicted = _canonical(m, _ROWS)
         lost = _lost(m, part, predicted, lambda: _canonical_outputs(m))
         if lost:
