@@ -15,7 +15,11 @@ import numpy as np
 from equitangents import nn
 
 TURNS = 7
-FUNCTIONS = {"tanh": jax.numpy.tanh, "softplus": jax.nn.softplus}
+FUNCTIONS = {
+    "tanh": jax.numpy.tanh,
+    "softplus": jax.nn.softplus,
+    "mish": lambda x: x * jax.numpy.tanh(jax.nn.softplus(x)),  # of odd and even orders
+}
 CASES = {  # hidden layers, what follows them, shape of an input, and how many
     "dense, 1000 of 20": (lambda: nn.Dense(1, W_std=1.2, b_std=0.1), (), (20,), 1000),
     "convolutions, flatten, 100 of 8×8×3": (lambda: nn.Conv(1, (3, 3), W_std=1.2), (nn.Flatten(),), (8, 8, 3), 100),
@@ -42,7 +46,8 @@ def main() -> None:
         start = time.process_time()
         nn.Sequential(nn.Dense(1), phi, nn.Dense(1)).kernel(np.ones((1, 2)), engine="cpu")
         print(f"table of {name}: {time.process_time() - start:.1f} s, once")
-    print(f"| two layers | erf, ms |{''.join(f' {name} / erf |' for name in functions)}\n|---|---:|{'---:|' * 2}")
+    heads = "".join(f" {name} / erf |" for name in functions)
+    print(f"| two layers | erf, ms |{heads}\n|---|---:|{'---:|' * len(functions)}")
     for case, (hidden, readout, shape, count) in CASES.items():
         for dtype in ("float64", "float32"):
             x = np.random.default_rng(0).standard_normal((count, *shape)).astype(dtype)

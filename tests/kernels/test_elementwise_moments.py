@@ -85,18 +85,22 @@ def test_moments_are_the_double_integral_at_every_variance(name):
     assert np.max(np.abs(single[1] / exact[1] - 1)) < 1e-3
 
 
+def pair_and_lost(d, q1, q2):
+    """Distances and slopes of erf, and what is lost of its series."""
+    return jnp.stack(duals.Quadrature(jax.lax.erf).pair(d, q1, q2)), lost(line(jax.lax.erf, q1), q1, MANY)
+
+
 def test_distances_and_slopes_are_those_of_the_closed_form_down_to_the_smallest_angle():
-    """erf has both: through series, and where these are too long, through sectors."""
-    q1, q2 = np.array([[1e-10, 0.5, 4.0, 40.0, 1e6, 1e12], [2e-10, 0.5, 4.1, 40.0, 2e6, 1e12]])
-    theta = np.array([1e-5, 1e-6, 3.0, 1e-6, 1.0, 1e-7])
+    """erf has both: through series, where these are too long through sectors, and where both miss it there is none."""
+    q1, q2 = np.array([[1e-10, 0.5, 4.0, 40.0, 1e6, 1e12, 1e30], [2e-10, 0.5, 4.1, 40.0, 2e6, 1e12, 1e30]])
+    theta = np.array([1e-5, 1e-6, 3.0, 1e-6, 1.0, 1e-7, 1.0])
     with jax.enable_x64(True):
         d = (np.sqrt(q1) - np.sqrt(q2)) ** 2 + 4 * np.sqrt(q1 * q2) * np.sin(theta / 2) ** 2
         arrays = tuple(map(jnp.asarray, (d, q1, q2)))
-        found = jax.jit(duals.Quadrature(jax.lax.erf).pair)(*arrays)
-        exact = jax.jit(duals.Erf().pair)(*arrays)
-        known = line(jax.lax.erf, arrays[1])
-        assert (lost(known, arrays[1], MANY) > 1e-6).tolist() == [False, False, False, True, True, True]
-    np.testing.assert_allclose(found, exact, rtol=3e-6)
+        (found, long), exact = jax.jit(pair_and_lost)(*arrays), duals.Erf().pair(*arrays)
+        assert (long > 1e-6).tolist() == [False, False, False, True, True, True, True]
+    assert np.isnan(found)[:, -1].all()
+    np.testing.assert_allclose(np.array(found)[:, :-1], np.array(exact)[:, :-1], rtol=3e-6)
 
 
 @pytest.mark.slow
@@ -110,6 +114,7 @@ def test_derivatives_are_those_of_the_closed_form(at):
     np.testing.assert_allclose(*both, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_what_misses_its_tolerance_where_it_is_used_is_an_error():
     """Waves that no panel resolves, at variances that come up in the second layer only."""
     net = nn.Sequential(nn.Dense(1), nn.Relu(), nn.Dense(1, W_std=1e6), nn.Elementwise(jnp.sin), nn.Dense(1))
