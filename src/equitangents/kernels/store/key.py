@@ -25,7 +25,7 @@ from equitangents.kernels.structured.program import StructuredPositions
 _FORMERLY = {
     "equitangents.kernels.operations": "equitangents.kernels.program"
 }  # where classes were when keys were written
-VERSION = 3  # of the numbers: raised whenever some kernel's change, whatever the version of the package
+VERSION = 4  # of the numbers: raised whenever some kernel's change, whatever the version of the package
 
 
 def kernel_key(program: object, x1: np.ndarray, x2: np.ndarray | None, engine: str) -> str:
