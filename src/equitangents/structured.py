@@ -14,8 +14,8 @@ import jax
 import numpy as np
 
 from equitangents import precision
-from equitangents._types import ArrayLike, Rows
-from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents._types import ArrayLike, DType, Rows
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.validation import check_array, check_same_length
 
 SMALLER, NEURAL_TANGENTS = CONVENTIONS = ("smaller", "neural-tangents")
@@ -51,6 +51,10 @@ class _Inputs:
         made: Callable[..., Self] = type(self)
         arrays, convention = self.tree_flatten()
         return made(*(None if part is None else part[rows] for part in arrays), convention)
+
+    def __array__(self, dtype: DType | None = None, copy: bool | None = None) -> np.ndarray:
+        """Raise InvalidTypeError: without this NumPy would take it for a list of such inputs, down to empty ones."""
+        raise InvalidTypeError(f"{type(self).__name__} is no array; networks and net.kernel take it, others take its x")
 
     def tree_flatten(self) -> tuple[tuple[Any, ...], str]:
         """All arrays, for JAX."""

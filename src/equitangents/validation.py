@@ -76,6 +76,8 @@ def as_rectangular(name: str, x: Any) -> np.ndarray:
         hint = ""
         if hasattr(x, "positions"):  # molecules of this package, and of others
             hint = "; give their arrays: positions (N, atoms, 3), smaller molecules filled up with zeros"
+        if hasattr(x, "adjacency"):  # masks and graphs
+            hint = "; net.kernel takes masks and graphs"
         raise InvalidTypeError(f"{name} is of type {type(x).__name__}; expected an array of numbers{hint}")
     shapes = list(dict.fromkeys(_shape(part) for part in parts))
     if len(shapes) < 2:

@@ -205,3 +205,20 @@ def test_masked_inputs_are_refused_by_name(made):
         et.errors.InvalidTypeError, match=rf"X is Masked; {made.__name__} takes arrays: solve with net.kernel"
     ):
         made(net).fit(et.Masked(x, np.ones((4, 3), bool)), np.arange(4) % 2)
+
+
+def test_masks_and_graphs_are_taken_for_no_list_of_arrays(tmp_path):
+    x = np.random.default_rng(0).normal(size=(4, 3, 2))
+    net = N.Sequential(N.Dense(8), N.Relu(), N.GlobalAvgPool(), N.Dense(1))
+    model = et.InfiniteEnsemble(net).fit(x, np.arange(4))
+    for given in (et.Masked(x, np.ones((4, 3), bool)), et.Graphs(x, np.ones((4, 3, 3)))):
+        faces = (
+            lambda given=given: et.InfiniteEnsemble(net).fit(x, given),
+            lambda given=given: et.InfiniteEnsemble(net, ridge=given).fit(x, np.arange(4)),
+            lambda given=given: et.InfiniteEnsembleClassifier(net).fit(x, given),
+            lambda given=given: et.ensembles.predict_to_file(model, given, tmp_path / "means.npy"),
+            lambda given=given: et.scale.GramStore(tmp_path / "store", net, given),
+        )
+        for face in faces:
+            with pytest.raises(et.errors.EquitangentsError, match=f"{type(given).__name__} is no array"):
+                face()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ensembles.irrep_cases import CASES, data, mlp
-from equitangents import actions
+from equitangents import actions, nn
 from equitangents.ensembles import InfiniteEnsemble
 from oracles import literal_augmentation
 
@@ -57,6 +57,19 @@ class TestPartOfAnOrbit:
         mean, _ = literal_augmentation.train(mlp, inputs, labels.reshape(12, 2), x_test, **how)
         model = InfiniteEnsemble(mlp, augmentation=some, time=3.0).fit(x, labels)
         np.testing.assert_allclose(model.predict(x_test), mean, atol=1e-11)
+
+    @pytest.mark.parametrize("elements", [[0, 2], [2, 0], [3, 2, 0, 1]])
+    def test_leaving_out_does_not_ask_which_element_comes_first(self, elements):
+        rng = np.random.default_rng(3)
+        window = {"padding": "circular", "b_std": 0.3}
+        field = nn.Sequential(nn.Conv(4, (3, 3), **window), nn.Relu(), nn.Conv(1, (1, 1)))
+        pooled = nn.Sequential(nn.Conv(4, (3, 3), **window), nn.Relu(), nn.GlobalAvgPool(), nn.Dense(1))
+        x, some = rng.normal(size=(3, 3, 3, 1)), actions.subset(actions.image_rotations(4), elements)
+        for net, y in ((field, rng.normal(size=(3, 3, 3))), (pooled, rng.normal(size=3))):
+            model = InfiniteEnsemble(net, some, ridge=0.1).fit(x, y)
+            assert "explicit" not in model.solver_
+            refitted = model.leave_one_out_refitted().predictions
+            np.testing.assert_allclose(model.leave_one_out_.predictions, refitted, atol=1e-7)
 
     def test_resampled_rotations(self):
         rotations = actions.image_rotations(8)

@@ -198,6 +198,8 @@ class TestAsAParameter:
         for candidate, value in zip(found.candidates, (0.1, ridge, 2 * ridge), strict=True):
             own = et.InfiniteEnsemble(NET, ridge=value).fit(x, y).leave_one_out_.mean_squared_error
             assert candidate.score == pytest.approx(own, rel=1e-8)
+        rows = et.InfiniteEnsemble(NET).tune({"ridge": np.stack([ridge, 2 * ridge])}, x, y)
+        assert [c.score for c in rows.candidates] == pytest.approx([c.score for c in found.candidates[1:]])
 
     def test_resamples_take_their_own(self):
         x, y, ridge = data(0)

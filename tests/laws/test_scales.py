@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import equitangents as et
 from equitangents import nn
 from equitangents.errors import NotFiniteError
+from equitangents.kernels.runs import traced_scales
 from kernels.comparison import TOLERANCES, largest
 from laws.networks import check, network
 from oracles import precise_kernels
@@ -294,6 +295,22 @@ def test_traced_kernels_are_precise_at_every_ratio_of_norms(phi, bias, engine, r
         exact = np.array([[precise_kernels.kernels(layers, a, b) for b in y] for a in x])
         own = [np.array([precise_kernels.kernels(layers, a, a) for a in v])[:, 1] for v in (x, y)]
         assert largest(found.ntk, exact[..., 1], *own) <= 2e-6
+
+
+def test_norms_inside_jax_programs_are_read_from_bits_without_logarithms_which_are_slow_to_compile(rng):
+    x = (rng.standard_normal((60, 5)) * 2.0 ** rng.integers(-120, 120, (60, 1))).astype(np.float32)
+    x[3] = 0
+    exact = np.floor(np.log2(np.sqrt((x.astype(np.float64) ** 2).mean(axis=1)), where=x.any(axis=1), out=np.zeros(60)))
+    norms, zero = jax.jit(traced_scales._norms)(x)
+    np.testing.assert_array_equal(norms, exact)
+    np.testing.assert_array_equal(np.flatnonzero(zero), [3])
+    net, _ = dense((1.4, 0.0, 0.0))
+    program = jax.jit(lambda a, b: net.kernel(a, b).ntk).lower(x, x).as_text()
+    assert "stablehlo.log" not in program
+    assert "stablehlo.exponential" not in program
+    apart = x[np.abs(norms) < 30]
+    found = jax.jit(lambda a, b: net.kernel(a, b).ntk)(apart, apart[::-1])
+    np.testing.assert_allclose(found, net.kernel(apart, apart[::-1]).ntk, rtol=3e-6)
 
 
 @pytest.mark.parametrize("depth", [1, pytest.param(2, marks=pytest.mark.slow)])

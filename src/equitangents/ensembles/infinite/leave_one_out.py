@@ -251,6 +251,7 @@ def _errors_of_rows(problem: Problem, n: int, count: int, original: int, time: f
     """y_i − prediction without sample i and its `count` points: (N, count, outputs)."""
     process, samples = problem.process, problem.samples
     copies = len(samples.row) // (n * count)
+    original = min(original, copies - 1)  # of orbits that are one row, that row
     row, weight, trace = (
         a.reshape(copies, n, count).swapaxes(0, 1).reshape(n, copies * count)
         for a in (samples.row, samples.weight, samples.trace)

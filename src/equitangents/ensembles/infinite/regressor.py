@@ -196,8 +196,9 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
         `standardise` these are the mean and deviation of all samples, the left-out one included, which the result says
         (`standardised_by`): `leave_one_out_refitted()` takes those of the others. A field is left out with all its
         positions. Ridges that differ between samples take a decomposition for each at finite times, and where some are
-        0. Raises InvalidArgumentError for a finite number of steps (dynamics="discrete"), where the augmentation's
-        elements leave out the identity, and for fields whose `solver_` is that of irreps.
+        0. Of an approximating solver it is what exact training predicts; `leave_one_out_refitted()` has its own. Raises
+        InvalidArgumentError for a finite number of steps (dynamics="discrete"), where the augmentation's elements leave
+        out the identity, and for fields whose `solver_` is that of irreps.
         """
         self._check_fitted()
         return self._left_out(self, self._training, float(self.time))

@@ -238,9 +238,10 @@ def _lists(model: BaseEstimator, grid: object) -> dict[str, list[Any]]:
 
 
 def _values(values: object) -> list[Any]:
-    """A list's values; anything that is no list is the only value."""
+    """A list's values, an array's rows; anything that is neither is the only value."""
     if isinstance(values, np.ndarray):
-        return values.reshape(-1).tolist()
+        rows: list[Any] = np.atleast_1d(values).tolist()
+        return rows
     return list(values) if isinstance(values, list | tuple | range) else [values]
 
 

@@ -11,8 +11,9 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from equitangents._types import ArrayLike
+from equitangents._types import ArrayLike, DType
 from equitangents.kernels.runs.results import Values
 from equitangents.kernels.scales import BITS, Law
 
@@ -28,26 +29,19 @@ def all_pairs(law: Law, near: Run, far: Run | None, x1: ArrayLike, x2: ArrayLike
     """
     if 0 in (x1.size, 1 if x2 is None else x2.size):
         return near(x1, x2)
-    norms1 = _exponents(x1)
-    norms2 = norms1 if x2 is None else _exponents(x2)
-    zero1, zero2 = (jax.lax.stop_gradient(jnp.all(_flat(x1 if x is None else x) == 0, axis=1)) for x in (None, x2))
-    if x2 is None:
-        zero2 = zero1
+    # of both at once: each step that is one XLA kernel less compiles so much sooner
+    norms, zero = _norms(_flat(x1) if x2 is None else jnp.concatenate([_flat(x1), _flat(x2)]))
+    zero1, zero2 = zero[: len(x1)], zero[-len(x1 if x2 is None else x2) :]
     if law.homogeneous and not law.biased:
-        nngp, ntk = _scaled(near, x1, x2, norms1, norms2, zero1, zero2)
+        nngp, ntk = _scaled(near, x1, x2, norms, zero)
     elif far is None:
         nngp, ntk = near(x1, x2)
     else:
-        nngp, ntk = _selected(law, near, far, x1, x2, norms1, norms2, zero1, zero2)
+        nngp, ntk = _selected(law, near, far, x1, x2, norms, zero)
     if not law.vanishes:
         return nngp, ntk
-    zero = _spread(zero1[:, None] | zero2, nngp)
+    zero = _spread_over(zero1[:, None] | zero2, nngp.ndim)
     return jnp.where(zero, 0, nngp), jnp.where(zero, 0, ntk)
-
-
-def _spread(pairs: jax.Array, values: jax.Array) -> jax.Array:
-    """What is known of pairs of inputs, (N1, N2), beside values (N1, N2, ...)."""
-    return pairs.reshape(pairs.shape + (1,) * (values.ndim - 2))
 
 
 @jax.custom_batching.custom_vmap
@@ -75,96 +69,83 @@ def _flat(x: ArrayLike) -> ArrayLike:
     return x.reshape(len(x), -1)
 
 
-def _exponents(x: ArrayLike) -> jax.Array:
-    """floor(log2) of each input's root mean square, (N,), int32; 0 for zeros."""
-    most = jnp.max(jnp.abs(_flat(jax.lax.stop_gradient(x))), axis=1, keepdims=True)
-    unit = jnp.where(most > 0, most, 1)
-    mean = jnp.mean((_flat(jax.lax.stop_gradient(x)) / unit) ** 2, axis=1)
-    log = jnp.log2(unit[:, 0]) + jnp.log2(jnp.where(mean > 0, mean, 1)) / 2
-    return jnp.where(most[:, 0] > 0, jnp.floor(log), 0).astype(jnp.int32)
+def _norms(x: ArrayLike) -> tuple[jax.Array, jax.Array]:
+    """(floor(log2) of each input's root mean square, int32, 0 for zeros; whether it is zero), each (N,), of (N, …)."""
+    x = jax.lax.stop_gradient(x)
+    most = jnp.max(jnp.abs(x), axis=1)
+    unit = _exponent(most)
+    mean = jnp.mean(_scaled_by(x, -unit) ** 2, axis=1)  # from 1/n to 4
+    return jnp.where(most > 0, unit + (_exponent(mean) >> 1), 0), most == 0
 
 
-def _times(x: ArrayLike, exponents: jax.Array) -> ArrayLike:
-    """x · 2^exponents, in two steps, each of which is a number."""
-    shape = (-1,) + (1,) * (x.ndim - 1)
-    half = exponents // 2
-    one, other = (jnp.exp2(e.astype(x.dtype)).reshape(shape) for e in (half, exponents - half))
-    return x * one * other
+def _exponent(x: jax.Array) -> jax.Array:
+    """floor(log2 x) of positive numbers, int32, from their bits, which compile sooner than a logarithm."""
+    bits = jax.lax.bitcast_convert_type(x, f"int{8 * x.dtype.itemsize}") >> jnp.finfo(x.dtype).nmant
+    return bits.astype(jnp.int32) - jnp.finfo(x.dtype).maxexp + 1
 
 
-def _scaled(
-    near: Run,
-    x1: ArrayLike,
-    x2: ArrayLike | None,
-    norms1: jax.Array,
-    norms2: jax.Array,
-    zero1: jax.Array,
-    zero2: jax.Array,
-) -> Values:
+def _power(exponents: jax.Array, dtype: DType) -> jax.Array:
+    """2^exponents, normal numbers, written as bits."""
+    whole = exponents.astype(f"int{8 * np.dtype(dtype).itemsize}") + jnp.finfo(dtype).maxexp - 1
+    return jax.lax.bitcast_convert_type(whole << jnp.finfo(dtype).nmant, dtype)
+
+
+def _scaled_by(x: ArrayLike, exponents: jax.Array) -> ArrayLike:
+    """x · 2^exponents of each input, in two steps, each of which is a number."""
+    half = exponents >> 1
+    for part in (half, exponents - half):
+        x = x * _spread_over(_power(part, x.dtype), x.ndim)
+    return x
+
+
+def _spread_over(values: jax.Array, axes: int) -> jax.Array:
+    """Values beside an array of so many axes, of which they have the first."""
+    return values.reshape(values.shape + (1,) * (axes - values.ndim))
+
+
+def _scaled(near: Run, x1: ArrayLike, x2: ArrayLike | None, norms: jax.Array, zero: jax.Array) -> Values:
     """Powers of two are taken out: of all inputs alike where norms differ little.
 
     Else of each input to a step of a ladder, and to one of a ladder half a step further: two inputs of nearly equal
     norm are on the same step of one of them.
     """
 
-    def run(first: jax.Array, second: jax.Array) -> Values:
-        b = None if x2 is None else _times(x2, -second)
-        values = near(_times(x1, -first), b)
-        exponents = first[:, None] + second
-        half = exponents // 2
-        one, other = (_spread(jnp.exp2(e.astype(x1.dtype)), values[0]) for e in (half, exponents - half))
-        nngp, ntk = (v * one * other for v in values)
-        return nngp, ntk
+    def run(taken: jax.Array) -> tuple[Values, jax.Array, jax.Array]:
+        first, second = taken[: len(x1)], taken[-len(x1 if x2 is None else x2) :]
+        b = None if x2 is None else _scaled_by(x2, -second)
+        nngp, ntk = (_scaled_by(v, first[:, None] + second) for v in near(_scaled_by(x1, -first), b))
+        return (nngp, ntk), first, second
 
-    low = jnp.minimum(jnp.min(jnp.where(zero1, 9999, norms1)), jnp.min(jnp.where(zero2, 9999, norms2)))
-    high = jnp.maximum(jnp.max(jnp.where(zero1, -9999, norms1)), jnp.max(jnp.where(zero2, -9999, norms2)))
-
+    low, high = jnp.min(jnp.where(zero, 9999, norms)), jnp.max(jnp.where(zero, -9999, norms))
     alike = high - low <= _STEP
-    common = jnp.where(high > -9999, high, 0)
 
-    def rungs(half: int) -> tuple[jax.Array, jax.Array]:
-        a, b = (_STEP * ((n + half) // _STEP) - half for n in (norms1, norms2))
-        return a, b
+    def rungs(half: int) -> jax.Array:
+        return (norms + half & -_STEP) - half  # down to a multiple of the step, a power of two
 
     # The run that every call needs stays outside the choice, so that it is compiled once.
-    first = run(*(jnp.where(alike, common, rung) for rung in rungs(0)))
+    first, *_ = run(jnp.where(alike, jnp.where(high > -9999, high, 0), rungs(0)))
 
     def ladders(values: Values) -> Values:
-        a, b = rungs(_STEP // 2)
-        same = _spread((a[:, None] == b) & ~alike, values[0])
-        nngp, ntk = (jnp.where(same, new, old) for new, old in zip(run(a, b), values, strict=True))
+        found, a, b = run(rungs(_STEP // 2))
+        same = _spread_over(a[:, None] == b, values[0].ndim)
+        nngp, ntk = (jnp.where(same, new, old) for new, old in zip(found, values, strict=True))
         return nngp, ntk
 
     return jax.lax.cond(_anywhere(~alike), ladders, lambda values: values, first)
 
 
 def _selected(
-    law: Law,
-    near: Run,
-    far: Run,
-    x1: ArrayLike,
-    x2: ArrayLike | None,
-    norms1: jax.Array,
-    norms2: jax.Array,
-    zero1: jax.Array,
-    zero2: jax.Array,
+    law: Law, near: Run, far: Run, x1: ArrayLike, x2: ArrayLike | None, norms: jax.Array, zero: jax.Array
 ) -> Values:
     """`far` where norms differ much, those of what the first nonlinearity reads."""
-
-    def keys(norms: jax.Array, zero: jax.Array) -> jax.Array:
-        floor = jnp.where(zero, -9999.0, norms.astype(x1.dtype))
-        if law.constant == 0 or law.signal == 0:
-            return floor
-        return jnp.logaddexp2(2 * floor, jnp.asarray(math.log2(law.constant) - math.log2(law.signal), x1.dtype)) / 2
-
-    k1, k2 = keys(norms1, zero1), keys(norms2, zero2)
-    different = jnp.abs(k1[:, None] - k2) > _STEP
-
-    nngp, ntk = near(x1, x2)
-    values = nngp, ntk
+    keys = jnp.where(zero, -9999.0, norms.astype(x1.dtype))
+    if law.constant != 0 and law.signal != 0:
+        keys = jnp.logaddexp2(2 * keys, jnp.asarray(math.log2(law.constant) - math.log2(law.signal), x1.dtype)) / 2
+    different = jnp.abs(keys[: len(x1), None] - keys[-len(x1 if x2 is None else x2) :]) > _STEP
+    values = near(x1, x2)
 
     def resolved(values: Values) -> Values:
-        chosen = _spread(different, values[0])
+        chosen = _spread_over(different, values[0].ndim)
         nngp, ntk = (jnp.where(chosen, new, old) for new, old in zip(far(x1, x2), values, strict=True))
         return nngp, ntk
 
