@@ -108,20 +108,6 @@ def test_a_network_and_data_are_planned_for_by_a_pilot_whose_time_is_said_before
         assert named in page.read_text()
 
 
-def test_networks_of_the_given_width_are_followed_in_place_of_a_pilot_to_a_time_without_end(capsys, images, tmp_path):
-    written = tmp_path / "plan.json"
-    options = ["--depth", 1, "--width", 32, "--target", 0.3, "--draws", 100, "--follow", "--pilot", 5]
-    status, out, err = run(capsys, "--data", images, "--group", "C4", *options, "--time", "inf", "--json", written)
-    assert (status, err) == (0, "")
-    data, rot = read_data(images, 100), actions.image_rotations(4)
-    model = InfiniteEnsemble(network("mlp", 1, 2**0.5, 0.1, 32), augmentation=rot, time=np.inf).fit(data.x, data.y)
-    plan = plan_ensemble(model, rot, data.inputs, 0.3, width="net", pilot=5, draws=100)
-    found = json.loads(written.read_text())
-    assert found["members"] == plan.members
-    assert (found["pilot"]["members"], found["network"]) == (5, "Flatten, Dense 32, Relu, Dense 1")
-    assert "within 25 % of the members that trained ensembles needed; of those from pilots of 20" in out
-
-
 @pytest.mark.slow
 def test_errors_are_measured_at_the_test_targets(capsys, images):
     arguments = ["--data", images, "--group", "D4", "--net", "cnn", "--measure", "error", "--target", 0.1]
@@ -148,7 +134,6 @@ def test_errors_are_measured_at_the_test_targets(capsys, images):
         (["--time", "inf"], "--pilot 0"),
         (["--ridge", "0.1"], "--pilot 0"),
         (["--pilot", "2"], "pilot"),
-        (["--follow", "--pilot", "0"], "pilot is 0"),
         (["--width", "0"], "width"),
     ],
 )

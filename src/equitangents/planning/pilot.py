@@ -34,7 +34,6 @@ logger = logging.getLogger("equitangents.pilot")
 _TRIAL = 4  # epochs whose time is taken, at least
 _TRIAL_SHARE = 0.02  # of all epochs: what takes minutes is tried for more than a moment
 _WORTH_A_TRIAL = 5 * _TRIAL  # shorter trainings are not forecast, but done
-SETTLED = 0.3  # of the outputs' standard deviation over networks: steps that move them by less are enough
 _SHARE_OF_STABLE = 0.25  # of the largest stable learning rate: steps that follow gradient flow
 
 
@@ -52,30 +51,6 @@ class PilotTraining:
     def __str__(self) -> str:
         said = "" if self.estimated_seconds is None else f" ({duration(self.estimated_seconds)} were expected)"
         return f"trained for {self.epochs:,} epochs in {duration(self.seconds)}{said}"
-
-
-@dataclass(frozen=True)
-class Followed:
-    """How networks were followed to the end of training (`net_width`) in place of a pilot.
-
-    stages: steps of each; epochs: those that a pilot would have, None for training without end; moved: by how much half
-    as many steps move outputs, in standard deviations over networks (None: not tried); seconds: of all.
-    """
-
-    stages: int
-    epochs: int | None
-    moved: float | None
-    seconds: float
-
-    @property
-    def settled(self) -> bool:
-        """Whether more steps would change little."""
-        return self.moved is None or self.moved <= SETTLED
-
-    def __str__(self) -> str:
-        where = "to the end of training" if self.epochs is None else f"in place of {self.epochs:,} epochs"
-        moved = "" if self.moved is None else f" (half as many move outputs by {self.moved:.2f} of their spread)"
-        return f"followed in {self.stages} steps {where}{moved}, in {duration(self.seconds)}"
 
 
 def train(ensemble: AnyModel, x: Numbers, y: Targets, members: int) -> tuple[AnyModel, PilotTraining]:
@@ -146,8 +121,7 @@ def epochs_of(ensemble: InfiniteEnsemble | InfiniteEnsembleClassifier, time: flo
     """(epochs, learning rate) of gradient descent that reaches a time; raises where none does."""
     if not math.isfinite(time):
         raise InvalidArgumentError(
-            f"time is {time}, which no pilot can be trained for; give a finite time, or plan without a pilot "
-            "(pilot=0, or --follow on the command line)"
+            f"time is {time}, which no pilot can be trained for; give a finite time, or plan without a pilot (pilot=0)"
         )
     if ensemble.dynamics != "flow":
         if time != round(time):
@@ -179,7 +153,7 @@ def _check_usual(ensemble: InfiniteEnsemble | InfiniteEnsembleClassifier, name: 
     if getattr(ensemble, name) != usual:
         raise InvalidArgumentError(
             f"{name} is {getattr(ensemble, name)!r}; a pilot is trained by gradient descent, which is "
-            f"{name}={usual!r}; plan without a pilot (pilot=0, or --follow on the command line)"
+            f"{name}={usual!r}; plan without a pilot (pilot=0)"
         )
 
 
@@ -191,10 +165,6 @@ class Ratio:
     low: float
     high: float
 
-    def over(self, scale: float) -> Ratio:
-        """This, of a scale that is known."""
-        return Ratio(self.value / scale, self.low / scale, self.high / scale)
-
     def __str__(self) -> str:
         return f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}]"
 
@@ -205,18 +175,13 @@ class Pilot:
 
     members            how many
     variance, mean     along orbits and of the outputs, relative to infinitely wide networks; None if not compared
-    training           what it took, or None for a pilot that was given; `Followed` of networks that stand for one
+    training           what it took, or None for a pilot that was given
     """
 
     members: int
     variance: Ratio | None = None
     mean: Ratio | None = None
-    training: PilotTraining | Followed | None = None
-
-    @property
-    def followed(self) -> bool:
-        """Whether no network was trained: initial ones of the net's own width were followed instead."""
-        return isinstance(self.training, Followed)
+    training: PilotTraining | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""

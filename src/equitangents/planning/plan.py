@@ -142,11 +142,10 @@ class Plan:
         else:
             pilot = self.pilot
             basis = [
-                f"{'In place of a pilot' if pilot.followed else 'The pilot'}: {pilot}.",
-                f"{self.draws:,} ensembles were drawn from the mean and covariance of {words.whose(pilot)} outputs, "
-                f"{points}, and from what {words.they(pilot)} uncertain of both. Between the lower and the upper "
-                f"violation of the table lie {level} of ensembles {words.trained(pilot)}.",
-                *([words.followed_note(pilot)] if pilot.followed else []),
+                f"The pilot: {pilot}.",
+                f"{self.draws:,} ensembles were drawn from the mean and covariance of the pilot's outputs, {points}, "
+                "and from what the pilot leaves uncertain of both. Between the lower and the upper violation of the "
+                f"table lie {level} of ensembles trained like the pilot.",
                 *([] if self.equivariant else [_FROM_PILOT]),
             ]
         return [
@@ -224,7 +223,7 @@ class Plan:
             "Inputs": str(self.inputs),
         }
         if self.pilot is not None:
-            facts["Followed" if self.pilot.followed else "Pilot"] = str(self.pilot).split(";")[0]
+            facts["Pilot"] = str(self.pilot).split(";")[0]
         else:
             facts["Training time"] = f"{self.time:g}"
         return facts

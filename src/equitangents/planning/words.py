@@ -11,12 +11,9 @@ from equitangents.groups.group_maps import GroupMap
 from equitangents.planning.pilot import Pilot
 from equitangents.planning.violations import MEASURES, one_in, percent
 
-# `python -m benchmarks plan_coverage`: settings with theory, what its intervals of 90 % held of trained ensembles, and
+# settings with theory, what its intervals of 90 % held of trained ensembles, and
 # how many of its plans were within a factor of 2 of the members that were needed
 _SETTINGS, _HELD, _NEAR = 26, 0.76, 20
-# `python -m benchmarks plan_width`: cases, and in how many a plan was within 25 % of what trained ensembles needed
-_NET_CASES, _OF_NET, _OF_PILOTS, _OF_THEORY = 24, 24, "71 of 72", 16
-_UNSETTLED = " These networks change so much that their steps have not settled: plan from a pilot, to a time that ends."
 
 
 def of_network(net: object, *, infinite: bool) -> str:
@@ -122,25 +119,10 @@ class Goal:
         }[self.over_inputs]
 
 
-def whose(pilot: Pilot) -> str:
-    """The networks that a plan is made from, in the genitive."""
-    return "the followed networks'" if pilot.followed else "the pilot's"
-
-
-def they(pilot: Pilot) -> str:
-    """The networks that a plan is made from as a subject, with "leave"."""
-    return "so few networks leave" if pilot.followed else "the pilot leaves"
-
-
-def trained(pilot: Pilot) -> str:
-    """Which ensembles a plan speaks of, after "ensembles"."""
-    return "of networks of these widths" if pilot.followed else "trained like the pilot"
-
-
 def reached(goal: Goal, members: int, confidence: float, pilot: Pilot | None) -> str:
     """The sentence that so many members meet the goal, and in how many ensembles."""
     k, n = one_in(confidence)
-    who = "of infinitely wide networks" if pilot is None else trained(pilot)
+    who = "of infinitely wide networks" if pilot is None else "trained like the pilot"
     does = goal.singular if members == 1 else goal.reached
     return f"{goal.members(members)} {does}: so do {k:,} of {n:,} ensembles of that size {who}."
 
@@ -154,8 +136,7 @@ def known(interval: tuple[int | None, int | None], draws: int, pilot: Pilot | No
             f"The 95 % interval of that number, {between}, is that of {draws:,} Monte Carlo draws alone; what trained "
             f"networks need is not in it."
         )
-    kind = "followed" if pilot.followed else "pilot"
-    chance = f"the chance of {pilot.members} {kind} networks and of {draws:,} draws"
+    chance = f"the chance of {pilot.members} pilot networks and of {draws:,} draws"
     return f"The 90 % interval of that number, {between}, covers {chance}."
 
 
@@ -166,17 +147,4 @@ def width_note() -> str:
         f"changes. In {_SETTINGS} settings with networks of width 8 to 64 (guide on planning) such intervals of 90 % "
         f"held {percent(_HELD)} of trained ensembles, and {_NEAR} of {_SETTINGS} plans were within a factor of 2 of "
         "the members that were needed; a pilot, trained on your data, says what yours need."
-    )
-
-
-def followed_note(pilot: Pilot) -> str:
-    """How plans from followed networks compare with trained ones, and with pilots."""
-    settled = "" if getattr(pilot.training, "settled", True) else _UNSETTLED
-    return (
-        "Networks were followed as full-batch gradient descent on the mean square trains them, the movement of their "
-        "tangent kernels included, with the ensemble's ridge and momentum; noise from batches and other losses are not "
-        "modelled. In "
-        f"{_OF_NET} of {_NET_CASES} settings with networks of width 16 to 512 (guide on finite width) such plans were "
-        f"within 25 % of the members that trained ensembles needed; of those from pilots of 20 trained networks "
-        f"{_OF_PILOTS} were, of those by infinite width {_OF_THEORY} of {_NET_CASES}.{settled}"
     )
