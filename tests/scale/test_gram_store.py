@@ -255,9 +255,6 @@ class TestIsRefused:
                 store.verify(executor=executor)
         with pytest.raises(InvalidArgumentError, match="executor is 0"):
             store.compute(executor=0)
-        for both in ({"executor": 3}, {"args": (3,)}):
-            with pytest.raises(InvalidArgumentError, match="both given"):
-                store.compute(*both.pop("args", ()), workers=2, **both)
 
     def test_a_tile_that_does_not_fit_into_memory(self, tmp_path):
         with pytest.raises(et.errors.MemoryLimitError, match="smaller tile"):
