@@ -51,9 +51,7 @@ def plan(
     draws: Annotated[int, typer.Option(help="Ensembles that are drawn.")] = 2000,
     max_members: Annotated[int, typer.Option(help="The most members to consider.")] = 1_000_000,
     seed: Annotated[int, typer.Option(help="Seed of the pilot and the draws.")] = 0,
-    html: Annotated[Path | None, typer.Option(help="Write a page.")] = None,
     json: Annotated[Path | None, typer.Option(help="Write all numbers.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Write a drawing, .svg or .png.")] = None,
 ) -> None:
     """How many members bring an ensemble's violation of a symmetry below a target.
 
@@ -66,8 +64,7 @@ def plan(
         stage("loading what trains networks and computes kernels")
         from equitangents.planning import plan_ensemble, question
 
-    for option, path, suffixes in (("html", html, ()), ("json", json, ()), ("plot", plot, (".svg", ".png"))):
-        question.check_writable(option, path, suffixes)
+    question.check_writable("json", json)
     settings = {"time": time, "learning_rate": learning_rate, "ridge": ridge}
     with stages() as stage:
         stage(f"reading {data}")
@@ -76,9 +73,8 @@ def plan(
         network = question.network(net, depth, w_std, b_std, width, asked.outputs)
         stage("computing kernels of infinite width")
         ensemble = question.fit(asked, network, action if augment else None, **settings)
-    # say how long the training of a pilot will take, before it does
     with stages() as stage, announced("equitangents.pilot"):
-        stage("drawing ensembles" if pilot == 0 else "timing a few epochs")
+        stage("drawing ensembles" if pilot == 0 else "training a pilot")
         found = plan_ensemble(
             ensemble,
             action,
@@ -97,6 +93,5 @@ def plan(
         )
     with kept(lambda: f"the plan is made, and files that were named as written are whole: {AGAIN}"):
         typer.echo(str(found))
-        for path, write in ((html, found.to_html), (json, found.to_json), (plot, found.plot)):
-            if path is not None:
-                typer.echo(f"written: {write(path)}")
+        if json is not None:
+            typer.echo(f"written: {found.to_json(json)}")

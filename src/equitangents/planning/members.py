@@ -32,7 +32,7 @@ from equitangents.planning.plan import Plan
 from equitangents.planning.source import Asked, HasMembers, Source, make_source, pilot_outputs, predicts_probabilities
 from equitangents.planning.violations import MEASURES, Violations
 from equitangents.planning.wanted import LEVEL, Interval, Wanted
-from equitangents.planning.words import of_data, of_elements, of_group, of_network
+from equitangents.planning.words import of_data, of_group, of_network
 from equitangents.validation import check_choice, check_number, check_whole
 
 
@@ -87,7 +87,7 @@ def plan_ensemble(
 
     Returns:
         a `Plan`. Its `members` is None where no number of members meets the target: because infinitely many do not (a
-        network trained without augmentation, say), or because more than `max_members` are needed; `reason` says which.
+        network trained without augmentation, say), or because more than `max_members` are needed; `outcome` says which.
 
     From a pilot, quantiles are those of trained ensembles, the pilot's own chance included: between `lower` and `upper`
     of `plan.violation(m)` lie a share 2·confidence − 1 of them, 90 % (measured in 32 settings: the guide on planning).
@@ -152,7 +152,6 @@ def plan_ensemble(
         over_inputs=over_inputs,
         network=of_network(source.net, infinite=found.pilot is None),
         group=of_group(action),
-        elements=of_elements(action),
         data=of_data(data_name, source.samples, source.x),
         time=source.time,
         inputs=len(source.x),

@@ -1,4 +1,4 @@
-"""A pilot: some networks of the planned kind, trained, with how long that was said to take and took.
+"""A pilot: some networks of the planned kind, trained.
 
 Beside infinitely wide ones: how much they vary along orbits, and how far they learn. With P = 1 − 11ᵀ/|G| taking away
 the mean over an orbit, and f̄ the mean of m trained members,
@@ -26,57 +26,27 @@ from equitangents._types import AnyModel, Numbers, Targets
 from equitangents.ensembles import DeepEnsemble, DeepEnsembleClassifier, InfiniteEnsemble, InfiniteEnsembleClassifier
 from equitangents.ensembles.orbits.law import OrbitLaw
 from equitangents.errors import InvalidArgumentError
-from equitangents.formatting import FORESEEN, duration, foreseen
 from equitangents.inference.ridge import Ridge
 
 logger = logging.getLogger("equitangents.pilot")
 
-_TRIAL = 4  # epochs whose time is taken, at least
-_TRIAL_SHARE = 0.02  # of all epochs: what takes minutes is tried for more than a moment
-_WORTH_A_TRIAL = 5 * _TRIAL  # shorter trainings are not forecast, but done
 _SHARE_OF_STABLE = 0.25  # of the largest stable learning rate: steps that follow gradient flow
 
 
 @dataclass(frozen=True)
 class PilotTraining:
-    """How long a pilot was expected to take after two trials, and took.
-
-    None: too short to be forecast, or the trials differ by more than a factor of 2, as on a busy machine.
-    """
+    """How long a pilot took."""
 
     epochs: int
-    estimated_seconds: float | None
     seconds: float
-
-    def __str__(self) -> str:
-        said = "" if self.estimated_seconds is None else f" ({duration(self.estimated_seconds)} were expected)"
-        return f"trained for {self.epochs:,} epochs in {duration(self.seconds)}{said}"
 
 
 def train(ensemble: AnyModel, x: Numbers, y: Targets, members: int) -> tuple[AnyModel, PilotTraining]:
     """`members` networks of an ensemble, trained on x and y: the ensemble's first if it is not of other settings."""
     unused = {name: None for name in ("checkpoint_dir", "callback") if name in ensemble.get_params()}
     pilot = clone(ensemble).set_params(members=members, **unused)
-    estimate = None
-    if pilot.epochs >= _WORTH_A_TRIAL:
-        estimate = _estimate(pilot, x, y)
-        said = foreseen(math.nan, math.inf) if estimate is None else f"about {duration(estimate)}"
-        logger.info("Training a pilot of %d networks for %d epochs: %s", members, pilot.epochs, said)
-    return pilot, PilotTraining(pilot.epochs, estimate, _seconds(pilot, x, y))
-
-
-def _estimate(pilot: AnyModel, x: Numbers, y: Targets) -> float | None:
-    """Seconds of training, between what two trials tell; None where these differ by more than a factor of 2."""
-    trial = lambda epochs: _seconds(clone(pilot).set_params(epochs=epochs, progress=False), x, y)
-    more = max(_TRIAL, round(_TRIAL_SHARE * pilot.epochs))
-    trial(1)  # compiles
-
-    def told() -> float:
-        single = trial(1)
-        return single + (trial(1 + more) - single) / more * (pilot.epochs - 1)
-
-    low, high = sorted((told(), told()))
-    return math.sqrt(low * high) if low > 0 and high <= FORESEEN * low else None
+    logger.info("training a pilot of %d networks for %d epochs", members, pilot.epochs)
+    return pilot, PilotTraining(pilot.epochs, _seconds(pilot, x, y))
 
 
 def _seconds(ensemble: AnyModel, x: Numbers, y: Targets) -> float:
@@ -187,13 +157,16 @@ class Pilot:
         """As JSON can hold it."""
         return asdict(self)
 
-    def __str__(self) -> str:
-        said = f"{self.members} networks"
+    def facts(self) -> dict[str, str]:
+        """What there is of it, by labels."""
+        found = {"pilot": f"{self.members} networks"}
         if self.training is not None:
-            said += f", {self.training}"
+            found |= {"pilot, epochs": f"{self.training.epochs:,}", "pilot, seconds": f"{self.training.seconds:.3g}"}
         if self.variance is not None:
-            said += f"; variance {self.variance} and mean {self.mean} times those of infinitely wide ones"
-        return said
+            found["variance / infinite width"] = str(self.variance)
+        if self.mean is not None:
+            found["mean / infinite width"] = str(self.mean)
+        return found
 
 
 def ratios(outputs: np.ndarray, law: OrbitLaw, confidence: float) -> tuple[Ratio | None, Ratio | None]:
