@@ -82,7 +82,7 @@ struct Step {
   }
 
   static EQT_INLINE void sides(Doubles q, Doubles (&out)[kSides]) { PiecewiseLinear<T>::sides(q, out); }
-  static EQT_INLINE Doubles variance(const Op& op, Doubles q) { return q > 0 ? op.parameters[1] - Doubles{} : Doubles{}; }
+  static EQT_INLINE Doubles variance(const Op& op, Doubles q) { return q > 0 ? op.parameters[1] - Doubles{} : q * 0; }
   static EQT_INLINE Doubles mean(const Op& op, Doubles q) {
     return op.parameters[1] == 1 ? Doubles{} : variance(op, q);
   }

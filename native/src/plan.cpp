@@ -221,6 +221,12 @@ void OwnedPlan::read_operation(Reader& code, const Description& d, Op& op, int64
       throw std::invalid_argument("a polynomial of the plan has a degree that is not there");
     op.weights = within(reals_.data(), int64_t(reals_.size()), weights, op.weight_count);
   }
+  if (op.kind == OpKind::dual && is_tabulated(op.dual)) {
+    const bool fits = op.weight_count == columns_of_table(op.dual) && op.parameters[1] >= 1 && op.parameters[1] <= 2046;
+    if (!fits) throw std::invalid_argument("a table of the plan is not that of its function");
+    const int64_t rows = 1 + int64_t(op.parameters[1]) * kTableNodes;
+    op.weights = within(reals_.data(), int64_t(reals_.size()), weights, rows * op.weight_count);
+  }
   if (op.kind == OpKind::zonal || op.kind == OpKind::average) {
     const bool fits = op.kind == OpKind::average || (op.weight_count > 0 && op.weight_count <= sphere_.degrees);
     if (!plan_.sphere || !fits) throw std::invalid_argument("a window of the plan is not one on its sphere");

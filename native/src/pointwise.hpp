@@ -9,6 +9,7 @@
 #include "normalised_exponential.hpp"
 #include "piecewise_linear.hpp"
 #include "rescaled.hpp"
+#include "tabulated.hpp"
 #include "trigonometric.hpp"
 
 namespace eqt::EQT_ISA {
@@ -196,6 +197,9 @@ EQT_INLINE void with_dual(const Op& op, F&& f) {
     case DualKind::rectified_monomial: return f(RectifiedMonomial<T>(op));
     case DualKind::polynomial: return f(PolynomialDual<T, kShort>(op));
     case DualKind::long_polynomial: return f(PolynomialDual<T, kLong>(op));
+    case DualKind::tabulated_odd: return f(Tabulated<T, kHalfOrders, 0>(op));
+    case DualKind::tabulated_even: return f(Tabulated<T, 1, kHalfOrders>(op));
+    case DualKind::tabulated: return f(Tabulated<T, kHalfOrders, kHalfOrders>(op));
   }
 }
 

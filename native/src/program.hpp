@@ -43,6 +43,12 @@ constexpr int sides_of_dual(const Op& op) {
   return dual_sides(op.dual) + (op.changes ? converted_sides(op.dual) + (op.offset != 0 ? kRaisedSides : 0) : 0);
 }
 
+// Functions known by a table, and how many columns it has: see tabulated.hpp.
+constexpr bool is_tabulated(DualKind kind) {
+  return kind == DualKind::tabulated || kind == DualKind::tabulated_odd || kind == DualKind::tabulated_even;
+}
+constexpr int columns_of_table(DualKind kind) { return dual_sides(kind) - 3; }
+
 struct Level {
   bool grid;  // else positions that a group moves: those of a torus, or in one row
   int shape[kAxes], step[kAxes];

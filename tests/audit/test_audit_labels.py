@@ -35,8 +35,6 @@ def test_labels_of_no_class_are_refused() -> None:
     model = LogisticRegression().fit(FLAT, CLASSES + 5)
     with pytest.raises(InvalidArgumentError, match="classes 5, 6, 7"):
         et.audit(model, "C4", IMAGES, y=CLASSES, **QUIET)
-    with pytest.raises(InvalidArgumentError, match="3 columns"):
-        et.audit(lambda x: x[:, :, 0, 0], "C4", IMAGES, y=CLASSES + 5, **QUIET)
 
 
 @pytest.mark.parametrize("names", [(0, 1), (-1, 1), (3, 1500), (7, 8)])
@@ -54,13 +52,30 @@ def test_class_numbers_are_compared_with_labels_as_they_are(names: tuple, truth:
 @pytest.mark.parametrize(
     ("y", "error", "said"),
     [
-        (np.minimum(CLASSES, 1) - 1, InvalidArgumentError, "y names class -1; f"),
         (np.where(FLAT[:, :3] > 1, np.nan, 0.0), NotFiniteError, "y holds NaN"),
     ],
 )
 def test_labels_that_cannot_be_meant_are_refused(y: np.ndarray, error: type, said: str) -> None:
     with pytest.raises(error, match=said):
         et.audit(lambda x: x[:, :, 0, 0], "C4", IMAGES, y=y, **QUIET)
+
+
+@pytest.mark.parametrize(
+    ("y", "said"),
+    [
+        (np.minimum(CLASSES, 1) - 2, "y names class -1; f(x) has"),
+        (CLASSES + 5, "y names class 7; f(x) has 3 columns, those of the classes 0 to 2"),
+        (FLAT[:, :2], "y has 2 numbers an input, f(x) has 3"),
+    ],
+)
+def test_labels_that_do_not_fit_are_left_out_with_a_word(y: np.ndarray, said: str) -> None:
+    f = lambda x: x[:, :, 0, 0]
+    report, without = et.audit(f, "C4", IMAGES, y=y, **QUIET), et.audit(f, "C4", IMAGES, **QUIET)
+    (why,) = (m.reason for m in report.missing if m.section == "the task's error")
+    assert why.startswith(said)
+    assert f"y was left out: {said}" in report.summary()
+    assert report.relative.task_error is None
+    np.testing.assert_array_equal(report.errors, without.errors)
 
 
 def test_a_shared_input_cannot_be_moved() -> None:

@@ -272,11 +272,12 @@ def test_remedies_are_measured() -> None:
 @pytest.mark.usefixtures("without_irreps")
 def test_averaging_over_a_sample_leaves_what_two_samples_differ_by() -> None:
     x = np.random.default_rng(8).normal(size=(60, 3))
-    f = lambda x: 5 + x[:, :1]
+    invariant = lambda x: 5 + np.sum(x * x, axis=1, keepdims=True)
+    f = lambda x: invariant(x) + x[:, :1]
     few, many = (et.audit(f, "SO3", x, elements=e, **QUIET).remedies[0].error_after for e in (16, 256))
     assert few / many == pytest.approx(4, rel=0.5)
     # the mean of x₀ over e random rotations keeps |x|/√(3e), and two such means differ by √2 of that
-    expected = np.linalg.norm(x, axis=1).mean() * np.sqrt(2 / (3 * 256)) / 5
+    expected = (np.linalg.norm(x, axis=1) / invariant(x)[:, 0]).mean() * np.sqrt(2 / (3 * 256))
     assert many == pytest.approx(expected, rel=0.2)
 
 

@@ -18,12 +18,16 @@ from equitangents.errors import InvalidArgumentError
 RNG = np.random.default_rng(0)
 
 
+def _more_members(report: et.audit.AuditReport) -> et.audit.Remedy:
+    return next(r for r in report.remedies if r.name == "more ensemble members")
+
+
 def test_more_of_identical_members_change_nothing() -> None:
     x = np.random.default_rng(0).normal(size=(40, 2))
     x[0] *= 1000  # one output of another size, by which root mean squares and means of ratios differ
     f = lambda x: x[:, :1] + 0.5 * np.abs(x).sum(1, keepdims=True)
     for members in (2, 4):
-        remedy = et.audit([f] * members, "C4", x, **QUIET).remedies[1]
+        remedy = _more_members(et.audit([f] * members, "C4", x, **QUIET))
         assert remedy.error_before == pytest.approx(remedy.error_after)
         assert remedy.before == remedy.after
         assert "more members change nothing" in remedy.note
@@ -36,7 +40,7 @@ def test_members_are_told_in_one_quantity_before_and_after() -> None:
     slopes = 3 * rng.normal(size=16)
     models = [lambda x, b=b: 10 + b * x[:, :1] for b in slopes - slopes.mean() + 0.3]
     report = et.audit(models, "C4", x, relative_to="norm", **QUIET)
-    remedy, section = report.remedies[1], report.ensemble
+    remedy, section = _more_members(report), report.ensemble
     assert remedy.error_before == pytest.approx(np.sqrt(section.sizes[-1].squared_error.mean))
     mean = lambda x: np.mean([m(x) for m in models], axis=0)
     off = np.array([mean(x @ np.linalg.matrix_power([[0, -1], [1, 0]], k)) - mean(x) for k in (1, 2, 3)])
@@ -149,3 +153,62 @@ def test_an_average_of_a_random_model_is_measured_and_not_called_equivariant() -
     assert averaged.after.mean > 0.1
     assert "the model's own randomness" in averaged.note
     assert not any(r.name == "canonical inputs" for r in report.remedies)
+
+
+def corner_scores(x: np.ndarray) -> np.ndarray:
+    """Probabilities of the four corners, which change places under quarter turns."""
+    z = np.exp(3 * np.stack([x[:, 0, 0, 0], x[:, 0, -1, 0], x[:, -1, -1, 0], x[:, -1, 0, 0]], axis=1))
+    return z / z.sum(axis=1, keepdims=True)
+
+
+def two_sided(x: np.ndarray) -> np.ndarray:
+    return np.concatenate([np.sum(x * x, (1, 2)), np.sin(3 * x[:, :1, 0, 0]) - np.sin(3 * x[:, -1:, -1, 0])], axis=1)
+
+
+def quarter_turned(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """(one picture in four orientations with a little noise in its middle, the orientation)."""
+    y = np.arange(count) % 4
+    base = np.zeros((4, 4, 1))
+    base[0, 0] = 1.0
+    return np.stack([np.rot90(base, int(k)) for k in y]), y
+
+
+@pytest.mark.parametrize("with_labels", [False, True])
+@pytest.mark.parametrize("count", [8, 60], ids=["too few inputs for a rule", "a rule is found"])
+def test_no_remedy_is_offered_that_makes_all_outputs_the_same(count: int, with_labels: bool) -> None:
+    y = corner_scores(IMAGES).argmax(axis=1)[:count]
+    report = et.audit(corner_scores, "C4", IMAGES[:count], y=y if with_labels else None, **QUIET)
+    mean = sum(corner_scores(np.rot90(IMAGES[:count], k, (1, 2))) for k in range(4)) / 4
+    assert np.ptp(mean, axis=0).max() < 1e-12, "constant by the sums themselves"
+    assert not any(r.name.startswith("averaging") for r in report.remedies)
+    (why,) = (part.reason for part in report.missing if part.section.startswith("averaging"))
+    assert ("moves by another rule" if report.rules else "would be the same for all of them") in why
+    with pytest.raises(InvalidArgumentError, match="not offered"):
+        report.remedy("average")
+
+
+def test_a_canonical_position_that_loses_the_answer_is_not_offered() -> None:
+    x, _ = quarter_turned(8)
+    report = et.audit(corner_scores, "C4", x, **QUIET)
+    assert {part.section for part in report.missing} >= {"canonical inputs", "averaging over the group at test time"}
+    right = et.audit(corner_scores, "C4", x, et.audit.Labels([3, 0, 1, 2]), **QUIET)
+    assert {r.name for r in right.remedies} >= {"canonical inputs", "averaging over the group at test time"}
+
+
+def test_what_differs_on_inputs_outside_the_sample_is_offered(monkeypatch: pytest.MonkeyPatch) -> None:
+    from equitangents.audit.measure import orbits
+
+    x = quarter_turned(40)[0]
+    x[37] = 2 * IMAGES[0]  # whose average over the group is another
+    energy = lambda x: np.concatenate([corner_scores(x), np.maximum(np.abs(x).max((1, 2)) - 1.5, 0)], axis=1)
+    monkeypatch.setattr(orbits, "_kept_rows", lambda n, numbers, seed: np.arange(8))
+    for model, offered in ((energy, True), (corner_scores, False)):
+        report = et.audit(model, "C4", x, **QUIET)
+        assert any(r.name.startswith("averaging") for r in report.remedies) == offered
+
+
+def test_no_mean_over_random_rotations_is_offered_that_is_the_same_but_for_chance() -> None:
+    x = np.random.default_rng(7).normal(size=(40, 3))
+    offered = lambda f: any(r.name.startswith("averaging") for r in et.audit(f, "SO3", x, **QUIET).remedies)
+    assert not offered(lambda x: x[:, :1])
+    assert offered(lambda x: x[:, :1] + np.sum(x * x, axis=1, keepdims=True))

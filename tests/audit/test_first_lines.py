@@ -112,6 +112,23 @@ def test_one_input_of_many_disproves_and_is_named():
     assert f"but input {at} with " in lenient.sentence
 
 
+@pytest.mark.parametrize("unit", ["norm", "spread"])
+def test_the_worst_input_of_the_sentence_is_the_one_of_the_page(unit):
+    x = np.random.default_rng(4).normal(size=(30, 4, 4, 1))
+    scale = np.linspace(0.1, 20, 30)[:, None, None, None]  # relative to ‖f(x)‖ another input is the worst
+    f = lambda x: np.concatenate([x.sum((1, 2)), x[:, 0, 0] + 0.05 * x[:, 1, 0] ** 2], axis=1)
+    report = audited(f, scale * x, relative_to=unit)
+    witness = report.witnesses[0]
+    moved = np.stack([f(turn(scale * x)) for turn in TURNS]) - f(scale * x)
+    off = np.linalg.norm(moved, axis=2)
+    off = off / np.linalg.norm(f(scale * x), axis=1) if unit == "norm" else off
+    k, i = np.unravel_index(off.argmax(), off.shape)
+    assert (witness.index, witness.label) == (i, report.elements[k].label)
+    assert f"at input {i} with {witness.label}" in report.sentence
+    assert witness.error == report.headline.error.worst
+    assert f"row {i}, error" in report.html()
+
+
 def test_where_one_input_decides_other_elements_may_fail_too():
     x = np.random.default_rng(0).normal(size=(20, 4, 4, 1))
     f = lambda x: x.sum((1, 2)) + 0.5 * (x[:, 0, 0] > 2)

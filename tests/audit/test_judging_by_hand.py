@@ -4,8 +4,12 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from equitangents.audit.measure.judge import exceeds
+from equitangents.audit.measure.judge import compared
 from equitangents.audit.report.numbers import Estimate, Spread
+
+
+def exceeds(error, limit, tests=1, confidence=0.95):
+    return compared(error, 0.0, limit, tests, confidence)[1]
 
 
 def error(mean, low, median=1.0):

@@ -114,3 +114,64 @@ def test_a_group_and_data_in_each_other_s_place_are_told() -> None:
         InvalidTypeError, match=r"second argument is data, of shape \(5, 4, 4, 1\); the order is \(f, act"
     ):
         et.metrics.equivariance_error(lambda a: a, x, et.actions.image_rotations(4))
+
+
+def test_the_layout_is_named_and_channels_first_asked_for() -> None:
+    exact = lambda x: x.sum((2, 3))
+    for shape in ((12, 3, 8, 8), (12, 16, 8, 8)):
+        x = RNG.normal(size=shape)
+        with pytest.raises(InvalidArgumentError, match="looks like channels first; give layout="):
+            et.audit(exact, "C4", x, **QUIET)
+        report = et.audit(exact, "C4", x, layout="channels_first", **QUIET)
+        assert report.verdict == "equivariant"
+        assert "images are read as (N, C, H, W), channels first" in report.summary()
+    assumed = et.audit(lambda x: x.sum((1, 2)), "C4", RNG.normal(size=(12, 8, 8, 8)), **QUIET)
+    assert "images are read as (N, H, W, C), channels last; layout= says otherwise" in assumed.summary()
+    assert "images are read" not in et.audit(lambda x: x, "C4", RNG.normal(size=(12, 2)), "vectors", **QUIET).summary()
+
+
+def test_mirror_images_are_called_so() -> None:
+    x = RNG.normal(size=(12, 6, 6, 1))
+    report = et.audit(lambda x: x[:, 0].sum((1, 2))[:, None] + x[:, 1, 1], "D1", x, **QUIET)
+    assert [e.label for e in report.elements] == ["mirror image"]
+    assert "under D1 (mirror images)" in report.sentence
+    more = et.audit(lambda x: x[:, 0, 0], "D4", x, **QUIET)
+    expected = ["90°", "180°", "270°", "mirror image", *(f"mirror image, {k}°" for k in (90, 180, 270))]
+    assert [e.label for e in more.elements] == expected
+
+
+def test_raw_detections_are_no_invariant() -> None:
+    x = RNG.normal(size=(6, 32, 32, 1))
+    raw = lambda x: np.tile(x[:, :3, :7, 0].reshape(len(x), 1, 21), (1, 6, 1))
+    for f in (raw, lambda x: raw(x).transpose(0, 2, 1)):
+        with pytest.raises(InvalidArgumentError, match="raw boxes"):
+            et.audit(f, "C4", x, **QUIET)
+        assert et.audit(f, "C4", x, "invariant", **QUIET).verdict == "broken"
+    assert et.audit(lambda x: raw(x)[:, :, :20], "C4", x, **QUIET).verdict == "broken"
+
+
+GREY, FRAMES = RNG.normal(size=(12, 8, 8)), RNG.normal(size=(12, 3, 8, 8, 2))
+
+
+@pytest.mark.parametrize(
+    ("x", "axes", "layout"),
+    [(GREY, (1, 2), None), (FRAMES, (2, 3), "channels_last"), (np.moveaxis(FRAMES, 4, 1), (3, 4), "channels_first")],
+    ids=["grey", "frames", "frames, channels first"],
+)
+def test_grey_images_and_frames_turn_as_images_do(x: np.ndarray, axes: tuple, layout: str | None) -> None:
+    total = lambda x: np.tanh(x.sum(axes)).reshape(len(x), -1)
+    corner = lambda x: total(x) + 0.1 * np.take(np.take(x, 0, axes[1]), 0, axes[0]).reshape(len(x), -1)
+    for group in ("C4", "D4"):
+        assert et.audit(total, group, x, inputs="images", layout=layout, **QUIET).verdict == "equivariant"
+    report = et.audit(corner, "C4", x, inputs="images", layout=layout, relative_to="norm", **QUIET)
+    literal = [np.linalg.norm(corner(np.rot90(x, k, axes)) - corner(x), axis=1) for k in (1, 2, 3)]
+    np.testing.assert_allclose(report.errors, literal / np.linalg.norm(corner(x), axis=1), rtol=1e-12)
+    moved = et.audit(lambda x: x**2, "C4", x, "images", inputs="images", layout=layout, **QUIET)
+    assert moved.verdict == "equivariant"
+    last = np.moveaxis(x, axes, (1, 2)).reshape(12, 8, 8, -1)  # the same as channels of images
+    back = lambda z: np.moveaxis(z.reshape(len(z), 8, 8, *np.delete(x.shape[1:], [a - 1 for a in axes])), (1, 2), axes)
+    ask = {"elements": 5, "relative_to": "norm", **QUIET}
+    turned = et.audit(total, "SO2", x, inputs="images", layout=layout, **ask)
+    np.testing.assert_allclose(turned.errors, et.audit(lambda z: total(back(z)), "SO2", last, **ask).errors, rtol=1e-9)
+    with pytest.raises(InvalidArgumentError, match="images"):
+        et.audit(total, "C4", x, layout=layout, **QUIET)

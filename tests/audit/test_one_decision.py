@@ -8,16 +8,19 @@ from functools import cache
 
 import numpy as np
 import pytest
+import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import equitangents as et
 from audit.verdict_cases import IMAGES, invariant, off_by
-from equitangents.audit import data_pass
+from equitangents.audit import assemble
 from equitangents.audit.measure.judge import compared, decide, kept
 from equitangents.audit.report.checks import below, each_below
 from equitangents.audit.report.numbers import Estimate, Spread, standing
 from equitangents.audit.report.words import badge
+from equitangents.audit.sentence import doubt, sentence
+from equitangents.cli.audit import ABOVE, Files, finish
 
 QUIET = {"off_data": False, "data_test": None, "layers": False, "resamples": 100}
 SIZES = st.one_of(st.floats(0, 1), st.floats(-6, 0).map(lambda e: 10.0**e), st.just(0.0))
@@ -27,21 +30,22 @@ GREEN = ("equivariant", "equivariant within tolerance")
 
 @cache
 def audited():
-    """(the report of an exact model, its judgement, its floors)."""
+    """(the report of an exact model, what was measured of it)."""
     seen = []
 
-    def seeing(judgement, floors):
-        seen.append((judgement, floors))
-        return decide(judgement, floors)
+    def seeing(m, report):
+        seen.append(m)
+        return sentence(m, report)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(data_pass, "decide", seeing)
-        return et.audit(invariant, "C4", IMAGES, **QUIET), *seen[-1]
+        patch.setattr(assemble, "sentence", seeing)
+        return et.audit(invariant, "C4", IMAGES, **QUIET), seen[-1]
 
 
 def judged(interval, floor, share, tolerance):
-    """(verdict, headline) of one element whose mean error, interval and floor are these."""
-    _, judgement, floors = audited()
+    """The report of one element whose mean error, interval and floor are these, with its first line."""
+    report, m = audited()
+    judgement = m.judgement
     low, mean, high = interval
     error = Spread(Estimate(mean, low, high), low, low, mean, high, high, high)
     headline = replace(
@@ -55,7 +59,19 @@ def judged(interval, floor, share, tolerance):
         above=np.full((1, 3), above),
         within=kept(error, headline),
     )
-    return decide(told, floors), headline
+    m = replace(m, judgement=told, verdict=decide(told, m.floors))
+    m = replace(m, doubt=doubt(m))
+    report = replace(report, verdict=m.verdict, headline=headline, doubt=m.doubt)
+    return replace(report, sentence=sentence(m, report))
+
+
+def exit_status(report, check):
+    """What the command line ends with."""
+    try:
+        finish(report, Files(None, None, None, None, None), [check])
+    except typer.Exit as ended:
+        return ended.exit_code
+    return 0
 
 
 @given(EDGES, SIZES, st.sampled_from([0.0, 1.0]), SIZES)
@@ -65,10 +81,14 @@ def test_line_badge_and_exit_status_agree(interval, floor, share, limit):
     passes = high <= limit and 2 * floor <= limit
     fails = low > limit and low > 2 * floor
     for tolerance in (None, limit):
-        verdict, headline = judged(interval, floor, share, tolerance)
-        report = replace(audited()[0], verdict=verdict, headline=headline, doubt=None)
+        report = judged(interval, floor, share, tolerance)
+        verdict, headline, line = report.verdict, report.headline, report.sentence
         check, (colour, _, words) = below(report, limit), badge(verdict, headline)
         assert (check.passed, check.undecided) == (passes, not passes and not fails), check
+        assert exit_status(report, check) == (0 if passes else ABOVE)
+        assert report.to_dict()["verdict"] == verdict
+        assert (" is invariant under C4 to " in line, "Whether " in line) == (verdict in GREEN, verdict == "undecided")
+        assert (" is not invariant " in line or " is not exactly " in line) == (verdict == "broken"), line
         if tolerance is not None:
             assert (verdict in GREEN, colour == "holds") == (passes, passes), (verdict, words)
             assert (verdict == "broken", colour == "fails") == (fails, fails), (verdict, words)
@@ -84,6 +104,7 @@ def test_line_badge_and_exit_status_agree(interval, floor, share, limit):
 def test_nothing_stands_anywhere_where_a_number_is_missing():
     nan, one = math.nan, Estimate(0.1, 0.1, 0.1)
     assert standing(Estimate(nan, nan, nan), 0.0, 1.0) == "open"
+    assert standing(Estimate(nan, 0.0, 0.0), 0.0, 1.0) == "open"
     assert standing(one, nan, 1.0) == "open"
     assert standing(one, nan) == "open"
     assert standing(one, 0.0, nan) == "open"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from ase import Atoms
@@ -16,9 +19,11 @@ from audit.potentials import Cluster, clusters
 from equitangents.audit.potentials.calculator import Potential
 from equitangents.audit.potentials.checks import below
 from equitangents.audit.potentials.conservation import slopes
-from equitangents.audit.potentials.results import Trial, outcome
+from equitangents.audit.potentials.lines import row_said
+from equitangents.audit.potentials.results import Trial, outcome, single
 from equitangents.audit.potentials.structures import chiral
 from equitangents.audit.report.numbers import Estimate
+from equitangents.errors import InvalidArgumentError
 from equitangents.groups import so3
 from examples import examples
 
@@ -329,11 +334,44 @@ def test_the_error_of_slopes_is_in_their_estimate(x: float, rate: float) -> None
 def test_a_floor_above_the_tolerance_decides_nothing_and_nan_never_holds() -> None:
     nan = float("nan")
     assert outcome(Estimate(0.5, 0.4, 0.6), 0.6, 2.0, 1.0) == "undecided"
+    assert outcome(Estimate(0.5, 0.4, 0.6), 0.6, 0.6, 1.0) == "undecided", "twice the floor is what it hides"
     assert outcome(Estimate(9.0, 8.0, 10.0), 10.0, 2.0, 1.0) == "fails"
     assert outcome(Estimate(1.5, 1.0, 1.9), 2.0, 0.9, 1.0) == "undecided"
     for broken in (Estimate(nan, nan, nan), Estimate(nan, 0.0, 0.0)):
         assert outcome(broken, nan, 0.1, 1.0) == "undecided"
     assert outcome(Estimate(0.1, 0.0, 0.2), 0.2, nan, 1.0) == "undecided"
+
+
+@examples(20, random=100)
+@given(st.tuples(*[st.floats(0, 1)] * 3).map(sorted), st.floats(0, 1), st.floats(0.01, 1), st.booleans())
+def test_outcomes_and_limits_go_by_the_one_decision(interval, floor, limit, has_interval) -> None:
+    low, mean, high = interval if has_interval else [interval[1]] * 3
+    error = Estimate(mean, low, high) if has_interval else Estimate(mean, np.nan, np.nan)
+    passes, fails = high <= limit and 2 * floor <= limit, low > limit and low > 2 * floor
+    found = outcome(error, high, floor, limit)
+    assert (found in ("holds", "within tolerance"), found == "fails") == (passes, fails)
+    row = single(mean, floor, 2.0, test="rotation", quantity="forces", unit="", worst_structure=0, worst_move="",
+                 structures=1, moves=1)  # fmt: skip
+    row = replace(row, error=error, relative=error, outcome="holds")
+    (check,) = below(SimpleNamespace(rows=[row], broken=[]), limit)
+    floor = floor if mean else 0.0
+    passes, fails = high <= limit and 2 * floor <= limit, low > limit and low > 2 * floor
+    assert (check.passed, check.undecided) == (passes, not passes and not fails), check
+
+
+def test_a_shorter_time_step_decides_what_the_run_says_it_would() -> None:
+    water = molecule("H2O")
+    water.rattle(0.05, seed=1)
+    drift = lambda **more: et.audit.atoms(EMT(), water, "dynamics", seconds=0, **more).rows[0]
+    open_ = drift()
+    assert (open_.outcome, open_.decide) == ("undecided", "time_step=0.25 (fs)")
+    assert "time_step=0.25 (fs) would decide" in row_said(open_)
+    found = drift(time_step=0.25)
+    assert found.outcome == "holds"
+    assert found.moves == 2 * open_.moves
+    for wrong in (0, -1.0, np.nan, True, "0.5", 11):
+        with pytest.raises(InvalidArgumentError, match="time_step"):
+            drift(time_step=wrong)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import importlib
 
 import pytest
 
-from equitangents.audit.measure import judge
+from equitangents.audit.report import numbers
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_the_table_sees_verdicts_by_norm_alone_miss_what_a_constant_hides(bench)
 
 
 def test_the_table_sees_verdicts_that_ignore_floors_as_false_alarms(bench, monkeypatch):
-    monkeypatch.setattr(judge, "FACTOR", 0.0)
+    monkeypatch.setattr(numbers, "FACTOR", 0.0)
     rows = bench.measure(chosen(bench, "invariant, float32", "resampled C8, invariant"), models=1)
     assert [row.false_alarms for row in rows] == [1, 1]
 

@@ -254,3 +254,16 @@ def test_one_image_has_several_values_in_a_channel(caplog):
 def test_a_layer_by_itself_is_no_ensemble():
     with pytest.raises(InvalidTypeError, match="a layer by itself"):
         et.DeepEnsemble(et.nn.Dense(1), **MEANS).fit(X, Y)
+
+
+def test_functions_of_ones_own_are_seen_to_commute_on_all_data_not_on_a_sample():
+    group = et.groups.cyclic(2)
+    flips = et.actions.from_function(group, lambda g, x: -x if g else x)
+    folded = et.actions.from_function(group, lambda g, x: np.where(np.abs(x) < 200, -x, x) if g else x)
+    x = RNG.normal(size=(100, 4)) * 15
+    x[50, 0] = 1000.0
+    assert fitted_standardisation(x, NET, flips).how.endswith("not shifted")
+    swaps = et.actions.channels(group, [[0, 1, 2, 3], [1, 0, 3, 2]])
+    assert fitted_standardisation(x, NET, swaps).how == "all channels together"
+    with pytest.raises(et.errors.InvalidArgumentError, match="not linear"):
+        fitted_standardisation(x, NET, folded)

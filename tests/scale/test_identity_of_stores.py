@@ -1,9 +1,11 @@
 """What a store knows its network, action and data by: whatever changes the numbers changes a hash."""
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from equitangents import actions, nn
+from equitangents.errors import InvalidTypeError
 from equitangents.kernels import orbit_average
 from equitangents.scale import identity
 
@@ -48,7 +50,22 @@ def test_large_groups_are_told_apart_by_as_many_elements_as_memory_allows(monkey
     monkeypatch.setattr(identity, "described", seen)
     large = (DIHEDRAL, actions.subset(DIHEDRAL, [1, 3, 5, 7]), actions.image_rotations(8), TURNS)
     assert len({identity.action_hash(action, SHAPE) for action in large}) == len(large)
-    assert copies == [3, 3, 3, 3]
+    assert copies == [3, 3, 2, 3, 1, 3, 3, 2, 3, 1]  # all of them
+
+
+def test_no_element_of_a_large_subset_goes_unseen(monkeypatch):
+    monkeypatch.setattr(identity, "_MOVED", 3 * 2 * 16 * 8)
+    one, other = (actions.subset(DIHEDRAL, elements) for elements in ([0, 1, 2, 5, 7], [0, 3, 2, 5, 7]))
+    assert identity.action_hash(one, SHAPE) != identity.action_hash(other, SHAPE)
+
+
+def test_leading_functions_are_known_by_their_content_not_by_a_probe():
+    for bound in (6.0, 7.0):  # which no probe reaches
+        clipped = nn.Elementwise(lambda x, bound=bound: jnp.clip(x, -bound, bound), order=8)
+        with pytest.raises(InvalidTypeError, match="no description"):
+            identity.network_hash(network(clipped), SHAPE)
+    leading = [network(nn.LeakyRelu(slope)) for slope in (0.1, 0.2)]
+    assert len({identity.network_hash(net, SHAPE) for net in leading}) == 2
 
 
 def test_subsets_are_told_apart_by_their_elements_and_weights():

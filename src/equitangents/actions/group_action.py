@@ -33,6 +33,8 @@ class GroupAction(ABC):
     """Whether the entries of the last axis change places, so that scores of classes stay scores."""
     needs_floats: bool = False
     """Whether whole numbers cannot be moved."""
+    linear: bool = False
+    """Whether ρ(g) is known to be linear, where `moves` does not say so."""
     mask: str | None = None
     """What of an image is set to zero by every element, the identity too."""
 

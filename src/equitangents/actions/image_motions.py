@@ -22,6 +22,7 @@ class ImageMotions(GivenMap):
     """Images (N, H, W, C) under SO(2), C_n or D_n; quarter turns move pixels, others read a spline of `order`."""
 
     exact = False
+    linear = True
     channels_last = True
     needs_floats = True
     motion: Motion

@@ -2,8 +2,8 @@
 
 | group | kinds |
 |---|---|
-| C4, D4, C16, SO2 | images, vectors (N, …, 2), matrices (N, …, 2, 2), voigt (N, …, 3), complex states, whose phase
-  turns; of C5 also 5 features, shifted around |
+| C4, D4, C16, SO2 | images (N, H, W, C), (N, H, W) and, frame by frame, (N, T, H, W, C), vectors (N, …, 2), matrices
+  (N, …, 2, 2), voigt (N, …, 3), complex states, whose phase turns; of C5 also 5 features, shifted around |
 | SO3, O3, tetrahedral, octahedral, icosahedral | vectors (N, …, 3), pseudovectors, matrices (N, …, 3, 3), voigt
   (N, …, 6) |
 | S_n, S5 | points (N, P, …), also called nodes, rows or sets; pairs (N, P, P, …), edges: arrays of point numbers |
@@ -28,6 +28,7 @@ from equitangents.actions.functions import from_function
 from equitangents.actions.given_maps import MatrixAction, PermutedAxes, RelabelledIndices, VoigtAction
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.image_motions import ImageMotions, Motion
+from equitangents.actions.image_stacks import ImageStacks
 from equitangents.actions.images import image_dihedral
 from equitangents.actions.positions import GridMotions, permutations
 from equitangents.actions.rotated_images import image_rotations
@@ -167,7 +168,9 @@ def _turns(kinds: Kinds) -> tuple[int, bool]:
 
 
 def _images(kinds: Kinds, shape: Shape) -> GroupAction:
-    """Turns that take pixels to pixels as they are, others by splines."""
+    """Turns that take pixels to pixels as they are, others by splines; of grey images and of frames, too."""
+    if len(shape) in (3, 5):
+        return ImageStacks(_images(kinds, (1, 1, 1, 1)), grey=len(shape) == 3)
     if kinds.group.elements is not None and _turns(kinds)[0] in (1, 2, 4):
         return _listed_images(kinds, shape)
     return ImageMotions(kinds.group, kinds.motion)

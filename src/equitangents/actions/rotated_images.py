@@ -30,6 +30,7 @@ class ResampledRotations(Action):
     """
 
     exact = False
+    linear = True
     channels_last = True
     order: int
 

@@ -290,16 +290,16 @@ SECTIONS: dict[str, Callable[[Measured], Any]] = {
 
 def _contract(m: Measured) -> ContractSection:
     """What group moved which inputs and outputs, and each output's errors."""
-    task, contract, group = m.task, m.task.contract, m.task.contract.group
-    inputs = []
+    task, contract = m.task, m.task.contract
+    elements, inputs = contract.group.elements, []
     for name, action, leaf in zip(task.x.names, contract.inputs, task.x.leaves, strict=True):
         a = np.asarray(leaf.value) if isinstance(leaf, Shared) else leaf
         said = "none" if action is None else action.name
         inputs.append(InputContract(name, list(a.shape), a.dtype.name, said, action is None or action.exact))
     outputs = [_output(m, o) for o in range(len(m.orbits.output_names))]
     return ContractSection(
-        group=group.name,
-        order=None if group.elements is None else len(group.elements),
+        group=contract.name,
+        order=None if elements is None else len(elements),
         complete=task.complete,
         elements=len(task.elements),
         layout=contract.layout,

@@ -18,10 +18,11 @@ from equitangents.audit.measure.input_sets import off_data_sets
 from equitangents.audit.measure.judge import decide, judge
 from equitangents.audit.measure.measured import Measured
 from equitangents.audit.measure.orbits import Orbits, measure_orbits
-from equitangents.audit.measure.predictions import same_predictions
+from equitangents.audit.measure.predictions import misfit, same_predictions
 from equitangents.audit.measure.steady import is_open, settled
 from equitangents.audit.measure.task import Task
 from equitangents.audit.records import Parts
+from equitangents.audit.report.part_sections import TASK
 from equitangents.audit.report.sections import RuleResult, UndefinedPose
 from equitangents.audit.sentence import INTERRUPTED, UNMOVED, doubt
 from equitangents.errors import NotFiniteError
@@ -38,6 +39,10 @@ def measure_data(
     sets = off_data_sets(asked, parts.off_data, bench.without)
     with asked.clock.during("elements"):
         task, y, orbits, undefined = _passed(asked, y, bench.stop)
+    wrong = misfit(orbits, y)
+    if wrong:
+        bench.without(TASK, wrong)
+        y = None
     rows = _STOPPED_ROWS if bench.stop.stopped else _QUICK_ROWS if task.quick else ROWS
     with task.clock.during("floors"):
         known = bench.stop.attempted("floors", lambda: measure_floors(task, orbits.actions, rows))

@@ -26,7 +26,7 @@ from equitangents.audit.measure.remedies import remedies
 from equitangents.audit.measure.rules.find import hints
 from equitangents.audit.measure.scales import make_scales
 from equitangents.audit.measure.witnesses import witnesses
-from equitangents.audit.report.part_sections import Checkpoint
+from equitangents.audit.report.part_sections import Checkpoint, Missing
 
 Wanted = Callable[[Measured], bool | str]
 """Whether a part is measured; a text says in the report why it is not."""
@@ -39,7 +39,8 @@ class Part:
     Args:
         name: what it is called where it is missing, and under which its evaluations are counted.
         needs: sections that were measured before it.
-        measure: (the pass over the data, *needs) → the section, or a text that says why there is none.
+        measure: (the pass over the data, *needs) → the section, or a text that says why there is none; a list may hold
+            a `Missing` in place of what it lacks.
         otherwise: the section where it is not measured; parts that give a list add to it.
         wanted_by: whether the audit asks for it.
         section: where in the report it stands, the name if none is given.
@@ -75,6 +76,10 @@ def measure_parts(m: Measured, bench: Bench) -> dict[str, Any]:
         if isinstance(got, str):
             bench.without(part.name, got)
             got = part.otherwise
+        if isinstance(got, list):
+            for one in (one for one in got if isinstance(one, Missing)):
+                bench.without(one.section, one.reason)
+            got = [one for one in got if not isinstance(one, Missing)]
         section = part.section or part.name
         found[section] = found[section] + got if isinstance(part.otherwise, list) else got
     if m.quick:
@@ -143,9 +148,9 @@ PARTS = (
     Part("sets", (), measure_set, [], lambda m: True, section="sets", counted="other sets", each=_sets),
     Part("lie", (), lie_derivatives, [], _in_full),
     Part("irreps", (), irreps, None, _in_full),
-    Part("remedies", ("ensemble",), remedies, [], _remedies_wanted),
+    Part("rules", (), hints, [], lambda m: not m.quick and m.sought is None),
+    Part("remedies", ("ensemble", "rules"), remedies, [], _remedies_wanted),
     Part("checkpoints", (), _checkpoints, [], lambda m: bool(m.parts.checkpoints)),
     Part("witnesses", (), witnesses, [], _in_full, always=True),
-    Part("rules", (), hints, [], lambda m: not m.quick and m.sought is None),
     Part("transforms", (), transform_curves, [], lambda m: bool(m.parts.transforms) or not m.group),
 )

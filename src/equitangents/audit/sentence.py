@@ -303,7 +303,7 @@ def _of_floor(headline: Headline, why: Hidden, dtype: str) -> str:
     done = f"{cause} alone changes these outputs by {number(size)} {of(headline.unit)}"
     hides = f"which hides violations up to {number(limit)}"
     if why == "tolerance":
-        hides = f"more than the tolerance of {tolerance_said(headline.tolerance)}"
+        hides = f"{hides}, more than the tolerance of {tolerance_said(headline.tolerance)}"
     return f"{done}, {hides}; {better}, or a tolerance above {number(limit)}, would decide"
 
 

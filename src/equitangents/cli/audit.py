@@ -95,6 +95,7 @@ def audit_atoms(
     *,
     tolerances: dict[str, float] | None,
     features: dict[str, str] | None,
+    time_step: float | None,
     elements: int | None,
     limit: int | None,
     seed: int,
@@ -134,6 +135,7 @@ def audit_atoms(
             elements=8 if elements is None else elements,
             tolerances=tolerances,
             features=features,
+            time_step=time_step,
             seed=seed,
             progress=True,
         )
@@ -269,6 +271,9 @@ def audit(
         str | None,
         typer.Option(help="With --atoms: further results, one row an atom, and their irreps: node_feats=8x0e+4x1o."),
     ] = None,
+    time_step: Annotated[
+        float | None, typer.Option(help="With --atoms: femtoseconds of a step of the short run: 0.25.")
+    ] = None,
     effort: Annotated[
         str,
         typer.Option(
@@ -305,12 +310,13 @@ def audit(
             "--tests": tests,
             "--tolerances": tolerances,
             "--features": features,
+            "--time-step": time_step,
         },
         of_atoms,
     )
     if of_atoms:
         audit_atoms(atoms, calculator, tests, tolerances=named(tolerances), features=irreps_of(features),
-                    elements=elements, limit=limit, seed=seed, fail_above=limits, files=written,
+                    time_step=time_step, elements=elements, limit=limit, seed=seed, fail_above=limits, files=written,
                     baseline=baseline)  # fmt: skip
         return
     check_file("data", data)

@@ -29,7 +29,7 @@ def check_together(told: Mapping[str, object], atoms: bool) -> None:
             if option in given:
                 raise typer.BadParameter(f"goes without {option}", param_hint="--atoms")
         return
-    for option in ("--tests", "--tolerances", "--features"):
+    for option in ("--tests", "--tolerances", "--features", "--time-step"):
         if option in given:
             raise typer.BadParameter("goes with --atoms", param_hint=option)
     for option, also in (("MODEL", ""), ("--data", ""), ("--group", "--transform")):
@@ -143,9 +143,6 @@ def limited(x: ArrayLike, y: ArrayLike, limit: int | None, seed: int, axis: int 
     return (chosen if isinstance(x, dict) else chosen["x"]), (None if y is None else np.asarray(y)[rows])
 
 
-UNMOVED = ("none", "invariant")
-
-
 def output_kinds(text: str | None) -> Any:
     """ "vectors,none", "labels:3,0,1,2/1,0,3,2", "boxes=unordered,scores=none" as what `output_action` takes."""
     if text is None:
@@ -179,7 +176,7 @@ def _output_kind(text: str) -> Any:
 
         return parse(kind)
     if not kind.startswith("labels:"):
-        return None if kind in UNMOVED else kind
+        return None if kind == "none" else kind
     from equitangents.audit.contract.labels import Labels
 
     try:

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from equitangents.cli import networks
+from equitangents.cli.choosing import AUTO, check_options, net_or_auto, obstacle, progress, said
 from equitangents.cli.common import PLACE, Precision, announced, byte_limit, in_precision, kept, shape, stages
-from equitangents.cli.completion import GROUPS, SOLVERS, group_name, one_of, there
+from equitangents.cli.completion import GROUPS, NETS, SOLVERS, among, group_name, one_of, there
 
 if TYPE_CHECKING:
     from equitangents._types import ArrayLike
     from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
+    from equitangents.fit import Choice
     from equitangents.kernels import KernelFunction
 
 TASKS = ("auto", "regression", "classification")
@@ -23,6 +25,7 @@ REPORT = "report.html"  # beside a classifier
 
 
 def fit(
+    context: typer.Context,
     data: Annotated[
         str,
         typer.Option(
@@ -46,7 +49,27 @@ def fit(
         int | None,
         typer.Option(min=1, help="Pixels of a side, to which images are averaged down; by default the smallest side."),
     ] = None,
-    net: networks.Net = "mlp",
+    net: Annotated[
+        str,
+        typer.Option(
+            help="auto: the best by left-out samples, for classes of up to 2,000 vectors or images, in --minutes; or "
+            "mlp, cnn, FCN, VEC, LCN, GAP, LAP4, …, layers in a file.json, package.module:object.",
+            autocompletion=lambda incomplete: [*among(AUTO)(incomplete), *NETS(incomplete)],
+            callback=net_or_auto,
+        ),
+    ] = "mlp",
+    minutes: Annotated[float, typer.Option(help="What --net auto may take; Ctrl-C takes the best so far.")] = 5.0,
+    keep_together: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Of --net auto: samples with one entry are left out together: a column of the table of images, or an "
+            "array of --data. Without it images of one folder CLASS/SOURCE are.",
+        ),
+    ] = None,
+    baselines: Annotated[
+        bool, typer.Option(help="Of --net auto: nearest neighbours, a forest and an SVM on the same folds.")
+    ] = True,
     depth: networks.Depth = None,
     w_std: networks.WStd = networks.W_STD,
     b_std: networks.BStd = 0.1,
@@ -122,16 +145,26 @@ def fit(
     """
     from equitangents.cli import images
     from equitangents.errors import StoreError
+    from equitangents.scale.reading import read_inputs
 
     shape_of_one, limit = shape(input_shape), byte_limit(memory_limit)
+    if net == AUTO:
+        check_options(context)
     with stages() as stage:
         stage(f"reading {data}")
-        of_images = images.read_labelled(data, targets, size, stage) if images.are_images(data, targets) else None
+        of_images = (
+            images.read_labelled(data, targets, size, keep_together, stage)
+            if images.are_images(data, targets)
+            else None
+        )
         if of_images is None and size is not None:
             raise typer.BadParameter("it is for a folder of images; --data is none", param_hint="--size")
         x, y = _arrays(data, targets) if of_images is None else (of_images.x, of_images.y)
+        together = None if of_images is None else of_images.together
+        if of_images is None and keep_together is not None:
+            together = read_inputs("data", data, keep_together)[:]
         stage("loading what computes kernels")
-        network = networks.network(net, depth, w_std, b_std)
+        network = networks.network("mlp" if net == AUTO else net, depth, w_std, b_std)
     settings: dict[str, Any] = {
         "augmentation": group,
         "time": time,
@@ -153,21 +186,42 @@ def fit(
         computing()
         inputs, y = in_precision(x, precision), _targets(y)
         kind = _kind(task, network, inputs, y)
-        if calibrate:
-            if "calibrate" not in kind(network).get_params(deep=False):
-                raise typer.BadParameter(
-                    "probabilities are those of classes; the task is regression", param_hint="--calibrate"
+        choice = None
+        if net == AUTO:
+            why = obstacle(inputs, y, "calibrate" in kind(network).get_params(deep=False))
+            if why is not None:
+                typer.echo(f"network: mlp (auto takes classes of vectors or images; this is {why})", err=True)
+            else:
+                from equitangents.fit import auto
+
+                choice = auto(
+                    inputs,
+                    y,
+                    augmentation=group,
+                    together=together,
+                    minutes=minutes,
+                    baselines=baselines,
+                    standardise=standardise,
+                    progress=progress(stage),
                 )
-            settings["calibrate"] = True
-        try:
-            model = kind(network, **settings).fit(inputs, y)
-        except StoreError as error:
-            if store is None or not standardise:
-                raise
-            raise StoreError(
-                f"{error}; inputs are standardised now: fill the store by gram --standardise, or fit inputs as they "
-                "are (--no-standardise)"
-            ) from None
+        if choice is None:
+            if calibrate:
+                if "calibrate" not in kind(network).get_params(deep=False):
+                    raise typer.BadParameter(
+                        "probabilities are those of classes; the task is regression", param_hint="--calibrate"
+                    )
+                settings["calibrate"] = True
+            try:
+                model: Any = kind(network, **settings).fit(inputs, y)
+            except StoreError as error:
+                if store is None or not standardise:
+                    raise
+                raise StoreError(
+                    f"{error}; inputs are standardised now: fill the store by gram --standardise, or fit inputs as "
+                    "they are (--no-standardise)"
+                ) from None
+        else:
+            model = choice.model
         model.save(out, means_only=means_only)
     with kept(lambda: _saved(out)):
         if report and hasattr(model, "classes_"):
@@ -176,10 +230,10 @@ def fit(
             images.keep_form(of_images.form, out)
         typer.echo(_said(model, out))
         if hasattr(model, "classes_"):
-            typer.echo(images.held_out(model))
-            typer.echo(images.calibration(model))
+            for line in (images.held_out(model), images.calibration(model)) if choice is None else said(choice):
+                typer.echo(line)
             if report:
-                _report(model, data, out, () if of_images is None else of_images.files)
+                _report(model, data, out, () if of_images is None else of_images.files, choice)
             new = "NEW_FOLDER --out predictions.csv" if of_images is not None else "NEW.npy --out predictions.npz --std"
             typer.echo(f"next: equitangents predict {out} --data {new}")
 
@@ -202,7 +256,7 @@ def _saved(out: Path) -> str:
     return f"the model is saved in {out}, {report}: equitangents predict {out} goes on with it"
 
 
-def _report(model: Any, data: str, out: Path, names: tuple[str, ...]) -> None:
+def _report(model: Any, data: str, out: Path, names: tuple[str, ...], choice: Choice | None) -> None:
     """Write what left-out samples tell beside the model, where there are any to be had."""
     from equitangents.ensembles.infinite.held_out_page import held_out_page
     from equitangents.errors import EquitangentsError
@@ -221,6 +275,8 @@ def _report(model: Any, data: str, out: Path, names: tuple[str, ...]) -> None:
             names,
             title=f"What was learnt from {data}",
             next_command=f"equitangents predict {out} --data {suffix}",
+            folds=None if choice is None else choice.score.held,
+            first=() if choice is None else [choice.section],
         )
     except EquitangentsError as error:
         typer.echo(f"report: not made: {error}", err=True)

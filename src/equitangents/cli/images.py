@@ -53,10 +53,11 @@ def are_images(data: str, targets: str | None = None) -> bool:
     return True
 
 
-def read_labelled(data: str, targets: str | None, size: int | None, stage: Stage) -> Any:
+def read_labelled(data: str, targets: str | None, size: int | None, together: str | None, stage: Stage) -> Any:
     """The labelled images (`et.data.LabelledImages`), with a line on stderr of what they are."""
     stage(f"looking through {data}")
-    images = beside.room("data").load_labelled_images(data, targets, size=size, progress=_progress(stage))
+    load = beside.room("data").load_labelled_images
+    images = load(data, targets, size=size, together=together, progress=_progress(stage))
     _say(f"{data}: {len(images):,} images of {images.form}", *images.told)
     return images
 

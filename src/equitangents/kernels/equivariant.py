@@ -18,11 +18,13 @@ from equitangents.actions import Action
 from equitangents.actions.group_action import GroupAction
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups.representations import Representation, RepresentationLike, as_representation
-from equitangents.kernels.invariance import is_invariant
+from equitangents.kernels.invariance import draws_noise, is_invariant
 from equitangents.kernels.projected.program import Nodes, Sums, all_pairs, diagonal
 from equitangents.kernels.result import KernelFunction, Kernels
 from equitangents.kernels.runs.results import result
 from equitangents.precision import is_traced, working_dtype
+
+_SAME = 1e-9  # matrices of one element, in float64
 
 
 @dataclass(frozen=True)
@@ -37,6 +39,13 @@ class EquivariantAverage:
     def turning_outputs(self) -> int:
         """d, the number of outputs, which turn with the input."""
         return self.representation.dimension
+
+    def outputs_turn_under(self, action: GroupAction, input_shape: tuple[int, ...], matrices: np.ndarray) -> bool:
+        """Whether K(gx, x') = M_g K(x, x') for each generator g: of the action that it is an average over, by ρ."""
+        if action != self.action or not isinstance(action, Action) or not action.exact:
+            return False
+        turns = self._matrices[list(action.group.generators)]
+        return bool(np.abs(turns - matrices).max() <= _SAME)
 
     def kernel(self, x1: ArrayLike, x2: ArrayLike | None = None) -> Kernels:
         """NNGP and NTK of d outputs, (N1, N2, d, d), with K(gx, g'x') = ρ(g) K(x, x') ρ(g')ᵀ."""
@@ -121,6 +130,11 @@ def equivariant_average(
         raise InvalidTypeError(f"net is {net!r}; expected a network, or anything with .kernel(x1, x2)")
     if getattr(net, "turning_outputs", None) is not None:
         raise InvalidArgumentError("net has outputs that turn already; give a network whose outputs are alike")
+    if draws_noise(net):
+        raise InvalidArgumentError(
+            "net draws noise, such as dropout's, for each input, and a quadrature has no copy twice; take a net "
+            "without, such as Dropout(rate, mode='test')"
+        )
     if not isinstance(action, GroupAction):
         raise InvalidTypeError(f"action is {action!r}; expected an action of equitangents.actions")
     if action.group.nodes is None:

@@ -67,13 +67,20 @@ def _carried(ops: tuple[Any, ...], action: GroupAction, g: Any, shape: tuple[int
     return any(len(fields) == 1 and len(fields[0]) == 1 for fields in walk(ops, (known[0],)))
 
 
-def outputs_move(ops: tuple[Any, ...], action: Action, shape: tuple[int, ...], moves: np.ndarray) -> bool:
-    """Whether operations carry what `action` moves to moves[i] of output positions, for each generator g_i."""
+def outputs_move(
+    ops: tuple[Any, ...], action: Action, shape: tuple[int, ...], moves: np.ndarray, *, alone: bool = False
+) -> bool:
+    """Whether operations carry what `action` moves to moves[i] of output positions, for each generator g_i.
+
+    alone: where one input of two is moved, K(ρ(g)x, x')(m p, p') = K(x, x')(p, p').
+    """
     for g, end in zip(action.group.generators, moves, strict=True):
         known = action.moves(g, shape)
-        if known is None or not (known[1] or _reads_products(ops)):
+        kept = action.permutes_positions if alone else known is not None and (known[1] or _reads_products(ops))
+        if known is None or not kept:
             return False
-        if not any(len(fields) == 1 and np.array_equal(fields[0], end) for fields in walk(ops, (known[0],))):
+        ends = walk(ops, (known[0],), alone=alone)
+        if not any(len(fields) == 1 and np.array_equal(fields[0], end) for fields in ends):
             return False
     return True
 
@@ -88,23 +95,26 @@ def _reads_products(ops: tuple[Any, ...]) -> bool:
     return True
 
 
-def walk(ops: tuple[Any, ...], fields: tuple[Moves, ...]) -> Iterator[tuple[Moves, ...]]:
-    """Where the positions of fields side by side may be said to go behind operations, if they go so before them."""
+def walk(ops: tuple[Any, ...], fields: tuple[Moves, ...], *, alone: bool = False) -> Iterator[tuple[Moves, ...]]:
+    """Where the positions of fields side by side may be said to go behind operations, if they go so before them.
+
+    alone: of one input of two, the other one staying as it is.
+    """
     if not ops:
         yield fields
         return
-    for after in _after(ops[0], fields):
-        yield from walk(ops[1:], after)
+    for after in _after(ops[0], fields, alone):
+        yield from walk(ops[1:], after, alone=alone)
 
 
-def _after(op: Any, fields: tuple[Moves, ...]) -> Iterator[tuple[Moves, ...]]:
+def _after(op: Any, fields: tuple[Moves, ...], alone: bool) -> Iterator[tuple[Moves, ...]]:
     if not op.is_branching:
-        yield from product(*(op.moves_after(moves) for moves in fields))
+        yield from product(*((op.moves_alone_after if alone else op.moves_after)(moves) for moves in fields))
         return
     branches: Iterator[tuple[Moves, ...]] = iter([fields])
     if op.branches:
         each = fields * len(op.branches) if len(fields) == 1 else fields
-        ways = (walk(ops, (moves,)) for ops, moves in zip(op.branches, each, strict=True))
+        ways = (walk(ops, (moves,), alone=alone) for ops, moves in zip(op.branches, each, strict=True))
         branches = (tuple(moves for part in parts for moves in part) for parts in product(*ways))
     for found in branches:
         groups = [[found[i] for i in join.fields] for join in op.joins]

@@ -37,12 +37,17 @@ def box_table(
     return np.where(outside, OUTSIDE, flat)
 
 
+def by_order(table: np.ndarray, moves: Moves) -> Iterator[Moves]:
+    """Moves of windows whose slots keep their order."""
+    found = _rows(np.where(table < 0, OUTSIDE, moves[table]), table)
+    if found is not None:
+        yield found
+
+
 def by_slots(table: np.ndarray, weights: np.ndarray | None, moves: Moves) -> Iterator[Moves]:
     """Moves of windows that are read slot by slot, K'(p, p') = Σ_u w_u K(p_u, p'_u), from likely to unlikely."""
     moved = np.where(table < 0, OUTSIDE, moves[table])
-    found = _rows(moved, table)  # the order of the slots as it is
-    if found is not None:
-        yield found
+    yield from by_order(table, moves)
     first = int((table >= 0).sum(axis=1).argmax())
     start = np.lexsort((np.zeros(table.shape[1]) if weights is None else weights, moved[first]))
     alike = (np.sort(table, axis=1) == moved[first][start]).all(axis=1)
@@ -71,6 +76,12 @@ def by_blocks(labels: np.ndarray, blocks: int, moves: Moves) -> Iterator[Moves]:
     found[labels[inside]] = labels[moves[inside]]
     if (labels[moves] == np.where(inside, found[labels], OUTSIDE)).all() and _is_permutation(found):
         yield found
+
+
+def of_none(moves: Moves) -> Iterator[Moves]:
+    """The moves, if they leave all positions where they are."""
+    if np.array_equal(moves, np.arange(len(moves))):
+        yield moves
 
 
 def by_matrix(matrix: np.ndarray, moves: Moves) -> Iterator[Moves]:

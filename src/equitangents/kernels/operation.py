@@ -209,6 +209,10 @@ class Operation:
         if self.stays:
             yield moves
 
+    def moves_alone_after(self, moves: Moves) -> Iterator[Moves]:
+        """As `moves_after`, of one input of two, K(m p, p') = K_g(p, p'): what its weights read stays in its order."""
+        return self.moves_after(moves)
+
     def blocks_after(self, labels: np.ndarray) -> np.ndarray:
         """The block of each position, −1 where dropped, after it joins blocks."""
         return labels

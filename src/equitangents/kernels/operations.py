@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from equitangents.kernels.moves import box_table, by_blocks, by_sets, by_slots
+from equitangents.kernels.moves import box_table, by_blocks, by_order, by_sets, by_slots, of_none
 from equitangents.kernels.operation import DualActivation, FrozenArray, L, NoFibresError, Operation, Pointwise
 
 if TYPE_CHECKING:
@@ -54,6 +54,10 @@ class Box(Operation):
     def moves_after(self, moves: Moves) -> Iterator[Moves]:
         """Yield permutations of windows, which are read slot by slot."""
         return by_slots(self.table, None, moves)
+
+    def moves_alone_after(self, moves: Moves) -> Iterator[Moves]:
+        """Yield the permutation of windows whose slots keep their order."""
+        return by_order(self.table, moves)
 
     @property
     def reads_around(self) -> bool:
@@ -123,6 +127,10 @@ class Table(Operation):
     def moves_after(self, moves: Moves) -> Iterator[Moves]:
         """Yield permutations of windows, which are read slot by slot."""
         return by_slots(self.index.array, self.weights.array, moves)
+
+    def moves_alone_after(self, moves: Moves) -> Iterator[Moves]:
+        """Yield the permutation of windows whose slots keep their order."""
+        return by_order(self.index.array, moves)
 
     @property
     def is_total(self) -> bool:
@@ -221,6 +229,10 @@ class Decouple(Operation):
     stays: ClassVar[bool] = True
     numbers_pass: ClassVar[bool] = True
 
+    def moves_alone_after(self, moves: Moves) -> Iterator[Moves]:
+        """None moves, since each position has weights of its own."""
+        return of_none(moves)
+
 
 @dataclass(frozen=True)
 class Blocks(Operation):
@@ -305,6 +317,10 @@ class Flatten(Operation):
     def moves_after(self, moves: Moves) -> Iterator[Moves]:
         """None moves where one is left."""
         yield moves[:1] * 0
+
+    def moves_alone_after(self, moves: Moves) -> Iterator[Moves]:
+        """None moves, since each position has weights of its own."""
+        return (found[:1] for found in of_none(moves))
 
     def positions_after(self, positions: int) -> int:
         """One position is left."""

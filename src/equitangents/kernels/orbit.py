@@ -61,7 +61,7 @@ class OrbitAverage:
     def _kernel(self, x1: Any, x2: Any) -> Kernels:
         traced = is_traced(x1) or is_traced(x2)
         if not self._one_orbit_suffices(x1):
-            return self._both_orbits(x1, x1 if x2 is None else x2)
+            return self._both_orbits(x1, x2)
         base, elements = (self.base, range(self.action.group.order)) if traced else self._parts(x1)
         note = "mean over one orbit"
         if x2 is not None:
@@ -77,7 +77,11 @@ class OrbitAverage:
         order, columns = self.action.group.order, n1 if n2 is None else n2
         costed = cast(CostedKernel, self.base)
         if not is_invariant(self.base, self.action, x):
-            return repeated([(costed.kernel_cost(input_shape, n1, columns, dtype), order**2)], x[0].nbytes * columns)
+            one = costed.kernel_cost(input_shape, n1, columns, dtype)
+            if n2 is not None:
+                return repeated([(one, order**2)], x[0].nbytes * columns)
+            rest = (one, order * (order - 1) // 2)
+            return repeated([(costed.kernel_cost(input_shape, n1, None, dtype), order), rest], x[0].nbytes * columns)
         base, elements = self._parts(x)
         whole = base.kernel_cost(input_shape, n1, columns, dtype)
         if n2 is not None:
@@ -85,8 +89,8 @@ class OrbitAverage:
         inverses = self.action.group.inverses[list(elements)]
         once = int((inverses == elements).sum()) - 1  # elements that are their own inverse, without the identity
         pairs = int((inverses > elements).sum())
-        runs = [(base.kernel_cost(input_shape, n1, None, dtype), 1), (whole, once * _symmetric_share(n1) + pairs)]
-        return repeated(runs, x[0].nbytes * columns)
+        shared = (whole, once * _symmetric_share(n1) + pairs)
+        return repeated([(base.kernel_cost(input_shape, n1, None, dtype), 1), shared], x[0].nbytes * columns)
 
     def _parts(self, x: Any) -> tuple[Any, range]:
         """(what is averaged, elements over which): of MLPs the mean over translations comes at once, by FFT."""
@@ -117,9 +121,22 @@ class OrbitAverage:
 
     def _both_orbits(self, x1: Any, x2: Any) -> Kernels:
         order = self.action.group.order
-        orbit = range(order)
-        terms = (term for g in orbit for term in self._terms(self.base, orbit, self.action(g, x1), x2))
-        return self._mean(terms, order**2, "mean over both orbits: the base kernel is not known to be invariant")
+        orbit, note = range(order), "mean over both orbits: the base kernel is not known to be invariant"
+        if x2 is not None:
+            terms = (term for g in orbit for term in self._terms(self.base, orbit, self.action(g, x1), x2))
+            return self._mean(terms, order**2, note)
+        k = self._mean(self._symmetric_pairs(x1), order**2, note)
+        return _with(k, lambda a: (a + a.T) / 2)
+
+    def _symmetric_pairs(self, x: Any) -> Iterator[Kernels]:
+        """All Θ(ρ(g) x, ρ(h) x): that of (h, g) is the transpose of that of (g, h)."""
+        for g in range(self.action.group.order):
+            moved = self.action(g, x)
+            yield self.base.kernel(moved)
+            for h in range(g):
+                k = self.base.kernel(moved, self.action(h, x))
+                yield k
+                yield _transposed(k)
 
     def _mean(self, terms: Iterator[Kernels], count: int, note: str) -> Kernels:
         total = next(terms)

@@ -38,7 +38,6 @@ _DIRECT_NUMBERS = 1 << 21  # numbers gathered at a time where distances are summ
 # Distances below this share of the centred variances are summed directly. Products are good to 1e-15 of those; angles,
 # roots of distances, then to 1e-15 over the root of this, and so are kernels.
 _NEAR = {"float32": 1e-8, "float64": 1e-3}
-_CHECKED = 2  # inputs on which the leading layers are seen to commute with translations
 
 
 @dataclass(frozen=True)
@@ -107,18 +106,14 @@ def translation_mean(net: KernelFunction, action: Action, x: Any) -> Translation
     They can if the action holds all translations of the torus on which the inputs live, and the network is an MLP of
     all their values, or of a function of each value.
     """
-    if action.torus is None or not hasattr(net, "lowered") or precision.is_traced(x):
+    shape = tuple(x.shape[1:])
+    if action.torus is None or shape[:-1] != action.torus or not hasattr(net, "lowered") or precision.is_traced(x):
         return None
-    sample = x[:_CHECKED]
-    values, program = net.lowered(sample)
+    program = net.lowered(x[:1])[1]
     if not _is_mlp(program) or not choose(program, None, precision.working_dtype(x)).engine.takes_distances:
         return None
-    if values.size % math.prod(action.torus):
-        return None
-    for t in action.group.generators:
-        if t < math.prod(action.torus) and not _commutes(net, action, int(t), sample, values):
-            return None
-    return TranslationMean(net, action.torus)
+    leads = getattr(net, "leads_by_position", None)
+    return TranslationMean(net, action.torus) if leads is not None and leads(shape) else None
 
 
 def _engine(program: Program, steps: FibrePlan, dtype: np.dtype) -> Choice:
@@ -132,14 +127,6 @@ def _engine(program: Program, steps: FibrePlan, dtype: np.dtype) -> Choice:
 
 def _is_mlp(program: Any) -> bool:
     return program.space == Positions(()) and plan(program).form == "fibre"
-
-
-def _commutes(net: Any, action: Action, t: int, sample: Any, values: Any) -> bool:
-    """Whether the leading layers carry a translated input to their translated output."""
-    assert action.torus is not None
-    grid = np.asarray(values).reshape(len(sample), *action.torus, -1)
-    moved = np.asarray(net.lowered(action(t, sample))[0]).reshape(grid.shape)
-    return bool(np.array_equal(moved, np.asarray(action(t, grid))))
 
 
 def _ways(steps: FibrePlan, torus: tuple[int, ...], engine: Engine) -> by_scale.Ways:

@@ -188,6 +188,7 @@ class Elementwise(Nonlinearity):
     kinks away from zero, the kernel raises NotFiniteError, and in traced programs it is NaN. A function that misses it
     at variances from 0.01 to 4 already, or has a jump, is refused at once.
 
+    The C++ engine has tables of smooth functions, made once for each function object; outside of these, and of others,
     Hermite series are summed where at most 256 terms suffice (tanh: to variances of about 20). Beyond, each pair is an
     integral over the plane, correct at any variance and thousands of times slower.
 

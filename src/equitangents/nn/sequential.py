@@ -23,6 +23,7 @@ from equitangents.kernels.cost.forecast import KernelCost
 from equitangents.kernels.dispatch import compute, compute_diagonal, compute_pairs, kernel_cost
 from equitangents.kernels.fields.part import Part, part_of
 from equitangents.kernels.invariance import ops_are_invariant, outputs_move
+from equitangents.kernels.projected.program import PositionMoves
 from equitangents.kernels.result import KernelField, Kernels, NngpKernelField, NngpKernels
 from equitangents.kernels.steerable.program import Points
 from equitangents.kernels.store.key import described
@@ -37,6 +38,7 @@ from equitangents.nn.lowering import (
     lower_field,
     lowered,
 )
+from equitangents.nn.pooling import Flatten
 from equitangents.nn.signal import Grid, Signal
 from equitangents.nn.steerable.ending import turning_dimension
 from equitangents.nn.structure import Structure
@@ -166,12 +168,37 @@ class Sequential(CheckedKeywords):
 
         moves: where each generator of the group takes the P output positions, (generators, P).
         """
+        return self._outputs_move(action, input_shape, moves, alone=False)
+
+    def field_equivariant_under(self, action: Action, input_shape: tuple[int, ...], moves: np.ndarray) -> bool:
+        """As `field_invariant_under`, where one input of two is moved: every finite network is equivariant."""
+        return self._outputs_move(action, input_shape, moves, alone=True)
+
+    def _outputs_move(self, action: Action, input_shape: tuple[int, ...], moves: np.ndarray, *, alone: bool) -> bool:
         shape = check_shape("input_shape", input_shape)
         try:
             ops = lowered(self._layers, self.signals(shape), masked=False)
         except NetworkError:
             return False
-        return outputs_move(ops, action, shape, moves)
+        return outputs_move(ops, action, shape, moves, alone=alone)
+
+    def outputs_turn_under(self, action: Action, input_shape: tuple[int, ...], matrices: np.ndarray) -> bool:
+        """Whether K(ρ(g)x, x') = M_g K(x, x') is known of the outputs that turn, for all inputs and each generator g.
+
+        matrices: (generators, d, d). Known of a `Readout` after a `Lift` of the group that moves the inputs.
+        """
+        shape = check_shape("input_shape", input_shape)
+        try:
+            given, program = self.lower(shape)
+        except NetworkError:
+            return False
+        moves = getattr(program.space, "moves", None)
+        return not given and isinstance(moves, PositionMoves) and moves.turn(action, shape, matrices)
+
+    def leads_by_position(self, input_shape: tuple[int, ...]) -> bool:
+        """Whether leading layers without weights are functions of each position, the same everywhere, or Flatten."""
+        given = _lower(self._layers, check_shape("input_shape", input_shape)).given
+        return all(layer.follows_moves or isinstance(layer, Flatten) for layer in self._layers[:given])
 
     @property
     def draws_noise(self) -> bool:
@@ -380,8 +407,7 @@ def draw_noise(layers: tuple[Layer, ...]) -> bool:
 def described_field(net: Sequential, shape: tuple[int, ...]) -> str:
     """A text that is equal for networks with equal kernel fields on inputs of `shape`, and for no others."""
     given, program = lower_field(net.layers, net.signals(shape))
-    probe = np.random.default_rng(0).normal(size=(2, *shape))
-    return f"{described(np.asarray(net.after_given(given, probe)))}{described(program)}"
+    return f"{described(net.layers[:given])}{described(program)}"
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """What a Gram matrix is made of, as hashes: the network, the group action, and the rows of the data.
 
-A network is its lowered program, as for kernels kept in the cache, and what its leading layers without weights make of
-a probe; an action is what it makes of a probe.
+A network is its leading layers without weights and its lowered program, as for kernels kept in the cache; an action is
+what all its elements make of a probe.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from equitangents.kernels.store.key import described
 from equitangents.validation import check_array
 
 _HASHED = 2**26  # bytes of the data that are read at once
-_MOVED = 2**28  # bytes of copies of two inputs, at most
+_MOVED = 2**28  # bytes of copies of two inputs at a time
 
 
 def network_hash(kernel: object, shape: tuple[int, ...]) -> str:
@@ -34,18 +34,17 @@ def network_hash(kernel: object, shape: tuple[int, ...]) -> str:
 
 
 def action_hash(action: Action | ActionSubset, shape: tuple[int, ...]) -> str:
-    """SHA-256 of what `action` does to inputs of `shape`, and of how often each element of a subset counts.
-
-    Of groups whose copies of two inputs take more than 256 MB it is what as many elements do as make that.
-    """
+    """SHA-256 of what `action` does to inputs of `shape`, and of how often each element of a subset counts."""
     probe = _probe(shape)
     count, most = _size(action), max(1, _MOVED // probe.nbytes)
-    some = np.linspace(0, count - 1, min(count, most)).astype(int)
-    if isinstance(action, ActionSubset):
-        moved = action.action.orbit(probe, action.elements[some])
-    else:
-        moved = action.orbit(probe, some) if count > most else action.orbit(probe)
-    done = described(np.asarray(moved))
+    done = ""
+    for start in range(0, count, most):
+        some = np.arange(start, min(start + most, count))
+        if isinstance(action, ActionSubset):
+            moved = action.action.orbit(probe, action.elements[some])
+        else:
+            moved = action.orbit(probe, some) if count > most else action.orbit(probe)
+        done += described(np.asarray(moved))
     weights = described(action.weights) if isinstance(action, ActionSubset) else ""
     return hashlib.sha256((done + weights).encode()).hexdigest()
 
@@ -107,8 +106,8 @@ def _description(kernel: object, shape: tuple[int, ...]) -> str:
     net = _network(kernel)
     if isinstance(kernel, OrbitAverage):
         return f"mean({action_hash(kernel.action, shape)},{_description(kernel.base, shape)})"
-    given, program = net.lowered(_probe(shape))
-    return f"{described(np.asarray(given))}{described(program)}"
+    given, program = net.lower(shape)
+    return f"{described(net.layers[:given])}{described(program)}"
 
 
 def _probe(shape: tuple[int, ...]) -> np.ndarray:

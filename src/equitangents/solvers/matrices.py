@@ -17,6 +17,7 @@ import scipy.sparse
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError, StoreError
 from equitangents.kernels import KernelFunction
+from equitangents.kernels.invariance import draws_noise
 from equitangents.scale import GramStore
 from equitangents.tiles.place import Place
 from equitangents.validation import check_unmasked
@@ -202,9 +203,10 @@ class KernelMatrix(SymmetricMatrix):
 
     def block(self, rows: Span, columns: Span) -> np.ndarray:
         """Entries of some rows and columns, computed."""
-        one = self.x[rows]
-        kernels = self.kernel.kernel(one) if rows == columns else self.kernel.kernel(one, self.x[columns])
-        return np.asarray(getattr(kernels, self.field))
+        if rows == columns:
+            return np.asarray(getattr(self.kernel.kernel(self.x[rows]), self.field))
+        every = np.arange(self.size)
+        return self.rectangle(every[rows], every[columns])
 
     def diagonal(self) -> np.ndarray:
         """Each input's kernel with itself."""
@@ -221,14 +223,31 @@ class KernelMatrix(SymmetricMatrix):
         return digest.hexdigest()
 
     def rectangle(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """The kernel of some inputs with some others, computed."""
-        return np.asarray(getattr(self.kernel.kernel(self.x[rows], self.x[columns]), self.field))
+        """The kernel of some inputs with some others, computed; what is one input in both meets its own noise."""
+        entries = np.asarray(getattr(self.kernel.kernel(self.x[rows], self.x[columns]), self.field))
+        if not draws_noise(self.kernel):
+            return entries
+        one, other = self._inputs_of(rows), self._inputs_of(columns)
+        here, there = np.flatnonzero(np.isin(one, other)), np.flatnonzero(np.isin(other, one))
+        if not len(here):
+            return entries
+        both, at = np.unique(np.concatenate([rows[here], columns[there]]), return_inverse=True)
+        alone = np.asarray(getattr(self.kernel.kernel(self.x[both]), self.field))
+        own = np.equal.outer(one[here], other[there])
+        entries = entries.copy()
+        part = entries[np.ix_(here, there)]
+        entries[np.ix_(here, there)] = np.where(own, alone[np.ix_(at[: len(here)], at[len(here) :])], part)
+        return entries
+
+    def _inputs_of(self, rows: np.ndarray) -> np.ndarray:
+        """Which input each row is of: those of one input share its noise."""
+        return rows
 
     def columns(self, indices: np.ndarray) -> np.ndarray:
         """The columns of some indices, and no others, computed."""
-        chosen = self.x[indices]
-        parts = [getattr(self.kernel.kernel(self.x[s], chosen), self.field) for s in spans(self.size, self.tile)]
-        return np.concatenate([np.asarray(part, np.float64) for part in parts])
+        every = np.arange(self.size)
+        parts = [self.rectangle(every[s], indices) for s in spans(self.size, self.tile)]
+        return np.concatenate([part.astype(np.float64, copy=False) for part in parts])
 
 
 class PartMatrix(SymmetricMatrix):

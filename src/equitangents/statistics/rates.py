@@ -72,8 +72,9 @@ def excess_exponent(
 
     `samples[i]` are independent values whose mean is the quantity at x[i]; weights are those of the logarithms' errors.
     The interval is the studentised bootstrap's over all points, with t of as few degrees as the fewest values give:
-    weights and errors come of those. Not a number where any interval of a mean holds 0: then there is no excess to
-    speak of.
+    weights and errors come of those. It covers 95 % from 5 values a point on where they scatter as normal ones do;
+    where as log-normal ones (σ = 1) from 10 on, and 91 %: logarithms of their means are biased. Not a number where any
+    interval of a mean holds 0: then there is no excess to speak of.
     """
     samples = [np.asarray(s, dtype=np.float64) for s in samples]
     ends = np.array([mean_interval(s, confidence=confidence, resamples=resamples, seed=seed) for s in samples])

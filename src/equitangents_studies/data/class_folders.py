@@ -70,8 +70,11 @@ def load_class_folders(
     )
 
 
-def class_files(place: Path, root: Path | None = None) -> tuple[ImageFiles, tuple[str, ...]]:
-    """Every image in `place`, in an order that no file system changes, and the classes; names begin at `root`."""
+def class_files(place: Path, root: Path | None = None, *, deep: bool = False) -> tuple[ImageFiles, tuple[str, ...]]:
+    """Every image in `place`, in an order that no file system changes, and the classes; names begin at `root`.
+
+    deep: those in folders inside a class's are its images, too.
+    """
     if not place.is_dir():
         raise InvalidArgumentError(f"{place} is not a folder; expected one with a folder of images for each class")
     classes = sorted(p for p in place.iterdir() if p.is_dir() and not p.name.startswith("."))
@@ -82,7 +85,8 @@ def class_files(place: Path, root: Path | None = None) -> tuple[ImageFiles, tupl
         )
     root, names, labels = root or place, list[str](), list[int]()
     for label, folder in enumerate(classes):
-        own = sorted(p for p in folder.iterdir() if is_image_name(p))
+        inside = (p for p in folder.iterdir() if deep and p.is_dir() and not p.name.startswith("."))
+        own = sorted(p for source in (folder, *inside) for p in source.iterdir() if is_image_name(p))
         if not own:
             raise InvalidArgumentError(f"the class folder {folder} holds no image ({', '.join(SUFFIXES)})")
         names += [p.relative_to(root).as_posix() for p in own]

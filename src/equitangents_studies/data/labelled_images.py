@@ -62,7 +62,10 @@ class ImageForm:
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class LabelledImages:
-    """`x` (N, H, W, C), `files` (N) relative to `folder`; `y` (N,) labels, or None; `told`: what was done to them."""
+    """`x` (N, H, W, C), `files` (N) relative to `folder`; `y` (N,) labels, or None; `told`: what was done to them.
+
+    together: (N,) what images that belong together have in common; None where nothing says so.
+    """
 
     folder: Path
     files: tuple[str, ...]
@@ -70,6 +73,7 @@ class LabelledImages:
     y: np.ndarray | None
     form: ImageForm
     told: tuple[str, ...]
+    together: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.files)
@@ -94,9 +98,13 @@ def load_labelled_images(
     targets: str | Path | None = None,
     *,
     size: int | None = None,
+    together: str | None = None,
     progress: Progress | None = None,
 ) -> LabelledImages:
     """The images in `path`, one folder a class (CLASS/*.png), or those that the table `targets` names.
+
+    Images of one source, such as the tiles of a slide, belong together: those of one folder CLASS/SOURCE/*.png, or with
+    one entry in the column `together` of the table.
 
     The table is CSV with the columns file, relative to `path`, and label; whole numbers and text are classes, other
     numbers real targets. Images that are all of one size stay as they are; else the largest centred square of each is
@@ -118,11 +126,12 @@ def load_labelled_images(
                 f"data is {str(folder)!r}, which holds no folder a class; give a table with the columns file and label "
                 "as well (--targets labels.csv)"
             )
-        files, classes = class_files(folder)
+        files, classes = class_files(folder, deep=True)
         names, y = list(files.names), np.array([classes[label] for label in files.labels])
         left = sum(is_image_name(p) for p in folder.iterdir())
+        sources = _folders(names, together)
     else:
-        names, y = _table(Path(targets).expanduser(), folder)
+        names, y, sources = _table(Path(targets).expanduser(), folder, together)
         left = len(set(images_in(folder)) - set(names))
     if left:
         told = (f"{left:,} images without a label are left out",)
@@ -130,7 +139,7 @@ def load_labelled_images(
     form, more = _common(headers, None if size is None else check_whole("size", size, 1))
     x = _read(folder, headers, form, progress)
     form = ImageForm(**{**form.__dict__, "largest": float(np.max(np.abs(x)))})
-    return LabelledImages(folder, tuple(names), x, y, form, (*told, *more, *_counted(y)))
+    return LabelledImages(folder, tuple(names), x, y, form, (*told, *more, *_counted(y)), sources)
 
 
 def load_images_like(path: str | Path, form: ImageForm, *, progress: Progress | None = None) -> LabelledImages:
@@ -169,8 +178,22 @@ def _folder(path: str | Path) -> Path:
     return folder
 
 
-def _table(path: Path, folder: Path) -> tuple[list[str], np.ndarray]:
-    """(names of files, labels) of a table; a line that cannot be used is named."""
+def _folders(names: list[str], together: str | None) -> np.ndarray | None:
+    """The folder CLASS/SOURCE of each image, itself where it is in none; None where all are in none."""
+    if together is not None:
+        raise InvalidArgumentError(
+            f"together is {together!r}, a column, and there is no table; expected one folder a source in those of the "
+            "classes, or a table (--targets labels.csv)"
+        )
+    places = [PurePosixPath(name) for name in names]
+    if all(len(place.parts) == 2 for place in places):
+        return None
+    return np.array([str(place.parent if len(place.parts) > 2 else place) for place in places])
+
+
+def _table(path: Path, folder: Path, together: str | None) -> tuple[list[str], np.ndarray, np.ndarray | None]:
+    """(names of files, labels, the column of sources) of a table; a line that cannot be used is named."""
+    columns = (*_COLUMNS,) if together is None else (*_COLUMNS, together.strip().lower())
     said = f"targets is {str(path)!r}, which"
     if not path.is_file():
         raise InvalidArgumentError(f"{said} is not a file")
@@ -183,27 +206,28 @@ def _table(path: Path, folder: Path) -> tuple[list[str], np.ndarray]:
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InvalidArgumentError(f"{said} is not a table of text in UTF-8: {error}") from None
     heads = [head.strip().lower() for head in rows[0]] if rows else []
-    if any(heads.count(column) != 1 for column in _COLUMNS):
+    if any(heads.count(column) != 1 for column in columns):
         near = {
             other: column
-            for column in _COLUMNS
+            for column in columns
             if column not in heads
-            for other in difflib.get_close_matches(column, set(heads) - set(_COLUMNS), n=1)
+            for other in difflib.get_close_matches(column, set(heads) - set(columns), n=1)
         }
         call = "".join(f"; call {other!r} {column!r}" for other, column in near.items())
         raise InvalidArgumentError(
-            f"{said} begins with {first.strip()[:80]!r}; expected a first line that names the columns file and label"
-            f"{call}"
+            f"{said} begins with {first.strip()[:80]!r}; expected a first line that names the columns "
+            f"{', '.join(columns[:-1])} and {columns[-1]}{call}"
         )
-    at = [heads.index(column) for column in _COLUMNS]
+    at = [heads.index(column) for column in columns]
     names: dict[str, str] = {}
+    sources = []
     for number, row in enumerate(rows[1:], 2):
         if not any(cell.strip() for cell in row):
             continue
         where = f"line {number} of {path}"
         if len(row) != len(heads):
             raise InvalidArgumentError(f"{where} has {len(row)} columns; the first line has {len(heads)}")
-        name, label = (unquoted(row[column].strip()) for column in at)
+        name, label, *source = (unquoted(row[column].strip()) for column in at)
         place = PurePosixPath(name.replace("\\", "/"))
         if not name or not label:
             raise InvalidArgumentError(f"{where} has no {'label' if name else 'file'}")
@@ -213,10 +237,13 @@ def _table(path: Path, folder: Path) -> tuple[list[str], np.ndarray]:
             raise InvalidArgumentError(f"{where} names {name!r}, which is not in {folder}")
         if str(place) in names:
             raise InvalidArgumentError(f"{where} names {name!r} for the second time")
+        if source == [""]:
+            raise InvalidArgumentError(f"{where} has no {columns[-1]}")
         names[str(place)] = label
+        sources += source
     if not names:
         raise InvalidArgumentError(f"{said} names no file")
-    return list(names), _labels(list(names.values()))
+    return list(names), _labels(list(names.values())), None if together is None else np.array(sources)
 
 
 def _labels(texts: list[str]) -> np.ndarray:

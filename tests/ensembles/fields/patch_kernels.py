@@ -24,6 +24,10 @@ class PatchKernels:
         """Turns, reflections and shifts of the torus move patches to patches, in another order."""
         return np.ptp(self.profile) == 0 and action.permutes_positions
 
+    def field_equivariant_under(self, action, input_shape, moves):
+        """Shifts of the torus leave the order of a patch, too."""
+        return not self.local and action.torus == input_shape[:-1] and action.group.order == moves.shape[1]
+
     def patches(self, x):
         shifts = itertools.product((-1, 0, 1), repeat=2)
         parts = [np.roll(x, (-i, -j), (1, 2)) * self.profile[i + 1, j + 1] for i, j in shifts]

@@ -17,7 +17,8 @@ from jax.tree_util import PyTreeDef
 
 from equitangents._types import AnyAction, Element, Tree
 from equitangents.actions import GroupAction
-from equitangents.actions.kinds import Kinds, kinds_of
+from equitangents.actions.image_stacks import ImageStacks
+from equitangents.actions.kinds import Kinds, kinds_of, space_of
 from equitangents.actions.represented import as_output_action
 from equitangents.audit.contract.changes import Changes, Strengths, named_transforms
 from equitangents.audit.contract.layouts import Layout, Stated, from_last, settled_layout, spatial
@@ -25,9 +26,10 @@ from equitangents.audit.contract.leaf_actions import Actions, CustomAction, Kind
 from equitangents.audit.contract.named import UNMOVED, kind_of_only_input, leaf_of_kind, named_group
 from equitangents.audit.contract.named_changes import HAVE_PLACES
 from equitangents.audit.contract.trees import Batch, Inputs, Shared, spread_over
-from equitangents.audit.contract.unordered import Stays
+from equitangents.audit.contract.unordered import Stays, check_no_detections
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError
 from equitangents.groups import MatrixGroup, SymmetryGroup
+from equitangents.groups.names import parse_group_name
 from equitangents.groups.rotation_group import RotationGroup
 from equitangents.metrics.measure import largest_rows
 
@@ -75,8 +77,21 @@ class Contract:
         angle = self.angle(g) if self.is_complete else None
         if angle is not None and self._times_of_angles[round(angle, 6)] == 1:
             return f"{angle:g}°"
+        if self._is_plane:
+            degrees, mirrored = self.kinds.motion(g)  # type: ignore[union-attr]
+            if mirrored:
+                return f"mirror image, {degrees:g}°" if degrees else "mirror image"
         name = self.group.label(g)
         return f"element {name}" if name.isdigit() else name
+
+    @property
+    def name(self) -> str:
+        """The group's name, and of mirror images alone what these are."""
+        return "D1 (mirror images)" if self._is_plane and self.group.name == "D1" else self.group.name
+
+    @property
+    def _is_plane(self) -> bool:
+        return self.kinds is not None and self.kinds.space == "plane" and self.is_complete
 
     @cached_property
     def _times_of_angles(self) -> Counter[float]:
@@ -153,6 +168,8 @@ class Contract:
         if isinstance(part, Batch):
             return self._output_action(part.value, shape)
         if part in UNMOVED:
+            if part is None:
+                check_no_detections(self.grid, shape)
             return None
         part = as_output_action(part, self.group)
         if isinstance(part, GroupAction):
@@ -187,7 +204,7 @@ def make_contract(
     if not _turns_the_plane(group, moved):
         angle = _no_angle
     leaves = zip(parts, x.leaves, strict=True)
-    grid = next((spatial(a.shape, p.layout) for p, a in leaves if p is not None and _is_image(p, a)), None)
+    grid = next((_grid(a, p.layout) for p, a in leaves if p is not None and _is_image(p, a)), None)
     return Contract(group, Actions(parts), used, known, output_layout or used or layout, angle, grid)
 
 
@@ -226,7 +243,7 @@ def _no_angle(g: Element) -> None:
 
 
 def _is_image(part: LeafAction, array: Tree) -> bool:
-    return part.layout is not None and getattr(array, "ndim", 0) == 4
+    return isinstance(part.action, ImageStacks) or (part.layout is not None and getattr(array, "ndim", 0) == 4)
 
 
 _Parts = tuple[SymmetryGroup, Kinds | None, list[LeafAction | None], Layout | None]
@@ -241,10 +258,12 @@ def _by_name(name: str, x: Inputs, kinds: AnyAction, layout: Layout | None, stat
                 f"{leaf_name} is Shared and cannot be moved by the group; give None for it in inputs, or repeat it for "
                 "every row of the batch"
             )
-    images = [kind == "images" or (kind == "sequences" and a.ndim > 2) for kind, a in zip(given, x.leaves, strict=True)]
+    grey = lambda a: a.ndim == 3 and space_of(parse_group_name("group", name)) == "plane"
+    placed = lambda kind, a: (kind == "images" and not grey(a)) or (kind == "sequences" and a.ndim > 2)
+    images = [placed(kind, a) for kind, a in zip(given, x.leaves, strict=True)]
     layout = _settle(layout, images, stated, x)
     known = named_group(name, x, given, layout)
-    grid = next((spatial(a.shape, layout) for kind, a in zip(given, x.leaves, strict=True) if kind == "images"), None)
+    grid = next((_grid(a, layout) for kind, a in zip(given, x.leaves, strict=True) if kind == "images"), None)
     parts = [
         None if kind in UNMOVED else leaf_of_kind(Place(known.group, known, array.shape, layout, grid), kind)
         for kind, array in zip(given, x.leaves, strict=True)
@@ -317,8 +336,8 @@ def verify(contract: Contract, x: Inputs, seed: int) -> None:
     """
     for name, action, array in zip(x.names, contract.inputs, x.leaves, strict=True):
         if action is not None:
-            resampled_images = not action.exact and array.ndim == 4
-            probe = smooth_images(array.shape, action.layout) if resampled_images else array[largest_rows(array, 2)]
+            resampled_images = not action.exact and (array.ndim == 4 or _is_image(action, array))
+            probe = _probe(array.shape, action) if resampled_images else array[largest_rows(array, 2)]
             check_products(contract, action, name, probe, seed)
 
 
@@ -341,6 +360,22 @@ def check_products(contract: Contract, action: LeafAction, name: str, x: np.ndar
                 f"{action.name} on {name} is not an action: ρ(g)ρ(h) and ρ(g·h) differ by {off:.1e} of its size, "
                 f"g = {named(g)}, h = {named(h)} (up to {allowed:.0e} is allowed)"
             )
+
+
+def _probe(shape: tuple[int, ...], action: LeafAction) -> np.ndarray:
+    """Smooth images of this shape, grey or frames, too."""
+    if not isinstance(action.action, ImageStacks):
+        return smooth_images(shape, action.layout)
+    if action.action.grey:
+        return smooth_images((*shape, 1), "channels_last")[..., 0]
+    N, T, *image = shape if action.layout == "channels_last" else (shape[0], *shape[2:], shape[1])
+    frames = np.repeat(smooth_images((N, *image), "channels_last")[:, None], T, axis=1)
+    return from_last(frames, action.layout)
+
+
+def _grid(array: Tree, layout: Layout | None) -> tuple[int, ...]:
+    """The positions of one image of the array."""
+    return spatial((*array.shape, 1) if array.ndim == 3 and layout is None else array.shape, layout)[-2:]
 
 
 def smooth_images(shape: tuple[int, ...], layout: Layout | None) -> np.ndarray:

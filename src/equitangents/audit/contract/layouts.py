@@ -97,7 +97,7 @@ def settled_layout(shapes: Sequence[tuple[int, ...]], stated: Sequence[Sizes | N
     if not shapes:
         return "channels_last"
     if not needed:
-        guess = next((s for s in shapes if len(s) == 4 and looks_first(s)), None)
+        guess = next((s for s in shapes if len(s) == 4 and layout_of(s) == "channels_first"), None)
         if guess is None:
             return "channels_last"
         raise InvalidArgumentError(

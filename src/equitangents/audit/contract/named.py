@@ -105,7 +105,7 @@ def _vectors_or_images(named: GroupName, space: Space, only: str, array: Tree) -
         raise InvalidArgumentError(
             f"{only} has shape {array.shape}; {getattr(group, 'name', named.family)} acts on vectors (N, {d}) or "
             f"(N, P, {d})"
-            + (", or on images of rank 4" if d == 2 else "")
+            + (", or on images of rank 4; inputs='images' are also (N, H, W) and (N, T, H, W, C)" if d == 2 else "")
             + "; say with inputs= what it is"
             + (", such as 'states' of complex amplitudes" if array.dtype.kind == "c" else "")
             + (flattened("x", array.shape) if d == 2 and array.dtype.kind != "c" else "")

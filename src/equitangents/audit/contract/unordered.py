@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, final
@@ -333,6 +334,24 @@ def as_sets(kind: AnyAction) -> Unordered | None:
     if isinstance(kind, str):
         return parse(kind) if kind == "unordered" or kind.startswith("unordered:") else None
     return kind if isinstance(kind, Unordered) else None
+
+
+_STRIDES = (8, 16, 32)  # of the grids on which detectors answer
+
+
+def check_no_detections(grid: tuple[int, ...] | None, shape: tuple[int, ...]) -> None:
+    """Raise where outputs (N, 4 + classes, A) or (N, A, 4 + classes) have one box for each place of a detector's grids.
+
+    These move with the images and are no invariant; nobody says what they are. A = Σ ⌈H/s⌉⌈W/s⌉ for s = 8, 16, 32.
+    """
+    if grid is None or len(shape) != 3 or min(grid) < max(_STRIDES):
+        return
+    boxes = sum(math.prod(-(-side // s) for side in grid) for s in _STRIDES)
+    if boxes == max(shape[1:]) and min(shape[1:]) > 4:
+        raise InvalidArgumentError(
+            f"f(x) has shape {shape}, a detector's raw boxes on grids of images {grid}; return boxes after non-maximum "
+            "suppression with output_action='unordered:xyxy', or give output_action='invariant'"
+        )
 
 
 def check_kind_of_items(of: AnyAction) -> None:

@@ -85,6 +85,20 @@ def is_classes(y: np.ndarray) -> bool:
     return y.dtype.kind in "iub" and y.ndim == 1
 
 
+def misfit(orbits: Orbits, y: np.ndarray | None) -> str:
+    """Why these labels are none of what f returns; "" where they may be."""
+    if y is None:
+        return ""
+    width = math.prod(orbits.output_shapes[0])
+    if not is_classes(y):
+        own = math.prod(y.shape[1:])
+        return "" if own == width else f"y has {own} numbers an input, f(x) has {width}"
+    beyond = y[((y < 0) & (y != _UNKNOWN)) | (y >= width)]
+    if width < 2 or 0 in orbits.columns or not len(beyond):
+        return ""
+    return f"y names class {beyond.max()}; f(x) has {width} columns, those of the classes 0 to {width - 1}"
+
+
 def task_error(flat: np.ndarray, orbits: Orbits, y: np.ndarray | None) -> tuple[float | None, str | None]:
     """(error, its name) of predictions (K, D) for the kept rows: an error rate, or a root mean square error."""
     if y is None:
@@ -96,15 +110,8 @@ def task_error(flat: np.ndarray, orbits: Orbits, y: np.ndarray | None) -> tuple[
         column = flat[:, :width].argmax(axis=1)
         if 0 in orbits.columns:  # a class that was never predicted has no column, and is an error
             return float((orbits.columns[0][column] != truth).mean()), "error rate"
-        beyond = truth[((truth < 0) & (truth != _UNKNOWN)) | (truth >= width)]
-        if len(beyond):
-            raise InvalidArgumentError(
-                f"y names class {beyond.max()}; f(x) has {width} columns, those of the classes 0 to {width - 1}"
-            )
         return float((column != truth).mean()), "error rate"
     truth = truth.reshape(len(truth), -1)
-    if truth.shape[1] != width:
-        raise ShapeError(f"y has {truth.shape[1]} numbers an input, f(x) has {width}")
     return float(np.sqrt(((flat[:, :width] - truth) ** 2).sum(axis=1).mean())), "root mean square error"
 
 

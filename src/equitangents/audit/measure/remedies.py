@@ -1,8 +1,12 @@
-"""What would mend a violation: averaging over the group at test time, more members, training with augmentation."""
+"""What would mend a violation: averaging over the group at test time, more members, training with augmentation.
+
+None is offered that treats outputs as invariant which move by another rule, or after which all outputs are the same.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -18,8 +22,9 @@ from equitangents.audit.measure.orbits import Orbits, measure_orbits
 from equitangents.audit.measure.predictions import task_error
 from equitangents.audit.measure.scales import make_scales
 from equitangents.audit.measure.task import Task
-from equitangents.audit.report.numbers import Estimate
-from equitangents.audit.report.part_sections import EnsembleSection, Remedy
+from equitangents.audit.report.numbers import FACTOR, Estimate
+from equitangents.audit.report.part_sections import AUGMENTATION, REMEDIES, EnsembleSection, Missing, Remedy
+from equitangents.audit.report.sections import RuleResult
 from equitangents.audit.report.words import BETTER, UNPRICED, WORSE
 from equitangents.metrics.measure import norms, ratio
 
@@ -28,27 +33,40 @@ _PRICED = 256  # inputs, on which the task's error in canonical position is meas
 NOTHING_LEFT = Estimate(0.0, 0.0, 0.0)
 
 
-def remedies(m: Measured, ensemble: tuple[EnsembleSection, float] | None) -> list[Remedy]:
+def remedies(
+    m: Measured, ensemble: tuple[EnsembleSection, float] | None, rules: list[RuleResult]
+) -> list[Remedy | Missing]:
     """Every remedy with what it brings and what it costs the task, measured on the sample where that is possible.
 
-    Those that make the model worse at its task come last.
+    Those that make the model worse at its task come last; first why some are not offered. `rules`: by which outputs
+    move, other than was given.
     """
     members = None if ensemble is None else ensemble[0]
-    found = [
-        _averaging(m),
-        more_members(members, m.judgement.headline.unit),
-        _augmentation(m),
-        *_canonicalising(m),
-    ]
+    other = [f"{r.output} moves by another rule ({r.rule}), which it would take away" for r in rules if r.found]
+    by_rule = {name: other[0] for name in (*REMEDIES.values(), AUGMENTATION) if other}
+    tried: dict[str, Callable[[], list[Remedy | Missing]]] = {
+        REMEDIES["average"]: lambda: [_averaging(m)],
+        AUGMENTATION: lambda: [_augmentation(m)],
+        REMEDIES["canonicalise"]: lambda: _canonicalising(m),
+    }
+    refused = [Missing(name, why) for name, why in by_rule.items()]
+    made = [r for name, make in tried.items() if name not in by_rule for r in make()]
+    found = [more_members(members, m.judgement.headline.unit), *(r for r in made if isinstance(r, Remedy))]
+    refused += [r for r in made if isinstance(r, Missing)]
     said = lambda r: r if m.y is None or r.task_after is not None else replace(r, note=f"{r.note}; {UNPRICED}")
-    return sorted(map(said, found), key=lambda r: r.note.startswith(WORSE))
+    order = [REMEDIES["average"], found[0].name, AUGMENTATION, REMEDIES["canonicalise"]]
+    return [*refused, *sorted(map(said, found), key=lambda r: (r.note.startswith(WORSE), order.index(r.name)))]
 
 
-def _averaging(m: Measured) -> Remedy:
+def _averaging(m: Measured) -> Remedy | Missing:
     """f̄(x) = mean over g of ρ(g)⁻¹f(ρ(g)x), which is equivariant by itself only if f answers the same each time."""
     task, orbits, deterministic, phi = m.task, m.orbits, m.floors.deterministic, m.orbits.signals
     group, listed = task.contract.group, task.contract.is_complete
     mean = phi.mean(axis=0) if listed else phi[1:].mean(axis=0)
+    if not orbits.no_mean:
+        lost = _lost(m, orbits, mean, lambda: _flat(_average(task, task.x, orbits.actions)))
+        if lost:
+            return Missing(REMEDIES["average"], lost)
     left: float | None
     if deterministic and task.complete and task.contract.exact and not orbits.no_mean:
         left, judged, note = 0.0, NOTHING_LEFT, "every element is averaged over, and the action is exact"
@@ -70,7 +88,7 @@ def _averaging(m: Measured) -> Remedy:
         m,
         _price(orbits, m.y, mean),
         note,
-        name="averaging over the group at test time",
+        name=REMEDIES["average"],
         measured=left is not None,
         error_after=left,
         cost=f"{len(task.elements) + listed} evaluations an input",
@@ -78,18 +96,53 @@ def _averaging(m: Measured) -> Remedy:
     )
 
 
-def _canonicalising(m: Measured) -> list[Remedy]:
+def _lost(m: Measured, orbits: Orbits, predicted: np.ndarray, whole: Callable[[], np.ndarray]) -> str:
+    """Which output differs between inputs and, as predicted (K, D) for the kept rows, no longer; "" if none.
+
+    "The same" is up to twice the floor, and twice what means over random elements differ by chance. Outputs that are
+    the same for these rows are evaluated for all inputs (`whole`) before that is said.
+    """
+    part, own = m.floors.absolute, orbits.signals[0]
+    hides = FACTOR * np.sqrt(np.mean((part.always + part.resampled.max(axis=1)) ** 2, axis=1))
+    if not m.task.contract.is_complete:  # a mean over random elements differs by chance
+        drawn = [norms(p.std(axis=0, ddof=1)) for p in _by_output(orbits.signals[1:], orbits)]
+        hides += FACTOR * np.sqrt(np.mean(np.square(drawn), axis=1) / (len(orbits.signals) - 1))
+    apart_by = lambda a: np.array([math.sqrt(np.mean(norms(p - p.mean(axis=0)) ** 2)) for p in _by_output(a, orbits)])
+    classes = lambda a: np.unique(a[:, : math.prod(orbits.output_shapes[0])].argmax(axis=1)).size
+
+    def same(a: np.ndarray) -> list[str]:
+        names = [orbits.output_names[o] for o in np.flatnonzero((apart_by(own) > hides) & (apart_by(a) <= hides))]
+        told = orbits.scores is not None and classes(own) > 1 and classes(a) == 1
+        return [*(f"{name} differs between inputs" for name in names), *(["predicted classes differ"] if told else [])]
+
+    found = same(predicted)
+    if found and len(predicted) < m.task.x.n:
+        found = same(whole())
+    return f"{found[0]}, and would be the same for all of them" if found else ""
+
+
+def _flat(leaves: list[np.ndarray]) -> np.ndarray:
+    """Outputs (N, D), side by side."""
+    return np.concatenate([np.asarray(a).reshape(len(a), -1) for a in leaves], axis=1)
+
+
+def _canonicalising(m: Measured) -> list[Remedy | Missing]:
     """ρ(g)⁻¹f(ρ(g)x) for the g that moves x to a canonical position: exact where neither data nor f are random."""
     contract = m.task.contract
     if not (contract.is_complete and contract.exact and m.floors.deterministic):
         return []
+    if m.task.complete and not m.orbits.class_numbers.any():
+        part, _, predicted = _canonical(m, _ROWS)
+        lost = _lost(m, part, predicted, lambda: _canonical_outputs(m))
+        if lost:
+            return [Missing(REMEDIES["canonicalise"], lost)]
     return [
         _remedy(
             m,
-            _price(*_canonical(m)) if m.y is not None and m.task.complete else Price(),
+            _price(*_canonical(m, _PRICED)) if m.y is not None and m.task.complete else Price(),
             "every element moves an input to the same position, and the action is exact; an input that is symmetric "
             "itself has several such positions",
-            name="canonical inputs",
+            name=REMEDIES["canonicalise"],
             measured=False,
             error_after=0.0,
             cost="1 evaluation an input",
@@ -98,14 +151,34 @@ def _canonicalising(m: Measured) -> list[Remedy]:
     ]
 
 
-def _canonical(m: Measured) -> tuple[Orbits, np.ndarray | None, np.ndarray]:
+def _canonical_outputs(m: Measured) -> np.ndarray:
+    """The outputs (N, D) for all inputs, each in its canonical position."""
+    task, group, best = m.task, m.task.contract.group, _best(m.task, m.task.x)
+    found: np.ndarray | None = None
+    for k, g in enumerate([group.identity, *task.elements]):
+        rows = np.flatnonzero(best == k)
+        if len(rows):
+            x = task.x.subset(rows)
+            y = task.evaluate(x.replaced(task.contract.move(g, x.leaves)))
+            back = _flat(m.orbits.actions.act(group.inverse(g), y.leaves))
+            found = np.empty((task.x.n, back.shape[1])) if found is None else found
+            found[rows] = back
+    assert found is not None
+    return found
+
+
+def _best(task: Task, x: Inputs) -> np.ndarray:
+    """Which element moves each input to its canonical position; 0 is the identity."""
+    orbit = task.contract.orbit([task.contract.group.identity, *task.elements], x.leaves)
+    return np.array([canonical_scores(task.contract, leaves) for leaves in orbit]).argmax(axis=0)
+
+
+def _canonical(m: Measured, most: int) -> tuple[Orbits, np.ndarray | None, np.ndarray]:
     """(a part of the orbits, labels, the predictions there for inputs in canonical position), of a listed group."""
     task, orbits = m.task, m.orbits
-    chosen = np.unique(np.linspace(0, len(orbits.kept) - 1, _PRICED).astype(int))
+    chosen = np.unique(np.linspace(0, len(orbits.kept) - 1, most).astype(int))
     part = replace(orbits, kept=orbits.kept[chosen], signals=orbits.signals[:, chosen])
-    x = task.x.subset(part.kept)
-    orbit = task.contract.orbit([task.contract.group.identity, *task.elements], x.leaves)
-    best = np.array([canonical_scores(task.contract, leaves) for leaves in orbit]).argmax(axis=0)
+    best = _best(task, task.x.subset(part.kept))
     return part, m.y, part.signals[best, np.arange(len(best))]
 
 
@@ -225,7 +298,7 @@ def _augmentation(m: Measured) -> Remedy:
     """Refit a copy of an estimator on moved training data, and measure it on the sample."""
     task, orbits, train = m.task, m.orbits, m.parts.train
     estimator = getattr(task.model, "estimator", None)
-    known = partial(_remedy, m, name="training with augmentation", cost="one training")
+    known = partial(_remedy, m, name=AUGMENTATION, cost="one training")
     if estimator is None or train is None:
         why = "the model cannot be refitted here" if estimator is None else "no training data were given (train=(x, y))"
         return known(Price(), why, measured=False, error_after=None)

@@ -12,7 +12,6 @@ from equitangents.audit.adapters.model import as_real
 from equitangents.audit.contract.leaf_actions import LeafAction
 from equitangents.audit.contract.trees import Inputs, Shared
 from equitangents.audit.measure.measured import Measured
-from equitangents.audit.measure.orbits import Orbits
 from equitangents.audit.measure.task import Task, flattened
 from equitangents.audit.report.sections import OrbitPoint, Witness
 
@@ -24,17 +23,18 @@ _OUTPUTS = 64
 
 def witnesses(m: Measured) -> list[Witness]:
     """The worst and a typical pair of input and element."""
-    task, orbits, errors = m.task, m.orbits, m.orbits.errors
+    task, orbits = m.task, m.orbits
+    errors = m.judgement.scales.largest(m.judgement.headline.unit, orbits.separate)
     worst = np.unravel_index(int(np.argmax(errors)), errors.shape)
     middle = np.quantile(errors, 0.5, method="inverted_cdf")
     typical = np.unravel_index(int(np.argmin(np.abs(errors - middle))), errors.shape)
     return [
-        _witness(task, orbits, "worst", int(worst[0]), int(worst[1])),
-        _witness(task, orbits, "typical", int(typical[0]), int(typical[1])),
+        _witness(task, errors, "worst", int(worst[0]), int(worst[1])),
+        _witness(task, errors, "typical", int(typical[0]), int(typical[1])),
     ]
 
 
-def _witness(task: Task, orbits: Orbits, kind: Literal["worst", "typical"], k: int, i: int) -> Witness:
+def _witness(task: Task, errors: np.ndarray, kind: Literal["worst", "typical"], k: int, i: int) -> Witness:
     contract = task.contract
     given = task.x.subset(np.array([i]))
     x = task.contract.start(given)
@@ -44,7 +44,7 @@ def _witness(task: Task, orbits: Orbits, kind: Literal["worst", "typical"], k: i
     y, *along = _outputs(task, i, shown, x, moved)
     points = [_point(task, contract.group.identity, x.leaves, flattened(y), 0.0)]
     for j, leaves, output in zip(shown, moved, along, strict=True):
-        error = float(orbits.errors[j, i])
+        error = float(errors[j, i])
         points.append(_point(task, task.elements[j], leaves, flattened(output), error))
     images = next((a.layout for a in task.contract.inputs if a is not None), None)
     g = task.elements[k]
@@ -53,7 +53,7 @@ def _witness(task: Task, orbits: Orbits, kind: Literal["worst", "typical"], k: i
         index=task.row(i),
         label=contract.label(g),
         parameter=contract.group.parameter(g),
-        error=float(orbits.errors[k, i]),
+        error=float(errors[k, i]),
         image_layout=images,
         orbit=points,
     )

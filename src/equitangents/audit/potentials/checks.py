@@ -13,7 +13,7 @@ from equitangents.audit.potentials.lines import digits, named, pose_said
 from equitangents.audit.potentials.report import AtomsReport
 from equitangents.audit.potentials.results import Row
 from equitangents.audit.report.checks import LEVEL, Check, grown, read_report
-from equitangents.audit.report.numbers import FACTOR
+from equitangents.audit.report.numbers import FACTOR, Estimate, standing
 from equitangents.errors import InvalidArgumentError
 from equitangents.keywords import meant
 
@@ -37,14 +37,21 @@ def below(report: AtomsReport, limits: float | Mapping[str, float]) -> list[Chec
         if limit is None:
             continue
         name = f"{r.test}, {r.quantity} ≤ {limit:g}"
-        if r.outcome == "undecided" and (r.blind or not r.floor <= r.tolerance):
+        if r.outcome == "undecided" and (r.blind or not FACTOR * r.floor <= r.tolerance):
             said = f"{r.test} of {r.quantity} cannot be decided; {r.decide} would decide it"
             found.append(Check(name, False, said, undecided=True))
         elif r.relative is not None:
-            passed = bool(r.relative.mean <= limit)
-            said = f"relative error {r.relative.mean:.3g} {'≤' if passed else '>'} {limit:g}"
-            found.append(Check(name, passed, f"{r.test} of {r.quantity}: {said}"))
+            found.append(_relative(r, r.relative, limit, name))
     return found
+
+
+def _relative(r: Row, error: Estimate, limit: float, name: str) -> Check:
+    """A relative error beside its floor and a limit."""
+    floor = r.floor * error.mean / r.error.mean if r.error.mean else 0.0
+    stands = standing(error, floor, limit)
+    sign = {"within": "≤", "above": ">", "open": "beside its floor and interval does not decide"}[stands]
+    said = f"{r.test} of {r.quantity}: relative error {error.mean:.3g} {sign} {limit:g}"
+    return Check(name, stands == "within", said, undecided=stands == "open")
 
 
 def no_worse(report: AtomsReport, baseline: Path) -> list[Check]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 
 from equitangents.audit.potentials.results import BrokenPose, Row
-from equitangents.audit.report.numbers import Estimate
+from equitangents.audit.report.numbers import FACTOR, Estimate
 from equitangents.audit.report.words import listed
 from equitangents.audit.report.words import number as share
 from equitangents.report.numbers import format_number
@@ -57,8 +57,8 @@ def _some(row: Row) -> str:
 
 def _hidden(row: Row) -> str:
     """Why a row says nothing: the floor, or the structures."""
-    if not row.floor <= row.tolerance:
-        return "the floor is above the tolerance; "
+    if not FACTOR * row.floor <= row.tolerance:
+        return f"the floor hides up to {digits(FACTOR * row.floor)} {row.unit}, more than {digits(row.tolerance)}; "
     return f"{row.note.rpartition('; ')[2]}; " if row.blind else ""
 
 
@@ -108,7 +108,7 @@ def _of_rows(name: str, rows: Sequence[Row], structures: str, verdict: str) -> s
     open_ = [r for r in rows if r.outcome == "undecided"]
     small = [r for r in rows if r.outcome == "within tolerance"]
     if failing:
-        worst = sorted(failing, key=lambda r: -r.error.mean / max(r.tolerance, 2 * r.floor))
+        worst = sorted(failing, key=lambda r: -r.error.mean / max(r.tolerance, FACTOR * r.floor))
         said = "; ".join(_failing_said(r) for r in worst[:3])
         more = f"; and {len(worst) - 3} more tests fail" if len(worst) > 3 else ""
         return f"{name} fails {len(failing)} of {len(rows)} tests on {structures}: {said}{more}."

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents.audit.measure.intervals import Resampler
-from equitangents.audit.report.numbers import Estimate
+from equitangents.audit.report.numbers import FACTOR, Estimate, standing
 from equitangents.metrics.measure import Bootstrap
 from equitangents.statistics.bootstrap import FEWEST
 
@@ -88,8 +88,8 @@ class Row:
     moves: int
     outcome: Outcome
     """"holds": no more than twice the floor; "within tolerance": above it, but small; "fails": larger than both, by its
-    interval; "undecided": the interval holds the limit, the floor is above the tolerance and hides what matters, or
-    nothing that was tested could have shown a violation; `decide` says what would decide it."""
+    interval; "undecided": the interval holds the limit, twice the floor is above the tolerance and hides what matters,
+    or nothing that was tested could have shown a violation; `decide` says what would decide it."""
     note: str = ""
     decide: str = ""
     """What would decide an undecided row."""
@@ -118,18 +118,13 @@ class BrokenPose:
 def outcome(error: Estimate, worst: float, floor: float, tolerance: float) -> Outcome:
     """The outcome of an error beside its floor and the tolerance; without an interval the worst case must decide.
 
-    A floor above the tolerance hides what matters: what is no larger is undecided.
+    Where twice the floor is above the tolerance it hides what matters: what is no larger is undecided.
     """
-    limit = max(2 * floor, tolerance)
-    low = error.low if error.low == error.low else error.mean
-    high = error.high if error.high == error.high else worst
-    if low > limit:
-        return "fails"
-    if not floor <= tolerance:
-        return "undecided"
-    if error.mean <= 2 * floor and error.mean <= tolerance:
-        return "holds"
-    return "within tolerance" if error.mean <= tolerance and high <= tolerance else "undecided"
+    high = worst if math.isnan(error.high) else error.high
+    stands = standing(Estimate(error.mean, error.low, high), floor, tolerance)
+    if stands != "within":
+        return "fails" if stands == "above" else "undecided"
+    return "holds" if error.mean <= FACTOR * floor else "within tolerance"
 
 
 def single(size: float, floor: float, tolerance: float, **told: Any) -> Row:
@@ -208,7 +203,7 @@ class Trial:
         `blind` structures say nothing, unless they show an error all the same.
         """
         row = self._in_all()
-        showing = [c for c, why in enumerate(self.blind) if not why or not self.worst[c][1] <= 2 * self.floors[c]]
+        showing = [c for c, why in enumerate(self.blind) if not why or not self.worst[c][1] <= FACTOR * self.floors[c]]
         if row.outcome == "fails" or len(showing) == len(self.blind):
             return row
         why = next((why for why in self.blind if isinstance(why, str) and why), NO_FORCES)
@@ -221,16 +216,19 @@ class Trial:
     def _in_all(self) -> Row:
         """The row of all structures; of some alone where these fail though the mean of all does not.
 
-        Those are the structures whose floor is below the tolerance, beside others that hide, and single ones whose
-        worst error is far above both.
+        Those are the structures whose floor hides no more than the tolerance, beside others, and single ones whose
+        worst error is far above it.
         """
         floors, tolerance, every = self.floors, self.tolerance, list(range(len(self.floors)))
         row = self.row(every)
         if row.outcome == "fails":
             return replace(row, given=len(every))
-        clear = [c for c in every if floors[c] <= tolerance]
-        beyond = [c for c in clear if self.worst[c][1] > _ALONE * max(2 * floors[c], tolerance)]
-        for some, why in ((clear, "the floors of the others are above the tolerance"), (beyond, "the others hold")):
+        clear = [c for c in every if FACTOR * floors[c] <= tolerance]
+        beyond = [c for c in clear if self.worst[c][1] > _ALONE * tolerance]
+        for some, why in (
+            (clear, "the floors of the others hide more than the tolerance"),
+            (beyond, "the others hold"),
+        ):
             part = self.row(some) if 0 < len(some) < len(every) else row
             if some and (part.outcome == "fails" or some is beyond):
                 said = f"of {len(some)} of {len(every)} structures: {why}" if len(some) < len(every) else ""
@@ -247,8 +245,8 @@ def what_decides(row: Row, single: bool, noisy: bool) -> str:
     """What would decide an undecided row, in a few words; "" of others."""
     if row.outcome != "undecided" or row.decide:
         return row.decide
-    if row.floor <= row.tolerance:
-        return "a longer run" if row.test == "drift" else "more structures or moves"
+    if FACTOR * row.floor <= row.tolerance:
+        return "more structures or moves"
     if noisy:
         return "a calculator without noise: in evaluation mode, with a fixed seed, or the mean of many calls"
     if single:
@@ -257,4 +255,4 @@ def what_decides(row: Row, single: bool, noisy: bool) -> str:
         return (
             f"structures without contacts as close as in structure {row.worst_structure}, which change less in a step"
         )
-    return "a shorter time step" if row.test == "drift" else "results that cancel less: rounding is what is seen"
+    return "results that cancel less: rounding is what is seen"

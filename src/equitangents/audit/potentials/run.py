@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -41,6 +41,7 @@ def atoms(
     tolerances: Mapping[str, float] | None = None,
     features: Mapping[str, str] | None = None,
     seconds: float = 10.0,
+    time_step: float | None = None,
     confidence: float = 0.95,
     resamples: int = 2000,
     seed: int = 0,
@@ -63,6 +64,7 @@ def atoms(
         features: further results of the calculator, one row an atom, and their irreps: {"node_feats": "8x0e+4x1o"}.
         seconds: how long the short run with −∇E in place of the forces may take; where it would take longer it is
             left out.
+        time_step: femtoseconds of the short run, 0.001 to 10; None: 0.5 with hydrogen, else 1. The run stays as long.
         confidence: of the intervals.
         resamples: of the bootstrap.
         seed: of everything random.
@@ -95,8 +97,10 @@ def atoms(
     given, asked = check_structures(structures), _check_tests(tests)
     if isinstance(elements, bool) or not isinstance(elements, int) or elements < 1:
         raise InvalidArgumentError(f"elements is {elements!r}; expected a whole number, at least 1")
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float | np.number) or not seconds >= 0:
+    if not (_is_number(seconds) and seconds >= 0):
         raise InvalidArgumentError(f"seconds is {seconds!r}; expected a number, at least 0")
+    if time_step is not None and not (_is_number(time_step) and 1e-3 <= time_step <= 10):
+        raise InvalidArgumentError(f"time_step is {time_step!r}; expected a number of femtoseconds from 0.001 to 10")
     if not isinstance(tolerances, Mapping | None):
         raise InvalidTypeError(f"tolerances is {tolerances!r}; expected numbers by quantity, as {{'forces': 1.0}}")
     potential, sampling = Potential(calculator, features), Sampling(confidence, resamples, seed)
@@ -107,9 +111,10 @@ def atoms(
     missing: list[Missing] = []
     try:
         known = as_they_are(potential, given, tolerances, seed, len(set(asked) & set(ROUNDED_ANEW)))
+        run = partial(dynamics, known, seed, seconds, time_step)
         with stop.watching():
             for test in asked:
-                found = stop.measured(test, partial(_measured, test, known, elements, sampling, seconds), [])
+                found = stop.measured(test, partial(_measured, test, known, elements, sampling, run), [])
                 if isinstance(found, str):
                     missing.append(Missing(test, found))
                 else:
@@ -138,7 +143,7 @@ def atoms(
         broken=known.broken,
         noise=noisy,
         settings={"tests": list(asked), "elements": elements, "confidence": confidence, "resamples": resamples,
-                  "seed": seed, "tolerances": known.tolerances},
+                  "seed": seed, "tolerances": known.tolerances, "time_step": time_step},
         versions=versions("ase", "numpy", type(potential.calculator).__module__.partition(".")[0]),
         evaluations=potential.calls,
         seconds=potential.seconds,
@@ -148,13 +153,19 @@ def atoms(
     )  # fmt: skip
 
 
-def _measured(test: str, known: Known, elements: int, sampling: Sampling, seconds: float) -> list[Row] | str:
-    """The rows of one test, or why it says nothing of these structures."""
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
+
+
+def _measured(
+    test: str, known: Known, elements: int, sampling: Sampling, run: Callable[[], list[Row] | str]
+) -> list[Row] | str:
+    """The rows of one test, or why it says nothing of these structures; `run`: the dynamics."""
     if test in SYMMETRIES:
         return measure(known, test, elements, sampling)
-    alone = {
+    alone: dict[str, Callable[[], list[Row] | str]] = {
         "conservation": partial(conservation, known, sampling),
-        "dynamics": partial(dynamics, known, sampling.seed, seconds),
+        "dynamics": run,
         "smoothness": partial(smoothness, known),
     }
     try:

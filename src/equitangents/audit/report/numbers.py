@@ -56,6 +56,8 @@ def standing(error: Estimate, floor: float, limit: float | None = None) -> Stand
     mean is below that. Anything else, NaN too, is "open". Without an interval the mean counts. Verdicts, badges and
     exit statuses all go by this.
     """
+    if math.isnan(error.mean):
+        return "open"
     low, high = (error.mean if math.isnan(end) else end for end in (error.low, error.high))
     hides = FACTOR * floor
     if low > hides and (limit is None or low > limit):

@@ -147,6 +147,13 @@ class DataSection:
     """The share of inputs as they are given whose nearest neighbour has their label: the mark to compare with."""
 
 
+TASK = "the task's error"
+"""What is missing where the labels do not fit."""
+REMEDIES = {"average": "averaging over the group at test time", "canonicalise": "canonical inputs"}
+"""What remedies that give the model back are called in reports, by their names in `AuditReport.remedy`."""
+AUGMENTATION = "training with augmentation"
+
+
 @dataclass(frozen=True)
 class Remedy:
     """What one remedy would bring."""

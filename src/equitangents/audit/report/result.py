@@ -10,6 +10,7 @@ from equitangents._types import AnyModel, FileName
 from equitangents.audit.report.checks import Check
 from equitangents.audit.report.findings import Findings
 from equitangents.audit.report.page import html
+from equitangents.audit.report.part_sections import REMEDIES
 from equitangents.audit.report.text import markdown, summary
 from equitangents.audit.report.words import badge, number
 from equitangents.audit.report.written import WrittenReport, badge_text, junit
@@ -52,7 +53,7 @@ class AuditReport(WrittenReport, Findings):
         "average": its mean over the group, one evaluation for every element. "canonicalise": the model of inputs in a
         canonical position, one evaluation. Both are equivariant to rounding where the group moves inputs exactly; of
         resampled inputs as far as interpolation allows. Groups of infinitely many elements, and means of class
-        numbers: InvalidArgumentError.
+        numbers, and remedies after which outputs are the same for all inputs: InvalidArgumentError.
 
         Args:
             name: "average" or "canonicalise".
@@ -67,6 +68,10 @@ class AuditReport(WrittenReport, Findings):
             raise InvalidArgumentError("transforms form no group; remedies are for groups")
         if self.averaged is None:
             raise InvalidArgumentError("the report has no model: it was not made by an audit in this process")
+        called = REMEDIES.get({"canonicalize": "canonicalise"}.get(name, name))
+        for part in self.missing:
+            if part.section == called:
+                raise InvalidArgumentError(f"remedy is {name!r}, which is not offered: {part.reason}")
         return self.averaged(name, path, form)
 
     def _repr_html_(self) -> str:

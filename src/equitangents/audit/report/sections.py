@@ -269,6 +269,7 @@ class OrbitPoint:
     prediction: list[float] | None
     """The first output, flattened; null if it is large."""
     error: float
+    """In the headline's unit."""
 
 
 @dataclass(frozen=True)
@@ -281,6 +282,7 @@ class Witness:
     label: str
     parameter: Element
     error: float
+    """In the headline's unit."""
     image_layout: Literal["channels_last", "channels_first"] | None
     """Not null: the first transformed input is an image, its channels where this says."""
     orbit: list[OrbitPoint]

@@ -6,10 +6,12 @@ import re
 from collections.abc import Sequence
 
 from equitangents.audit.report.findings import Findings
-from equitangents.audit.report.part_sections import Remedy
+from equitangents.audit.report.part_sections import TASK, Remedy
 from equitangents.audit.report.sections import HOLDING, ElementResult, OutputContract
 from equitangents.audit.report.words import WORSE, badge, by_hand, interval, listed, matching_said, number, share_of
 from equitangents.formatting import duration, memory_size
+
+LAYOUTS = {"channels_last": "(N, H, W, C), channels last", "channels_first": "(N, C, H, W), channels first"}
 
 
 def before_probabilities(report: Findings) -> str:
@@ -30,6 +32,8 @@ def details(report: Findings) -> list[str]:
     norm, spread = report.error.estimate, relative.error_by_spread
     if report.shown.unit in ("norm", "spread") and spread is not None:
         lines.append(f"mean error: {share_of(norm, 'norm')}, {share_of(spread.estimate, 'spread')}")
+    if report.contract.layout is not None:
+        lines.append(f"images are read as {LAYOUTS[report.contract.layout]}; layout= says otherwise")
     lines += [
         f"{o.name}: {interval(o.matching.iou)} IoU of matched boxes"
         for o in report.contract.outputs
@@ -42,6 +46,7 @@ def details(report: Findings) -> list[str]:
         lines.append(
             f"partial report: {report.missing[0].reason}" + (f"; not measured: {', '.join(left)}" if left else "")
         )
+    lines += [f"y was left out: {m.reason}" for m in report.missing if m.section == TASK]
     lines += [said for rule in report.rules if (said := by_hand(rule))]
     if orbit.same_predictions is not None:
         lines.append(f"same prediction for moved inputs: {interval(orbit.same_predictions)}")

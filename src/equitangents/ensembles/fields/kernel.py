@@ -20,7 +20,7 @@ from equitangents.actions import Action
 from equitangents.actions.group_action import GroupAction
 from equitangents.ensembles.fields.points import FieldPoints, PointAction
 from equitangents.kernels import KernelFunction, Kernels
-from equitangents.kernels.invariance import draws_noise, sample_and_noise, sampled_elements, tolerance
+from equitangents.kernels.invariance import draws_noise
 from equitangents.kernels.result import FieldFunction, NngpKernels
 from equitangents.solvers.matrices import KernelMatrix, spans
 
@@ -28,7 +28,6 @@ _ENTRIES = 2**22  # of a block of the field, NNGP and NTK each: 16 MB in float32
 _LANDMARKS = 8192  # points from which landmarks are drawn, 256 MB of their kernel in float32
 _ROWS = 256  # of a field that are brought to float64 at once
 _TILE = 4096  # points: whole signals, so that no field is computed for a part of it, and enough pairs for all cores
-_POSITIONS = 48  # of each signal of the sample
 
 
 AnyKernels = Kernels | NngpKernels
@@ -69,7 +68,7 @@ class FieldKernel:
 
     @property
     def draws_noise(self) -> bool:
-        """As the network."""
+        """Whether the kernel of the network depends on more than its two inputs, as in dropout."""
         return draws_noise(self.net)
 
     def kernel(self, x1: FieldPoints, x2: FieldPoints | None = None) -> AnyKernels:
@@ -174,6 +173,9 @@ class FieldMatrix(KernelMatrix):
             return None
         return np.flatnonzero(np.isin(self.x.image, rng.choice(images, wanted, replace=False)))
 
+    def _inputs_of(self, rows: np.ndarray) -> np.ndarray:
+        return np.asarray(self.x.image[rows])
+
     def product(self, vectors: np.ndarray) -> np.ndarray:
         """A V in float64; one field is computed for each pair of signals, and nothing else of its size is made."""
         if not isinstance(self.kernel, FieldKernel):
@@ -226,47 +228,25 @@ class PointAverage:
 
 @dataclass(frozen=True)
 class KernelSymmetry:
-    """Largest changes of the kernel, over its largest entry, when both points are moved alike, and when one is."""
+    """Whether the kernel is known not to change when both points are moved alike, and even when one of them is."""
 
-    together: float
-    apart: float
-    tolerance: float
-
-    @property
-    def invariant(self) -> bool:
-        """Whether the kernel does not change when both points are moved alike, to rounding."""
-        return self.together <= self.tolerance
-
-    @property
-    def equivariant(self) -> bool:
-        """Whether it does not even change when one of them is moved."""
-        return self.invariant and self.apart <= self.tolerance
+    invariant: bool
+    equivariant: bool
 
 
 def kernel_symmetry(kernel: FieldKernel, action: PointAction, x: FieldPoints) -> KernelSymmetry:
-    """What a group does to NNGP and NTK of points x: moved alike by what the network says of itself, infinite where it
-    says nothing; moved by itself on a sample of signals, noise, positions and elements.
+    """What a group does to NNGP and NTK of points x, by what the network says of itself; nothing is known if nothing.
+
+    Its methods `field_invariant_under` and `field_equivariant_under` say so of all inputs of their shape.
     """
-    says = getattr(kernel.net, "field_invariant_under", None)
-    shape = tuple(np.asarray(x.signals).shape[1:])
-    if says is None or not says(action.action, shape, action.table[list(action.group.generators)]):
-        return KernelSymmetry(np.inf, np.inf, 0.0)
-    signals = np.asarray(sample_and_noise(np.asarray(x.signals)))
-    some = np.unique(np.linspace(0, x.count - 1, min(x.count, _POSITIONS)).astype(int))
-    every = FieldPoints.of(signals, x.count)
-    points = every[np.isin(every.position, some)]
-    base = _values(kernel.kernel(points))
-    apart = [0.0]
-    for g in sampled_elements(action):
-        moved = action(g, points)
-        apart.append(_change(base, _values(kernel.kernel(points, moved))))
-    return KernelSymmetry(0.0, float(np.max(apart)), tolerance(signals))
+    shape, moves = tuple(x.signals.shape[1:]), action.table[list(action.group.generators)]
 
+    def says(name: str) -> bool:
+        method = getattr(kernel.net, name, None)
+        return method is not None and bool(method(action.action, shape, moves))
 
-def _change(base: list[np.ndarray], other: list[np.ndarray]) -> float:
-    return float(
-        np.max([np.abs(a - b).max() / max(float(np.abs(a).max()), 1e-300) for a, b in zip(base, other, strict=True)])
-    )
+    invariant = says("field_invariant_under")
+    return KernelSymmetry(invariant, invariant and says("field_equivariant_under"))
 
 
 class TurningField:
@@ -291,16 +271,15 @@ def turning_outputs(net: object) -> int | None:
 
 
 def turning_symmetry(
-    net: KernelFunction, augmentation: Action, label_action: GroupAction | None, x: ArrayLike, outputs: int
+    net: object, augmentation: Action, label_action: GroupAction | None, x: ArrayLike, outputs: int
 ) -> KernelSymmetry:
-    """Whether K(gx, x') = ρ_Y(g) K(x, x'): then copies (gx_i, ρ_Y(g)y_i) say nothing new. On a sample of x and of g."""
-    sample = np.asarray(sample_and_noise(np.asarray(x)))
-    base, errors = _values(net.kernel(sample, sample), np.float64), [0.0]
-    for g in sampled_elements(augmentation):
-        turned = np.eye(outputs)
-        if label_action is not None:
-            turned = np.asarray(label_action(g, turned), np.float64).T  # its rows are what becomes of unit vectors
-        moved = _values(net.kernel(np.asarray(augmentation(g, sample)), sample), np.float64)
-        errors += [float(np.abs(m - turned @ b).max() / np.abs(b).max()) for b, m in zip(base, moved, strict=True)]
-    worst = float(np.max(errors))
-    return KernelSymmetry(worst, worst, tolerance(sample))
+    """Whether K(gx, x') = ρ_Y(g) K(x, x') for all inputs: then copies (gx_i, ρ_Y(g)y_i) say nothing new.
+
+    By what the network says of itself in `outputs_turn_under`; what says nothing is not known to turn.
+    """
+    says, turned = getattr(net, "outputs_turn_under", None), [np.eye(outputs)] * len(augmentation.group.generators)
+    if label_action is not None:  # its rows are what becomes of unit vectors
+        units = np.eye(outputs)
+        turned = [np.asarray(label_action(g, units), np.float64).T for g in augmentation.group.generators]
+    known = says is not None and bool(says(augmentation, tuple(x.shape[1:]), np.stack(turned)))
+    return KernelSymmetry(known, known)

@@ -203,7 +203,7 @@ class FieldSource(Given):
         if not self.positions.turning:
             return kernel_symmetry(self.kernel, action, points)
         if self.each_copy:
-            return KernelSymmetry(np.inf, np.inf, 0.0)
+            return KernelSymmetry(invariant=False, equivariant=False)
         net, count = cast(TurningField, self.kernel.net).net, self.positions.count
         return turning_symmetry(net, self.augmentation, self.label_action, self.x, count)
 

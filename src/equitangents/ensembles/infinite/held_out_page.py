@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.special
@@ -112,16 +112,23 @@ class HeldOut:
 
 
 def held_out_page(
-    model: InfiniteEnsembleClassifier, names: Sequence[str] = (), *, title: str, next_command: str = ""
+    model: InfiniteEnsembleClassifier,
+    names: Sequence[str] = (),
+    *,
+    title: str,
+    next_command: str = "",
+    folds: HeldOut | None = None,
+    first: Sequence[Section] = (),
 ) -> Document:
     """The page; pictures stand in it where samples are images (H, W, 1 or 3).
 
-    Raises as `HeldOut.of`.
+    folds: what is said of samples by models chosen and fitted without their folds, in place of the model's own left-out
+    samples. first: sections before all others. Raises as `HeldOut.of`.
     """
-    held = HeldOut.of(model, names)
+    held = HeldOut.of(model, names) if folds is None else replace(folds, names=tuple(names) or folds.names)
     x = np.asarray(model._data[0])
     images = x if x.ndim == 4 and x.shape[-1] in (1, 3) else None
-    sections = [_learnt(held), _sure(held), _unsure(held, images), _mislabelled(held, images)]
+    sections = [*first, _learnt(held), _sure(held), _unsure(held, images), _mislabelled(held, images)]
     if images is not None:
         sections.append(_turned(model, held, images))
     if next_command:
@@ -129,7 +136,8 @@ def held_out_page(
     facts = {
         "Samples": f"{len(held.labels):,}",
         "Classes": str(len(held.classes)),
-        "Predicted by": model.leave_one_out_.predictor,
+        "Predicted by": model.leave_one_out_.predictor if folds is None else "choices made on the other folds",
+        "Temperature": "one number, of the same samples" if folds is None else "of the other folds",
         "Inputs standardised by": model.leave_one_out_.standardised_by,
         "Probabilities": "those of --calibrate" if model.temperature_ is None else "the model’s own, calibrated",
     }
@@ -178,7 +186,7 @@ def _sure(held: HeldOut) -> Section:
     text = (
         f"The probability of the predicted class and the share that is right differ by {error:.3f} in the mean over "
         f"these groups (calibration error); if every probability were right, chance would show about "
-        f"{held.chance_error():.3f}. The temperature behind them is one number, fitted to the same samples."
+        f"{held.chance_error():.3f}."
     )
     return Section("How sure it may be", [text], [Figure("reliability", caption, svg, "Reliability", wide=False)])
 

@@ -78,7 +78,7 @@ class Settings:
 
     def training_kernel(self, kernel: KernelFunction, x: DataRows) -> Kernels:
         """The kernel of the training inputs with themselves: read from the store, as far as it is there."""
-        if self.held is not None:
+        if self.held is not None and len(self.held.nngp) == len(x):  # of all samples, where equal ones are merged
             return self.held
         if self.store is None:
             return kernel.kernel(x)

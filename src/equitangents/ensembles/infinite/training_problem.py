@@ -294,7 +294,7 @@ class Training:
         if is_invariant(self.kernel, self.augmentation, self.x) if source is None else self.symmetry.invariant:
             return None
         if self.given.turning:
-            return "outputs do not turn as the targets of copies do"
+            return "outputs are not known to turn as the targets of copies do"
         return "the kernel is not known to be invariant under the augmentation"
 
     @cached_property

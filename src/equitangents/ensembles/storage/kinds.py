@@ -188,7 +188,7 @@ _TABLE = {
         "deep.records:Training": "optimizer text; learning_rate real; epochs int; batch_size none|int; momentum real; "
         "loss none|text; equivariance_penalty? real",
         "fields.points:PointAction": "group Group; exact bool; name text; action GroupAction; table ints",
-        "fields.kernel:KernelSymmetry": "together real; apart real; tolerance real",
+        "fields.kernel:KernelSymmetry": "invariant bool; equivariant bool",
         "fields.kernel:FieldKernel": "net Network",
         "fields.kernel:FieldMatrix": f"kernel Network; x FieldPoints; field text; {_MATRIX}",
         "fields.points:FieldPoints": "signals numbers; image ints; position ints; count int",

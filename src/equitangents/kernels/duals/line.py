@@ -97,15 +97,30 @@ def _at(function: Callable[[Any], Any], q: Any, terms: int) -> tuple[Any, ...]:
     slopes = jnp.asarray(_hermite(terms), q.dtype) @ (half * g)
     mean, square, steepness = w @ f, jnp.sum((half * f) ** 2), jnp.sum((half * g) ** 2)
     z2, w2 = (jnp.asarray(part, q.dtype) for part in _rule(8, 13))
-    f2, g2 = values_and_slopes(function, root * z2)
-    half2 = jnp.sqrt(w2)
-    changes = [
-        _change(square, jnp.sum((half2 * f2) ** 2), square),
-        _change(steepness, jnp.sum((half2 * g2) ** 2), steepness),
-        _change(w @ (z * f), root * (w @ g), jnp.maximum(w @ jnp.abs(z * f), root * (w @ jnp.abs(g)))),
-        _change(w @ ((z**2 - 1) * f), root * (w @ (z * g)), w @ jnp.abs((z**2 + 1) * f)),
-    ]
+    changes = _changes(root, (z, w, f, g), (w2, *values_and_slopes(function, root * z2)))
     return mean, slopes, square, steepness, jnp.max(jnp.stack(changes))
+
+
+def disagreement(values: Callable[[np.ndarray], np.ndarray], q: np.ndarray) -> np.ndarray:
+    """`Line.error` at variances q, (n,), of a function whose `values` are φ and φ' of an array."""
+    root = np.sqrt(q)[:, None]
+    (z, w), (z2, w2) = _rule(10, 16), _rule(8, 13)
+    changes = _changes(root[:, 0], (z, w, *values(root * z)), (w2, *values(root * z2)))
+    return np.max(np.array(changes), axis=0)
+
+
+def _changes(root: Any, rule: tuple[Any, Any, Any, Any], other: tuple[Any, Any, Any]) -> list[Any]:
+    """How far E[φ²], E[φ'²], E[zφ] and E[(z²-1)φ] are from each other by two rules, or from means of φ'."""
+    (z, w, f, g), (w2, f2, g2) = rule, other
+    square, steepness = f**2 @ w, g**2 @ w
+    first, second = root * (g @ w), root * (g @ (z * w))
+    sizes = jnp.maximum(abs(f) @ (abs(z) * w), root * (abs(g) @ w)), abs(f) @ ((z**2 + 1) * w)
+    return [
+        _change(square, f2**2 @ w2, square),
+        _change(steepness, g2**2 @ w2, steepness),
+        _change(f @ (z * w), first, sizes[0]),
+        _change(f @ ((z**2 - 1) * w), second, sizes[1]),
+    ]
 
 
 def _change(one: Any, other: Any, scale: Any) -> Any:

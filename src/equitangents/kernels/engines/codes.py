@@ -6,11 +6,13 @@ this file before the package is installed: nothing but the standard library can 
 
 from enum import IntEnum
 
-PLAN_VERSION = 14  # of descriptions of plans: another number where they are read in another way
+PLAN_VERSION = 15  # of descriptions of plans: another number where they are read in another way
 STEPS_VERSION = 3  # of descriptions of steps on fields over all pairs of positions
 AXES = 3  # of grids
 DEPTH = 8  # residual branches inside each other, at most
 SHORT, LONG = 4, 20  # degrees of polynomials, at most
+HALF_ORDERS = 24  # orders of Hermite polynomials, odd and even, by which functions are tabulated
+TABLE_NODES = 12  # coefficients in every octave of variances of such a table
 POOLED_SIDES = 5  # numbers a block that a pool between layers needs of each input alone
 JOINED_SIDES = 4  # a position that a sum of fields in units of their own needs, beside means
 RAISED_SIDES = 4  # a position that a constant behind a nonlinearity needs, between fields in units
@@ -54,6 +56,9 @@ class DualKind(IntEnum):
     POLYNOMIAL = 15
     LONG_POLYNOMIAL = 16
     BENT_GELU = 17
+    TABULATED = 18  # the lowest power of two, and octaves from there on
+    TABULATED_ODD = 19  # of odd orders alone
+    TABULATED_EVEN = 20  # of even orders and the first
 
 
 DUAL_SIDES = {
@@ -61,7 +66,8 @@ DUAL_SIDES = {
     DualKind.NORMALISED_EXPONENTIAL: 2, DualKind.WAVE: 2, DualKind.RADIAL_BASIS: 1, DualKind.EXPONENTIAL: 4,
     DualKind.GAUSSIAN: 3, DualKind.GABOR: 4, DualKind.NORMALISED: 4, DualKind.STANDARDISED: 2, DualKind.STEP: 2,
     DualKind.RECTIFIED_MONOMIAL: 4, DualKind.POLYNOMIAL: SHORT + 3, DualKind.LONG_POLYNOMIAL: LONG + 3,
-    DualKind.BENT_GELU: 8,
+    DualKind.BENT_GELU: 8, DualKind.TABULATED: 2 * HALF_ORDERS + 4, DualKind.TABULATED_ODD: HALF_ORDERS + 4,
+    DualKind.TABULATED_EVEN: HALF_ORDERS + 5,
 }  # fmt: skip
 """Numbers a position that a dual activation needs of each input alone."""
 

@@ -62,6 +62,10 @@ class Engine(ABC):
     def obstacle(self, program: Program, dtype: DTypeLike, part: Part | None = None) -> str | None:
         """Why it cannot run `program` in `dtype`, or None if it can: "it has no dual of Quadrature"."""
 
+    def leaves_out(self, program: Program) -> bool:
+        """Whether kernels may be NaN that the reference engine knows; all pairs of an input are, or none."""
+        return False
+
     def steps(self, program: Program) -> Steps:
         """How it runs `program`."""
         return plan(program)

@@ -21,6 +21,7 @@ from jaxtyping import Float, Int
 
 from equitangents import precision
 from equitangents._types import ArrayLike
+from equitangents.actions import Action
 from equitangents.groups import MatrixGroup
 from equitangents.groups.representations import Representation
 from equitangents.groups.rotation_group import RotationGroup
@@ -33,6 +34,7 @@ from equitangents.kernels.structured.program import StructuredPositions
 from equitangents.sphere import rotate
 
 Move = Callable[[np.ndarray, Any], Any]
+_SAME = 1e-9  # matrices of one element, in float64
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,18 @@ class PositionMoves:
             return moved.swapaxes(0, 1).reshape((len(chosen), *x.shape))
 
         return Nodes(matrices / len(matrices), self.inverses.array, move)
+
+    def turn(self, action: Action, shape: tuple[int, ...], matrices: np.ndarray) -> bool:
+        """Whether each generator of `action` moves inputs of `shape` as an element whose ρ is its matrix."""
+        sources, rho = self.sources.array, self.matrices.array
+        for g, matrix in zip(action.group.generators, matrices, strict=True):
+            known = action.moves(g, shape)
+            if known is None or not action.permutes_positions or len(known[0]) != sources.shape[1]:
+                return False
+            alike = np.flatnonzero((sources[:, known[0]] == np.arange(sources.shape[1])).all(axis=1))
+            if not any(np.abs(rho[q] - matrix).max() <= _SAME for q in alike):
+                return False
+        return True
 
 
 @dataclass(frozen=True)

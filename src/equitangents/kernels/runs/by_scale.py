@@ -37,6 +37,7 @@ class Ways(NamedTuple):
     apart: Callable[[np.ndarray, np.ndarray, float], Pair]  # biases times a factor
     compiled: bool  # for each number of inputs: blocks are then filled up to few different numbers
     checked: bool = False  # `engine` refuses inputs of which it finds numbers that are not finite
+    beyond: Callable[[np.ndarray, np.ndarray], Pair] | None = None  # where `engine` leaves inputs out, as NaN
 
 
 def all_pairs(
@@ -51,11 +52,12 @@ def all_pairs(
     scales = None if are_ordinary(law, inputs) else scales_of(law, dtype, x1, x2)
     if scales is None or scales.ordinary or not all(map(len, inputs)):
         nngp, ntk = ways.engine(x1, x2)
+        beyond = _complete(ways, x1, x2, nngp, ntk)
         if scales is not None:
             _clear(scales, nngp, ntk)
         if not ways.checked:
             check_representable(dtype, (nngp, ntk), inputs)
-        return nngp, ntk, []
+        return nngp, ntk, _told(beyond)
     symmetric = x2 is None
     other = x1 if x2 is None else x2
     shape = len(x1), len(other)
@@ -65,6 +67,8 @@ def all_pairs(
         a = divided(x1[rows], shift1 + how.first, np.float64 if how.double else dtype)
         b = None if same else divided(other[columns], shift2 + how.second, a.dtype)
         values, here = _run(ways, how, a, b), np.ix_(rows, columns)
+        if how.way == "engine":
+            found.beyond += _complete(ways, a, b, *values) * (1 + (symmetric and not same))
         found.apart += len(rows) * len(columns) * (1 + symmetric) * (how.way == "apart" and not engine.any_norms)
         found.put(here, values, layout.spread((shift1 + how.first)[:, None] + (shift2 + how.second)))
         if symmetric and not same:
@@ -115,15 +119,31 @@ def diagonal(
     common: Callable[[np.ndarray, float], Pair],
     x: np.ndarray,
     layout: Layout = MATRIX,
+    beyond: Callable[[np.ndarray], Pair] | None = None,
 ) -> tuple[np.ndarray, np.ndarray, list[str]]:
-    """(NNGP, NTK, notes) of each input with itself, each (N, *layout.tail); `common(x, factor)` multiplies biases."""
+    """(NNGP, NTK, notes) of each input with itself, each (N, *layout.tail); `common(x, factor)` multiplies biases.
+
+    `beyond` computes what `engine` leaves out, as NaN.
+    """
     dtype = x.dtype
     scales = scales_of(law, dtype, x, None)
     found = _Results(np.zeros((len(x), *layout.tail), dtype), np.zeros((len(x), *layout.tail), dtype))
+    left = 0
+
+    def run(y: np.ndarray) -> Pair:
+        nonlocal left
+        pair = engine(y)
+        missing = np.nonzero(np.isnan(pair[0]))[0] if beyond is not None else ()
+        if beyond is not None and len(missing):
+            left += len(missing)
+            for out, values in zip(pair, beyond(y[missing]), strict=True):
+                out[missing] = values
+        return pair
+
     ways = [treatment(law, int(b), int(b), dtype) for b in np.unique(scales.bins1)]
     if scales.ordinary or not len(x):
         zero = layout.spread(scales.zero1)
-        found = _Results(*(np.where(zero, 0, values) for values in engine(x)))
+        found = _Results(*(np.where(zero, 0, values) for values in run(x)))
         ways = []
     for b, how in zip(np.unique(scales.bins1), ways, strict=False):
         rows = np.nonzero((scales.bins1 == b) & ~scales.zero1)[0]
@@ -131,8 +151,9 @@ def diagonal(
             continue
         exponents = scales.shift1[rows] + how.first
         a = divided(x[rows], exponents, np.float64 if how.double else dtype)
-        values = common(a, 2.0**-how.first) if how.way == "common" else engine(a)
+        values = common(a, 2.0**-how.first) if how.way == "common" else run(a)
         found.put(rows, values, 2 * layout.spread(exponents))
+    found.beyond = left
     return found.finished((x,))
 
 
@@ -142,6 +163,7 @@ class _Results:
     def __init__(self, nngp: np.ndarray, ntk: np.ndarray) -> None:
         self.pair = nngp, ntk
         self.apart = 0  # pairs that another engine computed
+        self.beyond = 0  # pairs that the engine left out
         self.lost = 0  # entries that lost digits
 
     def put(self, at: Any, values: Pair, exponents: np.ndarray) -> None:
@@ -160,6 +182,7 @@ class _Results:
         if self.apart:
             found.append(f"{self.apart} pairs of inputs of very different norm by the reference engine")
             logger.info("%s", found[-1])
+        found += _told(self.beyond)
         if self.lost:
             found.append(
                 f"{self.lost} entries below {np.finfo(dtype).tiny:.1e}, the smallest normal number of "
@@ -167,6 +190,41 @@ class _Results:
             )
             logger.warning("kernels: %s; scale the inputs up", found[-1])
         return found
+
+
+def _complete(ways: Ways, x1: np.ndarray, x2: np.ndarray | None, nngp: np.ndarray, ntk: np.ndarray) -> int:
+    """How many pairs the engine left out, whose kernels are then filled in: all those of some inputs."""
+    if ways.beyond is None or not nngp.size or not np.isnan(nngp.sum()):
+        return 0
+    missing = np.isnan(nngp)
+    rows = np.nonzero(missing.all(axis=1) if x2 is not None else missing.diagonal())[0]
+    columns = rows if x2 is None else np.nonzero(missing.all(axis=0))[0]
+    others = np.setdiff1d(np.arange(len(x1)), rows)
+    for out, values in zip((nngp, ntk), _filled_up(ways.beyond, x1[rows], x1 if x2 is None else x2), strict=True):
+        out[rows] = values
+        if x2 is None:
+            out[:, rows] = values.T
+    if x2 is not None and len(others) and len(columns):
+        for out, values in zip((nngp, ntk), _filled_up(ways.beyond, x1[others], x2[columns]), strict=True):
+            out[np.ix_(others, columns)] = values
+    return int(missing.sum())
+
+
+def _filled_up(run: Callable[[np.ndarray, np.ndarray], Pair], a: np.ndarray, b: np.ndarray) -> Pair:
+    """run(a, b), of few different numbers of inputs."""
+    if not len(a):
+        return np.empty((0, len(b)), a.dtype), np.empty((0, len(b)), a.dtype)
+    nngp, ntk = run(_filled(a), _filled(b))
+    return nngp[: len(a), : len(b)], ntk[: len(a), : len(b)]
+
+
+def _told(beyond: int) -> list[str]:
+    """What a reader should know of pairs that the engine left out."""
+    if not beyond:
+        return []
+    note = f"{beyond} pairs by the reference engine: variances beyond the tables of an Elementwise"
+    logger.info("%s", note)
+    return [note]
 
 
 _LEAST = 8  # inputs to which blocks are filled up

@@ -119,6 +119,7 @@ def compute_diagonal(
             lambda y, factor: own(with_biases(program, factor), y),
             np.asarray(x, dtype),
             MATRIX if part is None else part.layout,
+            beyond=partial(_own, REFERENCE, part, program) if part is None and chosen.leaves_out(program) else None,
         )
         first = choice.notes if part is None else notes_of(choice, how, part)
         return result((x,), nngp, ntk, part, memory, engine=chosen.name, form=how.form, notes=(*first, *told))
@@ -206,12 +207,14 @@ def _of_pairs(
 def _ways(program: Program, engine: Engine, part: Part | None) -> by_scale.Ways:
     """Kernels of NumPy arrays by an engine, in their own precision, and by the reference engine where it cannot."""
     run = _run_by(engine, part)
+    leaves_out = part is None and engine.leaves_out(program)
     return by_scale.Ways(
         engine=partial(run, program),
         common=lambda x1, x2, factor: run(with_biases(program, factor), x1, x2),
         apart=partial(_apart, program, part),
         compiled=engine.compiles_shapes,
-        checked=engine.checks_kernels,
+        checked=engine.checks_kernels and not leaves_out,
+        beyond=partial(_run_by(REFERENCE, part), program) if leaves_out else None,
     )
 
 
@@ -237,10 +240,17 @@ def _traced(engine: Engine, program: Program, x1: ArrayLike, x2: ArrayLike | Non
     def near(a: ArrayLike, b: ArrayLike | None) -> Values:
         if engine.differentiable:
             return engine.traced(program, a, b)
-        run = with_derivatives_of(
-            lambda *inputs: by_reference.traced(program, inputs[0], inputs[-1]),
-            lambda *inputs: engine.traced(program, inputs[0], inputs[1] if len(inputs) == 2 else None),
-        )
+
+        def reference(*inputs: ArrayLike) -> Values:
+            return by_reference.traced(program, inputs[0], inputs[-1])
+
+        def compiled(*inputs: ArrayLike) -> Values:
+            found = engine.traced(program, inputs[0], inputs[1] if len(inputs) == 2 else None)
+            if not engine.leaves_out(program):
+                return found
+            return traced_scales.where_missing(found, lambda: reference(*inputs))
+
+        run = with_derivatives_of(reference, compiled)
         return run(*(x.astype(dtype) for x in (a, b) if x is not None))
 
     def far(a: ArrayLike, b: ArrayLike | None) -> Values:

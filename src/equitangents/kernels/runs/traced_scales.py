@@ -64,6 +64,13 @@ def _(axis_size: int, in_batched: list[bool], flags: jax.Array) -> tuple[jax.Arr
     return _anywhere(flags), False
 
 
+def where_missing(found: Values, other: Callable[[], Values]) -> Values:
+    """`found`, or the other (NNGP, NTK) where any of its NNGP is NaN."""
+    missing = jnp.isnan(found[0])
+    instead = jax.lax.cond(_anywhere(missing), other, lambda: found)
+    return jnp.where(missing, instead[0], found[0]), jnp.where(missing, instead[1], found[1])
+
+
 def _flat(x: ArrayLike) -> ArrayLike:
     return x.reshape(len(x), -1)
 

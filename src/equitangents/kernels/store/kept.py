@@ -30,6 +30,10 @@ logger = logging.getLogger("equitangents")
 class LoweredNetwork(KernelFunction, Protocol):
     """A network of equitangents.nn: it lowers to a program."""
 
+    @property
+    def layers(self) -> tuple[Any, ...]:
+        """The layers, first to last."""
+
     def lower(self, input_shape: tuple[int, ...]) -> tuple[int, Program[Any]]:
         """How many leading layers come before the program, and the program."""
 

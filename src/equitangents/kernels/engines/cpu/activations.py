@@ -7,11 +7,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 from equitangents.kernels import duals
 from equitangents.kernels.engines.codes import CONVERTED_SIDES, DUAL_SIDES, LONG, RAISED_SIDES, SHORT, DualKind
+from equitangents.kernels.engines.cpu.tabulated import LOWEST, tabulated
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Described:
     """A kind, its parameters, and what is added to φ."""
 
@@ -19,7 +23,13 @@ class Described:
     first: float = 0.0
     second: float = 0.0
     offset: float = 0.0
-    coefficients: tuple[float, ...] = ()
+    coefficients: ArrayLike = ()
+    columns: int | None = None  # of a table of coefficients
+
+    @property
+    def count(self) -> int:
+        """How many coefficients there are, in a row of a table."""
+        return np.size(self.coefficients) if self.columns is None else self.columns
 
     def sides(self, changes: bool = False) -> int:
         """How many numbers a position it needs of each input alone, between fields in units if it `changes` these."""
@@ -50,6 +60,8 @@ _KINDS: dict[type, Callable[[Any], Described | None]] = {
 
 def described(activation: Any, bent: bool = False) -> Described | None:
     """How the engine is told of a dual, or None if it has none such; `bent`: a kink follows a smooth one."""
+    if isinstance(activation, duals.Quadrature):
+        return _tabulated(activation)
     how = _KINDS.get(type(activation))
     if how is not None and bent and isinstance(activation, duals.Gelu):
         return Described(DualKind.BENT_GELU)
@@ -69,6 +81,18 @@ def _polynomial(coefficients: tuple[float, ...]) -> Described | None:
         return None
     kind = DualKind.POLYNOMIAL if degree <= SHORT else DualKind.LONG_POLYNOMIAL
     return Described(kind, coefficients=coefficients)
+
+
+def is_tabulated(activation: Any) -> bool:
+    """Whether a dual is known by a table, over a range of variances alone."""
+    of = activation.of if isinstance(activation, duals.Shifted) else activation
+    return isinstance(of, duals.Quadrature) and of.order is None
+
+
+def _tabulated(activation: duals.Quadrature) -> Described | None:
+    if activation.order is not None or (found := tabulated(activation.function, activation.tolerance)) is None:
+        return None
+    return Described(found.kind, LOWEST, found.octaves, coefficients=found.numbers, columns=found.numbers.shape[1])
 
 
 def _shifted(activation: duals.Shifted, bent: bool = False) -> Described | None:

@@ -224,11 +224,9 @@ class _Writer(Numbers):
         found = described(op.activation, bent=self.bent)
         assert found is not None  # see `obstacle`
         changed, bias = self.unit_behind(op)
-        coefficients, numbers = found.coefficients, (found.first, found.second, found.offset, bias)
-        weights = self.real(coefficients) if coefficients else 0
-        return _Code(
-            OpKind.DUAL, weights=weights, count=len(coefficients), flag=changed, dual=found.kind, numbers=numbers
-        )
+        numbers = (found.first, found.second, found.offset, bias)
+        weights = self.real(found.coefficients) if found.count else 0
+        return _Code(OpKind.DUAL, weights=weights, count=found.count, flag=changed, dual=found.kind, numbers=numbers)
 
     def standardise(self, op: Standardise) -> _Code:
         changed, bias = self.unit_behind(op)

@@ -39,7 +39,14 @@ class CpuEngine(Engine):
         return cpu.library_description()
 
     def obstacle(self, program: Program, dtype: Any, part: Part | None = None) -> str | None:
-        return cpu.obstacle(self.steps(program) if part is None else self.field_steps(program, part).steps)
+        steps = self.steps(program) if part is None else self.field_steps(program, part).steps
+        found = cpu.obstacle(steps)
+        if found is None and part is not None and steps.form != "pairs" and cpu.has_tables(steps):
+            return "it has no dual of Quadrature in kernel fields"
+        return found
+
+    def leaves_out(self, program: Program) -> bool:
+        return cpu.has_tables(self._fibres(program))
 
     def steps(self, program: Program) -> Steps:
         found = plan(program)
@@ -86,6 +93,8 @@ class CpuEngine(Engine):
         return 1e7
 
     def distances_obstacle(self, steps: FibrePlan) -> str | None:
+        if cpu.has_tables(steps):
+            return "it has no means over a dual of Quadrature"
         return None if steps.vector and steps.vector[0].affine is not None else "no dense layer comes first"
 
     def means_of_distances(

@@ -19,6 +19,7 @@ from functools import lru_cache
 from typing import Any
 
 from equitangents.kernels.duals.traits import traits_of
+from equitangents.kernels.engines.cpu.activations import is_tabulated
 from equitangents.kernels.plans.stages import AlongFibres, stages_of
 from equitangents.kernels.plans.steps import unrolled
 from equitangents.kernels.units import has_bias, unit_bias
@@ -50,6 +51,13 @@ def bends_what_is_smooth(*parts: Iterable[Any]) -> bool:
     bent = [i for i, a in enumerate(activations) if traits_of(a).bent and getattr(a, "slope", 0.0) != 1.0]
     smooth = [i for i, a in enumerate(activations) if traits_of(a).curved]
     return bool(bent and smooth) and min(smooth) < max(bent)
+
+
+@lru_cache(maxsize=256)
+def has_tables(plan: AlongFibres) -> bool:
+    """Whether functions are known by tables, so that kernels are NaN where variances lie outside of these."""
+    parts = (*(stage.steps for stage in stages_of(plan)), unrolled(plan.vector)[0])
+    return any(map(is_tabulated, _nonlinearities(*parts)))
 
 
 def _bends_behind_a_bias(*parts: Iterable[Any]) -> bool:

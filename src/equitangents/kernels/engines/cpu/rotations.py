@@ -38,7 +38,10 @@ class CompiledRotations(RotationRules):
     def obstacle(self, program: RotationSections) -> str | None:
         """Why the engine cannot run `program`, or None if it can."""
         pointwise = tuple(op for op in program.sphere if not isinstance(op, Zonal))
-        return cpu.obstacle(_at_once(pointwise + program.field, program.vector))
+        steps = _at_once(pointwise + program.field, program.vector)
+        if cpu.has_tables(steps):
+            return "it has no dual of Quadrature on rotations"
+        return cpu.obstacle(steps)
 
     def kernels(self, program: RotationSections, resolution: int, x1: Any, x2: Any) -> tuple[np.ndarray, np.ndarray]:
         """(NNGP, NTK) between x1, (N1, B², C), and x2 (None: x1 with itself, at half the cost), each (N1, N2)."""

@@ -19,7 +19,7 @@ from equitangents.formatting import memory_size
 from equitangents.kernels.engines.codes import FieldKind
 from equitangents.kernels.engines.cpu import memory
 from equitangents.kernels.engines.cpu.descriptor import Description, describe
-from equitangents.kernels.engines.cpu.features import computed_in_double
+from equitangents.kernels.engines.cpu.features import computed_in_double, has_tables
 from equitangents.kernels.engines.cpu.library import TARGETS, instruction_sets, library, registered
 from equitangents.kernels.engines.cpu.result_memory import RESULTS, address
 from equitangents.kernels.engines.cpu.rotation_plans import RotationPlan, SpherePlan
@@ -233,7 +233,7 @@ def _run(
         problem.targets = None if kept.targets is None else kept.targets.ctypes.data
     function = getattr(library(), TARGETS["float32" if x1.dtype.itemsize == 4 else "float64"][0])
     called(function, arrays, problem, cancel, math.prod(shape) * work_of_pair)
-    if odd.value:
+    if odd.value and not has_tables(plan):
         check_representable(x1.dtype, (nngp, ntk), (x1,) if x2 is None else (x1, x2))
     return nngp, ntk
 

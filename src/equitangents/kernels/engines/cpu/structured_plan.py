@@ -13,7 +13,7 @@ import numpy as np
 from equitangents.kernels.branches import Join, Parallel, flat
 from equitangents.kernels.duals.traits import traits_of
 from equitangents.kernels.engines.codes import JointKind, Mixing
-from equitangents.kernels.engines.cpu.activations import described, name_of
+from equitangents.kernels.engines.cpu.activations import described, is_tabulated, name_of
 from equitangents.kernels.engines.cpu.descriptor import Description, affine_numbers
 from equitangents.kernels.engines.cpu.structured_steps import Field, Registers
 from equitangents.kernels.engines.reference.windows import window_averages
@@ -52,7 +52,9 @@ class Described(NamedTuple):
 def why_not(program: StructuredProgram) -> str | None:
     """Which operation there are no steps for, or None."""
     for op in flat(program.ops):
-        if (phi := op.nonlinearity) is not None and described(phi) is None:
+        if is_tabulated(phi := op.nonlinearity):
+            return "it has no dual of Quadrature over all pairs of positions"
+        if phi is not None and described(phi) is None:
             return f"it has no dual of {name_of(phi)}"
         if op.moves_no_weight:
             return "it has no weights of variance 0 but in the NTK parametrisation"
@@ -168,7 +170,7 @@ class _Writer:
         changes = self.to.changes_units and changes_unit(op)
         numbers = (found.first, found.second, found.offset, self.units_behind.pop(0) if changes else 0.0)
         self.to.step(
-            JointKind.DUAL, field, weights=weights, size=len(found.coefficients), dual=found.kind, numbers=numbers,
+            JointKind.DUAL, field, weights=weights, size=found.count, dual=found.kind, numbers=numbers,
             total=changes, sides=found.sides(changes) * field.positions,
         )  # fmt: skip
         return _touched(field)

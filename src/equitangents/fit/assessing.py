@@ -1,0 +1,66 @@
+"""How good one kernel is: its best ridge by left-out samples, among all samples and in each fold's rest.
+
+The score is the log loss, the mean over classes of −log softmax(β f_i) at the label, f_i being outputs without the set
+of sample i and β that of the smallest. A fold's samples are predicted by the rest, with the ridge and β that it chose.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from equitangents.errors import InvalidArgumentError
+from equitangents.fit.left_out import Gram, Solved, calibrated, log_losses, weights_of
+from equitangents.fit.problem import Part, Problem
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best ridge of a kernel on some samples: its score, β, and the share of left-out samples that are right."""
+
+    log_loss: float
+    ridge: float
+    beta: float
+    accuracy: float
+
+
+@dataclass(frozen=True, eq=False)
+class Assessed:
+    """A kernel on all samples, and for each fold its `Best` on the rest and the fold's logits (b, K).
+
+    least: the smallest ridge of the grid with which the kernel is invertible in its precision.
+    """
+
+    best: Best
+    least: float
+    folds: tuple[tuple[Best, Float[np.ndarray, "b classes"]], ...]
+
+
+def assessed(gram: Gram, problem: Problem) -> Assessed:
+    """The kernel of all samples, assessed; InvalidArgumentError where no ridge of the grid makes it invertible."""
+    whole, best = _best(gram, problem, problem.whole)
+    folds = []
+    for rest, inside in problem.split():
+        solved, chosen = _best(gram.part(rest.rows), problem, rest)
+        outputs = solved.predicted(gram.matrix[np.ix_(inside, rest.rows)], chosen.ridge)
+        folds.append((chosen, chosen.beta * outputs))
+    return Assessed(best, whole.ridges[0], tuple(folds))
+
+
+def _best(gram: Gram, problem: Problem, part: Part) -> tuple[Solved, Best]:
+    labels = problem.labels[part.rows]
+    weights = weights_of(labels)
+    solved = Solved(gram, problem.targets[part.rows])
+    outputs = np.stack([solved.left_out(part.sets, ridge) for ridge in solved.ridges]) if solved.ridges else np.empty(0)
+    if not outputs.size:
+        raise InvalidArgumentError("the kernel is not positive definite with any ridge of the grid")
+    betas = calibrated(outputs, labels)
+    scores = log_losses(betas[:, None, None] * outputs, labels) @ weights / weights.sum()
+    if not np.isfinite(scores).any():
+        raise InvalidArgumentError("no ridge of the grid gives finite predictions of left-out samples")
+    at = int(np.nanargmin(np.where(np.isfinite(scores), scores, math.inf)))
+    hits = outputs[at].argmax(axis=1) == labels
+    return solved, Best(float(scores[at]), solved.ridges[at], float(betas[at]), float(hits.mean()))

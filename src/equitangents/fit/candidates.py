@@ -1,0 +1,86 @@
+"""Networks that are tried: dense, convolutional and pooled ones of some depths, on images of some sizes.
+
+A pool in front of the first weights averages an image down before its kernel is computed: no pairs of pixels are needed
+for it, and it keeps the moves of pixels. Sides are those nearest to 8, 16 and 32 that divide the image's own.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from equitangents.nn import AvgPool, Conv, Dense, Flatten, GlobalAvgPool, Relu, Sequential
+from equitangents.nn.layer import Layer
+
+_SIDES = (8, 16, 32)
+_DEEP = (1, 2, 4)
+_W_STD, _B_STD = math.sqrt(2), 0.1
+_WINDOW = (3, 3)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A network by its family ("dense", "convolutional", "pooled"), hidden layers and the pixels (H, W) it sees.
+
+    pixels: () for vectors.
+    """
+
+    family: str
+    layers: int
+    pixels: tuple[int, ...]
+    net: Sequential
+
+    @property
+    def name(self) -> str:
+        """Such as "pooled, 2 layers, 16×16"."""
+        size = f", {'×'.join(map(str, self.pixels))}" if self.pixels else ""
+        return f"{self.family}, {self.layers} layer{'s' if self.layers > 1 else ''}{size}"
+
+
+def candidates(input_shape: tuple[int, ...]) -> tuple[Candidate, ...]:
+    """What is tried of inputs (channels,) or (H, W, channels).
+
+    >>> [each.name for each in candidates((5,))]
+    ['dense, 1 layer', 'dense, 2 layers', 'dense, 4 layers']
+    >>> sorted({each.pixels for each in candidates((28, 28, 1))})
+    [(7, 7), (14, 14), (28, 28)]
+    """
+    if len(input_shape) == 1:
+        return tuple(Candidate("dense", depth, (), _dense(1, depth)) for depth in _DEEP)
+    height, width = input_shape[:2]
+    found = []
+    for window in _windows(height, width):
+        pixels = height // window, width // window
+        found += [Candidate("dense", depth, pixels, _dense(window, depth)) for depth in (2,)]
+        found += [Candidate("convolutional", depth, pixels, _convolutional(window, depth)) for depth in (2, 4)]
+        found += [Candidate("pooled", depth, pixels, _pooled(window, depth)) for depth in _DEEP]
+    return tuple(found)
+
+
+def _windows(height: int, width: int) -> list[int]:
+    """Sides of the blocks that are averaged: of those that divide the image the nearest to each size that is wanted."""
+    side, both = math.sqrt(height * width), math.gcd(height, width)
+    divisors = [k for k in range(1, both + 1) if both % k == 0]
+    return sorted({min(divisors, key=lambda k: abs(math.log(side / k / wanted))) for wanted in _SIDES}, reverse=True)
+
+
+def _dense(window: int, depth: int) -> Sequential:
+    return Sequential(*_smaller(window), Flatten(), *_hidden(Dense(1, W_std=_W_STD, b_std=_B_STD), depth), Dense(1))
+
+
+def _convolutional(window: int, depth: int) -> Sequential:
+    layer = Conv(1, _WINDOW, padding="zero", W_std=_W_STD, b_std=_B_STD)
+    return Sequential(*_smaller(window), *_hidden(layer, depth), Flatten(), Dense(1))
+
+
+def _pooled(window: int, depth: int) -> Sequential:
+    layer = Conv(1, _WINDOW, padding="circular", W_std=_W_STD, b_std=_B_STD)
+    return Sequential(*_smaller(window), *_hidden(layer, depth), GlobalAvgPool(), Dense(1))
+
+
+def _smaller(window: int) -> tuple[Layer, ...]:
+    return (AvgPool(window),) if window > 1 else ()
+
+
+def _hidden(layer: Layer, depth: int) -> tuple[Layer, ...]:
+    return (layer, Relu()) * depth

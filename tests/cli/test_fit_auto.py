@@ -1,0 +1,96 @@
+"""`equitangents fit --net auto`: tables of the choice, what leaves together, and options that it does not take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import equitangents as et
+from equitangents.cli.main import main
+from equitangents.errors import InvalidArgumentError
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.fixture
+def run(capsys):
+    """Status, standard output and standard error of a command."""
+
+    def call(*arguments):
+        with pytest.raises(SystemExit) as stop:
+            main(list(map(str, arguments)))
+        output = capsys.readouterr()
+        return int(stop.value.code or 0), output.out, output.err
+
+    return call
+
+
+@pytest.fixture
+def tiles(tmp_path, monkeypatch):
+    """Bright and dark grey tiles of 4×4, four slides each of three, in folders, and by a table without."""
+    monkeypatch.chdir(tmp_path)
+    rows = ["file,label,slide"]
+    for i in range(24):
+        name, slide = "bright" if i % 2 else "dark", i % 8
+        pixels = RNG.integers(0, 100, (4, 4)).astype(np.uint8) + np.uint8(120 * (i % 2))
+        for path in (f"tiles/{name}/{slide}/{i:02}.png", f"flat/{i:02}.png"):
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(pixels).save(path)
+        rows.append(f"{i:02}.png,{name},{slide}")
+    Path("labels.csv").write_text("\n".join(rows) + "\n")
+    return tmp_path
+
+
+def test_a_folder_is_chosen_for_and_predicted(run, tiles):
+    status, out, err = run("fit", "--data", "tiles", "--net", "auto", "--group", "C4", "--out", "model")
+    assert status == 0, err
+    lines = out.splitlines()
+    assert lines[1].startswith("more accurate on the same folds: ")
+    assert lines[2] == "5 folds, samples left out 8 sets"
+    assert [line.split()[0] for line in lines[5:10]] == ["chosen", "majority", "neighbours", "forest", "SVM"]
+    assert sum(line.startswith(" *") for line in lines) == 1
+    assert Path("model/report.html").is_file()
+    model = et.InfiniteEnsembleClassifier.load("model")
+    assert model.temperature_ is not None
+    assert run("predict", "model", "--data", "flat", "--out", "p.csv")[0] == 0
+
+
+def test_a_column_or_an_array_says_what_leaves_together(run, tiles):
+    by_table = et.data.load_labelled_images("flat", "labels.csv", together="Slide")
+    by_folder = et.data.load_labelled_images("tiles")
+    groups = lambda images: {frozenset(np.flatnonzero(images.together == value)) for value in images.together}
+    assert {len(each) for each in groups(by_table)} == {len(each) for each in groups(by_folder)} == {3}
+    assert et.data.load_labelled_images("flat", "labels.csv").together is None
+    with pytest.raises(InvalidArgumentError, match="columns file, label and patient"):
+        et.data.load_labelled_images("flat", "labels.csv", together="patient")
+    with pytest.raises(InvalidArgumentError, match="together is 'slide', a column, and there is no table"):
+        et.data.load_labelled_images("tiles", together="slide")
+    y = np.arange(24) % 2
+    np.savez("arrays.npz", x=RNG.normal(size=(24, 2)) + y[:, None], y=y, patient=np.arange(24) // 2 % 6 * 2 + y)
+    arrays = "fit", "--data", "arrays.npz", "--net", "auto", "--no-baselines", "--out", "model"
+    status, out, _ = run(*arrays, "--keep-together", "patient")
+    assert status == 0
+    assert out.splitlines()[1].endswith("left out 12 sets")
+    status, _, err = run(*arrays, "--keep-together", "clinic")
+    assert status == 2
+    assert "expected an array clinic" in err
+
+
+def test_what_auto_does_not_take(run, tiles):
+    fit = "fit", "--data", "tiles", "--net", "auto", "--out", "model"
+    status, _, err = run(*fit, "--ridge", "0.1")
+    assert (status, err) == (
+        2,
+        "equitangents: --ridge is given, which --net auto does not take; leave it out, or name a network by --net\n",
+    )
+    status, _, err = run(*fit, "--group", "C8")
+    assert status == 2
+    assert "--group is 'C8'" in err
+    np.savez("numbers.npz", x=RNG.normal(size=(12, 2)), y=RNG.normal(size=12))
+    status, out, err = run("fit", "--data", "numbers.npz", "--net", "auto", "--out", "numbers")
+    assert status == 0
+    assert "network: mlp" in err
+    assert "regression of 12 samples" in out

@@ -1,0 +1,175 @@
+"""The choice: its scores are those of the model's own left-out samples, and no fold sees its own labels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import equitangents as et
+from equitangents.errors import InvalidArgumentError, NotPositiveDefiniteError, ShapeError
+from equitangents.fit import MOST, Step, auto
+from equitangents.fit.assessing import assessed
+from equitangents.fit.baselines import baselines, features_of
+from equitangents.fit.left_out import Gram
+from equitangents.fit.problem import Problem, make_problem
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(30, 3))
+Y = np.where(X[:, 0] + 0.3 * RNG.normal(size=30) > 0, "up", "down")
+
+
+def images(n: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(1)
+    y = np.arange(n) % 2
+    x = rng.normal(size=(n, 4, 4, 1))
+    x[:, ::2] += 2.0 * y[:, None, None, None]
+    return x.astype(np.float32), y
+
+
+def test_the_score_is_the_models_own_and_the_kernels_are_reused(monkeypatch):
+    calls = []
+    original = et.nn.Sequential.kernel
+    monkeypatch.setattr(et.nn.Sequential, "kernel", lambda net, *a, **k: calls.append(net) or original(net, *a, **k))
+    choice = auto(X, Y, baselines=False)
+    model = choice.model
+    assert calls.count(model.net) == calls.count(next(net for net in calls if net != model.net))
+    left = model.leave_one_out_
+    assert left.accuracy == pytest.approx(choice.best.accuracy)
+    log_p = np.log(np.exp(left.outputs.predictions / model.temperature_))
+    log_p -= np.log(np.exp(log_p).sum(axis=1, keepdims=True))
+    own = -log_p[np.arange(30), np.searchsorted(model.classes_, Y)]
+    by_class = np.mean([own[c == Y].mean() for c in model.classes_])
+    assert by_class == pytest.approx(choice.best.log_loss, rel=1e-3)
+    assert choice.best.log_loss == min(each.log_loss for each in choice.tried)
+    assert len(choice.tried) + len(choice.refused) == 6
+    assert choice.score.accuracy.low < choice.score.accuracy.value < choice.score.accuracy.high
+    assert model.calibrate
+    assert model.temperature_ is not None
+    assert "chosen" in str(choice)
+
+
+def test_images_with_a_group_and_equal_samples():
+    x, y = images(16)
+    x[2], x[5] = x[0], np.rot90(x[1], axes=(0, 1))  # of the same label
+    choice = auto(x, y, augmentation="C4", baselines=False)
+    model = choice.model
+    assert model.solver_ == "orbit-averaged N×N"
+    assert model.leave_one_out_.accuracy == pytest.approx(choice.best.accuracy)
+    turned = np.rot90(x, axes=(1, 2))
+    assert np.allclose(model.predict_proba(x), model.predict_proba(turned), atol=1e-4)
+
+
+def with_labels(problem: Problem, fold: int) -> Problem:
+    """The problem with the labels of one fold changed, and the folds as they were."""
+    labels = problem.labels.copy()
+    labels[problem.inside(problem.folds[fold])] = 0
+    return Problem(labels, problem.classes, problem.sets, problem.folds)
+
+
+@given(st.integers(0, 2**16), st.integers(0, 4))
+@settings(max_examples=4)
+def test_no_fold_sees_its_own_labels(seed, fold):
+    rng = np.random.default_rng(seed)
+    a = rng.normal(size=(25, 4))
+    gram = Gram(a @ a.T + 0.1 * np.eye(25), np.ones(25))
+    labels = rng.permutation(np.arange(25) % 3)
+    problem = make_problem(labels, ("a", "b", "c"), np.arange(25) // 2 if seed % 2 else None, seed)
+    fold = min(fold, len(problem.folds) - 1)
+    one, other = (assessed(gram, each).folds[fold] for each in (problem, with_labels(problem, fold)))
+    assert one[0] == other[0]
+    assert np.array_equal(one[1], other[1])
+
+
+def test_no_baseline_sees_the_labels_of_its_fold():
+    labels = np.arange(20) % 2
+    problem = make_problem(labels, ("a", "b"), None, 0)
+    x = np.random.default_rng(5).normal(size=(20, 2)) + 4 * labels[:, None]
+    for (name, one), (_, other) in zip(
+        baselines(x, problem, None, 0), baselines(x, with_labels(problem, 1), None, 0), strict=True
+    ):
+        inside = problem.inside(problem.folds[1])
+        assert np.array_equal(one[inside], other[inside]), name
+        assert np.allclose(one.sum(axis=1), 1)
+        assert name == "majority" or (one.argmax(axis=1) == labels).mean() > 0.8
+
+
+def test_labels_without_signal_show_chance():
+    """The best of many kernels looks better than chance by the score that chose it, and not by the folds."""
+    chosen, honest = [], []
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        labels = rng.permutation(np.arange(30) % 2)
+        problem = make_problem(labels, ("a", "b"), None, seed)
+        found = []
+        for _ in range(5):
+            a = rng.normal(size=(30, 5))
+            gram = a @ a.T + 0.1 * np.eye(30)
+            found.append(assessed(Gram(gram, np.diag(gram)), problem))
+        chosen.append(min(found, key=lambda each: each.best.log_loss).best.accuracy)
+        for f, fold in enumerate(problem.folds):
+            _, logits = min((each.folds[f] for each in found), key=lambda part: part[0].log_loss)
+            honest += (logits.argmax(axis=1) == labels[problem.inside(fold)]).tolist()
+    assert np.mean(chosen) > 0.58
+    assert abs(np.mean(honest) - 0.5) < 3 * 0.5 / np.sqrt(len(honest))
+
+
+def test_interrupted_it_takes_the_best_so_far():
+    seen: list[Step] = []
+
+    def stop(step: Step) -> None:
+        seen.append(step)
+        if step.best is not None:
+            raise KeyboardInterrupt
+
+    choice = auto(X, Y, baselines=False, progress=stop)
+    assert choice.interrupted
+    assert {each.name for each in choice.tried} == {seen[0].name}
+    assert choice.model.predict(X).shape == (30,)
+
+    def at_once(step: Step) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        auto(X, Y, baselines=False, progress=at_once)
+
+
+def test_samples_that_belong_together_leave_together():
+    copies = np.repeat(np.random.default_rng(3).normal(size=(10, 6)), 3, axis=0)
+    labels = np.repeat(np.random.default_rng(4).permutation(np.arange(10) % 2), 3)
+    apart = auto(copies + 0.01 * RNG.normal(size=copies.shape), labels, baselines=False)
+    sources = np.repeat(np.arange(10), 3)
+    whole = auto(copies + 0.01 * RNG.normal(size=copies.shape), labels, together=sources, baselines=False)
+    assert apart.score.accuracy.value > 0.95
+    assert whole.score.accuracy.value < 0.85
+    assert (whole.sets, apart.sets) == (10, None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"x": X[:3], "y": Y[:3]}, InvalidArgumentError, "3 samples; expected 4"),
+        ({"x": np.zeros((MOST + 1, 1)), "y": np.zeros(MOST + 1)}, InvalidArgumentError, "2,001 samples"),
+        ({"x": np.zeros((5, 2, 2)), "y": Y[:5]}, ShapeError, "expected vectors"),
+        ({"x": X, "y": Y, "minutes": 0}, InvalidArgumentError, "minutes is 0"),
+        ({"x": X, "y": Y, "minutes": 1e-9, "baselines": False}, InvalidArgumentError, "minutes given"),
+        ({"x": images(8)[0], "y": images(8)[1], "augmentation": "C8"}, InvalidArgumentError, "quarter turns"),
+        ({"x": np.full((8, 2), np.nan), "y": Y[:8]}, InvalidArgumentError, "NaN"),
+    ],
+)
+def test_what_cannot_be_chosen_from_is_refused(arguments, error, words):
+    with pytest.raises(error, match=words):
+        auto(**arguments)
+
+
+def test_a_kernel_that_is_none_has_no_score():
+    problem = make_problem(np.arange(12) % 2, ("a", "b"), None, 0)
+    with pytest.raises(NotPositiveDefiniteError):
+        assessed(Gram(-np.eye(12), np.ones(12)), problem)
+
+
+def test_features_of_images_of_one_row_or_many_pixels():
+    assert features_of(np.ones((2, 1, 5, 3))).shape == (2, 15 + 21 + 9)
+    assert features_of(np.ones((2, 40, 33, 1))).shape == (2, 13 * 11 + 7 + 9)
+    assert np.isfinite(features_of(np.zeros((2, 1, 1, 1)))).all()
