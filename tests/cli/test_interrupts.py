@@ -128,8 +128,8 @@ def test_a_fit_that_is_interrupted_as_it_ends_says_that_the_model_is_saved(run, 
 def test_a_plan_that_is_interrupted_as_it_ends_says_that_files_are_whole(run, monkeypatch, tmp_path):
     plan = ("plan", "--data", "data.npz", "--group", "S3", "--pilot", "0", "--draws", "50", "--json", "p.json")
     with monkeypatch.context() as patch:
-        patch.setattr(Plan, "to_html", after(0))
-        status, told = run(*plan, "--html", "p.html")
+        patch.setattr(Plan, "to_json", after(0))
+        status, told = run(*plan)
     assert (status, told.count("\n")) == (130, 1)
     assert "files that were named as written are whole: the same command starts again" in told
 

@@ -11,7 +11,6 @@ import pytest
 
 from equitangents import InfiniteEnsemble, actions, nn, plan_ensemble
 from equitangents.cli.main import main
-from equitangents.planning import pilot
 from equitangents.planning.question import action_of, network, read_data
 
 
@@ -39,7 +38,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, st
 
 def test_the_answer_is_that_of_plan_ensemble(capsys, images, tmp_path):
     written = tmp_path / "out" / "plan.json"
-    files = ["--json", written, "--html", tmp_path / "plan.html", "--plot", tmp_path / "plan.svg"]
+    files = ["--json", written]
     options = ["--depth", 1, "--b-std", 0.5, "--time", 30, "--target", 0.05, "--draws", 200, "--pilot", 0]
     status, out, err = run(capsys, "--data", images, "--group", "C4", *options, *files)
     assert (status, err) == (0, "")
@@ -49,10 +48,8 @@ def test_the_answer_is_that_of_plan_ensemble(capsys, images, tmp_path):
         data = dict(held)
     model = InfiniteEnsemble(net, augmentation=rot, time=30.0).fit(data["x"], data["y"])
     plan = plan_ensemble(model, rot, data["x_test"], 0.05, draws=200)
-    assert f"{plan.members} members bring" in out
+    assert str(plan) in out
     assert json.loads(written.read_text())["members"] == plan.members
-    assert (tmp_path / "plan.html").is_file()
-    assert (tmp_path / "plan.svg").is_file()
 
 
 @pytest.mark.slow
@@ -76,50 +73,23 @@ def test_labels_make_a_classifier_and_augmentation_can_be_left_out(capsys, vecto
         5,
     ]
     status, out, _ = run(capsys, *arguments)
-    assert (status, "keep the class in 80 % of transformations" in out) == (0, True)
-    assert "19 of 20 ensembles" in out
+    assert (status, "share of transformed inputs that get another class" in out) == (0, True)
     status, out, _ = run(capsys, *arguments, "--no-augment", "--target", 0.001)
-    assert (status, "without augmentation" in out) == (0, True)
+    assert (status, "1 copies" in out) == (0, True)
 
 
-def test_a_network_and_data_are_planned_for_by_a_pilot_whose_time_is_said_before_and_after(
-    capsys, images, tmp_path, monkeypatch
-):
-    train = pilot._seconds
-
-    def a_second_an_epoch(ensemble, x, y):
-        train(ensemble, x, y)
-        return float(ensemble.epochs)
-
-    monkeypatch.setattr(pilot, "_seconds", a_second_an_epoch)
-    written, page = tmp_path / "plan.json", tmp_path / "plan.html"
+def test_a_network_and_data_are_planned_for_by_a_pilot(capsys, images, tmp_path):
+    written = tmp_path / "plan.json"
     options = ["--depth", 1, "--width", 8, "--pilot", 5, "--time", 20, "--target", 0.2, "--draws", 100]
-    status, out, err = run(capsys, "--data", images, "--group", "C4", *options, "--json", written, "--html", page)
+    status, out, err = run(capsys, "--data", images, "--group", "C4", *options, "--json", written)
     assert (status, err) == (0, "")
-    assert out.startswith("Training a pilot of 5 networks")
+    assert out.startswith("training a pilot of 5 networks")
     plan = json.loads(written.read_text())
     assert plan["pilot"]["members"] == 5
-    epochs = plan["pilot"]["training"]["epochs"]
-    assert plan["pilot"]["training"]["seconds"] == epochs
-    assert plan["pilot"]["training"]["estimated_seconds"] == pytest.approx(epochs)
+    assert plan["pilot"]["training"]["seconds"] > 0
     assert plan["network"] == "Flatten, Dense 8, Relu, Dense 1"
     for named in (plan["network"], "C4, turns by 90° of images", "images.npz, 8 training samples of 3×3×1"):
         assert named in out
-        assert named in page.read_text()
-
-
-def test_networks_of_the_given_width_are_followed_in_place_of_a_pilot_to_a_time_without_end(capsys, images, tmp_path):
-    written = tmp_path / "plan.json"
-    options = ["--depth", 1, "--width", 32, "--target", 0.3, "--draws", 100, "--follow", "--pilot", 5]
-    status, out, err = run(capsys, "--data", images, "--group", "C4", *options, "--time", "inf", "--json", written)
-    assert (status, err) == (0, "")
-    data, rot = read_data(images, 100), actions.image_rotations(4)
-    model = InfiniteEnsemble(network("mlp", 1, 2**0.5, 0.1, 32), augmentation=rot, time=np.inf).fit(data.x, data.y)
-    plan = plan_ensemble(model, rot, data.inputs, 0.3, width="net", pilot=5, draws=100)
-    found = json.loads(written.read_text())
-    assert found["members"] == plan.members
-    assert (found["pilot"]["members"], found["network"]) == (5, "Flatten, Dense 32, Relu, Dense 1")
-    assert "within 25 % of the members that trained ensembles needed; of those from pilots of 20" in out
 
 
 @pytest.mark.slow
@@ -142,13 +112,11 @@ def test_errors_are_measured_at_the_test_targets(capsys, images):
         (["--target", "0"], "target"),
         (["--depth", "0"], "depth"),
         (["--inputs", "0"], "inputs"),
-        (["--plot", "plan.gif"], ".svg or .png"),
-        (["--html", "/dev/null/plan.html"], "cannot be written"),
+        (["--json", "/dev/null/plan.json"], "cannot be written"),
         (["--time", "-1"], "time"),
         (["--time", "inf"], "--pilot 0"),
         (["--ridge", "0.1"], "--pilot 0"),
         (["--pilot", "2"], "pilot"),
-        (["--follow", "--pilot", "0"], "pilot is 0"),
         (["--width", "0"], "width"),
     ],
 )
@@ -197,5 +165,4 @@ def test_too_few_members_allowed_is_not_called_impossible(images):
     model = InfiniteEnsemble(net, augmentation="C4", time=10.0).fit(x, np.arange(float(len(x))))
     plan = plan_ensemble(model, "C4", x, 1e-4, draws=100, max_members=50)
     assert plan.members is None
-    assert plan.answer.startswith("More than 50 members are needed to bring the relative orbit std")
-    assert "No number" not in plan.answer
+    assert plan.outcome == "more than max_members"

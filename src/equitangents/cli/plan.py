@@ -27,14 +27,8 @@ def plan(
     width: Annotated[int, typer.Option(help="Of the hidden layers: units, or channels.")] = 64,
     pilot: Annotated[
         int | None,
-        typer.Option(
-            help="Networks trained as a pilot, by default 20; 0: theory of infinite width alone. With --follow those "
-            "that are followed, by default 64."
-        ),
+        typer.Option(help="Networks trained as a pilot, by default 20; 0: theory of infinite width alone."),
     ] = None,
-    follow: Annotated[
-        bool, typer.Option(help="Train no pilot, but follow networks of this width through training in a few steps.")
-    ] = False,
     w_std: Annotated[float, typer.Option("--W-std", help="Standard deviation of weights.")] = math.sqrt(2),
     b_std: Annotated[float, typer.Option("--b-std", help="Standard deviation of biases.")] = 0.1,
     augment: Annotated[bool, typer.Option(help="Train on all transformed copies, or on the data as they are.")] = True,
@@ -50,24 +44,19 @@ def plan(
         str, typer.Option(help="mean, median or max over inputs.", **one_of("mean", "median", "max"))
     ] = "mean",
     confidence: Annotated[float, typer.Option(help="Share of ensembles that are to meet the target.")] = 0.95,
-    time: Annotated[float, typer.Option(help="Training time; inf is allowed with --pilot 0 and --follow.")] = 100.0,
+    time: Annotated[float, typer.Option(help="Training time; inf is allowed with --pilot 0.")] = 100.0,
     learning_rate: Annotated[float, typer.Option(help="Learning rate; time counts in its units.")] = 1.0,
-    ridge: Annotated[
-        float, typer.Option(help="Relative to the kernel's mean diagonal; with --pilot 0 or --follow.")
-    ] = 0.0,
+    ridge: Annotated[float, typer.Option(help="Relative to the kernel's mean diagonal; with --pilot 0.")] = 0.0,
     inputs: Annotated[int, typer.Option(help="Plan for at most so many inputs.")] = 100,
     draws: Annotated[int, typer.Option(help="Ensembles that are drawn.")] = 2000,
     max_members: Annotated[int, typer.Option(help="The most members to consider.")] = 1_000_000,
     seed: Annotated[int, typer.Option(help="Seed of the pilot and the draws.")] = 0,
-    html: Annotated[Path | None, typer.Option(help="Write a page.")] = None,
     json: Annotated[Path | None, typer.Option(help="Write all numbers.")] = None,
-    plot: Annotated[Path | None, typer.Option(help="Write a drawing, .svg or .png.")] = None,
 ) -> None:
     """How many members bring an ensemble's violation of a symmetry below a target.
 
     A pilot of some networks is trained on the data by full-batch gradient descent; the plan is that of such networks,
-    and says how well it is known. --pilot 0 plans by theory alone, as if networks were infinitely wide; --follow by
-    theory and networks of the given width that are followed through training, which may be long or without end.
+    and says how well it is known. --pilot 0 plans by theory alone, as if networks were infinitely wide.
 
     Labels (whole numbers or text in y) make a classifier, other targets a regression.
     """
@@ -75,8 +64,7 @@ def plan(
         stage("loading what trains networks and computes kernels")
         from equitangents.planning import plan_ensemble, question
 
-    for option, path, suffixes in (("html", html, ()), ("json", json, ()), ("plot", plot, (".svg", ".png"))):
-        question.check_writable(option, path, suffixes)
+    question.check_writable("json", json)
     settings = {"time": time, "learning_rate": learning_rate, "ridge": ridge}
     with stages() as stage:
         stage(f"reading {data}")
@@ -85,9 +73,8 @@ def plan(
         network = question.network(net, depth, w_std, b_std, width, asked.outputs)
         stage("computing kernels of infinite width")
         ensemble = question.fit(asked, network, action if augment else None, **settings)
-    # say how long the training of a pilot will take, before it does
     with stages() as stage, announced("equitangents.pilot"):
-        stage("following networks" if follow else "drawing ensembles" if pilot == 0 else "timing a few epochs")
+        stage("drawing ensembles" if pilot == 0 else "training a pilot")
         found = plan_ensemble(
             ensemble,
             action,
@@ -96,9 +83,8 @@ def plan(
             measure,
             confidence,
             y=asked.targets,
-            width="net" if follow else "infinite",
             pilot=pilot,
-            data=None if follow else (asked.x, asked.y),
+            data=(asked.x, asked.y),
             data_name=data.name,
             over_inputs=over_inputs,
             draws=draws,
@@ -107,6 +93,5 @@ def plan(
         )
     with kept(lambda: f"the plan is made, and files that were named as written are whole: {AGAIN}"):
         typer.echo(str(found))
-        for path, write in ((html, found.to_html), (json, found.to_json), (plot, found.plot)):
-            if path is not None:
-                typer.echo(f"written: {write(path)}")
+        if json is not None:
+            typer.echo(f"written: {found.to_json(json)}")

@@ -1,9 +1,8 @@
 """`plan_ensemble`: the smallest ensemble whose violation of a symmetry stays below a target in most cases.
 
-An ensemble of M members is drawn on all orbits at once, from trained networks of a pilot (`pilot_law`), from networks
-that were followed in place of one (`net_width`), or as μ_t + ε/√M, ε ~ N(0, Σ_t), of infinitely wide ones; its measure
-v(M) has a distribution across ensembles, and M is the smallest number at which the `confidence` quantile of v(M) is
-≤ target.
+An ensemble of M members is drawn on all orbits at once, from trained networks of a pilot (`pilot_law`) or as
+μ_t + ε/√M, ε ~ N(0, Σ_t), of infinitely wide ones; its measure v(M) has a distribution across ensembles, and M is the
+smallest number at which the `confidence` quantile of v(M) is ≤ target.
 """
 
 from __future__ import annotations
@@ -27,14 +26,13 @@ from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.inference.draws import as_key
 from equitangents.nn.mean_law import MeanLaw
 from equitangents.planning.alternatives import alternatives
-from equitangents.planning.net_width import NetWidth
-from equitangents.planning.pilot import Pilot, ratios, spread_along_orbits
+from equitangents.planning.pilot import Pilot, ratios
 from equitangents.planning.pilot_law import PilotDraws
 from equitangents.planning.plan import Plan
 from equitangents.planning.source import Asked, HasMembers, Source, make_source, pilot_outputs, predicts_probabilities
 from equitangents.planning.violations import MEASURES, Violations
 from equitangents.planning.wanted import LEVEL, Interval, Wanted
-from equitangents.planning.words import of_data, of_elements, of_group, of_network
+from equitangents.planning.words import of_data, of_group, of_network
 from equitangents.validation import check_choice, check_number, check_whole
 
 
@@ -50,7 +48,6 @@ def plan_ensemble(
     y: Numbers | None = None,
     output_action: GroupAction | None = None,
     over_inputs: str = "mean",
-    width: str = "infinite",
     pilot: int | HasMembers | None = None,
     data: tuple[Numbers, Targets] | None = None,
     data_name: str | None = None,
@@ -79,10 +76,6 @@ def plan_ensemble(
         output_action: ρ_Y on outputs; None: outputs should be invariant.
         over_inputs: "mean", "median" or "max", how violations at several inputs are summarised. The mean of relative
             measures is dominated by inputs whose outputs are near zero; the median is not.
-        width: "infinite", or "net": a fitted infinite ensemble is planned for at the widths that its network has.
-            Nothing is trained: 64 random networks (`pilot`: another number) are followed through training in a few long
-            steps, which hold the movement of their tangent kernels, with infinite width as control variate
-            (guide on finite width). Takes a time without end, a ridge and momentum, too, and needs no data.
         pilot: with `data` how many networks are trained as a pilot, at least 3 (None: 20; 0 with an infinite ensemble:
             theory alone); or, for an infinite ensemble, trained members of the wanted width, a fitted `DeepEnsemble`.
         data: (X, y) that the pilot is trained on. A fitted infinite ensemble's is trained by full-batch gradient
@@ -94,7 +87,7 @@ def plan_ensemble(
 
     Returns:
         a `Plan`. Its `members` is None where no number of members meets the target: because infinitely many do not (a
-        network trained without augmentation, say), or because more than `max_members` are needed; `reason` says which.
+        network trained without augmentation, say), or because more than `max_members` are needed; `outcome` says which.
 
     From a pilot, quantiles are those of trained ensembles, the pilot's own chance included: between `lower` and `upper`
     of `plan.violation(m)` lie a share 2·confidence − 1 of them, 90 % (measured in 32 settings: the guide on planning).
@@ -111,7 +104,6 @@ def plan_ensemble(
     """
     check_choice("measure", measure, tuple(MEASURES))
     check_choice("over_inputs", over_inputs, tuple(OVER_INPUTS))
-    check_choice("width", width, ("infinite", "net"))
     check_number("target", target, "a finite number above 0", lambda t: t > 0)
     check_number("confidence", confidence, "a number between 0 and 1", lambda c: 0 < c < 1)
     check_whole("max_members", max_members, 1)
@@ -132,7 +124,6 @@ def plan_ensemble(
         data=data,
         time=time,
         seed=seed if isinstance(seed, int) else _whole(key),
-        width=width,
     )
     source = make_source(asked)
     measures = check_measures(action, output_action, source.x, source.truth, confidence, source.fields)
@@ -161,7 +152,6 @@ def plan_ensemble(
         over_inputs=over_inputs,
         network=of_network(source.net, infinite=found.pilot is None),
         group=of_group(action),
-        elements=of_elements(action),
         data=of_data(data_name, source.samples, source.x),
         time=source.time,
         inputs=len(source.x),
@@ -173,7 +163,7 @@ def plan_ensemble(
         theory_members=found.theory_members,
         equivariant=found.equivariant,
         mean_law=law,
-        trained=None if isinstance(source.pilot, NetWidth) else source.pilot,
+        trained=source.pilot,
         exact=bool(getattr(action, "exact", True)),
         augmentation_order=augmentation_order,
         members=found.members,
@@ -227,9 +217,6 @@ def _by_pilot(
 ) -> _Found:
     """From the pilot, and what theory says beside it."""
     outputs = _on_orbits(source, action, theory)
-    spread = None
-    if isinstance(source.pilot, NetWidth):
-        outputs, spread = source.pilot.controlled(outputs, orbit_batch(action, source.x))
     equivariant = mean is not None and mean.equivariant
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel().tolist())
     centre = None if measures.labelled else source.truth
@@ -240,8 +227,6 @@ def _by_pilot(
     variance = size = of_theory = None
     if theory is not None and not predicts_probabilities(source.pilot):
         variance, size = ratios(outputs, theory, LEVEL)
-        if spread is not None and variance is not None:
-            variance = spread.over(spread_along_orbits(theory))
         of_theory = wanted.members(violations_of(theory))
     pilot = Pilot(len(outputs), variance, size, source.training)
     return _Found(violations, members, interval, pilot, of_theory, equivariant)

@@ -1,4 +1,4 @@
-"""A pilot: some networks of the planned kind, trained, with how long that was said to take and took.
+"""A pilot: some networks of the planned kind, trained.
 
 Beside infinitely wide ones: how much they vary along orbits, and how far they learn. With P = 1 − 11ᵀ/|G| taking away
 the mean over an orbit, and f̄ the mean of m trained members,
@@ -26,82 +26,27 @@ from equitangents._types import AnyModel, Numbers, Targets
 from equitangents.ensembles import DeepEnsemble, DeepEnsembleClassifier, InfiniteEnsemble, InfiniteEnsembleClassifier
 from equitangents.ensembles.orbits.law import OrbitLaw
 from equitangents.errors import InvalidArgumentError
-from equitangents.formatting import FORESEEN, duration, foreseen
 from equitangents.inference.ridge import Ridge
 
 logger = logging.getLogger("equitangents.pilot")
 
-_TRIAL = 4  # epochs whose time is taken, at least
-_TRIAL_SHARE = 0.02  # of all epochs: what takes minutes is tried for more than a moment
-_WORTH_A_TRIAL = 5 * _TRIAL  # shorter trainings are not forecast, but done
-SETTLED = 0.3  # of the outputs' standard deviation over networks: steps that move them by less are enough
 _SHARE_OF_STABLE = 0.25  # of the largest stable learning rate: steps that follow gradient flow
 
 
 @dataclass(frozen=True)
 class PilotTraining:
-    """How long a pilot was expected to take after two trials, and took.
-
-    None: too short to be forecast, or the trials differ by more than a factor of 2, as on a busy machine.
-    """
+    """How long a pilot took."""
 
     epochs: int
-    estimated_seconds: float | None
     seconds: float
-
-    def __str__(self) -> str:
-        said = "" if self.estimated_seconds is None else f" ({duration(self.estimated_seconds)} were expected)"
-        return f"trained for {self.epochs:,} epochs in {duration(self.seconds)}{said}"
-
-
-@dataclass(frozen=True)
-class Followed:
-    """How networks were followed to the end of training (`net_width`) in place of a pilot.
-
-    stages: steps of each; epochs: those that a pilot would have, None for training without end; moved: by how much half
-    as many steps move outputs, in standard deviations over networks (None: not tried); seconds: of all.
-    """
-
-    stages: int
-    epochs: int | None
-    moved: float | None
-    seconds: float
-
-    @property
-    def settled(self) -> bool:
-        """Whether more steps would change little."""
-        return self.moved is None or self.moved <= SETTLED
-
-    def __str__(self) -> str:
-        where = "to the end of training" if self.epochs is None else f"in place of {self.epochs:,} epochs"
-        moved = "" if self.moved is None else f" (half as many move outputs by {self.moved:.2f} of their spread)"
-        return f"followed in {self.stages} steps {where}{moved}, in {duration(self.seconds)}"
 
 
 def train(ensemble: AnyModel, x: Numbers, y: Targets, members: int) -> tuple[AnyModel, PilotTraining]:
     """`members` networks of an ensemble, trained on x and y: the ensemble's first if it is not of other settings."""
     unused = {name: None for name in ("checkpoint_dir", "callback") if name in ensemble.get_params()}
     pilot = clone(ensemble).set_params(members=members, **unused)
-    estimate = None
-    if pilot.epochs >= _WORTH_A_TRIAL:
-        estimate = _estimate(pilot, x, y)
-        said = foreseen(math.nan, math.inf) if estimate is None else f"about {duration(estimate)}"
-        logger.info("Training a pilot of %d networks for %d epochs: %s", members, pilot.epochs, said)
-    return pilot, PilotTraining(pilot.epochs, estimate, _seconds(pilot, x, y))
-
-
-def _estimate(pilot: AnyModel, x: Numbers, y: Targets) -> float | None:
-    """Seconds of training, between what two trials tell; None where these differ by more than a factor of 2."""
-    trial = lambda epochs: _seconds(clone(pilot).set_params(epochs=epochs, progress=False), x, y)
-    more = max(_TRIAL, round(_TRIAL_SHARE * pilot.epochs))
-    trial(1)  # compiles
-
-    def told() -> float:
-        single = trial(1)
-        return single + (trial(1 + more) - single) / more * (pilot.epochs - 1)
-
-    low, high = sorted((told(), told()))
-    return math.sqrt(low * high) if low > 0 and high <= FORESEEN * low else None
+    logger.info("training a pilot of %d networks for %d epochs", members, pilot.epochs)
+    return pilot, PilotTraining(pilot.epochs, _seconds(pilot, x, y))
 
 
 def _seconds(ensemble: AnyModel, x: Numbers, y: Targets) -> float:
@@ -146,8 +91,7 @@ def epochs_of(ensemble: InfiniteEnsemble | InfiniteEnsembleClassifier, time: flo
     """(epochs, learning rate) of gradient descent that reaches a time; raises where none does."""
     if not math.isfinite(time):
         raise InvalidArgumentError(
-            f"time is {time}, which no pilot can be trained for; give a finite time, or plan without a pilot "
-            "(pilot=0, or --follow on the command line)"
+            f"time is {time}, which no pilot can be trained for; give a finite time, or plan without a pilot (pilot=0)"
         )
     if ensemble.dynamics != "flow":
         if time != round(time):
@@ -179,7 +123,7 @@ def _check_usual(ensemble: InfiniteEnsemble | InfiniteEnsembleClassifier, name: 
     if getattr(ensemble, name) != usual:
         raise InvalidArgumentError(
             f"{name} is {getattr(ensemble, name)!r}; a pilot is trained by gradient descent, which is "
-            f"{name}={usual!r}; plan without a pilot (pilot=0, or --follow on the command line)"
+            f"{name}={usual!r}; plan without a pilot (pilot=0)"
         )
 
 
@@ -191,10 +135,6 @@ class Ratio:
     low: float
     high: float
 
-    def over(self, scale: float) -> Ratio:
-        """This, of a scale that is known."""
-        return Ratio(self.value / scale, self.low / scale, self.high / scale)
-
     def __str__(self) -> str:
         return f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}]"
 
@@ -205,30 +145,28 @@ class Pilot:
 
     members            how many
     variance, mean     along orbits and of the outputs, relative to infinitely wide networks; None if not compared
-    training           what it took, or None for a pilot that was given; `Followed` of networks that stand for one
+    training           what it took, or None for a pilot that was given
     """
 
     members: int
     variance: Ratio | None = None
     mean: Ratio | None = None
-    training: PilotTraining | Followed | None = None
-
-    @property
-    def followed(self) -> bool:
-        """Whether no network was trained: initial ones of the net's own width were followed instead."""
-        return isinstance(self.training, Followed)
+    training: PilotTraining | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""
         return asdict(self)
 
-    def __str__(self) -> str:
-        said = f"{self.members} networks"
+    def facts(self) -> dict[str, str]:
+        """What there is of it, by labels."""
+        found = {"pilot": f"{self.members} networks"}
         if self.training is not None:
-            said += f", {self.training}"
+            found |= {"pilot, epochs": f"{self.training.epochs:,}", "pilot, seconds": f"{self.training.seconds:.3g}"}
         if self.variance is not None:
-            said += f"; variance {self.variance} and mean {self.mean} times those of infinitely wide ones"
-        return said
+            found["variance / infinite width"] = str(self.variance)
+        if self.mean is not None:
+            found["mean / infinite width"] = str(self.mean)
+        return found
 
 
 def ratios(outputs: np.ndarray, law: OrbitLaw, confidence: float) -> tuple[Ratio | None, Ratio | None]:

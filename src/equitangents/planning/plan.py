@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from equitangents._types import AnyModel, FileName
 from equitangents.files import whole_file
 from equitangents.nn.mean_law import MeanLaw
-from equitangents.planning import words
 from equitangents.planning.alternatives import Alternative
 from equitangents.planning.pilot import Pilot
-from equitangents.planning.violations import MEASURES, Curve, CurvePoint, Violations, percent
-from equitangents.planning.words import Goal
+from equitangents.planning.violations import MEASURES, CurvePoint, Violations, percent
 from equitangents.validation import check_whole
 
 _WRITTEN = (
@@ -34,13 +32,12 @@ _WRITTEN = (
     "members",
     "theory_members",
     "equivariant",
-    "reason",
-    "answer",
+    "outcome",
     "exact",
     "augmentation_order",
     "max_members",
 )
-_FROM_PILOT = "How far the mean of infinitely many such networks is from equivariance is read from the pilot."
+Outcome = Literal["met", "more than max_members", "limit may miss the target", "limit misses the target"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -50,11 +47,12 @@ class Plan:
     members            the smallest number whose `confidence` quantile across ensembles is ≤ target, or None
     members_interval   of that number; None where beyond max_members, or so far out that the draws do not tell. From a
                        pilot 90 %, of its chance and of the draws; from theory alone 95 %, of the finite number of draws
-                       and of nothing else
+                       and of nothing else: not of what finite width, noise from batches or another loss change
     limit, limit_upper the violation of infinitely many members, its median and `confidence` quantile; equal if known
     curve              the violation for numbers of members from 1 on: between `lower` and `upper` lie a share
                        2·confidence − 1 of ensembles, trained ones if there is a pilot
-    alternatives       exactly equivariant predictors and their costs beside the ensemble's
+    alternatives       exactly equivariant predictors and their costs beside the ensemble's, in units of one network of
+                       the planned architecture, hidden layers taken to dominate
     network, group, data   what is planned for, in words
     pilot              the trained networks that the plan is made from, or None: infinitely wide ones
     theory_members     what infinitely wide networks would need, if compared
@@ -69,7 +67,6 @@ class Plan:
     over_inputs: str
     network: str
     group: str
-    elements: str
     data: str
     time: float | None
     inputs: int
@@ -101,59 +98,13 @@ class Plan:
         return violation <= self._violations.threshold(self.target)
 
     @property
-    def reason(self) -> str | None:
-        """Why there is no number of members, or None."""
+    def outcome(self) -> Outcome:
+        """Whether a number of members meets the target, and if none does what infinitely many do."""
         if self.members is not None:
-            return None
+            return "met"
         if self.meets(self.limit_upper):
-            return f"more than {self.max_members:,} {self._goal.members()} are needed"
-        cause = "" if self.augmentation_order > 1 else "; they are trained without augmentation"
-        if not self.meets(self.limit):
-            return self._goal.at(self.limit) + cause
-        return self._goal.may_be_at(self.limit_upper) + cause
-
-    @property
-    def answer(self) -> str:
-        """The result in words."""
-        goal = self._goal
-        if self.members is None:
-            if self.meets(self.limit_upper):
-                return f"More than {goal.members(self.max_members)} are needed to {goal.reached}."
-            return f"No number of {goal.members()} {goal.singular}: {self.reason}."
-        parts = [
-            words.reached(goal, self.members, self.confidence, self.pilot),
-            words.known(self.members_interval, self.draws, self.pilot),
-        ]
-        if self.theory_members is not None:
-            parts.append(f"Infinitely wide networks would need {self.theory_members:,}.")
-        return " ".join(parts)
-
-    def notes(self) -> list[str]:
-        """What the numbers rest on, and what their intervals cover."""
-        points = f"jointly over {self.inputs} inputs and {self.order} group elements"
-        level = percent(max(0.0, 2 * self.confidence - 1))
-        if self.pilot is None:
-            basis = [
-                f"{self.draws:,} ensembles were drawn from GP(μ, Σ/M) at training time {self.time:g}, {points}.",
-                words.width_note(),
-                "Full-batch gradient descent on the mean square is assumed; noise from batches, momentum and other "
-                "losses are not modelled.",
-            ]
-        else:
-            pilot = self.pilot
-            basis = [
-                f"{'In place of a pilot' if pilot.followed else 'The pilot'}: {pilot}.",
-                f"{self.draws:,} ensembles were drawn from the mean and covariance of {words.whose(pilot)} outputs, "
-                f"{points}, and from what {words.they(pilot)} uncertain of both. Between the lower and the upper "
-                f"violation of the table lie {level} of ensembles {words.trained(pilot)}.",
-                *([words.followed_note(pilot)] if pilot.followed else []),
-                *([] if self.equivariant else [_FROM_PILOT]),
-            ]
-        return [
-            *basis,
-            *([] if self.mean_law is None else [str(self.mean_law)]),
-            "Costs are in units of one network of the planned architecture and assume that hidden layers dominate.",
-        ]
+            return "more than max_members"
+        return "limit may miss the target" if self.meets(self.limit) else "limit misses the target"
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON can hold it."""
@@ -163,7 +114,6 @@ class Plan:
             "curve": [{key: _plain(value) for key, value in vars(p).items()} for p in self.curve],
             "alternatives": [a.to_dict() for a in self.alternatives],
             "pilot": None if self.pilot is None else self.pilot.to_dict(),
-            "notes": self.notes(),
         }
 
     def to_json(self, path: FileName) -> Path:
@@ -173,64 +123,27 @@ class Plan:
             partial.write_text(json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n", encoding="utf-8")
         return path
 
-    def plot(self, path: FileName) -> Path:
-        """Draw the violation against the number of members into a .svg or .png file."""
-        from equitangents.planning.page import write_drawing  # matplotlib is slow to import
-
-        return write_drawing(self._drawn(), Path(path))
-
-    def to_html(self, path: FileName) -> Path:
-        """Write answer, drawing and tables as one self-contained page."""
-        from equitangents.planning.page import svg, write_page
-
-        lower, upper = self._columns()
-        return write_page(
-            Path(path),
-            answer=self.answer,
-            facts=self._facts(),
-            measure=MEASURES[self.measure].title,
-            over_inputs=self.over_inputs,
-            lower=lower,
-            upper=upper,
-            drawing=svg(self._drawn()),
-            rows=self._rows(),
-            alternatives=self.alternatives,
-            notes=self.notes(),
-        )
-
-    def _drawn(self) -> Curve:
-        return Curve(
-            self.curve,
-            self.target,
-            self.limit,
-            self.members,
-            MEASURES[self.measure].title,
-            f"{percent(self.confidence)} of ensembles below",
-            self._goal.members(),
-        )
-
     def _facts(self) -> dict[str, str]:
-        if self.members is not None:
-            members = f"{self.members:,}"
-        else:
-            members = f"more than {self.max_members:,}" if self.meets(self.limit_upper) else "none suffices"
         facts = {
-            "Members": members,
-            "Target": f"{self.target:g}",
-            "Ensembles that meet it": percent(self.confidence),
-            "Network": self.network,
-            "Group": self.group,
-            "Data": self.data,
-            "Inputs": str(self.inputs),
+            "members": _number(self.members),
+            "interval": " to ".join(map(_number, self.members_interval)),
+            "outcome": self.outcome,
+            "measure": f"{MEASURES[self.measure].title}, {self.over_inputs} over {self.inputs} inputs",
+            "target": f"{self.target:g}",
+            "ensembles that meet it": percent(self.confidence),
+            "network": self.network,
+            "group": self.group,
+            "data": self.data,
+            "augmentation": f"{self.augmentation_order} copies",
+            "draws": f"{self.draws:,}",
         }
-        if self.pilot is not None:
-            facts["Followed" if self.pilot.followed else "Pilot"] = str(self.pilot).split(";")[0]
-        else:
-            facts["Training time"] = f"{self.time:g}"
-        return facts
-
-    def _columns(self) -> tuple[str, str]:
-        return tuple(f"{percent(q)} of ensembles below" for q in (1 - self.confidence, self.confidence))  # type: ignore[return-value]
+        if self.time is not None:
+            facts["training time"] = f"{self.time:g}"
+        if self.equivariant is not None:
+            facts["mean equivariant"] = "yes" if self.equivariant else "not known"
+        if self.theory_members is not None:
+            facts["members, infinitely wide"] = _number(self.theory_members)
+        return facts | ({} if self.pilot is None else self.pilot.facts())
 
     def _rows(self) -> list[tuple[str, ...]]:
         told = lambda meets: "yes" if meets else "no"
@@ -242,21 +155,24 @@ class Plan:
         limit = (f"{v:.4g}" for v in (self.limit, lower, self.limit_upper))
         return [*rows, ("∞", *limit, told(self.meets(self.limit_upper)))]
 
-    @property
-    def _goal(self) -> Goal:
-        return Goal(self.measure, self.target, self.over_inputs, self.inputs, self.elements)
-
     def __repr__(self) -> str:
-        lines = [self.answer, "", *(f"{k}: {v}" for k, v in self._facts().items() if k in ("Network", "Group", "Data"))]
+        lines = [f"{name:<26}{value}" for name, value in self._facts().items()]
         lower, upper = (f"{percent(q)} below" for q in (1 - self.confidence, self.confidence))
-        lines += ["", f"{'members':>10}  {'median':>10}  {lower:>10}  {upper:>10}"]
-        lines += ["  ".join(f"{cell:>10}" for cell in row[:4]) for row in self._rows()]
-        lines += ["", f"{'':<50}{'parameters':>11}{'prediction':>11}{'training':>10}  violation"]
+        lines += ["", f"{'members':>10}  {'median':>10}  {lower:>10}  {upper:>10}  {'meets':>5}"]
+        lines += ["  ".join((*(f"{cell:>10}" for cell in row[:4]), f"{row[4]:>5}")) for row in self._rows()]
+        lines += [
+            "",
+            f"{'costs in networks':<50}{'parameters':>11}{'prediction':>11}{'training':>10}  violation",
+        ]
         lines += [
             f"{a.name:<50}{a.parameters:>11.4g}{a.prediction:>11.4g}{a.training:>10.4g}  {a.violation}"
             for a in self.alternatives
         ]
-        return "\n".join([*lines, "", *self.notes()])
+        return "\n".join(lines)
+
+
+def _number(value: int | None) -> str:
+    return "–" if value is None else f"{value:,}"
 
 
 def _plain(value: object) -> object:

@@ -1,8 +1,7 @@
 """From what a plan is made: the law of infinitely wide networks, a pilot of trained ones, or both.
 
 ensemble                                      theory        pilot
-fitted infinite                               it            what is given; with data, trained here; width="net":
-                                                            networks of the net's own width, followed
+fitted infinite                               it            what is given; with data, trained here
 network, or unfitted finite ensemble          none          trained here on the data
 fitted finite                                 none          its own members
 """
@@ -30,7 +29,6 @@ from equitangents.ensembles.fields.kernel import FieldKernel, kernel_symmetry
 from equitangents.ensembles.fields.points import FieldPoints, PointAction
 from equitangents.ensembles.fields.targets import FieldRows, Positions, field_rows, moved_positions, value_keeping
 from equitangents.ensembles.networks import as_network
-from equitangents.ensembles.orbits.law import orbit_batch
 from equitangents.ensembles.orbits.statistics import check_time
 from equitangents.errors import (
     InvalidArgumentError,
@@ -40,8 +38,7 @@ from equitangents.errors import (
     NotFittedError,
 )
 from equitangents.nn.mean_law import MeanLaw, commutes, mean_law
-from equitangents.planning.net_width import NETWORKS, follow
-from equitangents.planning.pilot import Followed, PilotTraining, deep_like, train
+from equitangents.planning.pilot import PilotTraining, deep_like, train
 from equitangents.validation import check_whole, is_whole
 
 Data = tuple[Numbers, Targets] | None
@@ -67,7 +64,7 @@ class Source:
     truth: np.ndarray | None
     theory: AnyModel
     pilot: AnyModel
-    training: PilotTraining | Followed | None
+    training: PilotTraining | None
     optimizer: object
     time: float | None
     samples: int | None
@@ -136,19 +133,13 @@ class Asked:
     data: Data
     time: Times | None
     seed: int
-    width: str
 
 
 def make_source(asked: Asked) -> Source:
     """Sort out what was given to `plan_ensemble`, and train the pilot if one is wanted."""
     ensemble = asked.ensemble
     if isinstance(ensemble, InfiniteEnsemble | InfiniteEnsembleClassifier | BaggedInfiniteEnsemble):
-        return _of_net_width(asked) if asked.width == "net" else _of_infinite(asked)
-    if asked.width == "net":
-        raise InvalidTypeError(
-            f'width is "net" and ensemble a {type(ensemble).__name__}; it needs a fitted InfiniteEnsemble or '
-            "InfiniteEnsembleClassifier, whose theory it corrects"
-        )
+        return _of_infinite(asked)
     if asked.time is not None:
         raise InvalidArgumentError(
             f"time is {asked.time!r}, which infinitely wide networks have; finite ones are trained for their epochs"
@@ -174,22 +165,6 @@ def _of_infinite(asked: Asked) -> Source:
         trained, training = train(deep_like(ensemble, time, asked.seed), *pair, count)
         samples = len(pair[0])
     return Source(inputs, truth, theory, trained, training, optimizer, time, samples)
-
-
-def _of_net_width(asked: Asked) -> Source:
-    """Theory, and networks of the net's own width that are followed through training in place of a pilot."""
-    pilot = asked.pilot
-    if isinstance(asked.ensemble, BaggedInfiniteEnsemble):
-        raise InvalidTypeError('ensemble is a BaggedInfiniteEnsemble; width="net" follows networks of one data set')
-    if asked.data is not None or not (pilot is None or is_whole(pilot)):
-        raise InvalidArgumentError(
-            'width is "net", which stands for a pilot; leave out data, and give as pilot how many networks are followed'
-        )
-    theory, inputs, truth = asked.ensemble._orbit_question(asked.x, asked.y)
-    time = check_time(theory, asked.time)
-    count = NETWORKS if pilot is None else _count(pilot)
-    followed = follow(theory, time, count, asked.seed, orbit_batch(asked.action, inputs))
-    return Source(inputs, truth, theory, followed, followed.training, "gd", time, _samples(theory))
 
 
 def _of_finite(ensemble: AnyModel, asked: Asked) -> Source:

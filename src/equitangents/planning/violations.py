@@ -6,7 +6,6 @@ Shares are whole numbers of points: which of them meet a target is told without 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
@@ -28,16 +27,6 @@ def largest_share(target: float, points: int) -> float:
     (True, True, 0.0)
     """
     return math.floor(points * (Fraction(target) + _ROUNDING)) / points
-
-
-def one_in(share: float) -> tuple[int, int]:
-    """A share as "k of m" in small whole numbers, but not "all" or "none" of them: 0.95 is 19 of 20.
-
-    >>> one_in(0.95), one_in(0.9), one_in(0.999), one_in(0.9999)
-    ((19, 20), (9, 10), (999, 1000), (9999, 10000))
-    """
-    fraction = Fraction(share).limit_denominator(max(1000, math.ceil(1 / min(share, 1 - share))))
-    return fraction.numerator, fraction.denominator
 
 
 def percent(share: float) -> str:
@@ -75,19 +64,6 @@ class CurvePoint:
     median: float
     lower: float
     upper: float
-
-
-@dataclass(frozen=True)
-class Curve:
-    """What is drawn: the violation for some numbers of members, its name, and what the upper line is called."""
-
-    points: Sequence[CurvePoint]
-    target: float
-    limit: float
-    members: int | None
-    title: str
-    upper: str
-    noun: str
 
 
 @dataclass

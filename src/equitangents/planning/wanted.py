@@ -53,7 +53,7 @@ class Wanted:
         """How far it is uncertain by the draws and by the chance of the pilot, from plans of its replicates.
 
         log M is taken to be as normal as the replicates' standard deviation of it says. A Student interval of 95 %,
-        which held the number in 85 of 96 plans (`python -m benchmarks plan_coverage`) and is called one of 90 %.
+        which held the number in 85 of 96 plans and is called one of 90 %.
         """
         if found is None:
             return None, None

@@ -1,22 +1,11 @@
-"""A plan in words: what is planned for, and the answer, with shares of which it is said what they are of."""
+"""What is planned for, in words: the network, the group, the data."""
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 import numpy as np
 
 from equitangents import nn
 from equitangents.groups.group_maps import GroupMap
-from equitangents.planning.pilot import Pilot
-from equitangents.planning.violations import MEASURES, one_in, percent
-
-# `python -m benchmarks plan_coverage`: settings with theory, what its intervals of 90 % held of trained ensembles, and
-# how many of its plans were within a factor of 2 of the members that were needed
-_SETTINGS, _HELD, _NEAR = 26, 0.76, 20
-# `python -m benchmarks plan_width`: cases, and in how many a plan was within 25 % of what trained ensembles needed
-_NET_CASES, _OF_NET, _OF_PILOTS, _OF_THEORY = 24, 24, "71 of 72", 16
-_UNSETTLED = " These networks change so much that their steps have not settled: plan from a pilot, to a time that ends."
 
 
 def of_network(net: object, *, infinite: bool) -> str:
@@ -45,19 +34,6 @@ def of_group(action: GroupMap) -> str:
     return action.group.name if name is None else f"{action.group.name}, {name}"
 
 
-def of_elements(action: object) -> str:
-    """What the elements of the group are, in the plural.
-
-    >>> from equitangents import actions
-    >>> of_elements(actions.image_rotations(4)), of_elements(actions.image_dihedral(4))
-    ('rotations', 'rotations and reflections')
-    """
-    name = getattr(action, "name", "")
-    if not name.startswith(("turns", "rotations")):
-        return "transformations"
-    return "rotations and reflections" if "reflections" in name else "rotations"
-
-
 def of_data(name: str | None, samples: int | None, x: np.ndarray) -> str:
     """What the networks are trained on.
 
@@ -67,116 +43,3 @@ def of_data(name: str | None, samples: int | None, x: np.ndarray) -> str:
     shape = "×".join(map(str, x.shape[1:]))
     count = "training samples" if samples is None else f"{samples:,} training sample{'s' if samples != 1 else ''}"
     return ("" if name is None else f"{name}, ") + f"{count} of {shape}"
-
-
-@dataclass(frozen=True)
-class Goal:
-    """What is to be reached: the target of a measure on the orbits of some inputs."""
-
-    measure: str
-    target: float
-    over_inputs: str
-    inputs: int
-    elements: str
-
-    @property
-    def reached(self) -> str:
-        """What members do that reach it, after "members", "to" or "number of members"."""
-        return self._reached("bring", "keep")
-
-    @property
-    def singular(self) -> str:
-        """The words of the goal after "1 member"."""
-        return self._reached("brings", "keeps")
-
-    def at(self, violation: float) -> str:
-        """What infinitely many members do that are at `violation`."""
-        if self.measure == "osp":
-            return f"infinitely many keep it in {percent(max(0.0, 1 - violation))}"
-        return f"infinitely many members are at {violation:.3g}, above the target"
-
-    def may_be_at(self, violation: float) -> str:
-        """What infinitely many members might do, if that is uncertain."""
-        if self.measure == "osp":
-            return f"infinitely many may keep it in only {percent(max(0.0, 1 - violation))}, as far as the pilot shows"
-        return f"infinitely many members may be at {violation:.3g}, as far as the pilot shows"
-
-    def members(self, count: int | None = None) -> str:
-        """The noun: networks where they keep a class, members of an ensemble where they bring down a number."""
-        noun = "network" if self.measure == "osp" else "member"
-        return f"{noun}s" if count is None else f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-    def _reached(self, bring: str, keep: str) -> str:
-        if self.measure == "osp":
-            return f"{keep} the class in {percent(max(0.0, 1 - self.target))} of {self.elements}{self._where}"
-        return f"{bring} the {MEASURES[self.measure].title}{self._where}, to at most {self.target:g}"
-
-    @property
-    def _where(self) -> str:
-        if self.inputs == 1:
-            return ""
-        return {
-            "mean": f", mean over {self.inputs} inputs",
-            "median": f", median over {self.inputs} inputs",
-            "max": f", at the worst of {self.inputs} inputs",
-        }[self.over_inputs]
-
-
-def whose(pilot: Pilot) -> str:
-    """The networks that a plan is made from, in the genitive."""
-    return "the followed networks'" if pilot.followed else "the pilot's"
-
-
-def they(pilot: Pilot) -> str:
-    """The networks that a plan is made from as a subject, with "leave"."""
-    return "so few networks leave" if pilot.followed else "the pilot leaves"
-
-
-def trained(pilot: Pilot) -> str:
-    """Which ensembles a plan speaks of, after "ensembles"."""
-    return "of networks of these widths" if pilot.followed else "trained like the pilot"
-
-
-def reached(goal: Goal, members: int, confidence: float, pilot: Pilot | None) -> str:
-    """The sentence that so many members meet the goal, and in how many ensembles."""
-    k, n = one_in(confidence)
-    who = "of infinitely wide networks" if pilot is None else trained(pilot)
-    does = goal.singular if members == 1 else goal.reached
-    return f"{goal.members(members)} {does}: so do {k:,} of {n:,} ensembles of that size {who}."
-
-
-def known(interval: tuple[int | None, int | None], draws: int, pilot: Pilot | None) -> str:
-    """How well the number of members is known, and from what."""
-    low, high = interval
-    between = f"{low:,} to {high:,}" if high is not None else f"{low:,} or more"
-    if pilot is None:
-        return (
-            f"The 95 % interval of that number, {between}, is that of {draws:,} Monte Carlo draws alone; what trained "
-            f"networks need is not in it."
-        )
-    kind = "followed" if pilot.followed else "pilot"
-    chance = f"the chance of {pilot.members} {kind} networks and of {draws:,} draws"
-    return f"The 90 % interval of that number, {between}, covers {chance}."
-
-
-def width_note() -> str:
-    """How much networks of finite width may differ from a plan by theory."""
-    return (
-        "Networks are taken to be infinitely wide, and the intervals of this plan do not cover what finite width "
-        f"changes. In {_SETTINGS} settings with networks of width 8 to 64 (guide on planning) such intervals of 90 % "
-        f"held {percent(_HELD)} of trained ensembles, and {_NEAR} of {_SETTINGS} plans were within a factor of 2 of "
-        "the members that were needed; a pilot, trained on your data, says what yours need."
-    )
-
-
-def followed_note(pilot: Pilot) -> str:
-    """How plans from followed networks compare with trained ones, and with pilots."""
-    settled = "" if getattr(pilot.training, "settled", True) else _UNSETTLED
-    return (
-        "Networks were followed as full-batch gradient descent on the mean square trains them, the movement of their "
-        "tangent kernels included, with the ensemble's ridge and momentum; noise from batches and other losses are not "
-        "modelled. In "
-        f"{_OF_NET} of {_NET_CASES} settings with networks of width 16 to 512 (guide on finite width) such plans were "
-        f"within 25 % of the members that trained ensembles needed; of those from pilots of 20 trained networks "
-        f"{_OF_PILOTS} were, of those by infinite width {_OF_THEORY} of {_NET_CASES}.{settled}"
-    )

@@ -179,7 +179,7 @@ def fit_power_law(
 
     Weighted least squares on logarithms of mean errors. Intervals are those of the profile likelihood over all places
     of the cusps, with Student's t. Where the points scatter about the fit by more than their own errors explain
-    (F test at 5 %), the scatter sets the intervals. `python -m benchmarks power_laws` measures how often they hold.
+    (F test at 5 %), the scatter sets the intervals.
 
     Raises InvalidArgumentError for sizes that do not increase, errors that are not positive, and too few sizes.
 

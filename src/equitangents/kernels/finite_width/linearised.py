@@ -56,7 +56,7 @@ def linearised(
     Training is gradient flow on Σ (f − y)²/2, that is η = N: at infinite time any flow. `net` is dense, with one
     output. `time` 0 gives the law of initial networks. Expectations of four values are means over `draws` quasi-random
     draws from `seed`; memory grows as the fourth power of the number of all inputs, which is to be small: for tests
-    and for studies, where `plan_ensemble(..., width="net")` follows networks.
+    and for studies.
 
     Errors: InvalidTypeError and NetworkError as `finite_width` has them; ShapeError where y does not fit;
     MemoryLimitError.
