@@ -44,8 +44,9 @@ def tiles(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_a_folder_is_chosen_for_and_predicted(run, tiles):
-    status, out, err = run("fit", "--data", "tiles", "--net", "auto", "--group", "C4", "--out", "model")
+def test_a_folder_is_chosen_for_and_predicted(run, tiles, monkeypatch):
+    monkeypatch.setattr("equitangents.fit.baselines._TREES", 10)
+    status, out, err = run("fit", "--data", "tiles", "--group", "C4", "--minutes", 600, "--out", "model")
     assert status == 0, err
     lines = out.splitlines()
     assert lines[1].startswith("more accurate on the same folds: ")
@@ -70,7 +71,7 @@ def test_a_column_or_an_array_says_what_leaves_together(run, tiles):
         et.data.load_labelled_images("tiles", together="slide")
     y = np.arange(24) % 2
     np.savez("arrays.npz", x=RNG.normal(size=(24, 2)) + y[:, None], y=y, patient=np.arange(24) // 2 % 6 * 2 + y)
-    arrays = "fit", "--data", "arrays.npz", "--net", "auto", "--no-baselines", "--out", "model"
+    arrays = "fit", "--data", "arrays.npz", "--net", "auto", "--no-baselines", "--minutes", 600, "--out", "model"
     status, out, _ = run(*arrays, "--keep-together", "patient")
     assert status == 0
     assert out.splitlines()[1].endswith("left out 12 sets")
@@ -90,7 +91,10 @@ def test_what_auto_does_not_take(run, tiles):
     assert status == 2
     assert "--group is 'C8'" in err
     np.savez("numbers.npz", x=RNG.normal(size=(12, 2)), y=RNG.normal(size=12))
-    status, out, err = run("fit", "--data", "numbers.npz", "--net", "auto", "--out", "numbers")
+    status, out, err = run("fit", "--data", "numbers.npz", "--out", "numbers")
     assert status == 0
-    assert "network: mlp" in err
+    assert "network: mlp (regression, which auto does not take)" in err
     assert "regression of 12 samples" in out
+    status, out, err = run("fit", "--data", "tiles", "--ridge", "0.1", "--out", "numbers")
+    assert status == 0
+    assert "network: mlp (--ridge, which auto does not take)" in err

@@ -27,7 +27,7 @@ def test_a_set_is_predicted_by_a_fit_without_it(seed, order, ridge, largest):
         size = int(rng.integers(1, largest + 1))
         sets.append(shuffled[:size])
         shuffled = shuffled[size:]
-    found = Solved(gram, y).left_out(sets, ridge)
+    found = Solved(gram, y, sets).left_out(ridge)
     for each in sets:
         kept = np.setdiff1d(np.arange(len(y)), each)
         K = gram.matrix[np.ix_(kept, kept)] + ridge * gram.variances[kept].mean() / order * np.eye(len(kept))
@@ -41,16 +41,16 @@ def test_new_inputs_are_predicted_by_ridge_regression():
     part = gram.part(kept)
     K = part.matrix + 0.1 * part.variances.mean() * np.eye(6)
     cross = gram.matrix[np.ix_(new, kept)]
-    assert np.allclose(Solved(part, y[kept]).predicted(cross, 0.1), cross @ np.linalg.solve(K, y[kept]), atol=1e-12)
+    assert np.allclose(Solved(part, y[kept], []).predicted(cross, 0.1), cross @ np.linalg.solve(K, y[kept]), atol=1e-12)
 
 
 def test_ridges_that_precision_does_not_allow_are_left_out():
     gram, y = drawn(2)
-    assert Solved(gram, y).ridges == RIDGES
+    assert Solved(gram, y, []).ridges == RIDGES
     flat = Gram(np.ones((9, 9)), np.ones(9), precision="float32")
-    assert min(Solved(flat, y).ridges) > 1e-7
+    assert min(Solved(flat, y, []).ridges) > 1e-7
     with pytest.raises(NotPositiveDefiniteError):
-        Solved(Gram(-np.eye(9), np.ones(9)), y).ridges
+        Solved(Gram(-np.eye(9), np.ones(9)), y, []).ridges
 
 
 @given(st.integers(0, 2**16), st.floats(1e-3, 1e3))

@@ -26,20 +26,28 @@ def net_or_auto(parameter: typer.CallbackParam, value: str | None) -> str | None
     return value if value == AUTO else net_name(parameter, value)
 
 
-def check_options(context: typer.Context) -> None:
-    """Raise InvalidArgumentError where an option is given that --net auto does not take."""
+def other_option(context: typer.Context) -> str | None:
+    """An option that is given and that --net auto does not take, so that `mlp` is meant; None where there is none.
+
+    Raises InvalidArgumentError where --net auto is given as well.
+    """
     options = {str(p.name): p.opts[0] for p in context.command.params}
-    for name in _OTHERS:
-        source = context.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
-            raise InvalidArgumentError(
-                f"{options[name]} is given, which --net auto does not take; leave it out, or name a network by --net"
-            )
+    given = [options[name] for name in _OTHERS if _is_given(context, name)]
+    if given and _is_given(context, "net"):
+        raise InvalidArgumentError(
+            f"{given[0]} is given, which --net auto does not take; leave it out, or name a network by --net"
+        )
+    return given[0] if given else None
+
+
+def _is_given(context: typer.Context, name: str) -> bool:
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def obstacle(x: Any, y: Any, classifies: bool) -> str | None:
-    """Why nothing can be chosen for these arrays, and the network that is named is taken; None where it can."""
-    from equitangents.fit import MOST
+    """For what nothing can be chosen, so that `mlp` is fitted; None where it can."""
+    from equitangents.fit import LEAST, MOST
 
     if not classifies:
         return "regression"
@@ -47,7 +55,7 @@ def obstacle(x: Any, y: Any, classifies: bool) -> str | None:
         return "labels at positions"
     if x.ndim not in (2, 4):
         return f"inputs with {x.ndim - 1} axes"
-    return f"more than {MOST:,} samples" if len(x) > MOST else None
+    return None if LEAST <= len(x) <= MOST else f"{len(x):,} samples"
 
 
 def progress(stage: Callable[[str], None]) -> Callable[[Step], None]:

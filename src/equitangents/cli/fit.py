@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from equitangents.cli import networks
-from equitangents.cli.choosing import AUTO, check_options, net_or_auto, obstacle, progress, said
+from equitangents.cli.choosing import AUTO, net_or_auto, obstacle, other_option, progress, said
 from equitangents.cli.common import PLACE, Precision, announced, byte_limit, in_precision, kept, shape, stages
 from equitangents.cli.completion import GROUPS, NETS, SOLVERS, among, group_name, one_of, there
 
@@ -52,12 +52,12 @@ def fit(
     net: Annotated[
         str,
         typer.Option(
-            help="auto: the best by left-out samples, for classes of up to 2,000 vectors or images, in --minutes; or "
-            "mlp, cnn, FCN, VEC, LCN, GAP, LAP4, …, layers in a file.json, package.module:object.",
+            help="auto: the best by left-out samples, for classes of 4 to 2,000 vectors or images, in --minutes; mlp "
+            "for others; or mlp, cnn, FCN, VEC, LCN, GAP, LAP4, …, layers in a file.json, package.module:object.",
             autocompletion=lambda incomplete: [*among(AUTO)(incomplete), *NETS(incomplete)],
             callback=net_or_auto,
         ),
-    ] = "mlp",
+    ] = AUTO,
     minutes: Annotated[float, typer.Option(help="What --net auto may take; Ctrl-C takes the best so far.")] = 5.0,
     keep_together: Annotated[
         str | None,
@@ -145,11 +145,9 @@ def fit(
     """
     from equitangents.cli import images
     from equitangents.errors import StoreError
-    from equitangents.scale.reading import read_inputs
 
     shape_of_one, limit = shape(input_shape), byte_limit(memory_limit)
-    if net == AUTO:
-        check_options(context)
+    other = other_option(context) if net == AUTO else None
     with stages() as stage:
         stage(f"reading {data}")
         of_images = (
@@ -162,7 +160,7 @@ def fit(
         x, y = _arrays(data, targets) if of_images is None else (of_images.x, of_images.y)
         together = None if of_images is None else of_images.together
         if of_images is None and keep_together is not None:
-            together = read_inputs("data", data, keep_together)[:]
+            together = _array(data, keep_together)
         stage("loading what computes kernels")
         network = networks.network("mlp" if net == AUTO else net, depth, w_std, b_std)
     settings: dict[str, Any] = {
@@ -188,9 +186,9 @@ def fit(
         kind = _kind(task, network, inputs, y)
         choice = None
         if net == AUTO:
-            why = obstacle(inputs, y, "calibrate" in kind(network).get_params(deep=False))
+            why = other or obstacle(inputs, y, "calibrate" in kind(network).get_params(deep=False))
             if why is not None:
-                typer.echo(f"network: mlp (auto takes classes of vectors or images; this is {why})", err=True)
+                typer.echo(f"network: mlp ({why}, which auto does not take)", err=True)
             else:
                 from equitangents.fit import auto
 
@@ -290,6 +288,12 @@ def _arrays(data: str, targets: str | None) -> tuple[Any, Any]:
     if targets is None:
         return read_pair(data)
     return read_inputs("data", data), read_inputs("targets", targets, "y")
+
+
+def _array(data: str, key: str) -> Any:
+    from equitangents.scale.reading import read_inputs
+
+    return read_inputs("data", data, key)[:]
 
 
 def _kind(

@@ -1,6 +1,6 @@
 """The best prediction from some hundred labelled images or vectors, chosen by left-out samples, and its score."""
 
-from equitangents.fit.choosing import MOST, Step, auto
+from equitangents.fit.choosing import LEAST, MOST, Step, auto
 from equitangents.fit.result import Choice, Scored, Tried
 
-__all__ = ["MOST", "Choice", "Scored", "Step", "Tried", "auto"]
+__all__ = ["LEAST", "MOST", "Choice", "Scored", "Step", "Tried", "auto"]

@@ -53,8 +53,8 @@ def assessed(gram: Gram, problem: Problem) -> Assessed:
 def _best(gram: Gram, problem: Problem, part: Part) -> tuple[Solved, Best]:
     labels = problem.labels[part.rows]
     weights = weights_of(labels)
-    solved = Solved(gram, problem.targets[part.rows])
-    outputs = np.stack([solved.left_out(part.sets, ridge) for ridge in solved.ridges]) if solved.ridges else np.empty(0)
+    solved = Solved(gram, problem.targets[part.rows], part.sets)
+    outputs = np.stack([solved.left_out(ridge) for ridge in solved.ridges]) if solved.ridges else np.empty(0)
     if not outputs.size:
         raise InvalidArgumentError("the kernel is not positive definite with any ridge of the grid")
     betas = calibrated(outputs, labels)

@@ -35,8 +35,8 @@ from equitangents.kernels.cost.forecast import CostedKernel, as_part
 from equitangents.nn import Sequential
 from equitangents.validation import check_number
 
-MOST = 2_000
-"""Samples of a choice at most: kernels are held in memory and decomposed for every fold."""
+LEAST, MOST = 4, 2_000
+"""Samples of a choice: kernels are held in memory and decomposed for every fold."""
 
 _TILES = 8  # of a side of a kernel matrix
 _SHARE = 0.9  # of the time, after which nothing new is begun: the model has to be fitted
@@ -83,7 +83,8 @@ def auto(
             `InfiniteEnsemble`.
         together: (N,) what samples that belong together have in common, such as the slide that a tile is of: they are
             left out together, and lie in one fold. None: each sample is left out alone.
-        minutes: what the choice may take, fit included. Ctrl-C takes the best so far.
+        minutes: what the choice may take, fit included; the cheapest network is tried in any case. Ctrl-C takes the
+            best so far.
         baselines: whether the majority, nearest neighbours, a random forest and a support vector machine are fitted on
             the same folds.
         standardise: as in `InfiniteEnsemble`.
@@ -91,7 +92,7 @@ def auto(
         progress: is called with a `Step` now and then.
 
     Raises InvalidArgumentError for other inputs and labels, a class in one set alone, a group under which kernels are
-    not known to be invariant, and where no candidate ends in time.
+    not known to be invariant, and where no candidate has a score.
 
     >>> import numpy as np
     >>> x = np.random.default_rng(0).normal(size=(40, 3))
@@ -105,8 +106,8 @@ def auto(
     shape = np.shape(x)
     if len(shape) not in (2, 4):
         raise ShapeError(f"x has shape {shape}; expected vectors (N, features) or images (N, H, W, C)")
-    if not 4 <= shape[0] <= MOST:
-        raise InvalidArgumentError(f"x has {shape[0]:,} samples; expected 4 to {MOST:,}: name a network beyond that")
+    if not LEAST <= shape[0] <= MOST:
+        raise InvalidArgumentError(f"x has {shape[0]:,} samples; expected {LEAST} to {MOST:,}: take InfiniteEnsemble")
     options = {"augmentation": augmentation, "standardise": standardise, "calibrate": True}
     every = candidates(shape[1:])
     first = InfiniteEnsembleClassifier(every[0].net, **cast(Any, options))
@@ -195,7 +196,8 @@ class _Search:
         kernel_of = lambda each: each.net if action is None else orbit_average(each.net, action)
         cost = lambda each: _seconds(kernel_of(each), x)
         for each, seconds in sorted(((each, cost(each)) for each in every), key=lambda pair: pair[1]):
-            if time.perf_counter() + self._slower * seconds + self._assessing > self.deadline:
+            late = time.perf_counter() + self._slower * seconds + self._assessing > self.deadline
+            if late and self.results:  # there is one in any case
                 self.untried.append(each.name)
                 continue
             start = time.perf_counter()
@@ -209,7 +211,7 @@ class _Search:
             self._assessing = time.perf_counter() - start - took
 
     def _computed(self, name: str, kernel: KernelFunction, x: np.ndarray) -> Kernels | None:
-        """Both kernels of x with itself, tile by tile; None where the time would not be enough."""
+        """Both kernels of x with itself, tile by tile; None where another has a score and the time is too short."""
         n = len(x)
         nngp, ntk = (np.empty((n, n), x.dtype if x.dtype.kind == "f" else np.float64) for _ in range(2))
         edges = np.linspace(0, n, min(_TILES, n) + 1).astype(int)
@@ -225,7 +227,8 @@ class _Search:
                     done += size / 2 if a == b else size
                     now = time.perf_counter()
                     self.told(name, done / pairs)
-                    if i and now + (now - start) * (pairs - done) / done > self.deadline:
+                    late = now + (now - start) * (pairs - done) / done > self.deadline
+                    if late and i and self.results:
                         return None
         return Kernels(nngp, ntk)
 
@@ -266,10 +269,9 @@ class _Search:
         return model._solve(regression, training.with_settings(settings))
 
     def nothing(self) -> InvalidArgumentError:
-        """The error where there is no candidate with a score."""
-        if self.refused:
-            return InvalidArgumentError(f"no network has a score: {self.refused[0][0]}: {self.refused[0][1]}")
-        return InvalidArgumentError("no network ends in the minutes given; give more, or fewer samples")
+        """The error where no candidate has a score."""
+        name, why = self.refused[0]
+        return InvalidArgumentError(f"no network has a score: {name}: {why}")
 
 
 def _seconds(kernel: Any, x: np.ndarray) -> float:

@@ -47,10 +47,11 @@ class Gram:
 
 @dataclass(frozen=True, eq=False)
 class Solved:
-    """A training kernel with its targets (n, outputs), decomposed once for all ridges."""
+    """A training kernel with its targets (n, outputs), decomposed once; `sets` hold every sample once."""
 
     gram: Gram
     targets: Float[np.ndarray, "n outputs"]
+    sets: Sets
 
     @cached_property
     def spectrum(self) -> Spectrum:
@@ -66,15 +67,13 @@ class Solved:
         at, unit = self.spectrum, self.spectrum.ridge_unit
         return tuple(r for r in RIDGES if is_positive(at.smallest + r * unit, at.largest + r * unit, at.blur))
 
-    def left_out(self, sets: Sets, ridge: float) -> Float[np.ndarray, "n outputs"]:
-        """Each sample's outputs after training without its set; sets hold every sample once."""
+    def left_out(self, ridge: float) -> Float[np.ndarray, "n outputs"]:
+        """Each sample's outputs after training without its set."""
         traces = self.gram.variances / self.gram.order
         decomposition = self.spectrum.eigenvalues, self.spectrum.vectors, self._along
         found = np.full(self.targets.shape, np.nan)
-        sizes = np.array([len(each) for each in sets])
-        for size in np.unique(sizes):
-            rows = np.stack([each for each in sets if len(each) == size])
-            shifts = ridge * (traces.sum() - traces[rows].sum(axis=1)) / (len(traces) - size)
+        for rows in self._blocks:
+            shifts = ridge * (traces.sum() - traces[rows].sum(axis=1)) / (len(traces) - rows.shape[1])
             ones = np.ones(rows.shape)
             found[rows] = self.targets[rows] - errors_without(*decomposition, rows, shifts, ones, 0 * ones)
         return found
@@ -83,6 +82,12 @@ class Solved:
         """Outputs for inputs whose kernels with the training samples are `cross`."""
         at = self.spectrum
         return (cross @ at.vectors / (at.eigenvalues + ridge * at.ridge_unit)) @ self._along
+
+    @cached_property
+    def _blocks(self) -> list[np.ndarray]:
+        """The sets of each size, (sets, size)."""
+        sizes = sorted({len(each) for each in self.sets})
+        return [np.stack([each for each in self.sets if len(each) == size]) for size in sizes]
 
     @cached_property
     def _along(self) -> np.ndarray:

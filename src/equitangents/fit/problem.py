@@ -49,9 +49,8 @@ class Problem:
 
     def split(self) -> list[tuple[Part, Int[np.ndarray, " b"]]]:
         """For each fold (the samples outside, the rows inside)."""
-        return [
-            (self._part([i for i in range(len(self.sets)) if i not in fold]), self.inside(fold)) for fold in self.folds
-        ]
+        every = set(range(len(self.sets)))
+        return [(self._part(sorted(every - set(fold))), self.inside(fold)) for fold in self.folds]
 
     def inside(self, fold: tuple[int, ...]) -> Int[np.ndarray, " b"]:
         """The rows of a fold."""
