@@ -94,8 +94,7 @@ def _scaled_by(x: ArrayLike, exponents: jax.Array) -> jax.Array:
     """x · 2^exponents of each input, in two steps, each of which is a number."""
     half = exponents >> 1
     first, second = (_spread_over(_power(part, x.dtype), x.ndim) for part in (half, exponents - half))
-    scaled: jax.Array = (x * first) * second
-    return scaled
+    return first * x * second
 
 
 def _spread_over(values: jax.Array, axes: int) -> jax.Array:
