@@ -279,19 +279,27 @@ def _double(task: Task, x: Inputs, actions: Actions, dtype: np.dtype) -> tuple[A
     exact = _attempt(task, wide, run)
     if exact is None or exact.dtype != np.float64:
         return None
-    few = wide.subset(np.arange(min(x.n, _FEW_QUICK)))
+    count = max(
+        x.n, 2
+    )  # as many as before, for which the model is compiled: half of the inputs, changed once and twice
+    half = count // 2
+    rows, steps = np.arange(count) % half, _FINE * np.where(np.arange(count) < half, 1.0, 2.0)
     signs = np.random.default_rng(task.seed)
-    moves = few.mapped(lambda a: a * signs.choice([-1.0, 1.0], a.shape) if a.dtype.kind in _WIDE else a)
-    move = lambda h: few.replaced(
-        [a + h * v if getattr(a, "dtype", None) is not None and a.dtype.kind in _WIDE else a
-         for a, v in zip(few.leaves, moves.leaves, strict=True)]
-    )  # fmt: skip
-    once, twice = (_attempt(task, move(h), run) for h in (_FINE, 2 * _FINE))
-    if once is None or twice is None:
+
+    def change(a: np.ndarray) -> np.ndarray:
+        if a.dtype.kind not in _WIDE:
+            return a[rows]
+        v = a[:half] * signs.choice([-1.0, 1.0], a[:half].shape)
+        return a[rows] + steps.reshape(-1, *(1,) * (a.ndim - 1)) * v[rows]
+
+    changed = _attempt(task, wide.mapped(change), run)
+    if changed is None:
         return None
-    here = [v[: few.n] for v in exact.leaves]
-    whole = actions.apart(twice.leaves, here)
-    bent = actions.apart(twice.leaves, [2 * a - b for a, b in zip(once.leaves, here, strict=True)])
+    here, once, twice = ([v[part] for v in leaves] for leaves, part in (
+        (exact.leaves, slice(half)), (changed.leaves, slice(half)), (changed.leaves, slice(half, 2 * half))
+    ))  # fmt: skip
+    whole = actions.apart(twice, here)
+    bent = actions.apart(twice, [2 * a - b for a, b in zip(once, here, strict=True)])
     fine = [
         row.any() and np.median(off[row] / by[row]) <= _BENT
         for off, by, row in zip(bent, whole, whole > 0, strict=True)
