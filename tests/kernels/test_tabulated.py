@@ -135,7 +135,7 @@ def test_inputs_beyond_a_table_are_those_of_the_reference_and_counted(first, sec
 def test_variances_beyond_a_table_are_those_of_the_reference_engine():
     x = np.random.default_rng(7).standard_normal((6, 6))
     x[0], x[1], x[2] = 40 * x[0], 1e-8 * x[1], 0
-    net = dense(nn.Elementwise(jnp.tanh))
+    net = nn.Sequential(nn.Dense(1), nn.Elementwise(jnp.tanh), nn.Dense(1))
     found, exact = net.kernel(x), net.kernel(x, engine="reference")
     assert found.engine == "cpu"
     assert any("beyond the tables of an Elementwise" in note for note in found.notes)

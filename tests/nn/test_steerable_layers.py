@@ -13,6 +13,7 @@ from equitangents.kernels.runs import steerable
 from equitangents.kernels.steerable import nonlinear
 from equitangents.kernels.steerable.fields import Field
 from equitangents.steerable import GaussianSum
+from equitangents.steerable.gaussian_sum import mean_square
 from equitangents.steerable.harmonics import samples
 
 CONV = nn.SteerableConv("4x0+2x1", radii=(0.0, 1.0))
@@ -168,6 +169,24 @@ def test_pairs_that_run_at_once_take_no_more_than_is_planned():
     for points in (1, 10, 100, 1000):
         pairs = steerable._at_once(program, points, 10**6)
         assert pairs * steerable._pair_bytes(program, points) <= steerable.working_bytes(program, points)
+
+
+def test_fits_are_refused_where_vectors_are_so_short_that_their_error_counts():
+    (op,) = nn.NormNonlinearity(lambda r: r**3 / (1 + r**2), tolerance=1e-5).lower(None)
+    turn = np.array([[0.6, -0.8], [0.8, 0.6]])
+    z, w = np.polynomial.hermite_e.hermegauss(80)
+    for size, refused in ((1.0, False), (1e-4, True)):
+        v = size**2 * turn @ np.diag([1.0, 0.3]) @ turn.T
+        norm = size * np.hypot(z[:, None], np.sqrt(0.3) * z)
+        exact = np.average(norm**6 / (1 + norm**2) ** 2, weights=w[:, None] * w)
+        found = mean_square(op.coefficients, op.rates, v)
+        assert (abs(found / exact - 1) > 10 * 2e-5) == refused
+        stack = np.stack([v, np.zeros((2, 2))])
+        if refused:
+            with pytest.raises(errors.InvalidArgumentError, match=r"norm of 0\.00011, .* a lower tolerance"):
+                steerable._check_fit(op, "1", stack)
+        else:
+            steerable._check_fit(op, "1", stack)
 
 
 @pytest.mark.slow

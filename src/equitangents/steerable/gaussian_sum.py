@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -62,10 +62,33 @@ class GaussianSum:
         return self.factor(r * r) * r
 
 
-def fitted(function: Callable[[Any], Any], largest: float, tolerance: float) -> tuple[GaussianSum, float]:
-    """(a sum with as few terms as do, its error) for norms from 0 to `largest`, in float64.
+class Fit(NamedTuple):
+    """A sum, its error (see `fitted`), and what values and slopes are off by, at most."""
 
-    The error is the largest of |η - fit| and |η' - fit'|, relative to the largest |η| and |η'|; derivatives are in the
+    gaussians: GaussianSum
+    error: float
+    off: tuple[float, float]
+
+
+def mean_square(coefficients: Sequence[float], rates: Sequence[float], v: np.ndarray) -> np.ndarray:
+    """E[η(|u|)²], (…), of Gaussian vectors u of covariances v, (…, d, d), in float64.
+
+    Σ_ab c_a c_b det(1 + 2sv)^(-1/2) tr[v (1 + 2sv)⁻¹] with s = t_a + t_b.
+    """
+    own = np.maximum(np.linalg.eigvalsh(np.asarray(v, np.float64)), 0)
+    total = np.zeros(own.shape[:-1])
+    for a, (c, t) in enumerate(zip(coefficients, rates, strict=True)):
+        for b in range(a + 1):
+            shrunk = 1 / (1 + 2 * (t + rates[b]) * own)
+            term = np.sqrt(np.prod(shrunk, axis=-1)) * np.sum(own * shrunk, axis=-1)
+            total += (1 if a == b else 2) * c * coefficients[b] * term
+    return total
+
+
+def fitted(function: Callable[[Any], Any], largest: float, tolerance: float) -> Fit:
+    """The sum with as few terms as do, for norms from 0 to `largest`, in float64.
+
+    Its error is the largest of |η - fit| and |η' - fit'|, relative to the largest |η| and |η'|; derivatives are in the
     tangent kernel. Raises InvalidArgumentError where 32 terms leave an error above `tolerance`.
     """
     with jax.enable_x64(True):
@@ -92,7 +115,7 @@ def fitted(function: Callable[[Any], Any], largest: float, tolerance: float) -> 
         error = float(np.abs(rows @ coefficients - wanted).max())
         best = min(best, error)
         if error <= tolerance:
-            return GaussianSum(tuple(coefficients), tuple(rates)), error
+            return Fit(GaussianSum(tuple(coefficients), tuple(rates)), error, (error * scales[0], error * scales[1]))
     raise InvalidArgumentError(
         f"function of the norm is fitted by {_TERMS[-1]} Gaussians to {best:.1e} only, up to {largest:g}, not to the "
         f"tolerance {tolerance:.1e}; raise tolerance, take a smoother function (odd in the norm), or a GaussianSum"

@@ -27,7 +27,8 @@ from equitangents.kernels.runs.results import any_traced, cast, result
 from equitangents.kernels.steerable.execute import own as own_fields
 from equitangents.kernels.steerable.execute import pair
 from equitangents.kernels.steerable.fields import Fields, Variances
-from equitangents.kernels.steerable.program import SteerableProgram
+from equitangents.kernels.steerable.program import Norm, SteerableProgram
+from equitangents.steerable.gaussian_sum import mean_square
 from equitangents.steerable.irrep import trivial
 from equitangents.structured import Inputs
 
@@ -196,6 +197,25 @@ def _check_norms(program: SteerableProgram, known: _Known) -> None:
                     f"fitted up to {op.largest:g}; give NormNonlinearity largest={_DEVIATIONS * longest:.2g} or more, "
                     "or scale the layer before it by W_std"
                 )
+            _check_fit(op, kind, np.asarray(v))
+
+
+def _check_fit(op: Norm, kind: Any, v: np.ndarray) -> None:
+    """Raise InvalidArgumentError where the function of the norm was not fitted closely enough for vectors so short.
+
+    With errors of η of at most ε and of its slope of at most ε', E[η²] is off by at most 2 min(ε, ε' ρ) √E[η²] and the
+    square of the first two, of vectors of root mean square norm ρ.
+    """
+    norms = np.sqrt(np.trace(v, axis1=-2, axis2=-1).astype(np.float64))
+    off, size = 2 * np.minimum(op.off[0], op.off[1] * norms), mean_square(op.coefficients, op.rates, v)
+    with np.errstate(invalid="ignore"):
+        close = off <= op.allowed * np.sqrt(size)
+    if not close.all():
+        raise InvalidArgumentError(
+            f"features {kind} have a root mean square norm of {norms[~close].min():.2g}, where the fit of the function "
+            f"of the norm may be off by more than {op.allowed:.1g} of it; give NormNonlinearity a lower tolerance, or "
+            "scale the layer before it by W_std"
+        )
 
 
 def _of_pairs(

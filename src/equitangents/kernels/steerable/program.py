@@ -132,6 +132,8 @@ class Norm(PointOperation):
     coefficients: tuple[float, ...]
     rates: tuple[float, ...]
     largest: float | None = None  # type: ignore[misc]
+    off: tuple[float, float] = (0.0, 0.0)  # what values and slopes of η are off by, at most, where it was fitted
+    allowed: float = 0.0  # of that, relative to the root mean square of η
 
     def values(self, space: int) -> int:
         """One for each pair of terms."""

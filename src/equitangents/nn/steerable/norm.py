@@ -16,7 +16,7 @@ from equitangents.nn.signal import Signal
 from equitangents.nn.steerable.nonlinearity import SteerableNonlinearity
 from equitangents.nn.steerable.signal import joined, parted, steerable
 from equitangents.steerable import Features, GaussianSum
-from equitangents.steerable.gaussian_sum import fitted
+from equitangents.steerable.gaussian_sum import Fit, fitted
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,8 @@ class NormNonlinearity(SteerableNonlinearity):
             η(0) = 0, such as `jax.numpy.tanh`. Of those the dual is that of a sum of Gaussians fitted to η.
         tolerance: The largest error of that fit, of η and of its slope, relative to the largest of each.
         largest: Up to which norm it is fitted. Kernels of vectors whose root mean square norm is above a fifth of it
-            are refused.
+            are refused. So are those of vectors so short that the fit may be off by more than ten times the tolerance,
+            relative to the root mean square of η there: where η rises slowly from 0.
 
     `error` is the error of the fit, 0 for a GaussianSum. A function with a kink, such as a ReLU of the norm less a
     threshold, is refused at the tolerance given; GaussianSum() is its smooth counterpart.
@@ -39,6 +40,7 @@ class NormNonlinearity(SteerableNonlinearity):
     largest: float = 12.0
     gaussians: GaussianSum = field(init=False, compare=False, repr=False, default_factory=GaussianSum)
     error: float = field(init=False, compare=False, default=0.0)
+    off: tuple[float, float] = field(init=False, compare=False, repr=False, default=(0.0, 0.0))
 
     def __post_init__(self) -> None:
         if not callable(self.function):
@@ -46,11 +48,10 @@ class NormNonlinearity(SteerableNonlinearity):
         for name in ("tolerance", "largest"):
             if not check_number(name, getattr(self, name)) > 0:
                 raise InvalidArgumentError(f"{name} is {getattr(self, name)}; expected a positive number")
-        sums, error = self.function, 0.0
-        if not self._is_sum:
-            sums, error = fitted(self.function, float(self.largest), float(self.tolerance))
-        object.__setattr__(self, "gaussians", sums)
-        object.__setattr__(self, "error", error)
+        fit = Fit(self.function, 0.0, (0.0, 0.0)) if self._is_sum else None  # type: ignore[arg-type]
+        fit = fit or fitted(self.function, float(self.largest), float(self.tolerance))
+        for name, value in (("gaussians", fit.gaussians), ("error", fit.error), ("off", fit.off)):
+            object.__setattr__(self, name, value)
 
     @property
     def _is_sum(self) -> bool:
@@ -82,5 +83,7 @@ class NormNonlinearity(SteerableNonlinearity):
 
     def lower(self, signal: Signal) -> tuple[Norm, ...]:
         """One operation with the sum of Gaussians."""
-        largest = None if self._is_sum else float(self.largest)
-        return (Norm(self.gaussians.coefficients, self.gaussians.rates, largest),)
+        sums = self.gaussians
+        if self._is_sum:
+            return (Norm(sums.coefficients, sums.rates),)
+        return (Norm(sums.coefficients, sums.rates, float(self.largest), self.off, 10 * float(self.tolerance)),)

@@ -166,7 +166,7 @@ class _Writer:
     def dual(self, op: Dual, field: Field) -> Field:
         found = described(op.activation)
         assert found is not None  # see `why_not`
-        weights = self.to.real(found.coefficients) if found.coefficients else 0
+        weights = self.to.real(found.coefficients) if found.count else 0
         changes = self.to.changes_units and changes_unit(op)
         numbers = (found.first, found.second, found.offset, self.units_behind.pop(0) if changes else 0.0)
         self.to.step(
