@@ -159,7 +159,7 @@ class OrbitAverage:
     def _one_orbit_suffices(self, x: Any) -> bool:
         invariant = is_invariant(self.base, self.action, x)
         if not invariant:
-            logger.info("the kernel is not invariant under %s: averaging over both orbits", self.action.name)
+            logger.info("the kernel is not known to be invariant under %s: averaging over both orbits", self.action.name)
         return invariant
 
 
