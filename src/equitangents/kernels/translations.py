@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -112,7 +112,7 @@ def translation_mean(net: KernelFunction, action: Action, x: Any) -> Translation
     program = net.lowered(x[:1])[1]
     if not _is_mlp(program) or not choose(program, None, precision.working_dtype(x)).engine.takes_distances:
         return None
-    return TranslationMean(net, action.torus) if net.leads_by_position(shape) else None
+    return TranslationMean(net, action.torus) if cast(Any, net).leads_by_position(shape) else None
 
 
 def _engine(program: Program, steps: FibrePlan, dtype: np.dtype) -> Choice:
