@@ -169,3 +169,10 @@ def test_numbers_of_networks_and_seeds_are_whole_also_where_none_is_drawn():
     for given in ({"members": 2.5}, {"members": 3}, {"seed": "a"}):
         with pytest.raises((InvalidTypeError, InvalidArgumentError), match=f"{next(iter(given))} is"):
             is_admissible(ending(Conv(4, 3)), "C4", (6, 6, 1), **given)
+
+
+def test_generators_are_always_among_the_elements_that_decide(monkeypatch):
+    monkeypatch.setattr("equitangents.nn.admissible._ELEMENTS", 1)  # the identity alone, as of a larger group
+    found = is_admissible(ending(Conv(4, (1, 3))), "C4", (4, 4, 1))
+    assert not found.admissible
+    assert found.exact

@@ -38,6 +38,11 @@ def test_where_layers_do_not_tell_the_kernel_does_of_the_limit(rng):
     assert "layers do not tell" in str(law)
 
 
+def test_where_nothing_is_known_nothing_is_said(rng):
+    uneven = Sequential(Conv(4, 3), Residual(Relu(), Conv(4, (1, 3))), Relu(), Flatten(), Dense(1))
+    assert mean_law(uneven, ROT, images(rng)[2], "gd") is None
+
+
 def test_optimizers_that_treat_weights_one_by_one_mind_mixed_channels(rng):
     mlp, x = Sequential(Dense(4), Relu(), Dense(1)), rng.standard_normal((5, 2))
     assert mean_law(mlp, TURN, x, "gd").at_width
@@ -48,7 +53,7 @@ def test_optimizers_that_treat_weights_one_by_one_mind_mixed_channels(rng):
 @pytest.mark.slow
 def test_plans_and_audits_say_it(rng):
     x, y, new = images(rng)
-    for window, said in ((3, "exactly equivariant at this width"), ((3, 1), "nor is it in the limit")):
+    for window, said in ((3, "exactly equivariant at this width"), ((3, 1), "nor is it known to be in the limit")):
         deep = et.DeepEnsemble(net(window), 3, augmentation=ROT, epochs=1).fit(x, y)
         plan = et.plan_ensemble(deep, ROT, new, draws=10)
         assert plan.equivariant is (window == 3)

@@ -82,7 +82,7 @@ class TestValues:
     def test_of_one_half_need_an_invariant_kernel(self, tmp_path):
         x = np.random.default_rng(1).normal(size=(3, 4, 4, 1))
         net = nn.Sequential(nn.Conv(1, (1, 3)), nn.Relu(), nn.Conv(1, (1, 3)), nn.Relu(), nn.Flatten(), nn.Dense(1))
-        with pytest.raises(InvalidArgumentError, match="not invariant"):
+        with pytest.raises(InvalidArgumentError, match="not known to be invariant"):
             GramStore(tmp_path / "k", net, x, action=et.actions.image_rotations(4))
 
     def test_can_be_read_by_whatever_reads_zarr(self, tmp_path):

@@ -80,8 +80,8 @@ class OrbitAverage:
             one = costed.kernel_cost(input_shape, n1, columns, dtype)
             if n2 is not None:
                 return repeated([(one, order**2)], x[0].nbytes * columns)
-            rest = (one, order * (order - 1) // 2)
-            return repeated([(costed.kernel_cost(input_shape, n1, None, dtype), order), rest], x[0].nbytes * columns)
+            alone = costed.kernel_cost(input_shape, n1, None, dtype)
+            return repeated([(alone, order), (one, order * (order - 1) // 2)], x[0].nbytes * columns)
         base, elements = self._parts(x)
         whole = base.kernel_cost(input_shape, n1, columns, dtype)
         if n2 is not None:
@@ -159,7 +159,9 @@ class OrbitAverage:
     def _one_orbit_suffices(self, x: Any) -> bool:
         invariant = is_invariant(self.base, self.action, x)
         if not invariant:
-            logger.info("the kernel is not invariant under %s: averaging over both orbits", self.action.name)
+            logger.info(
+                "the kernel is not known to be invariant under %s: averaging over both orbits", self.action.name
+            )
         return invariant
 
 

@@ -32,7 +32,7 @@ _LEVEL = 4.5  # standard errors: 1e-5 each, for hundreds of comparisons
 _SHRUNK = 0.05  # towards no correlation, so that few members give a direction, too
 _LEAST = 30  # for standard errors that are read as normal
 _AT_ONCE = 64  # members that are run together
-_ELEMENTS = 64  # of larger groups that many are tried
+_ELEMENTS = 64  # of larger groups that many are tried besides the generators, or where there are none
 
 
 @dataclass(frozen=True)
@@ -128,10 +128,12 @@ def _moving(action: AnyAction, shape: tuple[int, ...]) -> tuple[AnyAction, list[
 
 
 def _elements(action: AnyAction) -> list[int]:
+    """The generators, then some of all."""
     order = getattr(action.group, "order", None)
     if order is None:
         raise InvalidArgumentError(f"action is of {action.group}; expected a finite group or a quadrature of one")
-    return [int(g) for g in np.unique(np.linspace(0, order - 1, min(order, _ELEMENTS)).astype(int))]
+    some = np.linspace(0, order - 1, min(order, _ELEMENTS)).astype(int)
+    return list(dict.fromkeys(int(g) for g in (*getattr(action.group, "generators", ()), *some)))
 
 
 def _walked(
@@ -139,6 +141,9 @@ def _walked(
 ) -> Admissible | None:
     """The verdict layer by layer; None where a layer's law is not that of a linear map with windows."""
     rng = np.random.default_rng(seed)
+    generators = getattr(action.group, "generators", None)
+    if generators is not None:  # what they do to a law all of their products do
+        elements = elements[: len(set(generators))]
     signals = net.signals(shape)
     moves: list[np.ndarray] | None = None  # of positions, one permutation an element; None: as the action says
     pending: list[int] = []
@@ -158,7 +163,10 @@ def _walked(
             if isinstance(found, str):
                 return Admissible(False, f"layers[{pending[-1]}]: {net.layers[pending[-1]]!r}", found, exact=True)
             moves, pending = found, []
-    return Admissible(True, None, "every layer's windows are carried to one another by all elements", exact=True)
+    which = "all elements" if generators is not None else f"{len(elements)} elements of {action.group.name}"
+    return Admissible(
+        True, None, f"every layer's windows are carried to one another by {which}", exact=generators is not None
+    )
 
 
 def _moved(

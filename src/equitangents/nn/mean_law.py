@@ -23,7 +23,7 @@ _LINEAR = ("gd", "sgd", "momentum")  # optimizers that commute with every orthog
 @dataclass(frozen=True)
 class MeanLaw:
     """at_width: whether the mean of infinitely many members is equivariant at every width; None where layers do not
-    tell. in_limit: whether it is in the limit of infinite width. reason: why not at every width, or None.
+    tell. in_limit: whether it is known to be in the limit of infinite width. reason: why not at every width, or None.
     """
 
     at_width: bool | None
@@ -41,7 +41,7 @@ class MeanLaw:
             return f"{mean} is exactly equivariant at this width, as at every other."
         why = "" if self.reason is None else f" ({self.reason})"
         if not self.in_limit:
-            return f"{mean} is not equivariant, nor is it in the limit of infinite width{why}."
+            return f"{mean} is not equivariant, nor is it known to be in the limit of infinite width{why}."
         if self.at_width is None:
             return f"{mean} is equivariant in the limit of infinite width; at this width layers do not tell."
         return f"{mean} is equivariant in the limit of infinite width alone{why}."
@@ -50,9 +50,9 @@ class MeanLaw:
 def mean_law(net: Network, action: Action, x: np.ndarray, optimizer: object) -> MeanLaw | None:
     """What is known of the mean of ensembles trained on all copies of their data that `action` makes.
 
-    `x` are inputs (n, …), of which the shape is asked. None where nothing is known
-    without sampling networks: of resampled inputs, networks without a kernel, and of optimizers
-    that treat weights one by one if elements mix channels.
+    `x` are inputs (n, …), of which the shape is asked. None where nothing is known without sampling networks: of
+    resampled inputs, networks without a kernel, kernels that neither layers nor they themselves tell of, and of
+    optimizers that treat weights one by one if elements mix channels.
     """
     if not (callable(getattr(net, "kernel", None)) and commutes(optimizer, action)):
         return None
@@ -64,7 +64,7 @@ def mean_law(net: Network, action: Action, x: np.ndarray, optimizer: object) -> 
     except (NetworkError, MemoryLimitError):  # a network without a kernel
         return None
     if found is None:
-        return MeanLaw(None, in_limit)
+        return MeanLaw(None, True) if in_limit else None
     return MeanLaw(False, in_limit, f"{found.layer}: {found.reason}")
 
 

@@ -117,7 +117,7 @@ class Source:
             symmetry = kernel_symmetry(FieldKernel(self.net), points, FieldPoints.of(self.x, positions.count))
         except (NetworkError, MemoryLimitError):  # a network without a kernel: nothing is known of it
             return None
-        return MeanLaw(None, symmetry.invariant)
+        return MeanLaw(None, True) if symmetry.invariant else None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -243,7 +243,7 @@ def _elements(net: KernelFunction, x1: Rows, x2: Rows | None, action: Action, dt
     check_finite_group("action", action, "a kernel for each element")
     if x2 is None and not is_invariant(net, action, rows_of("x1", x1, slice(0, 256), dtype)):
         raise InvalidArgumentError(
-            f"action is {action.name}, under which the kernel is not invariant, so that one half of the matrix does "
-            "not follow from the other; give x2=x1 for all of it"
+            f"action is {action.name}, under which the kernel is not known to be invariant, so that one half of the "
+            "matrix need not follow from the other; give x2=x1 for all of it"
         )
     return tuple(int(g) for g in action.group.inverses)

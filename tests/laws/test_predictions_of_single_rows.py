@@ -1,0 +1,150 @@
+"""What is predicted of an input does not depend on the inputs beside it: rows and batches."""
+
+import numpy as np
+import pytest
+from hypothesis import given, reject, settings
+from hypothesis import strategies as st
+
+import equitangents as et
+from equitangents.nn import (
+    AvgPool,
+    Conv,
+    Dense,
+    Dropout,
+    Flatten,
+    GlobalAvgPool,
+    GroupConv,
+    GroupPool,
+    LayerNorm,
+    Lift,
+    Relu,
+    Sequential,
+)
+
+SIDE = 4
+TURNS = et.actions.image_rotations(4)
+ACTIONS = (
+    None,
+    TURNS,
+    et.actions.image_dihedral(1),
+    et.actions.translations((SIDE, SIDE)),
+    et.actions.image_rotations(8),  # resampled
+    et.actions.subset(TURNS, [3, 0]),
+    et.actions.subset(TURNS, [2, 0]),  # a subgroup
+)
+MLP = Sequential(Flatten(), Dense(8, b_std=0.3), Relu(), Dense(1))
+EVEN = Sequential(Conv(8, (2, 2), padding="zero"), Relu(), GlobalAvgPool(), Dense(1))
+AROUND = Sequential(Conv(8, (3, 3), padding="circular"), Relu(), GlobalAvgPool(), Dense(1))
+GROUP = et.groups.wallpaper(4, False, (SIDE, SIDE))
+ON_GROUP = Sequential(Lift(GROUP, 4, (3, 3)), Relu(), GroupConv(4, (2, 2)), Relu(), GroupPool(), Dense(1))
+DROPPED = Sequential(Flatten(), Dense(8), Relu(), Dropout(0.5), Dense(1))
+
+
+def images(seed, n):
+    """Images that fill the grid, others with empty borders, nothing at all, equal ones, small and large ones."""
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal((n, SIDE, SIDE, 1))
+    x[1, [0, -1]] = x[1, :, [0, -1]] = 0.0
+    x[2] = x[0]
+    if n > 4:
+        x[3] *= 1e-3
+        x[4] = 30.0 * x[4]
+    return x
+
+
+def alone_as_together(predict, x, tolerance=1e-9):
+    """Each row of every array that is predicted, alone and among the others in two orders."""
+    together, reverse = parts(predict(x)), parts(predict(x[::-1]))
+    for i in range(len(x)):
+        for whole, back, one in zip(together, reverse, parts(predict(x[i : i + 1])), strict=True):
+            np.testing.assert_allclose(one[0], whole[i], rtol=tolerance, atol=tolerance * np.abs(whole).max())
+            np.testing.assert_allclose(
+                back[len(x) - 1 - i], whole[i], rtol=tolerance, atol=tolerance * np.abs(whole).max()
+            )
+
+
+def parts(found):
+    return [np.asarray(part) for part in (found if isinstance(found, tuple) else (found,))]
+
+
+@st.composite
+def networks(draw):
+    if draw(st.integers(0, 4)) == 0:
+        group = et.groups.wallpaper(draw(st.sampled_from([1, 4])), False, (SIDE, SIDE))
+        width, end = draw(st.sampled_from([(2, 2), (3, 3)])), draw(st.sampled_from([GroupPool(), Flatten()]))
+        return Sequential(Lift(group, 8, width), Relu(), GroupConv(8, width), Relu(), end, Dense(1))
+    layers = []
+    for _ in range(draw(st.integers(0, 2))):
+        width, padding = draw(st.sampled_from([(1, 1), (2, 2), (3, 3)])), draw(st.sampled_from(["zero", "circular"]))
+        layers += [Conv(8, width, 1, padding, b_std=0.3), draw(st.sampled_from([Relu(), LayerNorm()]))]
+    if draw(st.booleans()):
+        layers += [AvgPool(2, draw(st.sampled_from([1, 2])), "circular")]
+    return Sequential(
+        *layers, Dense(8, b_std=0.2), Relu(), draw(st.sampled_from([Flatten(), GlobalAvgPool()])), Dense(1)
+    )
+
+
+def check_drawn(net, action, settings_of, seed):
+    x, test = images(seed, 5), images(seed + 1, 5)
+    test[4] = x[0]  # one that was trained on
+    y = np.sin(x.sum(axis=(1, 2, 3)))
+    model = et.InfiniteEnsemble(net, augmentation=action, ridge=0.1, **settings_of).fit(x, y)
+    alone_as_together(model.predict, test)
+    if settings_of.get("solver") not in ("nystrom", "subset-of-regressors"):
+        alone_as_together(lambda rows: model.predict(rows, return_std=True), test)
+
+
+SETTINGS = (
+    {},
+    {"kernel": "nngp"},
+    {"time": 3.0, "standardise": True},
+    *({"solver": name} for name in ("cholesky", "pcg", "sketch-and-project", "nystrom", "subset-of-regressors")),
+    {"solver": "lanczos", "time": 3.0},
+)
+
+
+@settings(max_examples=2, deadline=None)
+@given(
+    st.sampled_from([MLP, EVEN, AROUND, ON_GROUP]),
+    st.sampled_from(ACTIONS),
+    st.sampled_from(SETTINGS[:3]),
+    st.integers(0, 2**16),
+)
+def test_drawn_ensembles(net, action, settings_of, seed):
+    check_drawn(net, action, settings_of, seed)
+
+
+@pytest.mark.slow
+@settings(max_examples=80, deadline=None)
+@given(networks(), st.sampled_from(ACTIONS), st.sampled_from(SETTINGS), st.integers(0, 2**16))
+def test_many_drawn_ensembles(net, action, settings_of, seed):
+    try:
+        check_drawn(net, action, settings_of, seed)
+    except et.errors.InvalidArgumentError as error:
+        if "solver is" not in str(error):
+            raise
+        reject()  # problems that some solvers do not take, by name
+
+
+@pytest.mark.parametrize("solver", [setting["solver"] for setting in SETTINGS if "solver" in setting])
+def test_all_solvers(solver):
+    time = 3.0 if solver == "lanczos" else np.inf
+    check_drawn(EVEN, TURNS, {"solver": solver, "time": time}, 0)
+
+
+FACES = {
+    "an orbit average": lambda: et.kernels.orbit_average(EVEN, TURNS),
+    "an average over translations": lambda: et.kernels.orbit_average(MLP, ACTIONS[3]),
+    "random features": lambda: et.kernels.random_features(MLP, 64),
+    "noise": lambda: DROPPED,
+}
+
+
+@pytest.mark.parametrize(
+    "face", [pytest.param(face, marks=[pytest.mark.slow] if face == "noise" else []) for face in FACES]
+)
+def test_kernels_of_all_faces(face):
+    net, x, test = FACES[face](), images(0, 4), images(1, 5)
+    alone_as_together(lambda rows: (net.kernel(rows, x).nngp, net.kernel(rows, x).ntk), test, 1e-10)
+    model = et.InfiniteEnsemble(net, ridge=0.1).fit(x, np.arange(4.0))
+    alone_as_together(lambda rows: model.predict(rows, return_std=True), test)
