@@ -83,12 +83,11 @@ def _power(exponents: jax.Array, dtype: DType) -> jax.Array:
     return jax.lax.bitcast_convert_type(whole << jnp.finfo(dtype).nmant, dtype)
 
 
-def _scaled_by(x: ArrayLike, exponents: jax.Array) -> ArrayLike:
+def _scaled_by(x: ArrayLike, exponents: jax.Array) -> jax.Array:
     """x · 2^exponents of each input, in two steps, each of which is a number."""
     half = exponents >> 1
-    for part in (half, exponents - half):
-        x = x * _spread_over(_power(part, x.dtype), x.ndim)
-    return x
+    one, other = (_spread_over(_power(part, x.dtype), x.ndim) for part in (half, exponents - half))
+    return jnp.asarray(x) * one * other
 
 
 def _spread_over(values: jax.Array, axes: int) -> jax.Array:
