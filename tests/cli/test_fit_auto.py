@@ -95,6 +95,10 @@ def test_what_auto_does_not_take(run, tiles):
     assert status == 0
     assert "network: mlp (regression, which auto does not take)" in err
     assert "regression of 12 samples" in out
+    status, _, err = run("fit", "--data", "numbers.npz", "--keep-together", "x", "--out", "numbers")
+    assert (status, "--keep-together is given, which is for --net auto alone" in err) == (2, True)
+    status, _, err = run("fit", "--data", "numbers.npz", "--net", "mlp", "--minutes", 1, "--out", "numbers")
+    assert (status, "--minutes is given" in err) == (2, True)
     status, out, err = run("fit", "--data", "tiles", "--ridge", "0.1", "--out", "numbers")
     assert status == 0
     assert "network: mlp (--ridge, which auto does not take)" in err
