@@ -45,7 +45,8 @@ def tiles(tmp_path, monkeypatch):
 
 
 def test_a_folder_is_chosen_for_and_predicted(run, tiles, monkeypatch):
-    monkeypatch.setattr("equitangents.fit.baselines._TREES", 10)
+    for name, value in {"_TREES": 10, "_NEIGHBOURS": (1, 3), "_C": (10.0,), "_GAMMA": (1.0,)}.items():
+        monkeypatch.setattr(f"equitangents.fit.baselines.{name}", value)
     status, out, err = run("fit", "--data", "tiles", "--group", "C4", "--minutes", 600, "--out", "model")
     assert status == 0, err
     lines = out.splitlines()
