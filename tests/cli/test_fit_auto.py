@@ -45,7 +45,8 @@ def tiles(tmp_path, monkeypatch):
 
 
 def test_a_folder_is_chosen_for_and_predicted(run, tiles, monkeypatch):
-    monkeypatch.setattr("equitangents.fit.baselines._TREES", 10)
+    for name, value in {"_TREES": 10, "_NEIGHBOURS": (1, 3), "_C": (10.0,), "_GAMMA": (1.0,)}.items():
+        monkeypatch.setattr(f"equitangents.fit.baselines.{name}", value)
     status, out, err = run("fit", "--data", "tiles", "--group", "C4", "--minutes", 600, "--out", "model")
     assert status == 0, err
     lines = out.splitlines()
@@ -95,6 +96,10 @@ def test_what_auto_does_not_take(run, tiles):
     assert status == 0
     assert "network: mlp (regression, which auto does not take)" in err
     assert "regression of 12 samples" in out
+    status, _, err = run("fit", "--data", "numbers.npz", "--keep-together", "x", "--out", "numbers")
+    assert (status, "--keep-together is given, which is for --net auto alone" in err) == (2, True)
+    status, _, err = run("fit", "--data", "numbers.npz", "--net", "mlp", "--minutes", 1, "--out", "numbers")
+    assert (status, "--minutes is given" in err) == (2, True)
     status, out, err = run("fit", "--data", "tiles", "--ridge", "0.1", "--out", "numbers")
     assert status == 0
     assert "network: mlp (--ridge, which auto does not take)" in err

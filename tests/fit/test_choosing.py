@@ -58,6 +58,11 @@ def test_images_with_a_group_and_equal_samples():
     model = choice.model
     assert model.solver_ == "orbit-averaged N×N"
     assert model.leave_one_out_.accuracy == pytest.approx(choice.best.accuracy)
+    again = et.InfiniteEnsembleClassifier(**model.get_params()).fit(x, y)
+    assert np.allclose(again.predict_proba(x), model.predict_proba(x), atol=1e-4)
+    stds = [each.ensemble_.predict(x[:2], return_std=True)[1] for each in (again, model)]
+    assert np.allclose(*stds, atol=1e-4)
+    assert model.ensemble_._training.settings.held is None
     turned = np.rot90(x, axes=(1, 2))
     assert np.allclose(model.predict_proba(x), model.predict_proba(turned), atol=1e-4)
 
@@ -84,7 +89,8 @@ def test_no_fold_sees_its_own_labels(seed, fold):
 
 
 def test_no_baseline_sees_the_labels_of_its_fold(monkeypatch):
-    monkeypatch.setattr("equitangents.fit.baselines._TREES", 10)
+    for name, value in {"_TREES": 10, "_NEIGHBOURS": (1, 3), "_C": (10.0,), "_GAMMA": (1.0,)}.items():
+        monkeypatch.setattr(f"equitangents.fit.baselines.{name}", value)
     labels = np.arange(20) % 2
     problem = make_problem(labels, ("a", "b"), None, 0)
     x = np.random.default_rng(5).normal(size=(20, 2)) + 4 * labels[:, None]

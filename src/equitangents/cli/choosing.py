@@ -20,6 +20,8 @@ _OTHERS = (
     "memory_limit", "input_shape",
 )  # fmt: skip
 
+_OWN = ("minutes", "keep_together", "baselines")
+
 
 def net_or_auto(parameter: typer.CallbackParam, value: str | None) -> str | None:
     """As `completion.net_name`, or "auto"."""
@@ -38,6 +40,16 @@ def other_option(context: typer.Context) -> str | None:
             f"{given[0]} is given, which --net auto does not take; leave it out, or name a network by --net"
         )
     return given[0] if given else None
+
+
+def check_named(context: typer.Context, why: str) -> None:
+    """Raise InvalidArgumentError where an option of --net auto is given and another network is fitted."""
+    options = {str(p.name): p.opts[0] for p in context.command.params}
+    for name in _OWN:
+        if _is_given(context, name):
+            raise InvalidArgumentError(
+                f"{options[name]} is given, which is for --net auto alone; expected none ({why})"
+            )
 
 
 def _is_given(context: typer.Context, name: str) -> bool:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from equitangents.cli import networks
-from equitangents.cli.choosing import AUTO, net_or_auto, obstacle, other_option, progress, said
+from equitangents.cli.choosing import AUTO, check_named, net_or_auto, obstacle, other_option, progress, said
 from equitangents.cli.common import PLACE, Precision, announced, byte_limit, in_precision, kept, shape, stages
 from equitangents.cli.completion import GROUPS, NETS, SOLVERS, among, group_name, one_of, there
 
@@ -148,6 +148,8 @@ def fit(
 
     shape_of_one, limit = shape(input_shape), byte_limit(memory_limit)
     other = other_option(context) if net == AUTO else None
+    if net != AUTO:
+        check_named(context, f"--net {net}")
     with stages() as stage:
         stage(f"reading {data}")
         of_images = (
@@ -188,6 +190,7 @@ def fit(
         if net == AUTO:
             why = other or obstacle(inputs, y, "calibrate" in kind(network).get_params(deep=False))
             if why is not None:
+                check_named(context, why)
                 typer.echo(f"network: mlp ({why}, which auto does not take)", err=True)
             else:
                 from equitangents.fit import auto

@@ -265,8 +265,9 @@ class _Search:
         best = found.tried
         model = InfiniteEnsembleClassifier(found.net, ridge=best.ridge, kernel=cast(Any, best.kernel), **options)
         regression, training = model._prepare(x, y)
-        settings = replace(training.settings, held=found.kernels, solver="eigh")
-        return model._solve(regression, training.with_settings(settings))
+        held = training.with_settings(replace(training.settings, held=found.kernels, solver="eigh"))
+        _ = held.mean_problem  # decomposed; the kernels are not kept with the model
+        return model._solve(regression, held.with_settings(training.settings))
 
     def nothing(self) -> InvalidArgumentError:
         """The error where no candidate has a score."""
