@@ -62,5 +62,5 @@ def test_a_table_of_labels_is_read_back_as_it_was(tmp_path):
     path = tmp_path / "labels.csv"
     with path.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows([("file", "label"), *zip(map(quoted, names), map(quoted, labels), strict=True)])
-    found = labelled_images._table(path, tmp_path)
+    found = labelled_images._table(path, tmp_path, None)
     assert (tuple(found[0]), tuple(found[1])) == (names, labels)

@@ -43,7 +43,7 @@ class ImageStacks(GivenMap):
             yield np.asarray(moved).reshape(x.shape)
 
     def angle(self, g: Element) -> float | None:
-        """That of the images."""
+        """The angle by which g turns the images; None where it is no turn."""
         return self.images.angle(g)
 
     def moves_exactly(self, g: Element) -> bool:
@@ -51,7 +51,7 @@ class ImageStacks(GivenMap):
         return self.images.moves_exactly(g)
 
     def continuous(self) -> ImageStacks:
-        """Of images that are continuous in g."""
+        """The same action, of images that are continuous in g."""
         return ImageStacks(self.images.continuous(), self.grey)
 
     def more_accurate(self) -> ImageStacks | None:

@@ -55,7 +55,7 @@ class Solved:
 
     @cached_property
     def spectrum(self) -> Spectrum:
-        """Of the kernel without a ridge; raises NotPositiveDefiniteError where it is no kernel."""
+        """The spectrum of the kernel without a ridge; raises NotPositiveDefiniteError where it is no kernel."""
         gram, n = self.gram, len(self.targets)
         variance = float(gram.variances.mean())
         size = variance * n**0.5 if gram.order > 1 else 0.0  # of what was averaged: means may all but vanish
@@ -63,7 +63,7 @@ class Solved:
 
     @cached_property
     def ridges(self) -> tuple[float, ...]:
-        """Those of `RIDGES` with which the kernel is invertible in its precision."""
+        """The values of `RIDGES` with which the kernel is invertible in its precision."""
         at, unit = self.spectrum, self.spectrum.ridge_unit
         return tuple(r for r in RIDGES if is_positive(at.smallest + r * unit, at.largest + r * unit, at.blur))
 

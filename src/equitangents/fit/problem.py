@@ -44,7 +44,7 @@ class Problem:
 
     @property
     def whole(self) -> Part:
-        """All samples."""
+        """The part that holds every sample."""
         return Part(np.arange(len(self.labels)), self.sets)
 
     def split(self) -> list[tuple[Part, Int[np.ndarray, " b"]]]:

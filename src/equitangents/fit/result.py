@@ -85,7 +85,7 @@ class Choice:
 
     @property
     def best(self) -> Tried:
-        """The chosen candidate."""
+        """The candidate that was chosen, with its scores."""
         return self.tried[self.chosen]
 
     def __str__(self) -> str:
@@ -97,7 +97,7 @@ class Choice:
 
     @property
     def section(self) -> Section:
-        """The same table, for a page."""
+        """The table of scores as a section of a page."""
         return Section("Beside other models", shown=[self._scores])
 
     @property
