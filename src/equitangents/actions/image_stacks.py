@@ -51,7 +51,7 @@ class ImageStacks(GivenMap):
         return self.images.moves_exactly(g)
 
     def continuous(self) -> ImageStacks:
-        """The same action, of images that are continuous in g."""
+        """This action with images that are continuous in g."""
         return ImageStacks(self.images.continuous(), self.grey)
 
     def more_accurate(self) -> ImageStacks | None:
