@@ -90,7 +90,7 @@ def check_drawn(net, action, settings_of, seed):
     y = np.sin(x.sum(axis=(1, 2, 3)))
     model = et.InfiniteEnsemble(net, augmentation=action, ridge=0.1, **settings_of).fit(x, y)
     alone_as_together(model.predict, test)
-    if settings_of.get("solver") not in ("nystrom", "subset-of-regressors"):
+    if settings_of.get("solver") != "nystrom":
         alone_as_together(lambda rows: model.predict(rows, return_std=True), test)
 
 
@@ -98,7 +98,7 @@ SETTINGS = (
     {},
     {"kernel": "nngp"},
     {"time": 3.0, "standardise": True},
-    *({"solver": name} for name in ("cholesky", "pcg", "sketch-and-project", "nystrom", "subset-of-regressors")),
+    *({"solver": name} for name in ("cholesky", "pcg", "nystrom")),
     {"solver": "lanczos", "time": 3.0},
 )
 

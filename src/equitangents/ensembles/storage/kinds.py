@@ -101,7 +101,7 @@ _TABLE = {
         "steerable.nonlinearity:GatedNonlinearity": "scalars Nonlinearity; gate Nonlinearity",
         "steerable.nonlinearity:FourierNonlinearity": "function Nonlinearity; samples none|int",
         "steerable.norm:NormNonlinearity": "function Nonlinearity|GaussianSum; tolerance real; largest real; "
-        "gaussians GaussianSum; error real",
+        "gaussians GaussianSum; error real; off (real)",
         "steerable.points:PointCloud": "group text; features Features",
         "steerable.points:PlaneImage": "group text; features Features",
         "steerable.whole:FeatureVector": "group text; features Features",
