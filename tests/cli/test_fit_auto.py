@@ -50,7 +50,7 @@ def test_a_folder_is_chosen_for_and_predicted(run, tiles, monkeypatch):
     status, out, err = run("fit", "--data", "tiles", "--group", "C4", "--minutes", 600, "--out", "model")
     assert status == 0, err
     lines = out.splitlines()
-    assert lines[1].startswith("more accurate on the same folds: ")
+    assert lines[1].startswith("shown to be more accurate on the same folds: ")
     assert lines[2] == "5 folds, samples left out 8 sets"
     assert [line.split()[0] for line in lines[5:10]] == ["chosen", "majority", "neighbours", "forest", "SVM"]
     assert sum(line.startswith(" *") for line in lines) == 1

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import equitangents as et
-from equitangents.errors import InvalidArgumentError, NotPositiveDefiniteError, ShapeError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotPositiveDefiniteError, ShapeError
 from equitangents.fit import MOST, Step, auto
 from equitangents.fit.assessing import assessed
 from equitangents.fit.baselines import baselines, features_of
@@ -146,14 +146,8 @@ def test_interrupted_it_takes_the_best_so_far():
 def test_without_time_the_cheapest_alone_is_tried():
     choice = auto(X, Y, minutes=1e-9)
     assert len({each.name for each in choice.tried}) == 1
-    assert set(choice.untried) == {
-        "dense, 2 layers",
-        "dense, 4 layers",
-        "dense, 1 layer",
-        "neighbours",
-        "forest",
-        "SVM",
-    } - {choice.best.name}
+    assert set(choice.untried) == {"dense, 2 layers", "dense, 4 layers", "dense, 1 layer"} - {choice.best.name}
+    assert choice.uncompared == ("neighbours", "forest", "SVM")
     assert [each.name for each in choice.others] == ["majority"]
 
 
@@ -168,6 +162,15 @@ def test_samples_that_belong_together_leave_together():
     assert (whole.sets, apart.sets) == (10, None)
 
 
+def test_three_sets_are_enough_for_every_model_and_baselines_without_time_are_named():
+    few = auto(X, Y, together=np.arange(len(X)) % 3, minutes=LONG)
+    assert [each.name for each in few.others] == ["majority", "neighbours", "forest", "SVM"]
+    late = auto(X, Y, minutes=1e-9)
+    assert not set(late.uncompared) & set(late.untried)
+    assert "SVM" in late.scores()
+    assert "SVM" not in late.candidates()
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
@@ -177,6 +180,8 @@ def test_samples_that_belong_together_leave_together():
         ({"x": X, "y": Y, "minutes": 0}, InvalidArgumentError, "minutes is 0"),
         ({"x": images(8)[0], "y": images(8)[1], "augmentation": "C8"}, InvalidArgumentError, "quarter turns"),
         ({"x": np.full((8, 2), np.nan), "y": Y[:8]}, InvalidArgumentError, "NaN"),
+        ({"x": X, "y": Y, "together": np.arange(len(X)) % 2}, InvalidArgumentError, "2 sets of samples"),
+        ({"x": X, "y": Y, "seed": "a"}, InvalidTypeError, "seed is 'a'"),
     ],
 )
 def test_what_cannot_be_chosen_from_is_refused(arguments, error, words):

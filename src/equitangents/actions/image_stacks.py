@@ -47,7 +47,7 @@ class ImageStacks(GivenMap):
         return self.images.angle(g)
 
     def moves_exactly(self, g: Element) -> bool:
-        """As of the images."""
+        """Whether ρ(g) takes pixels of the images to pixels."""
         return self.images.moves_exactly(g)
 
     def continuous(self) -> ImageStacks:

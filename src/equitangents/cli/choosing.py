@@ -83,7 +83,7 @@ def progress(stage: Callable[[str], None]) -> Callable[[Step], None]:
 def said(choice: Choice) -> list[str]:
     """Lines about a choice: what is more accurate, both tables, whether it was interrupted."""
     ahead = ", ".join(each.name for each in choice.others if each.is_ahead) or "none"
-    lines = [f"more accurate on the same folds: {ahead}"] if choice.others else []
+    lines = [f"shown to be more accurate on the same folds: {ahead}"] if choice.others else []
     lines += [choice.scores().rstrip(), choice.candidates().rstrip()]
     lines += [f"refused: {name}: {why}" for name, why in choice.refused]
     return [*lines, *(["interrupted: the best so far is taken"] if choice.interrupted else [])]

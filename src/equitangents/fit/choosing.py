@@ -33,7 +33,7 @@ from equitangents.fit.result import Choice, Scored, Tried, scored
 from equitangents.kernels import KernelFunction, Kernels, orbit_average
 from equitangents.kernels.cost.forecast import CostedKernel, as_part
 from equitangents.nn import Sequential
-from equitangents.validation import check_number
+from equitangents.validation import check_number, check_whole
 
 LEAST, MOST = 4, 2_000
 """Samples of a choice: kernels are held in memory and decomposed for every fold."""
@@ -91,8 +91,8 @@ def auto(
         seed: of the folds and of the forest.
         progress: is called with a `Step` now and then.
 
-    Raises InvalidArgumentError for other inputs and labels, a class in one set alone, a group under which kernels are
-    not known to be invariant, and where no candidate has a score.
+    Raises InvalidArgumentError for other inputs and labels, fewer than three sets, a class in one set alone, a group
+    under which kernels are not known to be invariant, and where no candidate has a score.
 
     >>> import numpy as np
     >>> x = np.random.default_rng(0).normal(size=(40, 3))
@@ -102,6 +102,7 @@ def auto(
     """
     start = time.perf_counter()
     check_number("minutes", minutes, "a positive number", lambda m: 0 < m < math.inf)
+    seed = check_whole("seed", seed, 0, 2**32 - 1)
     search = _Search(start + 60 * minutes * _SHARE, progress)
     shape = np.shape(x)
     if len(shape) not in (2, 4):
@@ -126,7 +127,6 @@ def auto(
             search.told(name, 1.0)
             if time.perf_counter() > start + 60 * minutes * _BESIDE:
                 break
-        search.untried += [name for name in NAMES[len(others) :] if baselines]
         search.run(every, training, problem)
     except KeyboardInterrupt:
         if not search.results:
@@ -144,6 +144,7 @@ def auto(
         tuple(_scored(others, problem, score)),
         tuple(search.untried),
         tuple(search.refused),
+        NAMES[len(others) :] if baselines else (),
         len(problem.folds),
         None if together is None else len(problem.sets),
         time.perf_counter() - start,

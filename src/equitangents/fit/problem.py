@@ -67,10 +67,16 @@ def make_problem(
 ) -> Problem:
     """The problem of labels as numbers; together: (n,) what samples that leave together have in common.
 
-    Raises ShapeError for another number of samples, InvalidArgumentError where a class has one set alone.
+    Raises ShapeError for another number of samples, InvalidArgumentError for fewer than three sets and where a class
+    has one set alone.
     """
     n = len(labels)
     sets = [np.array([i]) for i in range(n)] if together is None else sets_of(together, n)
+    if len(sets) < 3:
+        raise InvalidArgumentError(
+            f"together has {len(sets)} sets of samples; expected three or more, since one is predicted by a choice "
+            "made on two: give finer sets, or leave together out"
+        )
     for k, name in enumerate(classes):
         if sum(bool((labels[each] == k).any()) for each in sets) < 2:
             raise InvalidArgumentError(

@@ -67,8 +67,8 @@ class Choice:
     model: the chosen classifier, calibrated and fitted to all samples. tried: all candidates with a score, in the order
     in which they were tried; chosen: the number of the best in it. score: the chosen one's, by folds on which nothing
     was chosen; others: of baselines on the same folds. untried: candidates that did not fit into the time. refused:
-    names and reasons of those without a score. folds, sets: how many there are; sets is None where each sample leaves
-    alone. interrupted: whether Ctrl-C ended the search.
+    names and reasons of those without a score. uncompared: baselines that did not fit into the time. folds, sets: how
+    many there are; sets is None where each sample leaves alone. interrupted: whether Ctrl-C ended the search.
     """
 
     model: InfiniteEnsembleClassifier
@@ -78,6 +78,7 @@ class Choice:
     others: tuple[Scored, ...]
     untried: tuple[str, ...]
     refused: tuple[tuple[str, str], ...]
+    uncompared: tuple[str, ...]
     folds: int
     sets: int | None
     seconds: float
@@ -108,6 +109,7 @@ class Choice:
              "" if each is self.score else _signed(each.ahead)]
             for each in (self.score, *self.others)
         ]  # fmt: skip
+        rows += [[name, "no time", "", "", ""] for name in self.uncompared]
         header = ["model", "accuracy (95 %)", "log loss", "calibration error", "ahead of chosen"]
         return Table(f"{self.folds} folds, samples left out {left}", header, rows)
 

@@ -279,9 +279,8 @@ def _double(task: Task, x: Inputs, actions: Actions, dtype: np.dtype) -> tuple[A
     exact = _attempt(task, wide, run)
     if exact is None or exact.dtype != np.float64:
         return None
-    count = max(
-        x.n, 2
-    )  # as many as before, for which the model is compiled: half of the inputs, changed once and twice
+    # as many inputs as before, for which the model is compiled: half of them, changed once and twice
+    count = max(x.n, 2)
     half = count // 2
     rows, steps = np.arange(count) % half, _FINE * np.where(np.arange(count) < half, 1.0, 2.0)
     signs = np.random.default_rng(task.seed)
