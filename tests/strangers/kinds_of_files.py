@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 import warnings
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import google_crc32c
 import numpy as np
 import zarr
 
@@ -202,12 +201,14 @@ def made(name: str, folder: Path) -> Path:
     return path
 
 
-def signed(content: Any) -> str:
-    """The text of a model.json whose checksum is that of what stands in it, as anybody can make it."""
-    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-    return json.dumps({"content": content, "sha256": digest})
+def contents(archive: Path) -> dict[str, bytes]:
+    """What a saved model holds, by name."""
+    with zipfile.ZipFile(archive) as opened:
+        return {name: opened.read(name) for name in opened.namelist()}
 
 
-def crc32c(content: bytes) -> int:
-    """The checksum by which arrays are known."""
-    return int(google_crc32c.value(content))
+def packed(archive: Path, held: dict[str, bytes]) -> None:
+    """Write a saved model that holds this, with its checksums, as anybody can make it."""
+    with zipfile.ZipFile(archive, "w") as opened:
+        for name, content in held.items():
+            opened.writestr(name, content)
