@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from equitangents._aliases import FileName
-from equitangents.claims import UNREADABLE, check_arrays
 from equitangents.errors import InvalidArgumentError
+from equitangents.file_limits import UNREADABLE, check_arrays
 from equitangents.files import open_regular
 
 PICKLED = "it is a pickle, and loading one runs whatever code its author put in"

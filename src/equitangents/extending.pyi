@@ -16,7 +16,7 @@ from equitangents.validation import check_array, check_number, check_same_length
 
 # files that are there whole or not at all, and what they claim to hold
 from equitangents.array_files import read_arrays, refusal
-from equitangents.claims import UNREADABLE, check_arrays, read_json
+from equitangents.file_limits import UNREADABLE, check_arrays, read_json
 from equitangents import locks
 from equitangents.files import LEFTOVER, file_bytes, may_write, open_regular, real, whole_file
 from equitangents.planning.question import check_writable

@@ -20,10 +20,10 @@ from equitangents.array_files import load_data, read_arrays
 from equitangents.audit.adapters.choose import load_model
 from equitangents.audit.potentials.checks import _rows
 from equitangents.audit.report.checks import read_baseline
-from equitangents.claims import part
 from equitangents.ensembles.infinite import saving
 from equitangents.ensembles.streaming.parts import Parts
 from equitangents.ensembles.training.variations import ZeroOutput
+from equitangents.file_limits import part
 from equitangents.kernels import Kernels
 from equitangents.kernels.store.folder import KernelStore
 from equitangents.nn.specification import read_network

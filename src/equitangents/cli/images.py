@@ -16,7 +16,7 @@ from equitangents.errors import InvalidArgumentError, StoreError
 from equitangents.tables import quoted
 
 if TYPE_CHECKING:
-    from equitangents.claims import Rows
+    from equitangents.file_limits import Rows
 
 TABLES = (".csv", ".tsv", ".txt")
 _FORM = "images.json"  # in the folder of a model: the form of its images, and of which model
@@ -99,7 +99,7 @@ def keep_form(form: Any, model: Path) -> None:
 
 def form_of(model: Path) -> Any:
     """The form of the images that a saved model was fitted to; None for one of arrays, or of an earlier save."""
-    from equitangents.claims import UNREADABLE, read_json
+    from equitangents.file_limits import UNREADABLE, read_json
     from equitangents.files import file_bytes
 
     place = model / _FORM

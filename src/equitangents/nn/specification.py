@@ -15,8 +15,8 @@ from typing import Any
 
 from equitangents import nn
 from equitangents._types import Tree
-from equitangents.claims import read_json
 from equitangents.errors import EquitangentsError, InvalidArgumentError
+from equitangents.file_limits import read_json
 from equitangents.files import file_bytes
 from equitangents.keywords import meant
 from equitangents.nn.layer import Layer

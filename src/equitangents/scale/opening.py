@@ -12,8 +12,8 @@ import numpy as np
 from equitangents._types import Numbers
 from equitangents.actions import Action
 from equitangents.actions.continuous import check_finite_group
-from equitangents.claims import Rows
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError, StoreError
+from equitangents.file_limits import Rows
 from equitangents.files import whole_file
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.invariance import is_invariant

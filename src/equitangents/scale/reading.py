@@ -12,8 +12,8 @@ import numpy as np
 
 from equitangents._types import FileName
 from equitangents.array_files import read_arrays
-from equitangents.claims import UNREADABLE, Rows, check_arrays, check_zarr
 from equitangents.errors import InvalidArgumentError
+from equitangents.file_limits import UNREADABLE, Rows, check_arrays, check_zarr
 from equitangents.files import open_regular
 from equitangents.tiles.place import ObjectPath, Place, place, zarr_node
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from equitangents._version import FORMAT, __version__
 from equitangents.checksums import checksum
-from equitangents.claims import read_json
 from equitangents.errors import StoreError
+from equitangents.file_limits import read_json
 from equitangents.files import LEFTOVER
 from equitangents.kernels.store.key import VERSION
 from equitangents.tiles import place

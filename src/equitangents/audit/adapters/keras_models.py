@@ -20,8 +20,8 @@ from equitangents._types import Tree
 from equitangents.audit.adapters.footprints import Footprint, of_program
 from equitangents.audit.adapters.model import Keep, LayerTrace, Model, Traced, require
 from equitangents.audit.contract.trees import on_host, to_numpy
-from equitangents.claims import UNREADABLE, check_archive, read_json
 from equitangents.errors import InvalidArgumentError
+from equitangents.file_limits import UNREADABLE, check_archive, read_json
 
 
 @final

@@ -14,8 +14,8 @@ from scipy.special import stdtr, stdtrit
 from equitangents.audit.report.findings import Findings
 from equitangents.audit.report.numbers import FACTOR, Estimate, Standing, of, standing
 from equitangents.audit.report.words import above, interval, listed, number, sets_said, signed
-from equitangents.claims import read_json
 from equitangents.errors import InvalidArgumentError
+from equitangents.file_limits import read_json
 from equitangents.files import file_bytes
 
 LEVEL = 0.05

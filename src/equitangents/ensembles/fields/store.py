@@ -19,10 +19,10 @@ import numpy as np
 from equitangents._types import FileName
 from equitangents._version import __version__
 from equitangents.checksums import differing
-from equitangents.claims import read_json
 from equitangents.ensembles.fields.kernel import FieldKernel, PointKernel, TurningField
 from equitangents.ensembles.fields.points import FieldPoints, PointAction
 from equitangents.errors import InvalidTypeError, StoreError
+from equitangents.file_limits import read_json
 from equitangents.files import LEFTOVER, file_bytes, real, whole_file
 from equitangents.kernels.store.key import VERSION
 from equitangents.locks import alone

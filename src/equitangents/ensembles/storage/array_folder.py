@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.claims import UNREADABLE, check_arrays, read_json
 from equitangents.errors import InvalidArgumentError, StoreError
+from equitangents.file_limits import UNREADABLE, check_arrays, read_json
 from equitangents.files import LEFTOVER, MOST, open_regular, real, sync_folder, whole_file
 from equitangents.tiles.store import store_errors
 

@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 
 from equitangents.checksums import checksum, differing
-from equitangents.claims import UNREADABLE, check_arrays, read_json
 from equitangents.errors import StoreError
+from equitangents.file_limits import UNREADABLE, check_arrays, read_json
 from equitangents.tiles import place
 from equitangents.tiles.place import PARTIAL, ObjectPath, Place, write_whole
 from equitangents.tiles.store import DamagedTileError

@@ -12,7 +12,6 @@ import numpy as np
 
 from equitangents._types import AnyModel, ArrayLike, FileName, Network, Numbers
 from equitangents._version import __version__
-from equitangents.claims import part
 from equitangents.ensembles.streaming.formats import (
     assemble,
     check_suffix,
@@ -26,6 +25,7 @@ from equitangents.ensembles.streaming.formats import (
 from equitangents.ensembles.streaming.parts import OtherPredictionsError, Parts, read_record
 from equitangents.ensembles.streaming.predictors import Predictor, predictor
 from equitangents.errors import MemoryLimitError, NotFiniteError, ShapeError, StoreError
+from equitangents.file_limits import part
 from equitangents.files import real
 from equitangents.kernels.store.key import VERSION
 from equitangents.scale.executors import part_of

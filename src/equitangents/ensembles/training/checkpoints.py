@@ -16,10 +16,10 @@ import numpy as np
 
 from equitangents._version import FORMAT
 from equitangents.checksums import file_checksum
-from equitangents.claims import read_json
 from equitangents.ensembles.training.fingerprint import check_same
 from equitangents.ensembles.training.run import Snapshot
 from equitangents.errors import InvalidArgumentError, StoreError
+from equitangents.file_limits import read_json
 from equitangents.files import FORBIDDEN, file_bytes, real, whole_file
 from equitangents.locks import alone
 

@@ -17,8 +17,8 @@ import numpy as np
 
 from equitangents._types import ArrayLike, FileName
 from equitangents.caches import cache_folder
-from equitangents.claims import UNREADABLE, check_arrays, read_json
 from equitangents.errors import InvalidArgumentError
+from equitangents.file_limits import UNREADABLE, check_arrays, read_json
 from equitangents.files import LEFTOVER, open_regular, sweep, whole_file
 from equitangents.formatting import memory_size
 from equitangents.kernels.result import Kernels

@@ -14,8 +14,8 @@ import zarr
 
 import equitangents as et
 from equitangents.array_files import read_arrays
-from equitangents.claims import check_arrays, read_json
 from equitangents.errors import InvalidArgumentError, StoreError
+from equitangents.file_limits import check_arrays, read_json
 from equitangents.nn.specification import read_network
 from equitangents.scale.reading import read_inputs
 from equitangents_studies.data.folder import load_own
@@ -71,7 +71,7 @@ def test_an_archive_that_unpacks_to_more_than_half_of_the_memory_is_refused(tmp_
     x = np.zeros((400, 50, 50), np.float32)
     np.savez_compressed(tmp_path / "bomb.npz", x=x, y=np.arange(400) % 2)
     np.savez(tmp_path / "stored.npz", x=x, y=np.arange(400) % 2)
-    monkeypatch.setattr("equitangents.claims.default_memory_limit", lambda: 10**6)
+    monkeypatch.setattr("equitangents.file_limits.default_memory_limit", lambda: 10**6)
     with pytest.raises(InvalidArgumentError, match="unpacks to 4 MB, more than half of the memory"):
         load_own(tmp_path / "bomb.npz")
     np.testing.assert_array_equal(read_inputs("data", tmp_path / "stored.npz"), x)  # a map of the file

@@ -1,4 +1,4 @@
-"""What a file says of itself, held against what it holds and against memory, before anything is allocated.
+"""Validate file headers before allocating.
 
 The header of an array, the directory of an archive, the metadata of Zarr and the brackets of JSON are a few bytes that
 may ask for any amount of memory. All of it is ValueError here; whoever reads the file names it.
