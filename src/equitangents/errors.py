@@ -68,4 +68,14 @@ class NotFittedError(EquitangentsError, ValueError, AttributeError):
 
 
 class MissingLibraryError(EquitangentsError, ImportError):
-    """An optional library is needed and not installed; the message names the extra that installs it."""
+    """`library`, which `user` needs, is not installed; `extra` of this package installs it."""
+
+    def __init__(self, library: str, extra: str, user: str) -> None:
+        super().__init__(
+            f"{user} needs {library}, which is not installed: pip install 'equitangents[{extra}]' "
+            f"(in a checkout '.[{extra}]')"
+        )
+        self.library, self.extra, self.user = library, extra, user
+
+    def __reduce__(self) -> tuple[type, tuple[str, str, str]]:
+        return type(self), (self.library, self.extra, self.user)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 import os
+import zlib
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import google_crc32c
 import numpy as np
 
 from equitangents.errors import StoreError
@@ -35,7 +35,7 @@ def seal(path: Path, about: dict[str, Any] | None = None) -> None:
         if zipped and file.read().startswith(_NO_COMMENT):
             file.seek(size - 2)
             file.write(length.to_bytes(2, "little"))
-        checksum = google_crc32c.extend(_checksum(file, size), text)
+        checksum = zlib.crc32(text, _checksum(file, size))
         file.seek(size)
         file.write(text + b"%08x\n" % checksum)
 
@@ -53,7 +53,7 @@ def sealed(file: BinaryIO) -> dict[str, Any] | None:
             raise StoreError(f"{getattr(file, 'name', 'a file')} is damaged: it does not end as it says")
         return None
     text, checksum = end[place:-9], end[-9:]
-    if checksum != b"%08x\n" % google_crc32c.extend(_checksum(file, begin + place), text):
+    if checksum != b"%08x\n" % zlib.crc32(text, _checksum(file, begin + place)):
         raise StoreError(f"{getattr(file, 'name', 'a file')} is damaged: it does not have its checksum")
     about: dict[str, Any] = json.loads(text[len(_MARK) :])
     return about
@@ -81,6 +81,6 @@ def _checksum(file: BinaryIO, size: int) -> int:
         read = file.readinto(block[:size].data)  # type: ignore[attr-defined]
         if not read:
             raise StoreError(f"{getattr(file, 'name', 'a file')} is damaged: it ends too early")
-        checksum = google_crc32c.extend(checksum, block[:read])
+        checksum = zlib.crc32(block[:read], checksum)
         size -= read
     return checksum

@@ -99,7 +99,7 @@ def test_workers_that_only_die_are_given_up(tmp_path, monkeypatch):
 
 def test_dask_that_is_not_installed_is_said_with_what_installs_it(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "distributed", None)
-    with pytest.raises(MissingLibraryError, match=r"pip install 'equitangents\[dask\]'"):
+    with pytest.raises(MissingLibraryError, match=r"pip install 'equitangents\[scale\]'"):
         dask_client("tcp://localhost:8786").__enter__()
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import google_crc32c
 import numpy as np
 import zarr
 
@@ -206,8 +205,3 @@ def signed(content: Any) -> str:
     """The text of a model.json whose checksum is that of what stands in it, as anybody can make it."""
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
     return json.dumps({"content": content, "sha256": digest})
-
-
-def crc32c(content: bytes) -> int:
-    """The checksum by which arrays are known."""
-    return int(google_crc32c.value(content))

@@ -114,12 +114,12 @@ def audit_atoms(
     with stages() as stage:
         stage("importing JAX and ASE")
         from equitangents.audit.adapters.choose import load_calculator
-        from equitangents.audit.adapters.model import require
         from equitangents.audit.potentials.checks import read_baseline
         from equitangents.audit.potentials.run import atoms as run
         from equitangents.audit.potentials.structures import read_structures
+        from equitangents.extras import require
 
-        require("ase", "atoms")
+        require("ase", "atoms", "the audit of potentials")
         if baseline is not None:
             read_baseline(baseline)
         stage(f"reading {atoms}")

@@ -11,7 +11,8 @@ import numpy as np
 from jaxtyping import Float, Int, Real
 
 from equitangents._types import ArrayLike, Numbers, Rows
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, MissingLibraryError, ShapeError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
+from equitangents.extras import require
 from equitangents.validation import as_rectangular, check_array, is_half
 
 if TYPE_CHECKING:
@@ -90,15 +91,10 @@ class Molecules:
 
     def to_ase(self) -> list[Atoms]:
         """One Atoms of ASE for each molecule."""
-        try:
-            from ase import Atoms
-        except ImportError:
-            raise MissingLibraryError(
-                "to_ase needs ASE: pip install 'equitangents[molecules]' (in a checkout '.[molecules]')"
-            ) from None
+        ase = require("ase", "atoms", "to_ase")
         present = self.atomic_numbers > 0
         return [
-            Atoms(numbers=z[here], positions=x[here])
+            ase.Atoms(numbers=z[here], positions=x[here])
             for z, x, here in zip(self.atomic_numbers, self.positions, present, strict=True)
         ]
 

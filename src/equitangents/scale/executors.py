@@ -23,9 +23,9 @@ from equitangents.errors import (
     EquitangentsError,
     InvalidArgumentError,
     InvalidTypeError,
-    MissingLibraryError,
     StoreError,
 )
+from equitangents.extras import require
 from equitangents.validation import check_whole, is_whole
 
 logger = logging.getLogger("equitangents")
@@ -150,17 +150,11 @@ def dask_client(scheduler: str) -> Iterator[Any]:
 
     Where it does not answer, or dies, Dask's own loggers would show tracebacks beside the error that says so.
     """
-    try:
-        from distributed import Client
-    except ImportError:
-        raise MissingLibraryError(
-            "a Dask scheduler needs the package distributed, which is not installed: pip install "
-            "'equitangents[dask]' (in a checkout '.[dask]')"
-        ) from None
+    client_of = require("distributed", "scale", "a Dask scheduler").Client
     where = {"scheduler_file": scheduler} if os.path.isfile(scheduler) else {"address": scheduler}
     with _quiet(_DASK_TALK):
         try:
-            client = Client(**where, timeout=_CONNECTING)
+            client = client_of(**where, timeout=_CONNECTING)
         except (OSError, ValueError) as error:
             said = " ".join(str(error).split()) or type(error).__name__
             raise InvalidArgumentError(f"scheduler is {scheduler!r}, which does not answer: {said}") from None

@@ -17,6 +17,7 @@ from equitangents._protocols import ExecutorLike, TaskExecutor
 from equitangents._types import FileName, Numbers
 from equitangents.actions import Action
 from equitangents.errors import InvalidArgumentError, ShapeError, StoreError
+from equitangents.extras import check_installed
 from equitangents.inference.group_fourier import fourier_irreps
 from equitangents.kernels import KernelFunction
 from equitangents.keywords import CheckedKeywords
@@ -60,7 +61,7 @@ class GramStore(CheckedKeywords):
     that begin with those it has, it grows, and computes what is new.
 
     Args:
-        path: the folder; it is made if there is none. Also s3://bucket/name, gs:// or az:// (`equitangents[cloud]`).
+        path: the folder; it is made if there is none. Also s3://bucket/name, gs:// or az:// (`equitangents[scale]`).
         net: a network of equitangents.nn, or an orbit average of one.
         x1: inputs (N1, *positions, channels); also a memory map (`numpy.load(file, mmap_mode="r")`) or a Zarr array.
         x2: other inputs (N2, *positions, channels), for a rectangular matrix.
@@ -92,6 +93,7 @@ class GramStore(CheckedKeywords):
         tile: int | None = None,
         precision: str | None = None,
     ) -> None:
+        check_installed("zarr", "scale", "a Gram store")
         self.path = place("path", path)
         self._data: Data = {"x1": opened("x1", x1)} | ({} if x2 is None else {"x2": opened("x2", x2)})
         if tile is not None:

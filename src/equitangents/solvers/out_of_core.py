@@ -108,7 +108,7 @@ class TiledFactor(Factor):
         self._system, self.folder, self.side, self.precision = system, folder, side, precision
         self.size = system.size
         self._count = -(-system.size // side)
-        self._chunks = Chunks(folder, (side, side), np.dtype(precision))
+        self._chunks = Chunks(folder, (side, side), np.dtype(precision), portable=False)
         kept = "; what is complete is kept, and the same call goes on from it"
         self._store = CompleteTiles("factor", self._chunks, partial(factor_errors, folder, kept))
         self._row = lru_cache(maxsize=self._count)(self._read)

@@ -2,7 +2,8 @@
 
 This is Zarr's format 3 with the codecs `bytes` and `crc32c`, so that whatever reads Zarr reads it and checks it. A
 large chunk may be a shard: smaller ones behind one another in one file, each with its checksum, and at its end where
-each of them begins, so that a reader asks for those that it needs.
+each of them begins, so that a reader asks for those that it needs. Chunks that no other program reads carry zlib's
+CRC-32 in its place, which needs no further library.
 """
 
 from __future__ import annotations
@@ -10,15 +11,16 @@ from __future__ import annotations
 import itertools
 import os
 import struct
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import google_crc32c
 import numpy as np
 
+from equitangents.extras import require
 from equitangents.tiles.place import ObjectPath, Place
 from equitangents.tiles.store import DamagedTileError, Tiles
 from equitangents.tiles.whole import PARTIAL, File, write_together
@@ -39,6 +41,14 @@ class Chunks(Tiles[Index, np.ndarray]):
     shape: tuple[int, ...]
     dtype: np.dtype
     inner: tuple[int, ...] | None = None
+    portable: bool = True  # for readers of Zarr; False: for this package only, without its extra `scale`
+
+    @property
+    def _crc(self) -> Callable[[np.ndarray], int]:
+        if not self.portable:
+            return zlib.crc32
+        crc: Callable[[np.ndarray], int] = require("google_crc32c", "scale", "a Zarr file").value
+        return crc
 
     @property
     def nbytes(self) -> int:
@@ -98,7 +108,7 @@ class Chunks(Tiles[Index, np.ndarray]):
             self._fill(content[where], values[spans], self.inner)
         index = content[where.stop :]
         index[: -_CHECKSUM.size] = self._index().view(np.uint8)
-        _seal(index)
+        self._seal(index)
         return content.data
 
     def _fill(self, content: np.ndarray, values: np.ndarray, shape: tuple[int, ...]) -> None:
@@ -107,7 +117,7 @@ class Chunks(Tiles[Index, np.ndarray]):
         if values.shape != shape:
             np.copyto(whole, np.nan, casting="unsafe")
         copy(values, whole[tuple(map(slice, values.shape))])
-        _seal(content)
+        self._seal(content)
 
     def _index(self) -> np.ndarray:
         """Where each chunk of a shard begins, and how long it is: all are there, one behind another."""
@@ -125,12 +135,24 @@ class Chunks(Tiles[Index, np.ndarray]):
         values = np.empty(self.shape, self.dtype)
         for where, spans in self._parts():
             values[spans] = self._checked(path, content[where], self.inner)
-        if not np.array_equal(_opened(path, content[where.stop :]).view(_OFFSET), self._index()):
+        if not np.array_equal(self._opened(path, content[where.stop :]).view(_OFFSET), self._index()):
             raise DamagedTileError(f"{path} does not say where its chunks are")
         return values
 
     def _checked(self, path: Place, content: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-        return _opened(path, content).view(self._stored).reshape(shape)
+        return self._opened(path, content).view(self._stored).reshape(shape)
+
+    def _seal(self, content: np.ndarray) -> None:
+        """Put the checksum behind what it is of."""
+        numbers, behind = content[: -_CHECKSUM.size], content[-_CHECKSUM.size :]
+        behind[:] = np.frombuffer(_CHECKSUM.pack(self._crc(numbers)), np.uint8)
+
+    def _opened(self, path: Place, content: np.ndarray) -> np.ndarray:
+        """The numbers before a checksum; DamagedTileError where it is another one."""
+        numbers, kept = content[: -_CHECKSUM.size], _CHECKSUM.unpack(content[-_CHECKSUM.size :].data)[0]
+        if self._crc(numbers) != kept:
+            raise DamagedTileError(f"{path} does not have its checksum")
+        return numbers
 
     def is_there(self, index: Index, last: Index | None = None) -> bool:
         """Whether the file is there in its full length, and holds a number at the place `last` within the chunk."""
@@ -200,21 +222,6 @@ class Chunks(Tiles[Index, np.ndarray]):
             "codecs": codecs,
             "attributes": attributes,
         }
-
-
-def _seal(content: np.ndarray) -> None:
-    """Put the checksum behind what it is of."""
-    content[-_CHECKSUM.size :] = np.frombuffer(
-        _CHECKSUM.pack(google_crc32c.value(content[: -_CHECKSUM.size])), np.uint8
-    )
-
-
-def _opened(path: Place, content: np.ndarray) -> np.ndarray:
-    """What stands before a checksum, if that is right."""
-    numbers, kept = content[: -_CHECKSUM.size], _CHECKSUM.unpack(content[-_CHECKSUM.size :].data)[0]
-    if google_crc32c.value(numbers) != kept:
-        raise DamagedTileError(f"{path} does not have its checksum")
-    return numbers
 
 
 def copy(values: np.ndarray, target: np.ndarray) -> None:

@@ -1,6 +1,6 @@
 """Tiles of symmetric matrices within whole arrays on disk, memory maps that any program reads: `<name>.npy`.
 
-`tiles.npy` says of each tile whether it is complete, `checksums.npy` has the CRC32C of each in every array.
+`tiles.npy` says of each tile whether it is complete, `checksums.npy` has the CRC-32 of each in every array.
 """
 
 from __future__ import annotations
@@ -8,11 +8,11 @@ from __future__ import annotations
 import logging
 import math
 import os
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import google_crc32c
 import numpy as np
 
 from equitangents.errors import StoreError
@@ -131,5 +131,4 @@ class MappedTiles(Tiles[Pair, list[np.ndarray]]):
 
 
 def _checksum(values: np.ndarray) -> int:
-    checksum: int = google_crc32c.value(values.reshape(-1).view(np.uint8))
-    return checksum
+    return zlib.crc32(values.reshape(-1).view(np.uint8))

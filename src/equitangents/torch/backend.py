@@ -11,7 +11,6 @@ import numpy as np
 
 from equitangents._types import InputShape, Targets, Tree
 from equitangents.actions.named import ActionLike
-from equitangents.audit.adapters.model import require
 from equitangents.ensembles.fields.targets import Positions
 from equitangents.ensembles.training.descent import OPTIMIZERS, resolve_batch_size
 from equitangents.ensembles.training.fingerprint import array_digest
@@ -20,6 +19,7 @@ from equitangents.ensembles.training.plan import Plan
 from equitangents.ensembles.training.settings import check_settings
 from equitangents.ensembles.training.variations import PLAIN, Bootstrap, ZeroOutput
 from equitangents.errors import EquitangentsError, InvalidArgumentError, InvalidTypeError, NetworkError
+from equitangents.extras import require
 from equitangents.nn import Admissible
 from equitangents.nn.admissible import is_admissible_law
 from equitangents.validation import check_choice
@@ -68,7 +68,7 @@ class TorchBackend:
                 f"variation is {variation!r}, which draws from a posterior of networks in NTK parametrisation; members "
                 "that PyTorch trains may have Bootstrap(), or zero_output=True"
             )
-        require("torch", "torch")
+        require("torch", "torch", "equitangents.torch")
 
     def check_inputs(self, estimator: Ensemble, x: np.ndarray) -> None:
         """Nothing: a module says what it takes when it is given data in its layout."""
@@ -128,7 +128,7 @@ class TorchBackend:
 
     def outputs(self, estimator: Ensemble, x: np.ndarray) -> Iterator[np.ndarray]:
         """Outputs of all members, less their baselines, for one block of rows after another."""
-        require("torch", "torch")
+        require("torch", "torch", "equitangents.torch")
         from equitangents.torch.modules import outputs_of
 
         p = estimator
@@ -141,7 +141,7 @@ class TorchBackend:
 
     def member(self, estimator: Ensemble, i: int) -> torch.nn.Module:
         """A module of its own in evaluation mode."""
-        torch = require("torch", "torch")
+        torch = require("torch", "torch", "equitangents.torch")
         from equitangents.torch.modules import fill, make
 
         p = estimator
@@ -154,7 +154,7 @@ class TorchBackend:
 
     def variables(self, estimator: Ensemble) -> Tree:
         """Names of parameters and buffers, as the factory makes them."""
-        torch = require("torch", "torch")
+        torch = require("torch", "torch", "equitangents.torch")
         from equitangents.torch.modules import make, tensors
 
         p = estimator
@@ -163,7 +163,7 @@ class TorchBackend:
     def is_admissible(self, estimator: Ensemble, action: ActionLike, shape: InputShape, members: int) -> Admissible:
         """By modules that the factory makes, before training and in evaluation mode."""
         self.check_settings(estimator)
-        torch = require("torch", "torch")
+        torch = require("torch", "torch", "equitangents.torch")
         from equitangents.torch.modules import make, to_tensor
 
         p, device = estimator, torch.device(estimator.device)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from equitangents.extending import there
+from equitangents.extending import check_installed, there
 
 
 def _studies(incomplete: str) -> list[tuple[str, str]]:
@@ -102,6 +102,7 @@ def reproduce(
 
     A claim that fails is a result: the exit status is 0 all the same.
     """
+    check_installed("orbax.checkpoint", "studies", "equitangents reproduce")
     changes = parse_settings(settings or [])
     for key, value in (("data", data), ("group", group)):
         if value is not None and changes.setdefault(key, value) != value:

@@ -12,16 +12,16 @@ from typing import Any, Literal
 import numpy as np
 
 from equitangents._types import DType, FileName
-from equitangents.audit.adapters.model import require
 from equitangents.audit.contract.trees import Shared
 from equitangents.audit.measure.averaging import Averaged, Canonicalised, GroupMaps, LinearMap, Original, group_maps
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.extras import require
 from equitangents.keywords import meant
 
 
 def averaged_file(source: str, names: list[str], maps: GroupMaps, path: Path) -> Path:
     """Write the file; `names` are the file's inputs in the order of the maps. Returns the path."""
-    onnx = require("onnx", "onnx")
+    onnx = require("onnx", "onnx", "an ONNX model")
     from onnx import compose, helper
 
     model = onnx.load(source)

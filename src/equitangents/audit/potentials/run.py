@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.audit.adapters.model import require
 from equitangents.audit.interruption import Interruption
 from equitangents.audit.measure.clock import Progress
 from equitangents.audit.potentials.calculator import Potential
@@ -26,6 +25,7 @@ from equitangents.audit.potentials.symmetry import ROUNDED_ANEW, SYMMETRIES, mea
 from equitangents.audit.report.part_sections import Missing
 from equitangents.audit.report.written import versions
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ModelError, NotFiniteError
+from equitangents.extras import require
 from equitangents.keywords import meant
 from equitangents.scale.progress import ProgressCallback, told_by
 
@@ -92,7 +92,7 @@ def atoms(
     'holds'
     """
     began = time.perf_counter()
-    require("ase", "atoms")
+    require("ase", "atoms", "the audit of potentials")
     told_by(progress)
     given, asked = check_structures(structures), _check_tests(tests)
     if isinstance(elements, bool) or not isinstance(elements, int) or elements < 1:

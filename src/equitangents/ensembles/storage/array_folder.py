@@ -15,11 +15,11 @@ import re
 import sys
 import uuid
 import weakref
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import google_crc32c
 import numpy as np
 
 from equitangents import locks
@@ -162,8 +162,8 @@ def _read_array(descriptor: int, entry: dict[str, Any]) -> np.ndarray:
                 if not more:
                     raise EOFError("it ends too early")
                 read += more
-            checksum = google_crc32c.extend(checksum, block)
-    if checksum != entry["crc32c"]:
+            checksum = zlib.crc32(block, checksum)
+    if checksum != entry["crc32"]:
         raise ValueError("it does not have its checksum")
     return numbers.view(_dtype(entry)).reshape(shape, order=order)
 
@@ -236,12 +236,12 @@ def _write_array(descriptor: int, array: np.ndarray) -> dict[str, Any]:
     numbers, checksum = plain.reshape(-1).view(np.uint8), 0
     for start in range(0, len(numbers), _BLOCK):
         block = numbers[start : start + _BLOCK]
-        checksum = google_crc32c.extend(checksum, block)
+        checksum = zlib.crc32(block, checksum)
         written = 0
         while written < len(block):
             written += os.write(descriptor, block[written:].data)
     dtype = np.lib.format.dtype_to_descr(array.dtype)
-    return {"shape": list(array.shape), "dtype": dtype, "order": order, "crc32c": checksum}
+    return {"shape": list(array.shape), "dtype": dtype, "order": order, "crc32": checksum}
 
 
 def _current(folder: Path) -> str | None:

@@ -22,6 +22,7 @@ import numpy as np
 
 from equitangents.ensembles.streaming.parts import RECORD, Parts, read_record
 from equitangents.errors import InvalidArgumentError
+from equitangents.extras import check_installed
 from equitangents.files import put_in_place
 from equitangents.seals import seal, sealed
 from equitangents.tiles.chunks import Chunks
@@ -35,9 +36,11 @@ _ATTEMPTS, _PAUSE = 20, 0.1  # at removing parts, and seconds between them
 
 
 def check_suffix(path: Place) -> None:
-    """Raise InvalidArgumentError unless the name says a format that is written."""
+    """Raise InvalidArgumentError for names of other formats, MissingLibraryError without the library of this one."""
     if path.suffix not in SUFFIXES:
         raise InvalidArgumentError(f"path is {str(path)!r}; expected a name that ends in .npy, .npz or .zarr")
+    if path.suffix == ".zarr":
+        check_installed("google_crc32c", "scale", "a Zarr file")
 
 
 def files_of(path: Place, arrays: Collection[str]) -> dict[str, Place]:

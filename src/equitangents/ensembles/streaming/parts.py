@@ -49,7 +49,7 @@ class OtherPredictionsError(StoreError):
 class Parts(Tiles[int, dict[str, np.ndarray]]):
     """Chunks of `rows` rows of named arrays, `count` rows in all; `record` says what they are predictions of.
 
-    finished: whether `folder` is what has become of them, the Zarr group alone.
+    zarr: whether they become a Zarr group. finished: whether `folder` is what has become of them, that group alone.
     """
 
     folder: Place
@@ -57,6 +57,7 @@ class Parts(Tiles[int, dict[str, np.ndarray]]):
     rows: int
     arrays: dict[str, tuple[int, ...]]
     record: dict[str, Any]
+    zarr: bool = True
     finished: bool = False
 
     @property
@@ -131,7 +132,7 @@ class Parts(Tiles[int, dict[str, np.ndarray]]):
 
     def of(self, name: str, dtype: DType = np.float64) -> Chunks:
         """The files of one array."""
-        return Chunks(self.group / name, (self.rows, *self.arrays.get(name, ())), np.dtype(dtype))
+        return Chunks(self.group / name, (self.rows, *self.arrays.get(name, ())), np.dtype(dtype), portable=self.zarr)
 
     def is_there(self, chunk: int) -> bool:
         """Whether all arrays have their file of this chunk."""

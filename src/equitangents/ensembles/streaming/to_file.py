@@ -72,7 +72,7 @@ def predict_to_file(
         x: the inputs; also a memory map (`numpy.load(file, mmap_mode="r")`) or a Zarr array.
         path: ends in .npy (the mean (M,) or (M, outputs), or the classes (M,); std in `NAME-std.npy`), .npz (arrays
             mean, std, label, probability) or .zarr (a Zarr group of them). Also s3://bucket/name.zarr, gs:// or az://
-            (`equitangents[cloud]`).
+            (`equitangents[scale]`).
         time: the training time; None: the ensemble's. Of finite networks None.
         return_std: standard deviations, too, and of an infinite classifier probabilities.
         rows: inputs that are predicted at once, and kept together; None: as many as take some 256 MB.
@@ -156,7 +156,7 @@ def _parts(out: Place, x: ArrayLike, asked: Predictor, rows: int | None) -> Part
         "time": asked.time,
         "arrays": {name: list(shape) for name, shape in asked.arrays.items()},
     }
-    return Parts(out.with_name(f"{out.name}.parts"), count, rows, asked.arrays, record)
+    return Parts(out.with_name(f"{out.name}.parts"), count, rows, asked.arrays, record, out.suffix == ".zarr")
 
 
 def _predict(

@@ -1,7 +1,7 @@
 """Checkpoints of training runs, written by orbax: complete, with the checksums of all files, or not taken.
 
 A directory of checkpoints belongs to one run: `fit` of one ensemble, or one extension of it. Beside the folder of epoch
-3 lies `3.json`, with the size and CRC32C of each of its files; a checkpoint without that was not finished.
+3 lies `3.json`, with the size and CRC-32 of each of its files; a checkpoint without that was not finished.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ class _UnfinishedError(_DamagedError):
 
 
 def _checksums(folder: Path) -> dict[str, list[int]]:
-    """(bytes, CRC32C) of every file in a folder, by its name from there."""
+    """(bytes, CRC-32) of every file in a folder, by its name from there."""
     return {
         path.relative_to(folder).as_posix(): [path.stat().st_size, _checksum(path)]
         for path in sorted(folder.rglob("*"))

@@ -1,4 +1,4 @@
-"""An extension of griffe: interpreter sessions in docstrings (>>> ...) become code blocks wherever they stand."""
+"""Extensions of griffe: sessions in docstrings (>>> ...) become code blocks, callable packages stay packages."""
 
 from __future__ import annotations
 
@@ -24,3 +24,12 @@ def fenced(text: str) -> str:
     """`text` with its sessions fenced and the heading "Example:" dropped."""
     text = SECTION.sub(lambda match: re.sub(r"^ {4}", "", match.group(1), flags=re.MULTILINE), text)
     return SESSION.sub(lambda match: f"\n```pycon\n{match.group().rstrip()}\n```\n", text)
+
+
+class CallablePackages(griffe.Extension):
+    """Leaves `equitangents.audit` to the package of that name, whose pages would not be found otherwise."""
+
+    def on_attribute_instance(self, *, attr: griffe.Attribute, **_: Any) -> None:
+        """Forget the stub's attribute."""
+        if attr.path == "equitangents.audit" and attr.parent is not None:
+            del attr.parent.members[attr.name]
