@@ -12,7 +12,13 @@ import numpy as np
 from equitangents import actions, nn
 from equitangents._types import FileName
 from equitangents.array_files import read_arrays
-from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
+from equitangents.ensembles import (
+    DeepEnsemble,
+    DeepEnsembleClassifier,
+    InfiniteEnsemble,
+    InfiniteEnsembleClassifier,
+    Training,
+)
 from equitangents.errors import InvalidArgumentError
 from equitangents.planning.source import are_labels
 from equitangents.validation import check_whole
@@ -96,16 +102,23 @@ def network(kind: str, depth: int, W_std: float, b_std: float, width: int = 1, o
     return nn.Sequential(*(depth * convolutions), nn.Flatten(), readout)
 
 
-def action_of(name: str, x: np.ndarray) -> actions.Action:
-    """C4, D4 and the like: turns and reflections of images (N, H, W, C); cyclic shifts Cd and all permutations Sd of
-    the d features of vectors (N, d); whatever else `actions.as_action` knows.
-    """
-    return actions.as_action("group", name, x.shape)
-
-
 def fit(
     data: PlanningData, net: nn.Sequential, action: actions.Action | None, **settings: Any
 ) -> InfiniteEnsemble | InfiniteEnsembleClassifier:
     """The ensemble on the data: a classifier where y are labels. `action`: of augmentation, or None."""
     kind = InfiniteEnsembleClassifier if data.labels else InfiniteEnsemble
     return kind(net, augmentation=action, **settings).fit(data.x, data.y)
+
+
+def pilot(
+    data: PlanningData,
+    net: nn.Sequential,
+    action: actions.Action | None,
+    epochs: int,
+    learning_rate: float,
+    seed: int,
+) -> DeepEnsemble | DeepEnsembleClassifier:
+    """The ensemble that a pilot is trained of, by full-batch gradient descent on the mean square."""
+    kind = DeepEnsembleClassifier if data.labels else DeepEnsemble
+    training = Training(optimizer="gd", loss="mse", epochs=epochs, learning_rate=learning_rate)
+    return kind(net, augmentation=action, training=training, seed=seed)
