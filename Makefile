@@ -24,7 +24,7 @@ ONE_THREAD = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 XLA_FLAGS="$(XLA)"
 # A test that hangs ends its process, also where it hangs in compiled code; pytest-xdist reports it and starts another.
 PYTEST = $(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal --timeout $(TIMEOUT) --timeout-method thread
 
-.PHONY: help setup demo test test-all test-docs test-lowest test-random test-machines test-frozen test-extras test-browser mutate lint wheel format results docs \
+.PHONY: help setup demo test test-all test-docs test-lowest test-random test-machines test-frozen test-extras test-browser lint wheel format results docs \
 	bench clean
 
 help: ## this list
@@ -74,9 +74,6 @@ test-extras: $(STAMP) $(EXTRAS) ## tests of PyTorch, ONNX, Keras and transformer
 
 test-browser: $(STAMP) $(VENV)/.installed-browser ## the pages in a headless Chromium
 	$(BIN)/python -m pytest tests/browser
-
-mutate: $(STAMP) ## which planted faults the tests see; ARGS="--only audit" for some of them
-	$(BIN)/python -m tools.mutate $(ARGS)
 
 lint: $(STAMP) ## ruff, mypy, and who may import whom
 	$(BIN)/python -m ruff check .
