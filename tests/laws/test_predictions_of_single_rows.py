@@ -207,6 +207,9 @@ def test_finite_ensembles():
     alone_as_together(lambda rows: model.predict(rows, return_std=True), test, 1e-5)
 
 
+SIGNS = et.actions.channels(et.groups.cyclic(2), [[[1.0]], [[-1.0]]])
+
+
 def test_rotations_are_sampled_as_for_the_training_inputs():
     x, test = np.random.default_rng(0).standard_normal((2, 4, 9, 1)) / (1 + np.arange(9))[:, None]
     test[1] *= 3
@@ -215,6 +218,8 @@ def test_rotations_are_sampled_as_for_the_training_inputs():
     assert (fixed.kernel(x).ntk == net.kernel(x).ntk).all()
     alone_as_together(lambda rows: fixed.kernel(rows, x).ntk, test)
     assert fixed.sampled_for(test) is fixed
+    for around in (lambda net: et.kernels.orbit_average(net, SIGNS), et.ensembles.tangent_prior):
+        assert around(net).sampled_for(x) == around(fixed)
     assert EVEN.sampled_for(images(0, 3)) is EVEN
     model = et.InfiniteEnsemble(net, ridge=0.1).fit(x, np.arange(4.0))
     alone_as_together(model.predict, test)
