@@ -60,6 +60,10 @@ class Action(GroupAction):
         """
         return None
 
+    def is_linear(self, shape: Sequence[int]) -> bool:
+        """Whether ρ(g) is known to be linear on signals of `shape`, for all g."""
+        return self.linear or all(self.moves(int(g), shape) is not None for g in self.group.generators)
+
     def moves(self, g: int, shape: Sequence[int]) -> tuple[Int[np.ndarray, " positions"], bool] | None:
         """By orthogonal matrices on the last axis."""
         count, matrices = int(np.prod(shape[:-1], dtype=np.int64)), self.matrices

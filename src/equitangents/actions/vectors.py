@@ -29,6 +29,7 @@ from equitangents.validation import as_rectangular, check_array
 class LinearAction(Action):
     """Matrices acting on the last axis of arrays of the given ranks; made by `linear`, `channels`, `rotations`, ..."""
 
+    linear = True
     ranks: tuple[int, ...] | None
 
     def __init__(self, group: Group, matrices: np.ndarray, ranks: tuple[int, ...] | None, name: str):
@@ -62,6 +63,7 @@ class LinearAction(Action):
 class LastAxisPermutation(Action):
     """Permutations of the entries of the last axis: table[g, c] is where entry c goes; by `channels` and `labels`."""
 
+    linear = True
     permutes_entries = True
     ranks: tuple[int, ...] | None
     table: Int[np.ndarray, "order d"]

@@ -177,20 +177,22 @@ def _candidates(x: np.ndarray) -> Iterator[Standardisation]:
 def _commutes(found: Standardisation, augmentation: Augmentation, x: np.ndarray) -> bool:
     """Whether S(ρ(g) x) = ρ(g) S(x) for all generators, or all elements of a subset.
 
-    Of moves of positions it is so. Linear maps show it on two random signals, others on all of x, too.
+    Of moves of positions it is so. Linear maps show it on two random signals, others on the copies of all of x by
+    all elements: of other inputs it is not known then.
     """
     if isinstance(augmentation, ActionSubset):
         action, elements = augmentation.action, list(augmentation.elements)
     else:
         action = augmentation
-        elements = list(action.group.generators if action.exact else range(action.group.order))
+        few = action.exact and action.is_linear(x.shape[1:])
+        elements = list(action.group.generators if few else range(action.group.order))
     tolerance = _SAME * (1 + np.max(np.abs(found.shift / found.scale)))
     z = np.random.default_rng(0).normal(size=(2, *x.shape[1:]))
     for g in elements:
-        known = action.moves(g, x.shape[1:])
-        if known is not None and getattr(action, "permutes_positions", False):
+        moves = action.moves(g, x.shape[1:])
+        if moves is not None and getattr(action, "permutes_positions", False):
             continue
-        signals = z if known is not None or action.linear else np.concatenate([z, found(x)])
+        signals = z if moves is not None or action.linear else np.concatenate([z, found(x)])
         moved = np.asarray(action(g, signals), np.float64)
         error = np.max(np.abs(found(np.asarray(action(g, found.undone(signals)), np.float64)) - moved))
         if not error <= tolerance * np.max(np.abs(signals)):

@@ -75,11 +75,17 @@ class Layer(CheckedKeywords, metaclass=_OfPlainNumbers):
     """The group on which the layer's output lives, for a layer that lifts; None for all others."""
     inner: ClassVar[tuple[tuple[Layer, ...], ...]] = ()
     """The layers of each branch inside it, for a layer that holds others."""
+    samples_rotations: ClassVar[bool] = False
+    """Whether kernels sample rotations as finely as the inputs of each call ask for."""
     no_ntk: ClassVar[str | None] = None
     """Why a network with this layer has no neural tangent kernel, or None if it has."""
 
     def with_inner(self, inner: Sequence[Sequence[Layer]]) -> Layer:
         """This layer with other layers inside it; itself, if it holds none."""
+        return self
+
+    def at_resolution(self, resolution: int) -> Layer:
+        """This layer with a resolution of its own; itself, if it samples no rotations."""
         return self
 
     @abc.abstractmethod

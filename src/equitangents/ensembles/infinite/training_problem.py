@@ -41,6 +41,7 @@ from equitangents.kernels import KernelFunction
 from equitangents.kernels.invariance import draws_noise, is_invariant
 from equitangents.kernels.random_features import FeatureMap
 from equitangents.kernels.result import FieldFunction
+from equitangents.kernels.rotations.resolution import sampled_for
 from equitangents.memory import check_memory
 
 logger = logging.getLogger("equitangents")
@@ -327,6 +328,7 @@ def make_training(
     A subset of an action that is a subgroup becomes an action of its own.
     """
     x = x if positions is None else np.asarray(x)
+    net = sampled_for(net, lambda: x)  # predictions do not depend on one another
     each_copy = y.ndim > (2 if positions is None else len(positions.shape) + 2)
     _check_targets(each_copy, augmentation, label_action, x, y, positions)
     if isinstance(augmentation, ActionSubset) and augmentation.is_subgroup:
