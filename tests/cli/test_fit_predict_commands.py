@@ -329,7 +329,7 @@ def test_the_line_of_a_fit_names_the_estimated_error_where_there_is_one():
 def test_probabilities_have_no_unit_and_may_be_calibrated(run, folder):
     y = np.arange(9) % 3
     np.savez("bytes.npz", x=255 * X + 9, y=y, new=255 * NEW + 9)
-    for more, wanted in (([], {}), (["--calibrate"], {"calibrate": True})):
+    for more, wanted in ((["--no-calibrate"], {}), ([], {"calibrate": True})):
         assert run("fit", "--data", "bytes.npz", *MLP, "--ridge", 1, *more, "--out", "m")[0] == 0
         assert (
             run("predict", "m", "--data", "bytes.npz", "--array", "new", "--std", "--out", "p.npz", "--force")[0] == 0

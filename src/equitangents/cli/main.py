@@ -23,7 +23,7 @@ from equitangents.cli.audit import audit
 from equitangents.cli.cache import cache
 from equitangents.cli.common import AGAIN, LocalPaths
 from equitangents.cli.doctor import doctor
-from equitangents.cli.fit import fit
+from equitangents.cli.fit import EXAMPLES, fit
 from equitangents.cli.gram import gram
 from equitangents.cli.plan import plan
 from equitangents.cli.predict import predict
@@ -156,7 +156,7 @@ for _name, _command in beside.commands().items():
 app.command("audit", cls=LocalPaths)(audit)
 app.command("plan", cls=LocalPaths)(plan)
 app.command("gram", cls=LocalPaths)(gram)
-app.command("fit", cls=LocalPaths)(fit)
+app.command("fit", cls=LocalPaths, epilog=EXAMPLES)(fit)
 app.command("predict", cls=LocalPaths)(predict)
 app.command("doctor", cls=LocalPaths)(doctor)
 app.command("cache", cls=LocalPaths)(cache)

@@ -160,6 +160,11 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
         self.ensemble_ = ensemble
         return self
 
+    def _calibrate(self) -> None:
+        """Calibrate a fitted classifier; raises what `leave_one_out_` raises, and changes nothing then."""
+        self.temperature_ = self._temperature(self.ensemble_, float(self.time))
+        self.calibrate = True
+
     @property
     def leave_one_out_(self) -> LabelsLeftOut:
         """Each sample's label predicted by this classifier trained without it, and the share that is right.

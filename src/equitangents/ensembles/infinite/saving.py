@@ -41,7 +41,7 @@ _ABOUT = {
 }  # fmt: skip
 _FACTS = {
     "time": "real", "sample_shape": "(int)", "samples": "int", "dtype": "text", "outputs": "none|int",
-    "positions": "(int)", "classes": "none|(any)", "solver": "text",
+    "positions": "(int)", "classes": "none|(any)", "solver": "text", "temperature": "none|real",
 }  # fmt: skip
 _SAME = 1e-4  # relative: how well a network that is given at loading has to agree with the one that was saved
 
@@ -231,6 +231,7 @@ def facts(ensemble: BaseEstimator) -> dict[str, Any]:
         "positions": list(getattr(ensemble, "positions_", ())),
         "classes": None if classes is None else classes.tolist(),
         "solver": ensemble.solver_,
+        "temperature": getattr(ensemble, "temperature_", None),
     }
 
 

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import equitangents as et
-from equitangents.ensembles.infinite.held_out_page import HeldOut, held_out_page
 from equitangents.errors import InvalidArgumentError
+from equitangents.fit import auto, page
+from equitangents.fit.held_out import HeldOut
+from equitangents.fit.page import held_out_page
 from equitangents.report import render
 from equitangents.report.render import outside_resources
 
@@ -46,16 +48,25 @@ def test_numbers_are_those_of_classifiers_fitted_without_the_sample(fitted):
     assert sum(n for *_, n in held.confusions()) == (~held.hits).sum()
 
 
-def test_a_wrong_label_is_the_first_that_looks_mislabelled_and_turning_is_told(fitted):
+def section(html: str, name: str) -> str:
+    """The part of a page under a heading."""
+    start = html.index(f'<section id="{name}">')
+    return html[start : html.index("</section>", start)]
+
+
+def test_a_wrong_label_is_the_first_that_looks_mislabelled_and_turned_copies_are_counted(fitted):
     model, *_ = fitted
     names = [f"image-{i}.png" for i in range(60)]
     assert int(np.argmin(HeldOut.of(model).of_label)) == PLANTED
     html = render(held_out_page(model, names, title="What <b> was learnt", next_command="predict it"))
     assert "What &lt;b&gt; was learnt" in html
     assert outside_resources(html) == []
-    shown = html[html.index('id="which-look-mislabelled"') :]
+    shown = section(html, "wrong-or-mislabelled")
     assert re.search(r"image-\d+\.png", shown)[0] == f"image-{PLANTED}.png"
-    assert re.search(r"Of 60 training images (turned by (90|180|270)°|mirrored) it names \d", html)
+    assert shown.count('src="data:image/png;base64,') == min(8, (~HeldOut.of(model).hits).sum())
+    assert re.findall(r'row">(turned by \d+°|mirrored)', section(html, "turning")) == [
+        "turned by 90°", "turned by 180°", "turned by 270°", "mirrored",
+    ]  # fmt: skip
     assert "predict it" in html
     right = f"{model.leave_one_out_.hits.sum()} of 60"
     assert right in html
@@ -67,8 +78,9 @@ def test_images_are_turned_by_all_quarters_that_keep_their_shape(shape):
     x[::2, 1:3] += 1
     x[1::2, :, 1:3] += 1
     html = render(held_out_page(et.InfiniteEnsembleClassifier(NET, ridge=1e-2).fit(x, labels), title="t"))
-    worst = re.search(r"Of 24 training images (.+?) it names", html)[1]
-    assert (worst in ("turned by 90°", "turned by 270°")) == (shape == (4, 4))
+    right = dict(re.findall(r'row">(.+?)</th><td>(.+?)%', section(html, "turning")))
+    assert ("turned by 90°" in right) == (shape == (4, 4))
+    assert float(right.get("turned by 90°", 0)) < 50 <= float(right["mirrored"])
 
 
 def test_a_calibrated_law_shows_an_error_of_chance_alone():
@@ -81,10 +93,45 @@ def test_a_calibrated_law_shows_an_error_of_chance_alone():
     assert HeldOut(sharp, labels, p.argmax(1), classes, names, 1.0).calibration_error() > 0.1
 
 
-def test_an_augmented_model_says_that_turning_changes_nothing_and_arrays_have_tables(fitted):
+def test_no_point_of_the_reliability_diagram_is_cut(monkeypatch):
+    drawn = []
+    monkeypatch.setattr("equitangents.fit.page.inline_figure", lambda figure, name: drawn.append(figure) or "")
+    page._reliability(
+        HeldOut(np.eye(2)[[0, 1] * 10], np.array([0, 1] * 10), np.array([0, 1] * 10), ("a", "b"), (), 1.0)
+    )
+    (axes,) = drawn[0].axes
+    (points,) = (line for line in axes.lines if line.get_marker() == "o")
+    pixels = axes.transData.transform(points.get_xydata())
+    inside = axes.transAxes.transform([(0, 0), (1, 1)])
+    radius = points.get_markersize() / 2 * drawn[0].dpi / 72
+    assert (pixels - radius >= inside[0]).all()
+    assert (pixels + radius <= inside[1]).all()
+
+
+def test_predictions_may_be_left_open_below_a_probability():
+    p = np.array([[0.9, 0.1], [0.4, 0.6], [0.3, 0.7], [0.8, 0.2]])
+    held = HeldOut(p, np.array([0, 0, 1, 1]), p.argmax(1), ("a", "b"), (), 1.0)
+    assert held.answered(0.7) == (0.75, pytest.approx(2 / 3))
+    share, right = held.answered(0.95)
+    assert share == 0
+    assert np.isnan(right)
+
+
+def test_a_choice_has_baselines_angles_and_a_learning_curve():
+    x, y = bright_above(40)
+    choice = auto(x, y, baselines=False, minutes=600)
+    html = render(held_out_page(choice.model, [f"{i}.png" for i in range(40)], title="t", choice=choice))
+    assert outside_resources(html) == []
+    assert choice.best.name in html
+    assert [each.angle for each in choice.turned] == [0, *(40.0 * k for k in range(1, 9))]
+    for name in ("accuracy", "confusion", "calibration", "least-sure", "turning", "more-images"):
+        section(html, name)
+
+
+def test_an_augmented_model_has_no_quarters_and_arrays_have_tables(fitted):
     _, x, y = fitted
     model = et.InfiniteEnsembleClassifier(NET, augmentation="C4", ridge=1e-2).fit(x, y)
-    assert "Nothing, for the elements of" in render(held_out_page(model, title="t"))
+    assert 'id="turning"' not in render(held_out_page(model, title="t"))
     flat = et.InfiniteEnsembleClassifier(NET, ridge=1e-2).fit(x.reshape(60, -1), y)
     html = render(held_out_page(flat, title="t"))
     assert "sample 7" in html
