@@ -11,7 +11,17 @@ import typer
 
 from equitangents.cli import networks
 from equitangents.cli.choosing import AUTO, check_named, net_or_auto, obstacle, other_option, progress, said
-from equitangents.cli.common import PLACE, Precision, announced, byte_limit, in_precision, kept, shape, stages
+from equitangents.cli.common import (
+    PLACE,
+    Precision,
+    announced,
+    byte_limit,
+    in_precision,
+    kept,
+    one_ridge,
+    shape,
+    stages,
+)
 from equitangents.cli.completion import GROUPS, NETS, SOLVERS, among, group_name, one_of, there
 
 if TYPE_CHECKING:
@@ -84,7 +94,10 @@ def fit(
     time: Annotated[float, typer.Option(help="Training time; inf: until the end.")] = math.inf,
     learning_rate: Annotated[float, typer.Option(help="Learning rate; time counts in its units.")] = 1.0,
     ridge: Annotated[
-        float, typer.Option("--ridge", "--diag-reg", help="Relative to the kernel's mean diagonal.")
+        float,
+        typer.Option(
+            "--ridge", "--diag-reg", parser=one_ridge, metavar="<float>", help="Relative to the kernel's mean diagonal."
+        ),
     ] = 0.0,
     kernel: Annotated[
         str, typer.Option(help="ntk: all layers learn; nngp: the last one.", **one_of("ntk", "nngp"))
