@@ -54,6 +54,15 @@ def fitted(run):
     assert err == "inputs are standardised: each channel\nInfiniteEnsemble: dense N×N, N = 9\n"
 
 
+@pytest.mark.parametrize("ridge", ["0.1,0.2,0.3", "noise.npy"])
+def test_a_ridge_for_each_sample_is_refused_with_a_remedy(run, ridge):
+    status, out, err = run("fit", "--data", "x.npy", "--targets", "y.npy", *MLP, "--out", "model", "--ridge", ridge)
+    assert (status, out) == (2, "")
+    (line,) = err.splitlines()
+    assert "--ridge" in line
+    assert "one for each sample takes Python: et.InfiniteEnsemble(net, ridge=array)" in line
+
+
 def test_a_solver_is_asked_for_by_name(run):
     status, out, _ = run(*FIT, "--out", "model", "--solver", "pcg")
     assert status == 0

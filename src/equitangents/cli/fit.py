@@ -23,7 +23,17 @@ from equitangents.cli.choosing import (
     progress,
     said,
 )
-from equitangents.cli.common import PLACE, Precision, announced, byte_limit, in_precision, kept, shape, stages
+from equitangents.cli.common import (
+    PLACE,
+    Precision,
+    announced,
+    byte_limit,
+    in_precision,
+    kept,
+    one_ridge,
+    shape,
+    stages,
+)
 from equitangents.cli.completion import GROUPS, NETS, SOLVERS, among, one_of, there
 
 if TYPE_CHECKING:
@@ -120,7 +130,14 @@ def fit(
     ] = 1.0,
     ridge: Annotated[
         float,
-        typer.Option("--ridge", "--diag-reg", help="Relative to the kernel's mean diagonal.", rich_help_panel=_NAMED),
+        typer.Option(
+            "--ridge",
+            "--diag-reg",
+            parser=one_ridge,
+            metavar="<float>",
+            help="Relative to the kernel's mean diagonal.",
+            rich_help_panel=_NAMED,
+        ),
     ] = 0.0,
     kernel: Annotated[
         str,

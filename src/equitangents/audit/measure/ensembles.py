@@ -166,8 +166,7 @@ def _theory(task: Task, theory: Any, x: Inputs, elements: list[Any]) -> tuple[fl
         raise InvalidTypeError(f"theory is {theory!r}; expected a fitted InfiniteEnsemble, for a model of one input")
     if task.output_action is not None:
         raise InvalidTypeError("theory is given with an output_action; it is compared for invariant outputs alone")
-    rows = x.subset(np.arange(min(x.n, 8)))
-    orbit = np.stack([rows.leaves[0], *(task.contract.move(g, rows.leaves)[0] for g in elements)], axis=1)
+    orbit = np.stack([x.leaves[0], *(task.contract.move(g, x.leaves)[0] for g in elements)], axis=1)
     limit2 = finite2 = size = 0.0
     for points in orbit:  # the orbit of one input, jointly
         mean, cov = theory.predict(points, return_cov=True)
