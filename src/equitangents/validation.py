@@ -51,7 +51,7 @@ def check_array(
         len(shape) != x.ndim or any(w is not None and w != g for w, g in zip(shape, x.shape, strict=True))
     ):
         wanted = "(" + ", ".join("any" if s is None else str(s) for s in shape) + ")"
-        raise ShapeError(f"{name} has shape {x.shape}; expected {wanted}")
+        raise ShapeError(name, x.shape, wanted)
     if x.size == 0 and not allow_empty:
         raise ShapeError(f"{name} is empty (shape {x.shape})")
     known = plain or jax is None or not isinstance(x, jax.core.Tracer)
@@ -99,7 +99,7 @@ def check_key(key: Any) -> None:
     dtype, rank = getattr(key, "dtype", None), np.ndim(key)
     typed = dtype is not None and jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key)
     if not (rank == 0 if typed else rank == 1 and dtype == np.uint32):
-        raise InvalidTypeError(f"key is {key!r}; expected a key, e.g. jax.random.key(0)")
+        raise InvalidTypeError("key", key, "a key, e.g. jax.random.key(0)")
 
 
 def check_unmasked(name: str, x: Any) -> None:
@@ -154,24 +154,24 @@ def check_whole(name: str, value: Any, least: int, most: int | None = None, want
     """
     wanted = wanted or f"a whole number, at least {least}" + ("" if most is None else f" and at most {most}")
     if not is_whole(value):
-        raise InvalidTypeError(f"{name} is {value!r}; expected {wanted}")
+        raise InvalidTypeError(name, value, wanted)
     if value < least or (most is not None and value > most):
-        raise InvalidArgumentError(f"{name} is {value!r}; expected {wanted}")
+        raise InvalidArgumentError(name, value, wanted)
     return int(value)
 
 
 def check_number(name: str, value: object, wanted: str, accept: Callable[[Any], bool]) -> None:
     """Raise unless `value` is a finite number that `accept` accepts."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise InvalidTypeError(f"{name} is {value!r}; expected {wanted}")
+        raise InvalidTypeError(name, value, wanted)
     if not (math.isfinite(value) and accept(value)):
-        raise InvalidArgumentError(f"{name} is {value!r}; expected {wanted}")
+        raise InvalidArgumentError(name, value, wanted)
 
 
 def check_choice(name: str, value: object, choices: Iterable[object]) -> None:
     """Raise unless `value` is one of `choices`."""
     if not isinstance(value, str | None) or value not in tuple(choices):
-        raise InvalidArgumentError(f"{name} is {value!r}; expected {' or '.join(map(repr, choices))}")
+        raise InvalidArgumentError(name, value, " or ".join(map(repr, choices)))
 
 
 def check_shape(name: str, value: Any) -> tuple[int, ...]:
@@ -185,7 +185,7 @@ def check_shape(name: str, value: Any) -> tuple[int, ...]:
     try:
         sizes = tuple(value)
     except TypeError:
-        raise InvalidTypeError(f"{name} is {value!r}; expected (*positions, channels), e.g. (8, 8, 1)") from None
+        raise InvalidTypeError(name, value, "(*positions, channels), e.g. (8, 8, 1)") from None
     if not sizes or not all(is_whole(n) and n > 0 for n in sizes):
         raise ShapeError(
             f"{name} is {value!r}; expected (*positions, channels), whole numbers, each at least 1, e.g. (8, 8, 1)"

@@ -205,7 +205,7 @@ class PositionAction(Action):
         shape = tuple(int(n) for n in shape)
         if len(shape) not in (self.positions_rank, self.positions_rank + 1):
             raise InvalidArgumentError(
-                f"shape is {shape}; expected {self.positions_rank} position axes, then optionally the channels"
+                "shape", shape, f"{self.positions_rank} position axes, then optionally the channels"
             )
         positions = shape[: self.positions_rank]
         self._check_positions("shape", positions)

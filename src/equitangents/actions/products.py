@@ -112,7 +112,7 @@ def tensor_product(a: Action, b: Action) -> LinearAction | FieldAction:
     """
     check_same_group(a, b)
     if b.matrices is None:
-        raise InvalidTypeError(f"b is {b!r}; expected an action on vectors (linear, channels, labels, rotations)")
+        raise InvalidTypeError("b", b, "an action on vectors (linear, channels, labels, rotations)")
     if a.matrices is None:
         return FieldAction(a, channels(b.group, b.matrices))
     order = a.group.order
@@ -149,9 +149,7 @@ def pullback(action: Action, group: Group, homomorphism: npt.ArrayLike) -> Pulle
     check_finite_group("action", action, "a pullback")
     phi = action.group._check_elements("homomorphism", homomorphism).astype(np.int64)
     if phi.shape != (group.order,):
-        raise ShapeError(
-            f"homomorphism has shape {phi.shape}; expected ({group.order},), one element for each of group"
-        )
+        raise ShapeError("homomorphism", phi.shape, f"({group.order},), one element for each of group")
     everything = np.arange(group.order)
     for g in group.generators:
         unequal = np.flatnonzero(phi[group.compose(g, everything)] != action.group.compose(phi[g], phi))

@@ -28,7 +28,7 @@ class CircularShifts(GivenMap):
         """Axis 1 is as long as the group says."""
         length = self.group.order
         if x.ndim not in (2, 3) or x.shape[1] != length or len(self.group.shape) != 1:
-            raise ShapeError(f"{name} has shape {x.shape}; expected sequences (N, {length}) or (N, {length}, C)")
+            raise ShapeError(name, x.shape, f"sequences (N, {length}) or (N, {length}, C)")
 
     def __call__(self, g: Element, x: ArrayLike) -> ArrayLike:
         """(ρ(t) x)[i + t] = x[i]."""
@@ -50,7 +50,7 @@ class Reversal(GivenMap):
     def check_signals(self, name: str, x: ArrayLike) -> None:
         """There is an axis of steps."""
         if x.ndim < 2:
-            raise ShapeError(f"{name} has shape {x.shape}; expected sequences (N, T) or (N, T, C)")
+            raise ShapeError(name, x.shape, "sequences (N, T) or (N, T, C)")
 
     def __call__(self, g: Element, x: ArrayLike) -> ArrayLike:
         """The steps in the reverse order."""

@@ -95,7 +95,7 @@ def epochs_of(ensemble: InfiniteEnsemble | InfiniteEnsembleClassifier, time: flo
         )
     if ensemble.dynamics != "flow":
         if time != round(time):
-            raise InvalidArgumentError(f"time is {time}; a pilot is trained for a whole number of steps")
+            raise InvalidArgumentError("time", time, remedy="a pilot is trained for a whole number of steps")
         epochs, rate = round(time), float(ensemble.learning_rate)
     else:
         total = time * float(ensemble.learning_rate)
@@ -122,8 +122,9 @@ def check_kernel(ensemble: InfiniteEnsemble | InfiniteEnsembleClassifier) -> Non
 def _check_usual(ensemble: InfiniteEnsemble | InfiniteEnsembleClassifier, name: str, usual: float | str) -> None:
     if getattr(ensemble, name) != usual:
         raise InvalidArgumentError(
-            f"{name} is {getattr(ensemble, name)!r}; a pilot is trained by gradient descent, which is "
-            f"{name}={usual!r}; plan without a pilot (pilot=0)"
+            name,
+            getattr(ensemble, name),
+            remedy=f"a pilot is trained by gradient descent, which is {name}={usual!r}; plan without a pilot (pilot=0)",
         )
 
 

@@ -170,7 +170,7 @@ def _of_infinite(asked: Asked) -> Source:
 def _of_finite(ensemble: AnyModel, asked: Asked) -> Source:
     pilot = asked.pilot
     if pilot is not None and not is_whole(pilot):
-        raise InvalidTypeError(f"pilot is {pilot!r}; of a finite ensemble it is a number of networks to be trained")
+        raise InvalidTypeError("pilot", pilot, remedy="of a finite ensemble it is a number of networks to be trained")
     training, samples = None, None
     if asked.data is not None:
         pair = _pair(asked.data)
@@ -192,8 +192,10 @@ def _ensemble_of(asked: Asked) -> AnyModel:
         as_network(net)
     except InvalidTypeError:
         raise InvalidTypeError(
-            f"ensemble is {net!r}; expected a fitted InfiniteEnsemble, InfiniteEnsembleClassifier or "
-            f"BaggedInfiniteEnsemble, a DeepEnsemble, or a network with data=(X, y)"
+            "ensemble",
+            net,
+            "a fitted InfiniteEnsemble, InfiniteEnsembleClassifier or BaggedInfiniteEnsemble, a "
+            "DeepEnsemble, or a network with data=(X, y)",
         ) from None
     if asked.data is None:
         raise InvalidArgumentError(
@@ -239,7 +241,7 @@ def _pilot_or_count(pilot: AnyModel, data: Data) -> tuple[AnyModel, int | None]:
         )
     if not callable(getattr(pilot, "predict_members", None)):
         raise InvalidTypeError(
-            f"pilot is {pilot!r}; expected a fitted DeepEnsemble, or a number of networks with data=(X, y) to train on"
+            "pilot", pilot, "a fitted DeepEnsemble, or a number of networks with data=(X, y) to train on"
         )
     return pilot, None
 

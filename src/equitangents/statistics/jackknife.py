@@ -161,7 +161,7 @@ def _members(name: str, values: npt.ArrayLike) -> Float[np.ndarray, "members val
         raise InvalidTypeError(f"{name} has dtype {np.asarray(values).dtype}; expected real numbers")
     found = np.asarray(values, dtype=np.float64)
     if found.ndim != 2 or len(found) < 3:
-        raise ShapeError(f"{name} has shape {found.shape}; expected (members, values), members ≥ 3")
+        raise ShapeError(name, found.shape, "(members, values), members ≥ 3")
     return found
 
 

@@ -85,7 +85,7 @@ def given(x: Inputs, node: Node, mask_constant: float | None, pattern: Tree) -> 
         values = xp.where(missing, 0, values).astype(values.dtype)
     graphs = graphs_of(node, pattern, tuple(values.shape[1:-1]))
     if graphs is not None and len(graphs) != len(values):
-        raise ShapeError(f"pattern has shape {np.shape(pattern)}; expected {len(values)} graphs, one for each input")
+        raise ShapeError("pattern", np.shape(pattern), f"{len(values)} graphs, one for each input")
     return Given(values, mask, graphs if graphs is None else xp.asarray(graphs))
 
 
