@@ -14,6 +14,7 @@ from equitangents.errors import (
     InvalidArgumentError,
     InvalidTypeError,
     MissingLibraryError,
+    NotFiniteError,
     ShapeError,
 )
 
@@ -30,6 +31,9 @@ from equitangents.errors import (
         (InvalidTypeError("group", "C4", "a group"), "group is 'C4'; expected a group"),
         (ShapeError("x", (2, 3), "(N, 4)"), "x has shape (2, 3); expected (N, 4)"),
         (InvalidArgumentError("ridge", np.float32(0.5), "0"), "ridge is 0.5; expected 0"),
+        (InvalidTypeError("x", list, "an array", verb="is of type"), "x is of type list; expected an array"),
+        (InvalidTypeError("x", np.dtype(complex), "reals", verb="has dtype"), "x has dtype complex128; expected reals"),
+        (NotFiniteError("x", (0, 1)), "x holds NaN or infinite values, the first at index (0, 1)"),
         (InvalidArgumentError("two stores differ"), "two stores differ"),
     ],
 )

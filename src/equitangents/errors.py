@@ -41,7 +41,8 @@ class EquitangentsError(Exception):
 class _ArgumentError(EquitangentsError):
     """What is wrong with an argument, as data: its name, its value, what is expected and what helps.
 
-    One argument alone is the whole message, for what is no single argument's.
+    One argument alone is the whole message, for what is no single argument's. `verb` stands between name and value:
+    "is", of arrays "has shape", or another one.
 
     >>> error = InvalidArgumentError("time", -1, "at least 0", "leave it out for the limit")
     >>> error.shown({"time": "--time"})
@@ -50,13 +51,15 @@ class _ArgumentError(EquitangentsError):
 
     _verb = "is"
 
-    def __init__(self, argument: str, value: Any = _NONE, expected: str = "", remedy: str = "") -> None:
+    def __init__(
+        self, argument: str, value: Any = _NONE, expected: str = "", remedy: str = "", *, verb: str = ""
+    ) -> None:
         if value is _NONE:
             super().__init__(argument)
             return
         self.argument, self.value, self.expected, self.remedy = argument, value, expected, remedy
-        numpy = sys.modules.get("numpy")  # who has its numbers has loaded it; commands that need none start without it
-        self._text = repr(value.item() if numpy and isinstance(value, numpy.generic) else value)
+        self._verb = verb or self._verb
+        self._text = value.__name__ if verb and isinstance(value, type) else _text(value)
         super().__init__(self.shown({}))
 
     def shown(self, names: Mapping[str, str]) -> str:
@@ -71,6 +74,14 @@ class _ArgumentError(EquitangentsError):
         """As what any process can read: a value of another kind becomes its text."""
         plain = isinstance(self.value, bool | int | float | str | None)
         return type(self), self.args, vars(self) if plain else {**vars(self), "value": self._text}
+
+
+def _text(value: Any) -> str:
+    """How a value is shown: as Python does, but NumPy's numbers as numbers."""
+    numpy = sys.modules.get("numpy")  # who has its numbers has loaded it; commands that need none start without it
+    if numpy is not None and isinstance(value, numpy.dtype):
+        return str(value)
+    return repr(value.item() if numpy is not None and isinstance(value, numpy.generic) else value)
 
 
 class InvalidArgumentError(_ArgumentError, ValueError):
@@ -88,7 +99,9 @@ class ShapeError(InvalidArgumentError):
 
 
 class NotFiniteError(InvalidArgumentError):
-    """An array holds NaN or infinite values."""
+    """An array holds NaN or infinite values; `value` is the index of the first."""
+
+    _verb = "holds NaN or infinite values, the first at index"
 
 
 class NotAnActionError(InvalidArgumentError):

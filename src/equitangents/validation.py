@@ -41,24 +41,26 @@ def check_array(
         logger.info("%s has dtype %s; it is converted to float32", name, dtype)
         x = x.astype(np.float32)
     elif dtype.kind != "f":
-        raise InvalidTypeError(f"{name} has dtype {dtype}; expected real numbers (float32 or float64)")
+        raise InvalidTypeError(name, dtype, "real numbers (float32 or float64)", verb="has dtype")
     ranks = (rank,) if isinstance(rank, int) else rank
     if ranks is not None and x.ndim not in ranks:
-        raise ShapeError(f"{name} has rank {x.ndim} (shape {x.shape}); expected rank {' or '.join(map(str, ranks))}")
+        raise ShapeError(
+            name, x.ndim, f"rank {' or '.join(map(str, ranks))}", f"its shape is {x.shape}", verb="has rank"
+        )
     if x.ndim < min_rank:
-        raise ShapeError(f"{name} has rank {x.ndim} (shape {x.shape}); expected at least {min_rank} axes")
+        raise ShapeError(name, x.ndim, f"at least {min_rank} axes", f"its shape is {x.shape}", verb="has rank")
     if shape is not None and (
         len(shape) != x.ndim or any(w is not None and w != g for w, g in zip(shape, x.shape, strict=True))
     ):
         wanted = "(" + ", ".join("any" if s is None else str(s) for s in shape) + ")"
         raise ShapeError(name, x.shape, wanted)
     if x.size == 0 and not allow_empty:
-        raise ShapeError(f"{name} is empty (shape {x.shape})")
+        raise ShapeError(name, x.shape, "at least one entry")
     known = plain or jax is None or not isinstance(x, jax.core.Tracer)
     if known and np.count_nonzero(np.isfinite(np.asarray(x))) != x.size:  # in half the time of `all`
         bad = np.argwhere(~np.isfinite(np.asarray(x)))[0]
         where = tuple(int(i) for i in bad)
-        raise NotFiniteError(f"{name} holds NaN or infinite values, the first at index {where}; remove or impute them")
+        raise NotFiniteError(name, where, remedy="remove or impute them")
     return x
 
 
@@ -75,10 +77,10 @@ def as_rectangular(name: str, x: Any) -> np.ndarray:
     if parts is None:
         hint = ""
         if hasattr(x, "positions"):  # molecules of this package, and of others
-            hint = "; give their arrays: positions (N, atoms, 3), smaller molecules filled up with zeros"
+            hint = "give their arrays: positions (N, atoms, 3), smaller molecules filled up with zeros"
         if hasattr(x, "adjacency"):  # masks and graphs
-            hint = "; net.kernel takes masks and graphs"
-        raise InvalidTypeError(f"{name} is of type {type(x).__name__}; expected an array of numbers{hint}")
+            hint = "net.kernel takes masks and graphs"
+        raise InvalidTypeError(name, type(x), "an array of numbers", hint, verb="is of type")
     shapes = list(dict.fromkeys(_shape(part) for part in parts))
     if len(shapes) < 2:
         raise ShapeError(f"{name} is not a rectangular array: {said if array is None else 'it holds objects'}")
@@ -187,7 +189,6 @@ def check_shape(name: str, value: Any) -> tuple[int, ...]:
     except TypeError:
         raise InvalidTypeError(name, value, "(*positions, channels), e.g. (8, 8, 1)") from None
     if not sizes or not all(is_whole(n) and n > 0 for n in sizes):
-        raise ShapeError(
-            f"{name} is {value!r}; expected (*positions, channels), whole numbers, each at least 1, e.g. (8, 8, 1)"
-        )
+        wanted = "(*positions, channels), whole numbers, each at least 1, e.g. (8, 8, 1)"
+        raise ShapeError(name, value, wanted, verb="is")
     return tuple(map(int, sizes))

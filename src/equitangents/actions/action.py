@@ -256,7 +256,7 @@ def check_group(name: str, group: SymmetryGroup) -> Group:
             "octahedral() or icosahedral() (actions.rotations takes both kinds)"
         )
     if not isinstance(group, Group):
-        raise InvalidTypeError(f"{name} is of type {type(group).__name__}; expected a group from equitangents.groups")
+        raise InvalidTypeError(name, type(group), "a group from equitangents.groups", verb="is of type")
     return group
 
 

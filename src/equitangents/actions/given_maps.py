@@ -155,7 +155,7 @@ class RelabelledIndices(GivenMap):
     def check_signals(self, name: str, x: ArrayLike) -> None:
         """Raise unless x holds whole numbers below n, the number of nodes; models return them as any type."""
         if x.dtype.kind not in "iu" and not (x.dtype.kind == "f" and (x == np.round(x)).all()):
-            raise InvalidTypeError(f"{name} has dtype {x.dtype}; edges are pairs of node numbers")
+            raise InvalidTypeError(name, x.dtype, remedy="edges are pairs of node numbers", verb="has dtype")
         if x.size and x.max() >= self.n:
             raise ShapeError(f"{name} names node {int(x.max())}; there are {self.n} nodes, numbered from 0")
 

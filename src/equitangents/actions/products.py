@@ -176,7 +176,7 @@ def restrict(action: Action, subgroup: Subgroup) -> PulledBackAction:
     """
     check_finite_group("action", action, "a restriction")
     if not isinstance(subgroup, Subgroup):
-        raise InvalidTypeError(f"subgroup is of type {type(subgroup).__name__}; expected action.group.subgroup(...)")
+        raise InvalidTypeError("subgroup", type(subgroup), "action.group.subgroup(...)", verb="is of type")
     if not subgroup.group.has_same_table(action.group):
         raise InvalidArgumentError(f"subgroup is one of {subgroup.group.name}; expected one of {action.group.name}")
     return pullback(action, subgroup.as_group, subgroup.elements)
@@ -187,6 +187,6 @@ def check_same_group(a: Action, b: Action) -> None:
     for name, action in (("a", a), ("b", b)):
         check_finite_group(name, action, "a product of actions")
         if not isinstance(action, Action):
-            raise InvalidTypeError(f"{name} is of type {type(action).__name__}; expected an action")
+            raise InvalidTypeError(name, type(action), "an action", verb="is of type")
     if not a.group.has_same_table(b.group):
         raise InvalidArgumentError(f"the actions are of different groups, {a.group.name} and {b.group.name}")

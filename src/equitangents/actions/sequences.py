@@ -70,7 +70,7 @@ class SignChange(GivenMap):
     def check_signals(self, name: str, x: ArrayLike) -> None:
         """Numbers that have a sign."""
         if x.dtype.kind in "ub":
-            raise InvalidTypeError(f"{name} has dtype {x.dtype}; numbers of this type have no sign")
+            raise InvalidTypeError(name, x.dtype, remedy="numbers of this type have no sign", verb="has dtype")
 
     def __call__(self, g: Element, x: ArrayLike) -> ArrayLike:
         """Either x or −x."""
@@ -92,7 +92,9 @@ class PhaseTurns(GivenMap):
     def check_signals(self, name: str, x: ArrayLike) -> None:
         """Only complex numbers have a phase."""
         if x.dtype.kind != "c":
-            raise InvalidTypeError(f"{name} has dtype {x.dtype}; a phase turns complex numbers (complex64, complex128)")
+            raise InvalidTypeError(
+                name, x.dtype, remedy="a phase turns complex numbers (complex64, complex128)", verb="has dtype"
+            )
 
     def __call__(self, g: Element, x: ArrayLike) -> ArrayLike:
         """exp(iφ) x, or exp(iφ) x̄."""

@@ -74,4 +74,4 @@ def _product(name: str, N: Group, H: Group, phi: np.ndarray) -> TableGroup:
 
 def _check_group(name: str, G: object) -> None:
     if not isinstance(G, Group):
-        raise InvalidTypeError(f"{name} is of type {type(G).__name__}; expected a group")
+        raise InvalidTypeError(name, type(G), "a group", verb="is of type")

@@ -183,7 +183,7 @@ def _real(name: str, matrices: object) -> np.ndarray:
             raise InvalidArgumentError(f"{name} is complex; outputs are real: take one of group.irreps('real')")
         M = M.real
     if M.dtype.kind not in "iuf":
-        raise InvalidTypeError(f"{name} has dtype {M.dtype}; expected real numbers")
+        raise InvalidTypeError(name, M.dtype, "real numbers", verb="has dtype")
     if not np.isfinite(M).all():
         raise InvalidArgumentError(f"{name} holds NaN or infinite values")
     return M.astype(np.float64)

@@ -90,7 +90,7 @@ def from_table(table: npt.ArrayLike, name: str = "group") -> TableGroup:
     if table.ndim != 2 or table.shape[0] != table.shape[1] or table.size == 0:
         raise ShapeError("table", table.shape, "a square multiplication table (n, n)")
     if table.dtype.kind not in "iu":
-        raise InvalidTypeError(f"table has dtype {table.dtype}; expected integers, table[a, b] = a·b")
+        raise InvalidTypeError("table", table.dtype, "integers, table[a, b] = a·b", verb="has dtype")
     n = len(table)
     check_table_order(n, name)
     outside = np.argwhere((table < 0) | (table >= n))

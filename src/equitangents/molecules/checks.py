@@ -18,7 +18,7 @@ _ZERO = 1e-6  # of the largest number given: what symmetry forbids may be off by
 def check_molecules(name: str, value: object) -> None:
     """Raise InvalidTypeError unless these are Molecules."""
     if not isinstance(value, Molecules):
-        raise InvalidTypeError(f"{name} is of type {type(value).__name__}; expected equitangents.molecules.Molecules")
+        raise InvalidTypeError(name, type(value), "equitangents.molecules.Molecules", verb="is of type")
 
 
 def check_question(net: object, method: str, signals: object, pairs: object) -> None:
@@ -40,7 +40,7 @@ def checked_targets(name: str, values: Numbers, *shapes: tuple[int, ...]) -> np.
     if values.shape not in shapes:
         raise ShapeError(name, values.shape, " or ".join(map(str, shapes)))
     if values.dtype.kind not in "fiu":
-        raise InvalidTypeError(f"{name} has dtype {values.dtype}; expected real numbers")
+        raise InvalidTypeError(name, values.dtype, "real numbers", verb="has dtype")
     values = values.astype(np.float64)
     if not np.isfinite(values).all():
         first = tuple(int(i) for i in np.argwhere(~np.isfinite(values))[0])

@@ -162,7 +162,7 @@ def _array(name: str, values: Numbers) -> np.ndarray:
         logger.info("%s has dtype %s; it is converted to float32", name, values.dtype)
         values = values.astype(np.float32)
     if values.dtype.kind not in "fiu":
-        raise InvalidTypeError(f"{name} has dtype {values.dtype}; expected real numbers")
+        raise InvalidTypeError(name, values.dtype, "real numbers", verb="has dtype")
     return values
 
 

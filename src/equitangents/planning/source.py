@@ -255,7 +255,7 @@ def _count(pilot: AnyModel) -> int:
 
 def _pair(data: Data) -> tuple[ArrayLike, Targets]:
     if not (isinstance(data, tuple | list) and len(data) == 2):
-        raise InvalidTypeError(f"data is of type {type(data).__name__}; expected (X, y), inputs and targets")
+        raise InvalidTypeError("data", type(data), "(X, y), inputs and targets", verb="is of type")
     return cast(ArrayLike, data[0]), data[1]
 
 

@@ -76,7 +76,7 @@ def _of_edges(pattern: ArrayLike, sizes: list[int]) -> jax.Array:
         raise ShapeError("pattern", pattern.shape, f"edges, (N, edges, {len(sizes)}, 2)")
     if pattern.dtype.kind not in "iu":
         raise InvalidTypeError(
-            f"pattern has dtype {pattern.dtype}; expected whole numbers, the positions of edges' ends"
+            "pattern", pattern.dtype, "whole numbers, the positions of edges' ends", verb="has dtype"
         )
     there = (pattern >= 0).all(axis=(2, 3))
     strides = np.cumprod([1, *sizes[:0:-1]])[::-1].reshape((1, 1, -1, 1))
