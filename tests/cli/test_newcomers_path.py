@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from equitangents.cli.audit_words import agreement_of, limits_of, tolerance_of
 from equitangents.cli.common import announced, stages
-from equitangents.cli.main import in_options, main
-from equitangents.errors import InvalidArgumentError
+from equitangents.cli.main import by_option, main
+from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.model_files import check_model
 
 MODULE = """
@@ -172,29 +172,25 @@ def test_errors_name_the_command_s_own_options(folder: Path, capsys: pytest.Capt
     said = capsys.readouterr().err
     assert stop.value.code == 2
     assert said.count("\n") == 1
-    assert "--layout channels_first for (N, C, H, W)" in said
-    assert "layout=" not in said
-    options = {
-        "learning_rate": "--learning-rate",
-        "inputs": "--inputs",
-        "layout": "--layout",
-        "trust": "--trust",
-        "seed": "--seed",
-    }
-    for python, words in (
-        ("say inputs=('vectors', None)", "say --inputs vectors,none"),
-        ("say with inputs= what", "say with --inputs what"),
-        ("layout='channels_last' or seed=3.", "--layout channels_last or --seed 3."),
-        ("--trust (trust=True) loads it", "--trust loads it"),
-        ("Bootstrap(seed=3), f(a(b), seed=3) and (seed=3)", "Bootstrap(seed=3), f(a(b), seed=3) and (--seed 3)"),
-        ("give trust=True (--trust)", "give --trust"),
+    assert "layout='channels_first' for (N, C, H, W)" in said
+
+
+def test_an_error_of_an_argument_names_the_option_of_that_name() -> None:
+    options = {"learning_rate": "--learning-rate", "seed": "--seed", "X": "x"}
+    found = InvalidArgumentError("learning_rate", 0.0, "a positive number", "or leave seed= out")
+    assert str(found) == "learning_rate is 0.0; expected a positive number; or leave seed= out"
+    assert by_option(found, options) == "--learning-rate is 0.0; expected a positive number; or leave seed= out"
+    assert by_option(found, {}) == str(found)
+    assert by_option(ShapeError("X", (3,), "(N, channels)"), options) == "x has shape (3,); expected (N, channels)"
+    for message, words in (
         ("learning_rate is 0.0; it must", "--learning-rate is 0.0; it must"),
         ("seed is 'a', and layout is 'b'", "--seed is 'a', and layout is 'b'"),
         ("seeds is 3", "seeds is 3"),
-        ("np.savez('x', other='y')", "np.savez('x', other='y')"),
+        ("seed", "seed"),
+        ("X holds NaN", "x holds NaN"),
+        ("np.savez('x', seed='y')", "np.savez('x', seed='y')"),
     ):
-        assert in_options(python, options) == words
-    assert in_options("layout='a'", {}) == "layout='a'"
+        assert by_option(InvalidArgumentError(message), options) == words
 
 
 class Terminal(io.StringIO):

@@ -95,7 +95,7 @@ def _picture(encoded: str) -> str:
     """The same pixels as grey or by a table of colours, where that is possible."""
     with Image.open(io.BytesIO(base64.b64decode(encoded))) as opened:
         pixels = opened.convert("RGBA")
-    if pixels.getextrema()[3] == (255, 255):
+    if pixels.getchannel("A").getextrema() == (255, 255):
         pixels = pixels.convert("RGB")
         grey = pixels.convert("L")
         if grey.convert("RGB").tobytes() == pixels.tobytes():

@@ -209,7 +209,7 @@ class PositionAction(Action):
         shape = tuple(int(n) for n in shape)
         if len(shape) not in (self.positions_rank, self.positions_rank + 1):
             raise InvalidArgumentError(
-                f"shape is {shape}; expected {self.positions_rank} position axes, then optionally the channels"
+                "shape", shape, f"{self.positions_rank} position axes, then optionally the channels"
             )
         positions = shape[: self.positions_rank]
         self._check_positions("shape", positions)
@@ -260,7 +260,7 @@ def check_group(name: str, group: SymmetryGroup) -> Group:
             "octahedral() or icosahedral() (actions.rotations takes both kinds)"
         )
     if not isinstance(group, Group):
-        raise InvalidTypeError(f"{name} is of type {type(group).__name__}; expected a group from equitangents.groups")
+        raise InvalidTypeError(name, type(group), "a group from equitangents.groups", verb="is of type")
     return group
 
 

@@ -180,7 +180,7 @@ def check_matrices(name: str, group: Group, matrices: object) -> Float[np.ndarra
     M = check_array(name, as_rectangular(name, matrices), rank=3)
     M = np.array(M, np.float64)
     if len(M) != group.order or M.shape[1] != M.shape[2]:
-        raise ShapeError(f"{name} has shape {M.shape}; expected ({group.order}, d, d), one matrix for each element")
+        raise ShapeError(name, M.shape, f"({group.order}, d, d), one matrix for each element")
     tolerance = TOLERANCE * max(1.0, float(np.abs(M).max()))
     if not np.abs(M[group.identity] - np.eye(M.shape[1])).max() <= tolerance:
         raise NotAnActionError(f"{name} is not an action: {name}[{group.identity}], the identity's, is not the unit")
@@ -211,6 +211,5 @@ def _on_last_axis(
     if array.ndim == 3:
         return LinearAction(group, check_matrices("representation", group, array), ranks, name)
     raise ShapeError(
-        f"representation has shape {array.shape}; expected matrices ({group.order}, C, C) "
-        f"or a permutation table ({group.order}, C)"
+        "representation", array.shape, f"matrices ({group.order}, C, C) or a permutation table ({group.order}, C)"
     )

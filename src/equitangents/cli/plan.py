@@ -70,7 +70,7 @@ def plan(
     question.check_writable("json", json)
     if pilot != 0 and (time is not None or ridge != 0):
         name, value = ("ridge", ridge) if time is None else ("time", time)
-        raise InvalidArgumentError(f"{name} is {value:g}; expected none for a pilot; give --pilot 0")
+        raise InvalidArgumentError(name, value, "none for a pilot", "give --pilot 0")
     with stages() as stage:
         stage(f"reading {data}")
         asked = question.read_data(data, inputs)

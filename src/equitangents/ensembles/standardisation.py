@@ -53,7 +53,7 @@ class Standardisation:
         """The standardised inputs, of x's type; computed in float64, entry by entry, so that equal ones stay equal."""
         x = np.asarray(x)
         if x.shape[-1:] != self.scale.shape:
-            raise ShapeError(f"x has shape {x.shape}; the standardisation is of {len(self.scale)} channels")
+            raise ShapeError("x", x.shape, remedy=f"the standardisation is of {len(self.scale)} channels")
         found = (x.astype(np.float64) - self.shift) / self.scale
         return found.astype(x.dtype if x.dtype.kind == "f" else np.float64)
 
@@ -111,7 +111,7 @@ class StandardisedInputs:
 def check_standardise(standardise: object) -> None:
     """Raise InvalidArgumentError unless the parameter is one."""
     if not isinstance(standardise, bool | np.bool_):
-        raise InvalidArgumentError(f"standardise is {standardise!r}; expected True or False")
+        raise InvalidArgumentError("standardise", standardise, "True or False")
 
 
 def fitted_standardisation(

@@ -137,7 +137,7 @@ def equivariant_average(
         representation: ρ, as `nn.Readout` takes it.
     """
     if not hasattr(net, "kernel"):
-        raise InvalidTypeError(f"net is {net!r}; expected a network, or anything with .kernel(x1, x2)")
+        raise InvalidTypeError("net", net, "a network, or anything with .kernel(x1, x2)")
     if getattr(net, "turning_outputs", None) is not None:
         raise InvalidArgumentError("net has outputs that turn already; give a network whose outputs are alike")
     if draws_noise(net):
@@ -146,7 +146,7 @@ def equivariant_average(
             "without, such as Dropout(rate, mode='test')"
         )
     if not isinstance(action, GroupAction):
-        raise InvalidTypeError(f"action is {action!r}; expected an action of equitangents.actions")
+        raise InvalidTypeError("action", action, "an action of equitangents.actions")
     if action.group.nodes is None:
         raise InvalidTypeError(f"{action.group.name} has no quadrature, so no mean over it can be taken")
     found = EquivariantAverage(net, action, as_representation("representation", representation))

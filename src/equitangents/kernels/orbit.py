@@ -227,8 +227,8 @@ def orbit_average(net: KernelFunction, action: Action) -> OrbitAverage:
     your own says so by a method `invariant_under(action, input_shape) -> bool`, true for all inputs of this shape.
     """
     if not hasattr(net, "kernel"):
-        raise InvalidTypeError(f"net is {net!r}; expected a network, or anything with .kernel(x1, x2)")
+        raise InvalidTypeError("net", net, "a network, or anything with .kernel(x1, x2)")
     check_finite_group("action", action, "an orbit average")
     if not isinstance(action, Action):
-        raise InvalidTypeError(f"action is {action!r}; expected an action of equitangents.actions")
+        raise InvalidTypeError("action", action, "an action of equitangents.actions")
     return OrbitAverage(net, action)

@@ -129,7 +129,7 @@ class Sequential(CheckedKeywords):
             return self._apply_structured(params, x, key)
         x = cast(ArrayLike, x)
         if np.ndim(x) < 2:
-            raise ShapeError(f"x has shape {np.shape(x)}; expected (N, channels) or (N, *positions, channels)")
+            raise ShapeError("x", np.shape(x), "(N, channels) or (N, *positions, channels)")
         signals = self.signals(np.shape(x)[1:])
         leaves = jax.tree.leaves(params)
         dtype = leaves[0].dtype if leaves else precision.working_dtype(x)

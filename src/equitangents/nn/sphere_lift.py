@@ -66,7 +66,7 @@ class SphereLift(Layer):
         check_scale("W_std", self.W_std)
         check_scale("b_std", self.b_std)
         if not 0 < check_scale("tolerance", self.tolerance) < 1:
-            raise InvalidArgumentError(f"tolerance is {self.tolerance}; expected a number between 0 and 1")
+            raise InvalidArgumentError("tolerance", self.tolerance, "a number between 0 and 1")
         if self.resolution is not None:
             check_bandlimit("resolution", self.resolution)
 

@@ -77,7 +77,7 @@ def check_writable(option: str, path: Path | None, suffixes: tuple[str, ...] = (
     if path is None:
         return
     if suffixes and path.suffix not in suffixes:
-        raise InvalidArgumentError(f"{option} is {str(path)!r}; expected a name that ends in {' or '.join(suffixes)}")
+        raise InvalidArgumentError(option, str(path), f"a name that ends in {' or '.join(suffixes)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -91,7 +91,7 @@ def network(kind: str, depth: int, W_std: float, b_std: float, width: int = 1, o
     `width` nor `outputs` matters.
     """
     if kind not in NETS:
-        raise InvalidArgumentError(f"net is {kind!r}; expected {' or '.join(map(repr, NETS))}")
+        raise InvalidArgumentError("net", kind, " or ".join(map(repr, NETS)))
     check_whole("depth", depth, 1)
     check_whole("width", width, 1)
     readout = nn.Dense(outputs, W_std=W_std)

@@ -129,18 +129,17 @@ def make_source(question: Question) -> Source:
         return _of_infinite(question)
     if question.time is not None:
         raise InvalidArgumentError(
-            f"time is {question.time!r}; expected None, since finite networks are trained for their epochs"
+            "time", question.time, "None", "finite networks are trained for the epochs of their ensemble"
         )
     return _of_finite(question)
 
 
 def _of_infinite(question: Question) -> Source:
-    for name, value in (("data", question.data), ("pilot", question.pilot)):
-        if value is not None:
-            raise InvalidArgumentError(
-                f"{name} is given and ensemble is a {type(question.ensemble).__name__}; expected None, or a "
-                "DeepEnsemble or network, of which a pilot is trained"
-            )
+    if question.data is not None or question.pilot is not None:
+        name = "pilot" if question.data is None else "data"
+        raise InvalidArgumentError(
+            f"{name} is for pilots, and infinite ensembles are planned from theory; give a DeepEnsemble or a network"
+        )
     theory, x, truth = question.ensemble._orbit_question(question.x, question.y)
     return Source(theory, x, truth, None, check_time(theory, question.time))
 
@@ -167,8 +166,10 @@ def _ensemble_of(question: Question) -> AnyModel:
         as_network(net)
     except InvalidTypeError:
         raise InvalidTypeError(
-            f"ensemble is {net!r}; expected a fitted InfiniteEnsemble, InfiniteEnsembleClassifier or "
-            f"BaggedInfiniteEnsemble, a DeepEnsemble, or a network with data=(X, y)"
+            "ensemble",
+            net,
+            "a fitted InfiniteEnsemble, InfiniteEnsembleClassifier or BaggedInfiniteEnsemble, a "
+            "DeepEnsemble, or a network with data=(X, y)",
         ) from None
     if question.data is None:
         raise InvalidArgumentError("data is None; expected (X, y), on which a pilot of the network is trained")
@@ -202,5 +203,5 @@ def predicts_probabilities(pilot: AnyModel) -> bool:
 
 def _pair(data: Data) -> tuple[ArrayLike, Targets]:
     if not (isinstance(data, tuple | list) and len(data) == 2):
-        raise InvalidTypeError(f"data is of type {type(data).__name__}; expected (X, y), inputs and targets")
+        raise InvalidTypeError("data", type(data), "(X, y), inputs and targets", verb="is of type")
     return cast(ArrayLike, data[0]), data[1]

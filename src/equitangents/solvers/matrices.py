@@ -119,7 +119,7 @@ class ArrayMatrix(SymmetricMatrix):
     def __init__(self, array: Any, words: str = "matrix") -> None:
         shape = tuple(array.shape)
         if len(shape) != 2 or shape[0] != shape[1] or shape[0] == 0:
-            raise ShapeError(f"{words} has shape {shape}; expected a square one")
+            raise ShapeError(words, shape, "a square one")
         if np.dtype(array.dtype).kind not in "fiu":
             raise InvalidTypeError(f"{words} has entries of type {array.dtype}; expected real numbers")
         self.array = array
@@ -371,7 +371,7 @@ class OperatorMatrix(SymmetricMatrix):
     def __init__(self, operator: Any, diagonal: np.ndarray | None = None) -> None:
         shape = tuple(operator.shape)
         if len(shape) != 2 or shape[0] != shape[1]:
-            raise ShapeError(f"matrix has shape {shape}; expected a square one")
+            raise ShapeError("matrix", shape, "a square one")
         self.operator, self._diagonal = operator, diagonal
         self.size, self.tile, self.probe, self.dtype = shape[0], _TILE, _TILE, np.dtype(np.float64)
         self.words = "the operator"

@@ -51,16 +51,15 @@ class TorchBackend:
                 f"give the function that makes it: lambda: {name}(...)"
             )
         if not callable(p.factory):
-            raise InvalidTypeError(
-                f"factory is {p.factory!r}; expected a function without arguments that makes a module"
-            )
+            raise InvalidTypeError("factory", p.factory, "a function without arguments that makes a module")
         check_settings(p)
         check_choice("layout", p.layout, LAYOUTS)
         check_choice("method", p.method, METHODS)
         if not callable(p.optimizer) and p.optimizer not in OPTIMIZERS:
             raise InvalidArgumentError(
-                f"optimizer is {p.optimizer!r}; expected one of {', '.join(map(repr, OPTIMIZERS))}, or a function "
-                "parameters -> torch.optim.Optimizer"
+                "optimizer",
+                p.optimizer,
+                f"one of {', '.join(map(repr, OPTIMIZERS))}, or a function parameters -> torch.optim.Optimizer",
             )
         variation = variation_of(p)
         if not isinstance(variation, Bootstrap | ZeroOutput) and variation != PLAIN:

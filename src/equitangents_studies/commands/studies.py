@@ -102,7 +102,6 @@ def reproduce(
 
     A claim that fails is a result: the exit status is 0 all the same.
     """
-    check_installed("orbax.checkpoint", "studies", "equitangents reproduce")
     changes = parse_settings(settings or [])
     for key, value in (("data", data), ("group", group)):
         if value is not None and changes.setdefault(key, value) != value:
@@ -117,6 +116,7 @@ def reproduce(
             if value is not None and key not in types:
                 raise InvalidArgumentError(f"study {study!r} has no choice of {key} (--{key})")
         read(changes, types)  # before JAX is imported: wrong words are told within a second
+    check_installed("orbax.checkpoint", "studies", "equitangents reproduce")
     from rich.console import Console
     from rich.table import Table
 

@@ -145,7 +145,7 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
 
     def _check_parameters(self) -> Settings:
         if not isinstance(self.calibrate, bool | np.bool_):
-            raise InvalidArgumentError(f"calibrate is {self.calibrate!r}; expected True or False")
+            raise InvalidArgumentError("calibrate", self.calibrate, "True or False")
         return super()._check_parameters()
 
     def _solve(self, ensemble: InfiniteEnsemble, training: Training) -> InfiniteEnsembleClassifier:

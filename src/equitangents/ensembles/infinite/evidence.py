@@ -146,7 +146,7 @@ def likelihood_gradient(training: Training, net: KernelFunction, names: tuple[st
     """d log p/dθ for each of `names`: "ridge", and the scales that all layers of `net` share."""
     for name in names:
         if name not in ("ridge", *SCALES):
-            raise InvalidArgumentError(f"name is {name!r}; expected 'ridge', 'W_std' or 'b_std'")
+            raise InvalidArgumentError("name", name, "'ridge', 'W_std' or 'b_std'")
     scales = {name: shared_scale(net, name) for name in names if name in SCALES}
     if "ridge" in names:
         training.settings.ridge.check_one("the derivative is one by a number")

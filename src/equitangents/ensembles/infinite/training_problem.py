@@ -125,8 +125,10 @@ class Training:
             return problem.orbit_averaged(self.kernel, self.augmentation, self.x, self.labels, self.settings)
         if self.settings.store is not None:
             raise InvalidArgumentError(
-                f"store is {str(self.settings.store)!r}; it keeps one kernel matrix, and with these labels the problem "
-                f"is that of {irrep_problem.name_of(self.augmentation, self._irreps)}, which has several; leave it out"
+                "store",
+                str(self.settings.store),
+                remedy="it keeps one kernel matrix, and with these labels the problem is that of "
+                f"{irrep_problem.name_of(self.augmentation, self._irreps)}, which has several; leave it out",
             )
         if self.settings.solver != "auto" and not self.settings.decomposes(len(self.x)):
             raise InvalidArgumentError(
@@ -367,4 +369,4 @@ def _check_targets(
     copies = len(augmenting_elements(augmentation))
     if y.shape[:2] != (copies, len(x)):
         told = f"({copies}, {len(x)}, outputs)" if positions is None else f"{copies} of them first"
-        raise ShapeError(f"y has shape {y.shape}; with {one} for every augmented copy expected {told}")
+        raise ShapeError("y", y.shape, remedy=f"with {one} for every augmented copy expected {told}")

@@ -161,8 +161,9 @@ def variation_of(estimator: HasSettings) -> Variation:
         return ZeroOutput() if estimator.zero_output else PLAIN
     if not isinstance(estimator.variation, Variation):
         raise InvalidTypeError(
-            f"variation is {estimator.variation!r}; expected None, or Bootstrap(), NTKPosterior() or NNGPPosterior() "
-            "of equitangents.ensembles"
+            "variation",
+            estimator.variation,
+            "None, or Bootstrap(), NTKPosterior() or NNGPPosterior() of equitangents.ensembles",
         )
     if estimator.zero_output:
         raise InvalidArgumentError(f"zero_output is True and variation is {estimator.variation!r}; only one can be set")
@@ -177,8 +178,10 @@ def augmented(
         order = len(augmenting_elements(augmentation))
         if isinstance(augmentation, ActionSubset) and np.ptp(augmentation.weights):
             raise InvalidArgumentError(
-                f"augmentation is {augmentation!r}; finite networks count every copy alike: repeat elements in place "
-                f"of weights, or draw them at random, as actions.sampled(action, count) does of SO(3)"
+                "augmentation",
+                augmentation,
+                remedy="finite networks count every copy alike: repeat elements in place of weights, or draw them "
+                "at random, as actions.sampled(action, count) does of SO(3)",
             )
         needed = 2 * order * (np.asarray(x).nbytes + targets.nbytes)
         task = f"the {order} transformed copies of {len(x)} samples"
