@@ -15,7 +15,7 @@ from equitangents.audit.measure.clock import Record
 from equitangents.audit.measure.counterexamples import confirmed
 from equitangents.audit.measure.floors import ROWS, measure_floors, unmeasured_floors
 from equitangents.audit.measure.input_sets import off_data_sets
-from equitangents.audit.measure.judge import decide, judge
+from equitangents.audit.measure.judge import decide, judge, reason
 from equitangents.audit.measure.measured import Measured
 from equitangents.audit.measure.orbits import Orbits, measure_orbits
 from equitangents.audit.measure.predictions import misfit, same_predictions
@@ -24,7 +24,6 @@ from equitangents.audit.measure.task import Task
 from equitangents.audit.records import Parts
 from equitangents.audit.report.part_sections import TASK
 from equitangents.audit.report.sections import RuleResult, UndefinedPose
-from equitangents.audit.sentence import INTERRUPTED, UNMOVED, doubt
 from equitangents.errors import NotFiniteError
 
 _QUICK_ROWS = 16
@@ -53,16 +52,15 @@ def measure_data(
         with task.clock.during("floors"):
             found = bench.stop.attempted("floors", lambda: settled(task, orbits, floors, judgement))
         floors, judgement = (floors, judgement) if found is None else found
-    m = Measured(asked, task, parts, y, sought, sets, orbits, floors, judgement, "undecided", None, same)
+    m = Measured(asked, task, parts, y, sought, sets, orbits, floors, judgement, "undecided", "unmoved inputs", same)
     m = bench.measured("single inputs", lambda: confirmed(m), m, counted="floors")
     verdict = decide(m.judgement, m.floors)
     cut = bench.stop.stopped and len(task.elements) < len(asked.elements)
     if task.nothing_moves:
-        return replace(m, doubt=UNMOVED)
+        return m
     if known is None or (verdict != "broken" and cut):
-        return replace(m, doubt=INTERRUPTED)
-    m = replace(m, verdict=verdict)
-    return replace(m, doubt=doubt(m))
+        return replace(m, reason="interrupted")
+    return replace(m, verdict=verdict, reason=reason(m.judgement, m.floors, verdict))
 
 
 def _passed(

@@ -16,7 +16,6 @@ from equitangents.audit.interruption import Bench
 from equitangents.audit.measure.data_symmetry import data_symmetry
 from equitangents.audit.measure.ensembles import ensemble_law
 from equitangents.audit.measure.input_sets import measure_set, transform_curves
-from equitangents.audit.measure.irreps import irreps
 from equitangents.audit.measure.layers import layer_errors
 from equitangents.audit.measure.lie import lie_derivatives
 from equitangents.audit.measure.measured import Measured
@@ -83,7 +82,7 @@ def measure_parts(m: Measured, bench: Bench) -> dict[str, Any]:
         section = part.section or part.name
         found[section] = found[section] + got if isinstance(part.otherwise, list) else got
     if m.quick:
-        bench.without("ensemble, Lie derivatives, irreps, remedies, rules and witnesses", "effort='quick'")
+        bench.without("ensemble, Lie derivatives, remedies, rules and witnesses", "effort='quick'")
     return found
 
 
@@ -147,9 +146,8 @@ PARTS = (
     Part("data", (), data_symmetry, None, lambda m: m.parts.data_test is not None or "data_test=None"),
     Part("sets", (), measure_set, [], lambda m: True, section="sets", counted="other sets", each=_sets),
     Part("lie", (), lie_derivatives, [], _in_full),
-    Part("irreps", (), irreps, None, _in_full),
     Part("rules", (), hints, [], lambda m: not m.quick and m.sought is None),
-    Part("remedies", ("ensemble", "rules"), remedies, [], _remedies_wanted),
+    Part("remedies", ("rules",), remedies, [], _remedies_wanted),
     Part("checkpoints", (), _checkpoints, [], lambda m: bool(m.parts.checkpoints)),
     Part("witnesses", (), witnesses, [], _in_full, always=True),
     Part("transforms", (), transform_curves, [], lambda m: bool(m.parts.transforms) or not m.group),

@@ -21,13 +21,12 @@ from equitangents.audit.measure.clock import Record
 from equitangents.audit.measure.floors import UNINFORMATIVE, larger, measure_floors, resampling
 from equitangents.audit.measure.judge import Judgement, judge, of_inputs
 from equitangents.audit.measure.measured import Measured
-from equitangents.audit.measure.orbits import Orbits, measure_orbits, relative_std
+from equitangents.audit.measure.orbits import Orbits, measure_orbits
 from equitangents.audit.measure.predictions import same_predictions
 from equitangents.audit.measure.scales import make_scales
 from equitangents.audit.measure.task import Task
 from equitangents.audit.report.numbers import Estimate, standing
 from equitangents.audit.report.sections import HOLDING, SetKind, SetResult, StrengthResult, TransformResult
-from equitangents.audit.report.words import curve_said
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.metrics.measure import bootstrap_interval
 
@@ -120,7 +119,6 @@ def set_result(
         floor=floor,
         at_floor=standing(judged, judged_floor) == "within",
         same_predictions=same_predictions(task, orbits),
-        relative_std=task.resampler(len(orbits.kept)).mean(relative_std(orbits.signals)),
         judged=judged,
         judged_floor=judged_floor,
         above=told and standing(judged, judged_floor, task.judging.tolerance) == "above",
@@ -193,9 +191,7 @@ def _curves(task: Task, orbits: Orbits, judgement: Judgement) -> list[TransformR
         ]
         if not points:  # of an audit that was stopped before them
             continue
-        headline = judgement.headline
-        said = curve_said(name, points, headline.unit, headline.tolerance)
-        found.append(TransformResult(name, headline.unit, transform.still, points, said))
+        found.append(TransformResult(name, judgement.headline.unit, transform.still, points))
     return found
 
 

@@ -25,7 +25,7 @@ from equitangents.audit.adapters.folding import Folder, difference, misfit, same
 from equitangents.audit.contract.trees import Inputs
 from equitangents.audit.measure.measured import NO_GROUP, Measured
 from equitangents.audit.measure.task import Task
-from equitangents.audit.report.part_sections import LayerResult, LayerSection, SweepResult
+from equitangents.audit.report.part_sections import LayerReason, LayerResult, LayerSection, SweepResult
 from equitangents.errors import MissingLibraryError, NetworkError
 
 logger = logging.getLogger("equitangents.audit")
@@ -36,10 +36,6 @@ _BYTES = 2**30
 _ELEMENTS = 4
 _WEIGHTED = re.compile(
     r"conv|linear|dense|gemm|matmul|lift|connected|attention|embed|recurrent|lstm|gru", re.IGNORECASE
-)
-EXPECTED = (
-    "that the first layer with weights breaks the symmetry already is as expected of a network that is not built to be "
-    "equivariant"
 )
 _ROUNDING = {4: 2e-5, 8: 1e-6}  # error by rounding of features in float32 and float64
 
@@ -81,21 +77,14 @@ def _section(task: Task, model: Model) -> LayerSection | str:
     results, guilty, reason = _judge(trail)
     swept = _sweep(task, x) if guilty is not None else []
     steepest = _steepest(results) if guilty is not None else None
-    expected = guilty is not None and not trail.noise.any() and _is_expected(results, guilty, swept)
-    if expected and steepest is not None:
-        reason = _grown(results, steepest) + EXPECTED
-    return LayerSection(results, guilty, reason, swept, steepest, expected)
+    if guilty is not None and not trail.noise.any() and _is_expected(results, guilty, swept):
+        reason = "expected"
+    return LayerSection(results, guilty, reason, swept, steepest)
 
 
 def _steepest(layers: list[LayerResult]) -> str:
     """The layer after which the error has grown most."""
     return max(layers, key=lambda layer: layer.growth or 0.0).name
-
-
-def _grown(layers: list[LayerResult], name: str) -> str:
-    layer = next(layer for layer in layers if layer.name == name)
-    before = layer.error - (layer.growth or 0.0)
-    return f"the error grows most in {name}, from {100 * before:.3g} % to {100 * layer.error:.3g} %; "
 
 
 def _is_expected(layers: list[LayerResult], guilty: str, swept: list[SweepResult]) -> bool:
@@ -108,11 +97,7 @@ def _cleared(section: LayerSection | str) -> LayerSection | str:
     """The section for a model that is equivariant as a whole: what breaks the symmetry within is mended again."""
     if isinstance(section, str) or section.guilty is None:
         return section
-    reason = (
-        f"what {section.guilty} returns cannot be moved by the group, but later layers mend it, as the one that reads "
-        "padded images does: the model as a whole is at the floor"
-    )
-    return LayerSection(section.layers, None, reason, [], section.steepest)
+    return LayerSection(section.layers, None, "mended", [], section.steepest)
 
 
 def _affordable(task: Task, model: Model) -> int:
@@ -174,7 +159,7 @@ def _traced(task: Task, model: Model, x: Inputs) -> list[LayerTrace] | None:
     return traces
 
 
-def _judge(trail: _Trail) -> tuple[list[LayerResult], str | None, str]:
+def _judge(trail: _Trail) -> tuple[list[LayerResult], str | None, LayerReason]:
     random = trail.noise > 10 * np.finfo(np.float32).eps
     broken = (trail.after > 2 * trail.floor) | random
     results = [
@@ -184,19 +169,10 @@ def _judge(trail: _Trail) -> tuple[list[LayerResult], str | None, str]:
         )
     ]
     if not broken.any():
-        return results, None, "no layer's output breaks the symmetry"
+        return results, None, "none"
     i = int(np.argmax(broken))
-    name, kind = trail.traces[i].name, trail.traces[i].kind
-    if random[i]:
-        return results, name, f"{name} ({kind}) is random: the same input gave two outputs"
-    if trail.before[i] > 2 * trail.floor[i]:
-        since = f"after {trail.traces[i - 1].name}" if i else "before the first layer"
-        return (
-            results,
-            name,
-            f"the input of {name} ({kind}) breaks the symmetry already: by an operation outside any layer, {since}",
-        )
-    return results, name, f"features up to {name} ({kind}) transform with the input; after this layer they do not"
+    outside = trail.before[i] > 2 * trail.floor[i]
+    return results, trail.traces[i].name, "random" if random[i] else "outside" if outside else "layer"
 
 
 def _growth(trail: _Trail) -> np.ndarray:
@@ -224,10 +200,9 @@ def _try(task: Task, model: Model, x: Inputs, change: str, layer: str | None) ->
             trail = _follow(task, model, x)
     except Exception as error:  # a changed network need not run: whatever its library raises is the result
         logger.info("audit: with %s the model does not run: %s", change, error)
-        why = "the model does not run on them" if layer is None else "the layers after it do not run on what it returns"
-        return SweepResult(change, layer, None, None, why)
+        return SweepResult(change, layer, None, None, "fails")
     if trail is None:
-        return SweepResult(change, layer, None, None, "shows no layers")
+        return SweepResult(change, layer, None, None, "unseen")
     _, guilty, reason = _judge(trail)
     return SweepResult(change, layer, guilty, float(trail.after[-1]), reason)
 

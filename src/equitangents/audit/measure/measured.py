@@ -13,7 +13,7 @@ from equitangents.audit.measure.orbits import Orbits
 from equitangents.audit.measure.task import Task
 from equitangents.audit.records import Parts
 from equitangents.audit.report.numbers import Estimate
-from equitangents.audit.report.sections import Doubt, RuleResult, SetKind, Verdict
+from equitangents.audit.report.sections import Reason, RuleResult, SetKind, Verdict
 
 NO_GROUP = "transforms form no group, by which it is measured"
 """Why parts that go by products, inverses and averages are missing."""
@@ -37,8 +37,8 @@ class Measured:
     floors: Floors
     judgement: Judgement
     verdict: Verdict
-    doubt: Doubt | None
-    """Why the verdict is open; None where it is not."""
+    reason: Reason
+    """Why the verdict is what it is."""
     same: Estimate | None
     """Share of predictions that stay the same; None without classes."""
 

@@ -25,7 +25,7 @@ from equitangents.audit.contract.trees import Inputs, Shared, dotted
 from equitangents.audit.measure.task import Task, batches, check_same_shapes, flattened
 from equitangents.errors import ShapeError
 from equitangents.metrics.measure import norms, ratio
-from equitangents.metrics.on_orbits import RunningSpread, relative_deviation
+from equitangents.metrics.on_orbits import RunningSpread
 
 _KEPT_NUMBERS = 2**24
 _CLASSES = 1024
@@ -231,11 +231,6 @@ def _matches(actions: Actions, a: Sequence[np.ndarray], b: Sequence[np.ndarray])
         both = None if by is None else by.matched(v, w)
         if both is not None:
             yield o, both
-
-
-def relative_std(signals: Float[np.ndarray, "E1 K D"]) -> Float[np.ndarray, " K"]:
-    """‖std over the orbit‖ / ‖mean over the orbit‖, the identity included."""
-    return relative_deviation(signals, np.full(len(signals), 1 / len(signals)))
 
 
 def _acted(action: LeafAction, g: object, y: np.ndarray) -> np.ndarray:

@@ -118,7 +118,6 @@ def _inverted(task: Task, orbits: Orbits, o: int, outputs: int) -> RuleResult | 
         error=resampler.mean(turned.mean(axis=0)),
         invariant=resampler.mean(given.mean(axis=0)),
         unit="classes" if pairs.classes else "spread",
-        defect=0.0,
         fitted_on=0,
         tested_on=len(pairs.y),
         tried=[rule],
