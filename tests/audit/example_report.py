@@ -114,7 +114,7 @@ def example_report(order=16, reflections=4, name="module.net", images=True):
         checkpoints=[checkpoint(i, elements) for i in range(4)],
         witnesses=[witness(kind, rng, order, images) for kind in ("worst", "typical")],
         missing=[p.Missing("member spread", "the model is no ensemble")],
-        settings=p.Settings(0.95, 2000, 0, 64, 20, {"off_data": True}),
+        settings=p.AuditSettings(0.95, 2000, 0, 64, 20, {"off_data": True}),
         versions={"equitangents": "0.1.0", "numpy": "2"},
         timing=p.Timing(1.5, 1.1, 400),
         citations=["@article{someone, title={Something}}"],

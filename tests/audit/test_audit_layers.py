@@ -53,7 +53,7 @@ def test_sweeps_hold_no_raw_errors() -> None:
     sweep = et.audit(f, "C4", IMAGES, layers=layers, **QUIET).layers.sweep
     stuck = [s for s in sweep if s.error is None]
     assert stuck
-    assert {s.note for s in stuck} == {"the model does not run on them"}
+    assert {s.reason for s in stuck} == {"fails"}
 
 
 def test_long_names_fold() -> None:

@@ -20,13 +20,13 @@ from equitangents.audit.measure.intervals import spread_of
 from equitangents.audit.measure.measured import Measured
 from equitangents.audit.measure.predictions import output_kind, relative_section
 from equitangents.audit.measure.remedied import with_remedy
-from equitangents.audit.measure.task import Task
+from equitangents.audit.measure.task import AuditTask
 from equitangents.audit.parts import measure_parts
 from equitangents.audit.records import Parts
 from equitangents.audit.report import citations
 from equitangents.audit.report.findings import FORMAT
 from equitangents.audit.report.forms import versions
-from equitangents.audit.report.part_sections import Missing, Settings, Timing
+from equitangents.audit.report.part_sections import AuditSettings, Missing, Timing
 from equitangents.audit.report.result import AuditReport
 from equitangents.audit.report.rows import beyond
 from equitangents.audit.report.sections import (
@@ -46,7 +46,7 @@ from equitangents.audit.report.sections import (
 
 
 def assemble(
-    task: Task,
+    task: AuditTask,
     began: float,
     y: np.ndarray | None,
     parts: Parts,
@@ -173,7 +173,7 @@ def _errors_by_unit(m: Measured) -> dict[str, list[float]]:
     return {name: _whole(m.task, table) for name, table in tables.items()}
 
 
-def _whole(task: Task, table: np.ndarray) -> list[float]:
+def _whole(task: AuditTask, table: np.ndarray) -> list[float]:
     """The mean over elements for every input of the sample; NaN of those left out."""
     if task.sample is None:
         return [float(e) for e in table.mean(axis=0)]
@@ -182,7 +182,7 @@ def _whole(task: Task, table: np.ndarray) -> list[float]:
     return [float(e) for e in found]
 
 
-def _timing(task: Task, began: float) -> Timing:
+def _timing(task: AuditTask, began: float) -> Timing:
     clock, held = task.clock, task.footprint
     return Timing(
         time.perf_counter() - began,
@@ -196,7 +196,7 @@ def _timing(task: Task, began: float) -> Timing:
     )
 
 
-def _digest(task: Task) -> str:
+def _digest(task: AuditTask) -> str:
     """A hash of the inputs, the group and its elements."""
     found = hashlib.sha256(task.contract.group.name.encode())
     for leaf in (*(task.sample or task.x).leaves, *task.elements):
@@ -213,7 +213,7 @@ def _missing(m: Measured, bench: Bench) -> list[Missing]:
     return (first if stop.stopped else []) + bench.missing + _refused_batches(m.task)
 
 
-def _stopped(asked: Task, task: Task) -> Missing:
+def _stopped(asked: AuditTask, task: AuditTask) -> Missing:
     """How far the pass over the data came."""
     inputs, elements = (
         f"{task.x.n:,} of {asked.x.n:,} inputs",
@@ -223,7 +223,7 @@ def _stopped(asked: Task, task: Task) -> Missing:
     return Missing("elements" if cut else "the rest of the audit", f"interrupted after {inputs} and {elements}")
 
 
-def _refused_batches(task: Task) -> list[Missing]:
+def _refused_batches(task: AuditTask) -> list[Missing]:
     """What a model that takes one size alone did not evaluate as it was."""
     clock = task.clock
     if clock.refused is None:
@@ -241,11 +241,11 @@ def _versions(m: Measured) -> dict[str, str]:
     return versions("jax", "numpy", "scipy", *([] if own is None else [own]))
 
 
-def _settings(m: Measured) -> Settings:
+def _settings(m: Measured) -> AuditSettings:
     task, off_data = m.task, m.parts.off_data
     names = off_data if isinstance(off_data, bool) else sorted(map(str, off_data or {}))
     values = {"outputs": task.outputs, "off_data": names, "data_test": m.parts.data_test}
-    return Settings(**vars(task.bootstrap), batch_size=task.batch_size, inputs=task.x.n, values=values)
+    return AuditSettings(**vars(task.bootstrap), batch_size=task.batch_size, inputs=task.x.n, values=values)
 
 
 SECTIONS: dict[str, Callable[[Measured], Any]] = {
@@ -321,7 +321,7 @@ def _output(m: Measured, o: int) -> OutputContract:
     )
 
 
-def _matching(task: Task, matched: np.ndarray) -> Matching:
+def _matching(task: AuditTask, matched: np.ndarray) -> Matching:
     """Matched IoU, missed and extra items with their intervals over inputs; (3, elements, inputs), nan where none."""
     found = []
     for table in matched:

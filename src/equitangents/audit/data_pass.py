@@ -20,7 +20,7 @@ from equitangents.audit.measure.measured import Measured
 from equitangents.audit.measure.orbits import Orbits, measure_orbits
 from equitangents.audit.measure.predictions import misfit, same_predictions
 from equitangents.audit.measure.steady import is_open, settled
-from equitangents.audit.measure.task import Task
+from equitangents.audit.measure.task import AuditTask
 from equitangents.audit.records import Parts
 from equitangents.audit.report.part_sections import TASK
 from equitangents.audit.report.sections import RuleResult, UndefinedPose
@@ -32,7 +32,7 @@ _MOSTLY = 0.5  # an element under which more inputs than this share give NaN is 
 
 
 def measure_data(
-    asked: Task, y: np.ndarray | None, parts: Parts, sought: list[RuleResult] | None, bench: Bench
+    asked: AuditTask, y: np.ndarray | None, parts: Parts, sought: list[RuleResult] | None, bench: Bench
 ) -> Measured:
     """The pass over the data, its floors, and what follows from both."""
     sets = off_data_sets(asked, parts.off_data, bench.without)
@@ -64,8 +64,8 @@ def measure_data(
 
 
 def _passed(
-    task: Task, y: np.ndarray | None, stop: Interruption
-) -> tuple[Task, np.ndarray | None, Orbits, list[UndefinedPose]]:
+    task: AuditTask, y: np.ndarray | None, stop: Interruption
+) -> tuple[AuditTask, np.ndarray | None, Orbits, list[UndefinedPose]]:
     """The task that counts with its labels and orbits, and the elements under which there were NaN."""
     labels = lambda part: None if y is None else y[: part.x.n]
     task.record.recording = True
@@ -98,7 +98,7 @@ def _passed(
     return task, known, measure_orbits(task), found
 
 
-def stopped_task(task: Task) -> Task:
+def stopped_task(task: AuditTask) -> AuditTask:
     """The task of those inputs and elements that were measured before the pass was stopped; it replays their outputs.
 
     All elements for the batches that were finished; if none was, some elements for the first batch. Raises

@@ -19,7 +19,7 @@ from equitangents.audit.adapters.estimators import EnsembleModel
 from equitangents.audit.contract.leaf_actions import Actions
 from equitangents.audit.contract.trees import Inputs
 from equitangents.audit.measure.measured import Measured
-from equitangents.audit.measure.task import Task, flattened
+from equitangents.audit.measure.task import AuditTask, flattened
 from equitangents.audit.report.numbers import Estimate
 from equitangents.audit.report.part_sections import EnsembleSection, EnsembleSize
 from equitangents.errors import InvalidTypeError, ShapeError
@@ -53,7 +53,7 @@ def ensemble_law(m: Measured) -> tuple[EnsembleSection, float] | str:
     return replace(section, by_design=_by_design(task, x, actions)), spread
 
 
-def _by_design(task: Task, x: Inputs, actions: Actions) -> str | None:
+def _by_design(task: AuditTask, x: Inputs, actions: Actions) -> str | None:
     """What layers and training say of the mean of infinitely many members; None where they say nothing."""
     model, moved = task.model, task.contract.inputs
     if not isinstance(model, EnsembleModel) or len(moved) != 1 or moved[0] is None or len(actions) != 1:
@@ -70,7 +70,7 @@ def _by_design(task: Task, x: Inputs, actions: Actions) -> str | None:
     return None if law is None else str(law)
 
 
-def _members(task: Task, x: Inputs, elements: list[Any], actions: Actions) -> Float[np.ndarray, "M E1 n K"] | None:
+def _members(task: AuditTask, x: Inputs, elements: list[Any], actions: Actions) -> Float[np.ndarray, "M E1 n K"] | None:
     """ρ(g)⁻¹f_m(ρ(g)x) of every member, the identity first."""
     group = task.contract.group
     moved = [x, *(x.replaced(task.contract.move(g, x.leaves)) for g in elements)]
@@ -92,7 +92,9 @@ def _members(task: Task, x: Inputs, elements: list[Any], actions: Actions) -> Fl
     return np.array([[flattened(y) for y in along] for along in leaves])
 
 
-def _section(task: Task, D: np.ndarray, outputs: np.ndarray, theory: tuple[float, float] | None) -> EnsembleSection:
+def _section(
+    task: AuditTask, D: np.ndarray, outputs: np.ndarray, theory: tuple[float, float] | None
+) -> EnsembleSection:
     M = len(D)
     limit2, single2 = _limit(D), float((D**2).sum(axis=3).mean())
     finite2 = max(single2 - limit2, 0.0)
@@ -139,7 +141,7 @@ def _limit(D: np.ndarray) -> float:
     return (total - own) / (M * (M - 1))
 
 
-def _over_inputs(task: Task, table: np.ndarray) -> Estimate:
+def _over_inputs(task: AuditTask, table: np.ndarray) -> Estimate:
     return task.over_inputs(table.shape[-1]).mean(table)
 
 
@@ -154,7 +156,7 @@ def _exponent(sizes: list[EnsembleSize], limit2: float) -> float | None:
     return float(np.polyfit(k, e / 2, 1, w=np.exp(-k / 2))[0])
 
 
-def _theory(task: Task, theory: Any, x: Inputs, elements: list[Any]) -> tuple[float, float] | None:
+def _theory(task: AuditTask, theory: Any, x: Inputs, elements: list[Any]) -> tuple[float, float] | None:
     """(limit², finite²) of infinitely wide networks: ‖Δμ‖² and tr Cov(Δ), relative to the mean's square."""
     if theory is None:
         return None

@@ -19,7 +19,7 @@ from equitangents.audit.measure.floors import ROUNDING, UNINFORMATIVE, Floors
 from equitangents.audit.measure.intervals import Resampler, spread_of
 from equitangents.audit.measure.orbits import Orbits
 from equitangents.audit.measure.scales import Scales, make_scales
-from equitangents.audit.measure.task import Judging, Task
+from equitangents.audit.measure.task import AuditTask, Tolerances
 from equitangents.audit.report.numbers import FACTOR, Estimate, Spread, Unit, standing
 from equitangents.audit.report.sections import Counterexample, Headline, Reason, UndefinedPose, Verdict
 
@@ -71,9 +71,9 @@ class Judgement:
     """What of the error is no rounding; None where that was not asked."""
 
 
-def judge(task: Task, orbits: Orbits, floors: Floors) -> Judgement:
+def judge(task: AuditTask, orbits: Orbits, floors: Floors) -> Judgement:
     """The judgement of a task's orbits."""
-    told = task.judging
+    told = task.tolerances
     scales = make_scales(orbits, floors.absolute, told)
     judged, inputs = scales.judged, task.over_inputs(task.x.n)
     errors_in = lambda unit: scales.largest(unit, orbits.separate)
@@ -115,7 +115,7 @@ def judge(task: Task, orbits: Orbits, floors: Floors) -> Judgement:
     )
 
 
-def choose_unit(scales: Scales, told: Judging, errors_in: object) -> tuple[Unit, str]:
+def choose_unit(scales: Scales, told: Tolerances, errors_in: object) -> tuple[Unit, str]:
     """The headline's unit and why it is that one."""
     judged = scales.judged
     if scales.nothing:

@@ -24,7 +24,7 @@ from equitangents.audit.adapters import LayerTrace, Model
 from equitangents.audit.adapters.folding import Folder, difference, misfit, same
 from equitangents.audit.contract.trees import Inputs
 from equitangents.audit.measure.measured import NO_GROUP, Measured
-from equitangents.audit.measure.task import Task
+from equitangents.audit.measure.task import AuditTask
 from equitangents.audit.report.part_sections import LayerReason, LayerResult, LayerSection, SweepResult
 from equitangents.errors import MissingLibraryError, NetworkError
 
@@ -64,7 +64,7 @@ def layer_errors(m: Measured) -> LayerSection | str:
     return _cleared(found) if m.verdict == "equivariant" else found
 
 
-def _section(task: Task, model: Model) -> LayerSection | str:
+def _section(task: AuditTask, model: Model) -> LayerSection | str:
     if any(task.x.axes):
         return "the batch is along another axis than the first, where features are not known to have theirs"
     rows = task.rows(_affordable(task, model) if model.fixed_batch is None else min(model.fixed_batch, task.x.n))
@@ -100,7 +100,7 @@ def _cleared(section: LayerSection | str) -> LayerSection | str:
     return LayerSection(section.layers, None, "mended", [], section.steepest)
 
 
-def _affordable(task: Task, model: Model) -> int:
+def _affordable(task: AuditTask, model: Model) -> int:
     """How many inputs' features fit; models that show one layer after another hold no two."""
     if model.streams:
         return max(_FEWEST_ROWS, min(_ROWS, task.batch_size))
@@ -109,7 +109,7 @@ def _affordable(task: Task, model: Model) -> int:
     return int(np.clip(_BYTES // max(held, 1), _FEWEST_ROWS, _ROWS))
 
 
-def _follow(task: Task, model: Model, x: Inputs) -> _Trail | None:
+def _follow(task: AuditTask, model: Model, x: Inputs) -> _Trail | None:
     """Run x, x again, and moved x through the model's layers."""
     start = _traced(task, model, x)
     if not start:
@@ -143,7 +143,7 @@ def _follow(task: Task, model: Model, x: Inputs) -> _Trail | None:
     return _Trail(start, before, after, floor + rounding, noise)
 
 
-def _traced(task: Task, model: Model, x: Inputs) -> list[LayerTrace] | None:
+def _traced(task: AuditTask, model: Model, x: Inputs) -> list[LayerTrace] | None:
     """The layers' features for x; what the model's library raises is told in one line."""
     began = time.perf_counter()
     try:
@@ -183,7 +183,7 @@ def _growth(trail: _Trail) -> np.ndarray:
     return finite(trail.after) - finite(np.where(seen, trail.before, last))
 
 
-def _sweep(task: Task, x: Inputs) -> list[SweepResult]:
+def _sweep(task: AuditTask, x: Inputs) -> list[SweepResult]:
     """Other sizes of images, and other paddings and strides of one layer at a time."""
     results = []
     for change, resized in _sizes(task, x):
@@ -194,7 +194,7 @@ def _sweep(task: Task, x: Inputs) -> list[SweepResult]:
     return results
 
 
-def _try(task: Task, model: Model, x: Inputs, change: str, layer: str | None) -> SweepResult:
+def _try(task: AuditTask, model: Model, x: Inputs, change: str, layer: str | None) -> SweepResult:
     try:
         with model.ready():
             trail = _follow(task, model, x)
@@ -207,7 +207,7 @@ def _try(task: Task, model: Model, x: Inputs, change: str, layer: str | None) ->
     return SweepResult(change, layer, guilty, float(trail.after[-1]), reason)
 
 
-def _sizes(task: Task, x: Inputs) -> list[tuple[str, Inputs]]:
+def _sizes(task: AuditTask, x: Inputs) -> list[tuple[str, Inputs]]:
     """Images that are one or two pixels smaller, and one larger by repeating the border."""
     images = [a is not None and a.layout is not None for a in task.contract.inputs]
     if not any(images) or (task.contract.kinds is not None and task.contract.kinds.space == "translations"):

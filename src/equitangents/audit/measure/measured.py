@@ -10,7 +10,7 @@ from equitangents.audit.contract.trees import Inputs
 from equitangents.audit.measure.floors import Floors
 from equitangents.audit.measure.judge import Judgement
 from equitangents.audit.measure.orbits import Orbits
-from equitangents.audit.measure.task import Task
+from equitangents.audit.measure.task import AuditTask
 from equitangents.audit.records import Parts
 from equitangents.audit.report.numbers import Estimate
 from equitangents.audit.report.sections import Reason, RuleResult, SetKind, Verdict
@@ -23,9 +23,9 @@ NO_GROUP = "transforms form no group, by which it is measured"
 class Measured:
     """What the pass over the data gave, and what else was asked for."""
 
-    asked: Task
+    asked: AuditTask
     """The audit as it was asked for."""
-    task: Task
+    task: AuditTask
     """The audit of the inputs and elements that count."""
     parts: Parts
     y: np.ndarray | None

@@ -22,7 +22,7 @@ from jaxtyping import Bool, Float, Int
 from equitangents.audit.adapters.model import Answer
 from equitangents.audit.contract.leaf_actions import Actions, LeafAction
 from equitangents.audit.contract.trees import Inputs, Shared, dotted
-from equitangents.audit.measure.task import Task, batches, check_same_shapes, flattened
+from equitangents.audit.measure.task import AuditTask, batches, check_same_shapes, flattened
 from equitangents.errors import ShapeError
 from equitangents.metrics.measure import norms, ratio
 from equitangents.metrics.on_orbits import RunningSpread
@@ -106,7 +106,7 @@ class Orbits:
         return None if scores is None else scores[1:].argmax(axis=2) == scores[0].argmax(axis=1)
 
 
-def measure_orbits(task: Task, x: Inputs | None = None) -> Orbits:
+def measure_orbits(task: AuditTask, x: Inputs | None = None) -> Orbits:
     """One pass over x (the task's own inputs if none are given)."""
     x = task.x if x is None else x
     contract, tables = task.contract, None
@@ -130,7 +130,7 @@ def measure_orbits(task: Task, x: Inputs | None = None) -> Orbits:
 class _Tables:
     """The tables of one pass, filled batch by batch: `start` with f(x), then `add` with f(ρ_X(g)x) for every g."""
 
-    def __init__(self, task: Task, N: int, first: Answer):
+    def __init__(self, task: AuditTask, N: int, first: Answer):
         actions = task.output_actions(first)
         outputs, E = len(first.leaves), len(task.elements)
         compared = actions.comparisons

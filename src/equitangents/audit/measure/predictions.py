@@ -9,7 +9,7 @@ import numpy as np
 
 from equitangents.audit.measure.measured import Measured
 from equitangents.audit.measure.orbits import Orbits
-from equitangents.audit.measure.task import Task
+from equitangents.audit.measure.task import AuditTask
 from equitangents.audit.report.numbers import Estimate
 from equitangents.audit.report.sections import RelativeSection
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError
@@ -29,7 +29,7 @@ def output_kind(orbits: Orbits, stated: str) -> Literal["values", "logits", "pro
     return "probabilities" if stated == "probabilities" or (stated == "auto" and orbits.probabilities) else "values"
 
 
-def same_predictions(task: Task, orbits: Orbits) -> Estimate | None:
+def same_predictions(task: AuditTask, orbits: Orbits) -> Estimate | None:
     """Share of the elements but the identity that keep the predicted class, with its interval; None without classes."""
     same = orbits.same_class
     return None if same is None else task.resampler(len(orbits.kept)).mean(same.mean(axis=0), bounds=(0.0, 1.0))

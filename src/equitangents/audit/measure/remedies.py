@@ -16,7 +16,7 @@ from equitangents.audit.measure.measured import Measured
 from equitangents.audit.measure.orbits import Orbits, measure_orbits
 from equitangents.audit.measure.predictions import task_error
 from equitangents.audit.measure.scales import make_scales
-from equitangents.audit.measure.task import Task
+from equitangents.audit.measure.task import AuditTask
 from equitangents.audit.report.numbers import FACTOR, Estimate
 from equitangents.audit.report.part_sections import AUGMENTATION, AVERAGING, How, Missing, Remedy
 from equitangents.audit.report.sections import RuleResult
@@ -152,7 +152,7 @@ def _left_after_averaging(m: Measured) -> tuple[float, Estimate]:
     return float(np.mean(errors)), _estimate(m, np.mean(tables, axis=0), rows)
 
 
-def _average(task: Task, x: Inputs, actions: Actions) -> list[np.ndarray]:
+def _average(task: AuditTask, x: Inputs, actions: Actions) -> list[np.ndarray]:
     """f̄(x), the mean of ρ(g)⁻¹f(ρ(g)x) over the elements, and the identity of a finite group."""
     group = task.contract.group
     elements = [*([group.identity] if task.contract.is_complete else []), *task.elements]
@@ -200,7 +200,7 @@ def _augmentation(m: Measured) -> Remedy:
     refitted = clone(estimator).fit(flat, np.concatenate([y_train] * len(copies)))
     model = EstimatorModel(refitted, task.model.method)  # type: ignore[attr-defined]
     again = measure_orbits(replace(task, model=model), task.x.subset(orbits.kept))
-    errors = make_scales(again, None, task.judging).largest(m.judgement.headline.unit, again.separate)
+    errors = make_scales(again, None, task.tolerances).largest(m.judgement.headline.unit, again.separate)
     (after, _), mixed_after = _task_errors(again, None if m.y is None else m.y[orbits.kept])
     return replace(
         known,

@@ -19,13 +19,13 @@ from jaxtyping import Float
 
 from equitangents.audit.report.numbers import UNITS, Spread
 from equitangents.audit.report.part_sections import (
+    AuditSettings,
     Checkpoint,
     DataSection,
     EnsembleSection,
     LayerSection,
     Missing,
     Remedy,
-    Settings,
     Timing,
 )
 from equitangents.audit.report.sections import (
@@ -88,7 +88,7 @@ class Findings:
     witnesses: list[Witness]
     """The worst first."""
     missing: list[Missing]
-    settings: Settings
+    settings: AuditSettings
     versions: dict[str, str]
     timing: Timing
     citations: list[str]

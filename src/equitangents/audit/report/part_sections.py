@@ -240,7 +240,7 @@ class Timing:
 
 
 @dataclass(frozen=True)
-class Settings:
+class AuditSettings:
     """What the audit was asked to do."""
 
     confidence: float
