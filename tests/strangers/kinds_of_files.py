@@ -156,7 +156,9 @@ def _parts(path: Path) -> None:
 
 
 def _baseline(path: Path) -> None:
-    path.write_text(json.dumps({"input_errors": [0.1, None, 0.2], "inputs_digest": "d"}))
+    path.write_text(
+        json.dumps({"input_errors": [0.1, 0.2], "errors_by_unit": {"norm": [0.1, None]}, "inputs_digest": "d"})
+    )
 
 
 def _atoms(path: Path) -> None:

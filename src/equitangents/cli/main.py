@@ -19,6 +19,7 @@ from typer.core import TyperGroup
 
 from equitangents import __version__, beside
 from equitangents.cli.audit import audit
+from equitangents.cli.audit_potential import audit_potential
 from equitangents.cli.cache import cache
 from equitangents.cli.common import AGAIN, LocalPaths
 from equitangents.cli.doctor import doctor
@@ -118,6 +119,7 @@ app = typer.Typer(name="equitangents", cls=OneLineErrors, pretty_exceptions_enab
 for _name, _command in beside.commands().items():
     app.command(_name, cls=LocalPaths)(_command)
 app.command("audit", cls=LocalPaths)(audit)
+app.command("audit-potential", cls=LocalPaths)(audit_potential)
 app.command("plan", cls=LocalPaths)(plan)
 app.command("gram", cls=LocalPaths)(gram)
 app.command("fit", cls=LocalPaths, epilog=EXAMPLES)(fit)

@@ -1,4 +1,4 @@
-"""The ways to write a report down, whatever it is of: JSON, Markdown, JUnit's XML, a badge, one HTML page.
+"""The forms of a report, whatever it is of: text, JSON, Markdown, JUnit's XML, a badge, one HTML page.
 
 JUnit's XML has one test case an output and one a demand. A badge for a README is a flat SVG that needs nothing else, or
 the JSON that shields.io's endpoint badges read.
@@ -21,8 +21,7 @@ from xml.sax.saxutils import escape, quoteattr
 from equitangents._types import FileName
 from equitangents._version import __version__
 from equitangents.audit.report.checks import Check
-from equitangents.audit.report.findings import Findings, plain
-from equitangents.audit.report.words import beyond, listed, number, sets_said
+from equitangents.audit.report.findings import plain
 from equitangents.errors import InvalidArgumentError
 from equitangents.files import whole_file
 
@@ -69,16 +68,6 @@ def _width(words: str) -> float:
 _FORBIDDEN = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # in XML, even escaped
 
 
-def junit(report: Findings, checks: Sequence[Check] = ()) -> str:
-    """The XML of one suite; an output fails if it fails under some element."""
-    cases = [_output(report, o) for o in range(len(report.contract.outputs))]
-    off = beyond(report.verdict, report.shown, report.sets) if report.verdict == "equivariant on its data" else []
-    cases += [Check(f"on {s.name}", False, f"mean error {sets_said([s], report.unit_said)}") for s in off]
-    cases += checks
-    title = f"{report.model.name} under {report.contract.group}"
-    return suite(title, report.model.name, cases, report.timing.total_seconds, report.sentence)
-
-
 def suite(title: str, model: str, cases: Sequence[Check], seconds: float, finding: str) -> str:
     """The XML of one suite of cases; those that fail quote the finding."""
     root = Element(
@@ -98,18 +87,36 @@ def suite(title: str, model: str, cases: Sequence[Check], seconds: float, findin
     return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'
 
 
-def _output(report: Findings, o: int) -> Check:
-    output = report.contract.outputs[o]
-    said = f"mean error {number(output.shown.mean)} {report.unit_said_of(output)}"
-    if output.fails_under:
-        said += f", fails under {listed(output.fails_under)}"
-    return Check(f"{output.name} ({output.action})", not output.fails_under, said)
+def text_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table as text, columns side by side."""
+    table = [[" ".join(cell.split()) for cell in line] for line in (head, *rows)]
+    widths = [min(max(map(len, column)), _WIDEST) for column in zip(*table, strict=True)]
+    lines = ("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in table)
+    return "\n".join(lines)
+
+
+_WIDEST = 36
+_ACTIVE = re.compile(r"[\\`*\[\]|~$]|(?<!\w)_|_(?!\w)")  # an underscore inside a word is one
+
+
+def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown: header, rule, and one line a row; cells are escaped."""
+    line = lambda cells: f"| {' | '.join(map(escaped, cells))} |"
+    return "\n".join([line(head), f"|{'---|' * len(head)}", *map(line, rows)])
+
+
+def escaped(text: str) -> str:
+    """Text that Markdown shows as it is, on one line: names of models, files and rows may hold anything."""
+    return escape(_ACTIVE.sub(r"\\\g<0>", " ".join(text.splitlines())))
 
 
 class WrittenReport(ABC):
     """A report that can be written down; its own class says what each form holds."""
 
-    sentence: str
+    @property
+    @abstractmethod
+    def first_line(self) -> str:
+        """The finding in one line."""
 
     @abstractmethod
     def markdown(self) -> str:
@@ -155,7 +162,7 @@ class WrittenReport(ABC):
         return write_text(path, self.html())
 
     def __repr__(self) -> str:
-        return f"<audit: {self.sentence}>"
+        return f"<audit: {self.first_line}>"
 
 
 def versions(*libraries: str) -> dict[str, str]:
