@@ -110,7 +110,8 @@ def test_brackets_without_end_are_an_error_of_one_line(tmp_path, depth):
         read_network(tmp_path / "net.json")
     assert "\n" not in str(error.value)
     (tmp_path / "m").mkdir()
-    (tmp_path / "m" / "model.json").write_text('{"content": ' + "[" * depth + "]" * depth + ', "sha256": ""}')
+    with zipfile.ZipFile(tmp_path / "m" / "model.npz", "w") as archive:
+        archive.writestr("model.json", '{"content": ' + "[" * depth + "]" * depth + "}")
     with pytest.raises(StoreError, match="nested too deeply"):
         et.InfiniteEnsemble.load(tmp_path / "m")
     assert read_json(json.dumps(json.loads("[" * 150 + "]" * 150))) != []

@@ -8,7 +8,7 @@ import pytest
 
 from equitangents import nn
 from equitangents.audit.report.checks import read_report
-from equitangents.ensembles.storage.array_folder import ABOUT, read_about
+from equitangents.ensembles.storage.array_folder import MODEL, read_about
 from equitangents.errors import EquitangentsError, InvalidArgumentError, NetworkError
 from equitangents.files import MOST, file_bytes, open_regular
 from equitangents.model_files import check_model
@@ -49,7 +49,7 @@ def test_every_reader_of_json_refuses_it(hostile: Path) -> None:
 
 
 @pytest.mark.timeout(20)
-@pytest.mark.parametrize("name", [ABOUT, "zarr.json"])
+@pytest.mark.parametrize("name", [MODEL, "zarr.json"])
 @pytest.mark.parametrize("kind", ["pipe", "sparse"])
 def test_a_folder_that_holds_it_is_refused(tmp_path: Path, name: str, kind: str) -> None:
     if kind == "pipe":
@@ -58,7 +58,7 @@ def test_a_folder_that_holds_it_is_refused(tmp_path: Path, name: str, kind: str)
         with (tmp_path / name).open("wb") as file:
             file.truncate(20 * 2**30)
     with pytest.raises(EquitangentsError, match="cannot be read"):
-        read_about(tmp_path, "path is it, which") if name == ABOUT else _record_in(tmp_path)
+        read_about(tmp_path, "path is it, which") if name == MODEL else _record_in(tmp_path)
 
 
 def test_a_model_larger_than_one_buffer_is_refused_before_it_is_read(tmp_path: Path) -> None:

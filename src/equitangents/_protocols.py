@@ -40,11 +40,11 @@ class ShapedNetwork(FiniteNetwork, Protocol):
 
 @runtime_checkable
 class TaskExecutor(Protocol):
-    """What hands tasks to workers: an executor of `concurrent.futures`, or a client of `dask.distributed`."""
+    """What hands tasks to workers: an executor of `concurrent.futures`."""
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """A future of fn(*args, **kwargs), which has `result`, `cancel` and `add_done_callback`."""
 
 
-ExecutorLike = int | str | TaskExecutor
-"""A number of processes of this machine, the address of a Dask scheduler, or an executor."""
+ExecutorLike = int | TaskExecutor
+"""A number of processes of this machine, or an executor."""

@@ -21,9 +21,8 @@ from equitangents.claims import UNREADABLE, check_arrays, read_json
 from equitangents import locks
 from equitangents.files import LEFTOVER, file_bytes, may_write, open_regular, real, whole_file
 from equitangents.planning.question import check_writable
-from equitangents.seals import check as check_seal
-from equitangents.seals import content as sealed_content
-from equitangents.seals import seal
+from equitangents.checksums import append_checksum, checked_content
+from equitangents.checksums import check as check_checksum
 from equitangents.tables import quoted, unquoted
 
 # what is said
@@ -62,9 +61,11 @@ __all__ = [
     "Weights",
     "Workers",
     "announced",
+    "append_checksum",
     "box_offsets",
     "check_array",
     "check_arrays",
+    "check_checksum",
     "check_confidence",
     "check_finite_group",
     "check_fits",
@@ -72,10 +73,10 @@ __all__ = [
     "check_network",
     "check_number",
     "check_same_length",
-    "check_seal",
     "check_shape",
     "check_whole",
     "check_writable",
+    "checked_content",
     "executors",
     "file_bytes",
     "formatting",
@@ -97,8 +98,6 @@ __all__ = [
     "real",
     "refusal",
     "require",
-    "seal",
-    "sealed_content",
     "standard_normal",
     "there",
     "unquoted",

@@ -11,12 +11,11 @@ import ctypes
 import errno
 import os
 import re
-import shutil
 import stat
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -26,6 +25,7 @@ from equitangents.errors import StoreError
 FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)  # of what this user may not write
 LEFTOVER = re.compile(r"\..+-[0-9a-f]{32}(\.\w+)?")  # the name of what was being written when its process died
 ABANDONED = 3600.0  # seconds after which that is so on file systems that have no locks
+_ATTEMPTS = 3  # at a file in a folder that others remove
 MOST = 2**26  # bytes of JSON and of scripts, far more than any that was written here
 _EXCHANGE = 2  # RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
 _HERE = -100  # AT_FDCWD: paths are taken as they are
@@ -42,11 +42,12 @@ def real(path: Path) -> Path:
 
 
 @contextlib.contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
+def whole_file(path: Path, *, once: bool = False) -> Iterator[Path]:
     """A temporary path beside `path` to write to; it takes the place of `path` at the end, or goes if that fails.
 
     The name is unique, so that several processes may write one file at once; folders are made; the content is on disk
-    before the name changes. What is no file (/dev/stdout, a pipe) is written to as it is.
+    before the name changes. What is no file (/dev/stdout, a pipe) is written to as it is. `once`: FileExistsError where
+    there is a file of that name by then.
     """
     path = real(path)
     if path.exists() and not path.is_file() and not path.is_dir():
@@ -61,22 +62,69 @@ def whole_file(path: Path) -> Iterator[Path]:
             with partial.open("rb+") as file:
                 os.fsync(file.fileno())
             if sys.platform == "win32":  # which renames no open file
-                descriptor = closed(descriptor)
-            os.replace(partial, path)
+                descriptor = _closed(descriptor)
+            if once:
+                os.link(partial, path)
+            else:
+                os.replace(partial, path)
         finally:
             partial.unlink(missing_ok=True)
         for left in leftovers(path):
             with contextlib.suppress(OSError):
                 left.unlink()
     finally:
-        closed(descriptor)
+        _closed(descriptor)
 
 
-def closed(descriptor: int) -> int:
+def write_together(files: Sequence[tuple[Path, Path, Callable[[], memoryview]]]) -> None:
+    """Write what each (path, folder, content) holds to a temporary file in `folder`; when all are on disk, name them.
+
+    The folders are made; the names are given in order.
+    """
+    written: list[tuple[int, Path, Path]] = []
+    try:
+        for path, folder, content in files:
+            descriptor, partial = _temporary(folder, path.name)
+            written.append((descriptor, partial, path))
+            left = content()
+            while left:
+                left = left[os.write(descriptor, left) :]
+        for descriptor, _, _ in written:
+            os.fsync(descriptor)
+        if sys.platform == "win32":
+            written = [(_closed(descriptor), partial, path) for descriptor, partial, path in written]
+        for _, partial, path in written:
+            os.replace(partial, path)
+    finally:
+        for descriptor, partial, _ in written:
+            partial.unlink(missing_ok=True)
+            _closed(descriptor)
+
+
+def _temporary(folder: Path, name: str) -> tuple[int, Path]:
+    """A new file in a folder that others remove when they find it empty."""
+    for _ in range(_ATTEMPTS):
+        folder.mkdir(exist_ok=True)
+        partial = folder / f".{name}-{uuid.uuid4().hex}"
+        with contextlib.suppress(FileNotFoundError):
+            return locks.created(partial), partial
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(folder))
+
+
+def _closed(descriptor: int) -> int:
     """Close a descriptor, unless that is done; −1, which stands for a closed one."""
     if descriptor >= 0:
         os.close(descriptor)
     return -1
+
+
+def sweep(folder: Path) -> None:
+    """Remove what dead processes were writing in a folder, and the folder if it is empty, as far as one may."""
+    with contextlib.suppress(OSError):
+        for path in folder.iterdir():
+            if LEFTOVER.fullmatch(path.name) and is_abandoned(path):
+                path.unlink(missing_ok=True)
+        folder.rmdir()
 
 
 def leftovers(path: Path) -> list[Path]:
@@ -114,13 +162,8 @@ def is_abandoned(file: Path, age: float = ABANDONED) -> bool:
     with contextlib.suppress(FileNotFoundError, PermissionError):
         with contextlib.suppress(locks.NoLocksError):
             return not locks.is_locked(file)
-        return is_old(file, age)
+        return time.time() - file.stat().st_mtime > age
     return False
-
-
-def is_old(path: Path, age: float = ABANDONED) -> bool:
-    """Whether nothing was written to it for `age` seconds."""
-    return time.time() - path.stat().st_mtime > age
 
 
 def sync_folder(folder: Path) -> None:
@@ -131,15 +174,6 @@ def sync_folder(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-def folder_beside(path: Path) -> Path:
-    """A new folder beside `path`, to take its place, for everybody who may read what this process makes."""
-    path = real(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f".{path.name}-{uuid.uuid4().hex}")
-    new.mkdir()
-    return new
 
 
 def put_in_place(new: Path, path: Path) -> None:
@@ -177,9 +211,3 @@ def _exchange(one: Path, two: Path) -> None:
     if failed:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number), str(two))
-
-
-def remove_folder(folder: Path) -> None:
-    """Remove a folder of ours as far as that goes; a link to one is no folder."""
-    if not folder.is_symlink():
-        shutil.rmtree(folder, ignore_errors=True)

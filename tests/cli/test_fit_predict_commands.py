@@ -125,7 +125,7 @@ def test_every_setting_reaches_the_ensemble(run, folder):
 
 def test_means_alone_take_less_room_and_have_no_standard_deviations(run, fitted, folder):
     assert run(*FIT, "--out", "small", "--means-only")[0] == 0
-    size = {name: sum(f.stat().st_size for f in (folder / name).glob("arrays-*")) for name in ("small", "model")}
+    size = {name: (folder / name / "model.npz").stat().st_size for name in ("small", "model")}
     assert size["small"] < size["model"]
     assert run("predict", "small", "--data", "new.npy", "--out", "p.npy")[0] == 0
     status, _, err = run("predict", "small", "--data", "new.npy", "--out", "q.npy", "--std")
@@ -266,7 +266,7 @@ def test_bad_input_to_predict_is_one_line_and_nothing_is_written(run, fitted, fo
 def test_what_is_no_model_and_a_model_of_another_version_are_one_line(run, fitted, folder, monkeypatch):
     for path, said in [
         ("nowhere", "model is 'nowhere', which is not a file or folder"),
-        ("x.npy", "it holds no model.json"),
+        ("x.npy", "it holds no model.npz"),
     ]:
         status, _, err = run("predict", path, "--data", "new.npy", "--out", "p.npy")
         assert (status, err.count("\n")) == (2, 1)

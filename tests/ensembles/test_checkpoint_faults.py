@@ -130,7 +130,7 @@ def test_a_disk_that_takes_nothing_is_one_line_and_complete_checkpoints_stay(cop
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr(checkpoints, "write_whole", full)
+        patched.setattr(checkpoints, "whole_file", full)
         with pytest.raises(StoreError, match=r"cannot be written to .*: No space left on device; those that are comp"):
             fitted(directory, epochs=5)
     after = checkpoints._checksums(run)

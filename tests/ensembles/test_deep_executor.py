@@ -109,23 +109,13 @@ def test_a_worker_that_is_killed_changes_no_bit(alone, tmp_path, monkeypatch, ch
     assert_same(model, alone)
 
 
-@pytest.mark.slow
-def test_a_dask_cluster_trains_the_same_ensemble(alone):
-    import distributed
-
-    options = {"processes": False, "dashboard_address": None, "n_workers": 2, "threads_per_worker": 1}
-    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
-        assert_same(DeepEnsemble(NET, executor=client, **SETTINGS).fit(X, Y, **RECORD), alone)
-        address = cluster.scheduler.address
-        assert_same(DeepEnsemble(NET, executor=address, **SETTINGS).fit(X, Y, **RECORD), alone)
-
-
 @pytest.mark.parametrize(
     ("executor", "error", "said"),
     [
         (0, InvalidArgumentError, "executor is 0"),
         (True, InvalidTypeError, "executor is True"),
         ([], InvalidTypeError, r"executor is \[\]; expected None"),
+        ("tcp://host:8786", InvalidTypeError, "expected None, a number of processes, or an executor"),
     ],
 )
 def test_what_is_no_executor_is_said(executor, error, said):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import pickle
 import shutil
+import zipfile
 
 import jax.numpy as jnp
 import numpy as np
@@ -172,21 +172,21 @@ class TestAFolder:
 
     def test_with_a_changed_byte_is_damaged(self, saved):
         files = sorted(file for file in saved.rglob("*") if file.is_file())
-        arrays = json.loads((saved / "model.json").read_text())["content"]["arrays"]
-        assert len(arrays) > 3
-        for file in files:
-            good = file.read_bytes()
-            last = [len(good)] if file.name == "model.json" else [a["start"] for a in arrays[1:]] + [len(good)]
-            for end in last:
-                file.write_bytes(good[: end - 3] + bytes([good[end - 3] ^ 1]) + good[end - 2 :])
-                with pytest.raises(StoreError, match="damaged"):
-                    et.InfiniteEnsemble.load(saved), saving.load_means(saved)  # coefficients are read by the second
-            file.write_bytes(good)
+        assert [file.name for file in files] == ["model.npz"]
+        with zipfile.ZipFile(files[0]) as archive:
+            entries = archive.infolist()
+        assert len(entries) > 4
+        good = files[0].read_bytes()
+        for entry in entries:
+            at = entry.header_offset + 60 + entry.file_size // 2  # beyond the header
+            files[0].write_bytes(good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :])
+            with pytest.raises(StoreError, match="damaged"):
+                et.InfiniteEnsemble.load(saved), saving.load_means(saved)  # coefficients are read by the second
 
     def test_of_another_class_version_or_kind_is_refused(self, saved, tmp_path, monkeypatch):
         with pytest.raises(StoreError, match="holds an InfiniteEnsemble, not an InfiniteEnsembleClassifier"):
             et.InfiniteEnsembleClassifier.load(saved)
-        with pytest.raises(StoreError, match=r"is not a model that was saved: it holds no model\.json"):
+        with pytest.raises(StoreError, match=r"is not a model that was saved: it holds no model\.npz"):
             et.InfiniteEnsemble.load(tmp_path)
         monkeypatch.setattr(saving, "__version__", "99.0")
         with pytest.raises(StoreError, match=r"this is 99\.0 .*fit the model again, or install that version"):
@@ -195,6 +195,7 @@ class TestAFolder:
     def test_that_is_no_model_is_not_replaced_and_a_model_is(self, saved, tmp_path):
         model = et.InfiniteEnsemble(NET, ridge=1e-2).fit(X, Y)
         (tmp_path / "mine").mkdir()
+        (tmp_path / "mine" / "thesis.tex").touch()
         with pytest.raises(InvalidArgumentError, match="is not a saved ensemble"):
             model.save(tmp_path / "mine")
         model.save(saved)
@@ -208,7 +209,7 @@ class TestAFolder:
             raise OSError(28, "No space left on device")
 
         model = et.InfiniteEnsemble(NET, ridge=1e-2).fit(X, Y)
-        monkeypatch.setattr(os, "write", full)
+        monkeypatch.setattr(zipfile.ZipFile, "open", full)
         for where in (saved, tmp_path / "new"):
             with pytest.raises(StoreError, match="cannot be written: No space left on device; what was") as error:
                 model.save(where)
@@ -219,7 +220,8 @@ class TestAFolder:
     def test_holds_no_pickle_and_runs_no_code(self, saved):
         for file in saved.rglob("*"):
             assert file.is_dir() or not file.read_bytes().startswith(pickle.dumps(0)[:1])
-        about = json.loads((saved / "model.json").read_text())["content"]
+        with zipfile.ZipFile(saved / "model.npz") as archive:
+            about = json.loads(archive.read("model.json"))
         for name in ("os:system", "subprocess:Popen", "equitangents.cli.main:main", "equitangents.nn:np.ndarray"):
             with pytest.raises((ValueError, AttributeError)):
                 build({"is": "object", "number": 0, "class": name, "state": []}, [])

@@ -8,6 +8,7 @@ import json
 import re
 import sys
 import types
+import zipfile
 
 import jax.numpy as jnp
 import numpy as np
@@ -117,7 +118,7 @@ def test_a_model_is_read_after_its_classes_have_moved(tmp_path, monkeypatch):
     model = et.InfiniteEnsemble(FLAT, ridge=1e-2).fit(X, Y)
     model.save(tmp_path / "m")
     expected, relu = model.predict(X), kinds()["nn.Relu"]
-    assert "equitangents.nn.nonlinearities" not in (tmp_path / "m" / "model.json").read_text()
+    assert "equitangents.nn.nonlinearities" not in json.dumps(described(tmp_path / "m"))
     moved = types.ModuleType("elsewhere")
     moved.Relu = type("Relu", (nn.Relu,), {"__module__": "elsewhere"})
     monkeypatch.setitem(sys.modules, "elsewhere", moved)
@@ -133,10 +134,20 @@ def test_a_model_is_read_after_its_classes_have_moved(tmp_path, monkeypatch):
     assert kinds()["nn.Relu"] == relu
 
 
+def described(path):
+    """The JSON of a saved model."""
+    with zipfile.ZipFile(path / "model.npz") as archive:
+        return json.loads(archive.read("model.json"))
+
+
 def signed(path, content):
-    text = json.dumps({"content": content, "sha256": saving.hashlib.sha256(
-        json.dumps(content, sort_keys=True).encode()).hexdigest()})  # fmt: skip
-    (path / "model.json").write_text(text)
+    """Give a saved model another JSON, with its checksum, as anybody can."""
+    with zipfile.ZipFile(path / "model.npz") as archive:
+        others = {name: archive.read(name) for name in archive.namelist() if name != "model.json"}
+    with zipfile.ZipFile(path / "model.npz", "w") as archive:
+        archive.writestr("model.json", json.dumps(content))
+        for name, array in others.items():
+            archive.writestr(name, array)
 
 
 def thing(name, **state):
@@ -154,7 +165,7 @@ class TestAStrangersModel:
     @pytest.fixture
     def model(self, tmp_path):
         et.InfiniteEnsemble(FLAT, ridge=1e-2).fit(X, Y).save(tmp_path / "m")
-        return tmp_path / "m", json.loads((tmp_path / "m" / "model.json").read_text())["content"]
+        return tmp_path / "m", described(tmp_path / "m")
 
     @pytest.mark.parametrize(
         ("part", "planted", "said"),
@@ -182,7 +193,7 @@ class TestAStrangersModel:
     def test_of_before_that_kept_what_groups_remember_is_read(self, tmp_path):
         saved = et.InfiniteEnsemble(FLAT, ridge=1e-2, augmentation="C4").fit(X, Y)
         saved.save(tmp_path / "m")
-        content = json.loads((tmp_path / "m" / "model.json").read_text())["content"]
+        content = described(tmp_path / "m")
         text = re.sub(r'(\["turns", \d+\])', r'\1, ["_hash", 12345]', json.dumps(content))
         assert text != json.dumps(content)
         signed(tmp_path / "m", json.loads(text))
@@ -206,7 +217,7 @@ class TestAModelOfFiniteNetworks:
     @pytest.fixture
     def model(self, fitted, tmp_path):
         fitted.save(tmp_path / "m")
-        return tmp_path / "m", json.loads((tmp_path / "m" / "model.json").read_text())["content"]
+        return tmp_path / "m", described(tmp_path / "m")
 
     @staticmethod
     def without(model, *names):

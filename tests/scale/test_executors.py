@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
 
-import distributed
 import psutil
 import pytest
 from stores import content, store
 
-from equitangents.errors import InvalidArgumentError, MissingLibraryError, StoreError
-from equitangents.scale.executors import dask_client
+from equitangents.errors import StoreError
 from kills import Dying
 
 
@@ -24,24 +21,9 @@ def alone(tmp_path):
     return content(tmp_path / "alone")
 
 
-class Client:
-    """As Dask's client, with threads."""
-
-    def __init__(self, pool):
-        self.pool = pool
-
-    def get_executor(self, pure):
-        assert not pure
-        return self.pool
-
-    def nthreads(self):
-        return {"one": 1, "two": 1}
-
-
-@pytest.mark.parametrize("wrap", [lambda pool: pool, Client])
-def test_threads_and_clients_make_the_same_store(tmp_path, alone, wrap):
+def test_threads_make_the_same_store(tmp_path, alone):
     with ThreadPoolExecutor(2) as pool:
-        store(tmp_path / "k").compute(wrap(pool))
+        store(tmp_path / "k").compute(pool)
     assert content(tmp_path / "k") == alone
 
 
@@ -58,14 +40,6 @@ def test_processes_make_the_same_store_also_when_one_is_killed(tmp_path, alone):
 
     store(tmp_path / "k").compute(executor=2, progress=kill)
     assert killed
-    assert content(tmp_path / "k") == alone
-
-
-@pytest.mark.slow
-def test_a_dask_cluster_makes_the_same_store(tmp_path, alone):
-    options = {"processes": False, "dashboard_address": None, "n_workers": 2, "threads_per_worker": 1}
-    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
-        store(tmp_path / "k").compute(client)
     assert content(tmp_path / "k") == alone
 
 
@@ -95,28 +69,3 @@ def test_workers_that_only_die_are_given_up(tmp_path, monkeypatch):
     assert len(pools) == 2 + 3
     assert pools[0] == str(len(os.sched_getaffinity(0)))
     assert part.missing < len(part.tiles)
-
-
-def test_dask_that_is_not_installed_is_said_with_what_installs_it(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "distributed", None)
-    with pytest.raises(MissingLibraryError, match=r"pip install 'equitangents\[scale\]'"):
-        dask_client("tcp://localhost:8786").__enter__()
-
-
-def test_a_scheduler_that_is_not_there_is_one_error_and_no_words_of_dasks(monkeypatch, caplog, capfd):
-    told = [logging.getLogger(name) for name in ("asyncio", "distributed.client")]
-
-    def dead(**_):
-        for one in told:
-            one.error("a traceback")
-        raise OSError("Timed out\n  after 3 s")
-
-    monkeypatch.setattr(distributed, "Client", dead)
-    with (
-        pytest.raises(InvalidArgumentError, match=r"does not answer: Timed out after 3 s$"),
-        dask_client("tcp://127.0.0.1:9"),
-    ):
-        pass
-    assert not caplog.records
-    assert capfd.readouterr().err == ""
-    assert not any(one.disabled for one in told)

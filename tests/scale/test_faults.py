@@ -141,7 +141,7 @@ class TestTheDisk:
 
     def test_that_may_not_be_written_is_one_line(self, tmp_path):
         (tmp_path / "file").write_text("in the way")
-        with pytest.raises(StoreError, match=r"cannot be read or written: File exists .*file"):
+        with pytest.raises(StoreError, match=r"cannot be read or written: Not a directory .*file"):
             store(tmp_path / "file" / "k")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 
 import numpy as np
 import pytest
@@ -10,10 +11,19 @@ import zarr
 
 import equitangents as et
 from equitangents import nn
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError, StoreError
+from equitangents.ensembles import predict_to_file
+from equitangents.errors import (
+    InvalidArgumentError,
+    InvalidTypeError,
+    MissingLibraryError,
+    NotFiniteError,
+    ShapeError,
+    StoreError,
+)
 from equitangents.kernels.result import Kernels
 from equitangents.scale import GramStore
 from equitangents.scale.record import Record
+from equitangents.solvers import OutOfCore, solve
 
 NET = nn.Sequential(nn.Dense(1, W_std=1.5, b_std=0.1), nn.Relu(), nn.Dense(1))
 X = np.random.default_rng(0).normal(size=(11, 3))
@@ -178,7 +188,7 @@ class TestIsRefused:
             (NET, X + 1e-15, {}, "the data x1: other values in the first 11 rows"),
             (NET, X[:6], {}, "the data x1: 11 rows there, 6 here"),
             (NET, np.concatenate([X[::-1], X]), {}, "the data x1: other values in the first 11 rows"),
-            (NET, X[:, :2], {}, r"of shape \(3,\) there, \(2,\) here"),
+            (NET, X[:, :2], {}, r"the shape of the inputs x1: \(3,\) there, \(2,\) here"),
             (NET, X.astype(np.float32), {}, "the precision: float64 there, float32 here"),
             (NET, X, {"tile": 5}, "the side of a tile: 4 there, 5 here"),
             (NET, X, {"x2": X}, "the columns"),
@@ -265,3 +275,18 @@ class TestIsRefused:
         monkeypatch.setattr("shutil.disk_usage", lambda path: free)
         with pytest.raises(StoreError, match="the disk has 100 B left"):
             GramStore(path, NET, X).compute()
+
+
+def test_without_zarr_an_error_of_one_line_says_what_to_install_before_anything_is_made(tmp_path, monkeypatch):
+    model = et.InfiniteEnsemble(NET, ridge=1e-3).fit(X, X[:, :1])
+    factor = OutOfCore(path=tmp_path / "factor")
+    monkeypatch.setitem(sys.modules, "zarr", None)
+    for work in (
+        lambda: GramStore(tmp_path / "k", NET, X),
+        lambda: solve(np.eye(3), np.ones((3, 1)), solver=factor),
+        lambda: predict_to_file(model, X, tmp_path / "p.zarr"),
+    ):
+        with pytest.raises(MissingLibraryError, match=r"pip install 'equitangents\[scale\]'"):
+            work()
+    predict_to_file(model, X, tmp_path / "p.npy")
+    assert [path.name for path in tmp_path.iterdir()] == ["p.npy"]

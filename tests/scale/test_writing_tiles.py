@@ -1,8 +1,7 @@
-"""Tiles are written past the page cache where that is possible, are named when all is on disk, and take long enough."""
+"""Tiles are named when all of their files are on disk, and take long enough."""
 
 from __future__ import annotations
 
-import errno
 import os
 
 import numpy as np
@@ -14,54 +13,8 @@ from equitangents.errors import StoreError
 from equitangents.kernels.result import Kernels
 from equitangents.scale import estimate
 from equitangents.scale.cost import side_of_tile
-from equitangents.tiles import whole
 from equitangents.tiles.chunks import Chunks
 from equitangents.tiles.store import is_finite
-
-SIZE = whole._LARGE + 3 * whole.PAGE + 17
-
-
-def written(path, memory):
-    descriptor = whole.create(path, memory)
-    os.fsync(descriptor)
-    os.close(descriptor)
-    return path.read_bytes()
-
-
-@pytest.fixture
-def memory():
-    """Some bytes that begin at a page."""
-    made = whole.pages(SIZE)
-    made[:] = np.random.default_rng(0).bytes(SIZE)
-    return made
-
-
-class TestFilesPastTheCache:
-    @pytest.mark.parametrize("size", [SIZE, whole._LARGE, whole._LARGE - 1, 17, 0])
-    def test_hold_what_they_were_given(self, tmp_path, memory, size):
-        assert written(tmp_path / "file", memory[:size]) == memory[:size]
-
-    def test_may_begin_anywhere_in_memory(self, tmp_path, memory):
-        assert written(tmp_path / "file", memory[1:]) == memory[1:]
-
-    @pytest.mark.parametrize("call", ["open", "write"])
-    def test_are_ordinary_ones_where_the_file_system_cannot_do_that(self, tmp_path, memory, monkeypatch, call):
-        refused, real = [], getattr(os, call)
-
-        def refusing(what, *arguments):
-            if arguments[0] & whole._DIRECT if call == "open" else not refused:
-                refused.append(what)
-                raise OSError(errno.EINVAL, "Invalid argument")
-            return real(what, *arguments)
-
-        monkeypatch.setattr(os, call, refusing)
-        assert written(tmp_path / "file", memory) == memory
-        assert len(refused) == 1
-
-    def test_on_a_disk_that_takes_part_of_them_are_written_to_the_end(self, tmp_path, memory, monkeypatch):
-        real = os.write
-        monkeypatch.setattr(os, "write", lambda file, part: real(file, part[: min(len(part), 5000)]))
-        assert written(tmp_path / "file", memory[: whole._LARGE]) == memory[: whole._LARGE]
 
 
 def test_a_tile_gets_its_names_when_all_its_files_are_on_disk_its_own_place_last(tmp_path, monkeypatch):
@@ -82,9 +35,7 @@ def test_files_are_the_same_whichever_way_a_matrix_lies_in_memory(tmp_path, shap
     chunks = Chunks(tmp_path, tuple(n + 2 for n in shape), np.dtype("float64"))
     given = np.asfortranarray(values) if turned else values
     chunks.write((0,) * len(shape), given)
-    made = chunks.path((0,) * len(shape)).read_bytes()
-    chunks.file((1,) * len(shape), given, memory := whole.pages(chunks.nbytes)).content()
-    assert made == memory
+    assert len(chunks.path((0,) * len(shape)).read_bytes()) == chunks.nbytes
     found = chunks.read((0,) * len(shape))
     inside = tuple(map(slice, shape))
     np.testing.assert_array_equal(found[inside], values)

@@ -4,6 +4,8 @@ import random
 import sys
 from pathlib import Path
 
+import zarr  # noqa: F401  once, and not in each process
+
 import kills
 from solvers.problems import factorise
 

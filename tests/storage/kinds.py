@@ -82,7 +82,7 @@ def present(path: Path) -> Path:
 
 def read_model(path: Path) -> int:
     """All arrays of the saved state, and its settings, are of one model."""
-    found = et.InfiniteEnsemble.load(present(path))
+    found = et.InfiniteEnsemble.load(present(path / array_folder.MODEL).parent)
     which = 0 if found.ridge == 1e-3 else 1
     assert nearest(found.predict(NEW)) == which
     return which
@@ -97,10 +97,10 @@ def write_arrays(path: Path, which: int) -> None:
 
 def read_arrays(path: Path) -> int:
     """What a folder holds of arrays, each of which tells which save it is of."""
-    about = array_folder.read_about(present(path), "path, which")
-    which = about["which"]
+    about = array_folder.read_about(present(path / array_folder.MODEL).parent, "path, which")
+    which, there = about["which"], array_folder.Arrays(about, "path, which")
     for number, array in enumerate(ARRAYS):
-        found = array_folder.read_array(path, about, number, "path, which")
+        found = there[number]
         wanted = array if array.dtype.kind == "U" else array + which
         assert (found.dtype, found.shape, found.flags.f_contiguous) == (
             wanted.dtype, wanted.shape, wanted.flags.f_contiguous,

@@ -1,4 +1,4 @@
-"""Hostile files: valid ones whose parts are exchanged, planted, deepened or enlarged, signed anew as anybody can."""
+"""Hostile files: valid ones whose parts are exchanged, planted, deepened or enlarged, with checksums of their own."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import json
 import pickle
 import random
 import struct
+import tempfile
 import zipfile
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from kinds_of_files import signed
+from kinds_of_files import contents, packed
 
 
 class Planted:
@@ -176,11 +176,23 @@ class Hostile:
 
     def spoil(self, path: Path) -> str:
         """Change something in a file or folder; what, in words."""
+        if (path / "model.npz").is_file() and self.rng.random() < 0.9:  # of a model what is in its archive
+            return self._spoil_model(path / "model.npz")
         files = sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
         texts = [file for file in files if _is_json(file)]
         file = self.rng.choice(texts if texts and self.rng.random() < 0.7 else files)
-        how = self._spoil_json(file) if file in texts else self._spoil_array(file, path)
+        how = self._spoil_json(file) if file in texts else self._spoil_array(file)
         return f"{file.name}: {how}"
+
+    def _spoil_model(self, archive: Path) -> str:
+        held = contents(archive)
+        with tempfile.TemporaryDirectory() as folder:
+            name = "model.json" if self.rng.random() < 0.7 else self.rng.choice(list(held))
+            file = Path(folder) / name
+            file.write_bytes(held[name])
+            how = self._spoil_json(file) if name == "model.json" else self._spoil_array(file)
+            packed(archive, held | {name: file.read_bytes()})
+        return f"{name} of {archive.name}: {how}"
 
     def _spoil_json(self, file: Path) -> str:
         whole = json.loads(file.read_bytes())
@@ -189,26 +201,17 @@ class Hostile:
             text = "[" * deep + "]" * deep
             file.write_text(self.rng.choice([text, json.dumps(whole)[:-1] + ', "deep": ' + text + "}"]))
             return f"{deep} brackets"
-        if isinstance(whole, dict) and set(whole) == {"content", "sha256"}:
-            content = mutated(whole["content"], self.rng, self.command)
-            file.write_text(signed(content))
-            return "another content, signed"
         changed = mutated(whole, self.rng, self.command)
         file.write_text(json.dumps(changed))
         return "another content"
 
-    def _spoil_array(self, file: Path, path: Path) -> str:
+    def _spoil_array(self, file: Path) -> str:
         content = self.rng.choice(self.arrays)
         if self.rng.random() < 0.2:
             valid = file.read_bytes()
             cut = self.rng.randrange(len(valid) + 1)
             content = self.rng.choice([valid[:cut], valid[cut:] + valid, valid[:cut] + bytes(8) + valid[cut:]])
         file.write_bytes(content)
-        about = path / "model.json"
-        if about.is_file() and file.suffix == ".npy":  # its checksum is written anew
-            whole = json.loads(about.read_bytes())["content"]
-            whole["arrays"][int(file.stem)]["crc32"] = zlib.crc32(content)
-            about.write_text(signed(whole))
         return f"{content[:40]!r}"
 
 

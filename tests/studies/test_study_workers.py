@@ -7,12 +7,10 @@ import sys
 import time
 from concurrent.futures import BrokenExecutor, Future, ThreadPoolExecutor
 
-import distributed
 import numpy as np
 import psutil
 import pytest
 
-from equitangents.cli.main import main
 from equitangents.errors import StoreError
 from equitangents.scale import executors
 from equitangents_studies.framework import spreading as stage_spreading
@@ -184,21 +182,9 @@ class TestProcesses:
         assert not (out / "report.html").exists()
         assert kept(five_stages(out, resume=True, together=True).folder) == alone
 
-    def test_a_dask_cluster_computes_the_same(self, tmp_path, alone):
-        options = {"processes": False, "dashboard_address": None, "n_workers": 2, "threads_per_worker": 1}
-        with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
-            assert kept(five_stages(tmp_path / "run", together=True, executor=client).folder) == alone
-
     @pytest.mark.parametrize("name", ["medical-kernels", "cross-product", "toy", "spectra", "frozen-kernel"])
     def test_a_study_is_the_same(self, name, finished_miniature, tmp_path):
         whole = finished_miniature(name)
         shared = run(name, tmp_path / "run", executor=2)
         assert [claim.to_dict() for claim in shared.claims] == [claim.to_dict() for claim in whole.claims]
         assert_same_tables(name, shared.folder, whole.folder)
-
-
-def test_workers_and_a_scheduler_are_one_or_the_other(capsys):
-    with pytest.raises(SystemExit) as stop:
-        main(["reproduce", "toy", "--workers", "2", "--scheduler", "tcp://nowhere:1"])
-    assert stop.value.code == 2
-    assert "--workers and --scheduler are both given" in capsys.readouterr().err

@@ -1,10 +1,6 @@
-"""Stores of tiles: complete ones stop where a disk does, others forget; damage of any file gives no number."""
+"""Tiles on disk: computed in order, stopped where a disk does; damage of any file gives no number."""
 
 from __future__ import annotations
-
-import logging
-import os
-from functools import partial
 
 import numpy as np
 import pytest
@@ -14,39 +10,15 @@ from equitangents.tiles.chunks import Chunks
 from equitangents.tiles.grid import Grid
 from equitangents.tiles.mapped import MappedTiles
 from equitangents.tiles.store import (
-    CompleteTiles,
     DamagedTileError,
-    FileTiles,
-    RecentTiles,
     check_room,
+    each_computed,
     store_errors,
 )
 from equitangents.tiles.zarr_tiles import ZarrTiles
 
 RNG = np.random.default_rng(0)
 FLOATS = np.dtype("float64")
-
-
-class Texts(FileTiles[bytes]):
-    """Files that begin with their key."""
-
-    def read(self, key):
-        content = self.path(key).read_bytes()
-        if not content.startswith(key.encode()):
-            raise DamagedTileError(f"{self.path(key)} is damaged")
-        return content
-
-    def write(self, key, value):
-        self.path(key).write_bytes(value)
-
-
-@pytest.fixture
-def recent(tmp_path):
-    return RecentTiles("texts", Texts(tmp_path, ".txt"), limit=10)
-
-
-def complete(folder, tiles):
-    return CompleteTiles("chunks", tiles, partial(store_errors, f"{folder} cannot be written", "; the rest is"))
 
 
 def zarr(folder):
@@ -101,57 +73,32 @@ class TestAnyTiles:
                 tiles.read((0, 1))
 
 
-class TestComplete:
-    def test_tiles_are_computed_once_in_order_and_again_where_damaged(self, tmp_path, caplog):
-        store, calls = complete(tmp_path, Chunks(tmp_path, (2,), FLOATS)), []
+def test_tiles_are_computed_in_order_and_those_that_are_there_are_left(tmp_path):
+    chunks = Chunks(tmp_path, (2,), FLOATS)
+    compute = lambda key: None if key == (1,) else np.full(2, float(key[0]))
+    assert list(each_computed(chunks, [(k,) for k in range(3)], compute)) == [((0,), True), ((1,), False), ((2,), True)]
+    assert chunks.missing([(k,) for k in range(3)]) == [(1,)]
+    assert chunks.read((2,)).tolist() == [2, 2]
+    (tmp_path / "c" / "2").write_bytes(b"\1" * 20)
+    with pytest.raises(DamagedTileError, match="does not have its checksum"):
+        chunks.read((2,))
 
-        def compute(key):
-            calls.append(key)
-            return np.full(2, float(key[0]))
 
-        done = list(store.each_computed([(k,) for k in range(3)], lambda key: None if key == (1,) else compute(key)))
-        assert [(key, computed) for key, computed, _ in done] == [((0,), True), ((1,), False), ((2,), True)]
-        assert store.tiles.missing([(k,) for k in range(3)]) == [(1,)]
-        assert store.fetch((2,), partial(compute, (2,)))[1]
-        (tmp_path / "c" / "2").write_bytes(b"\1" * 20)
-        assert store.fetch((2,), partial(compute, (2,)))[0].tolist() == [2, 2]
-        assert "does not have its checksum and is computed anew" in caplog.text
-        assert calls == [(0,), (2,), (2,)]
-        assert store.fetch((2,), partial(pytest.fail, "again"))[1]
-
-    def test_a_disk_that_takes_nothing_is_an_error_of_one_line(self, tmp_path):
-        (tmp_path / "file").touch()
-        store = complete(tmp_path, Chunks(tmp_path / "file", (2,), FLOATS))
-        for write in (
-            lambda: store.write((0,), np.zeros(2)),
-            lambda: list(store.each_computed([(0,)], lambda key: np.zeros(2))),
+def test_a_disk_that_takes_nothing_is_an_error_of_one_line(tmp_path):
+    (tmp_path / "file").touch()
+    chunks = Chunks(tmp_path / "file", (2,), FLOATS)
+    for write in (
+        lambda: chunks.write((0,), np.zeros(2)),
+        lambda: list(each_computed(chunks, [(0,)], lambda key: np.zeros(2))),
+    ):
+        with (
+            pytest.raises(StoreError, match=r"cannot be written: .*; the rest is"),
+            store_errors("it cannot be written", "; the rest is"),
         ):
-            with pytest.raises(StoreError, match=r"cannot be written: .*; the rest is"):
-                write()
-
-    def test_room_is_looked_for(self, tmp_path):
-        check_room(tmp_path, 1, "a byte takes")
-        with pytest.raises(StoreError, match=r"it takes 1.* TB, and the disk has .* left; make room"):
-            check_room(tmp_path, 10**18, "it takes")
+            write()
 
 
-class TestRecent:
-    def test_what_was_used_longest_ago_goes_and_never_what_was_just_written(self, recent):
-        for turn, key in enumerate("abc"):
-            recent.write(key, key.encode() * 3)
-            os.utime(recent.folder / f"{key}.txt", (turn, turn))
-        assert recent.read("a") == b"aaa"  # used again, so that b is the oldest
-        recent.write("d", b"ddd")
-        assert [path.stem for path in recent.files] == ["a", "c", "d"]
-        recent.write("e", b"e" * 20)
-        assert [path.stem for path in recent.files] == ["e"]
-        assert (recent.size, recent.clear(), recent.files) == (20, (1, 20), [])
-
-    def test_what_is_damaged_or_cannot_be_written_is_said_and_computed(self, recent, caplog):
-        caplog.set_level(logging.WARNING)
-        recent.write("a", b"other")
-        assert recent.fetch("a", lambda: b"again") == (b"again", False)
-        assert "texts: " in caplog.text
-        assert "is damaged and is computed anew" in caplog.text
-        assert recent.fetch("no/folder", lambda: b"kept?") == (b"kept?", False)
-        assert "nothing can be kept" in caplog.text
+def test_room_is_looked_for(tmp_path):
+    check_room(tmp_path, 1, "a byte takes")
+    with pytest.raises(StoreError, match=r"it takes 1.* TB, and the disk has .* left; make room"):
+        check_room(tmp_path, 10**18, "it takes")

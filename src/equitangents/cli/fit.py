@@ -435,7 +435,7 @@ def _targets(y: ArrayLike) -> Any:
 
 def _check_place(out: Path) -> None:
     """Raise before the work is done where a model cannot be saved."""
-    from equitangents.ensembles.infinite.saving import check_place
+    from equitangents.ensembles.storage.array_folder import check_place
     from equitangents.errors import InvalidArgumentError
     from equitangents.files import may_write, real
     from equitangents.planning.question import check_writable

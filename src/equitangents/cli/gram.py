@@ -56,9 +56,6 @@ def gram(
     tile: Annotated[int | None, typer.Option(help="Side of a tile of a new store.")] = None,
     workers: Annotated[int | None, typer.Option(help="Number of processes of this machine.")] = None,
     shard: Shard = None,
-    scheduler: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="The workers of a Dask scheduler: tcp://host:8786, or a file.")
-    ] = None,
     restart: Annotated[bool, typer.Option("--restart", help="Remove all tiles first, in place of going on.")] = False,
     estimate: Annotated[bool, typer.Option("--estimate", help="Print time, disk and memory; make nothing.")] = False,
     verify: Annotated[
@@ -71,8 +68,6 @@ def gram(
     What is complete stays: the same command goes on after any interruption, on any machine that sees the folder, and
     computes what is new where rows were added to the data.
     """
-    if workers is not None and scheduler is not None:
-        raise typer.BadParameter("--workers and --scheduler are both given; give one of them")
     mine = part(shard)
     with stages() as stage:
         stage("loading what computes kernels")
@@ -95,7 +90,7 @@ def gram(
     with announced("equitangents", err=True):
         action = None if group is None else _action(group, x1)
         store = GramStore(out, network, x1, x2, action=action, tile=tile, precision=precision)
-        executor = scheduler if workers is None else check_whole("workers", workers, 1)
+        executor = None if workers is None else check_whole("workers", workers, 1)
         if verify:
             typer.echo(str(store.verify(sample, executor=executor)))
             return

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
 TABLES = (".csv", ".tsv", ".txt")
 _FORM = "images.json"  # in the folder of a model: the form of its images, and of which model
-_MODEL = "model.json"
 _ZARR = ("zarr.json", ".zarray", ".zgroup", ".zattrs")
 _SIDE = 2**20  # pixels of a side, at most
 _KINDS = {
@@ -222,9 +220,10 @@ def _say(*lines: str) -> None:
 
 def digest(model: Path) -> str | None:
     """Which model is saved in a folder; None where there is none."""
-    from equitangents.files import file_bytes
+    from equitangents.ensembles.storage import array_folder
+    from equitangents.errors import StoreError
 
     try:
-        return hashlib.sha256(file_bytes(model / _MODEL)).hexdigest()
-    except OSError:
+        return array_folder.digest(model)
+    except StoreError:
         return None

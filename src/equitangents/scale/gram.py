@@ -6,7 +6,7 @@ import logging
 import math
 import secrets
 from concurrent.futures import BrokenExecutor
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
@@ -17,7 +17,6 @@ from equitangents._protocols import ExecutorLike, TaskExecutor
 from equitangents._types import FileName, Numbers
 from equitangents.actions import Action
 from equitangents.errors import InvalidArgumentError, ShapeError, StoreError
-from equitangents.extras import check_installed
 from equitangents.inference.group_fourier import fourier_irreps
 from equitangents.kernels import KernelFunction
 from equitangents.keywords import CheckedKeywords
@@ -31,10 +30,10 @@ from equitangents.scale.progress import Progress, ProgressCallback, told_by
 from equitangents.scale.record import FIELDS, Record, read_record
 from equitangents.scale.verification import Verification, verify
 from equitangents.scale.work import Done, Work, compute_tiles, each_computed, gram_errors
+from equitangents.tiles.chunks import check_library
 from equitangents.tiles.grid import Tile
-from equitangents.tiles.place import ObjectPath, place, remove_all
+from equitangents.tiles.place import PARTIAL, ObjectPath, place, remove_all, sweep
 from equitangents.tiles.store import check_room
-from equitangents.tiles.whole import PARTIAL, sweep
 from equitangents.validation import check_whole, is_whole
 
 if TYPE_CHECKING:  # Zarr takes a while to import
@@ -61,7 +60,7 @@ class GramStore(CheckedKeywords):
     that begin with those it has, it grows, and computes what is new.
 
     Args:
-        path: the folder; it is made if there is none. Also s3://bucket/name, gs:// or az:// (`equitangents[scale]`).
+        path: the folder; it is made if there is none. Also s3://bucket/name, gs:// or az:// (`equitangents[cloud]`).
         net: a network of equitangents.nn, or an orbit average of one.
         x1: inputs (N1, *positions, channels); also a memory map (`numpy.load(file, mmap_mode="r")`) or a Zarr array.
         x2: other inputs (N2, *positions, channels), for a rectangular matrix.
@@ -93,7 +92,7 @@ class GramStore(CheckedKeywords):
         tile: int | None = None,
         precision: str | None = None,
     ) -> None:
-        check_installed("zarr", "scale", "a Gram store")
+        check_library()
         self.path = place("path", path)
         self._data: Data = {"x1": opened("x1", x1)} | ({} if x2 is None else {"x2": opened("x2", x2)})
         if tile is not None:
@@ -194,17 +193,16 @@ class GramStore(CheckedKeywords):
 
         Args:
             executor: who computes: None, this process; a number of processes of this machine, which share its cores; an
-                executor of `concurrent.futures`; a `dask.distributed.Client` or the address of a Dask scheduler, whose
-                workers see the same folder.
+                executor of `concurrent.futures`, whose workers see the same folder.
             resume: False removes all tiles first.
             shard: (i, n), the i-th of n parts, 0 ≤ i < n, for job arrays: each job computes one.
             progress: True shows it on stderr; a function is called as progress(tiles that are there, all tiles, seconds
                 left); False: it is logged.
         """
-        executors.check_spread(executor)
+        executors.check_executor(executor)
         told_by(progress)
         mine = part_of(self.tiles, shard)
-        with executors.opened(executor) as pool, self._files():
+        with self._files():
             self._work.check()
             if not resume:
                 self._check_current()
@@ -214,7 +212,7 @@ class GramStore(CheckedKeywords):
             self._check_free(self._work.tiles.room(waiting))
             turn = secrets.randbelow(len(waiting) or 1)  # two at once begin at different places, and share the rest
             waiting = waiting[turn:] + waiting[:turn]
-            self._compute(waiting, len(mine), pool, progress)
+            self._compute(waiting, len(mine), executor, progress)
             self._tidy()
         return self
 
@@ -252,7 +250,7 @@ class GramStore(CheckedKeywords):
         Tiles that were never computed are counted and left to `compute`. `seed` chooses the sample; None: a new one.
         `repair=False` only looks. `executor` repairs, as in `compute`.
         """
-        executors.check_spread(executor)
+        executors.check_executor(executor)
         if sample is not None:
             check_whole("sample", sample, 0)
         with self._files():
@@ -261,8 +259,7 @@ class GramStore(CheckedKeywords):
             if repair and wrong:
                 for tile in wrong:
                     self._work.tiles.remove(tile)
-                with executors.opened(executor) as pool:
-                    self._compute(wrong, len(wrong), pool, None)
+                self._compute(wrong, len(wrong), executor, None)
             self._tidy()
         return found
 
@@ -274,7 +271,7 @@ class GramStore(CheckedKeywords):
         self,
         waiting: list[Tile],
         total: int,
-        executor: int | TaskExecutor | None,
+        executor: ExecutorLike | None,
         told: bool | ProgressCallback | None,
     ) -> None:
         counted = Progress(total - len(waiting), total, told)
@@ -301,12 +298,8 @@ class GramStore(CheckedKeywords):
 
     def _tidy(self) -> None:
         """Remove what processes left behind that were killed, where this one may."""
-        for name in self._work.arrays:
-            folder = self.path / name / PARTIAL
+        for folder in (self.path, *(self.path / name / PARTIAL for name in self._work.arrays)):
             sweep(folder)
-            if not isinstance(folder, ObjectPath):
-                with suppress(OSError):  # another process is writing there
-                    folder.rmdir()
 
     def _array(self, name: str) -> CheckedArray:
         from equitangents.scale.checked import open_checked  # Zarr takes a while to import

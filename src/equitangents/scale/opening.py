@@ -4,8 +4,6 @@ problem's, extended where rows were added.
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -16,7 +14,7 @@ from equitangents.actions import Action
 from equitangents.actions.continuous import check_finite_group
 from equitangents.claims import Rows
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError, StoreError
-from equitangents.files import real
+from equitangents.files import whole_file
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.invariance import is_invariant
 from equitangents.precision import working_dtype
@@ -34,8 +32,7 @@ from equitangents.scale.record import (
 )
 from equitangents.tiles.chunks import Chunks
 from equitangents.tiles.lease import alone
-from equitangents.tiles.place import ObjectPath, Place
-from equitangents.tiles.whole import sweep, temporary_name
+from equitangents.tiles.place import ObjectPath, Place, remove_all
 from equitangents.validation import check_unmasked
 
 Data = dict[str, Rows]  # the inputs x1 and perhaps x2 by name
@@ -101,12 +98,18 @@ def open_store(path: Place, wanted: Record, data: Data) -> Record:
     `wanted` is the record of a new store. StoreError where the store there is another one's.
     """
     stored = read_record(path)
+    fresh = stored is None
     if stored is None:
-        stored = _make(path, wanted, data)
+        stored = _make(path, wanted)
     record = _joined(path, stored, wanted, data)
     if record == stored:
-        restore_inputs(path, record, data)
-        write_metadata(path, record)
+        try:
+            restore_inputs(path, record, data)
+            write_metadata(path, record)
+        except OSError:
+            if fresh and not any((path / name / "c").exists() for name in FIELDS):  # a full disk is not left fuller
+                remove_all(path)
+            raise
         return record
     with alone(path / FIELDS[0] / ".growing", f"rows are added to the store in {path} by another process; try again"):
         stored = read_record(path) or stored
@@ -150,39 +153,25 @@ def _extend_inputs(path: Place, stored: Record, record: Record, data: Data) -> N
                 chunks.write(index, _rows(name, data[name], about.rows[-1], chunks, index))
 
 
-def _make(path: Place, record: Record, data: Data) -> Record:
-    """Make the store beside its place, and move it there whole; whoever comes second takes what is there.
+def _make(path: Place, record: Record) -> Record:
+    """Put the record of a new store in place, once; whoever comes second takes the one there is.
 
-    In an object store nothing is moved: its own `zarr.json` is put first, once, and whoever opens it adds what lacks.
+    `open_store` adds what lacks, whoever made the store.
     """
+    text = root_metadata(path, record)
     if isinstance(path, ObjectPath):
-        if (path / NAME).put_if(root_metadata(path, record), None) is not None:
-            return record
-        stored = read_record(path)
-        if stored is None:
-            raise StoreError(f"the store in {path} was removed while it was made; try again")
-        return stored
-    path = real(path)  # a link stays one
-    path.parent.mkdir(parents=True, exist_ok=True)
-    sweep(path.parent)
-    partial = path.parent / temporary_name()
-    try:
-        for name in FIELDS:
-            (partial / name).mkdir(parents=True)
-        restore_inputs(partial, record, data)
-        write_metadata(partial, record)
-    except BaseException:  # a full disk is not left fuller
-        shutil.rmtree(partial, ignore_errors=True)
-        raise
-    try:
-        os.rename(partial, path)
-    except OSError:
-        stored = read_record(path)
-        if stored is None:
-            raise
-        shutil.rmtree(partial)
-        return stored
-    return record
+        made = (path / NAME).put_if(text, None) is not None
+    else:
+        made = True
+        try:
+            with whole_file(path / NAME, once=True) as partial:
+                partial.write_bytes(text)
+        except FileExistsError:
+            made = False
+    stored = record if made else read_record(path)
+    if stored is None:
+        raise StoreError(f"the store in {path} was removed while it was made; try again")
+    return stored
 
 
 def _joined(path: Place, stored: Record, wanted: Record, data: Data) -> Record:

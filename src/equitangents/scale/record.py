@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 
 from equitangents._version import FORMAT, __version__
+from equitangents.checksums import checksum
 from equitangents.claims import read_json
 from equitangents.errors import StoreError
+from equitangents.files import LEFTOVER
 from equitangents.kernels.store.key import VERSION
 from equitangents.tiles import place
 from equitangents.tiles.chunks import Chunks
 from equitangents.tiles.grid import Grid
-from equitangents.tiles.place import ObjectPath, Place
-from equitangents.tiles.records import checksum
-from equitangents.tiles.whole import PARTIAL, write_whole
+from equitangents.tiles.place import PARTIAL, ObjectPath, Place, write_whole
 
 FIELDS = ("nngp", "ntk")
 NAME = "zarr.json"
@@ -135,30 +135,25 @@ class Record:
 
 def differences(stored: Record, asked: Record) -> list[str]:
     """What is not the same, each as a phrase; the data are compared elsewhere."""
-    told = []
-    if stored.network_hash != asked.network_hash:
-        same = stored.network == asked.network
-        told.append(
-            f"the network: {stored.network} there" + (", with other content" if same else f", {asked.network} here")
-        )
-    for name, one, two in (
-        ("the action", stored.action, asked.action),
-        ("the engine", stored.engine, asked.engine),
-        ("the precision", stored.precision, asked.precision),
-        ("the version of equitangents", stored.version, asked.version),
-        ("the version of the numbers", stored.numbers, asked.numbers),
-        ("the side of a tile", stored.tile, asked.tile),
-    ):
-        if one != two:
-            told.append(f"{name}: {one or 'none'} there, {two or 'none'} here")
-    if stored.action == asked.action and stored.action_hash != asked.action_hash:
-        told.append(f"the action: {stored.action} there, of the same name and with other content here")
-    if (stored.x2 is None) != (asked.x2 is None):
-        told.append("the columns: " + ("none, the rows again, there" if stored.x2 is None else "x2 there, none here"))
-    for name, x, y in (("x1", stored.x1, asked.x1), ("x2", stored.x2, asked.x2)):
-        if x is not None and y is not None and x.shape != y.shape:
-            told.append(f"the inputs {name}: of shape {x.shape} there, {y.shape} here")
-    return told
+    one, two = _compared(stored), _compared(asked)
+    return [
+        f"{label}: {one[label][0]} there, {two[label][0]} here" for label in one if one[label][-1] != two[label][-1]
+    ]
+
+
+def _compared(record: Record) -> dict[str, tuple[object, ...]]:
+    """What two records have to agree in, by its label: (what is shown, what is compared), or one for both."""
+    return {
+        "the network": (f"{record.network} ({record.network_hash})", record.network_hash),
+        "the action": (record.action and f"{record.action} ({record.action_hash})",),
+        "the engine": (record.engine,),
+        "the precision": (record.precision,),
+        "the version of equitangents": (record.version,),
+        "the version of the numbers": (record.numbers,),
+        "the side of a tile": (record.tile,),
+        "the shape of the inputs x1": (record.x1.shape,),
+        "the columns, the shape of the inputs x2": (record.x2 and record.x2.shape,),
+    }
 
 
 def write_metadata(path: Place, record: Record, repair: bool = True) -> list[Place]:
@@ -169,7 +164,7 @@ def write_metadata(path: Place, record: Record, repair: bool = True) -> list[Pla
         if not _holds(file, text):
             if repair:
                 folder.mkdir(parents=True, exist_ok=True)
-                write_whole(file, [text], path / FIELDS[0] / PARTIAL)
+                write_whole(file, text, path / FIELDS[0] / PARTIAL)
             differing.append(file)
     return differing
 
@@ -221,10 +216,10 @@ def read_record(path: Place) -> Record | None:
 
 
 def _is_taken(path: Place) -> bool:
-    """Whether something is there; an empty folder is nothing."""
+    """Whether something is there; a folder that is empty, but for what a process was writing that died, is nothing."""
     if isinstance(path, ObjectPath) or not path.is_dir():
         return path.exists()
-    return any(path.iterdir())
+    return not all(LEFTOVER.fullmatch(file.name) for file in path.iterdir())
 
 
 def _record_in(folder: Place) -> Record | None:

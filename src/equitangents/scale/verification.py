@@ -11,9 +11,10 @@ from equitangents.scale.record import write_metadata
 from equitangents.scale.work import Work
 from equitangents.tiles.grid import Tile
 from equitangents.tiles.place import Place
-from equitangents.tiles.store import named
 
 _TOLERANCE = {"float32": 1e-4, "float64": 1e-9}  # of a tile's largest entry; machines differ in the last digits
+_SHOWN = 5  # tiles by name
+_MORE = "Tiles outside of the sample may be wrong as well: sample=None computes all of them again."
 
 
 @dataclass(frozen=True)
@@ -41,22 +42,18 @@ class Verification:
         return not (self.damaged or self.wrong or self.files)
 
     def __str__(self) -> str:
-        text = f"{self.checked} tiles checked, {self.missing} not computed yet; {self.sampled} computed again"
-        if self.largest_difference is not None:
-            text += f", which differ by at most {self.largest_difference:.1e} of their largest entry"
-        if self.ok:
-            return f"{text}; nothing is damaged."
-        parts = []
-        if self.damaged:
-            parts.append(f"{len(self.damaged)} damaged: {_listed(self.damaged)}")
-        if self.wrong:
-            parts.append(f"{len(self.wrong)} with a right checksum and wrong numbers: {_listed(self.wrong)}")
-        if self.files:
-            parts.append(f"{len(self.files)} damaged files of metadata or inputs")
-        text += f"; {'; '.join(parts)}. " + ("All are repaired." if self.repaired else "Nothing was repaired.")
-        if self.wrong:
-            text += " Tiles outside of the sample may be wrong as well: sample=None computes all of them again."
-        return text
+        rows = {
+            "tiles checked": self.checked,
+            "not computed yet": self.missing,
+            "computed again": self.sampled,
+            "largest difference of these": self.largest_difference,
+            "damaged": _listed(self.damaged),
+            "wrong numbers": _listed(self.wrong),
+            "damaged files": len(self.files),
+            "repaired": self.repaired and not self.ok,
+        }
+        lines = [f"{label:28}{value}" for label, value in rows.items()]
+        return "\n".join([*lines, *([_MORE] if self.wrong else [])])
 
 
 def verify(
@@ -103,5 +100,5 @@ def _sample(tiles: list[Tile], sample: int | None, seed: int | None) -> list[Til
 
 
 def _listed(tiles: tuple[Tile, ...]) -> str:
-    names = [named(tile).removeprefix("tile ") for tile in tiles[:5]]
-    return ", ".join(names) + (", …" if len(tiles) > 5 else "")
+    names = [str(tile) for tile in tiles[:_SHOWN]]
+    return ", ".join([*names, *(["…"] if len(tiles) > _SHOWN else [])]) or "none"

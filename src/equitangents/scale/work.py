@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import lru_cache
 
 import numpy as np
 
@@ -24,8 +24,8 @@ from equitangents.scale.record import FIELDS, Record, read_record
 from equitangents.tiles.chunks import Chunks
 from equitangents.tiles.grid import Tile
 from equitangents.tiles.place import ObjectPath, Place
-from equitangents.tiles.store import CompleteTiles, DamagedTileError, check_finite, named, store_errors
-from equitangents.tiles.whole import pages
+from equitangents.tiles.store import DamagedTileError, check_finite, named, store_errors
+from equitangents.tiles.store import each_computed as each_written
 from equitangents.tiles.zarr_tiles import Values, ZarrTiles
 
 _CHECKED = 60.0  # seconds between a worker's looks at the record of the store
@@ -52,11 +52,6 @@ class Work:
     def tiles(self) -> ZarrTiles:
         """The tiles of both kernels, as files."""
         return ZarrTiles({name: self.arrays[name] for name in FIELDS}, self.record.grid)
-
-    @property
-    def store(self) -> CompleteTiles[Tile, Values]:
-        """The store of them, all of which are wanted."""
-        return CompleteTiles("gram", self.tiles, partial(gram_errors, self.path))
 
     def check(self) -> None:
         """Raise StoreError unless this process may write into the store."""
@@ -146,32 +141,29 @@ class Work:
 
 @dataclass(frozen=True)
 class Done:
-    """What a worker did: tiles that it computed, and how long that took; others were there already."""
+    """What a worker did: tiles that are there now, and how many of them it computed."""
 
     tiles: tuple[Tile, ...]
     computed: int
-    seconds: float
 
 
 def compute_tiles(work: Work, tiles: Sequence[Tile]) -> Done:
     """Compute those of `tiles` that are not there yet."""
-    start = time.monotonic()
-    computed = sum(done.computed for done in each_computed(work, tiles))
-    return Done(tuple(tiles), computed, time.monotonic() - start)
+    return Done(tuple(tiles), sum(done.computed for done in each_computed(work, tiles)))
 
 
 def each_computed(work: Work, tiles: Iterable[Tile]) -> Iterator[Done]:
     """What `compute_tiles` does, tile by tile, in order."""
     files = work.tiles
     read = lru_cache(maxsize=work.kept_inputs)(work.inputs)  # tiles that follow one another share a row
-    memory = pages(max(chunks.nbytes for chunks in files.arrays.values()))
 
     def compute(tile: Tile) -> Values | None:
         work.check_now_and_then()
         return None if files.is_there(tile) else work.values(tile, files.known(tile), read)
 
-    for tile, computed, seconds in work.store.each_computed(tiles, compute, partial(files.write, into=memory)):
-        yield Done((tile,), int(computed), seconds)
+    with gram_errors(work.path):
+        for tile, computed in each_written(files, tiles, compute):
+            yield Done((tile,), int(computed))
 
 
 def gram_errors(path: Place) -> AbstractContextManager[None]:

@@ -12,7 +12,7 @@ import logging
 import time as clock
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
@@ -27,10 +27,9 @@ from equitangents.solvers.direct import Factor, Factorised
 from equitangents.solvers.lanczos import largest_eigenvalue
 from equitangents.solvers.method import TOLERANCE, Cost, Method, Prepared, Task, check_iterations, check_precision
 from equitangents.solvers.system import System
-from equitangents.tiles.chunks import Chunks, Index
-from equitangents.tiles.place import ObjectPath, Place, place
-from equitangents.tiles.store import CompleteTiles, check_room, store_errors
-from equitangents.tiles.whole import PARTIAL, sweep, write_whole
+from equitangents.tiles.chunks import Chunks, Index, check_library
+from equitangents.tiles.place import PARTIAL, ObjectPath, Place, place, sweep, write_whole
+from equitangents.tiles.store import DamagedTileError, check_room, store_errors
 from equitangents.validation import check_whole
 
 logger = logging.getLogger("equitangents")
@@ -86,6 +85,7 @@ class OutOfCore(Method):
 
     def prepare(self, system: System, limit: int, consumed: bool) -> Prepared:
         """The factor is made when a time of inf is first asked for."""
+        check_library()
         base: Place | None = None if self.path is None else place("path", self.path)
         if base is None:
             kernel = system.matrix.folder
@@ -108,9 +108,7 @@ class TiledFactor(Factor):
         self._system, self.folder, self.side, self.precision = system, folder, side, precision
         self.size = system.size
         self._count = -(-system.size // side)
-        self._chunks = Chunks(folder, (side, side), np.dtype(precision), portable=False)
-        kept = "; what is complete is kept, and the same call goes on from it"
-        self._store = CompleteTiles("factor", self._chunks, partial(factor_errors, folder, kept))
+        self._chunks = Chunks(folder, (side, side), np.dtype(precision))
         self._row = lru_cache(maxsize=self._count)(self._read)
 
     @property
@@ -132,7 +130,7 @@ class TiledFactor(Factor):
         started = shown = clock.monotonic()
         work = np.cumsum([1 + j for _, j in missing])
         for done, (i, j) in enumerate(missing):
-            self._store.write((i, j), self._made(i, j))
+            self._write(i, j)
             now = clock.monotonic()
             if now - shown > _REPORTED:
                 shown = now
@@ -176,11 +174,20 @@ class TiledFactor(Factor):
 
     def _read(self, i: int, j: int) -> np.ndarray:
         """One tile; a damaged one is made anew."""
-        whole, is_read = self._store.fetch((i, j), lambda: self._made(i, j))
-        if not is_read:  # as it lies on disk
+        try:
+            whole = self._chunks.read((i, j))
+        except (FileNotFoundError, DamagedTileError) as error:
+            if isinstance(error, DamagedTileError):
+                logger.warning("factor: %s and is computed anew", error)
+            self._write(i, j)
             whole = self._chunks.read((i, j))
         rows, columns = self._span(i), self._span(j)
         return whole[: rows.stop - rows.start, : columns.stop - columns.start]
+
+    def _write(self, i: int, j: int) -> None:
+        made = self._made(i, j)
+        with factor_errors(self.folder, "; what is complete is kept, and the same call goes on from it"):
+            self._chunks.write((i, j), made)
 
     def _failed(self, left: np.ndarray) -> Exception:
         if self.precision == "float32":
@@ -210,7 +217,7 @@ class _OnDisk(Factorised):
         with factor_errors(folder):
             if not (folder / _RECORD).exists():
                 folder.mkdir(parents=True, exist_ok=True)
-                write_whole(folder / _RECORD, [text], folder / PARTIAL)
+                write_whole(folder / _RECORD, text, folder / PARTIAL)
         factor = TiledFactor(system, folder, self._side, precision)
         there = len(factor.tiles) - len(factor.missing)
         logger.info("factor: %d of %d tiles are there, in %s", there, len(factor.tiles), folder)

@@ -13,15 +13,16 @@ import posixpath
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
+from equitangents import files
 from equitangents._types import FileName
 from equitangents.errors import InvalidArgumentError
 from equitangents.extras import require
@@ -212,6 +213,40 @@ class ObjectPath:
 
 
 Place = Path | ObjectPath
+PARTIAL = ".partial"  # the folder in a store's where its files are written before they get their names
+
+
+class File(NamedTuple):
+    """A file to be written: first in `folder`, for this while, then under its name; `content()` makes what it holds.
+
+    An object is put under its name at once: nobody sees a part of it.
+    """
+
+    path: Place
+    folder: Place
+    content: Callable[[], memoryview]
+
+
+def write_together(written: Sequence[File]) -> None:
+    """Write temporary files, and name them in order when all are on disk; put objects in order."""
+    here = []
+    for path, folder, content in written:
+        if isinstance(path, ObjectPath) or isinstance(folder, ObjectPath):
+            path.write_bytes(content())
+        else:
+            here.append((path, folder, content))
+    files.write_together(here)
+
+
+def write_whole(path: Place, content: bytes, folder: Place) -> None:
+    """Write a temporary file in `folder`, and rename it to `path` when it is on disk."""
+    write_together([File(path, folder, lambda: memoryview(content))])
+
+
+def sweep(folder: Place) -> None:
+    """Remove what dead processes were writing in a folder; of objects nothing is there in part."""
+    if isinstance(folder, Path):
+        files.sweep(folder)
 
 
 def place(name: str, path: FileName | ObjectPath) -> Place:

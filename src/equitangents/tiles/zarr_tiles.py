@@ -12,8 +12,8 @@ import numpy as np
 
 from equitangents.tiles.chunks import Chunks
 from equitangents.tiles.grid import Grid, Tile
+from equitangents.tiles.place import write_together
 from equitangents.tiles.store import DamagedTileError, State, Tiles
-from equitangents.tiles.whole import write_together
 
 Values = list[np.ndarray]  # one matrix (rows, columns) for each array
 
@@ -93,13 +93,13 @@ class ZarrTiles(Tiles[Tile, Values]):
                 return "damaged"
         return "whole"
 
-    def write(self, tile: Tile, values: Values, into: memoryview | None = None) -> None:
-        """Put one matrix of every array where it is kept; files are made in the memory `into` if there is any."""
+    def write(self, tile: Tile, values: Values) -> None:
+        """Put one matrix of every array where it is kept."""
         lead = (None,) * (len(tile) - 2)
         places = self.grid.places(tile)
         write_together(
             [
-                chunks.file(place, (matrix if place == tile else matrix.T)[lead], into)
+                chunks.file(place, (matrix if place == tile else matrix.T)[lead])
                 for chunks, matrix in zip(self.arrays.values(), values, strict=True)
                 for place in reversed(places)  # the mirror first: its own place, the last one, says that all is there
             ]

@@ -94,9 +94,6 @@ def reproduce(
             "the same."
         ),
     ] = None,
-    scheduler: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="A Dask scheduler whose workers share stages and members.")
-    ] = None,
 ) -> None:
     """Run a study; write its results, figures and report; print its claims with their verdicts.
 
@@ -123,10 +120,7 @@ def reproduce(
     import equitangents_studies as studies
     from equitangents_studies.verdict import ORIGINS
 
-    if workers is not None and scheduler is not None:
-        raise typer.BadParameter("--workers and --scheduler are both given; give one of them")
-    executor = workers if scheduler is None else scheduler
-    more: dict[str, Any] = {} if executor is None else {"executor": executor}
+    more: dict[str, Any] = {} if workers is None else {"executor": workers}
     if force:
         more["force"] = True
     result = studies.run(

@@ -63,9 +63,9 @@ def run(
     or with other settings is left alone, unless `force` is given. `settings` changes the preset, as text:
     {"members": "20"}. `data_dir` holds data files. A claim that fails is a result, not an error.
 
-    `executor` is a number of processes of this machine, the address of a Dask scheduler, a `dask.distributed.Client` or
-    an executor of `concurrent.futures`. Its workers share stages that depend on none of each other, and members of
-    ensembles; what a worker had under way that dies is computed again. The numbers are the same.
+    `executor` is a number of processes of this machine, or an executor of `concurrent.futures`. Its workers share
+    stages that depend on none of each other, and members of ensembles; what a worker had under way that dies is
+    computed again. The numbers are the same.
 
     Raises InvalidArgumentError for an unknown study, preset or setting, for data that are not there, and for a folder
     that holds something else, a run begun by another version, or one that another process is writing to; then nothing
@@ -78,7 +78,7 @@ def run(
         raise InvalidArgumentError("resume and force are both given; resume goes on with a run, force replaces it")
     from equitangents.extending import executors
 
-    executors.check_spread(executor)
+    executors.check_executor(executor)
     study, present = load(info)
     from equitangents_studies.framework import settings as reading
     from equitangents_studies.framework.folder import RunFolder, finished, only_run

@@ -6,18 +6,16 @@ digits.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import scipy.linalg  # noqa: F401  whose threads are counted
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from equitangents import __version__
 from equitangents.errors import StoreError
-from equitangents.extending import executors
+from equitangents.extending import ExecutorLike, executors
 from equitangents_studies.framework.progress import Progress, Task
 from equitangents_studies.framework.stages import Arrays, Stage
 
@@ -26,15 +24,9 @@ Keep = Callable[[str, Arrays], None]
 
 @dataclass(frozen=True)
 class Done:
-    """What a worker computed, by the stages' names, and how long that took."""
+    """What a worker computed, by the stages' names."""
 
     arrays: dict[str, Arrays]
-    seconds: float
-
-    @property
-    def computed(self) -> int:
-        """How many stages they are."""
-        return len(self.arrays)
 
 
 def spread_stages(progress: Progress, stages: Sequence[Stage], keep: Keep) -> dict[str, Arrays]:
@@ -42,13 +34,15 @@ def spread_stages(progress: Progress, stages: Sequence[Stage], keep: Keep) -> di
 
     Left out are ensembles where there are more workers than stages: better share the members of each.
     """
-    with executors.opened(progress.executor) as pool:
-        if executors.workers_of(pool) > len(stages):
-            stages = [stage for stage in stages if not stage.ensemble]
-        return _spread(progress, pool, stages, keep) if stages else {}
+    executor = progress.executor
+    if executor is None:
+        return {}
+    if executors.workers_of(executor) > len(stages):
+        stages = [stage for stage in stages if not stage.ensemble]
+    return _spread(progress, executor, stages, keep) if stages else {}
 
 
-def _spread(progress: Progress, pool: Any, stages: Sequence[Stage], keep: Keep) -> dict[str, Arrays]:
+def _spread(progress: Progress, executor: ExecutorLike, stages: Sequence[Stage], keep: Keep) -> dict[str, Arrays]:
     titles = {stage.name: stage.title for stage in stages}
     there: dict[str, Arrays] = {}
     with progress.task(f"{len(stages)} stages, shared among workers") as task:
@@ -69,9 +63,8 @@ def _spread(progress: Progress, pool: Any, stages: Sequence[Stage], keep: Keep) 
             item="stage",
             kept="stages that are complete are kept",
             remedy="run fewer workers",
-            at_once=1,
         )
-        executors.spread(pool, tasks, stages)
+        executors.distribute(executor, tasks, stages)
     return there
 
 
@@ -80,10 +73,9 @@ def _compute(version: str, threads: int, stages: Sequence[Stage]) -> Done:
         raise StoreError(
             f"a worker has equitangents {__version__}, and the study {version}; install one version everywhere"
         )
-    begin = time.monotonic()
     with threadpool_limits(threads, user_api="blas"):
         arrays = {stage.name: stage.compute(Task()) for stage in stages}
-    return Done(arrays, time.monotonic() - begin)
+    return Done(arrays)
 
 
 def _threads() -> int:

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.extending import UNREADABLE, check_arrays, file_bytes, process_memory, seal, whole_file
-from equitangents.extending import check_seal as check
+from equitangents.extending import UNREADABLE, append_checksum, check_arrays, file_bytes, process_memory, whole_file
+from equitangents.extending import check_checksum as check
 from equitangents_studies.framework.stages import Arrays
 
 logger = logging.getLogger("equitangents")
@@ -26,7 +26,7 @@ def write(path: Path, arrays: Arrays, fingerprint: str) -> None:
     contents: dict[str, Any] = {**arrays, "fingerprint": np.array([fingerprint, *sorted(arrays)])}
     with whole_file(path) as partial:
         np.savez_compressed(partial, **contents)
-        seal(partial)
+        append_checksum(partial)
 
 
 def read(path: Path, fingerprint: str) -> Arrays | None:

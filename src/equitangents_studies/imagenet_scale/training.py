@@ -26,8 +26,8 @@ from flax import serialization
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.extending import seal, whole_file
-from equitangents.extending import sealed_content as content
+from equitangents.extending import append_checksum, whole_file
+from equitangents.extending import checked_content as content
 from equitangents_studies.data.class_folders import ImageFiles
 from equitangents_studies.framework.study import Task
 from equitangents_studies.systems.transformations import ChannelRotations, Permutation, Transformation
@@ -95,7 +95,7 @@ def keep(state: State, path: Path) -> None:
     held = serialization.to_bytes(jax.tree.map(np.asarray, state))
     with whole_file(path) as partial_path:
         partial_path.write_bytes(held)
-        seal(partial_path)
+        append_checksum(partial_path)
 
 
 def standardised(x: jax.Array) -> jax.Array:

@@ -200,7 +200,8 @@ class TestInterrupted:
 
     def test_chunks_that_vanish_are_said(self, tmp_path, monkeypatch):
         predict = to_file._predict
-        monkeypatch.setattr(to_file, "_predict", lambda p, *a: (predict(p, *a), shutil.rmtree(p.group / "mean")))
+        vanish = lambda parts: [file.unlink() for file in parts.group.glob("*.npz")]
+        monkeypatch.setattr(to_file, "_predict", lambda parts, *all: (predict(parts, *all), vanish(parts)))
         with pytest.raises(StoreError, match="5 chunks that were there are gone"):
             predict_to_file(MODEL, NEW, tmp_path / "p.npy", rows=5)
 
@@ -225,8 +226,8 @@ class TestInterrupted:
     def test_a_damaged_chunk_is_predicted_again(self, tmp_path):
         predict_to_file(MODEL, NEW, tmp_path / "whole.npy", rows=5)
         predict_to_file(MODEL, NEW, tmp_path / "p.npy", rows=5, shard=(0, 2))
-        (file,) = (tmp_path / "p.npy.parts").glob("*/mean/c/2/0")
-        file.write_bytes(b"\1" + file.read_bytes()[1:])
+        (file,) = (tmp_path / "p.npy.parts").glob("*/2.npz")
+        file.write_bytes(file.read_bytes()[:300] + b"\1" + file.read_bytes()[301:])
         predict_to_file(MODEL, NEW, tmp_path / "p.npy", rows=5)
         np.testing.assert_array_equal(np.load(tmp_path / "p.npy"), np.load(tmp_path / "whole.npy"))
 
@@ -354,7 +355,7 @@ class TestTheDisk:
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         assert "\n" not in str(error.value)
-        assert len(list((tmp_path / "p.npy.parts").glob("*/mean/c/*"))) == 5
+        assert len(list((tmp_path / "p.npy.parts").glob("*/*.npz"))) == 5
         assert not (tmp_path / "p.npy").exists()
         predict_to_file(MODEL, x, tmp_path / "p.npy", rows=50)
         np.testing.assert_allclose(np.load(tmp_path / "p.npy")[-23:], MODEL.predict(NEW), rtol=1e-10)

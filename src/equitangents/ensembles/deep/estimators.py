@@ -181,9 +181,8 @@ class DeepEnsemble(FieldRegressorMixin, Regression, DeepEnsembleBase):
         progress: True shows a progress bar; a function is called as progress(epochs done, all epochs, seconds left), or
             of parts of the members where they are trained in parts; False: long runs log to "equitangents".
         executor: who trains: None, this process; a number of processes of this machine; an executor of
-            `concurrent.futures`; a `dask.distributed.Client`, or the address of a Dask scheduler. Chunks of members are
-            handed out, those of a worker that dies are trained again, and the result is that of one machine, bit for
-            bit. It is not saved with the ensemble.
+            `concurrent.futures`. Chunks of members are handed out, those of a worker that dies are trained again, and
+            the result is that of one machine, bit for bit. It is not saved with the ensemble.
         standardise: train on (x − m)/s, with the training set's mean m and deviation s of each channel, and predict so;
             as in `InfiniteEnsemble`.
         **entries: the entries of `training` and `checkpoints` by themselves, `DeepEnsemble(net, epochs=20)`: optimizer,

@@ -1,7 +1,7 @@
 """The kernel between all points of a training set on disk: two arrays, filled tile by tile, and which tiles are there.
 
 `nngp.npy` and `ntk.npy` are (points, points) arrays that any program reads; `tiles.npy` says of each tile whether it is
-complete, `checksums.npy` has the CRC32C of each; `about.json` says what they are the kernels of. A fit that was killed
+complete, `checksums.npy` has the CRC-32 of each; `about.json` says what they are the kernels of. A fit that was killed
 goes on with the tiles that are missing, and computes damaged ones again.
 """
 
@@ -18,6 +18,7 @@ import numpy as np
 
 from equitangents._types import FileName
 from equitangents._version import __version__
+from equitangents.checksums import differing
 from equitangents.claims import read_json
 from equitangents.ensembles.fields.kernel import FieldKernel, PointKernel, TurningField
 from equitangents.ensembles.fields.points import FieldPoints, PointAction
@@ -30,8 +31,7 @@ from equitangents.nn.sequential import described_field
 from equitangents.scale.identity import action_hash, engine_of, network_hash
 from equitangents.tiles.mapped import MappedTiles, Pair
 from equitangents.tiles.place import local
-from equitangents.tiles.records import differing
-from equitangents.tiles.store import CompleteTiles, check_finite, check_room, store_errors
+from equitangents.tiles.store import check_finite, check_room, each_computed, store_errors
 
 logger = logging.getLogger("equitangents")
 
@@ -61,7 +61,6 @@ class FieldStore:
         self.path, self.kernel, self.x = real(local("store", path)), kernel, x  # memory maps of files
         tile = max(1, _POINTS // x.count)  # signals
         self._tiles = MappedTiles(self.path, _FIELDS, _parts(x, tile), np.dtype(x.dtype))
-        self._store = CompleteTiles("field kernel", self._tiles, self._errors)
         self._checked = False  # whether every tile was found right
         self._open(_record(kernel, x, tile))
 
@@ -94,7 +93,7 @@ class FieldStore:
     def _compute(self, waiting: list[Pair]) -> None:
         with alone(self.path / _LOCK, f"another process computes the kernel in {self.path}; wait until it is done"):
             waiting = [tile for tile in waiting if self._tiles.state(tile) != "whole"]  # another one may have been here
-            done = list(self._store.each_computed(waiting, self._kernels))
+            done = list(each_computed(self._tiles, waiting, self._kernels))
         logger.info("field kernel: %d tiles computed, in %s", len(done), self.path)
 
     def _kernels(self, tile: Pair) -> list[np.ndarray]:

@@ -22,7 +22,7 @@ from equitangents.ensembles.fields.points import FieldPoints
 from equitangents.ensembles.infinite.field_source import Given
 from equitangents.ensembles.infinite.rows import applied, applied_features, rows_of
 from equitangents.ensembles.standardisation import Standardisation
-from equitangents.ensembles.storage.array_folder import ABOUT, Arrays, read_about, write_folder
+from equitangents.ensembles.storage.array_folder import About, Arrays, check_place, read_about, write_folder
 from equitangents.ensembles.storage.checks import check_of
 from equitangents.ensembles.storage.structure import Described, build, restored, state_of
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, StoreError
@@ -37,7 +37,7 @@ CLASSES = "InfiniteEnsemble", "InfiniteEnsembleClassifier"
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")  # of a function, which is another one in another process
 _ABOUT = {
     "class": "text", "network": "text", "network_left_out": "bool", "fingerprint": "text", "facts": "{any}",
-    "first": "(real)", "means": "any", "state": "any", "arrays": "(any)",
+    "first": "(real)", "means": "any", "state": "any",
 }  # fmt: skip
 _FACTS = {
     "time": "real", "sample_shape": "(int)", "samples": "int", "dtype": "text", "outputs": "none|int",
@@ -106,13 +106,7 @@ def save(ensemble: BaseEstimator, path: Path, *, means_only: bool = False) -> No
     write_folder(path, about, state.arrays)
 
 
-def check_place(path: Path) -> None:
-    """Raise InvalidArgumentError where something else than a saved ensemble is at `path`."""
-    if path.exists() and not (path / ABOUT).is_file():
-        raise InvalidArgumentError(f"path is {str(path)!r}, which exists and is not a saved ensemble; choose another")
-
-
-def load(cls: type, path: Path, net: Network = None, about: dict[str, Any] | None = None) -> BaseEstimator:
+def load(cls: type, path: Path, net: Network = None, about: About | None = None) -> BaseEstimator:
     """Read a fitted ensemble of class `cls`, that of `about` if it is given; see InfiniteEnsembleBase.load."""
     about = about_model(path) if about is None else about
     if about["class"] != cls.__name__:
@@ -132,7 +126,7 @@ def load(cls: type, path: Path, net: Network = None, about: dict[str, Any] | Non
     return ensemble
 
 
-def load_means(path: Path, net: Network = None, about: dict[str, Any] | None = None) -> MeansAtATime | None:
+def load_means(path: Path, net: Network = None, about: About | None = None) -> MeansAtATime | None:
     """What gives means at the fitted time, without the rest; None for an ensemble whose means need all of it.
 
     `about`: what `about_model` found, so that all is of one save.
@@ -146,7 +140,7 @@ def load_means(path: Path, net: Network = None, about: dict[str, Any] | None = N
     return found
 
 
-def about_model(path: Path) -> dict[str, Any]:
+def about_model(path: Path) -> About:
     """What a folder says about the model in it; StoreError for other folders, damaged ones, and other versions."""
     said = f"path is {str(path)!r}, which"
     about = read_about(path, said)
@@ -257,14 +251,14 @@ def _described(
         return first, Described(state, {"net": net}, first), True
 
 
-def _built(path: Path, about: dict[str, Any], net: Network, part: str) -> Any:
+def _built(path: Path, about: About, net: Network, part: str) -> Any:
     if about["network_left_out"] and net is None:
         raise InvalidArgumentError(
             f"path is {str(path)!r}, whose network, {about['network']}, could not be saved with it; give it as net "
             "(--net)"
         )
     said = f"path is {str(path)!r}, which"
-    arrays: Any = Arrays(path, about, said)
+    arrays: Any = Arrays(about, said)
     try:
         return build(about[part], arrays, {"net": net})
     except ValueError as error:

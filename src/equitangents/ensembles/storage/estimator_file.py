@@ -16,13 +16,13 @@ from sklearn.base import BaseEstimator
 
 from equitangents._types import Tree
 from equitangents._version import FORMAT, __version__
-from equitangents.ensembles.storage.array_folder import ABOUT, Arrays, read_about, write_folder
+from equitangents.ensembles.storage.array_folder import MODEL, Arrays, check_place, read_about, write_folder
 from equitangents.ensembles.storage.checks import check_of
 from equitangents.ensembles.storage.structure import Described, build, check_attributes
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, StoreError
 from equitangents.keywords import check_keywords
 
-_ABOUT = {"class": "text", "parameters": "{any}", "left_out": "(text)", "state": "any", "arrays": "(any)"}
+_ABOUT = {"class": "text", "parameters": "{any}", "left_out": "(text)", "state": "any"}
 _TREES = ("params_", "params0_")  # members' variables, in the form that their network has them
 # what predictions of trained members need
 _PREDICT = ("history_", "n_outputs_", "sample_shape_", "params0_", "_variation", "_chunk")
@@ -82,12 +82,6 @@ def load(
     return estimator
 
 
-def check_place(path: Path) -> None:
-    """Refuse to replace what is not a saved ensemble."""
-    if path.exists() and not (path / ABOUT).is_file():
-        raise InvalidArgumentError(f"path is {path}, which exists and is not a saved ensemble; choose another")
-
-
 def describable(cls: type, name: str, value: object) -> bool:
     """Whether a parameter can be saved."""
     try:
@@ -124,7 +118,7 @@ def read(cls: type, path: Path) -> dict[str, Any]:
     StoreError for a folder that is damaged.
     """
     said = f"path is {str(path)!r}, which"
-    if not (path / ABOUT).is_file():
+    if not (path / MODEL).is_file():
         raise InvalidArgumentError(f"path is {path}, which is not a directory that save wrote")
     about = read_about(path, said)
     if isinstance(about.get("class"), str):  # first: folders of others hold something else
@@ -137,7 +131,7 @@ def read(cls: type, path: Path) -> dict[str, Any]:
             f"{said} was saved by equitangents {about.get('version')} in format {about.get('format')!r}; this version "
             f"reads format {FORMAT}"
         )
-    arrays: Any = Arrays(path, about, said)
+    arrays: Any = Arrays(about, said)
     try:
         parameters = {name: build(tree, arrays) for name, tree in about["parameters"].items()}
         state = build(about["state"], arrays)

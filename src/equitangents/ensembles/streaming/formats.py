@@ -8,25 +8,24 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
 import time
 import zipfile
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
-from equitangents.ensembles.streaming.parts import RECORD, Parts, read_record
+from equitangents.checksums import append_checksum, checked
+from equitangents.ensembles.streaming.parts import RECORD, Parts, attributes, read_record
 from equitangents.errors import InvalidArgumentError
-from equitangents.extras import check_installed
 from equitangents.files import put_in_place
-from equitangents.seals import seal, sealed
-from equitangents.tiles.chunks import Chunks
-from equitangents.tiles.place import ObjectPath, Place, remove_all
+from equitangents.tiles.chunks import Chunks, check_library
+from equitangents.tiles.place import PARTIAL, ObjectPath, Place, content, remove_all, write_whole
 from equitangents.tiles.store import DamagedTileError
 
 SUFFIXES = (".npy", ".npz", ".zarr")
@@ -36,11 +35,11 @@ _ATTEMPTS, _PAUSE = 20, 0.1  # at removing parts, and seconds between them
 
 
 def check_suffix(path: Place) -> None:
-    """Raise InvalidArgumentError for names of other formats, MissingLibraryError without the library of this one."""
+    """Raise InvalidArgumentError unless the name says a format that is written; MissingLibraryError for .zarr alone."""
     if path.suffix not in SUFFIXES:
         raise InvalidArgumentError(f"path is {str(path)!r}; expected a name that ends in .npy, .npz or .zarr")
     if path.suffix == ".zarr":
-        check_installed("google_crc32c", "scale", "a Zarr file")
+        check_library()
 
 
 def files_of(path: Place, arrays: Collection[str]) -> dict[str, Place]:
@@ -85,7 +84,7 @@ def _appearing(file: Place, parts: Parts, name: str) -> Iterator[Any]:
     partial = Path(str(parts.group)) / f"output{file.suffix}"
     with partial.open("wb") as opened:
         yield opened
-    seal(partial, _about(parts, name))
+    append_checksum(partial, _about(parts, name))
     with partial.open("rb+") as opened:
         os.fsync(opened.fileno())
     os.replace(partial, file)
@@ -134,10 +133,9 @@ def is_whole(file: Place, parts: Parts, name: str) -> bool:
         return bool(file.attributes().get(_ATTRIBUTE) == parts.checksum)
     try:
         if file.suffix == ".zarr":
-            there = replace(parts, folder=file, finished=True)
-            return read_record(file) == parts.record and there.is_whole() and _are_labelled(there)
+            return read_record(file) == parts.record and _is_whole_zarr(file, parts)
         with file.open("rb") as opened:
-            return sealed(opened) == _about(parts, name)
+            return checked(opened) == _about(parts, name)
     except (OSError, ValueError, KeyError, TypeError, AttributeError):  # of damaged ones
         return False
 
@@ -147,19 +145,33 @@ def is_under_way(file: Place, parts: Parts) -> bool:
     return isinstance(file, ObjectPath) and _read(file / _MOVING) == parts.checksum.encode()
 
 
-def _are_labelled(parts: Parts) -> bool:
-    """Whether labels, if there are any, are as they were written."""
-    chunks = _label_chunks(parts)
-    if not chunks.folder.exists():
-        return True
-    for chunk in parts.chunks:
-        chunks.read((chunk, *(0 for _ in chunks.shape[1:])))  # ValueError where it is damaged
-    return parts.is_described("label", chunks)
+def _is_whole_zarr(home: Place, parts: Parts) -> bool:
+    """Whether every file of a Zarr group is as it was written; DamagedTileError where a chunk is not."""
+    arrays = labelled(parts.arrays, (home / "label").exists())
+    for name in arrays:
+        for chunk in parts.chunks:
+            _chunks(home, parts, arrays, name).read(_index(chunk, arrays[name]))
+    return all(content(file) == text for file, text in _texts(home, parts, arrays, attributes(home)))
 
 
-def _label_chunks(parts: Parts) -> Chunks:
-    grid = parts.arrays["mean"][:-1]
-    return Chunks(parts.group / "label", (parts.rows, *grid), np.dtype(np.int64))
+def _texts(
+    home: Place, parts: Parts, arrays: dict[str, tuple[int, ...]], more: dict[str, Any]
+) -> list[tuple[Place, bytes]]:
+    """What every `zarr.json` holds; that of the group comes last."""
+    found = []
+    for name, shape in arrays.items():
+        about = _chunks(home, parts, arrays, name).metadata((parts.count, *shape), {})
+        found.append((home / name / RECORD, json.dumps(about, indent=1).encode()))
+    return [*found, (home / RECORD, parts.described(more))]
+
+
+def _chunks(home: Place, parts: Parts, arrays: dict[str, tuple[int, ...]], name: str) -> Chunks:
+    dtype = np.dtype(np.int64 if name == "label" else np.float64)
+    return Chunks(home / name, (parts.rows, *arrays[name]), dtype)
+
+
+def _index(chunk: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    return (chunk, *(0 for _ in shape))
 
 
 def _about(parts: Parts, name: str) -> dict[str, Any]:
@@ -179,40 +191,39 @@ def _write_npy(
 
 
 def _finish_zarr(path: Place, parts: Parts, labels: np.ndarray | None) -> None:
-    """The folder of the parts, with labels and without what nobody else needs, takes the place of `path`."""
-    about: dict[str, Any] = {}
-    if labels is not None:
-        numbers = labels.dtype.kind in "iu" and labels.max() <= np.iinfo(np.int64).max
-        chunks, grid = _label_chunks(parts), parts.arrays["mean"][:-1]
-        chunks.folder.mkdir(exist_ok=True)
-        for k, values in enumerate(_blocks(parts)):
-            index = np.argmax(values["mean"], axis=-1)
-            block = np.zeros((parts.rows, *grid), np.int64)
-            block[: len(index)] = labels[index] if numbers else index
-            chunks.write((k, *(0 for _ in grid)), block)
-        parts.write_array_metadata("label", chunks)
-        about = {} if numbers else {"classes": labels.tolist()}
-    parts.describe(about)
+    """Write a Zarr group, which takes the place of `path`; in an object store what was there is gone for this while."""
     if isinstance(path, ObjectPath):
-        _move_objects(parts, path)
-        return
-    assert isinstance(parts.group, Path), "the parts lie beside the file"
-    for leftover in parts.group.glob("**/.partial"):
-        shutil.rmtree(leftover)
-    put_in_place(parts.group, path)  # what was there is among the parts now, and goes with them
-    if parts.group.is_file():
-        parts.group.unlink()
+        path.remove_all()
+        (path / _MOVING).write_bytes(parts.checksum.encode())
+        _write_zarr(path, parts, labels)
+        (path / _MOVING).unlink()
+    else:
+        home = Path(str(parts.group)) / path.name
+        remove_all(home)
+        home.mkdir()
+        _write_zarr(home, parts, labels)
+        remove_all(home / PARTIAL)
+        put_in_place(home, path)  # what was there is among the parts now, and goes with them
     remove(parts.folder)
 
 
-def _move_objects(parts: Parts, path: ObjectPath) -> None:
-    """Copy within the store; what is there already, and is replaced, is gone for this while."""
-    assert isinstance(parts.group, ObjectPath), "the parts lie beside the object"
-    path.remove_all()
-    (path / _MOVING).write_bytes(parts.checksum.encode())
-    parts.group.copy_to(path)
-    (path / _MOVING).unlink()
-    remove(parts.folder)
+def _write_zarr(home: Place, parts: Parts, labels: np.ndarray | None) -> None:
+    arrays, numbers = labelled(parts.arrays, labels is not None), False
+    more: dict[str, Any] = {}
+    if labels is not None:
+        numbers = bool(labels.dtype.kind in "iu" and labels.max() <= np.iinfo(np.int64).max)
+        more = {} if numbers else {"classes": labels.tolist()}
+    if isinstance(home, Path):
+        for name in arrays:
+            (home / name).mkdir()
+    for chunk, values in enumerate(_blocks(parts)):
+        if labels is not None:
+            index = np.argmax(values["mean"], axis=-1)
+            values = {"label": labels[index] if numbers else index, **values}
+        for name, shape in arrays.items():
+            _chunks(home, parts, arrays, name).write(_index(chunk, shape), values[name])
+    for file, text in _texts(home, parts, arrays, more):
+        write_whole(file, text, home / PARTIAL)
 
 
 def _read(file: Place) -> bytes:

@@ -1,34 +1,32 @@
 """Predictions under way: a folder of chunks of rows, each whole with its checksum or not there, and what they are of.
 
-The record in the folder says whose it is: the last process to write one has it, and others are refused. Chunks lie in a
-Zarr group within, one array for each thing that is predicted, which is named by its record: chunks of two models never
-have one name, whoever writes them when.
+The record in the folder says whose it is: the last process to write one has it, and others are refused. Chunks are .npz
+files in a folder within, which is named by its record: chunks of two models never have one name, whoever writes them
+when.
 """
 
 from __future__ import annotations
 
 import errno
+import io
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from equitangents._types import DType
-from equitangents.claims import read_json
+from equitangents.checksums import checksum, differing
+from equitangents.claims import UNREADABLE, check_arrays, read_json
 from equitangents.errors import StoreError
 from equitangents.tiles import place
-from equitangents.tiles.chunks import Chunks
-from equitangents.tiles.place import ObjectPath, Place
-from equitangents.tiles.records import checksum, differing
-from equitangents.tiles.store import Tiles
-from equitangents.tiles.whole import PARTIAL, write_whole
+from equitangents.tiles.place import PARTIAL, ObjectPath, Place, write_whole
+from equitangents.tiles.store import DamagedTileError
 
 _KEY = "equitangents"
 RECORD = "zarr.json"
-_GROUP = re.compile("[0-9a-f]{16}")  # the name of a group: the first digits of its record's checksum
+_GROUP = re.compile("[0-9a-f]{16}")  # the name of the folder within: the first digits of its record's checksum
 _WORDS = {
     "fingerprint": "the model",
     "inputs": "the inputs",
@@ -46,24 +44,19 @@ class OtherPredictionsError(StoreError):
 
 
 @dataclass(frozen=True)
-class Parts(Tiles[int, dict[str, np.ndarray]]):
-    """Chunks of `rows` rows of named arrays, `count` rows in all; `record` says what they are predictions of.
-
-    zarr: whether they become a Zarr group. finished: whether `folder` is what has become of them, that group alone.
-    """
+class Parts:
+    """Chunks of `rows` rows of named arrays, `count` rows in all; `record` says what they are predictions of."""
 
     folder: Place
     count: int
     rows: int
     arrays: dict[str, tuple[int, ...]]
     record: dict[str, Any]
-    zarr: bool = True
-    finished: bool = False
 
     @property
     def group(self) -> Place:
-        """The Zarr group of these predictions, which no others share."""
-        return self.folder if self.finished else self.folder / self.checksum[:16]
+        """The folder of these predictions within, which no others share."""
+        return self.folder / self.checksum[:16]
 
     @property
     def checksum(self) -> str:
@@ -88,11 +81,9 @@ class Parts(Tiles[int, dict[str, np.ndarray]]):
                     f"{self.folder} is in the way: predictions under way are kept there; remove or rename it"
                 )
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._write_record(self.folder, {})
+            self._write_record()
         self.check()
         self.group.mkdir(exist_ok=True)
-        for name in self.arrays:
-            (self.group / name).mkdir(exist_ok=True)
 
     def check(self) -> None:
         """Raise StoreError where the folder is one of other predictions, FileNotFoundError where it is gone."""
@@ -109,60 +100,48 @@ class Parts(Tiles[int, dict[str, np.ndarray]]):
         """Whether the folder is one of predictions, of whatever model and inputs."""
         return self.folder.is_dir() and (read_record(self.folder) is not None or _is_empty(self.folder))
 
-    def describe(self, more: Mapping[str, Any]) -> None:
-        """Write what the group and its arrays are, for readers of Zarr; chunks under way need none of it."""
-        for name in self.arrays:
-            self.write_array_metadata(name, self.of(name))
-        self._write_record(self.group, more)
+    def _write_record(self) -> None:
+        write_whole(self.folder / RECORD, self.described({}), self.folder / PARTIAL)
 
-    def _write_record(self, group: Place, more: Mapping[str, Any]) -> None:
-        content = json.dumps(self._about(more), indent=1).encode()
-        write_whole(group / RECORD, [content], group / PARTIAL)
-
-    def _about(self, more: Mapping[str, Any]) -> dict[str, Any]:
+    def described(self, more: Mapping[str, Any]) -> bytes:
+        """The `zarr.json` of a group that holds these predictions, with the attributes `more`."""
         about = {"record": self.record, "sha256": checksum(self.record), "more": checksum(more)}
-        return {"zarr_format": 3, "node_type": "group", "attributes": {_KEY: about, **more}}
+        group = {"zarr_format": 3, "node_type": "group", "attributes": {_KEY: about, **more}}
+        return json.dumps(group, indent=1).encode()
 
-    def write_array_metadata(self, name: str, chunks: Chunks) -> None:
-        """Write what one array is, for readers of Zarr."""
-        write_whole(self.group / name / RECORD, [self._metadata(chunks)], self.group / PARTIAL)
+    def path(self, chunk: int) -> Place:
+        """The file of one chunk."""
+        return self.group / f"{chunk}.npz"
 
-    def _metadata(self, chunks: Chunks) -> bytes:
-        return json.dumps(chunks.metadata((self.count, *chunks.shape[1:]), {}), indent=1).encode()
-
-    def of(self, name: str, dtype: DType = np.float64) -> Chunks:
-        """The files of one array."""
-        return Chunks(self.group / name, (self.rows, *self.arrays.get(name, ())), np.dtype(dtype), portable=self.zarr)
-
-    def is_there(self, chunk: int) -> bool:
-        """Whether all arrays have their file of this chunk."""
-        return all(self.of(name).is_there(self._index(name, chunk)) for name in self.arrays)
+    def missing(self, chunks: Iterable[int]) -> list[int]:
+        """Which chunks are not there."""
+        return [chunk for chunk in chunks if not self.path(chunk).is_file()]
 
     def write(self, chunk: int, values: dict[str, np.ndarray]) -> None:
-        """Write one chunk of every array."""
-        for name in self.arrays:
-            self.of(name).write(self._index(name, chunk), np.asarray(values[name], np.float64))
+        """Write one chunk of every array, whole."""
+        file = io.BytesIO()
+        np.savez(file, **{name: np.asarray(values[name], np.float64) for name in self.arrays})  # type: ignore[arg-type]
+        write_whole(self.path(chunk), file.getvalue(), self.group / PARTIAL)
 
     def read(self, chunk: int) -> dict[str, np.ndarray]:
         """One chunk of every array; FileNotFoundError, or DamagedTileError."""
-        span = self.span(chunk)
-        whole = {name: self.of(name).read(self._index(name, chunk)) for name in self.arrays}
-        return {name: values[: span.stop - span.start] for name, values in whole.items()}
+        path, span = self.path(chunk), self.span(chunk)
+        content = path.read_bytes()
+        try:
+            check_arrays(io.BytesIO(content))
+            with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+                values = {name: archive[name] for name in self.arrays}
+        except UNREADABLE as error:
+            raise DamagedTileError(f"{path} is damaged: {error}") from None
+        if any(values[name].shape != (span.stop - span.start, *shape) for name, shape in self.arrays.items()):
+            raise DamagedTileError(f"{path} holds other arrays")
+        return values
 
-    def is_whole(self) -> bool:
-        """Whether every file of every array is as it was written."""
-        content = read_json(place.content(self.group / RECORD))
-        more = {name: value for name, value in content["attributes"].items() if name != _KEY}
-        if content != self._about(more) or not all(self.is_described(name, self.of(name)) for name in self.arrays):
-            return False
-        return all(self.state(chunk) == "whole" for chunk in self.chunks)
 
-    def is_described(self, name: str, chunks: Chunks) -> bool:
-        """Whether what says what an array is, is as it was written."""
-        return place.content(self.group / name / RECORD) == self._metadata(chunks)
-
-    def _index(self, name: str, chunk: int) -> tuple[int, ...]:
-        return (chunk, *(0,) * len(self.arrays[name]))
+def attributes(group: Place) -> dict[str, Any]:
+    """The attributes of a Zarr group, without ours; ValueError and others where it has none."""
+    found = read_json(place.content(group / RECORD))["attributes"]
+    return {name: value for name, value in found.items() if name != _KEY}
 
 
 def read_record(folder: Place) -> dict[str, Any] | None:

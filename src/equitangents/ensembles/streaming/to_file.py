@@ -278,13 +278,10 @@ def _files_of(out: Place, asked: Predictor) -> list[tuple[str, Place]]:
 
 def _check_disk(out: Place, parts: Parts, mine: list[int]) -> None:
     """Raise StoreError where the disk has no room for what is missing, and for the file."""
-    each = sum(parts.of(name).nbytes for name in parts.arrays)
+    each = 8 * parts.rows * sum(int(np.prod(shape)) for shape in parts.arrays.values())
     if isinstance(out, ObjectPath):
         return
-    needed = each * len(parts.missing(mine))
-    if out.suffix != ".zarr":
-        needed += each * len(parts.chunks)
-    _check_room(out, needed)
+    _check_room(out, each * (len(parts.missing(mine)) + len(parts.chunks)))
 
 
 def _check_room(out: Place, needed: int) -> None:

@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equitangents._version import FORMAT
+from equitangents.checksums import file_checksum
 from equitangents.claims import read_json
 from equitangents.ensembles.training.fingerprint import check_same
 from equitangents.ensembles.training.run import Snapshot
 from equitangents.errors import InvalidArgumentError, StoreError
-from equitangents.files import FORBIDDEN, file_bytes, real
+from equitangents.files import FORBIDDEN, file_bytes, real, whole_file
 from equitangents.locks import alone
-from equitangents.tiles.records import file_checksum
-from equitangents.tiles.whole import write_whole
 
 if TYPE_CHECKING:
     import orbax.checkpoint as ocp
@@ -163,7 +162,8 @@ class CheckpointStore:
 
     def _write_checksums(self, epoch: int) -> None:
         content = json.dumps(_checksums(self.directory / str(epoch)), indent=1).encode()
-        write_whole(self._sums(epoch), [content], self.directory)
+        with whole_file(self._sums(epoch)) as partial:
+            partial.write_bytes(content)
         kept = {self._sums(step) for step in self._manager.all_steps()}
         for path in self.directory.glob("*.json"):
             if path.stem.isdigit() and path not in kept:  # others are not ours
@@ -214,15 +214,10 @@ class _UnfinishedError(_DamagedError):
 def _checksums(folder: Path) -> dict[str, list[int]]:
     """(bytes, CRC-32) of every file in a folder, by its name from there."""
     return {
-        path.relative_to(folder).as_posix(): [path.stat().st_size, _checksum(path)]
+        path.relative_to(folder).as_posix(): [path.stat().st_size, file_checksum(path)]
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }
-
-
-def _checksum(path: Path) -> int:
-    with path.open("rb") as file:
-        return file_checksum(file)
 
 
 def run_directory(directory: Path, first: int, members: int) -> Path:

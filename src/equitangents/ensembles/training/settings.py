@@ -14,7 +14,7 @@ from equitangents.actions.remedies import flattened
 from equitangents.actions.subset import Augmentation, whole_action
 from equitangents.ensembles.training.descent import LOSSES
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
-from equitangents.scale.executors import check_spread
+from equitangents.scale.executors import check_executor
 from equitangents.scale.progress import ProgressCallback, told_by
 from equitangents.validation import check_choice, check_number, check_whole
 
@@ -67,7 +67,7 @@ def check_settings(estimator: HasSettings) -> None:
     check_choice("augmentation_mode", p.augmentation_mode, AUGMENTATION_MODES)
     check_number("learning_rate", p.learning_rate, "a finite number above 0", lambda v: v > 0)
     check_number("momentum", p.momentum, "a number from 0 to below 1", lambda v: 0 <= v < 1)
-    check_spread(p.executor)
+    check_executor(p.executor)
     told_by(p.progress)
     if p.executor is not None and p.callback is not None:
         raise InvalidArgumentError(

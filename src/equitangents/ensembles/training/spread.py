@@ -7,7 +7,6 @@ checkpoint if there are checkpoints.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,7 +22,7 @@ from equitangents.ensembles.training.fingerprint import record_fingerprint
 from equitangents.ensembles.training.plan import Plan
 from equitangents.ensembles.training.run import Job, Pool, Run, Schedule, Snapshot, train
 from equitangents.errors import InvalidArgumentError
-from equitangents.scale.executors import Tasks, opened, spread
+from equitangents.scale.executors import Tasks, distribute
 from equitangents.scale.progress import Progress, ProgressCallback
 
 Piece = tuple[int, int]  # the first member of a part of the run, and how many there are
@@ -131,15 +130,9 @@ def _check_progress(snapshot: Snapshot, schedule: Schedule) -> None:
 
 @dataclass(frozen=True)
 class Done:
-    """Parts that a worker trained, by their first member, and how long that took."""
+    """Parts that a worker trained, by their first member."""
 
     parts: dict[int, Trained]
-    seconds: float
-
-    @property
-    def computed(self) -> int:
-        """How many they are."""
-        return len(self.parts)
 
 
 def train_in_parts(assignment: Assignment, executor: ExecutorLike | None = None) -> Trained:
@@ -160,7 +153,7 @@ def train_in_parts(assignment: Assignment, executor: ExecutorLike | None = None)
 
     def report(done: Done) -> None:
         parts.update(done.parts)
-        counted.add(done.computed, done.computed)
+        counted.add(len(done.parts), len(done.parts))
 
     if executor is None:
         order: Iterable[Piece] = pieces
@@ -181,8 +174,7 @@ def train_in_parts(assignment: Assignment, executor: ExecutorLike | None = None)
             kept="what has checkpoints goes on from them" if assignment.folder is not None else "nothing is kept",
             remedy="train with fewer processes, or a smaller members_per_chunk",
         )
-        with opened(executor) as pool:
-            spread(pool, tasks, pieces)
+        distribute(executor, tasks, pieces)
     return joined([parts[first] for first, _ in pieces])
 
 
@@ -195,6 +187,4 @@ def _pieces(assignment: Assignment) -> list[Piece]:
 
 
 def _train_pieces(assignment: Assignment, pieces: Sequence[Piece]) -> Done:
-    begin = time.monotonic()
-    parts = {first: train_alone(assignment.of(first, count)) for first, count in pieces}
-    return Done(parts, time.monotonic() - begin)
+    return Done({first: train_alone(assignment.of(first, count)) for first, count in pieces})
