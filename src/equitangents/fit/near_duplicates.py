@@ -32,16 +32,16 @@ def near_duplicates(x: Float[np.ndarray, "n height width channels"], sets: Sets)
         leaves[rows] = k
     window = -(-max(x.shape[1:3]) // _SIDE)
     size = ((x - x.mean(axis=(1, 2), keepdims=True)) ** 2).sum(axis=(1, 2, 3))
-    found = set()
+    found: set[tuple[int, int]] = set()
     small = _smaller(x, window)
     squares = (small**2).sum(axis=1)
     for copies in _copies(x):
         others = _smaller(copies, window)
         for start in range(0, len(x), _ROWS):
-            rows = slice(start, start + _ROWS)
-            both = squares[rows, None] + squares
-            apart = both - 2 * small[rows] @ others.T
-            bound = _NEAR**2 * (size[rows, None] + size) / 2 / window**2
+            block = slice(start, start + _ROWS)
+            both = squares[block, None] + squares
+            apart = both - 2 * small[block] @ others.T
+            bound = _NEAR**2 * (size[block, None] + size) / 2 / window**2
             i, j = np.nonzero(apart <= bound + _ROUNDING * both)
             i = i + start
             i, j = (index[(i < j) & (leaves[i] != leaves[j])] for index in (i, j))
