@@ -24,7 +24,7 @@ ONE_THREAD = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 XLA_FLAGS="$(XLA)"
 # A test that hangs ends its process, also where it hangs in compiled code; pytest-xdist reports it and starts another.
 PYTEST = $(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal --timeout $(TIMEOUT) --timeout-method thread
 
-.PHONY: help setup demo test test-all test-docs test-lowest test-random test-machines test-frozen test-extras test-browser mutate lint wheel rooms format results docs \
+.PHONY: help setup demo test test-all test-docs test-lowest test-random test-machines test-frozen test-extras test-browser lint wheel format results docs \
 	bench clean
 
 help: ## this list
@@ -75,21 +75,14 @@ test-extras: $(STAMP) $(EXTRAS) ## tests of PyTorch, ONNX, Keras and transformer
 test-browser: $(STAMP) $(VENV)/.installed-browser ## the pages in a headless Chromium
 	$(BIN)/python -m pytest tests/browser
 
-mutate: $(STAMP) ## which planted faults the tests see; ARGS="--only audit" for some of them
-	$(BIN)/python -m tools.mutate $(ARGS)
-
 lint: $(STAMP) ## ruff, mypy, and who may import whom
 	$(BIN)/python -m ruff check .
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m mypy
 	$(BIN)/lint-imports --no-cache
-	$(BIN)/python scripts/rooms.py --check
 
 wheel: $(STAMP) ## a wheel in dist/, tried in a clean environment without a compiler
 	@bash scripts/wheel.sh $(VENV)
-
-rooms: $(STAMP) ## packages, their sizes, what they import, and circles
-	$(BIN)/python scripts/rooms.py
 
 format: $(STAMP) ## let ruff mend what it can
 	$(BIN)/python -m ruff check --fix .
@@ -111,7 +104,7 @@ $(VENV)/.installed-%: $(STAMP)
 # The library is that of .venv, built with the headers of the oldest jaxlib; tools of tests are of one version everywhere.
 $(LOWEST)/.installed: scripts/lowest.py $(STAMP)
 	python3.11 -m venv --clear $(LOWEST)
-	$(BIN)/python scripts/lowest.py cloud > $(LOWEST)/requirements.txt
+	$(BIN)/python scripts/lowest.py scale train > $(LOWEST)/requirements.txt
 	$(LOWEST_PIP) --requirement $(LOWEST)/requirements.txt scikit-build-core
 	$(LOWEST_PIP) --constraint constraints.txt beartype hypothesis psutil pytest pytest-timeout pytest-xdist
 	$(LOWEST_PIP) --no-deps --no-build-isolation --config-settings wheel.cmake=false --editable .

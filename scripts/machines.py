@@ -20,27 +20,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
+# fmt: off
 FOLDERS = (
-    "actions",
-    "groups",
-    "inference",
-    "kernels",
-    "laws",
-    "metrics",
-    "solvers",
-    "sphere",
-    "statistics",
-    "steerable",
+    "actions", "groups", "inference", "kernels", "laws", "metrics", "solvers", "sphere", "statistics", "steerable",
     "systems",
 )
 SHORT = (
-    "groups",
-    "inference",
-    "laws/test_grid_kernels.py",
-    "solvers",
-    "statistics",
-    "systems/test_predicted_curves.py",
+    "groups", "inference", "laws/test_grid_kernels.py", "solvers", "statistics", "systems/test_predicted_curves.py",
 )
+# fmt: on
 NEEDS = {
     "sse2": (),
     "avx2": ("avx2", "fma", "bmi2"),
@@ -59,11 +47,8 @@ class Variant:
 
     def environment(self) -> dict[str, str]:
         """What chooses them; XLA reads its flags up to the first word that begins without a dash."""
-        flags = [
-            "--xla_backend_optimization_level=0",
-            "--xla_cpu_use_fusion_emitters=false",
-            f"--xla_cpu_max_isa={self.xla}",
-        ]
+        flags = ["--xla_backend_optimization_level=0", "--xla_cpu_use_fusion_emitters=false"]
+        flags.append(f"--xla_cpu_max_isa={self.xla}")
         if self.threads == 1:
             flags.append("--xla_cpu_multi_thread_eigen=false")
         return {
@@ -76,11 +61,8 @@ class Variant:
 
     def missing(self, flags: set[str]) -> list[str]:
         """What the processor lacks for it."""
-        needed = (
-            NEEDS[self.engine]
-            + NEEDS["avx512" if self.blas == "SkylakeX" else "avx2" if self.blas != "Nehalem" else "sse2"]
-        )
-        return sorted(set(needed) - flags)
+        blas = {"SkylakeX": "avx512", "Nehalem": "sse2"}.get(self.blas, "avx2")
+        return sorted({*NEEDS[self.engine], *NEEDS[blas]} - flags)
 
 
 VARIANTS = {
@@ -122,16 +104,8 @@ def available() -> list[str]:
 def run(name: str, folders: tuple[str, ...], rest: list[str]) -> bool:
     """Whether all tests pass as this variant."""
     start = time.monotonic()
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-m",
-        "not slow",
-        *rest,
-        *(f"tests/{folder}" for folder in folders),
-    ]
+    tests = [f"tests/{folder}" for folder in folders]
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "not slow", *rest, *tests]
     done = subprocess.run(command, cwd=ROOT, env=os.environ | VARIANTS[name].environment(), check=False)
     print(f"{name}: {'passed' if done.returncode == 0 else 'FAILED'} in {time.monotonic() - start:.0f} s", flush=True)
     return done.returncode == 0

@@ -2,6 +2,7 @@
 
 import gc
 import signal
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -49,6 +50,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(costs.Costs(config))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of a test marked `quick(n)` the cases beyond the first n are slow."""
+    seen: Counter[str] = Counter()
+    for item in items:
+        marker = item.get_closest_marker("quick")
+        if marker is not None:
+            test = item.nodeid.partition("[")[0]
+            if seen[test] >= marker.args[0]:
+                item.add_marker(pytest.mark.slow)
+            seen[test] += 1
 
 
 def pytest_collection_finish() -> None:

@@ -51,7 +51,7 @@ OTHERWISE = {  # where such a name means something else
     "systems.algorithmic_symmetry": "method",
     "torch.Ensemble": "method",
     "torch.EnsembleClassifier": "method",
-    "audit.Reading": "method inputs",
+    "audit.InputSpec": "method inputs",
     "audit.irreps_by_layer": "inputs",
     "contenders.Problem": "batch",
     "contenders.run": "inputs",

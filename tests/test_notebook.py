@@ -43,7 +43,7 @@ def test_names_cannot_put_markup_into_a_notebook() -> None:
 def test_a_report_shows_its_finding_and_every_element() -> None:
     report = et.audit(lambda x: x[:, :1] ** 2, "C4", X[:, :2], off_data=False)
     text = "".join(parsed(report._repr_html_()).itertext())
-    assert report.sentence in text
+    assert report.first_line in text
     assert all(e.label in text for e in report.elements)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 VARIABLE = "EQUITANGENTS_CACHE"
@@ -13,6 +14,9 @@ def cache_folder() -> Path:
     chosen = os.environ.get(VARIABLE)
     if chosen:
         return Path(chosen).expanduser()
-    import pooch  # brings a client of HTTP
-
-    return Path(pooch.os_cache("equitangents"))
+    home = Path.home()
+    platform = {
+        "win32": os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local",
+        "darwin": home / "Library" / "Caches",
+    }
+    return Path(platform.get(sys.platform) or os.environ.get("XDG_CACHE_HOME") or home / ".cache") / "equitangents"

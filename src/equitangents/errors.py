@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
+from typing import Any
+
 __all__ = [
     "EquitangentsError",
     "InvalidArgumentError",
@@ -18,25 +22,86 @@ __all__ = [
     "StoreError",
 ]
 
+_NONE: Any = object()
+
 
 class EquitangentsError(Exception):
     """Base of every error that equitangents raises on purpose."""
 
+    argument: str | None = None
+    value: Any = None
+    expected: str = ""
+    remedy: str = ""
 
-class InvalidArgumentError(EquitangentsError, ValueError):
+    def shown(self, names: Mapping[str, str]) -> str:
+        """The message, with an argument by the name under which its user gave it, such as `--group`."""
+        return str(self)
+
+
+class _ArgumentError(EquitangentsError):
+    """What is wrong with an argument, as data: its name, its value, what is expected and what helps.
+
+    One argument alone is the whole message, for what is no single argument's. `verb` stands between name and value:
+    "is", of arrays "has shape", or another one.
+
+    >>> error = InvalidArgumentError("time", -1, "at least 0", "leave it out for the limit")
+    >>> error.shown({"time": "--time"})
+    '--time is -1; expected at least 0; leave it out for the limit'
+    """
+
+    _verb = "is"
+
+    def __init__(
+        self, argument: str, value: Any = _NONE, expected: str = "", remedy: str = "", *, verb: str = ""
+    ) -> None:
+        if value is _NONE:
+            super().__init__(argument)
+            return
+        self.argument, self.value, self.expected, self.remedy = argument, value, expected, remedy
+        self._verb = verb or self._verb
+        self._text = value.__name__ if verb and isinstance(value, type) else _text(value)
+        super().__init__(self.shown({}))
+
+    def shown(self, names: Mapping[str, str]) -> str:
+        """The message, with an argument by the name under which its user gave it, such as `--group`."""
+        if self.argument is None:
+            return str(self)
+        wanted = f"expected {self.expected}" if self.expected else ""
+        first = f"{names.get(self.argument, self.argument)} {self._verb} {self._text}"
+        return "; ".join(part for part in (first, wanted, self.remedy) if part)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As what any process can read: a value of another kind becomes its text."""
+        plain = isinstance(self.value, bool | int | float | str | None)
+        return type(self), self.args, vars(self) if plain else {**vars(self), "value": self._text}
+
+
+def _text(value: Any) -> str:
+    """How a value is shown: as Python does, but NumPy's numbers as numbers."""
+    numpy = sys.modules.get("numpy")  # who has its numbers has loaded it; commands that need none start without it
+    if numpy is not None and isinstance(value, numpy.dtype):
+        return str(value)
+    return repr(value.item() if numpy is not None and isinstance(value, numpy.generic) else value)
+
+
+class InvalidArgumentError(_ArgumentError, ValueError):
     """An argument has the right type and an unusable value; the message names it, what it was and what it may be."""
 
 
-class InvalidTypeError(EquitangentsError, TypeError):
+class InvalidTypeError(_ArgumentError, TypeError):
     """An argument is of a type that cannot be used."""
 
 
 class ShapeError(InvalidArgumentError):
-    """An array has the wrong rank or shape."""
+    """An array has the wrong rank or shape; `value` is its shape."""
+
+    _verb = "has shape"
 
 
 class NotFiniteError(InvalidArgumentError):
-    """An array holds NaN or infinite values."""
+    """An array holds NaN or infinite values; `value` is the index of the first."""
+
+    _verb = "holds NaN or infinite values, the first at index"
 
 
 class NotAnActionError(InvalidArgumentError):
@@ -68,4 +133,14 @@ class NotFittedError(EquitangentsError, ValueError, AttributeError):
 
 
 class MissingLibraryError(EquitangentsError, ImportError):
-    """An optional library is needed and not installed; the message names the extra that installs it."""
+    """`library`, which `user` needs, is not installed; `extra` of this package installs it."""
+
+    def __init__(self, library: str, extra: str, user: str) -> None:
+        super().__init__(
+            f"{user} needs {library}, which is not installed: pip install 'equitangents[{extra}]' "
+            f"(in a checkout '.[{extra}]')"
+        )
+        self.library, self.extra, self.user = library, extra, user
+
+    def __reduce__(self) -> tuple[type, tuple[str, str, str]]:
+        return type(self), (self.library, self.extra, self.user)

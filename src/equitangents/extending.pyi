@@ -10,6 +10,7 @@ from equitangents.actions.continuous import check_finite_group
 from equitangents.actions.named import ActionLike
 from equitangents.actions.remedies import looks_channels_first
 from equitangents.ensembles.estimator import check_network
+from equitangents.extras import check_installed, require
 from equitangents.keywords import meant
 from equitangents.statistics.settings import check_confidence
 from equitangents.validation import check_array, check_number, check_same_length, check_shape, check_whole, is_whole
@@ -68,6 +69,7 @@ __all__ = [
     "check_confidence",
     "check_finite_group",
     "check_fits",
+    "check_installed",
     "check_network",
     "check_number",
     "check_same_length",
@@ -95,6 +97,7 @@ __all__ = [
     "read_json",
     "real",
     "refusal",
+    "require",
     "standard_normal",
     "there",
     "unquoted",

@@ -74,7 +74,7 @@ def check_memory(task: str, needed: int, limit: int | None, remedy: str) -> None
     >>> check_memory("a small problem", needed=1000, limit=2000, remedy="…")
     """
     if limit is not None and not (isinstance(limit, Real) and limit > 0):
-        raise InvalidArgumentError(f"memory_limit is {limit!r}; expected a positive number of bytes, or None")
+        raise InvalidArgumentError("memory_limit", limit, "a positive number of bytes, or None")
     allowed = default_memory_limit() if limit is None else limit
     if needed > allowed:
         raise MemoryLimitError(

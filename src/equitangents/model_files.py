@@ -71,7 +71,7 @@ def check_name(spec: str, what: str, expected: str = "package.module:object") ->
     """
     module, colon, name = spec.partition(":")
     if not (colon and module and name):
-        raise InvalidArgumentError(f"{what} is {spec!r}; expected {expected}")
+        raise InvalidArgumentError(what, spec, expected)
     here = os.getcwd()
     if here not in sys.path:
         sys.path.insert(0, here)
@@ -81,7 +81,7 @@ def check_name(spec: str, what: str, expected: str = "package.module:object") ->
     except ValueError:  # names such as "" or those of modules without a spec
         known = False
     if not known:
-        raise InvalidArgumentError(f"{what} is {spec!r}; no module named {top!r}")
+        raise InvalidArgumentError(what, spec, remedy=f"no module named {top!r}")
     return module, name
 
 

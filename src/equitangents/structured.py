@@ -23,7 +23,7 @@ SMALLER, NEURAL_TANGENTS = CONVENTIONS = ("smaller", "neural-tangents")
 
 def _check_convention(value: object) -> None:
     if value not in CONVENTIONS:
-        raise InvalidArgumentError(f"convention is {value!r}; expected one of {', '.join(map(repr, CONVENTIONS))}")
+        raise InvalidArgumentError("convention", value, f"one of {', '.join(map(repr, CONVENTIONS))}")
 
 
 class _Inputs:
@@ -98,8 +98,7 @@ class Masked(_Inputs):
     def _check(self) -> None:
         if tuple(self.mask.shape) != tuple(self.x.shape[:-1]):
             raise ShapeError(
-                f"mask has shape {tuple(self.mask.shape)}; expected one entry for each position of each input, "
-                f"{tuple(self.x.shape[:-1])}"
+                "mask", tuple(self.mask.shape), f"one entry for each position of each input, {tuple(self.x.shape[:-1])}"
             )
 
     @property
@@ -130,14 +129,13 @@ class Graphs(_Inputs):
     def _check(self) -> None:
         shape = tuple(self.x.shape)
         if len(shape) != 3:
-            raise ShapeError(f"x has shape {shape}; expected nodes of graphs, (N, nodes, channels)")
+            raise ShapeError("x", shape, "nodes of graphs, (N, nodes, channels)")
         if tuple(self.adjacency.shape) != (shape[0], shape[1], shape[1]):
             raise ShapeError(
-                f"adjacency has shape {tuple(self.adjacency.shape)}; expected (N, nodes, nodes) = "
-                f"{(shape[0], shape[1], shape[1])}"
+                "adjacency", tuple(self.adjacency.shape), f"(N, nodes, nodes) = {(shape[0], shape[1], shape[1])}"
             )
         if self.mask is not None and hasattr(self.mask, "shape") and tuple(self.mask.shape) != shape[:2]:
-            raise ShapeError(f"mask has shape {tuple(self.mask.shape)}; expected (N, nodes) = {shape[:2]}")
+            raise ShapeError("mask", tuple(self.mask.shape), f"(N, nodes) = {shape[:2]}")
 
 
 Inputs = ArrayLike | Masked | Graphs  # whatever networks take

@@ -41,24 +41,26 @@ def check_array(
         logger.info("%s has dtype %s; it is converted to float32", name, dtype)
         x = x.astype(np.float32)
     elif dtype.kind != "f":
-        raise InvalidTypeError(f"{name} has dtype {dtype}; expected real numbers (float32 or float64)")
+        raise InvalidTypeError(name, dtype, "real numbers (float32 or float64)", verb="has dtype")
     ranks = (rank,) if isinstance(rank, int) else rank
     if ranks is not None and x.ndim not in ranks:
-        raise ShapeError(f"{name} has rank {x.ndim} (shape {x.shape}); expected rank {' or '.join(map(str, ranks))}")
+        raise ShapeError(
+            name, x.ndim, f"rank {' or '.join(map(str, ranks))}", f"its shape is {x.shape}", verb="has rank"
+        )
     if x.ndim < min_rank:
-        raise ShapeError(f"{name} has rank {x.ndim} (shape {x.shape}); expected at least {min_rank} axes")
+        raise ShapeError(name, x.ndim, f"at least {min_rank} axes", f"its shape is {x.shape}", verb="has rank")
     if shape is not None and (
         len(shape) != x.ndim or any(w is not None and w != g for w, g in zip(shape, x.shape, strict=True))
     ):
         wanted = "(" + ", ".join("any" if s is None else str(s) for s in shape) + ")"
-        raise ShapeError(f"{name} has shape {x.shape}; expected {wanted}")
+        raise ShapeError(name, x.shape, wanted)
     if x.size == 0 and not allow_empty:
-        raise ShapeError(f"{name} is empty (shape {x.shape})")
+        raise ShapeError(name, x.shape, "at least one entry")
     known = plain or jax is None or not isinstance(x, jax.core.Tracer)
     if known and np.count_nonzero(np.isfinite(np.asarray(x))) != x.size:  # in half the time of `all`
         bad = np.argwhere(~np.isfinite(np.asarray(x)))[0]
         where = tuple(int(i) for i in bad)
-        raise NotFiniteError(f"{name} holds NaN or infinite values, the first at index {where}; remove or impute them")
+        raise NotFiniteError(name, where, remedy="remove or impute them")
     return x
 
 
@@ -75,10 +77,10 @@ def as_rectangular(name: str, x: Any) -> np.ndarray:
     if parts is None:
         hint = ""
         if hasattr(x, "positions"):  # molecules of this package, and of others
-            hint = "; give their arrays: positions (N, atoms, 3), smaller molecules filled up with zeros"
+            hint = "give their arrays: positions (N, atoms, 3), smaller molecules filled up with zeros"
         if hasattr(x, "adjacency"):  # masks and graphs
-            hint = "; net.kernel takes masks and graphs"
-        raise InvalidTypeError(f"{name} is of type {type(x).__name__}; expected an array of numbers{hint}")
+            hint = "net.kernel takes masks and graphs"
+        raise InvalidTypeError(name, type(x), "an array of numbers", hint, verb="is of type")
     shapes = list(dict.fromkeys(_shape(part) for part in parts))
     if len(shapes) < 2:
         raise ShapeError(f"{name} is not a rectangular array: {said if array is None else 'it holds objects'}")
@@ -99,7 +101,7 @@ def check_key(key: Any) -> None:
     dtype, rank = getattr(key, "dtype", None), np.ndim(key)
     typed = dtype is not None and jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key)
     if not (rank == 0 if typed else rank == 1 and dtype == np.uint32):
-        raise InvalidTypeError(f"key is {key!r}; expected a key, e.g. jax.random.key(0)")
+        raise InvalidTypeError("key", key, "a key, e.g. jax.random.key(0)")
 
 
 def check_unmasked(name: str, x: Any) -> None:
@@ -154,24 +156,24 @@ def check_whole(name: str, value: Any, least: int, most: int | None = None, want
     """
     wanted = wanted or f"a whole number, at least {least}" + ("" if most is None else f" and at most {most}")
     if not is_whole(value):
-        raise InvalidTypeError(f"{name} is {value!r}; expected {wanted}")
+        raise InvalidTypeError(name, value, wanted)
     if value < least or (most is not None and value > most):
-        raise InvalidArgumentError(f"{name} is {value!r}; expected {wanted}")
+        raise InvalidArgumentError(name, value, wanted)
     return int(value)
 
 
 def check_number(name: str, value: object, wanted: str, accept: Callable[[Any], bool]) -> None:
     """Raise unless `value` is a finite number that `accept` accepts."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise InvalidTypeError(f"{name} is {value!r}; expected {wanted}")
+        raise InvalidTypeError(name, value, wanted)
     if not (math.isfinite(value) and accept(value)):
-        raise InvalidArgumentError(f"{name} is {value!r}; expected {wanted}")
+        raise InvalidArgumentError(name, value, wanted)
 
 
 def check_choice(name: str, value: object, choices: Iterable[object]) -> None:
     """Raise unless `value` is one of `choices`."""
     if not isinstance(value, str | None) or value not in tuple(choices):
-        raise InvalidArgumentError(f"{name} is {value!r}; expected {' or '.join(map(repr, choices))}")
+        raise InvalidArgumentError(name, value, " or ".join(map(repr, choices)))
 
 
 def check_shape(name: str, value: Any) -> tuple[int, ...]:
@@ -185,9 +187,8 @@ def check_shape(name: str, value: Any) -> tuple[int, ...]:
     try:
         sizes = tuple(value)
     except TypeError:
-        raise InvalidTypeError(f"{name} is {value!r}; expected (*positions, channels), e.g. (8, 8, 1)") from None
+        raise InvalidTypeError(name, value, "(*positions, channels), e.g. (8, 8, 1)") from None
     if not sizes or not all(is_whole(n) and n > 0 for n in sizes):
-        raise ShapeError(
-            f"{name} is {value!r}; expected (*positions, channels), whole numbers, each at least 1, e.g. (8, 8, 1)"
-        )
+        wanted = "(*positions, channels), whole numbers, each at least 1, e.g. (8, 8, 1)"
+        raise ShapeError(name, value, wanted, verb="is")
     return tuple(map(int, sizes))

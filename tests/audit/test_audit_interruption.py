@@ -57,7 +57,7 @@ def test_an_interrupted_audit_reports_the_batches_that_were_finished(by_signal: 
     assert not whole.partial
     assert report.settings.inputs == 20
     np.testing.assert_array_equal(report.errors, whole.errors[:, :20])
-    assert report.sentence.startswith("Partial")
+    assert report.first_line.startswith("partial, broken ")
     assert "interrupted after 20 of 40 inputs and 3 of 3 elements" in report.summary()
     assert any(m.section == "layers" and "interrupted" in m.reason for m in report.missing)
     assert report.verdict == "broken"
@@ -120,14 +120,14 @@ def test_an_audit_that_is_interrupted_late_keeps_its_verdict() -> None:
 def test_every_form_of_a_partial_report_says_so(tmp_path: Path) -> None:
     report = et.audit(Counted(7), "C4", X, batch_size=20, **ALONE)
     assert "partial" in report.summary().splitlines()[0].lower()
-    assert "Partial" in report.to_markdown()
+    assert "partial, " in report.to_markdown()
     page = report.to_html(tmp_path / "a.html").read_text(encoding="utf-8")
-    assert "Partial report" in page
+    assert "partial, " in page
     assert json.loads(report.to_json(tmp_path / "a.json").read_text(encoding="utf-8"))["partial"] is True
     assert "partial" in schema()["properties"]
     whole = et.audit(Counted(), "C4", X, **ALONE)
-    assert "artial" not in whole.summary()
-    assert "Partial" not in whole.to_html(tmp_path / "b.html").read_text(encoding="utf-8")
+    assert "partial" not in whole.summary()
+    assert "partial, " not in whole.to_html(tmp_path / "b.html").read_text(encoding="utf-8")
 
 
 def test_on_the_command_line_files_are_written_and_the_status_is_130(

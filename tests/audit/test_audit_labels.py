@@ -73,7 +73,7 @@ def test_labels_that_do_not_fit_are_left_out_with_a_word(y: np.ndarray, said: st
     report, without = et.audit(f, "C4", IMAGES, y=y, **QUIET), et.audit(f, "C4", IMAGES, **QUIET)
     (why,) = (m.reason for m in report.missing if m.section == "the task's error")
     assert why.startswith(said)
-    assert f"y was left out: {said}" in report.summary()
+    assert said in report.summary()
     assert report.relative.task_error is None
     np.testing.assert_array_equal(report.errors, without.errors)
 

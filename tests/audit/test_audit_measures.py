@@ -13,7 +13,7 @@ import equitangents as et
 from equitangents.actions.turning import Turner
 from equitangents.audit import Shared
 from equitangents.audit.measure.intervals import Resampler
-from equitangents.audit.report.words import number
+from equitangents.audit.report.numbers import number
 from equitangents.errors import InvalidTypeError, NotFiniteError, ShapeError
 from equitangents.metrics.measure import Bootstrap
 from equitangents.metrics.on_orbits import jensen_shannon
@@ -56,8 +56,6 @@ def test_errors_are_those_of_the_definition(seed: int, group: tuple[int, int], o
     assert report.error.worst == pytest.approx(literal.max())
     assert [e.worst_input for e in report.elements] == literal.argmax(axis=1).tolist()
     assert report.contract.complete
-    rsd = et.metrics.relative_orbit_std(f, action, x).mean
-    assert report.orbit.relative_std.mean == pytest.approx(rsd)
     if outputs > 1:
         osp = et.metrics.orbit_same_predictions(f, action, x).mean  # of n, the identity among them
         assert report.orbit.same_predictions.mean == pytest.approx((osp - 1) / (n - 1))
@@ -110,7 +108,7 @@ def test_where_interpolation_hides_everything_nothing_is_claimed() -> None:
     x, w = rng.normal(size=(20, 4, 4, 1)), rng.normal(size=(16, 1))
     report = et.audit(lambda x: x.reshape(len(x), -1) @ w, "SO2", x, **QUIET)
     assert report.verdict == "undecided"
-    assert "interpolation" in report.sentence
+    assert report.reason == "interpolation"
 
 
 def test_exact_elements_show_what_interpolation_hides() -> None:
@@ -119,7 +117,7 @@ def test_exact_elements_show_what_interpolation_hides() -> None:
     report = et.audit(lambda x: 1 + np.tanh(x * w).mean((1, 2)), "C16", x, **QUIET)
     assert report.verdict == "broken"
     assert [e.label for e in report.elements if not e.at_floor] == ["90°", "180°", "270°"]
-    assert "3 of 15 elements are above their floors" in report.sentence
+    assert report.reason == "some elements"
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -167,52 +165,6 @@ def test_lie_derivatives_have_their_closed_form() -> None:
         assert about_z.value.mean == pytest.approx(sizes.mean(), rel=1e-3 if method == "jvp" else 1e-5)
 
 
-def test_irreps_of_a_signal_that_is_known() -> None:
-    # f reads the first coordinate and the second harmonic of the angle: frequencies 1 and 2 with powers 1 and 1/4
-    rng = np.random.default_rng(5)
-    angle = rng.uniform(0, 2 * np.pi, 40)
-    x = np.stack([np.cos(angle), np.sin(angle)], axis=-1)
-
-    def f(x: np.ndarray) -> np.ndarray:
-        z = x[:, 0] + 1j * x[:, 1]
-        return np.stack([3 + z.real, z.imag, 0.5 * (z**2).real, 0.5 * (z**2).imag], axis=-1)
-
-    for group in ("C8", "SO2"):
-        section = et.audit(f, group, x, **QUIET).irreps
-        shares = {s.name: s.share.mean for s in section.shares}
-        assert shares["frequency 1"] == pytest.approx(0.8)
-        assert shares["frequency 2"] == pytest.approx(0.2)
-        assert sum(shares.values()) == pytest.approx(1)
-        assert section.violation_share == pytest.approx(1.25 / 10.25, rel=0.1)
-
-
-def test_irreps_of_a_nonabelian_group() -> None:
-    x = np.random.default_rng(6).normal(size=(20, 3, 2))
-    action = et.actions.permutations(
-        et.groups.symmetric(3), [list(et.groups.symmetric(3).element(g)) for g in range(6)]
-    )
-    # antisymmetric under exchange: the sign representation alone
-    f = lambda p: np.linalg.det(np.concatenate([p, np.ones((len(p), 3, 1))], axis=2))
-    section = et.audit(f, action, x, **QUIET).irreps
-    alone = [s for s in section.shares if s.share.mean > 0.5]
-    assert len(alone) == 1
-    assert alone[0].dimension == 1
-    assert alone[0].share.mean == pytest.approx(1)
-    assert section.violation_share == pytest.approx(1)
-
-
-@pytest.mark.slow
-def test_irreps_of_rotations_of_space(monkeypatch: pytest.MonkeyPatch) -> None:
-    # most of the time checks the factors of 100² products, which are drawn as rotations
-    unchecked = lambda name, matrices, reflections: np.asarray(matrices, np.float64)
-    monkeypatch.setattr("equitangents.groups.rotation_group.check_rotations", unchecked)
-    x = np.random.default_rng(7).normal(size=(30, 3))
-    shares = et.audit(lambda x: x[:, 2] + 0.0, "SO3", x, elements=100, **QUIET).irreps.shares
-    assert shares[0].name == "l = 1"
-    assert shares[0].share.mean > 0.85
-    assert all(s.share.low < 0.1 for s in shares[1:])
-
-
 def test_divergence_is_that_of_shannon() -> None:
     rng = np.random.default_rng(8)
     p, q = rng.dirichlet(np.ones(4), 10), rng.dirichlet(np.ones(4), 10)
@@ -225,9 +177,8 @@ def test_divergence_is_that_of_shannon() -> None:
     stated = et.audit(logits, "C4", x, outputs="logits", **QUIET)
     seen = et.audit(soft, "C4", x, **QUIET)
     assert seen.orbit.outputs == "probabilities"
-    assert stated.orbit.divergence.mean == pytest.approx(seen.orbit.divergence.mean)
-    assert 0 < seen.orbit.divergence.mean < 1
-    assert et.audit(logits, "C4", x, **QUIET).orbit.divergence is None
+    assert stated.orbit.outputs == "logits"
+    assert et.audit(logits, "C4", x, **QUIET).orbit.outputs == "values"
     with pytest.raises(et.EquitangentsError, match="outputs is 'probabilities'"):
         et.audit(logits, "C4", x, outputs="probabilities", **QUIET)
 
@@ -237,12 +188,11 @@ def test_a_random_function_is_recognised() -> None:
     x = rng.normal(size=(30, 4, 4, 1)).astype(np.float32)
     noisy = lambda x: x.sum((1, 2)) ** 2 + 10 + rng.normal(size=(len(x), 1)).astype(np.float32)
     report = et.audit(noisy, "C4", x, **QUIET)
-    assert report.verdict == "stochastic"
+    assert (report.verdict, report.reason) == ("undecided", "noise")
     assert not report.model.deterministic
-    assert "stochastic" in report.sentence
     broken = et.audit(lambda x: noisy(x) + 100 * x[:, 0, 0], "C4", x, **QUIET)
     assert broken.verdict == "broken"
-    assert "stochastic" in broken.sentence
+    assert not broken.model.deterministic
 
 
 def test_functions_of_the_batch_are_recognised() -> None:
@@ -326,7 +276,7 @@ def test_outputs_whose_squares_are_infinite_are_refused() -> None:
     with pytest.raises(NotFiniteError, match="whose squares"):
         et.audit(lambda x: f(x) * 1e200, "C4", x, **QUIET)
     large, plain = (et.audit(lambda x, c=c: f(x) * c, "C4", x, **QUIET) for c in (2.0**490, 1.0))
-    assert large.sentence == plain.sentence
+    assert large.first_line == plain.first_line
     assert large.relative.rms_norm == 2.0**490 * plain.relative.rms_norm
 
 
@@ -420,7 +370,7 @@ def test_a_model_that_works_in_place_is_audited_like_one_that_does_not():
     in_place = lambda x: np.multiply(x, 2, out=x).reshape(len(x), -1)[:, :3]
     first, second = (et.audit(f, "C4", x, resamples=200) for f in (plain, in_place))
     np.testing.assert_array_equal(x, kept)
-    assert first.sentence == second.sentence
+    assert first.first_line == second.first_line
     assert [element.error for element in first.elements] == [element.error for element in second.elements]
 
 

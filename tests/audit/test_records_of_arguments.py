@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import equitangents as et
-from equitangents.audit import Bootstrap, Judging, Parts, Reading
+from equitangents.audit import Bootstrap, InputSpec, Parts, Tolerances
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 
 X = np.random.default_rng(0).normal(size=(12, 1, 4, 4))
@@ -24,7 +24,7 @@ def numbers(report):
 
 def test_records_and_their_entries_give_the_same_report():
     by_entries = et.audit(MODEL, "C4", X, **READING, **PARTS, **JUDGING, **BOOTSTRAP)
-    records = {"reading": Reading(**READING), "parts": Parts(**PARTS), "judging": Judging(**JUDGING)}
+    records = {"input_spec": InputSpec(**READING), "parts": Parts(**PARTS), "tolerances": Tolerances(**JUDGING)}
     by_records = et.audit(MODEL, "C4", X, **records, bootstrap=Bootstrap(**BOOTSTRAP))
     assert numbers(by_records) == numbers(by_entries)
     assert by_records.verdict == "equivariant within tolerance"
@@ -44,9 +44,9 @@ def test_every_entry_of_a_record_is_an_argument_of_its_own():
 @pytest.mark.parametrize(
     ("record", "entry"),
     [
-        ({"reading": Reading()}, {"layout": "channels_first"}),
+        ({"input_spec": InputSpec()}, {"layout": "channels_first"}),
         ({"parts": Parts()}, {"off_data": True}),
-        ({"judging": Judging()}, {"tolerance": None}),
+        ({"tolerances": Tolerances()}, {"tolerance": None}),
         ({"bootstrap": Bootstrap()}, {"seed": 1}),
     ],
 )
@@ -62,5 +62,7 @@ def test_misspelt_arguments_are_named():
         et.audit(MODEL, "C4", X, tolerence=0.01)
     with pytest.raises(InvalidTypeError, match="Parts has no argument 'of_data'; did you mean 'off_data'"):
         Parts(of_data=True)
-    with pytest.raises(InvalidTypeError, match=r"judging is 0.01; expected None or equitangents.audit.Judging\(...\)"):
-        et.audit(MODEL, "C4", X, judging=0.01)
+    with pytest.raises(
+        InvalidTypeError, match=r"tolerances is 0.01; expected None or equitangents.audit.Tolerances\(...\)"
+    ):
+        et.audit(MODEL, "C4", X, tolerances=0.01)

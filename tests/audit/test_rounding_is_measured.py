@@ -37,5 +37,5 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_exact_networks_hold_and_broken_ones_do_not(kind):
     exact, broken = (et.audit(lambda x, c=c: KINDS[kind](x, c), "C4", IMAGES, **QUIET) for c in (0.0, 0.05))
-    assert exact.verdict == "equivariant", exact.sentence
-    assert broken.verdict == "broken", broken.sentence
+    assert exact.verdict == "equivariant", exact.first_line
+    assert broken.verdict == "broken", broken.first_line

@@ -25,7 +25,6 @@ def test_signals_of_equivariant_functions_are_constant(f, group, x, outputs) -> 
     kinds = {"inputs": "vectors"} if group == "SO3" else {}
     report = et.audit(f, group, x, outputs, **kinds, **QUIET)
     assert report.verdict == "equivariant"
-    assert report.orbit.relative_std.mean < 1e-6
     assert report.relative.rms_violation <= 1e-6 * report.relative.rms_norm
     averaging = report.remedies[0]
     assert not averaging.error_after > 1e-6
@@ -40,21 +39,6 @@ def test_the_error_is_that_of_the_worst_output() -> None:
     first, second = (output.error.mean for output in both.contract.outputs)
     assert first < 1e-9
     assert second == pytest.approx(alone.error.estimate.mean)
-
-
-@pytest.mark.parametrize("action", [et.actions.image_dihedral(4), et.actions.image_rotations(4)], ids=["D4", "C4"])
-def test_shares_of_irreps_are_the_powers_of_their_projections(action) -> None:
-    f = lambda x: np.stack([x[:, 0, 1, 0] ** 2, np.tanh(x[:, 0, 0, 0] + x[:, 1, 2, 0])], axis=1)
-    section = et.audit(f, action, IMAGES, **QUIET).irreps
-    group = action.group
-    phi = np.stack([f(action(g, IMAGES)) for g in group])
-    powers = []
-    for irrep in group.irreps("real")[1:]:
-        characters = irrep.multiplicity * irrep.character[group.table[group.inverses]] / group.order
-        powers.append(float((np.einsum("gh,hnk->gnk", characters, phi) ** 2).sum()))
-    shares = [share.share.mean for share in section.shares]
-    np.testing.assert_allclose(shares, np.array(powers) / np.sum(powers), atol=1e-12)
-    assert section.violation_share == pytest.approx(np.sum(powers) / float((phi**2).sum()))
 
 
 @pytest.mark.parametrize("map_", [lambda R, x: 0 * x, lambda R, x: x * [1.0, 1.0, 0.0]], ids=["nothing", "a plane"])

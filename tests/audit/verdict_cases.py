@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from equitangents.audit.report.rows import rows
+
 QUIET = {"off_data": False, "data_test": None, "resamples": 200}
 RNG = np.random.default_rng(0)
 IMAGES = RNG.normal(size=(60, 4, 4, 1))
@@ -34,3 +36,8 @@ def off_by(share: float) -> object:
     odd = lambda x: features(x) - invariant(x)
     off = np.mean([np.linalg.norm(odd(np.rot90(IMAGES, k, (1, 2))) - odd(IMAGES), axis=1) for k in (1, 2, 3)])
     return lambda x: 4 + invariant(x) + share * spread / off * odd(x)
+
+
+def shown(report, label):
+    """The cells of every row of a report's table under one label, as text."""
+    return [" ".join(filter(None, row.cells[1:])) for row in rows(report) if row.label == label]

@@ -176,7 +176,7 @@ def test_models_in_half_precision_are_judged_by_its_rounding(dtype: torch.dtype)
 
     report = et.audit(Sums().to(dtype), "C4", FIRST, layout="channels_first", **QUIET)
     assert report.model.dtype == str(dtype).removeprefix("torch.")
-    assert report.verdict == "equivariant", report.sentence  # its errors are those of rounding: none stay in float64
+    assert report.verdict == "equivariant", report.first_line  # its errors are those of rounding: none stay in float64
     assert report.layers.guilty is None
     assert not any(layer.broken for layer in report.layers.layers)
     broken = et.audit(network().to(dtype), "C4", FIRST, layout="channels_first", **QUIET)

@@ -1,4 +1,4 @@
-"""The table of first lines: on a few models of each kind, and it sees sentences that are made wrong."""
+"""The table of first lines: on a few models of each kind, and it sees first lines that are made wrong."""
 
 from __future__ import annotations
 
@@ -40,15 +40,14 @@ def test_the_table_sees_first_lines_that_are_wrong(bench, monkeypatch):
 @pytest.mark.parametrize(
     ("line", "answer"),
     [
-        ("net is invariant under C4 to rounding: mean relative error 0", "holds"),
-        ("net is equivariant under C4 to within 1 %: …; but input 3 with 90° is off by 5 %", "holds"),
-        ("net is not exactly invariant under C4, but to within 0.6 %: …", "fails"),
-        ("net is not equivariant under C4: … Equivariant exactly if the classes are permuted 0→1", "fails"),
-        ("net is stochastic, which hides whether it is invariant under C4: …", "stochastic"),
-        ("pairs passes all 8 tests on 3 structures of 6 atoms: every error is at the floor.", "holds"),
-        ("pairs fails 1 of 8 tests on 3 structures of 6 atoms: forces change under rotation by …", "fails"),
-        ("pairs fails none of 8 tests on 3 structures of 6 atoms, but rotation of forces cannot be decided", "open"),
-        ("Whether net is invariant under C4 cannot be told from these inputs: …", "open"),
+        ("equivariant: error 0 of ‖f(x)‖, noise floor 10⁻¹⁵, C4", "holds"),
+        ("equivariant within tolerance: error 0.3 % of ‖f(x)‖, noise floor 10⁻¹⁵, C4", "holds"),
+        ("broken (single input): error 0.6 % of ‖f(x)‖, noise floor 10⁻¹⁵, C4", "fails"),
+        ("partial, broken (above the noise floor): error 31 %, noise floor 10⁻¹⁵, C4", "fails"),
+        ("undecided (noise): error 3 % of ‖f(x)‖, noise floor 2 %, C4", "open"),
+        ("holds: rotation of forces 10⁻¹² meV/Å, noise floor 10⁻¹¹, 0 of 8 tests fail, pairs", "holds"),
+        ("within tolerance: rotation of forces 0.1 meV/Å, noise floor 10⁻¹¹, 0 of 8 tests fail, pairs", "holds"),
+        ("fails: rotation of forces 12 meV/Å, noise floor 10⁻¹¹, 1 of 8 tests fail, pairs", "fails"),
     ],
 )
 def test_first_lines_are_read_by_their_beginning(bench, line, answer):

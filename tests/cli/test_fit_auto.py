@@ -55,6 +55,14 @@ def test_a_folder_is_chosen_for_and_predicted(run, tiles, monkeypatch):
     assert [line.split()[0] for line in lines[5:10]] == ["chosen", "majority", "neighbours", "forest", "SVM"]
     assert sum(line.startswith(" *") for line in lines) == 1
     assert Path("model/report.html").is_file()
+    assert "near-duplicates" not in out
+    Path("tiles/dark/0/twin.png").write_bytes(Path("tiles/dark/2/02.png").read_bytes())
+    fit = "fit", "--data", "tiles", "--minutes", 0.001, "--no-baselines", "--no-report", "--out", "other"
+    lines = run(*fit)[1].splitlines()
+    assert lines[-3:-1] == [
+        "near-duplicates, by which scores are too good: 1 pairs (--keep-together)",
+        "  dark/0/twin.png  dark/2/02.png",
+    ]
     model = et.InfiniteEnsembleClassifier.load("model")
     assert model.temperature_ is not None
     assert run("predict", "model", "--data", "flat", "--out", "p.csv")[0] == 0

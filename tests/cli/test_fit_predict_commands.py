@@ -54,6 +54,15 @@ def fitted(run):
     assert err == "inputs are standardised: each channel\nInfiniteEnsemble: dense N×N, N = 9\n"
 
 
+@pytest.mark.parametrize("ridge", ["0.1,0.2,0.3", "noise.npy"])
+def test_a_ridge_for_each_sample_is_refused_with_a_remedy(run, ridge):
+    status, out, err = run("fit", "--data", "x.npy", "--targets", "y.npy", *MLP, "--out", "model", "--ridge", ridge)
+    assert (status, out) == (2, "")
+    (line,) = err.splitlines()
+    assert "--ridge" in line
+    assert "one for each sample takes Python: et.InfiniteEnsemble(net, ridge=array)" in line
+
+
 def test_a_solver_is_asked_for_by_name(run):
     status, out, _ = run(*FIT, "--out", "model", "--solver", "pcg")
     assert status == 0
@@ -329,7 +338,7 @@ def test_the_line_of_a_fit_names_the_estimated_error_where_there_is_one():
 def test_probabilities_have_no_unit_and_may_be_calibrated(run, folder):
     y = np.arange(9) % 3
     np.savez("bytes.npz", x=255 * X + 9, y=y, new=255 * NEW + 9)
-    for more, wanted in (([], {}), (["--calibrate"], {"calibrate": True})):
+    for more, wanted in ((["--no-calibrate"], {}), ([], {"calibrate": True})):
         assert run("fit", "--data", "bytes.npz", *MLP, "--ridge", 1, *more, "--out", "m")[0] == 0
         assert (
             run("predict", "m", "--data", "bytes.npz", "--array", "new", "--std", "--out", "p.npz", "--force")[0] == 0

@@ -12,8 +12,8 @@ from PIL import Image
 
 import equitangents as et
 from equitangents.cli.main import main
-from equitangents.ensembles.infinite.held_out_page import HeldOut
 from equitangents.errors import InvalidArgumentError
+from equitangents.fit.held_out import HeldOut
 from equitangents_studies.data.images import read_image
 
 RNG = np.random.default_rng(0)
@@ -61,9 +61,8 @@ def test_a_folder_a_class_is_fitted_scored_and_predicted_into_a_table(run, tiles
     assert err.startswith("tiles: 12 images of 4×4 pixels, grey, 8 bits\n2 classes: bright 6, dark 6\n")
     lines = out.splitlines()
     held = HeldOut.of(et.InfiniteEnsembleClassifier.load("model"))
-    error, chance = f"{held.calibration_error():.3f}", f"chance alone would show about {held.chance_error():.3f}"
     assert lines[2:] == [
-        f"calibration: probabilities are shares of networks; with --calibrate off by {error}, where {chance}",
+        f"calibration: error {held.calibration_error():.3f} (by chance {held.chance_error():.3f})",
         "report: model/report.html",
         "next: equitangents predict model --data NEW_FOLDER --out predictions.csv",
     ]
@@ -91,8 +90,29 @@ def test_a_folder_a_class_is_fitted_scored_and_predicted_into_a_table(run, tiles
     assert [row["label"] for row in rows] == model.predict(x).tolist()
     np.testing.assert_allclose([float(r["probability"]) for r in rows], model.predict_proba(x).max(1), rtol=1e-5)
     assert sorted(p.name for p in tiles.iterdir()) == ["flat", "labels.csv", "model", "p.csv", "tiles"]
+    assert model.calibrate
     assert run("predict", "model", "--data", "flat", "--out", "p.csv")[0] == 2
     assert run("predict", "model", "--data", "flat", "--out", "p.csv", "--force")[0] == 0
+
+
+def test_predictions_of_a_low_probability_are_left_open(run, tiles):
+    status, out, err = run(*FIT, "--min-confidence", 0.6)
+    assert status == 0, err
+    model = et.InfiniteEnsembleClassifier.load("model")
+    kept = HeldOut.of(model).confidence >= 0.6
+    assert f"probability 0.6 or more: {kept.mean():.1%} of left-out samples" in out
+    assert out.splitlines()[-1].endswith("predictions.csv --min-confidence 0.6")
+    p = model.predict_proba(et.data.load_images_like("flat", et.data.load_labelled_images("tiles").form).x).max(axis=1)
+    least = float(np.sort(p)[5:7].mean())
+    assert run("predict", "model", "--data", "flat", "--out", "p.csv", "--min-confidence", least)[0] == 0
+    with open("p.csv", newline="") as file:
+        assert [bool(row["label"]) for row in csv.DictReader(file)] == (p >= least).tolist()
+    assert run(*FIT, "--min-confidence", 1.5)[0] == 2
+    status, _, err = run(*FIT, "--no-calibrate", "--min-confidence", 0.6)
+    assert (status, "no calibrated probabilities" in err) == (2, True)
+    assert run(*FIT, "--no-calibrate")[0] == 0
+    status, _, err = run("predict", "model", "--data", "flat", "--out", "q.csv", "--min-confidence", 0.6)
+    assert (status, "not calibrated" in err) == (2, True)
 
 
 def test_a_table_of_labels_is_the_same_as_folders(tiles):

@@ -59,6 +59,7 @@ def last(told):
     ("words", "at"),
     [
         (("audit", "os:getcwd", "--data", "x.npy", "--group", "S3"), "equitangents.array_files.load_data"),
+        (("audit-potential", "x.npy", "--calculator", "os:getcwd"), "equitangents.model_files.check_name"),
         (("plan", "--data", "data.npz", "--group", "S3"), "equitangents.planning.question.read_data"),
         (("fit", "--data", "data.npz", "--out", "model"), "equitangents.scale.reading.read_pair"),
         (("predict", "made", "--data", "x.npy", "--out", "p.npz"), "equitangents.scale.reading.read_inputs"),
@@ -78,7 +79,19 @@ def test_before_anything_is_kept_every_command_says_so(run, monkeypatch, words, 
 
 def test_every_command_is_interrupted_above():
     commands = set(of_main.main.get_command(app).commands)
-    assert commands == {"audit", "plan", "fit", "predict", "gram", "systems", "list", "doctor", "cache", "reproduce"}
+    assert commands == {
+        "audit",
+        "audit-potential",
+        "plan",
+        "fit",
+        "predict",
+        "gram",
+        "systems",
+        "list",
+        "doctor",
+        "cache",
+        "reproduce",
+    }
 
 
 def test_a_fit_says_whether_a_model_and_a_kernel_are_there(run, monkeypatch):

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from equitangents import InfiniteEnsemble, actions, nn, plan_ensemble
+from equitangents.actions import as_action
 from equitangents.cli.main import main
-from equitangents.planning.question import action_of, network, read_data
+from equitangents.planning.question import network, read_data
 
 
 @pytest.fixture
@@ -39,7 +40,22 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, st
 def test_the_answer_is_that_of_plan_ensemble(capsys, images, tmp_path):
     written = tmp_path / "out" / "plan.json"
     files = ["--json", written]
-    options = ["--depth", 1, "--b-std", 0.5, "--time", 30, "--target", 0.05, "--draws", 200, "--pilot", 0]
+    options = [
+        "--depth",
+        1,
+        "--b-std",
+        0.5,
+        "--time",
+        30,
+        "--learning-rate",
+        1,
+        "--target",
+        0.05,
+        "--draws",
+        200,
+        "--pilot",
+        0,
+    ]
     status, out, err = run(capsys, "--data", images, "--group", "C4", *options, *files)
     assert (status, err) == (0, "")
     rot = actions.image_rotations(4)
@@ -48,7 +64,7 @@ def test_the_answer_is_that_of_plan_ensemble(capsys, images, tmp_path):
         data = dict(held)
     model = InfiniteEnsemble(net, augmentation=rot, time=30.0).fit(data["x"], data["y"])
     plan = plan_ensemble(model, rot, data["x_test"], 0.05, draws=200)
-    assert str(plan).replace("8 training", "images.npz, 8 training") in out
+    assert str(plan) in out
     assert json.loads(written.read_text())["members"] == plan.members
 
 
@@ -59,7 +75,7 @@ def test_labels_make_a_classifier_and_augmentation_can_be_left_out(capsys, vecto
         vectors,
         "--group",
         "S3",
-        "--time",
+        "--epochs",
         50,
         "--measure",
         "osp",
@@ -80,22 +96,21 @@ def test_labels_make_a_classifier_and_augmentation_can_be_left_out(capsys, vecto
 
 def test_a_network_and_data_are_planned_for_by_a_pilot(capsys, images, tmp_path):
     written = tmp_path / "plan.json"
-    options = ["--depth", 1, "--width", 8, "--pilot", 5, "--time", 20, "--target", 0.2, "--draws", 100]
+    options = ["--depth", 1, "--width", 8, "--pilot", 5, "--epochs", 20, "--target", 0.2, "--draws", 100]
     status, out, err = run(capsys, "--data", images, "--group", "C4", *options, "--json", written)
     assert (status, err) == (0, "")
     assert out.startswith("training a pilot of 5 networks")
     plan = json.loads(written.read_text())
     assert plan["pilot"]["members"] == 5
     assert plan["pilot"]["training"]["seconds"] > 0
-    assert plan["network"] == "Flatten, Dense 8, Relu, Dense 1"
-    for named in (plan["network"], "C4, turns by 90° of images", "images.npz, 8 training samples of 3×3×1"):
-        assert named in out
+    assert plan["pilot"]["training"]["epochs"] == 20
+    assert plan["group"] == "C4"
 
 
 @pytest.mark.slow
 def test_errors_are_measured_at_the_test_targets(capsys, images):
     arguments = ["--data", images, "--group", "D4", "--net", "cnn", "--measure", "error", "--target", 0.1]
-    status, out, _ = run(capsys, *arguments, "--time", 5, "--depth", 1, "--draws", 50, "--width", 4, "--pilot", 4)
+    status, out, _ = run(capsys, *arguments, "--epochs", 5, "--depth", 1, "--draws", 50, "--width", 4, "--pilot", 4)
     assert (status, "excess of the error" in out) == (0, True)
 
 
@@ -132,15 +147,15 @@ def test_bad_input_is_one_line_and_status_2(capsys, images, tmp_path, monkeypatc
 
 def test_actions_by_name():
     x = np.arange(3.0)[None] + 1
-    shift, mix = action_of("C3", x), action_of("S3", x)
+    shift, mix = as_action("group", "C3", x.shape), as_action("group", "S3", x.shape)
     shift.verify(x)
     mix.verify(x)
     assert shift(1, x).tolist() == [[3.0, 1.0, 2.0]]
     permuted = {tuple(mix(g, x)[0].tolist()) for g in range(6)}
     assert permuted == set(itertools.permutations((1.0, 2.0, 3.0)))
     image = np.arange(16.0).reshape(1, 4, 4, 1)
-    assert action_of("D4", image) == actions.image_dihedral(4)
-    assert not action_of("C8", image).exact
+    assert as_action("group", "D4", image.shape) == actions.image_dihedral(4)
+    assert not as_action("group", "C8", image.shape).exact
 
 
 def test_networks_by_name():

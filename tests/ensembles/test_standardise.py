@@ -267,3 +267,6 @@ def test_functions_of_ones_own_are_seen_to_commute_on_all_data_not_on_a_sample()
     assert fitted_standardisation(x, NET, swaps).how == "all channels together"
     with pytest.raises(et.errors.InvalidArgumentError, match="not linear"):
         fitted_standardisation(x, NET, folded)
+    later = et.actions.from_function(et.groups.cyclic(3), lambda g, x: np.tanh(x) if g == 2 else x)
+    with pytest.raises(et.errors.InvalidArgumentError, match="not linear"):
+        fitted_standardisation(x, NET, later)  # of all elements, not of generators alone

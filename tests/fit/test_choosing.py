@@ -9,11 +9,14 @@ from hypothesis import strategies as st
 
 import equitangents as et
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotPositiveDefiniteError, ShapeError
-from equitangents.fit import MOST, Step, auto
-from equitangents.fit.assessing import assessed
+from equitangents.fit import MOST, Grown, Step, auto, turning
+from equitangents.fit.assessing import _within, assessed
 from equitangents.fit.baselines import baselines, features_of
+from equitangents.fit.candidates import Candidate
+from equitangents.fit.growing import doubled
 from equitangents.fit.left_out import Gram
 from equitangents.fit.problem import Problem, make_problem
+from equitangents.statistics import Estimate
 
 LONG = 600.0  # minutes: how busy a machine is decides nothing here
 RNG = np.random.default_rng(0)
@@ -169,6 +172,102 @@ def test_three_sets_are_enough_for_every_model_and_baselines_without_time_are_na
     assert not set(late.uncompared) & set(late.untried)
     assert "SVM" in late.scores()
     assert "SVM" not in late.candidates()
+
+
+@given(st.integers(1, 30), st.sampled_from(["falls", "rises", "flat"]))
+@settings(max_examples=6)
+def test_the_end_of_the_grid_is_no_answer_where_predictions_have_ended_there(length, kind):
+    scores = {
+        "falls": 1 + 0.5 ** np.arange(length),
+        "rises": 2 - 0.5 ** np.arange(length)[::-1],
+        "flat": np.ones(length),
+    }
+    at = _within(scores[kind])
+    assert scores[kind][at] <= scores[kind].min() + 1e-3
+    if length > 20 and kind == "falls":
+        assert at < length - 5
+    if length > 20 and kind == "rises":
+        assert at > 5
+    assert _within(np.array([3.0, 1.0, 2.0])) == 1
+    assert _within(np.array([1.0, 2.0, 3.0])) == 0
+
+
+def test_the_smallest_ridge_of_single_precision_is_followed_by_double_precision(monkeypatch):
+    monkeypatch.setattr("equitangents.fit.searching._FIELDS", ("nngp",))
+    x = np.linspace(-1, 1, 40, dtype=np.float32)[:, None] * np.array([1.0, 0.5], np.float32)
+    choice = auto(x, (np.arange(40) // 8) % 2, baselines=False, minutes=LONG)
+    single = [each for each in choice.tried if each.precision == "float32"]
+    assert any(each.ends for each in single)
+    assert choice.best.precision == "float64"
+    assert choice.best.ridge < next(each.ridge for each in single if each.name == choice.best.name)
+    assert choice.model.predict(x).shape == (40,)
+    assert choice.model.ensemble_._training.x.dtype == np.float64
+
+
+def test_where_time_is_short_one_fold_orders_the_candidates_and_is_not_scored(monkeypatch):
+    rng = np.random.default_rng(7)
+    x = rng.normal(size=(160, 3))
+    labels = (x[:, 0] + rng.normal(size=160) > 0) * 1
+    monkeypatch.setattr("equitangents.fit.searching.Trial.seconds", lambda trial, samples: 3.0 * samples)
+    monkeypatch.setattr("equitangents.fit.baselines._TREES", 5)
+    monkeypatch.setattr("equitangents.fit.baselines._C", (1.0,))
+    choice = auto(x, labels, minutes=20)
+    inside = make_problem(labels, ("0", "1"), None, 0)
+    assert sorted(choice.rows) == sorted(set(range(160)) - set(inside.inside(inside.folds[0])))
+    assert choice.folds == 4
+    assert {len(each.held.labels) for each in (choice.score, *choice.others)} == {len(choice.rows)}
+    assert not choice.untried
+
+
+def test_the_group_is_chosen_by_left_out_images(monkeypatch):
+    few = [
+        Candidate("dense", 1, (4, 4), et.nn.Sequential(et.nn.Flatten(), et.nn.Dense(1), et.nn.Relu(), et.nn.Dense(1)))
+    ]
+    monkeypatch.setattr("equitangents.fit.choosing.candidates", lambda shape: few)
+    rng = np.random.default_rng(2)
+    labels = np.arange(40) % 2
+    x = rng.normal(0, 0.6, (40, 4, 4, 1))
+    x[labels == 0, :2] += 1
+    x[labels == 1, 2:] += 1
+    assert auto(x, labels, augmentation="auto", baselines=False, minutes=LONG).best.group == ""
+    blob = rng.normal(0, 0.6, (40, 4, 4, 1))
+    blob[labels == 1, 0, :2] += 1.5
+    blob = np.stack([np.rot90(image, k) for image, k in zip(blob, rng.integers(4, size=40), strict=True)])
+    choice = auto(blob, labels, augmentation="auto", baselines=False, minutes=LONG)
+    assert choice.best.group in ("C4", "D4")
+    assert {each.group for each in choice.tried} == {"", "C4", "D4"}
+    with pytest.raises(InvalidArgumentError, match="expected images"):
+        auto(X, Y, augmentation="auto")
+
+
+def test_turned_copies_and_parts_are_predicted_by_networks_fitted_to_the_rest(monkeypatch):
+    found = []
+    monkeypatch.setattr("equitangents.fit.choosing.turning", lambda *a: found.append(a) or ())
+    x, y = images(30)
+    choice = auto(x, y, baselines=False, minutes=LONG)
+    result, _, standardisation, problem, *_ = found[0]
+    assert choice.curve[-1].accuracy.value == pytest.approx((turning._upright(result, problem).argmax(1) == y).mean())
+    rows, elements = np.array([0, 3, 5, 7]), np.array([1, 2, 5, 8])
+    action = et.actions.image_rotations(9).in_numpy().continuous()
+    copies = turning._copies(x, action, rows, elements, standardisation, result)
+    logits = turning._left_out(result, problem, turning._cross(result, copies, LONG), rows)
+    for (rest, inside), (best, _) in zip(problem.split(), result.assessed.folds, strict=True):
+        for k in np.flatnonzero(np.isin(rows, inside)):
+            net = et.InfiniteEnsembleClassifier(choice.model.net, ridge=best.ridge, kernel=result.tried.kernel)
+            model = net.fit(result.trial.training.x[rest.rows], y[rest.rows])
+            mean = model.ensemble_.predict(copies[k : k + 1])[0]
+            np.testing.assert_allclose(logits[k], best.beta * mean, rtol=2e-2, atol=2e-2 * abs(best.beta))
+    assert doubled((Grown(10, Estimate(0.6, 0, 1)), Grown(20, Estimate(0.8, 0, 1)))) == pytest.approx(0.9)
+    assert doubled((Grown(10, Estimate(0.8, 0, 1)), Grown(20, Estimate(0.6, 0, 1)))) is None
+
+
+def test_fast_leaves_out_what_predicts_slowly(monkeypatch):
+    monkeypatch.setattr(
+        "equitangents.fit.searching.Trial.seconds", lambda trial, samples: 1e-3 * trial.candidate.layers**5
+    )
+    choice = auto(X, Y, baselines=False, fast=True, minutes=LONG)
+    assert choice.untried == ("dense, 4 layers",)
+    assert choice.best_fast == choice.best
 
 
 @pytest.mark.parametrize(

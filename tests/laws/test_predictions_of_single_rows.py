@@ -11,14 +11,17 @@ from equitangents.nn import (
     Conv,
     Dense,
     Dropout,
+    Erf,
     Flatten,
     GlobalAvgPool,
     GroupConv,
     GroupPool,
     LayerNorm,
     Lift,
+    Readout,
     Relu,
     Sequential,
+    SphereLift,
 )
 
 SIDE = 4
@@ -37,6 +40,7 @@ EVEN = Sequential(Conv(8, (2, 2), padding="zero"), Relu(), GlobalAvgPool(), Dens
 AROUND = Sequential(Conv(8, (3, 3), padding="circular"), Relu(), GlobalAvgPool(), Dense(1))
 GROUP = et.groups.wallpaper(4, False, (SIDE, SIDE))
 ON_GROUP = Sequential(Lift(GROUP, 4, (3, 3)), Relu(), GroupConv(4, (2, 2)), Relu(), GroupPool(), Dense(1))
+FIELD = Sequential(Conv(8, (2, 2), padding="zero"), Relu(), Conv(1, (3, 3)))
 DROPPED = Sequential(Flatten(), Dense(8), Relu(), Dropout(0.5), Dense(1))
 
 
@@ -148,3 +152,74 @@ def test_kernels_of_all_faces(face):
     alone_as_together(lambda rows: (net.kernel(rows, x).nngp, net.kernel(rows, x).ntk), test, 1e-10)
     model = et.InfiniteEnsemble(net, ridge=0.1).fit(x, np.arange(4.0))
     alone_as_together(lambda rows: model.predict(rows, return_std=True), test)
+
+
+def test_outputs_that_turn():
+    x, test = images(0, 5), images(1, 5)
+    rho = et.groups.cyclic(4).irreps("real")[-1]
+    turning = Sequential(Lift(GROUP, 4, (3, 3)), Relu(), Readout(rho))
+    for net in (turning, et.kernels.equivariant_average(EVEN, TURNS, rho)):
+        alone_as_together(lambda rows, net=net: net.kernel(rows, x).ntk, test)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("action", [None, TURNS, ACTIONS[3]])
+def test_fields(action):
+    x, test = images(0, 4), images(1, 4)
+    model = et.InfiniteEnsemble(FIELD, augmentation=action, ridge=0.1).fit(x, x[..., 0] ** 2)
+    alone_as_together(lambda rows: model.predict(rows, return_std=True), test)
+
+
+@pytest.mark.parametrize("calibrate", [False, True])
+def test_classifiers(calibrate):
+    x, test = images(0, 6), images(1, 5)
+    model = et.InfiniteEnsembleClassifier(EVEN, augmentation=TURNS, ridge=0.1, calibrate=calibrate)
+    alone_as_together(model.fit(x, np.arange(6) % 2).predict_proba, test)
+
+
+@pytest.mark.parametrize("net", [EVEN, pytest.param(MLP, marks=pytest.mark.slow)])
+def test_bagging_and_orbits(net):
+    x, test, y = images(0, 6), images(1, 5), np.arange(6.0) % 2
+    model = et.InfiniteEnsemble(net, augmentation=TURNS, ridge=0.1)
+    bagged = et.ensembles.BaggedInfiniteEnsemble(model, resamples=2).fit(x, y)
+    alone_as_together(lambda rows: bagged.predict(rows, return_std=True), test)
+    model.fit(x, y)
+    alone_as_together(model.predict_orbit_means, test)
+    alone_as_together(model.predict_orbits, test)
+
+
+@pytest.mark.parametrize("net", [EVEN, pytest.param(MLP, marks=pytest.mark.slow)])
+def test_files_in_parts(net, tmp_path):
+    x, test = images(0, 5), images(1, 5)
+    model = et.InfiniteEnsemble(net, augmentation=TURNS, ridge=0.1).fit(x, np.arange(5.0))
+    mean, std = model.predict(test, return_std=True)
+    for rows in (1, 2, 64):
+        path = et.ensembles.predict_to_file(model, test, tmp_path / f"{rows}.npz", rows=rows, return_std=True)
+        with np.load(path) as found:
+            np.testing.assert_allclose(found["mean"].reshape(mean.shape), mean, rtol=1e-9, atol=1e-11)
+            np.testing.assert_allclose(found["std"].reshape(std.shape), std, rtol=1e-9, atol=1e-11)
+
+
+def test_finite_ensembles():
+    x, test = images(0, 4).astype(np.float32), images(1, 5).astype(np.float32)
+    training = et.ensembles.Training(epochs=2)
+    model = et.DeepEnsemble(MLP, members=2, training=training, augmentation=TURNS).fit(x, np.arange(4.0))
+    alone_as_together(lambda rows: model.predict(rows, return_std=True), test, 1e-5)
+
+
+SIGNS = et.actions.channels(et.groups.cyclic(2), [[[1.0]], [[-1.0]]])
+
+
+def test_rotations_are_sampled_as_for_the_training_inputs():
+    x, test = np.random.default_rng(0).standard_normal((2, 4, 9, 1)) / (1 + np.arange(9))[:, None]
+    test[1] *= 3
+    net = Sequential(SphereLift(et.groups.so3(3), 8, b_std=0.1, tolerance=1e-3), Erf(), GroupPool(), Dense(1))
+    fixed = net.sampled_for(x)
+    assert (fixed.kernel(x).ntk == net.kernel(x).ntk).all()
+    alone_as_together(lambda rows: fixed.kernel(rows, x).ntk, test)
+    assert fixed.sampled_for(test) is fixed
+    for around in (lambda net: et.kernels.orbit_average(net, SIGNS), et.ensembles.tangent_prior):
+        assert around(net).sampled_for(x) == around(fixed)
+    assert EVEN.sampled_for(images(0, 3)) is EVEN
+    model = et.InfiniteEnsemble(net, ridge=0.1).fit(x, np.arange(4.0))
+    alone_as_together(model.predict, test)

@@ -187,3 +187,14 @@ def test_flattening_looks_at_one_rotation():
     expected = kernels(network(readout=nn.Flatten()), BATCH, signals=SIGNALS)
     np.testing.assert_allclose(found.ntk, expected.ntk, rtol=1e-11)
     assert dataclasses.replace(smooth).nodes.weights.tolist() == [1.0]
+
+
+@SLOW
+def test_no_prediction_depends_on_the_molecules_beside_it():
+    model = MoleculeRegressor(network(1e-3, layers=1), signals=SIGNALS, ridge=1e-2).fit(BATCH, np.arange(3.0))
+    asked = molecules(3, seed=5)
+    together = model.predict(asked, return_std=True)
+    for i in range(3):
+        alone = model.predict(asked[[i]], return_std=True)
+        for name in ("energies", "forces", "energy_std", "force_std"):
+            np.testing.assert_allclose(getattr(alone, name)[0], getattr(together, name)[i], rtol=1e-9, atol=1e-12)

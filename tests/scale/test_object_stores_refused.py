@@ -50,7 +50,7 @@ class TestIsRefused:
         monkeypatch.chdir(tmp_path)
         monkeypatch.setitem(sys.modules, "obstore", None)
         place.bucket.cache_clear()
-        with pytest.raises(MissingLibraryError, match=r"pip install 'equitangents\[cloud\]'") as error:
+        with pytest.raises(MissingLibraryError, match=r"pip install 'equitangents\[scale\]'") as error:
             GramStore(f"{scheme}://b/k", stores.NET, X)
         assert "\n" not in str(error.value)
         assert list(tmp_path.iterdir()) == []

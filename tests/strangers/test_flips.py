@@ -26,7 +26,7 @@ def place(tmp_path_factory):
 
 def aimed(content: bytes, rng: random.Random) -> int:
     """A byte of a header, of a directory at the end, or of a checksum: what says how the rest is read."""
-    words = (b"PK", b"descr", b"shape", b"crc32c", b"sha256", b"number")
+    words = (b"PK", b"descr", b"shape", b"crc32", b"sha256", b"number")
     marks = [at for word in words if (at := content.rfind(word)) >= 0]
     near = rng.choice([0, len(content) - 1, *marks])
     return min(max(near + rng.randrange(-4, 60), 0), len(content) - 1)

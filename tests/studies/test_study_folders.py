@@ -77,13 +77,13 @@ def test_verdicts_file_is_what_was_returned(finished):
 def test_the_run_can_be_published_with_every_claim_figure_and_table(finished, tmp_path):
     record = publish(finished.folder, tmp_path)
     place = tmp_path / finished.name
-    text = page(record, place)
+    text = page(record)
     assert record.summary == finished.summary
     for verdict in finished.claims:
         assert f"### {plain(verdict.claim)}" in text
         assert plain(verdict.uncertainty) in text
     drawn = {f"{stem}.svg" for stem in FIGURES[finished.name]}
-    assert {path.name for path in place.iterdir()} == drawn | {f"{t}.csv" for t in TABLES[finished.name]} | {"run.json"}
+    assert {path.name for path in place.iterdir()} == drawn | {"run.json"}
     for path in place.iterdir():
         assert path.name == "run.json" or f"]({finished.name}/{path.name})" in text
     assert all(figure["alt"] and figure["caption"] for figure in record.figures)

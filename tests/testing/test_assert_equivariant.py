@@ -31,24 +31,23 @@ def test_a_failure_names_element_and_output() -> None:
     with pytest.raises(AssertionError) as failure:
         assert_equivariant(lambda x: {"a": corner(x), "b": x.sum((1, 2))}, "C4", X)
     said = str(failure.value)
-    assert "element: " in said
-    assert "output: a (1, invariant) fails under 90°, 180° and 270°" in said
-    assert "output: b" not in said
-    assert "expected: no more than twice the floor" in said
+    assert said.startswith("broken (above the noise floor): ")
+    (line,) = (line for line in said.splitlines() if line.startswith("fails under"))
+    assert line.split() == ["fails", "under", "a", "90°,", "180°,", "270°", "3", "of", "3", "elements"]
 
 
 def test_a_failure_names_the_layer() -> None:
     net = et.nn.Sequential(et.nn.GlobalAvgPool(), et.nn.Dense(2))
     flat = et.nn.Sequential(et.nn.Flatten(), et.nn.Dense(2))
     assert_equivariant((net, net.init(jax.random.key(0), (4, 4, 1))), "C4", X)
-    with pytest.raises(AssertionError, match="layer: "):
+    with pytest.raises(AssertionError, match=r"starts in|grows most in"):
         assert_equivariant((flat, flat.init(jax.random.key(0), (4, 4, 1))), "C4", X)
 
 
 def test_a_tolerance_is_what_is_asserted() -> None:
     nearly = lambda x: 1 + x.sum((1, 2)) + 1e-3 * corner(x)
     assert assert_equivariant(nearly, "C4", X, tolerance=0.05).verdict == "equivariant within tolerance"
-    with pytest.raises(AssertionError, match=r"at most 0\.01 %"):
+    with pytest.raises(AssertionError, match=r"tolerance +0\.01 %"):
         assert_equivariant(nearly, "C4", X, tolerance=1e-4)
 
 

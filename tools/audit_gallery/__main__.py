@@ -30,11 +30,11 @@ def main(names: list[str]) -> None:
         if report is None:
             continue
         report.to_html(DOCS / f"{name.replace('_', '-')}.html")
-        said = {"sentence": report.sentence, "verdict": report.verdict}
+        said = {"first_line": report.first_line, "verdict": report.verdict}
         (DOCS / f"{name.replace('_', '-')}.json").write_text(
             json.dumps(said, ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
         )
-        print(f"{name}: {report.sentence}", flush=True)
+        print(f"{name}: {report.first_line}", flush=True)
     (DOCS / "index.md").write_text(index(DOCS), encoding="utf-8")
 
 

@@ -25,6 +25,6 @@ def index(folder: Path) -> str:
             continue
         found = json.loads((folder / f"{file}.json").read_text(encoding="utf-8"))
         parts.append(
-            f'## {title}\n\n{what} <a href="{file}.html">The page</a>.\n\n> {found["sentence"]}\n\n{learned}\n'
+            f'## {title}\n\n{what} <a href="{file}.html">The page</a>.\n\n> {found["first_line"]}\n\n{learned}\n'
         )
     return "\n".join(parts)

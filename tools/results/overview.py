@@ -59,7 +59,7 @@ def made(root: Path) -> dict[Path, str]:
     """Every file of the repository at `root` that follows from the published runs, and its text."""
     results = root / "docs" / "results"
     published = records(results)
-    texts = {results / f"{record.name}.md": page(record, results / record.name, published) for record in published}
+    texts = {results / f"{record.name}.md": page(record, published) for record in published}
     texts[results / "index.md"] = index(published)
     texts[results / FINDINGS] = findings(published)
     for path, marks, text in (
@@ -188,8 +188,6 @@ def comparison(published: list[Record]) -> str:
         raise InvalidArgumentError(f"the run of comparison has no table with the columns {', '.join(README_COLUMNS)}")
     places = [0, *(found["header"].index(name) for name in README_COLUMNS)]
     facts = "; ".join(f"{key.lower()}: {value}" for key, value in run.facts.items() if key in ("Data", "Group"))
-    others = [r for r in published if r.study == "comparison" and r.variant]
-    more = "; ".join(f"[{plain(variant(r))}](docs/results/{r.name}.md)" for r in others)
     return "\n\n".join(
         [
             f"What `{run.command}` found ({plain(facts)}), "
@@ -198,7 +196,6 @@ def comparison(published: list[Record]) -> str:
                 [found["header"][i] for i in places], [[row[i] for i in places] for row in found["rows"]], numbers=True
             ),
             f"*{plain(found['caption'])} {_explained(run)}*",
-            *([f"The same for other groups, and with other images, corners and contenders: {more}."] if more else []),
         ]
     )
 

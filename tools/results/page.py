@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from equitangents.formatting import exact_duration, memory_size
@@ -19,15 +16,15 @@ from tools.results.words import SETTINGS, brackets, in_words
 
 _SPECIAL = re.compile(r"([\\`*$<|])")
 _NAME = re.compile(r"(`[\w. =-]+`)")
-_ROWS, _COLUMNS = 24, 10  # of a table of numbers that stands in the page; larger ones are linked
+_ROWS = 24  # of a table of numbers that stands in the page
 _SAID = "What it means"  # stands with each claim; reports of earlier versions had it as a section
 _NOT_RECORDED = "not recorded"
 # Settings that change no number of a contender but its interval, or what stands beside it.
 _COUNTS = {"contenders", "repetitions", "kernel_images", "models", "predicted_sets"}
 
 
-def page(record: Record, folder: Path, published: Sequence[Record] = ()) -> str:
-    """The whole page; `folder` holds the record's files. Of claims that do not hold it says what other runs found."""
+def page(record: Record, published: Sequence[Record] = ()) -> str:
+    """The whole page. Of claims that do not hold it says what other runs found."""
     verdicts = {origin: [v for v in record.verdicts if v.origin == origin] for origin in ("source", "ours", "check")}
     found = _answers(verdicts["ours"])
     first = " ".join([record.title, record.sentence, *(v.claim for v in verdicts["source"])])
@@ -45,13 +42,13 @@ def page(record: Record, folder: Path, published: Sequence[Record] = ()) -> str:
         *_folded("What we found besides", [found] if verdicts["source"] else []),
         *_folded("Checks of the code", [_answers(verdicts["check"])]),
         *_folded("Each claim in full", [_claim(v, record) for v in record.verdicts]),
-        *_folded("All numbers", _numbers(record, folder)),
         *_folded(
             "The run",
             [
                 table(("", ""), _run(record)),
                 "To repeat it:",
                 f"```\n{record.command}\n```",
+                "It writes every number behind the figures to tables in the folder `results` of the run.",
                 "Data sets in files are read from `--data-dir FOLDER`, or the folder that `EQUITANGENTS_DATA` names.",
                 "### Settings",
                 table(("setting", "value"), record.settings.items()),
@@ -275,33 +272,6 @@ def _section(section: Json, record: Record) -> str:
         elif item != record.figures[0]:
             parts.append(figure(item, record, record.name))
     return "\n\n".join(part for part in parts if part)
-
-
-def _numbers(record: Record, folder: Path) -> list[str]:
-    """Links to the tables; where the report has none, those that are small enough stand here."""
-    files = [file for file in record.files if file["name"].endswith(".csv")]
-    if not files:
-        return []
-    parts = ["Every number behind the figures, one row per measurement:"]
-    note = lambda file: f": {file['thinned']}; a run of one’s own has all of it" if file["thinned"] else ""
-    parts.append("\n".join(f"- [{f['name']}]({record.name}/{f['name']}){note(f)}" for f in files))
-    if not record.tables:
-        for file in files:
-            header, *rows = list(csv.reader(io.StringIO((folder / file["name"]).read_text(encoding="utf-8"))))
-            if len(rows) <= _ROWS and len(header) <= _COLUMNS:
-                cells = [[_short(cell) for cell in row] for row in rows]
-                parts += [
-                    f"### {file['name']}",
-                    table([name.replace("_", " ") for name in header], cells, numbers=True),
-                ]
-    return parts
-
-
-def _short(cell: str) -> str:
-    try:
-        return cell if cell.lstrip("-").isdigit() else f"{float(cell):.4g}".replace("-", "−")
-    except ValueError:
-        return cell
 
 
 def _run(record: Record) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""From the folder of a finished run to `docs/results/NAME/`: `run.json`, tables as CSV, drawings as SVG, all small."""
+"""From the folder of a finished run to `docs/results/NAME/`: `run.json` and drawings as SVG, all small."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from equitangents.errors import InvalidArgumentError
 from equitangents.files import whole_file
 from tools.results import small
-from tools.results.record import Json, Record, read
+from tools.results.record import Record, read
 
 
 def publish(
@@ -26,17 +26,9 @@ def publish(
     record = read(folder, variant)
     copy_interrupted = None if killed_copy is None else _interrupted(killed_copy, folder, record)
     contents: dict[str, bytes] = {}
-    files: list[Json] = []
-    for path in sorted((folder / "results").glob("*.csv")):
-        text, thinned = small.table(path.read_text(encoding="utf-8"))
-        contents[path.name] = text.encode()
-        files.append({"name": path.name, "thinned": thinned})
     for figure in record.figures:
-        name, drawn, thinned = _drawing(folder / "figures", figure["name"])
-        if name:
-            contents[name] = drawn
-            files.append({"name": name, "thinned": thinned})
-    record = replace(record, files=files, taken_over=taken_over or None, copy_interrupted=copy_interrupted)
+        contents |= _drawing(folder / "figures", figure["name"])
+    record = replace(record, files=list(contents), taken_over=taken_over or None, copy_interrupted=copy_interrupted)
     contents["run.json"] = record.to_json().encode()
     for name, content in contents.items():
         if len(content) > small.LIMIT:
@@ -64,12 +56,12 @@ def _interrupted(copy: Path, folder: Path, record: Record) -> int:
     return other.interruptions
 
 
-def _drawing(folder: Path, stem: str) -> tuple[str, bytes, str]:
-    """The name and content of a figure's file: SVG, or its PNG where that is too large; nothing where it is missing."""
-    if not (folder / f"{stem}.svg").is_file():
-        return "", b"", ""
-    drawn = small.drawing((folder / f"{stem}.svg").read_text(encoding="utf-8")).encode()
-    picture = folder / f"{stem}.png"
+def _drawing(folder: Path, stem: str) -> dict[str, bytes]:
+    """The file of a figure by its name: SVG, or its PNG where that is too large; nothing where it is missing."""
+    path, picture = folder / f"{stem}.svg", folder / f"{stem}.png"
+    if not path.is_file():
+        return {}
+    drawn = small.drawing(path.read_text(encoding="utf-8")).encode()
     if len(drawn) > small.LIMIT and picture.is_file() and picture.stat().st_size <= small.LIMIT:
-        return picture.name, picture.read_bytes(), "as pixels, since the drawing is too large"
-    return f"{stem}.svg", drawn, ""
+        return {picture.name: small.picture(picture.read_bytes())}
+    return {path.name: drawn}

@@ -26,8 +26,8 @@ class Record:
     """One published run.
 
     `name` is that of its page: the study's, with the variant's behind it if there is one. `sections` are those of the
-    report: a title, paragraphs, and what is shown, figures and tables. `files` are the tables and drawings beside the
-    page: a name and what was left out to make it small. What a folder of an earlier version does not know is None.
+    report: a title, paragraphs, and what is shown, figures and tables. `files` are the drawings beside the page. What a
+    folder of an earlier version does not know is None.
     `judged` is the day on which claims were judged anew from the run's numbers, where that is not the run's own.
     `taken_over` says what of it was computed by another run, or state of the code, and how it came into this one.
     `copy_interrupted` is how often a copy of this run was killed and resumed whose tables are the same to the byte.
@@ -50,7 +50,7 @@ class Record:
     interruptions: int | None
     date: str | None
     machines: list[Json]
-    files: list[Json]
+    files: list[str]
     judged: str | None = None
     taken_over: str | None = None
     copy_interrupted: int | None = None
@@ -82,12 +82,11 @@ class Record:
 
     def file(self, stem: str, *endings: str) -> str | None:
         """The name of a published file, with one of the endings."""
-        names = [file["name"] for file in self.files]
-        return next((f"{stem}{ending}" for ending in endings if f"{stem}{ending}" in names), None)
+        return next((f"{stem}{ending}" for ending in endings if f"{stem}{ending}" in self.files), None)
 
     def to_json(self) -> str:
         """As `run.json` has it."""
-        return json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"
+        return json.dumps(asdict(self), separators=(",", ":"), ensure_ascii=False) + "\n"
 
     @staticmethod
     def from_json(text: str) -> Record:

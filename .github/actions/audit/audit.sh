@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The audit that action.yml describes; its inputs are environment variables. The exit status is that of `equitangents audit`.
+# The audit that action.yml describes; its inputs are environment variables. The exit status is that of the command.
 set -uo pipefail
 
 mkdir -p "$REPORT"
@@ -12,7 +12,6 @@ add() { # add OPTION VALUE, unless the value is empty
 add --data "$DATA"
 add --group "$GROUP"
 add --layout "$LAYOUT"
-add --atoms "$ATOMS"
 add --calculator "$CALCULATOR"
 add --fail-above "$FAIL_ABOVE"
 add --min-agreement "$MIN_AGREEMENT"
@@ -21,7 +20,9 @@ add --baseline "$BASELINE"
 [ "$EFFORT" = full ] || options+=(--effort "$EFFORT")
 read -r -a more <<<"$ARGUMENTS"
 
-equitangents audit ${MODEL:+"$MODEL"} "${options[@]}" ${more[@]+"${more[@]}"}
+command=audit
+[ -z "$ATOMS" ] || command=audit-potential
+equitangents "$command" ${MODEL:+"$MODEL"} ${ATOMS:+"$ATOMS"} "${options[@]}" ${more[@]+"${more[@]}"}
 status=$?
 if [ -f "$summary" ] && [ -n "${GITHUB_STEP_SUMMARY:-}" ]; then
   cat "$summary" >>"$GITHUB_STEP_SUMMARY"

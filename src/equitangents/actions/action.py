@@ -60,6 +60,10 @@ class Action(GroupAction):
         """
         return None
 
+    def is_linear(self, shape: Sequence[int]) -> bool:
+        """Whether ρ(g) is known to be linear on signals of `shape`, for all g."""
+        return self.linear or all(self.moves(int(g), shape) is not None for g in self.group.generators)
+
     def moves(self, g: int, shape: Sequence[int]) -> tuple[Int[np.ndarray, " positions"], bool] | None:
         """By orthogonal matrices on the last axis."""
         count, matrices = int(np.prod(shape[:-1], dtype=np.int64)), self.matrices
@@ -205,7 +209,7 @@ class PositionAction(Action):
         shape = tuple(int(n) for n in shape)
         if len(shape) not in (self.positions_rank, self.positions_rank + 1):
             raise InvalidArgumentError(
-                f"shape is {shape}; expected {self.positions_rank} position axes, then optionally the channels"
+                "shape", shape, f"{self.positions_rank} position axes, then optionally the channels"
             )
         positions = shape[: self.positions_rank]
         self._check_positions("shape", positions)
@@ -256,7 +260,7 @@ def check_group(name: str, group: SymmetryGroup) -> Group:
             "octahedral() or icosahedral() (actions.rotations takes both kinds)"
         )
     if not isinstance(group, Group):
-        raise InvalidTypeError(f"{name} is of type {type(group).__name__}; expected a group from equitangents.groups")
+        raise InvalidTypeError(name, type(group), "a group from equitangents.groups", verb="is of type")
     return group
 
 

@@ -42,7 +42,7 @@ class ContinuousRotations(CompactAction):
     def __call__(self, g: Element, x: ArrayLike) -> ArrayLike:
         """ρ(g) x for signals x (N, 3) or (N, P, 3); g is a matrix (3, 3) of the group, or a node's number."""
         if precision.is_traced(g) and g.shape != (3, 3):
-            raise ShapeError(f"g has shape {g.shape}; expected a matrix (3, 3)")
+            raise ShapeError("g", g.shape, "a matrix (3, 3)")
         return super().__call__(g, x)
 
     def matrices_of(self, elements: Elements, name: str = "g") -> Float[np.ndarray, "k 3 3"]:

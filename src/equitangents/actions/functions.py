@@ -77,7 +77,7 @@ def from_function(
     NotAnActionError with a witness. Say exact=False for maps that respect products only approximately.
     """
     if not callable(function):
-        raise InvalidTypeError(f"function is of type {type(function).__name__}; expected a callable (g, x) -> x")
+        raise InvalidTypeError("function", type(function), "a callable (g, x) -> x", verb="is of type")
     if isinstance(group, SymmetryGroup) and not isinstance(group, Group):
         return CompactFunctionAction(group, function, bool(exact), name)
     return FunctionAction(check_group("group", group), function, bool(exact), name)

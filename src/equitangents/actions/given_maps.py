@@ -97,7 +97,7 @@ class VoigtAction(GivenMap):
         """The last axis holds 6 components in space, 3 in the plane."""
         count = len(INDICES[self.d])
         if x.ndim < 2 or x.shape[-1] != count:
-            raise ShapeError(f"{name} has shape {x.shape}; Voigt tensors need {count} entries along the last axis")
+            raise ShapeError(name, x.shape, remedy=f"Voigt tensors need {count} entries along the last axis")
 
     def __call__(self, g: Element, x: ArrayLike) -> np.ndarray:
         """M(g) S M(g)ᵀ, in Voigt's order."""
@@ -129,7 +129,7 @@ class PermutedAxes(GivenMap):
     def check_signals(self, name: str, x: ArrayLike) -> None:
         """The axes have n entries."""
         if x.ndim <= max(self.axes) or any(x.shape[a] != self.n for a in self.axes):
-            raise ShapeError(f"{name} has shape {x.shape}; expected {self.n} entries along axes {self.axes}")
+            raise ShapeError(name, x.shape, f"{self.n} entries along axes {self.axes}")
 
     def __call__(self, g: Element, x: ArrayLike) -> ArrayLike:
         """(ρ(p) x)[p[i]] = x[i]."""
@@ -155,7 +155,7 @@ class RelabelledIndices(GivenMap):
     def check_signals(self, name: str, x: ArrayLike) -> None:
         """Raise unless x holds whole numbers below n, the number of nodes; models return them as any type."""
         if x.dtype.kind not in "iu" and not (x.dtype.kind == "f" and (x == np.round(x)).all()):
-            raise InvalidTypeError(f"{name} has dtype {x.dtype}; edges are pairs of node numbers")
+            raise InvalidTypeError(name, x.dtype, remedy="edges are pairs of node numbers", verb="has dtype")
         if x.size and x.max() >= self.n:
             raise ShapeError(f"{name} names node {int(x.max())}; there are {self.n} nodes, numbered from 0")
 

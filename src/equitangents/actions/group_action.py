@@ -54,6 +54,10 @@ class GroupAction(ABC):
         """
         return None
 
+    def is_linear(self, shape: Sequence[int]) -> bool:
+        """Whether ρ(g) is known to be linear on signals of `shape`, for every g."""
+        return self.linear or self.moves(None, shape) is not None
+
     def is_isometry(self, g: Element, shape: Sequence[int]) -> bool:
         """Whether ρ(g) is known to keep the inner product of any two signals of `shape`."""
         return self.moves(g, shape) is not None

@@ -54,7 +54,7 @@ class ImagePoints(GivenMap):
         if x.ndim < 2 or x.shape[-1] < 2:
             raise ShapeError(f"{name} has shape {x.shape}; {self.name} need x, y along the last axis")
         if self.swapped is not None and (x.ndim < 3 or x.shape[-2] != len(self.swapped)):
-            raise ShapeError(f"{name} has shape {x.shape}; swapped names {len(self.swapped)} points")
+            raise ShapeError(name, x.shape, remedy=f"swapped names {len(self.swapped)} points")
 
     def __call__(self, g: Element, x: ArrayLike) -> np.ndarray:
         """M (x − c) + c of x and y."""
@@ -119,7 +119,7 @@ class ClassMasks(GivenMap):
     def check_signals(self, name: str, x: ArrayLike) -> None:
         """Whole numbers, one a pixel."""
         if x.ndim not in (3, 4) or (x.ndim == 4 and x.shape[-1] != 1):
-            raise ShapeError(f"{name} has shape {x.shape}; expected masks (N, H, W)")
+            raise ShapeError(name, x.shape, "masks (N, H, W)")
         if x.dtype.kind == "f" and not (x == np.round(x)).all():
             raise ShapeError(f"{name} holds other than whole numbers; masks are class numbers, soft ones are 'images'")
         self.images.check_signals(name, np.asarray(x).reshape(*x.shape[:3], 1))

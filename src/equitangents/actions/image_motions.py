@@ -50,7 +50,7 @@ class ImageMotions(GivenMap):
     def check_signals(self, name: str, x: np.ndarray) -> None:
         """Raise ShapeError unless x holds images, square ones where the turns need it."""
         if x.ndim != 4:
-            raise ShapeError(f"{name} has shape {x.shape}; turns of images need (N, H, W, C) or (N, C, H, W)")
+            raise ShapeError(name, x.shape, remedy="turns of images need (N, H, W, C) or (N, C, H, W)")
         H, W = x.shape[1:3]
         if H != W:
             raise ShapeError(f"{name} has shape {x.shape}, images of {H}×{W} pixels; turns need square images")

@@ -64,7 +64,7 @@ def image_dihedral(n: int) -> ImageTurns:
     k·360°/n. Quarter turns (n = 4) need square images.
     """
     if n not in (1, 2, 4):
-        raise InvalidArgumentError(f"n is {n!r}; expected 1, 2 or 4 (other turns do not map pixels to pixels)")
+        raise InvalidArgumentError("n", n, "1, 2 or 4 (other turns do not map pixels to pixels)")
     return ImageTurns(dihedral(int(n)), int(n), f"turns by {360 // n}° and reflections of images")
 
 

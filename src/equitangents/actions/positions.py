@@ -82,7 +82,7 @@ def grid(group: WallpaperGroup | TranslationGroup) -> GridMotions:
     """
     if not isinstance(group, WallpaperGroup | TranslationGroup):
         raise InvalidTypeError(
-            f"group is of type {type(group).__name__}; expected one from groups.wallpaper or groups.translations"
+            "group", type(group), "one from groups.wallpaper or groups.translations", verb="is of type"
         )
     return GridMotions(group)
 

@@ -112,7 +112,7 @@ def tensor_product(a: Action, b: Action) -> LinearAction | FieldAction:
     """
     check_same_group(a, b)
     if b.matrices is None:
-        raise InvalidTypeError(f"b is {b!r}; expected an action on vectors (linear, channels, labels, rotations)")
+        raise InvalidTypeError("b", b, "an action on vectors (linear, channels, labels, rotations)")
     if a.matrices is None:
         return FieldAction(a, channels(b.group, b.matrices))
     order = a.group.order
@@ -149,9 +149,7 @@ def pullback(action: Action, group: Group, homomorphism: npt.ArrayLike) -> Pulle
     check_finite_group("action", action, "a pullback")
     phi = action.group._check_elements("homomorphism", homomorphism).astype(np.int64)
     if phi.shape != (group.order,):
-        raise ShapeError(
-            f"homomorphism has shape {phi.shape}; expected ({group.order},), one element for each of group"
-        )
+        raise ShapeError("homomorphism", phi.shape, f"({group.order},), one element for each of group")
     everything = np.arange(group.order)
     for g in group.generators:
         unequal = np.flatnonzero(phi[group.compose(g, everything)] != action.group.compose(phi[g], phi))
@@ -178,7 +176,7 @@ def restrict(action: Action, subgroup: Subgroup) -> PulledBackAction:
     """
     check_finite_group("action", action, "a restriction")
     if not isinstance(subgroup, Subgroup):
-        raise InvalidTypeError(f"subgroup is of type {type(subgroup).__name__}; expected action.group.subgroup(...)")
+        raise InvalidTypeError("subgroup", type(subgroup), "action.group.subgroup(...)", verb="is of type")
     if not subgroup.group.has_same_table(action.group):
         raise InvalidArgumentError(f"subgroup is one of {subgroup.group.name}; expected one of {action.group.name}")
     return pullback(action, subgroup.as_group, subgroup.elements)
@@ -189,6 +187,6 @@ def check_same_group(a: Action, b: Action) -> None:
     for name, action in (("a", a), ("b", b)):
         check_finite_group(name, action, "a product of actions")
         if not isinstance(action, Action):
-            raise InvalidTypeError(f"{name} is of type {type(action).__name__}; expected an action")
+            raise InvalidTypeError(name, type(action), "an action", verb="is of type")
     if not a.group.has_same_table(b.group):
         raise InvalidArgumentError(f"the actions are of different groups, {a.group.name} and {b.group.name}")

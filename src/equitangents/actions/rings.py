@@ -38,8 +38,10 @@ class RingRotations(Action):
         angles, n = x.shape[_AXIS], self.group.order
         if angles % 2 == 0 and angles % n:
             raise ShapeError(
-                f"x has shape {x.shape}; expected an odd number of angles, or a multiple of {n}: an even number of "
-                "samples does not say how its highest frequency turns"
+                "x",
+                x.shape,
+                f"an odd number of angles, or a multiple of {n}: an even number of samples does not say how "
+                "its highest frequency turns",
             )
         return x
 
@@ -85,7 +87,7 @@ def turn_rings(x: ArrayLike, angles: Float[np.ndarray, " turns"]) -> ArrayLike:
     x = check_array("x", x, rank=4)
     turns = np.asarray(angles, np.float64)
     if turns.ndim != 1:
-        raise ShapeError(f"angles has shape {turns.shape}; expected a list of angles")
+        raise ShapeError("angles", turns.shape, "a list of angles")
     return _turned(np if isinstance(x, np.ndarray) else jnp, x[None], turns[:, None, None, None, None], axis=_AXIS + 1)
 
 
@@ -132,7 +134,7 @@ def to_rings(
     images = check_array("images", np.asarray(images), rank=4)
     rings, angles = check_whole("rings", rings, 1), check_whole("angles", angles, 1)
     if isinstance(order, bool) or order not in range(6):
-        raise InvalidArgumentError(f"order is {order!r}; expected a spline order from 0 to 5")
+        raise InvalidArgumentError("order", order, "a spline order from 0 to 5")
     H, W = images.shape[1:3]
     radius = (np.arange(rings) + 0.5) / rings * (min(H, W) - 1) / 2
     phi = 2 * np.pi * np.arange(angles) / angles

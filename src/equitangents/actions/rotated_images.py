@@ -147,9 +147,9 @@ def image_rotations(n: int, order: int = 3, mask: Literal["circle"] | None = Non
     """
     n = check_whole("n", n, 1)
     if isinstance(order, bool) or order not in range(6):
-        raise InvalidArgumentError(f"order is {order!r}; expected a spline order from 0 to 5")
+        raise InvalidArgumentError("order", order, "a spline order from 0 to 5")
     if mask not in (None, "circle"):
-        raise InvalidArgumentError(f"mask is {mask!r}; expected None or 'circle'")
+        raise InvalidArgumentError("mask", mask, "None or 'circle'")
     return exact_rotations(n) if n in (1, 2, 4) and mask is None else ResampledRotations(n, int(order), mask)
 
 

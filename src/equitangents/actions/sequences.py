@@ -28,7 +28,7 @@ class CircularShifts(GivenMap):
         """Axis 1 is as long as the group says."""
         length = self.group.order
         if x.ndim not in (2, 3) or x.shape[1] != length or len(self.group.shape) != 1:
-            raise ShapeError(f"{name} has shape {x.shape}; expected sequences (N, {length}) or (N, {length}, C)")
+            raise ShapeError(name, x.shape, f"sequences (N, {length}) or (N, {length}, C)")
 
     def __call__(self, g: Element, x: ArrayLike) -> ArrayLike:
         """(ρ(t) x)[i + t] = x[i]."""
@@ -50,7 +50,7 @@ class Reversal(GivenMap):
     def check_signals(self, name: str, x: ArrayLike) -> None:
         """There is an axis of steps."""
         if x.ndim < 2:
-            raise ShapeError(f"{name} has shape {x.shape}; expected sequences (N, T) or (N, T, C)")
+            raise ShapeError(name, x.shape, "sequences (N, T) or (N, T, C)")
 
     def __call__(self, g: Element, x: ArrayLike) -> ArrayLike:
         """The steps in the reverse order."""
@@ -70,7 +70,7 @@ class SignChange(GivenMap):
     def check_signals(self, name: str, x: ArrayLike) -> None:
         """Numbers that have a sign."""
         if x.dtype.kind in "ub":
-            raise InvalidTypeError(f"{name} has dtype {x.dtype}; numbers of this type have no sign")
+            raise InvalidTypeError(name, x.dtype, remedy="numbers of this type have no sign", verb="has dtype")
 
     def __call__(self, g: Element, x: ArrayLike) -> ArrayLike:
         """Either x or −x."""
@@ -92,7 +92,9 @@ class PhaseTurns(GivenMap):
     def check_signals(self, name: str, x: ArrayLike) -> None:
         """Only complex numbers have a phase."""
         if x.dtype.kind != "c":
-            raise InvalidTypeError(f"{name} has dtype {x.dtype}; a phase turns complex numbers (complex64, complex128)")
+            raise InvalidTypeError(
+                name, x.dtype, remedy="a phase turns complex numbers (complex64, complex128)", verb="has dtype"
+            )
 
     def __call__(self, g: Element, x: ArrayLike) -> ArrayLike:
         """exp(iφ) x, or exp(iφ) x̄."""

@@ -76,13 +76,13 @@ def subset(action: GroupAction, elements: Elements, weights: npt.ArrayLike | Non
     True
     """
     if not isinstance(action, GroupAction):
-        raise InvalidTypeError(f"action is {action!r}; expected an action of equitangents.actions")
+        raise InvalidTypeError("action", action, "an action of equitangents.actions")
     chosen = np.array(action.check_elements(elements))
     if isinstance(action, Action):
         chosen = chosen.astype(np.int64)
     w = np.ones(len(chosen)) if weights is None else np.asarray(weights, dtype=np.float64)
     if w.shape != chosen.shape[:1]:
-        raise ShapeError(f"weights has shape {w.shape}; expected {chosen.shape[:1]}, one for each element")
+        raise ShapeError("weights", w.shape, f"{chosen.shape[:1]}, one for each element")
     if not (np.isfinite(w).all() and (w > 0).all()):
         raise InvalidArgumentError(f"weights holds {w[~(w > 0) | ~np.isfinite(w)][0]}; expected positive numbers")
     w = np.array(w)
@@ -103,7 +103,7 @@ def sampled(action: CompactAction, count: int | None = None, *, seed: int = 0) -
     (<75 elements of SO(3), weighted: rotations of 3-vectors>, <10 elements of SO(3): rotations of 3-vectors>)
     """
     if not isinstance(action, CompactAction):
-        raise InvalidTypeError(f"action is {action!r}; expected actions.rotations of so3(bandlimit) or o3(bandlimit)")
+        raise InvalidTypeError("action", action, "actions.rotations of so3(bandlimit) or o3(bandlimit)")
     if count is None:
         return subset(action, action._nodes(), action.weights)
     count, seed = check_whole("count", count, 1), check_whole("seed", seed, 0)

@@ -29,6 +29,7 @@ from equitangents.validation import as_rectangular, check_array
 class LinearAction(Action):
     """Matrices acting on the last axis of arrays of the given ranks; made by `linear`, `channels`, `rotations`, ..."""
 
+    linear = True
     ranks: tuple[int, ...] | None
 
     def __init__(self, group: Group, matrices: np.ndarray, ranks: tuple[int, ...] | None, name: str):
@@ -62,6 +63,7 @@ class LinearAction(Action):
 class LastAxisPermutation(Action):
     """Permutations of the entries of the last axis: table[g, c] is where entry c goes; by `channels` and `labels`."""
 
+    linear = True
     permutes_entries = True
     ranks: tuple[int, ...] | None
     table: Int[np.ndarray, "order d"]
@@ -178,7 +180,7 @@ def check_matrices(name: str, group: Group, matrices: object) -> Float[np.ndarra
     M = check_array(name, as_rectangular(name, matrices), rank=3)
     M = np.array(M, np.float64)
     if len(M) != group.order or M.shape[1] != M.shape[2]:
-        raise ShapeError(f"{name} has shape {M.shape}; expected ({group.order}, d, d), one matrix for each element")
+        raise ShapeError(name, M.shape, f"({group.order}, d, d), one matrix for each element")
     tolerance = TOLERANCE * max(1.0, float(np.abs(M).max()))
     if not np.abs(M[group.identity] - np.eye(M.shape[1])).max() <= tolerance:
         raise NotAnActionError(f"{name} is not an action: {name}[{group.identity}], the identity's, is not the unit")
@@ -209,6 +211,5 @@ def _on_last_axis(
     if array.ndim == 3:
         return LinearAction(group, check_matrices("representation", group, array), ranks, name)
     raise ShapeError(
-        f"representation has shape {array.shape}; expected matrices ({group.order}, C, C) "
-        f"or a permutation table ({group.order}, C)"
+        "representation", array.shape, f"matrices ({group.order}, C, C) or a permutation table ({group.order}, C)"
     )

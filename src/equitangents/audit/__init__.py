@@ -13,9 +13,9 @@ from equitangents.audit.contract.places import Boxes, Keypoints
 from equitangents.audit.contract.trees import Batch, Shared
 from equitangents.audit.contract.unordered import Unordered
 from equitangents.audit.measure.irreps import irreps_by_layer
-from equitangents.audit.measure.task import Judging
+from equitangents.audit.measure.task import Tolerances
 from equitangents.audit.potentials.run import atoms
-from equitangents.audit.records import Parts, Reading
+from equitangents.audit.records import InputSpec, Parts
 from equitangents.audit.report.findings import schema
 from equitangents.audit.report.result import AuditReport
 from equitangents.audit.run import audit
@@ -27,12 +27,12 @@ __all__ = [
     "Bootstrap",
     "Boxes",
     "Custom",
-    "Judging",
+    "InputSpec",
     "Keypoints",
     "Labels",
     "Parts",
-    "Reading",
     "Shared",
+    "Tolerances",
     "Transform",
     "Unordered",
     "atoms",
@@ -51,11 +51,11 @@ class AuditPackage(ModuleType):
     Bootstrap = Bootstrap
     Boxes = Boxes
     Custom = Custom
-    Judging = Judging
+    Tolerances = Tolerances
     Keypoints = Keypoints
     Labels = Labels
     Parts = Parts
-    Reading = Reading
+    InputSpec = InputSpec
     Shared = Shared
     Transform = Transform
     Unordered = Unordered

@@ -18,16 +18,17 @@ from equitangents.audit.measure.averaging import Original
 from equitangents.audit.measure.input_sets import set_result
 from equitangents.audit.measure.intervals import spread_of
 from equitangents.audit.measure.measured import Measured
-from equitangents.audit.measure.orbits import relative_std
-from equitangents.audit.measure.predictions import divergences, output_kind, relative_section
+from equitangents.audit.measure.predictions import output_kind, relative_section
 from equitangents.audit.measure.remedied import with_remedy
-from equitangents.audit.measure.task import Task
+from equitangents.audit.measure.task import AuditTask
 from equitangents.audit.parts import measure_parts
 from equitangents.audit.records import Parts
 from equitangents.audit.report import citations
 from equitangents.audit.report.findings import FORMAT
-from equitangents.audit.report.part_sections import EnsembleSection, Missing, Settings, Timing
+from equitangents.audit.report.forms import versions
+from equitangents.audit.report.part_sections import AuditSettings, Missing, Timing
 from equitangents.audit.report.result import AuditReport
+from equitangents.audit.report.rows import beyond
 from equitangents.audit.report.sections import (
     HOLDING,
     ContractSection,
@@ -37,16 +38,15 @@ from equitangents.audit.report.sections import (
     ModelSection,
     OrbitSection,
     OutputContract,
+    Reason,
     RuleResult,
     SetResult,
     Verdict,
 )
-from equitangents.audit.report.written import versions
-from equitangents.audit.sentence import sentence
 
 
 def assemble(
-    task: Task,
+    task: AuditTask,
     began: float,
     y: np.ndarray | None,
     parts: Parts,
@@ -64,22 +64,24 @@ def assemble(
     found |= {section: make(m) for section, make in SECTIONS.items()}
     found |= {"ensemble": ensemble, "rules": rules, "sets": [_data_set(m, found), *found["sets"]]}
     found["relative"] = relative_section(m, spread)
-    found["verdict"] = off_data(m.verdict, found["sets"])
+    found["verdict"], found["reason"] = off_data(m, found["sets"])
     report = AuditReport(
         format=FORMAT,
-        sentence="",
         missing=_missing(m, bench),
-        timing=_timing(m.task, began, ensemble),
+        timing=_timing(m.task, began),
         citations=[],
         partial=stop.stopped,
         **found,
     )
-    return replace(report, sentence=sentence(m, report), citations=citations.used(report))
+    return replace(report, citations=citations.used(report))
 
 
-def off_data(verdict: Verdict, sets: list[SetResult]) -> Verdict:
-    """The verdict on the data and off it: a model that fails there holds on its data alone."""
-    return "equivariant on its data" if verdict in HOLDING and any(s.above for s in sets[1:]) else verdict
+def off_data(m: Measured, sets: list[SetResult]) -> tuple[Verdict, Reason]:
+    """Verdict and reason on the data and off it: a model that fails there holds on its data alone."""
+    if m.verdict in HOLDING and any(s.above for s in sets[1:]):
+        return "equivariant on its data", "fails off the data"
+    worse = m.verdict == "broken" and m.reason != "not finite" and beyond(m.verdict, m.judgement.headline, sets)
+    return m.verdict, "worse off the data" if worse else m.reason
 
 
 def _model(m: Measured) -> ModelSection:
@@ -125,7 +127,6 @@ def _elements(m: Measured) -> list[ElementResult]:
     resampler = task.over_inputs(task.x.n)  # of one element, over inputs alone
     estimates = resampler.each(orbits.errors)
     same = orbits.same_class
-    apart = divergences(orbits, task.outputs)
     mean_or_none = lambda row: None if np.isnan(row).all() else float(row.mean())
     results = []
     for k, g in enumerate(task.elements):
@@ -144,7 +145,6 @@ def _elements(m: Measured) -> list[ElementResult]:
                 floor=floor,
                 at_floor=bool(judgement.at_floor[:, k].all()),
                 same_prediction=None if same is None else float(same[k].mean()),
-                divergence=None if apart is None else float(apart[k].mean()),
                 judged=judgement.elements[k],
                 judged_floor=float(judgement.element_floors[k]),
                 above=bool(judgement.above[:, k].any()),
@@ -154,14 +154,10 @@ def _elements(m: Measured) -> list[ElementResult]:
 
 
 def _orbit(m: Measured) -> OrbitSection:
-    task, orbits = m.task, m.orbits
-    apart = divergences(orbits, task.outputs)
-    resampler = task.resampler(len(orbits.kept))
+    orbits = m.orbits
     return OrbitSection(
         same_predictions=m.same,
-        relative_std=resampler.mean(relative_std(orbits.signals)),
-        divergence=None if apart is None else resampler.mean(apart, bounds=(0.0, 1.0)),
-        outputs=output_kind(orbits, task.outputs),
+        outputs=output_kind(orbits, m.task.outputs),
         answers=None if orbits.scores is None else len(np.unique(orbits.scores.argmax(axis=2))),
     )
 
@@ -177,7 +173,7 @@ def _errors_by_unit(m: Measured) -> dict[str, list[float]]:
     return {name: _whole(m.task, table) for name, table in tables.items()}
 
 
-def _whole(task: Task, table: np.ndarray) -> list[float]:
+def _whole(task: AuditTask, table: np.ndarray) -> list[float]:
     """The mean over elements for every input of the sample; NaN of those left out."""
     if task.sample is None:
         return [float(e) for e in table.mean(axis=0)]
@@ -186,7 +182,7 @@ def _whole(task: Task, table: np.ndarray) -> list[float]:
     return [float(e) for e in found]
 
 
-def _timing(task: Task, began: float, ensemble: EnsembleSection | None) -> Timing:
+def _timing(task: AuditTask, began: float) -> Timing:
     clock, held = task.clock, task.footprint
     return Timing(
         time.perf_counter() - began,
@@ -197,19 +193,10 @@ def _timing(task: Task, began: float, ensemble: EnsembleSection | None) -> Timin
         clock.evaluations / task.x.n,
         None if held is None else held.weights,
         None if held is None else held.activations * min(task.batch_size, task.x.n),
-        _member_passes(task, ensemble),
     )
 
 
-def _member_passes(task: Task, ensemble: EnsembleSection | None) -> int:
-    """Inputs that single members were given: by the mean of them all of its members, by the ensemble's part one."""
-    if ensemble is None:
-        return 0
-    alone = task.clock.parts.get("ensemble", 0) if task.model.members() is not None else 0
-    return alone + ensemble.members * (task.clock.evaluations - alone)
-
-
-def _digest(task: Task) -> str:
+def _digest(task: AuditTask) -> str:
     """A hash of the inputs, the group and its elements."""
     found = hashlib.sha256(task.contract.group.name.encode())
     for leaf in (*(task.sample or task.x).leaves, *task.elements):
@@ -226,7 +213,7 @@ def _missing(m: Measured, bench: Bench) -> list[Missing]:
     return (first if stop.stopped else []) + bench.missing + _refused_batches(m.task)
 
 
-def _stopped(asked: Task, task: Task) -> Missing:
+def _stopped(asked: AuditTask, task: AuditTask) -> Missing:
     """How far the pass over the data came."""
     inputs, elements = (
         f"{task.x.n:,} of {asked.x.n:,} inputs",
@@ -236,7 +223,7 @@ def _stopped(asked: Task, task: Task) -> Missing:
     return Missing("elements" if cut else "the rest of the audit", f"interrupted after {inputs} and {elements}")
 
 
-def _refused_batches(task: Task) -> list[Missing]:
+def _refused_batches(task: AuditTask) -> list[Missing]:
     """What a model that takes one size alone did not evaluate as it was."""
     clock = task.clock
     if clock.refused is None:
@@ -254,16 +241,16 @@ def _versions(m: Measured) -> dict[str, str]:
     return versions("jax", "numpy", "scipy", *([] if own is None else [own]))
 
 
-def _settings(m: Measured) -> Settings:
+def _settings(m: Measured) -> AuditSettings:
     task, off_data = m.task, m.parts.off_data
     names = off_data if isinstance(off_data, bool) else sorted(map(str, off_data or {}))
     values = {"outputs": task.outputs, "off_data": names, "data_test": m.parts.data_test}
-    return Settings(**vars(task.bootstrap), batch_size=task.batch_size, inputs=task.x.n, values=values)
+    return AuditSettings(**vars(task.bootstrap), batch_size=task.batch_size, inputs=task.x.n, values=values)
 
 
 SECTIONS: dict[str, Callable[[Measured], Any]] = {
     "verdict": lambda m: m.verdict,
-    "doubt": lambda m: m.doubt,
+    "reason": lambda m: m.reason,
     "contract": lambda m: _contract(m),
     "model": _model,
     "error": lambda m: m.task.resampler(m.task.x.n).spread(m.orbits.errors),
@@ -334,7 +321,7 @@ def _output(m: Measured, o: int) -> OutputContract:
     )
 
 
-def _matching(task: Task, matched: np.ndarray) -> Matching:
+def _matching(task: AuditTask, matched: np.ndarray) -> Matching:
     """Matched IoU, missed and extra items with their intervals over inputs; (3, elements, inputs), nan where none."""
     found = []
     for table in matched:

@@ -15,16 +15,15 @@ from equitangents.audit.measure.clock import Record
 from equitangents.audit.measure.counterexamples import confirmed
 from equitangents.audit.measure.floors import ROWS, measure_floors, unmeasured_floors
 from equitangents.audit.measure.input_sets import off_data_sets
-from equitangents.audit.measure.judge import decide, judge
+from equitangents.audit.measure.judge import decide, judge, reason
 from equitangents.audit.measure.measured import Measured
 from equitangents.audit.measure.orbits import Orbits, measure_orbits
 from equitangents.audit.measure.predictions import misfit, same_predictions
 from equitangents.audit.measure.steady import is_open, settled
-from equitangents.audit.measure.task import Task
+from equitangents.audit.measure.task import AuditTask
 from equitangents.audit.records import Parts
 from equitangents.audit.report.part_sections import TASK
 from equitangents.audit.report.sections import RuleResult, UndefinedPose
-from equitangents.audit.sentence import INTERRUPTED, UNMOVED, doubt
 from equitangents.errors import NotFiniteError
 
 _QUICK_ROWS = 16
@@ -33,7 +32,7 @@ _MOSTLY = 0.5  # an element under which more inputs than this share give NaN is 
 
 
 def measure_data(
-    asked: Task, y: np.ndarray | None, parts: Parts, sought: list[RuleResult] | None, bench: Bench
+    asked: AuditTask, y: np.ndarray | None, parts: Parts, sought: list[RuleResult] | None, bench: Bench
 ) -> Measured:
     """The pass over the data, its floors, and what follows from both."""
     sets = off_data_sets(asked, parts.off_data, bench.without)
@@ -53,21 +52,20 @@ def measure_data(
         with task.clock.during("floors"):
             found = bench.stop.attempted("floors", lambda: settled(task, orbits, floors, judgement))
         floors, judgement = (floors, judgement) if found is None else found
-    m = Measured(asked, task, parts, y, sought, sets, orbits, floors, judgement, "undecided", None, same)
+    m = Measured(asked, task, parts, y, sought, sets, orbits, floors, judgement, "undecided", "unmoved inputs", same)
     m = bench.measured("single inputs", lambda: confirmed(m), m, counted="floors")
     verdict = decide(m.judgement, m.floors)
     cut = bench.stop.stopped and len(task.elements) < len(asked.elements)
     if task.nothing_moves:
-        return replace(m, doubt=UNMOVED)
+        return m
     if known is None or (verdict != "broken" and cut):
-        return replace(m, doubt=INTERRUPTED)
-    m = replace(m, verdict=verdict)
-    return replace(m, doubt=doubt(m))
+        return replace(m, reason="interrupted")
+    return replace(m, verdict=verdict, reason=reason(m.judgement, m.floors, verdict))
 
 
 def _passed(
-    task: Task, y: np.ndarray | None, stop: Interruption
-) -> tuple[Task, np.ndarray | None, Orbits, list[UndefinedPose]]:
+    task: AuditTask, y: np.ndarray | None, stop: Interruption
+) -> tuple[AuditTask, np.ndarray | None, Orbits, list[UndefinedPose]]:
     """The task that counts with its labels and orbits, and the elements under which there were NaN."""
     labels = lambda part: None if y is None else y[: part.x.n]
     task.record.recording = True
@@ -100,7 +98,7 @@ def _passed(
     return task, known, measure_orbits(task), found
 
 
-def stopped_task(task: Task) -> Task:
+def stopped_task(task: AuditTask) -> AuditTask:
     """The task of those inputs and elements that were measured before the pass was stopped; it replays their outputs.
 
     All elements for the batches that were finished; if none was, some elements for the first batch. Raises

@@ -16,7 +16,6 @@ from equitangents.audit.interruption import Bench
 from equitangents.audit.measure.data_symmetry import data_symmetry
 from equitangents.audit.measure.ensembles import ensemble_law
 from equitangents.audit.measure.input_sets import measure_set, transform_curves
-from equitangents.audit.measure.irreps import irreps
 from equitangents.audit.measure.layers import layer_errors
 from equitangents.audit.measure.lie import lie_derivatives
 from equitangents.audit.measure.measured import Measured
@@ -33,7 +32,7 @@ Wanted = Callable[[Measured], bool | str]
 
 
 @dataclass(frozen=True)
-class Part:
+class AuditPart:
     """One part of an audit.
 
     Args:
@@ -59,7 +58,7 @@ class Part:
     always: bool = False
     each: Callable[[Measured], list[tuple[str, Any]]] | None = None
 
-    def expanded(self, m: Measured) -> list[Part]:
+    def expanded(self, m: Measured) -> list[AuditPart]:
         """The part, or one for each of what it is measured for."""
         if self.each is None:
             return [self]
@@ -83,11 +82,11 @@ def measure_parts(m: Measured, bench: Bench) -> dict[str, Any]:
         section = part.section or part.name
         found[section] = found[section] + got if isinstance(part.otherwise, list) else got
     if m.quick:
-        bench.without("ensemble, Lie derivatives, irreps, remedies, rules and witnesses", "effort='quick'")
+        bench.without("ensemble, Lie derivatives, remedies, rules and witnesses", "effort='quick'")
     return found
 
 
-def _measured(part: Part, run: Callable[[], Any], bench: Bench) -> Any:
+def _measured(part: AuditPart, run: Callable[[], Any], bench: Bench) -> Any:
     if not part.always:
         return bench.measured(part.name, run, part.otherwise, part.counted)
     with bench.clock.during(part.name):
@@ -116,7 +115,7 @@ def _checkpoints(m: Measured) -> list[Checkpoint]:
         model = as_model(f, select=task.model.select)
         with model.ready():
             orbits = measure_orbits(replace(task, model=model), x)
-        scales = make_scales(orbits, None, task.judging)
+        scales = make_scales(orbits, None, task.tolerances)
         judged = scales.largest(m.judgement.headline.unit, orbits.separate)
         same = same_predictions(task, orbits)
         found.append(
@@ -142,15 +141,14 @@ def _step(label: Any, position: int) -> float:
 
 
 PARTS = (
-    Part("ensemble", (), ensemble_law, None, _in_full),
-    Part("layers", (), layer_errors, None, lambda m: m.parts.layers is not False or "layers=False"),
-    Part("data", (), data_symmetry, None, lambda m: m.parts.data_test is not None or "data_test=None"),
-    Part("sets", (), measure_set, [], lambda m: True, section="sets", counted="other sets", each=_sets),
-    Part("lie", (), lie_derivatives, [], _in_full),
-    Part("irreps", (), irreps, None, _in_full),
-    Part("rules", (), hints, [], lambda m: not m.quick and m.sought is None),
-    Part("remedies", ("ensemble", "rules"), remedies, [], _remedies_wanted),
-    Part("checkpoints", (), _checkpoints, [], lambda m: bool(m.parts.checkpoints)),
-    Part("witnesses", (), witnesses, [], _in_full, always=True),
-    Part("transforms", (), transform_curves, [], lambda m: bool(m.parts.transforms) or not m.group),
+    AuditPart("ensemble", (), ensemble_law, None, _in_full),
+    AuditPart("layers", (), layer_errors, None, lambda m: m.parts.layers is not False or "layers=False"),
+    AuditPart("data", (), data_symmetry, None, lambda m: m.parts.data_test is not None or "data_test=None"),
+    AuditPart("sets", (), measure_set, [], lambda m: True, section="sets", counted="other sets", each=_sets),
+    AuditPart("lie", (), lie_derivatives, [], _in_full),
+    AuditPart("rules", (), hints, [], lambda m: not m.quick and m.sought is None),
+    AuditPart("remedies", ("rules",), remedies, [], _remedies_wanted),
+    AuditPart("checkpoints", (), _checkpoints, [], lambda m: bool(m.parts.checkpoints)),
+    AuditPart("witnesses", (), witnesses, [], _in_full, always=True),
+    AuditPart("transforms", (), transform_curves, [], lambda m: bool(m.parts.transforms) or not m.group),
 )

@@ -18,7 +18,7 @@ from equitangents.audit.contract.leaf_actions import Custom
 from equitangents.audit.contract.places import Boxes, Keypoints
 from equitangents.audit.contract.trees import Batch
 from equitangents.audit.contract.unordered import Unordered
-from equitangents.audit.measure.task import Judging, RelativeTo
+from equitangents.audit.measure.task import RelativeTo, Tolerances
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups.representations import RepresentationLike
 from equitangents.keywords import CheckedKeywords, given_twice, meant
@@ -49,7 +49,7 @@ OutputKind = Literal["auto", "values", "logits", "probabilities"]
 
 
 @dataclass(frozen=True)
-class Reading(CheckedKeywords):
+class InputSpec(CheckedKeywords):
     """How an audit reads inputs and outputs.
 
     Args:
@@ -135,13 +135,13 @@ class Shorthands(TypedDict, total=False):
 class Records:
     """All that an audit was told, in records."""
 
-    reading: Reading
+    input_spec: InputSpec
     parts: Parts
-    judging: Judging
+    tolerances: Tolerances
     bootstrap: Bootstrap
 
 
-_KINDS: dict[str, Any] = {"reading": Reading, "parts": Parts, "judging": Judging, "bootstrap": Bootstrap}
+_KINDS: dict[str, Any] = {"input_spec": InputSpec, "parts": Parts, "tolerances": Tolerances, "bootstrap": Bootstrap}
 _ENTRIES = {field.name: record for record, kind in _KINDS.items() for field in fields(kind)}
 _OTHERS = ("y", "elements", "batch_size", "progress", "effort", *_KINDS)
 _QUICK: dict[str, Any] = {"off_data": False, "layers": False, "data_test": None, "resamples": 200}

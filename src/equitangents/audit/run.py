@@ -33,9 +33,18 @@ from equitangents.audit.measure import floors, input_sets
 from equitangents.audit.measure.clock import Progress
 from equitangents.audit.measure.predictions import check_labels, is_classes
 from equitangents.audit.measure.rules.find import settled
-from equitangents.audit.measure.scales import check_judging
-from equitangents.audit.measure.task import Judging, Task, default_batch_size
-from equitangents.audit.records import AuditedAction, Effort, OutputAction, Parts, Reading, Records, Shorthands, gather
+from equitangents.audit.measure.scales import check_tolerances
+from equitangents.audit.measure.task import AuditTask, Tolerances, default_batch_size
+from equitangents.audit.records import (
+    AuditedAction,
+    Effort,
+    InputSpec,
+    OutputAction,
+    Parts,
+    Records,
+    Shorthands,
+    gather,
+)
 from equitangents.audit.report.result import AuditReport
 from equitangents.errors import InvalidArgumentError
 from equitangents.metrics.measure import Bootstrap, check_order
@@ -60,9 +69,9 @@ def audit(
     *,
     y: Targets | None = None,
     elements: int | None = None,
-    reading: Reading | None = None,
+    input_spec: InputSpec | None = None,
     parts: Parts | None = None,
-    judging: Judging | None = None,
+    tolerances: Tolerances | None = None,
     bootstrap: Bootstrap | None = None,
     batch_size: int | None = None,
     progress: bool | ProgressCallback = False,
@@ -85,9 +94,9 @@ def audit(
         y: labels: whole numbers (N,) are classes, real numbers the values that f should return. Of an estimator's
             probabilities or decision values they are labels as it was fitted to, names among them.
         elements: how many elements to try; None: all of up to 64, 24 angles, or 32 rotations or permutations.
-        reading: `Reading(inputs, layout, output_layout, outputs, method, select)`, how inputs and outputs are read.
+        input_spec: `InputSpec(inputs, layout, output_layout, outputs, method, select)`: how arrays are read.
         parts: `Parts(off_data, layers, checkpoints, theory, train, data_test, transforms)`, what else is looked at.
-        judging: `Judging(relative_to, tolerance, output_scale)`, how large an error is, and which one is acceptable.
+        tolerances: `Tolerances(relative_to, tolerance, output_scale)`: the size of errors, and an acceptable one.
         bootstrap: `Bootstrap(confidence, resamples, seed)`, how intervals are found; the seed is that of everything
             random in the audit: the same seed gives the same report.
         batch_size: inputs at a time; None: as many as keep the memory below twice what the model needs, at most 256.
@@ -111,7 +120,7 @@ def audit(
     >>> et.audit(lambda x: x.sum((1, 2)) ** 2, et.actions.image_rotations(4), x).verdict
     'equivariant'
     """
-    given = {"reading": reading, "parts": parts, "judging": judging, "bootstrap": bootstrap}
+    given = {"input_spec": input_spec, "parts": parts, "tolerances": tolerances, "bootstrap": bootstrap}
     told = gather(given, entries, effort)
     return Audit(f, action, x, output_action, y, elements, told, batch_size, progress, effort).report()
 
@@ -154,7 +163,7 @@ class Audit:
     def __post_init__(self) -> None:
         if not is_transforms(self.action):
             check_order(self.action, self.x, "audit(model, group, x)", (str, GroupAction, Transform))
-        check_judging(self.told.judging)
+        check_tolerances(self.told.tolerances)
         told_by(self.progress)
         for name, count in (("elements", self.elements), ("batch_size", self.batch_size)):
             if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
@@ -162,11 +171,11 @@ class Audit:
 
     def read(self) -> Subject:
         """The model, and the inputs in batches as it takes them."""
-        reading, parts = self.told.reading, self.told.parts
+        input_spec, parts = self.told.input_spec, self.told.parts
         inside = None if isinstance(parts.layers, bool) else parts.layers
-        model = as_model(self.f, layers=inside, method=reading.method, select=check_select(reading.select))
+        model = as_model(self.f, layers=inside, method=input_spec.method, select=check_select(input_spec.select))
         ours, group = isinstance(model, NetworkModel | EnsembleModel), self.action
-        x, kinds, mask = structured(self.x, reading.inputs, ours, group if isinstance(group, str) else None)
+        x, kinds, mask = structured(self.x, input_spec.inputs, ours, group if isinstance(group, str) else None)
         batch = as_inputs(x)
         if batch.axes:
             for one in (model, *(model.members() or [])):
@@ -178,32 +187,32 @@ class Audit:
 
     def contract(self, of: Subject) -> Contract:
         """How the group, or changes that form none, move inputs and outputs."""
-        layout = self.told.reading.layout
+        layout = self.told.input_spec.layout
         if is_transforms(self.action):
             if self.elements is not None or of.kinds is not None:
                 raise InvalidArgumentError("a transform says its strengths itself; leave out elements and inputs")
             return contract_of_changes(self.action, of.x, layout, of.stated, of.mask)
-        made = make_contract(self.action, of.x, of.kinds, layout, self.told.reading.output_layout, of.stated)
+        made = make_contract(self.action, of.x, of.kinds, layout, self.told.input_spec.output_layout, of.stated)
         found = made if of.mask is None else replace(made, mask=of.mask)
         verify(found, of.x, self.told.bootstrap.seed)
         return found
 
-    def plan(self, of: Subject, contract: Contract) -> tuple[Task, np.ndarray | None]:
+    def plan(self, of: Subject, contract: Contract) -> tuple[AuditTask, np.ndarray | None]:
         """The work, and the labels."""
         labels = check_labels(self.y, of.x.n, of.model.classes)
         elements, complete = self._drawn(contract)
-        task = Task(
+        task = AuditTask(
             model=of.model,
             contract=contract,
             x=contract.project(of.x),
             elements=elements,
             complete=complete,
             output_action=self.output_action,
-            outputs=self.told.reading.outputs,
+            outputs=self.told.input_spec.outputs,
             regression=labels is not None and not is_classes(labels),
             batch_size=self.batch_size or default_batch_size(of.x),
             bootstrap=self.told.bootstrap,
-            judging=self.told.judging,
+            tolerances=self.told.tolerances,
             quick=self.effort == "quick",
         )
         return task, labels
@@ -238,7 +247,7 @@ class Audit:
             shown.close()
 
 
-def planned_inputs(task: Task, off_data: Any, checkpoints: Mapping[str, Any], strengths: int = 0) -> int:
+def planned_inputs(task: AuditTask, off_data: Any, checkpoints: Mapping[str, Any], strengths: int = 0) -> int:
     """Inputs of the pass over the data, of the floors, the other sets, checkpoints, Lie derivatives and members.
 
     `strengths`: of all transforms that are looked at beside the group.
@@ -256,7 +265,7 @@ def planned_inputs(task: Task, off_data: Any, checkpoints: Mapping[str, Any], st
     return int(total + (0 if members is None else len(members) * _ENSEMBLE))
 
 
-def planned(task: Task) -> Task:
+def planned(task: AuditTask) -> AuditTask:
     """The task with batches of the planned size, and what the model holds."""
     found = _footprint(task)
     if found is None:
@@ -266,7 +275,7 @@ def planned(task: Task) -> Task:
     return replace(task, batch_size=int(np.clip(size, 1, task.batch_size)), footprint=found)
 
 
-def _footprint(task: Task) -> Footprint | None:
+def _footprint(task: AuditTask) -> Footprint | None:
     """What the model holds; None where it does not tell, or does not take one input alone."""
     if task.model.fixed_batch is not None or task.x.n == 1:
         return None

@@ -1,6 +1,6 @@
-"""`equitangents audit`: how equivariant a model in a file is, or an interatomic potential on structures of a file.
+"""`equitangents audit`: how equivariant a model in a file is.
 
-It ends with the summary, the files that were asked for, and an exit status for continuous integration.
+It ends with the table, the files that were asked for, and an exit status for continuous integration.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from equitangents.cli.audit_words import (
     kinds_of,
     limited,
     limits_of,
-    named,
     output_kinds,
     scales,
     tolerance_of,
@@ -34,6 +33,8 @@ if TYPE_CHECKING:
     from equitangents.audit.report.result import AuditReport
 
 
+_MODEL, _DATA, _GROUP = "Model", "Data", "Group"
+_MEASURE, _VERDICT, _REPORT = "What to measure", "Verdict", "Report"
 ABOVE = 3
 """The exit status of a model whose error is above --fail-above."""
 PARTIAL = "interrupted; the report is of what was measured until then: the same command measures all"
@@ -58,7 +59,7 @@ class Files:
 
 
 def finish(report: AuditReport | AtomsReport, files: Files, checks: list[Check], met: bool = True) -> None:
-    """Print the summary, write the files, and end with status ABOVE if something that was demanded is not met.
+    """Print the table, write the files, and end with status ABOVE if something that was demanded is not met.
 
     `met`: also say what is met.
     """
@@ -78,216 +79,169 @@ def finish(report: AuditReport | AtomsReport, files: Files, checks: list[Check],
     if report.partial:
         raise KeyboardInterrupt(PARTIAL)
     for check in checks:
-        if check.undecided:
-            typer.echo(f"undecided: {check.said}", err=True)
-        elif not check.passed:
-            typer.echo(f"{'below' if check.least else 'above'}: {check.said}", err=True)
-        elif met:
-            typer.echo(f"met: {check.name}" + f"; {check.said}" * bool(check.said))
+        state = "met" if check.passed else "undecided" if check.undecided else "not met"
+        if met or not check.passed:
+            typer.echo(f"{state}: {check.name}: {check.said}", err=not check.passed)
     if not all(check.passed for check in checks):
         raise typer.Exit(ABOVE)
-
-
-def audit_atoms(
-    atoms: str | None,
-    calculator: str | None,
-    tests: str | None,
-    *,
-    tolerances: dict[str, float] | None,
-    features: dict[str, str] | None,
-    time_step: float | None,
-    elements: int | None,
-    limit: int | None,
-    seed: int,
-    fail_above: float | dict[str, float] | None,
-    files: Files,
-    baseline: Path | None,
-) -> None:
-    """Run the audit, print its summary, write its files, and end with status 3 if a demand is not met."""
-    if atoms is None or calculator is None:
-        missing = "--atoms" if atoms is None else "--calculator"
-        raise typer.BadParameter("is missing; --atoms and --calculator go together", param_hint=missing)
-    from equitangents.model_files import check_name
-
-    check_file("atoms", atoms)
-    check_name(calculator, "calculator")
-    with stages() as stage:
-        stage("importing JAX and ASE")
-        from equitangents.audit.adapters.choose import load_calculator
-        from equitangents.audit.adapters.model import require
-        from equitangents.audit.potentials.checks import read_baseline
-        from equitangents.audit.potentials.run import atoms as run
-        from equitangents.audit.potentials.structures import read_structures
-
-        require("ase", "atoms")
-        if baseline is not None:
-            read_baseline(baseline)
-        stage(f"reading {atoms}")
-        structures = read_structures(atoms, limit, seed)
-        asked = None if tests is None else [test.strip() for test in tests.split(",")]
-        stage(f"loading {calculator}")
-        potential = load_calculator(calculator)
-        stage(f"evaluating {calculator}")
-        report = run(
-            potential,
-            structures,
-            asked,
-            elements=8 if elements is None else elements,
-            tolerances=tolerances,
-            features=features,
-            time_step=time_step,
-            seed=seed,
-            progress=True,
-        )
-    finish(report, files, _atoms_checks(report, fail_above, baseline), met=False)
-
-
-def irreps_of(text: str | None) -> dict[str, str] | None:
-    """ "node_feats=8x0e+4x1o,hidden=2x0e" as irreps by name."""
-    if text is None:
-        return None
-    parts = [part.partition("=") for part in text.replace(" ", "").split(",")]
-    if not all(name and irreps for name, _, irreps in parts):
-        raise typer.BadParameter("expected NAME=IRREPS,… such as node_feats=8x0e+4x1o", param_hint="--features")
-    return {name: irreps for name, _, irreps in parts}
-
-
-def _atoms_checks(report: AtomsReport, limits: float | dict[str, float] | None, baseline: Path | None) -> list[Check]:
-    """Everything that was demanded of the report."""
-    from equitangents.audit.potentials.checks import below, no_worse
-
-    found = [] if limits is None else below(report, limits)
-    return found + ([] if baseline is None else no_worse(report, baseline))
 
 
 def audit(
     model: Annotated[
         str | None,
         typer.Argument(
-            help="file.onnx, file.pt2 (torch.export), file.pt (TorchScript), file.keras, or package.module:object."
+            rich_help_panel=_MODEL,
+            help="file.onnx, file.pt2 (torch.export), file.pt (TorchScript), file.keras, or package.module:object.",
         ),
     ] = None,
-    data: Annotated[str | None, typer.Option(help="Inputs: .npy, or .npz with x and, if there are labels, y.")] = None,
+    data: Annotated[
+        str | None,
+        typer.Option(rich_help_panel=_DATA, help="Inputs: .npy, or .npz with x and, if there are labels, y."),
+    ] = None,
     group: Annotated[
         str | None,
         typer.Option(
+            rich_help_panel=_GROUP,
             help="C4, D4 (any number), SO2, SO3, O3, S_n, S5 (any number), translations, octahedral, …",
             autocompletion=GROUPS,
         ),
     ] = None,
     inputs: Annotated[
         str | None,
-        typer.Option(help="What each input is to the group, with commas: images, vectors, points, edges, none."),
+        typer.Option(
+            rich_help_panel=_DATA,
+            help="What each input is to the group, with commas: images, vectors, points, edges, none.",
+        ),
     ] = None,
     outputs: Annotated[
         str | None,
         typer.Option(
+            rich_help_panel=_GROUP,
             help="What each output is to the group: invariant (the default), vectors, images, masks, boxes (xyxy), "
             "cxcywh, keypoints, unordered (sets of boxes), unordered:distance:vectors, 4x0e+2x1o (irreps), voigt, "
             "voigt:strain, points, pairs, edges, sequences, states, …, labels:3,0,1,2 for classes that change places "
-            "(generators apart by /), or find. Several outputs: KIND,KIND or NAME=KIND,…; KIND@1: its batch is axis 1."
+            "(generators apart by /), or find. Several outputs: KIND,KIND or NAME=KIND,…; KIND@1: its batch is axis 1.",
         ),
     ] = None,
     layout: Annotated[
         str | None,
         typer.Option(
+            rich_help_panel=_DATA,
             help="Where images keep channels, if shapes do not tell: channels_last or channels_first.",
             **one_of("channels_last", "channels_first"),
         ),
     ] = None,
-    html: Annotated[Path | None, typer.Option(help="Write the report as one HTML page.")] = None,
-    json: Annotated[Path | None, typer.Option(help="Write the report as JSON.")] = None,
-    markdown: Annotated[Path | None, typer.Option(help="Write a summary that GitHub renders.")] = None,
-    junit: Annotated[Path | None, typer.Option(help="Write JUnit's XML, one test case an output and limit.")] = None,
+    html: Annotated[
+        Path | None, typer.Option(rich_help_panel=_REPORT, help="Write the report as one HTML page.")
+    ] = None,
+    json: Annotated[Path | None, typer.Option(rich_help_panel=_REPORT, help="Write the report as JSON.")] = None,
+    markdown: Annotated[
+        Path | None, typer.Option(rich_help_panel=_REPORT, help="Write a summary that GitHub renders.")
+    ] = None,
+    junit: Annotated[
+        Path | None, typer.Option(rich_help_panel=_REPORT, help="Write JUnit's XML, one test case an output and limit.")
+    ] = None,
     badge: Annotated[
-        Path | None, typer.Option(help="Write a badge: SVG, or with .json what shields.io's endpoint badges read.")
+        Path | None,
+        typer.Option(
+            rich_help_panel=_REPORT, help="Write a badge: SVG, or with .json what shields.io's endpoint badges read."
+        ),
     ] = None,
     fail_above: Annotated[
         str | None,
         typer.Option(
-            help=f"Exit with status {ABOVE} unless the mean relative error of the first sentence is at most this, on "
-            "the data and off it: 0.05 or 5%; or of single outputs or kinds: forces=0.05,invariant=1%."
+            rich_help_panel=_VERDICT,
+            help=f"Exit with status {ABOVE} unless the error is at most this, on the data and off it: 0.05 or 5%; "
+            "or of single outputs or kinds: forces=0.05,invariant=1%.",
         ),
     ] = None,
     min_agreement: Annotated[
         str | None,
-        typer.Option(help=f"Exit with status {ABOVE} if fewer predicted classes stay the same: 0.95 or 95%."),
+        typer.Option(
+            rich_help_panel=_VERDICT,
+            help=f"Exit with status {ABOVE} if fewer predicted classes stay the same: 0.95 or 95%.",
+        ),
     ] = None,
     baseline: Annotated[
         Path | None,
         typer.Option(
-            help=f"An earlier --json: exit with status {ABOVE} if errors grew, by a paired test of the inputs."
+            rich_help_panel=_VERDICT,
+            help=f"An earlier --json: exit with status {ABOVE} if errors grew, by a paired test of the inputs.",
         ),
     ] = None,
     tolerance: Annotated[
-        str | None, typer.Option(help="The mean error that is acceptable under every element: 0.01 or 1%.")
+        str | None,
+        typer.Option(
+            rich_help_panel=_VERDICT, help="The mean error that is acceptable under every element: 0.01 or 1%."
+        ),
     ] = None,
     relative_to: Annotated[
         str,
         typer.Option(
+            rich_help_panel=_VERDICT,
             help="What errors are relative to: norm, spread (between inputs), or larger (error of both).",
             **one_of("norm", "spread", "larger"),
         ),
     ] = "larger",
     output_scale: Annotated[
         str | None,
-        typer.Option(help="The size of outputs that counts as 100 %, in their own unit: 0.1, or forces=0.1,energy=1."),
+        typer.Option(
+            rich_help_panel=_VERDICT,
+            help="The size of outputs that counts as 100 %, in their own unit: 0.1, or forces=0.1,energy=1.",
+        ),
     ] = None,
-    elements: Annotated[int | None, typer.Option(help="How many elements of the group to try.")] = None,
-    limit: Annotated[int | None, typer.Option(help="Use this many inputs, drawn at random.")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Inputs at a time.")] = None,
-    on_data_only: Annotated[bool, typer.Option("--on-data-only", help="No noise and no shuffled inputs.")] = False,
-    seed: Annotated[int, typer.Option(help="Seed of everything random in the audit.")] = 0,
+    elements: Annotated[
+        int | None, typer.Option(rich_help_panel=_GROUP, help="How many elements of the group to try.")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(rich_help_panel=_DATA, help="Use this many inputs, drawn at random.")
+    ] = None,
+    batch_size: Annotated[int | None, typer.Option(rich_help_panel=_DATA, help="Inputs at a time.")] = None,
+    on_data_only: Annotated[
+        bool, typer.Option("--on-data-only", rich_help_panel=_MEASURE, help="No noise and no shuffled inputs.")
+    ] = False,
+    seed: Annotated[int, typer.Option(rich_help_panel=_MEASURE, help="Seed of everything random in the audit.")] = 0,
     select: Annotated[
-        str | None, typer.Option(help="Audit this one of several outputs, by name (logits) or position.")
-    ] = None,
-    atoms: Annotated[
-        str | None, typer.Option(help="Structures that ASE reads (.xyz, .cif, .traj, …), in place of MODEL and --data.")
-    ] = None,
-    calculator: Annotated[
         str | None,
-        typer.Option(help="With --atoms: package.module:object, an ASE calculator, its class or a function."),
-    ] = None,
-    tests: Annotated[
-        str | None,
-        typer.Option(help="With --atoms: some tests, with commas: rotation, permutation, conservation, smoothness, …"),
+        typer.Option(rich_help_panel=_MODEL, help="Audit this one of several outputs, by name (logits) or position."),
     ] = None,
     transform: Annotated[
         list[str] | None,
         typer.Option(
+            rich_help_panel=_GROUP,
             help="A change that forms no group, with its strengths: brightness:0.5..1.5, gain:0.5,2, speed:0.8..1.2:5 "
             "(5 of them), contrast, offset, shift, scale, crop, or package.module:function:0..1. May be repeated; "
-            "without --group these alone are audited."
+            "without --group these alone are audited.",
         ),
     ] = None,
     batch_axis: Annotated[
-        int, typer.Option(help="The axis of the inputs' batch, such as 1 for sequences of recurrent networks.")
+        int,
+        typer.Option(
+            rich_help_panel=_DATA, help="The axis of the inputs' batch, such as 1 for sequences of recurrent networks."
+        ),
     ] = 0,
-    tolerances: Annotated[
-        str | None,
-        typer.Option(help="With --atoms: errors that count as small: forces=1,energy=0.1 (meV/Å, meV/atom)."),
-    ] = None,
-    features: Annotated[
-        str | None,
-        typer.Option(help="With --atoms: further results, one row an atom, and their irreps: node_feats=8x0e+4x1o."),
-    ] = None,
-    time_step: Annotated[
-        float | None, typer.Option(help="With --atoms: femtoseconds of a step of the short run: 0.25.")
-    ] = None,
     effort: Annotated[
         str,
         typer.Option(
+            rich_help_panel=_MEASURE,
             help="full, or quick: the error and its floor alone, on few evaluations.",
             **one_of("full", "quick"),
         ),
     ] = "full",
     trust: Annotated[
-        bool, typer.Option("--trust", help="Load pickles, too. They run whatever code their author put in.")
+        bool,
+        typer.Option(
+            "--trust", rich_help_panel=_MODEL, help="Load pickles, too. They run whatever code their author put in."
+        ),
     ] = False,
 ) -> None:
     """Measure how far a model is from being equivariant, and where it breaks.
 
-    The error is relative, and printed beside the floor that interpolation and rounding explain.
+    equitangents audit net.onnx --data images.npz --group C4 --html audit.html
+
+    equitangents audit mine:model --data clouds.npz --group SO3 --inputs vectors --outputs vectors --fail-above 5%
+
+    The error is relative, and printed with the noise floor that interpolation and rounding explain.
     """
     from equitangents.array_files import load_data
     from equitangents.groups.names import parse_group_name
@@ -298,27 +252,7 @@ def audit(
     check_counts({"--elements": elements, "--limit": limit, "--batch-size": batch_size})
     written.check()
     check_file("baseline", baseline)
-    of_atoms = atoms is not None or calculator is not None
-    check_together(
-        {
-            "MODEL": model,
-            "--data": data,
-            "--group": group,
-            "--transform": transform or None,
-            "--min-agreement": min_agreement,
-            "--effort quick": None if effort == "full" else effort,
-            "--tests": tests,
-            "--tolerances": tolerances,
-            "--features": features,
-            "--time-step": time_step,
-        },
-        of_atoms,
-    )
-    if of_atoms:
-        audit_atoms(atoms, calculator, tests, tolerances=named(tolerances), features=irreps_of(features),
-                    time_step=time_step, elements=elements, limit=limit, seed=seed, fail_above=limits, files=written,
-                    baseline=baseline)  # fmt: skip
-        return
+    check_together({"MODEL": model, "--data": data, "--group": group, "--transform": transform or None})
     check_file("data", data)
     assert model is not None  # check_together
     check_model(model, trust)

@@ -17,25 +17,14 @@ if TYPE_CHECKING:
 Limits = float | dict[str, float] | None
 
 
-def check_together(told: Mapping[str, object], atoms: bool) -> None:
-    """Raise unless the options that are given belong together; `atoms`: of a potential, not of a model."""
+def check_together(told: Mapping[str, object]) -> None:
+    """Raise unless a model, data, and a group or a transform are given."""
     from equitangents.errors import InvalidArgumentError
 
-    given = [option for option, value in told.items() if value is not None]
-    if atoms:
-        if {"MODEL", "--data", "--group"} & set(given):
-            raise typer.BadParameter("goes without MODEL, --data and --group", param_hint="--atoms")
-        for option in ("--min-agreement", "--effort quick"):
-            if option in given:
-                raise typer.BadParameter(f"goes without {option}", param_hint="--atoms")
-        return
-    for option in ("--tests", "--tolerances", "--features", "--time-step"):
-        if option in given:
-            raise typer.BadParameter("goes with --atoms", param_hint=option)
+    given = {option for option, value in told.items() if value is not None}
     for option, also in (("MODEL", ""), ("--data", ""), ("--group", "--transform")):
-        if not {option, also} & set(given):
-            instead = f"{also}, or " if also else ""
-            raise InvalidArgumentError(f"{option} is missing; or give {instead}--atoms and --calculator")
+        if not {option, also} & given:
+            raise InvalidArgumentError(" ".join([option, "is missing"]))
 
 
 def check_counts(counts: Mapping[str, int | None]) -> None:

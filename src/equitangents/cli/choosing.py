@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from equitangents.cli.completion import net_name
+from equitangents.cli.completion import group_name, net_name
 from equitangents.errors import InvalidArgumentError
 from equitangents.formatting import duration
 
 if TYPE_CHECKING:
     from equitangents.fit import Choice, Step
+    from equitangents.fit.held_out import HeldOut
 
 AUTO = "auto"
 _OTHERS = (
@@ -20,12 +21,36 @@ _OTHERS = (
     "memory_limit", "input_shape",
 )  # fmt: skip
 
-_OWN = ("minutes", "keep_together", "baselines")
+_PAIRS = 5  # that are named
+_OWN = ("minutes", "keep_together", "baselines", "fast")
+
+
+def check_confidence(least: float | None) -> None:
+    """Raise InvalidArgumentError unless it is a probability."""
+    if least is not None and not 0 < least <= 1:
+        raise InvalidArgumentError(f"min_confidence is {least!r}; expected a number above 0, and at most 1")
+
+
+def answered(held: HeldOut, least: float) -> str:
+    """The line about predictions of a probability of `least` or more."""
+    share, right = held.answered(least)
+    return f"probability {least:g} or more: {share:.1%} of left-out samples, {right:.1%} of them right"
 
 
 def net_or_auto(parameter: typer.CallbackParam, value: str | None) -> str | None:
     """As `completion.net_name`, or "auto"."""
     return value if value == AUTO else net_name(parameter, value)
+
+
+def group_or_auto(value: str | None) -> str | None:
+    """As `completion.group_name`, or "auto"."""
+    return value if value == AUTO else group_name(value)
+
+
+def check_group(group: str | None, why: str) -> None:
+    """Raise InvalidArgumentError where the group is to be chosen and another network is fitted."""
+    if group == AUTO:
+        raise InvalidArgumentError(f"group is 'auto', which is for --net auto alone; expected C4, D4, … ({why})")
 
 
 def other_option(context: typer.Context) -> str | None:
@@ -80,10 +105,27 @@ def progress(stage: Callable[[str], None]) -> Callable[[Step], None]:
     return told
 
 
-def said(choice: Choice) -> list[str]:
-    """Lines about a choice: what is more accurate, both tables, whether it was interrupted."""
+def said(choice: Choice, names: Sequence[str]) -> list[str]:
+    """Lines about a choice of samples of these names: what is better, both tables, near-duplicates, an interruption."""
     ahead = ", ".join(each.name for each in choice.others if each.is_ahead) or "none"
     lines = [f"shown to be more accurate on the same folds: {ahead}"] if choice.others else []
     lines += [choice.scores().rstrip(), choice.candidates().rstrip()]
+    lines += [choice.turning().rstrip()] if choice.turned else []
+    lines += [choice.speed().rstrip()]
     lines += [f"refused: {name}: {why}" for name, why in choice.refused]
+    lines += _near_duplicates(choice, names)
     return [*lines, *(["interrupted: the best so far is taken"] if choice.interrupted else [])]
+
+
+def _near_duplicates(choice: Choice, names: Sequence[str]) -> list[str]:
+    """The number of pairs of nearly equal images, with the remedy, and the first of them."""
+    pairs = choice.near_duplicates
+    if not pairs:
+        return []
+    named = (
+        [f"  {names[i]}  {names[j]}" for i, j in pairs[:_PAIRS]]
+        if names
+        else [f"  {i}  {j}" for i, j in pairs[:_PAIRS]]
+    )
+    more = ["  …"] if len(pairs) > _PAIRS else []
+    return [f"near-duplicates, by which scores are too good: {len(pairs)} pairs (--keep-together)", *named, *more]

@@ -60,6 +60,17 @@ def part(text: str | None) -> tuple[int, int] | None:
     return int(index), int(count)
 
 
+def one_ridge(text: str) -> float:
+    """The number of --ridge; a value for each sample is for the library alone."""
+    try:
+        return float(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r}; expected one number; one for each sample takes Python: et.InfiniteEnsemble(net, ridge=array)",
+            param_hint="--ridge",
+        ) from None
+
+
 def shape(text: str | None) -> tuple[int, ...] | None:
     """ "32,32,3" as (32, 32, 3)."""
     if text is None:

@@ -3,25 +3,53 @@
 from __future__ import annotations
 
 import math
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from equitangents.cli import networks
-from equitangents.cli.choosing import AUTO, check_named, net_or_auto, obstacle, other_option, progress, said
-from equitangents.cli.common import PLACE, Precision, announced, byte_limit, in_precision, kept, shape, stages
-from equitangents.cli.completion import GROUPS, NETS, SOLVERS, among, group_name, one_of, there
+from equitangents.cli.choosing import (
+    AUTO,
+    answered,
+    check_confidence,
+    check_group,
+    check_named,
+    group_or_auto,
+    net_or_auto,
+    obstacle,
+    other_option,
+    progress,
+    said,
+)
+from equitangents.cli.common import (
+    PLACE,
+    Precision,
+    announced,
+    byte_limit,
+    in_precision,
+    kept,
+    one_ridge,
+    shape,
+    stages,
+)
+from equitangents.cli.completion import GROUPS, NETS, SOLVERS, among, one_of, there
 
 if TYPE_CHECKING:
     from equitangents._types import ArrayLike
     from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
     from equitangents.fit import Choice
+    from equitangents.fit.held_out import HeldOut
     from equitangents.kernels import KernelFunction
 
 TASKS = ("auto", "regression", "classification")
 REPORT = "report.html"  # beside a classifier
+EXAMPLES = """equitangents fit --data tiles --group auto --out model
+
+equitangents fit --data train.npz --net mlp --ridge 1e-3 --out model"""
+_LARGE = 100  # MB of a saved model, beyond which its size is shown
+_CHOICE, _NAMED, _RESULT = "Choice of the network (--net auto)", "One network (--net NAME)", "Result"
 
 
 def fit(
@@ -58,40 +86,72 @@ def fit(
             callback=net_or_auto,
         ),
     ] = AUTO,
-    minutes: Annotated[float, typer.Option(help="What --net auto may take; Ctrl-C takes the best so far.")] = 5.0,
+    minutes: Annotated[
+        float, typer.Option(help="What --net auto may take; Ctrl-C takes the best so far.", rich_help_panel=_CHOICE)
+    ] = 5.0,
     keep_together: Annotated[
         str | None,
         typer.Option(
             metavar="COLUMN",
             help="Of --net auto: samples with one entry are left out together: a column of the table of images, or an "
             "array of --data. Without it images of one folder CLASS/SOURCE are.",
+            rich_help_panel=_CHOICE,
         ),
     ] = None,
     baselines: Annotated[
-        bool, typer.Option(help="Of --net auto: nearest neighbours, a forest and an SVM on the same folds.")
+        bool,
+        typer.Option(
+            help="Of --net auto: nearest neighbours, a forest and an SVM on the same folds.", rich_help_panel=_CHOICE
+        ),
     ] = True,
+    fast: Annotated[
+        bool,
+        typer.Option(
+            "--fast",
+            help="Of --net auto: only networks that predict 20 images a second, or more.",
+            rich_help_panel=_CHOICE,
+        ),
+    ] = False,
     depth: networks.Depth = None,
     w_std: networks.WStd = networks.W_STD,
     b_std: networks.BStd = 0.1,
     group: Annotated[
         str | None,
         typer.Option(
-            help="Augmentation by all elements of a group: C4, D4, S5, translations, …",
-            autocompletion=GROUPS,
-            callback=group_name,
+            help="Augmentation by all elements of a group: C4, D4, S5, translations, …; of images by --net auto also "
+            "auto: the best of none, C4 and D4.",
+            autocompletion=lambda incomplete: [*among(AUTO)(incomplete), *GROUPS(incomplete)],
+            callback=group_or_auto,
         ),
     ] = None,
-    time: Annotated[float, typer.Option(help="Training time; inf: until the end.")] = math.inf,
-    learning_rate: Annotated[float, typer.Option(help="Learning rate; time counts in its units.")] = 1.0,
+    time: Annotated[float, typer.Option(help="Training time; inf: until the end.", rich_help_panel=_NAMED)] = math.inf,
+    learning_rate: Annotated[
+        float, typer.Option(help="Learning rate; time counts in its units.", rich_help_panel=_NAMED)
+    ] = 1.0,
     ridge: Annotated[
-        float, typer.Option("--ridge", "--diag-reg", help="Relative to the kernel's mean diagonal.")
+        float,
+        typer.Option(
+            "--ridge",
+            "--diag-reg",
+            parser=one_ridge,
+            metavar="<float>",
+            help="Relative to the kernel's mean diagonal.",
+            rich_help_panel=_NAMED,
+        ),
     ] = 0.0,
     kernel: Annotated[
-        str, typer.Option(help="ntk: all layers learn; nngp: the last one.", **one_of("ntk", "nngp"))
+        str,
+        typer.Option(
+            help="ntk: all layers learn; nngp: the last one.", **one_of("ntk", "nngp"), rich_help_panel=_NAMED
+        ),
     ] = "ntk",
     dynamics: Annotated[
         str,
-        typer.Option(help="flow: gradient flow; discrete: time counts steps.", **one_of("flow", "discrete")),
+        typer.Option(
+            help="flow: gradient flow; discrete: time counts steps.",
+            **one_of("flow", "discrete"),
+            rich_help_panel=_NAMED,
+        ),
     ] = "flow",
     task: Annotated[
         str,
@@ -99,10 +159,12 @@ def fit(
             help="regression or classification; auto: the latter where y are whole numbers or text, one for each "
             "input, or for each position on which the network ends.",
             **one_of(*TASKS),
+            rich_help_panel=_NAMED,
         ),
     ] = "auto",
     input_shape: Annotated[
-        str | None, typer.Option(help="Shape of one input, such as 32,32,3, if rows are flattened.")
+        str | None,
+        typer.Option(help="Shape of one input, such as 32,32,3, if rows are flattened.", rich_help_panel=_NAMED),
     ] = None,
     precision: Precision = None,
     store: Annotated[
@@ -110,6 +172,7 @@ def fit(
         typer.Option(
             metavar=PLACE,
             help="Keep the training kernel in this folder; `equitangents gram --standardise` can fill it before.",
+            rich_help_panel=_NAMED,
         ),
     ] = None,
     solver: Annotated[
@@ -117,10 +180,12 @@ def fit(
         typer.Option(
             help="auto, eigh, cholesky, out-of-core, lanczos, pcg or nystrom.",
             **one_of(*SOLVERS("")),
+            rich_help_panel=_NAMED,
         ),
     ] = "auto",
     memory_limit: Annotated[
-        float | None, typer.Option(help="GB that the fit may take; by default half of what there is.")
+        float | None,
+        typer.Option(help="GB that the fit may take; by default half of what there is.", rich_help_panel=_NAMED),
     ] = None,
     standardise: Annotated[
         bool,
@@ -129,14 +194,32 @@ def fit(
         ),
     ] = True,
     calibrate: Annotated[
-        bool, typer.Option("--calibrate", help="Probabilities that say how often a class is right, by leave-one-out.")
-    ] = False,
+        bool | None,
+        typer.Option(
+            help="Probabilities that say how often a class is right, by leave-one-out; by default where it is exact.",
+            show_default=False,
+            rich_help_panel=_RESULT,
+        ),
+    ] = None,
+    min_confidence: Annotated[
+        float | None,
+        typer.Option(
+            help="Leave a prediction open below this probability; says how many, and how often others are right.",
+            rich_help_panel=_RESULT,
+        ),
+    ] = None,
     report: Annotated[
         bool,
-        typer.Option(help="Of a classifier write report.html beside the model: what left-out samples tell of it."),
+        typer.Option(
+            help="Of a classifier write report.html beside the model: what left-out samples tell of it.",
+            rich_help_panel=_RESULT,
+        ),
     ] = True,
     means_only: Annotated[
-        bool, typer.Option("--means-only", help="Save what means need, a small file; no --std afterwards.")
+        bool,
+        typer.Option(
+            "--means-only", help="Save what means need, a small file; no --std afterwards.", rich_help_panel=_RESULT
+        ),
     ] = False,
 ) -> None:
     """Train infinitely wide networks on arrays in files, or images in a folder, exactly, and save the model.
@@ -144,12 +227,14 @@ def fit(
     Nothing is saved unless all of it is. With --store a fit that was killed goes on with the kernel as far as it is.
     """
     from equitangents.cli import images
-    from equitangents.errors import StoreError
+    from equitangents.errors import EquitangentsError, InvalidArgumentError, StoreError
 
+    check_confidence(min_confidence)
     shape_of_one, limit = shape(input_shape), byte_limit(memory_limit)
     other = other_option(context) if net == AUTO else None
     if net != AUTO:
         check_named(context, f"--net {net}")
+        check_group(group, f"--net {net}")
     with stages() as stage:
         stage(f"reading {data}")
         of_images = (
@@ -191,6 +276,7 @@ def fit(
             why = other or obstacle(inputs, y, "calibrate" in kind(network).get_params(deep=False))
             if why is not None:
                 check_named(context, why)
+                check_group(group, why)
                 typer.echo(f"network: mlp ({why}, which auto does not take)", err=True)
             else:
                 from equitangents.fit import auto
@@ -202,16 +288,17 @@ def fit(
                     together=together,
                     minutes=minutes,
                     baselines=baselines,
+                    fast=fast,
                     standardise=standardise,
                     progress=progress(stage),
                 )
         if choice is None:
-            if calibrate:
+            if calibrate is not None:
                 if "calibrate" not in kind(network).get_params(deep=False):
                     raise typer.BadParameter(
                         "probabilities are those of classes; the task is regression", param_hint="--calibrate"
                     )
-                settings["calibrate"] = True
+                settings["calibrate"] = calibrate
             try:
                 model: Any = kind(network, **settings).fit(inputs, y)
             except StoreError as error:
@@ -221,8 +308,16 @@ def fit(
                     f"{error}; inputs are standardised now: fill the store by gram --standardise, or fit inputs as "
                     "they are (--no-standardise)"
                 ) from None
+            if calibrate is None and hasattr(model, "classes_") and model.solution_.solver == "eigh":
+                with suppress(EquitangentsError):  # which the line on calibration says
+                    model._calibrate()
         else:
             model = choice.model
+        if min_confidence is not None and getattr(model, "temperature_", None) is None:
+            raise InvalidArgumentError(
+                "min_confidence is given, and this model has no calibrated probabilities; expected a classifier that "
+                "is solved by eigh: leave it out, or give --calibrate"
+            )
         model.save(out, means_only=means_only)
     with kept(lambda: _saved(out)):
         if report and hasattr(model, "classes_"):
@@ -230,13 +325,26 @@ def fit(
         if of_images is not None:
             images.keep_form(of_images.form, out)
         typer.echo(_said(model, out))
+        size = sum(file.stat().st_size for file in out.glob("arrays-*.bin")) / 1e6
+        if size > _LARGE:
+            typer.echo(f"size: {size:,.0f} MB (inputs and decomposition); --means-only keeps what predictions need")
+        files = () if of_images is None else of_images.files
         if hasattr(model, "classes_"):
-            for line in (images.held_out(model), images.calibration(model)) if choice is None else said(choice):
+            for line in (images.held_out(model), images.calibration(model)) if choice is None else said(choice, files):
                 typer.echo(line)
+            if min_confidence is not None:
+                typer.echo(answered(_held_out(model, choice), min_confidence))
             if report:
-                _report(model, data, out, () if of_images is None else of_images.files, choice)
+                _report(model, data, out, files, choice, min_confidence)
             new = "NEW_FOLDER --out predictions.csv" if of_images is not None else "NEW.npy --out predictions.npz --std"
-            typer.echo(f"next: equitangents predict {out} --data {new}")
+            more = f" --min-confidence {min_confidence:g}" if min_confidence and of_images is not None else ""
+            typer.echo(f"next: equitangents predict {out} --data {new}{more}")
+
+
+def _held_out(model: Any, choice: Choice | None) -> HeldOut:
+    from equitangents.fit.held_out import HeldOut
+
+    return HeldOut.of(model) if choice is None else choice.score.held
 
 
 def _so_far(out: Path, store: str | None, before: str | None) -> str:
@@ -257,10 +365,12 @@ def _saved(out: Path) -> str:
     return f"the model is saved in {out}, {report}: equitangents predict {out} goes on with it"
 
 
-def _report(model: Any, data: str, out: Path, names: tuple[str, ...], choice: Choice | None) -> None:
+def _report(
+    model: Any, data: str, out: Path, names: tuple[str, ...], choice: Choice | None, min_confidence: float | None
+) -> None:
     """Write what left-out samples tell beside the model, where there are any to be had."""
-    from equitangents.ensembles.infinite.held_out_page import held_out_page
     from equitangents.errors import EquitangentsError
+    from equitangents.fit.page import held_out_page
     from equitangents.report import write
 
     if model.solution_.solver != "eigh":
@@ -276,8 +386,8 @@ def _report(model: Any, data: str, out: Path, names: tuple[str, ...], choice: Ch
             names,
             title=f"What was learnt from {data}",
             next_command=f"equitangents predict {out} --data {suffix}",
-            folds=None if choice is None else choice.score.held,
-            first=() if choice is None else [choice.section],
+            choice=choice,
+            min_confidence=min_confidence,
         )
     except EquitangentsError as error:
         typer.echo(f"report: not made: {error}", err=True)

@@ -32,6 +32,7 @@ _KINDS = {
     "largest": float,
 }
 _SHARE = 0.01  # of all images, after which progress is told
+_CALIBRATED, _SHARES = "calibration", "calibration: probabilities are shares of networks; by --calibrate"
 
 Stage = Callable[[str], None]
 
@@ -119,16 +120,38 @@ def form_of(model: Path) -> Any:
     return beside.room("data").labelled_images.ImageForm(**form)
 
 
-def write_table(path: Path, files: tuple[str, ...], predicted: Any) -> None:
+def is_calibrated(model: Path) -> bool:
+    """Whether a saved model is a classifier with calibrated probabilities."""
+    from equitangents.ensembles.infinite.saving import about_model
+
+    return about_model(model)["facts"]["temperature"] is not None
+
+
+def check_calibrated(model: Path) -> None:
+    """Raise InvalidArgumentError unless it is one."""
+    if not is_calibrated(model):
+        raise InvalidArgumentError(
+            f"model is {str(model)!r}, whose probabilities are not calibrated, which --min-confidence needs: fit it "
+            "again by --calibrate"
+        )
+
+
+def write_table(path: Path, files: tuple[str, ...], predicted: Any, least: float | None) -> None:
     """The arrays of predictions as a table: file, label and its probability; of a regression file, mean and std.
 
-    Names and labels that a spreadsheet would run as formulas have an apostrophe before them (`tables.quoted`).
+    Labels whose probability is below `least` are empty. Names and labels that a spreadsheet would run as formulas have
+    an apostrophe before them (`tables.quoted`).
     """
     from equitangents.files import whole_file
 
     columns: dict[str, Any] = {"file": files}
     if "label" in predicted:
-        columns |= {"label": predicted["label"], "probability": predicted["probability"].max(axis=-1)}
+        probability = predicted["probability"].max(axis=-1)
+        labels = [
+            label if least is None or p >= least else ""
+            for label, p in zip(predicted["label"], probability, strict=True)
+        ]
+        columns |= {"label": labels, "probability": probability}
     else:
         mean = predicted["mean"].reshape(len(files), -1)
         names = ["mean"] if mean.shape[1] == 1 else [f"mean {k}" for k in range(mean.shape[1])]
@@ -162,9 +185,9 @@ def held_out(model: Any) -> str:
 
 
 def calibration(model: Any) -> str:
-    """How far probabilities are from how often they are right, of left-out samples, or why that is not known."""
-    from equitangents.ensembles.infinite.held_out_page import HeldOut
+    """How far calibrated probabilities are from how often they are right, of left-out samples, or why not known."""
     from equitangents.errors import EquitangentsError
+    from equitangents.fit.held_out import HeldOut
 
     if model.solution_.solver != "eigh":
         return f"calibration: not known, since {model.solution_.solver} keeps no decomposition; --solver eigh does"
@@ -172,10 +195,8 @@ def calibration(model: Any) -> str:
         held = HeldOut.of(model)
     except EquitangentsError as why:
         return f"calibration: not known: {why}"
-    error, chance = f"{held.calibration_error():.3f}", f"chance alone would show about {held.chance_error():.3f}"
-    if model.temperature_ is None:
-        return f"calibration: probabilities are shares of networks; with --calibrate off by {error}, where {chance}"
-    return f"calibration: probabilities and how often they are right differ by {error}; {chance}"
+    kind = _SHARES if model.temperature_ is None else _CALIBRATED
+    return f"{kind}: error {held.calibration_error():.3f} (by chance {held.chance_error():.3f})"
 
 
 def _cell(value: Any) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import functools
 import io
-import re
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
@@ -20,73 +19,39 @@ from typer.core import TyperGroup
 
 from equitangents import __version__, beside
 from equitangents.cli.audit import audit
+from equitangents.cli.audit_potential import audit_potential
 from equitangents.cli.cache import cache
 from equitangents.cli.common import AGAIN, LocalPaths
 from equitangents.cli.doctor import doctor
-from equitangents.cli.fit import fit
+from equitangents.cli.fit import EXAMPLES, fit
 from equitangents.cli.gram import gram
 from equitangents.cli.plan import plan
 from equitangents.cli.predict import predict
 from equitangents.errors import EquitangentsError, ModelError
 from equitangents.memory import check_start, ran_out
 
-_KEYWORD = r"(?<![\w.-])(?P<name>{names})="
-_VALUE = r"(?:'(?P<text>[^']*)'|\((?P<several>[^()]*)\)|(?P<plain>-?\d[\w.-]*\b|True\b))?"
-_SUBJECT = r"(?P<name>{names})(?= is )"
 _OF_PYTHON = {"fit": {"augmentation": "--group"}}  # what subcommands give on under another name
-_DATA = re.compile(r"^X(?= (?:has|holds|is) )")  # scikit-learn's name of what files call x
+_VERBS = ("is ", "has ", "holds ")
 
 
-def in_options(message: str, options: Mapping[str, str]) -> str:
-    """The message with Python's keywords, and a parameter that it begins with, as the options of the same name.
+def by_option(error: EquitangentsError, options: Mapping[str, str]) -> str:
+    """The message of an error, with the argument that it is about as the option of the same name.
 
-    Those inside a call stay.
-
-    >>> in_options("give inputs=('vectors', None)", {"inputs": "--inputs"})
-    'give --inputs vectors,none'
-    >>> in_options("learning_rate is 0.0; it must be positive", {"learning_rate": "--learning-rate"})
-    '--learning-rate is 0.0; it must be positive'
+    >>> from equitangents.errors import InvalidArgumentError
+    >>> by_option(InvalidArgumentError("learning_rate", 0.0, "a positive number"), {"learning_rate": "--learning-rate"})
+    '--learning-rate is 0.0; expected a positive number'
     """
-    if not options:
-        return message
-    names = "|".join(map(re.escape, sorted(options, key=len, reverse=True)))
-
-    def said(match: re.Match[str]) -> str:
-        option, plain = options[match["name"]], match["plain"]
-        if _in_a_call(message[: match.start()]):
-            return match[0]
-        if plain == "True":
-            return option
-        if match["several"] is not None:
-            parts = [part.strip().strip("'") for part in match["several"].split(",") if part.strip()]
-            plain = ",".join("none" if part == "None" else part for part in parts)
-        value = plain or match["text"]
-        return f"{option} {value}" if value else option
-
-    told = re.sub(_KEYWORD.format(names=names) + _VALUE, said, message)
-    if subject := re.match(_SUBJECT.format(names=names), told):
-        told = options[subject["name"]] + told[subject.end() :]
-    return re.sub(r"(--[\w-]+) \(\1\)", r"\1", told)  # "--trust (trust=True)", "force=True (--force)"
-
-
-def _in_a_call(before: str) -> bool:
-    """Whether a text ends inside the parentheses of a call."""
-    depth = 0
-    for at in range(len(before) - 1, -1, -1):
-        if before[at] == ")":
-            depth += 1
-        elif before[at] == "(" and depth:
-            depth -= 1
-        elif before[at] == "(":
-            return at > 0 and (before[at - 1].isalnum() or before[at - 1] == "_")
-    return False
+    if error.argument is not None:
+        return error.shown(options)
+    first, _, rest = str(error).partition(" ")
+    return f"{options[first]} {rest}" if first in options and rest.startswith(_VERBS) else str(error)
 
 
 def options_of(command: Any) -> dict[str, str]:
     """The options of a command by the names of its parameters, and by Python's: --W-std is that of W_std."""
     found = {str(p.name): p.opts[0] for p in command.params if p.opts and p.opts[0].startswith("--")}
     capital = {option[2:].replace("-", "_"): option for option in found.values() if option != option.lower()}
-    return found | capital | _OF_PYTHON.get(str(command.name), {})
+    return {"X": "x"} | found | capital | _OF_PYTHON.get(str(command.name), {})  # X: scikit-learn's name of inputs
 
 
 # The class of all of typer's complaints about usage, which it does not export by name.
@@ -136,7 +101,7 @@ class OneLineErrors(TyperGroup):
         command = self.get_command(ctx, ctx.invoked_subcommand or "")
         if command is None or isinstance(error, ModelError):
             return str(error)
-        return in_options(_DATA.sub("x", str(error)), options_of(command))
+        return by_option(error, options_of(command))
 
 
 def of_files(error: OSError) -> bool:
@@ -154,9 +119,10 @@ app = typer.Typer(name="equitangents", cls=OneLineErrors, pretty_exceptions_enab
 for _name, _command in beside.commands().items():
     app.command(_name, cls=LocalPaths)(_command)
 app.command("audit", cls=LocalPaths)(audit)
+app.command("audit-potential", cls=LocalPaths)(audit_potential)
 app.command("plan", cls=LocalPaths)(plan)
 app.command("gram", cls=LocalPaths)(gram)
-app.command("fit", cls=LocalPaths)(fit)
+app.command("fit", cls=LocalPaths, epilog=EXAMPLES)(fit)
 app.command("predict", cls=LocalPaths)(predict)
 app.command("doctor", cls=LocalPaths)(doctor)
 app.command("cache", cls=LocalPaths)(cache)

@@ -10,6 +10,7 @@ import typer
 
 from equitangents.cli.common import AGAIN, announced, kept, stages
 from equitangents.cli.completion import GROUPS, group_name, one_of, there
+from equitangents.errors import InvalidArgumentError
 
 
 def plan(
@@ -27,7 +28,7 @@ def plan(
     width: Annotated[int, typer.Option(help="Of the hidden layers: units, or channels.")] = 64,
     pilot: Annotated[
         int | None,
-        typer.Option(help="Networks trained as a pilot, by default 20; 0: theory of infinite width alone."),
+        typer.Option(help="Networks trained as a pilot, by default 20; 0: plan from theory, at infinite width."),
     ] = None,
     w_std: Annotated[float, typer.Option("--W-std", help="Standard deviation of weights.")] = math.sqrt(2),
     b_std: Annotated[float, typer.Option("--b-std", help="Standard deviation of biases.")] = 0.1,
@@ -44,9 +45,10 @@ def plan(
         str, typer.Option(help="mean, median or max over inputs.", **one_of("mean", "median", "max"))
     ] = "mean",
     confidence: Annotated[float, typer.Option(help="Share of ensembles that are to meet the target.")] = 0.95,
-    time: Annotated[float, typer.Option(help="Training time; inf is allowed with --pilot 0.")] = 100.0,
-    learning_rate: Annotated[float, typer.Option(help="Learning rate; time counts in its units.")] = 1.0,
-    ridge: Annotated[float, typer.Option(help="Relative to the kernel's mean diagonal; with --pilot 0.")] = 0.0,
+    epochs: Annotated[int, typer.Option(help="Steps of full-batch gradient descent.")] = 100,
+    learning_rate: Annotated[float, typer.Option(help="Of gradient descent, or of gradient flow.")] = 0.1,
+    time: Annotated[float | None, typer.Option(help="With --pilot 0: training time, or inf. [default: epochs]")] = None,
+    ridge: Annotated[float, typer.Option(help="With --pilot 0: relative to the kernel's mean diagonal.")] = 0.0,
     inputs: Annotated[int, typer.Option(help="Plan for at most so many inputs.")] = 100,
     draws: Annotated[int, typer.Option(help="Ensembles that are drawn.")] = 2000,
     max_members: Annotated[int, typer.Option(help="The most members to consider.")] = 1_000_000,
@@ -55,24 +57,34 @@ def plan(
 ) -> None:
     """How many members bring an ensemble's violation of a symmetry below a target.
 
-    A pilot of some networks is trained on the data by full-batch gradient descent; the plan is that of such networks,
-    and says how well it is known. --pilot 0 plans by theory alone, as if networks were infinitely wide.
+    A pilot of some networks is trained on the data by full-batch gradient descent, and the plan, with its interval, is
+    that of such networks. --pilot 0 plans from theory, as if networks were infinitely wide.
 
     Labels (whole numbers or text in y) make a classifier, other targets a regression.
     """
     with stages() as stage:
         stage("loading what trains networks and computes kernels")
+        from equitangents.actions import as_action
         from equitangents.planning import plan_ensemble, question
 
     question.check_writable("json", json)
-    settings = {"time": time, "learning_rate": learning_rate, "ridge": ridge}
+    if pilot != 0 and (time is not None or ridge != 0):
+        name, value = ("ridge", ridge) if time is None else ("time", time)
+        raise InvalidArgumentError(name, value, "none for a pilot", "give --pilot 0")
     with stages() as stage:
         stage(f"reading {data}")
         asked = question.read_data(data, inputs)
-        action = question.action_of(group, asked.x)
+        action = as_action("group", group, asked.x.shape)
         network = question.network(net, depth, w_std, b_std, width, asked.outputs)
-        stage("computing kernels of infinite width")
-        ensemble = question.fit(asked, network, action if augment else None, **settings)
+        augmentation = action if augment else None
+        if pilot == 0:
+            stage("computing kernels of infinite width")
+            reached = float(epochs) if time is None else time
+            ensemble = question.fit(
+                asked, network, augmentation, time=reached, learning_rate=learning_rate, ridge=ridge
+            )
+        else:
+            ensemble = question.pilot(asked, network, augmentation, epochs, learning_rate, seed)
     with stages() as stage, announced("equitangents.pilot"):
         stage("drawing ensembles" if pilot == 0 else "training a pilot")
         found = plan_ensemble(
@@ -83,9 +95,8 @@ def plan(
             measure,
             confidence,
             y=asked.targets,
-            pilot=pilot,
-            data=(asked.x, asked.y),
-            data_name=data.name,
+            pilot=None if pilot == 0 else pilot,
+            data=None if pilot == 0 else (asked.x, asked.y),
             over_inputs=over_inputs,
             draws=draws,
             seed=seed,

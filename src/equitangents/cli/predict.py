@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from equitangents.cli.choosing import check_confidence
 from equitangents.cli.common import PLACE, Shard, announced, goes_on, kept, part, stages
 from equitangents.cli.completion import net_name, there
+from equitangents.formatting import duration
+
+_BAR = 20  # characters
 
 
 def predict(
@@ -29,6 +35,9 @@ def predict(
     std: Annotated[
         bool, typer.Option("--std", help="Standard deviations, too; of a classifier probabilities as well.")
     ] = False,
+    min_confidence: Annotated[
+        float | None, typer.Option(help="In a table .csv leave labels empty whose probability is lower.")
+    ] = None,
     time: Annotated[float | None, typer.Option(help="Another training time than the model's.")] = None,
     rows: Annotated[int | None, typer.Option(help="Inputs predicted, and kept, at once.")] = None,
     shard: Shard = None,
@@ -46,6 +55,7 @@ def predict(
     """
     from equitangents.cli import images, networks
 
+    check_confidence(min_confidence)
     mine, table = part(shard), Path(out) if out.lower().endswith(".csv") else None
     files: tuple[str, ...] = ()
     if table is not None and table.exists() and not force:
@@ -65,8 +75,13 @@ def predict(
                     f"{out!r}; of arrays expected a name that ends in .npy, .npz or .zarr", param_hint="--out"
                 )
         stage("loading what computes kernels")
+        if min_confidence is not None:
+            if table is None:
+                raise typer.BadParameter("it is for a table; give --out NAME.csv", param_hint="--min-confidence")
+            images.check_calibrated(model)
         from equitangents.ensembles import predict_to_file
     given = None if net is None else networks.network(net, None, 1.0, 0.0)
+    probabilities = table is not None and time is None and images.is_calibrated(model)
     file = out if table is None else str(table.with_name(f".{table.name}.npz"))
     within = None if table is None else Path(file).name  # is gone in the end
     with stages() as stage, kept(lambda: _in_parts(file, restart)), ExitStack() as lines:
@@ -78,7 +93,9 @@ def predict(
             x,
             file,
             time=time,
-            return_std=std or table is not None,
+            return_std=std or (table is not None and not probabilities),
+            probabilities=probabilities,
+            progress=_progress(stage),
             rows=rows,
             shard=mine,
             restart=restart,
@@ -91,9 +108,20 @@ def predict(
     if table is not None:
         from equitangents.array_files import read_arrays
 
-        images.write_table(table, files, read_arrays("out", str(path)))
+        images.write_table(table, files, read_arrays("out", str(path)), min_confidence)
         Path(str(path)).unlink()
     typer.echo(f"{out}: predictions of {x.shape[0]:,} inputs")
+
+
+def _progress(stage: Callable[[str], None]) -> Callable[[int, int, float], None]:
+    """A bar of the chunks that are predicted, and the time that is left."""
+
+    def report(done: int, count: int, seconds: float) -> None:
+        left = f", {duration(seconds)} left" if math.isfinite(seconds) else ""
+        bar = "█" * (_BAR * done // count)
+        stage(f"predicting {bar:░<{_BAR}} {done / count:.0%}{left}")
+
+    return report
 
 
 def _in_parts(file: str, restart: bool) -> str:

@@ -119,8 +119,10 @@ def check_inputs(estimator: BaseEstimator, x: Numbers, input_shape: InputShape |
             found = found.reshape(len(found), *shape)
         elif found.shape[1:] != shape:
             raise ShapeError(
-                f"X has shape {found.shape}; with input_shape={shape} expected (N, {', '.join(map(str, shape))}) "
-                f"or (N, {math.prod(shape)})"
+                "X",
+                found.shape,
+                remedy=f"with input_shape={shape} expected (N, {', '.join(map(str, shape))}) or (N, "
+                f"{math.prod(shape)})",
             )
     features = math.prod(found.shape[1:])
     if reset:

@@ -34,7 +34,7 @@ def check_labels(y: Targets, copies: int | None = None) -> np.ndarray:
         )
         y = y[:, 0]
     if y.ndim != 1 or y.size == 0:
-        raise ShapeError(f"y has shape {y.shape}; expected labels of shape (N,)")
+        raise ShapeError("y", y.shape, "labels of shape (N,)")
     if y.dtype.kind not in _LABELS:
         raise InvalidTypeError(
             f"y holds {y.dtype.name}; labels are whole numbers, text or truth values: give y.astype(str), say"
@@ -72,9 +72,10 @@ def check_label_fields(y: Targets, samples: int, positions: Positions, *, copies
         y = y[..., 0]
     if y.shape != whole and not (copies and y.shape[1:] == whole):
         raise ShapeError(
-            f"y has shape {y.shape}; the network ends on {positions}, so for {samples} samples expected labels "
-            f"{whole}. For one label a sample, end the network with Flatten, GlobalAvgPool or GroupPool, and a Dense "
-            "layer"
+            "y",
+            y.shape,
+            remedy=f"the network ends on {positions}, so for {samples} samples expected labels {whole}. For one "
+            "label a sample, end the network with Flatten, GlobalAvgPool or GroupPool, and a Dense layer",
         )
     return check_labels(y.ravel()).reshape(y.shape)
 

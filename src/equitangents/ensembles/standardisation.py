@@ -53,7 +53,7 @@ class Standardisation:
         """The standardised inputs, of x's type; computed in float64, entry by entry, so that equal ones stay equal."""
         x = np.asarray(x)
         if x.shape[-1:] != self.scale.shape:
-            raise ShapeError(f"x has shape {x.shape}; the standardisation is of {len(self.scale)} channels")
+            raise ShapeError("x", x.shape, remedy=f"the standardisation is of {len(self.scale)} channels")
         found = (x.astype(np.float64) - self.shift) / self.scale
         return found.astype(x.dtype if x.dtype.kind == "f" else np.float64)
 
@@ -111,7 +111,7 @@ class StandardisedInputs:
 def check_standardise(standardise: object) -> None:
     """Raise InvalidArgumentError unless the parameter is one."""
     if not isinstance(standardise, bool | np.bool_):
-        raise InvalidArgumentError(f"standardise is {standardise!r}; expected True or False")
+        raise InvalidArgumentError("standardise", standardise, "True or False")
 
 
 def fitted_standardisation(
@@ -177,20 +177,22 @@ def _candidates(x: np.ndarray) -> Iterator[Standardisation]:
 def _commutes(found: Standardisation, augmentation: Augmentation, x: np.ndarray) -> bool:
     """Whether S(ρ(g) x) = ρ(g) S(x) for all generators, or all elements of a subset.
 
-    Of moves of positions it is so. Linear maps show it on two random signals, others on all of x, too.
+    Of moves of positions it is so. Linear maps show it on two random signals, others on the copies of all of x by
+    all elements: of other inputs it is not known then.
     """
     if isinstance(augmentation, ActionSubset):
         action, elements = augmentation.action, list(augmentation.elements)
     else:
         action = augmentation
-        elements = list(action.group.generators if action.exact else range(action.group.order))
+        few = action.exact and action.is_linear(x.shape[1:])
+        elements = list(action.group.generators if few else range(action.group.order))
     tolerance = _SAME * (1 + np.max(np.abs(found.shift / found.scale)))
     z = np.random.default_rng(0).normal(size=(2, *x.shape[1:]))
     for g in elements:
-        known = action.moves(g, x.shape[1:])
-        if known is not None and getattr(action, "permutes_positions", False):
+        moves = action.moves(g, x.shape[1:])
+        if moves is not None and getattr(action, "permutes_positions", False):
             continue
-        signals = z if known is not None or action.linear else np.concatenate([z, found(x)])
+        signals = z if moves is not None or action.linear else np.concatenate([z, found(x)])
         moved = np.asarray(action(g, signals), np.float64)
         error = np.max(np.abs(found(np.asarray(action(g, found.undone(signals)), np.float64)) - moved))
         if not error <= tolerance * np.max(np.abs(signals)):

@@ -16,6 +16,8 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.fit.left_out import Gram, Solved, calibrated, log_losses, weights_of
 from equitangents.fit.problem import Part, Problem
 
+_AS_GOOD = 1e-3  # of a log loss
+
 
 @dataclass(frozen=True)
 class Best:
@@ -41,16 +43,17 @@ class Assessed:
 
 def assessed(gram: Gram, problem: Problem) -> Assessed:
     """The kernel of all samples, assessed; InvalidArgumentError where no ridge of the grid makes it invertible."""
-    whole, best = _best(gram, problem, problem.whole)
+    whole, best = best_of(gram, problem, problem.whole)
     folds = []
     for rest, inside in problem.split():
-        solved, chosen = _best(gram.part(rest.rows), problem, rest)
+        solved, chosen = best_of(gram.part(rest.rows), problem, rest)
         outputs = solved.predicted(gram.matrix[np.ix_(inside, rest.rows)], chosen.ridge)
         folds.append((chosen, chosen.beta * outputs))
     return Assessed(best, whole.ridges[0], tuple(folds))
 
 
-def _best(gram: Gram, problem: Problem, part: Part) -> tuple[Solved, Best]:
+def best_of(gram: Gram, problem: Problem, part: Part) -> tuple[Solved, Best]:
+    """The kernel of a part, decomposed, and its best ridge; raises as `assessed`."""
     labels = problem.labels[part.rows]
     weights = weights_of(labels)
     solved = Solved(gram, problem.targets[part.rows], part.sets)
@@ -61,6 +64,20 @@ def _best(gram: Gram, problem: Problem, part: Part) -> tuple[Solved, Best]:
     scores = log_losses(betas[:, None, None] * outputs, labels) @ weights / weights.sum()
     if not np.isfinite(scores).any():
         raise InvalidArgumentError("no ridge of the grid gives finite predictions of left-out samples")
-    at = int(np.nanargmin(np.where(np.isfinite(scores), scores, math.inf)))
+    at = _within(np.where(np.isfinite(scores), scores, math.inf))
     hits = outputs[at].argmax(axis=1) == labels
     return solved, Best(float(scores[at]), solved.ridges[at], float(betas[at]), float(hits.mean()))
+
+
+def _within(scores: Float[np.ndarray, " ridges"]) -> int:
+    """The number of the smallest score; at an end of the grid of the ridge that is farthest from it and as good.
+
+    There predictions no longer change with the ridge, unless it is the smallest that the kernel's precision allows.
+    """
+    at = int(np.argmin(scores))
+    as_good = scores <= scores[at] + _AS_GOOD
+    if at == len(scores) - 1:
+        return len(scores) - int(np.argmin(as_good[::-1])) if not as_good.all() else 0
+    if at == 0:
+        return int(np.argmin(as_good)) - 1 if not as_good.all() else len(scores) - 1
+    return at

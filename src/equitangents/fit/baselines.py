@@ -36,7 +36,7 @@ def baselines(
 ) -> Iterator[tuple[str, Float[np.ndarray, "n classes"]]]:
     """Names and probabilities (n, K) of every sample, by a model fitted without its fold."""
     copies = x[None] if action is None else np.asarray(action.orbit(x))
-    upright = len(copies) * len(x) > _COPIES
+    upright = len(copies) * max(len(rest.rows) for rest, _ in problem.split()) > _COPIES
     if upright:
         copies = x[None]
     features = np.stack([features_of(each) for each in copies])

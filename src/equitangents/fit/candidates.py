@@ -1,4 +1,4 @@
-"""Networks that are tried: dense, convolutional and pooled ones of some depths, on images of some sizes.
+"""Networks that are tried: dense, convolutional, pooled and staged ones of some depths, on images of some sizes.
 
 A pool in front of the first weights averages an image down before its kernel is computed: no pairs of pixels are needed
 for it, and it keeps the moves of pixels. Sides are those nearest to 8, 16 and 32 that divide the image's own.
@@ -14,13 +14,17 @@ from equitangents.nn.layer import Layer
 
 _SIDES = (8, 16, 32)
 _DEEP = (1, 2, 4)
+_POOLED = (1, 2, 4, 8)
 _W_STD, _B_STD = math.sqrt(2), 0.1
 _WINDOW = (3, 3)
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A network by its family ("dense", "convolutional", "pooled"), hidden layers and the pixels (H, W) it sees.
+    """A network by its family, hidden layers and the pixels (H, W) it sees.
+
+    family: "dense"; "convolutional", flattened in the end; "pooled" over all positions in the end; "staged", which
+    halves its grid between layers as well (after the Myrtle networks of Shankar et al. 2020, arXiv 2003.02237).
 
     pixels: () for vectors.
     """
@@ -53,7 +57,9 @@ def candidates(input_shape: tuple[int, ...]) -> tuple[Candidate, ...]:
         pixels = height // window, width // window
         found += [Candidate("dense", depth, pixels, _dense(window, depth)) for depth in (2,)]
         found += [Candidate("convolutional", depth, pixels, _convolutional(window, depth)) for depth in (2, 4)]
-        found += [Candidate("pooled", depth, pixels, _pooled(window, depth)) for depth in _DEEP]
+        found += [Candidate("pooled", depth, pixels, _pooled(window, depth)) for depth in _POOLED]
+        if not (pixels[0] % 4 or pixels[1] % 4):
+            found.append(Candidate("staged", 4, pixels, _staged(window)))
     return tuple(found)
 
 
@@ -76,6 +82,12 @@ def _convolutional(window: int, depth: int) -> Sequential:
 def _pooled(window: int, depth: int) -> Sequential:
     layer = Conv(1, _WINDOW, padding="circular", W_std=_W_STD, b_std=_B_STD)
     return Sequential(*_smaller(window), *_hidden(layer, depth), GlobalAvgPool(), Dense(1))
+
+
+def _staged(window: int) -> Sequential:
+    layer = Conv(1, _WINDOW, padding="circular", W_std=_W_STD, b_std=_B_STD)
+    halved = (AvgPool(2), *_hidden(layer, 1))
+    return Sequential(*_smaller(window), *_hidden(layer, 2), *halved, *halved, GlobalAvgPool(), Dense(1))
 
 
 def _smaller(window: int) -> tuple[Layer, ...]:

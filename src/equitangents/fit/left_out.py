@@ -19,8 +19,8 @@ from equitangents.inference.definiteness import is_positive
 from equitangents.inference.leave_out import errors_without
 from equitangents.inference.spectrum import Spectrum
 
-RIDGES = tuple(float(r) for r in 10.0 ** np.arange(-9.0, 4.5, 0.5))
-"""From below what kernels in single precision can tell to where predictions only become smaller together."""
+RIDGES = tuple(float(10.0**power) for power in (*range(-16, -9), *np.arange(-9.0, 4.5, 0.5), 5, 6, 7))
+"""From below what kernels in double precision can tell to where predictions only become smaller together."""
 
 Sets = Sequence[Int[np.ndarray, " m"]]
 

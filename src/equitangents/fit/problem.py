@@ -6,6 +6,7 @@ anew, so that what is said of its samples is said by a choice that never saw the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -50,13 +51,18 @@ class Problem:
     def split(self) -> list[tuple[Part, Int[np.ndarray, " b"]]]:
         """For each fold (the samples outside, the rows inside)."""
         every = set(range(len(self.sets)))
-        return [(self._part(sorted(every - set(fold))), self.inside(fold)) for fold in self.folds]
+        return [(self.part(sorted(every - set(fold))), self.inside(fold)) for fold in self.folds]
 
     def inside(self, fold: tuple[int, ...]) -> Int[np.ndarray, " b"]:
         """The rows of a fold."""
         return np.concatenate([self.sets[i] for i in fold])
 
-    def _part(self, numbers: list[int]) -> Part:
+    def without(self, fold: int | None) -> Part:
+        """The part outside a fold; None: all."""
+        return self.whole if fold is None else self.split()[fold][0]
+
+    def part(self, numbers: Sequence[int]) -> Part:
+        """The part that consists of these sets."""
         kept = [self.sets[i] for i in numbers]
         ends = np.cumsum([0, *map(len, kept)])
         return Part(np.concatenate(kept), [np.arange(a, b) for a, b in pairwise(ends)])

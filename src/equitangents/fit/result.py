@@ -9,29 +9,37 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from equitangents.ensembles import InfiniteEnsembleClassifier
-from equitangents.ensembles.infinite.held_out_page import HeldOut
+from equitangents.fit.held_out import HeldOut
 from equitangents.fit.left_out import Sets
+from equitangents.fit.problem import Part, Problem
 from equitangents.formatting import duration
-from equitangents.report import Section, Table
+from equitangents.report import Table
 from equitangents.statistics import Estimate, bootstrap
 
 _WIDTH = 100  # of tables
+_COLUMNS = ["network", "group", "kernel", "ridge", "log loss", "accuracy", "kernels", "images/s"]
+FAST = 20.0  # images a second
+_SHOWN = 20  # candidates of a table
 
 
 @dataclass(frozen=True)
 class Tried:
     """A candidate with one of its kernels, "ntk" or "nngp": the best ridge, and scores of left-out samples with it.
 
-    log_loss: a mean over classes. ends: whether the ridge is the smallest that the kernel's precision allows. seconds:
-    of the network's kernels, both together.
+    group: whose copies are trained on, "" without. log_loss: a mean over classes. seconds: of the network's kernels,
+    both together. images_a_second: how many it predicts. ends: whether the ridge is the smallest that the kernel's
+    precision allows.
     """
 
     name: str
+    group: str
     kernel: str
+    precision: str
     ridge: float
     log_loss: float
     accuracy: float
     seconds: float
+    images_a_second: float
     ends: bool
 
 
@@ -60,15 +68,36 @@ class Scored:
         return self.ahead.has_interval and self.ahead.low > 0
 
 
+@dataclass(frozen=True)
+class Turned:
+    """Copies turned by `angle` degrees: the share that is right, and the mean probability of the predicted class."""
+
+    angle: float
+    copies: int
+    accuracy: Estimate
+    confidence: float
+
+
+@dataclass(frozen=True)
+class Grown:
+    """Accuracy on left-out samples after training on `samples` others (a mean over folds)."""
+
+    samples: int
+    accuracy: Estimate
+
+
 @dataclass(frozen=True, eq=False)
 class Choice:
     """What `auto` gives.
 
+    rows: samples that are scored, all but those of the fold by which candidates were ordered. turned: what turning
+    changes (`turning`). curve: how accuracy grows with samples (`growth`).
     model: the chosen classifier, calibrated and fitted to all samples. tried: all candidates with a score, in the order
     in which they were tried; chosen: the number of the best in it. score: the chosen one's, by folds on which nothing
     was chosen; others: of baselines on the same folds. untried: candidates that did not fit into the time. refused:
     names and reasons of those without a score. uncompared: baselines that did not fit into the time. folds, sets: how
-    many there are; sets is None where each sample leaves alone. interrupted: whether Ctrl-C ended the search.
+    many there are; sets is None where each sample leaves alone. near_duplicates: pairs of nearly equal images that do
+    not leave together (`near_duplicates`), by which scores are too good. interrupted: whether Ctrl-C ended the search.
     """
 
     model: InfiniteEnsembleClassifier
@@ -76,11 +105,15 @@ class Choice:
     chosen: int
     score: Scored
     others: tuple[Scored, ...]
+    rows: Int[np.ndarray, " scored"]
     untried: tuple[str, ...]
     refused: tuple[tuple[str, str], ...]
     uncompared: tuple[str, ...]
     folds: int
     sets: int | None
+    near_duplicates: tuple[tuple[int, int], ...]
+    turned: tuple[Turned, ...]
+    curve: tuple[Grown, ...]
     seconds: float
     interrupted: bool
 
@@ -89,59 +122,92 @@ class Choice:
         """The candidate that was chosen, with its scores."""
         return self.tried[self.chosen]
 
+    @property
+    def best_fast(self) -> Tried | None:
+        """The best that predicts 20 images a second or more; None where there is none."""
+        fast = [each for each in self.tried if each.images_a_second >= FAST]
+        return min(fast, key=lambda each: each.log_loss) if fast else None
+
     def __str__(self) -> str:
         return self.scores() + self.candidates()
 
     def scores(self) -> str:
         """The table of the chosen model and the baselines on samples of folds that nothing was chosen on."""
-        return _text(self._scores)
+        return _text(table_of_scores(self))
+
+    def turning(self) -> str:
+        """The table of what turning changes."""
+        return _text(self.turning_table)
 
     @property
-    def section(self) -> Section:
-        """The table of scores as a section of a page."""
-        return Section("Beside other models", shown=[self._scores])
-
-    @property
-    def _scores(self) -> Table:
-        left = "each alone" if self.sets is None else f"{self.sets:,} sets"
+    def turning_table(self) -> Table:
+        """Accuracy and confidence at each angle."""
         rows = [
-            [each.name, _interval(each.accuracy), f"{each.log_loss:.3f}", f"{each.calibration_error:.3f}",
-             "" if each is self.score else _signed(each.ahead)]
-            for each in (self.score, *self.others)
+            [f"{each.angle:.0f}°", f"{each.copies:,}", _interval(each.accuracy), f"{each.confidence:.3f}"]
+            for each in self.turned
+        ]
+        header = ["turned by", "images", "accuracy (95 %)", "mean probability of the predicted class"]
+        return Table("left-out images turned by angles outside of the group", header, rows)
+
+    def speed(self) -> str:
+        """The table of how many images a second the chosen network predicts, and the best of the fast ones."""
+        labelled = (("chosen", self.best), ("best of 20 images/s or more (--fast)", self.best_fast))
+        rows = [
+            [label, *(("", "", "", "none") if each is None else (
+                each.name, f"{each.log_loss:.3f}", f"{each.accuracy:.1%}", f"{each.images_a_second:,.1f}"))]
+            for label, each in labelled
         ]  # fmt: skip
-        rows += [[name, "no time", "", "", ""] for name in self.uncompared]
-        header = ["model", "accuracy (95 %)", "log loss", "calibration error", "ahead of chosen"]
-        return Table(f"{self.folds} folds, samples left out {left}", header, rows)
+        return _text(Table("predictions on this machine", ["", "network", "log loss", "accuracy", "images/s"], rows))
 
     def candidates(self) -> str:
         """The table of what was tried, the best first, by left-out samples that it was chosen by."""
         order = sorted(range(len(self.tried)), key=lambda i: (self.tried[i].log_loss, i))
         rows = [
-            [("* " if i == self.chosen else "  ") + each.name, each.kernel, f"{each.ridge:.0e}" + "↓" * each.ends,
-             f"{each.log_loss:.3f}", f"{each.accuracy:.1%}", duration(each.seconds)]
-            for i, each in ((i, self.tried[i]) for i in order)
+            [("* " if i == self.chosen else "  ") + each.name, each.group, each.kernel,
+             f"{each.ridge:.0e}" + "↓" * each.ends, f"{each.log_loss:.3f}", f"{each.accuracy:.1%}",
+             duration(each.seconds), f"{each.images_a_second:,.1f}"]
+            for i, each in ((i, self.tried[i]) for i in order[:_SHOWN])
         ]  # fmt: skip
-        rows += [["  " + name, "", "", "", "", "no time"] for name in self.untried]
-        rows += [["  " + name, "", "", "", "", "refused"] for name, _ in self.refused]
+        rows += [["  …"] + [""] * 7] * (len(order) > _SHOWN)
+        rows += [["  " + name, "", "", "", "", "", "no time", ""] for name in self.untried]
+        rows += [["  " + name, "", "", "", "", "", "refused", ""] for name, _ in self.refused]
         title = "candidates by left-out samples (* chosen, ↓ smallest ridge of the precision)"
-        return _text(Table(title, ["network", "kernel", "ridge", "log loss", "accuracy", "kernels"], rows))
+        return _text(Table(title, _COLUMNS, rows))
+
+
+def table_of_scores(choice: Choice) -> Table:
+    """The chosen model and the baselines on samples of folds that nothing was chosen on."""
+    left = "each alone" if choice.sets is None else f"{choice.sets:,} sets"
+    rows = [
+        [each.name, _interval(each.accuracy), f"{each.log_loss:.3f}", f"{each.calibration_error:.3f}",
+         "" if each is choice.score else _signed(each.ahead)]
+        for each in (choice.score, *choice.others)
+    ]  # fmt: skip
+    rows += [[name, "no time", "", "", ""] for name in choice.uncompared]
+    header = ["model", "accuracy (95 %)", "log loss", "calibration error", "ahead of chosen"]
+    return Table(f"{choice.folds} folds, samples left out {left}", header, rows)
 
 
 def scored(
     name: str,
     probabilities: Float[np.ndarray, "n classes"],
-    labels: Int[np.ndarray, " n"],
-    classes: tuple[str, ...],
-    sets: Sets,
+    problem: Problem,
+    part: Part,
     chosen: HeldOut | None = None,
 ) -> Scored:
-    """Scores of probabilities of samples that were held out; chosen: those of the model that it is compared with."""
-    said = probabilities.argmax(axis=1)
-    held = HeldOut(probabilities, labels, said, classes, tuple(f"sample {i}" for i in range(len(labels))), 1.0)
+    """Scores of probabilities of all samples in a part; chosen: those of the model that it is compared with."""
+    rows = part.rows
+    probabilities = probabilities[rows]
+    names = tuple(f"sample {i}" for i in rows)
+    held = HeldOut(probabilities, problem.labels[rows], probabilities.argmax(axis=1), problem.classes, names, 1.0)
     loss = -np.log(np.maximum(held.of_label, np.finfo(np.float64).tiny))
     beyond = held.hits * 1.0 - (held if chosen is None else chosen).hits
     return Scored(
-        name, held, _mean(held.hits * 1.0, sets, (0.0, 1.0)), float(loss.mean()), _mean(beyond, sets, (-1.0, 1.0))
+        name,
+        held,
+        _mean(held.hits * 1.0, part.sets, (0.0, 1.0)),
+        float(loss.mean()),
+        _mean(beyond, part.sets, (-1.0, 1.0)),
     )
 
 

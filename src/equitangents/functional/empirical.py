@@ -161,7 +161,7 @@ def empirical_kernel_fn(
         names = ("nngp", "ntk") if get is None else (get,) if isinstance(get, str) else tuple(get)
         for name in names:
             if name not in parts:
-                raise InvalidArgumentError(f"get is {name!r}; expected 'nngp' or 'ntk'")
+                raise InvalidArgumentError("get", name, "'nngp' or 'ntk'")
         found = [parts[name](x1, x2, params, **keywords) for name in names]
         return found[0] if isinstance(get, str) else namedtuple("EmpiricalKernel", names)(*found)
 
@@ -185,7 +185,7 @@ class EmpiricalKernel:
 
     def __init__(self, f: At, params: Params, implementation: int | str = "auto") -> None:
         if not callable(f):
-            raise InvalidTypeError(f"f is {f!r}; expected a function f(params, x)")
+            raise InvalidTypeError("f", f, "a function f(params, x)")
         self.f, self.params = f, params
         # Compiled once for each shape; params are an argument, so that they are no constants of the program.
         self._run = jax.jit(partial(_both, empirical_kernel_fn(f, implementation=implementation)))
@@ -266,7 +266,7 @@ def empirical_ntk_vp_fn(
         held = jax.tree.map(np.shape, vectors, is_leaf=_is_array)
         wanted = jax.tree.map(lambda leaf: leaf.shape, found)
         if held != wanted:
-            raise ShapeError(f"vectors has shape {held}; expected that of the outputs at x2, {wanted}")
+            raise ShapeError("vectors", held, f"that of the outputs at x2, {wanted}")
         _, back = jax.vjp(lambda p: _outputs(f, second, p, other), params)
         (pulled,) = back(jax.tree.map(lambda v, leaf: jnp.asarray(v, leaf.dtype), vectors, found))
         return jax.jvp(lambda p: _outputs(f, first, p, x1), (params,), (pulled,))[1]
@@ -301,7 +301,7 @@ class Axes:
     def _letters(self, rank: int) -> tuple[str, str, str, list[int]]:
         for name, axes in (("trace_axes", self.trace), ("diagonal_axes", self.diagonal)):
             if any(not -rank <= a < rank for a in axes):
-                raise InvalidArgumentError(f"{name} is {axes!r}; expected axes of f(params, x), which has {rank}")
+                raise InvalidArgumentError(name, axes, f"axes of f(params, x), which has {rank}")
         trace, diagonal = ({a % rank for a in axes} for axes in (self.trace, self.diagonal))
         self._check_apart(trace, diagonal)
         first = [chr(ord("a") + i) for i in range(rank)]

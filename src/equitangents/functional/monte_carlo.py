@@ -67,7 +67,7 @@ def _counts(n_samples: Iterable[int]) -> list[int]:
     given = list(np.asarray(n_samples) if isinstance(n_samples, jax.Array) else n_samples)
     counts = sorted(check_whole("n_samples", n, 1) for n in given)
     if not counts or len(set(counts)) < len(counts):
-        raise InvalidArgumentError(f"n_samples is {given!r}; expected different whole numbers, at least one of them")
+        raise InvalidArgumentError("n_samples", given, "different whole numbers, at least one of them")
     return counts
 
 

@@ -44,7 +44,7 @@ def symmetric(n: int) -> TableGroup:
     """
     n = check_whole("n", n, 1, wanted="a positive integer")
     if n > 7:
-        raise InvalidArgumentError(f"n is {n}; expected at most 7 (S_7 has 5040 elements)")
+        raise InvalidArgumentError("n", n, "at most 7 (S_7 has 5040 elements)")
     p = np.array(list(itertools.permutations(range(n))))
     weights = n ** np.arange(n - 1, -1, -1)  # lexicographic order is the order of these numbers
     table = np.empty((len(p), len(p)), np.int32)

@@ -123,13 +123,11 @@ class Group(SymmetryGroup):
         if not g.size:
             g = g.astype(int)  # of an empty list NumPy makes floats
         if g.dtype.kind not in "iu":
-            raise InvalidTypeError(
-                f"{name} is {g.dtype}; expected elements of {self.name}, ints from 0 to {self.order - 1}"
-            )
+            raise InvalidTypeError(name, g.dtype, f"elements of {self.name}, ints from 0 to {self.order - 1}")
         outside = (g < 0) | (g >= self.order)
         if outside.any():
             raise InvalidArgumentError(
-                f"{name} is {int(g[outside].flat[0])}; expected an element of {self.name}, 0 to {self.order - 1}"
+                name, int(g[outside].flat[0]), f"an element of {self.name}, 0 to {self.order - 1}"
             )
         return g
 
@@ -229,7 +227,7 @@ class Group(SymmetryGroup):
         Computed on first use and kept. The trivial one comes first, then by dimension and character.
         """
         if field not in ("complex", "real"):
-            raise InvalidArgumentError(f"field is {field!r}; expected 'complex' or 'real'")
+            raise InvalidArgumentError("field", field, "'complex' or 'real'")
         return self._complex_irreps if field == "complex" else self._real_irreps
 
     @cached_property

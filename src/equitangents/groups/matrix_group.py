@@ -119,9 +119,9 @@ def check_matrix_list(name: str, matrices: object) -> Float[np.ndarray, "n d d"]
     except ValueError:
         raise ShapeError(f"{name} is not a list of matrices of equal shape") from None
     if M.ndim != 3 or M.shape[1] != M.shape[2] or M.size == 0:
-        raise ShapeError(f"{name} has shape {M.shape}; expected (n, d, d)")
+        raise ShapeError(name, M.shape, "(n, d, d)")
     if M.dtype.kind not in "iuf":
-        raise InvalidTypeError(f"{name} has dtype {M.dtype}; expected real numbers")
+        raise InvalidTypeError(name, M.dtype, "real numbers", verb="has dtype")
     M = M.astype(np.float64)
     if not np.isfinite(M).all():
         raise NotFiniteError(f"{name}[{int(np.argwhere(~np.isfinite(M))[0][0])}] holds NaN or infinite values")

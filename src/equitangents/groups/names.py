@@ -100,7 +100,7 @@ def parse_group_name(argument: str, name: object, known: str = KNOWN) -> GroupNa
     plain = str(name).replace("(", "").replace(")", "").replace("_", "").strip()
     if match := re.fullmatch(r"([CDS])(\d+)", plain):
         if int(match[2]) < 1:
-            raise InvalidArgumentError(f"{argument} is {name!r}; expected a number of at least 1")
+            raise InvalidArgumentError(argument, name, "a number of at least 1")
         return GroupName(match[1], int(match[2]))  # type: ignore[arg-type]
     if plain == "Sn":
         return GroupName("S")

@@ -71,9 +71,9 @@ def check_permutations(name: str, permutations: object) -> Int[np.ndarray, "n po
     except ValueError:
         raise ShapeError(f"{name} has rows of unequal length") from None
     if p.ndim != 2 or p.size == 0:
-        raise ShapeError(f"{name} has shape {p.shape}; expected a list of permutations (n, points)")
+        raise ShapeError(name, p.shape, "a list of permutations (n, points)")
     if p.dtype.kind not in "iu":
-        raise InvalidTypeError(f"{name} has dtype {p.dtype}; expected integers")
+        raise InvalidTypeError(name, p.dtype, "integers", verb="has dtype")
     p = p.astype(np.int64)
     wrong = np.flatnonzero((np.sort(p, axis=1) != np.arange(p.shape[1])).any(axis=1))
     if len(wrong):

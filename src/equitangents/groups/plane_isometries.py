@@ -62,7 +62,7 @@ class PlaneIsometries(MatricesGroup):
         """`g` as a matrix."""
         g = np.asarray(g, np.float64)
         if g.shape != (2, 2):
-            raise ShapeError(f"{name} has shape {g.shape}; expected a matrix (2, 2)")
+            raise ShapeError(name, g.shape, "a matrix (2, 2)")
         if not np.abs(g @ g.T - np.eye(2)).max() <= TOLERANCE:
             raise InvalidArgumentError(f"{name} is not orthogonal:\n{g}")
         return g

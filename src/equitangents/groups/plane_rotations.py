@@ -55,9 +55,9 @@ class PlaneRotations(Immutable, CompactGroup):
         """`g` as a float."""
         angle = np.asarray(g)
         if angle.ndim or angle.dtype.kind not in "iuf":
-            raise InvalidTypeError(f"{name} is {g!r}; expected an angle in degrees")
+            raise InvalidTypeError(name, g, "an angle in degrees")
         if not math.isfinite(angle):
-            raise InvalidArgumentError(f"{name} is {g!r}; expected a finite angle in degrees")
+            raise InvalidArgumentError(name, g, "a finite angle in degrees")
         return float(angle)
 
     def draw(self, count: int, rng: np.random.Generator) -> list[float]:

@@ -42,7 +42,7 @@ def semidirect_product(N: Group, H: Group, automorphisms: npt.ArrayLike) -> Tabl
     _check_group("H", H)
     phi = check_permutations("automorphisms", automorphisms)
     if phi.shape != (H.order, N.order):
-        raise ShapeError(f"automorphisms has shape {phi.shape}; expected (|H|, |N|) = {(H.order, N.order)}")
+        raise ShapeError("automorphisms", phi.shape, f"(|H|, |N|) = {(H.order, N.order)}")
     n, s = np.arange(N.order)[:, None], np.array(N.generators, int)
     for h in range(H.order):
         unequal = np.argwhere(phi[h][N._compose(n, s)] != N._compose(phi[h][n], phi[h][s]))
@@ -74,4 +74,4 @@ def _product(name: str, N: Group, H: Group, phi: np.ndarray) -> TableGroup:
 
 def _check_group(name: str, G: object) -> None:
     if not isinstance(G, Group):
-        raise InvalidTypeError(f"{name} is of type {type(G).__name__}; expected a group")
+        raise InvalidTypeError(name, type(G), "a group", verb="is of type")

@@ -142,7 +142,7 @@ def regular(group: Group) -> Representation:
     array([3., 1., 2.])
     """
     if not isinstance(group, Group):
-        raise InvalidTypeError(f"group is {group!r}; expected a finite group")
+        raise InvalidTypeError("group", group, "a finite group")
     matrices = np.zeros((group.order,) * 3)
     everything = np.arange(group.order)
     for g in everything:
@@ -163,8 +163,10 @@ def as_representation(name: str, given: RepresentationLike) -> Representation:
     if isinstance(given, np.ndarray) or hasattr(given, "__array__"):
         return Representation((FiniteMatrices(_real(name, given)),))
     raise InvalidTypeError(
-        f"{name} is {given!r}; expected an irrep such as group.irreps('real')[1], a list of irreps, a representation "
-        "of equitangents.groups, or matrices (order, d, d)"
+        name,
+        given,
+        "an irrep such as group.irreps('real')[1], a list of irreps, a representation of "
+        "equitangents.groups, or matrices (order, d, d)",
     )
 
 
@@ -175,13 +177,13 @@ def _is_representation(part: object) -> bool:
 def _real(name: str, matrices: object) -> np.ndarray:
     M = np.asarray(matrices)
     if M.ndim != 3 or M.shape[1] != M.shape[2] or not M.size:
-        raise ShapeError(f"{name} has shape {M.shape}; expected matrices (order, d, d)")
+        raise ShapeError(name, M.shape, "matrices (order, d, d)")
     if np.iscomplexobj(M):
         if not np.abs(M.imag).max() <= _TOLERANCE:
             raise InvalidArgumentError(f"{name} is complex; outputs are real: take one of group.irreps('real')")
         M = M.real
     if M.dtype.kind not in "iuf":
-        raise InvalidTypeError(f"{name} has dtype {M.dtype}; expected real numbers")
+        raise InvalidTypeError(name, M.dtype, "real numbers", verb="has dtype")
     if not np.isfinite(M).all():
         raise InvalidArgumentError(f"{name} holds NaN or infinite values")
     return M.astype(np.float64)

@@ -103,11 +103,11 @@ class RotationGroup(MatricesGroup):
             outside = given[(given < 0) | (given >= self.order)]
             if outside.size:
                 raise InvalidArgumentError(
-                    f"{name} is {outside[0]}; expected a matrix (3, 3), or a node of {self!r}, 0 to {self.order - 1}"
+                    name, outside[0], f"a matrix (3, 3), or a node of {self!r}, 0 to {self.order - 1}"
                 )
             return self.matrices[given]
         if given.shape[1:] != (3, 3):
-            raise ShapeError(f"{name} has shape {given.shape}; expected matrices (3, 3), or numbers of nodes")
+            raise ShapeError(name, given.shape, "matrices (3, 3), or numbers of nodes")
         return check_rotations(name, given, self.reflections)
 
     def draw(self, count: int, rng: np.random.Generator) -> list[np.ndarray]:
@@ -220,8 +220,8 @@ def _about_y(t: np.ndarray) -> np.ndarray:
 
 def _check(bandlimit: object) -> int:
     if isinstance(bandlimit, bool) or not hasattr(bandlimit, "__index__"):
-        raise InvalidTypeError(f"bandlimit is {bandlimit!r}; expected a whole number")
+        raise InvalidTypeError("bandlimit", bandlimit, "a whole number")
     number = int(bandlimit)
     if not 1 <= number <= MAX_BANDLIMIT:
-        raise InvalidArgumentError(f"bandlimit is {number}; expected 1 to {MAX_BANDLIMIT}")
+        raise InvalidArgumentError("bandlimit", number, f"1 to {MAX_BANDLIMIT}")
     return number

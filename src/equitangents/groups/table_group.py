@@ -68,7 +68,7 @@ class TableGroup(Group):
             return known[label] if label in known else known[(label,)]  # the one entry of a tuple
         except (KeyError, TypeError):
             raise InvalidArgumentError(
-                f"label is {label!r}; expected an element of {self.name} such as {self.labels[-1]!r}"
+                "label", label, f"an element of {self.name} such as {self.labels[-1]!r}"
             ) from None
 
 
@@ -88,9 +88,9 @@ def from_table(table: npt.ArrayLike, name: str = "group") -> TableGroup:
     """
     table = as_rectangular("table", table)
     if table.ndim != 2 or table.shape[0] != table.shape[1] or table.size == 0:
-        raise ShapeError(f"table has shape {table.shape}; expected a square multiplication table (n, n)")
+        raise ShapeError("table", table.shape, "a square multiplication table (n, n)")
     if table.dtype.kind not in "iu":
-        raise InvalidTypeError(f"table has dtype {table.dtype}; expected integers, table[a, b] = a·b")
+        raise InvalidTypeError("table", table.dtype, "integers, table[a, b] = a·b", verb="has dtype")
     n = len(table)
     check_table_order(n, name)
     outside = np.argwhere((table < 0) | (table >= n))

@@ -68,7 +68,7 @@ class TranslationGroup(Group):
     def _label_index(self, label: Element) -> int:
         t = np.atleast_1d(np.asarray(label))
         if t.dtype.kind not in "iu" or t.shape != (len(self.shape),):
-            raise InvalidArgumentError(f"label is {label!r}; expected a translation, {len(self.shape)} integers")
+            raise InvalidArgumentError("label", label, f"a translation, {len(self.shape)} integers")
         return int(np.ravel_multi_index(tuple(int(i) % n for i, n in zip(t, self.shape, strict=True)), self.shape))
 
 
@@ -84,7 +84,7 @@ def translations(shape: Sequence[int]) -> TranslationGroup:
 def check_shape(shape: object) -> tuple[int, ...]:
     """`shape` as a non-empty tuple of positive ints."""
     if isinstance(shape, str) or not isinstance(shape, Sequence | np.ndarray):
-        raise InvalidTypeError(f"shape is {shape!r}; expected a tuple of side lengths such as (8, 8)")
+        raise InvalidTypeError("shape", shape, "a tuple of side lengths such as (8, 8)")
     if len(shape) == 0:
         raise ShapeError("shape is empty; expected at least one side length")
     return tuple(check_whole(f"shape[{i}]", n, 1) for i, n in enumerate(shape))

@@ -138,9 +138,7 @@ class WallpaperGroup(Group):
             rotation, reflection, (i, j) = label
             rotation, reflection, i, j = (int(v) for v in (rotation, reflection, i, j))
         except (TypeError, ValueError):
-            raise InvalidArgumentError(
-                f"label is {label!r}; expected (rotation, reflection, (i, j)), all integers"
-            ) from None
+            raise InvalidArgumentError("label", label, "(rotation, reflection, (i, j)), all integers") from None
         if not (0 <= rotation < self.rotations and 0 <= reflection <= self.reflections):
             raise InvalidArgumentError(
                 f"label is {label!r}; {self.name} has rotations 0 to {self.rotations - 1} "
@@ -160,9 +158,9 @@ def wallpaper(rotations: int, reflections: bool, shape: Sequence[int]) -> Wallpa
     (36, (1, 0, (0, 1)), 10)
     """
     if rotations not in (1, 2, 4):
-        raise InvalidArgumentError(f"rotations is {rotations!r}; expected 1, 2 or 4")
+        raise InvalidArgumentError("rotations", rotations, "1, 2 or 4")
     if not isinstance(reflections, bool | np.bool_):
-        raise InvalidArgumentError(f"reflections is {reflections!r}; expected True or False")
+        raise InvalidArgumentError("reflections", reflections, "True or False")
     checked = check_shape(shape)
     if len(checked) != 2:
         raise ShapeError(f"shape is {checked}; expected two side lengths (H, W)")

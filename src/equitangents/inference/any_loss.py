@@ -39,7 +39,7 @@ def pull_over_time(
     """
     times = np.asarray(times, np.float64)
     if matrix.shape != (len(start), len(start)):
-        raise ShapeError(f"matrix has shape {matrix.shape}; expected {(len(start),) * 2}")
+        raise ShapeError("matrix", matrix.shape, f"{(len(start),) * 2}")
     if times.ndim != 1 or not (np.isfinite(times).all() and (times >= 0).all()):
         raise InvalidArgumentError(f"times are {times.tolist()}; a loss that is not the square needs finite times ≥ 0")
     first = np.asarray(gradient(start), np.float64)

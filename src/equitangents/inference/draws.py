@@ -29,18 +29,18 @@ def as_key(name: str, key: Key) -> jax.Array:
     if isinstance(key, jax.Array):
         return key
     if not is_whole(key):
-        raise InvalidTypeError(f"{name} is {key!r}; expected a whole number or a jax.random key")
+        raise InvalidTypeError(name, key, "a whole number or a jax.random key")
     if not 0 <= key < 2**32:
-        raise InvalidArgumentError(f"{name} is {key!r}; expected a whole number from 0 to 2**32 - 1")
+        raise InvalidArgumentError(name, key, "a whole number from 0 to 2**32 - 1")
     return jax.random.key(int(key))
 
 
 def check_sample(name: str, n: int, key: Key) -> None:
     """Raise unless n is a number of samples and key a jax.random key."""
     if not is_whole(n) or n < 1:
-        raise InvalidArgumentError(f"{name} is {n!r}; expected the number of samples, at least 1")
+        raise InvalidArgumentError(name, n, "the number of samples, at least 1")
     if not isinstance(key, jax.Array):
-        raise InvalidTypeError(f"key is {key!r}; expected a key, e.g. jax.random.key(0)")
+        raise InvalidTypeError("key", key, "a key, e.g. jax.random.key(0)")
 
 
 def sample_gaussian(mean: np.ndarray, covariance: np.ndarray, n: int, *, key: jax.Array) -> np.ndarray:

@@ -39,9 +39,9 @@ class Dynamics(abc.ABC):
 
     def __post_init__(self) -> None:
         if not (isinstance(self.learning_rate, int | float | np.number) and 0 < self.learning_rate < math.inf):
-            raise InvalidArgumentError(f"learning_rate is {self.learning_rate!r}; it must be positive and finite")
+            raise InvalidArgumentError("learning_rate", self.learning_rate, remedy="it must be positive and finite")
         if self.samples < 1:
-            raise InvalidArgumentError(f"samples is {self.samples!r}; it must be at least 1")
+            raise InvalidArgumentError("samples", self.samples, remedy="it must be at least 1")
 
     @property
     def rate(self) -> float:
@@ -98,7 +98,7 @@ class Steps(Dynamics):
     def check(self, largest_eigenvalue: float, time: float) -> None:
         """Steps must be whole, and above the largest stable learning rate they diverge."""
         if not math.isinf(time) and time != math.floor(time):
-            raise InvalidArgumentError(f"time is {time}; with {self._name} it counts steps: 0, 1, 2, … or inf")
+            raise InvalidArgumentError("time", time, remedy=f"with {self._name} it counts steps: 0, 1, 2, … or inf")
         largest = self.max_learning_rate(largest_eigenvalue)
         if time > 0 and self.learning_rate > largest * (1 + _ROUNDING):
             raise InvalidArgumentError(
@@ -159,7 +159,7 @@ class HeavyBall(Steps):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not (isinstance(self.momentum, int | float | np.number) and 0 <= self.momentum < 1):
-            raise InvalidArgumentError(f"momentum is {self.momentum!r}; expected a number from 0 to below 1")
+            raise InvalidArgumentError("momentum", self.momentum, "a number from 0 to below 1")
 
     def decay(self, eigenvalues: np.ndarray, time: float) -> np.ndarray:
         """What k steps have left of each mode's error, r_k."""
@@ -210,11 +210,11 @@ def as_times(time: Times) -> tuple[np.ndarray, bool]:
     try:
         times = np.asarray(time, dtype=np.float64)
     except (TypeError, ValueError):
-        raise InvalidTypeError(f"time is {time!r}; expected a number or a 1-d array of numbers") from None
+        raise InvalidTypeError("time", time, "a number or a 1-d array of numbers") from None
     if times.ndim > 1 or times.size == 0:
         raise InvalidArgumentError(f"time has shape {times.shape}; expected a number or a non-empty 1-d array")
     if np.isnan(times).any() or (times < 0).any():
-        raise InvalidArgumentError(f"time is {time!r}; times are ≥ 0 (inf is allowed)")
+        raise InvalidArgumentError("time", time, remedy="times are ≥ 0 (inf is allowed)")
     return np.atleast_1d(times), times.ndim == 0
 
 

@@ -70,7 +70,7 @@ class TrainedProcess:
         if len(targets) != n:
             raise ShapeError(f"targets has {len(targets)} rows; the kernel matrix has {n}")
         if prior is not None and np.shape(prior) != (n, n):
-            raise ShapeError(f"prior has shape {np.shape(prior)}; expected {(n, n)}")
+            raise ShapeError("prior", np.shape(prior), f"{(n, n)}")
         self.spectrum = spectrum
         self.dynamics = dynamics
         self.scale = scale

@@ -42,7 +42,7 @@ def argmax_probabilities(mean: Numbers, std: Numbers) -> np.ndarray:
     if std.ndim == 1:
         std = std[:, None]
     if len(std) != len(mean) or std.shape[1] not in (1, mean.shape[1]):
-        raise ShapeError(f"std has shape {std.shape}; expected {(len(mean),)} or {mean.shape}")
+        raise ShapeError("std", std.shape, f"{(len(mean),)} or {mean.shape}")
     if (std < 0).any():
         raise InvalidArgumentError(f"std holds negative values, the smallest {std.min():g}; expected ≥ 0")
     if mean.size == 0:

@@ -36,14 +36,14 @@ class Ridge:
         """
         if isinstance(ridge, int | float | np.number):
             if not 0 <= ridge < math.inf:
-                raise InvalidArgumentError(f"ridge is {ridge!r}; it must be a finite number ≥ 0")
+                raise InvalidArgumentError("ridge", ridge, remedy="it must be a finite number ≥ 0")
             return cls(float(ridge))
         try:
             values = np.asarray(ridge)
         except ValueError:
             values = np.empty((0, 0))
         if values.ndim != 1 or not len(values) or values.dtype.kind not in "iuf":
-            raise InvalidArgumentError(f"ridge is {ridge!r}; it must be a finite number ≥ 0, or one for each sample")
+            raise InvalidArgumentError("ridge", ridge, remedy="it must be a finite number ≥ 0, or one for each sample")
         values = values.astype(np.float64)
         wrong = np.flatnonzero(~((values >= 0) & (values < math.inf)))
         if len(wrong):

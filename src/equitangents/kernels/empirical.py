@@ -41,8 +41,7 @@ def check_finite_network(net: object) -> None:
     """Raise InvalidTypeError unless this has parameters and outputs; a layer by itself has not."""
     if not isinstance(net, FiniteNetwork) or hasattr(net, "signal"):
         raise InvalidTypeError(
-            f"net is {net!r}; expected nn.Sequential, or a network with init(key, input_shape, dtype) and "
-            "apply(params, x)"
+            "net", net, "nn.Sequential, or a network with init(key, input_shape, dtype) and apply(params, x)"
         )
 
 

@@ -7,7 +7,7 @@ on the data alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -21,6 +21,7 @@ from equitangents.groups.representations import Representation, RepresentationLi
 from equitangents.kernels.invariance import draws_noise, is_invariant
 from equitangents.kernels.projected.program import Nodes, Sums, all_pairs, diagonal
 from equitangents.kernels.result import KernelFunction, Kernels
+from equitangents.kernels.rotations.resolution import sampled_for
 from equitangents.kernels.runs.results import result
 from equitangents.precision import is_traced, working_dtype
 
@@ -39,6 +40,15 @@ class EquivariantAverage:
     def turning_outputs(self) -> int:
         """d, the number of outputs, which turn with the input."""
         return self.representation.dimension
+
+    @property
+    def samples_rotations(self) -> bool:
+        """Whether the base may sample rotations as finely as the inputs of each call ask for."""
+        return bool(getattr(self.base, "samples_rotations", False))
+
+    def sampled_for(self, x: ArrayLike) -> EquivariantAverage:
+        """This average, its base sampled as inputs x ask for."""
+        return replace(self, base=sampled_for(self.base, lambda: x))
 
     def outputs_turn_under(self, action: GroupAction, input_shape: tuple[int, ...], matrices: np.ndarray) -> bool:
         """Whether K(gx, x') = M_g K(x, x') for each generator g: of the action that it is an average over, by ρ."""
@@ -127,7 +137,7 @@ def equivariant_average(
         representation: ρ, as `nn.Readout` takes it.
     """
     if not hasattr(net, "kernel"):
-        raise InvalidTypeError(f"net is {net!r}; expected a network, or anything with .kernel(x1, x2)")
+        raise InvalidTypeError("net", net, "a network, or anything with .kernel(x1, x2)")
     if getattr(net, "turning_outputs", None) is not None:
         raise InvalidArgumentError("net has outputs that turn already; give a network whose outputs are alike")
     if draws_noise(net):
@@ -136,7 +146,7 @@ def equivariant_average(
             "without, such as Dropout(rate, mode='test')"
         )
     if not isinstance(action, GroupAction):
-        raise InvalidTypeError(f"action is {action!r}; expected an action of equitangents.actions")
+        raise InvalidTypeError("action", action, "an action of equitangents.actions")
     if action.group.nodes is None:
         raise InvalidTypeError(f"{action.group.name} has no quadrature, so no mean over it can be taken")
     found = EquivariantAverage(net, action, as_representation("representation", representation))

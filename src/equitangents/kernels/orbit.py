@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, cast
 
 import jax
@@ -26,6 +26,7 @@ from equitangents.kernels.cost.forecast import CostedKernel, KernelCost, check_d
 from equitangents.kernels.fields.size import check_result, result_bytes
 from equitangents.kernels.invariance import draws_noise, is_invariant
 from equitangents.kernels.result import KernelFunction, Kernels
+from equitangents.kernels.rotations.resolution import sampled_for
 from equitangents.kernels.translations import translation_mean
 from equitangents.precision import is_traced, scope, working_dtype
 from equitangents.structured import is_structured
@@ -43,6 +44,15 @@ class OrbitAverage:
 
     base: KernelFunction
     action: Action
+
+    @property
+    def samples_rotations(self) -> bool:
+        """Whether the base may sample rotations as finely as the inputs of each call ask for."""
+        return bool(getattr(self.base, "samples_rotations", False))
+
+    def sampled_for(self, x: ArrayLike) -> OrbitAverage:
+        """This average, its base sampled as inputs x ask for."""
+        return replace(self, base=sampled_for(self.base, lambda: x))
 
     def kernel(self, x1: ArrayLike, x2: ArrayLike | None = None) -> Kernels:
         """Orbit-averaged NNGP and NTK, (N1, N2); `.notes` says whether one orbit was averaged or both, and how.
@@ -217,8 +227,8 @@ def orbit_average(net: KernelFunction, action: Action) -> OrbitAverage:
     your own says so by a method `invariant_under(action, input_shape) -> bool`, true for all inputs of this shape.
     """
     if not hasattr(net, "kernel"):
-        raise InvalidTypeError(f"net is {net!r}; expected a network, or anything with .kernel(x1, x2)")
+        raise InvalidTypeError("net", net, "a network, or anything with .kernel(x1, x2)")
     check_finite_group("action", action, "an orbit average")
     if not isinstance(action, Action):
-        raise InvalidTypeError(f"action is {action!r}; expected an action of equitangents.actions")
+        raise InvalidTypeError("action", action, "an action of equitangents.actions")
     return OrbitAverage(net, action)

@@ -91,7 +91,7 @@ class Measure:
 def quantiles_of(values: np.ndarray, q: float | Sequence[float] | np.ndarray) -> np.ndarray:
     """Quantiles that are always one of the values; q between 0 and 1."""
     if not ((np.asarray(q) >= 0) & (np.asarray(q) <= 1)).all():
-        raise InvalidArgumentError(f"q is {q!r}; expected numbers between 0 and 1, such as 0.95")
+        raise InvalidArgumentError("q", q, "numbers between 0 and 1, such as 0.95")
     return np.quantile(values, q, method="inverted_cdf")
 
 
@@ -125,7 +125,7 @@ def bootstrap_interval(
     b = Bootstrap(confidence, resamples, seed)
     values = np.asarray(values, dtype=np.float64)
     if values.ndim != 1 or values.size == 0:
-        raise ShapeError(f"values has shape {values.shape}; expected (N,), N ≥ 1")
+        raise ShapeError("values", values.shape, "(N,), N ≥ 1")
     if np.isnan(values).any():
         raise NotFiniteError("values holds NaN")
     if bounds is not None and not (bounds[0] <= values.min() and values.max() <= bounds[1]):
@@ -139,9 +139,7 @@ def evaluate(name: str, f: Callable[[Any], Tree], x: Tree) -> Float[np.ndarray, 
     """f(x) as finite float64 with one row an input, whatever array type f returns."""
     if not callable(f):
         hint = "; pass its predict method" if hasattr(f, "predict") else ""
-        raise InvalidTypeError(
-            f"{name} is {f!r}; expected a callable from a batch of inputs to a batch of outputs{hint}"
-        )
+        raise InvalidTypeError(name, f, f"a callable from a batch of inputs to a batch of outputs{hint}")
     y = np.asarray(check_array(f"{name}(x)", f(copied(x))), dtype=np.float64)  # f may work in place
     if len(y) != len(x):
         raise ShapeError(f"{name}(x) has {len(y)} rows for {len(x)} inputs; expected one row an input")
@@ -151,9 +149,7 @@ def evaluate(name: str, f: Callable[[Any], Tree], x: Tree) -> Float[np.ndarray, 
 def check_action(name: str, action: object) -> None:
     """Raise InvalidTypeError unless `action` can be called as action(g, x) and has a group."""
     if not (callable(action) and hasattr(action, "group")):
-        raise InvalidTypeError(
-            f"{name} is {action!r}; expected an action, e.g. equitangents.actions.image_rotations(4)"
-        )
+        raise InvalidTypeError(name, action, "an action, e.g. equitangents.actions.image_rotations(4)")
 
 
 def _checked_output_action(output_action: GroupMap | RepresentationLike | None, action: GroupMap) -> GroupMap | None:

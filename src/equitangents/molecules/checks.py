@@ -18,17 +18,17 @@ _ZERO = 1e-6  # of the largest number given: what symmetry forbids may be off by
 def check_molecules(name: str, value: object) -> None:
     """Raise InvalidTypeError unless these are Molecules."""
     if not isinstance(value, Molecules):
-        raise InvalidTypeError(f"{name} is of type {type(value).__name__}; expected equitangents.molecules.Molecules")
+        raise InvalidTypeError(name, type(value), "equitangents.molecules.Molecules", verb="is of type")
 
 
 def check_question(net: object, method: str, signals: object, pairs: object) -> None:
     """Raise unless the network has the method that is needed, and signals and pairs are such."""
     if not callable(getattr(net, method, None)):
-        raise InvalidTypeError(f"net is {net!r}; expected a network on spherical signals, which has `{method}`")
+        raise InvalidTypeError("net", net, f"a network on spherical signals, which has `{method}`")
     if not (signals is None or isinstance(signals, AtomSignals)):
-        raise InvalidTypeError(f"signals is {signals!r}; expected AtomSignals or None")
+        raise InvalidTypeError("signals", signals, "AtomSignals or None")
     if pairs not in ("same element", "all"):
-        raise InvalidArgumentError(f"pairs is {pairs!r}; expected 'same element' or 'all'")
+        raise InvalidArgumentError("pairs", pairs, "'same element' or 'all'")
 
 
 def checked_targets(name: str, values: Numbers, *shapes: tuple[int, ...]) -> np.ndarray:
@@ -38,9 +38,9 @@ def checked_targets(name: str, values: Numbers, *shapes: tuple[int, ...]) -> np.
     except ValueError as error:
         raise ShapeError(f"{name} is not a rectangular array: {error}") from None
     if values.shape not in shapes:
-        raise ShapeError(f"{name} has shape {values.shape}; expected {' or '.join(map(str, shapes))}")
+        raise ShapeError(name, values.shape, " or ".join(map(str, shapes)))
     if values.dtype.kind not in "fiu":
-        raise InvalidTypeError(f"{name} has dtype {values.dtype}; expected real numbers")
+        raise InvalidTypeError(name, values.dtype, "real numbers", verb="has dtype")
     values = values.astype(np.float64)
     if not np.isfinite(values).all():
         first = tuple(int(i) for i in np.argwhere(~np.isfinite(values))[0])

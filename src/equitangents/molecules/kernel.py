@@ -38,7 +38,7 @@ def kernel(
 ) -> Float[np.ndarray, "n1 n2"]:
     """One of the two `kernels` alone, as an array; the same options."""
     if kernel not in ("ntk", "nngp"):
-        raise InvalidArgumentError(f"kernel is {kernel!r}; expected 'ntk' or 'nngp'")
+        raise InvalidArgumentError("kernel", kernel, "'ntk' or 'nngp'")
     found = kernels(net, molecules1, molecules2, signals=signals, pairs=pairs, normalise=normalise)
     return np.asarray(found.ntk if kernel == "ntk" else found.nngp)
 

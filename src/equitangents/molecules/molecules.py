@@ -11,7 +11,8 @@ import numpy as np
 from jaxtyping import Float, Int, Real
 
 from equitangents._types import ArrayLike, Numbers, Rows
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, MissingLibraryError, ShapeError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
+from equitangents.extras import require
 from equitangents.validation import as_rectangular, check_array, is_half
 
 if TYPE_CHECKING:
@@ -52,9 +53,7 @@ class Molecules:
         numbers = _checked_numbers(atomic_numbers)
         x = _array("positions", positions)
         if x.shape != (*numbers.shape, 3):
-            raise ShapeError(
-                f"positions has shape {x.shape}; expected {(*numbers.shape, 3)}, as atomic_numbers has {numbers.shape}"
-            )
+            raise ShapeError("positions", x.shape, f"{(*numbers.shape, 3)}, as atomic_numbers has {numbers.shape}")
         x = np.where(numbers[..., None] > 0, x, 0).astype(np.float32 if x.dtype == np.float32 else np.float64)
         check_array("positions", x, rank=3)
         if np.abs(x).max() > _FARTHEST:
@@ -90,15 +89,10 @@ class Molecules:
 
     def to_ase(self) -> list[Atoms]:
         """One Atoms of ASE for each molecule."""
-        try:
-            from ase import Atoms
-        except ImportError:
-            raise MissingLibraryError(
-                "to_ase needs ASE: pip install 'equitangents[molecules]' (in a checkout '.[molecules]')"
-            ) from None
+        ase = require("ase", "atoms", "to_ase")
         present = self.atomic_numbers > 0
         return [
-            Atoms(numbers=z[here], positions=x[here])
+            ase.Atoms(numbers=z[here], positions=x[here])
             for z, x, here in zip(self.atomic_numbers, self.positions, present, strict=True)
         ]
 
@@ -148,7 +142,7 @@ def _list_of_atoms(atoms: Any) -> list[Any]:
 def _checked_numbers(atomic_numbers: Numbers) -> Int[np.ndarray, "n a"]:
     numbers = _array("atomic_numbers", atomic_numbers)
     if numbers.ndim != 2 or 0 in numbers.shape:
-        raise ShapeError(f"atomic_numbers has shape {numbers.shape}; expected (molecules, atoms)")
+        raise ShapeError("atomic_numbers", numbers.shape, "(molecules, atoms)")
     if not (np.issubdtype(numbers.dtype, np.integer) or np.array_equal(numbers, np.round(numbers))):
         raise InvalidArgumentError(f"atomic_numbers has type {numbers.dtype}; expected whole numbers")
     if numbers.min() < 0 or numbers.max() > LARGEST_ATOMIC_NUMBER:
@@ -168,7 +162,7 @@ def _array(name: str, values: Numbers) -> np.ndarray:
         logger.info("%s has dtype %s; it is converted to float32", name, values.dtype)
         values = values.astype(np.float32)
     if values.dtype.kind not in "fiu":
-        raise InvalidTypeError(f"{name} has dtype {values.dtype}; expected real numbers")
+        raise InvalidTypeError(name, values.dtype, "real numbers", verb="has dtype")
     return values
 
 

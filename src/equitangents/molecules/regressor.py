@@ -67,7 +67,7 @@ class MoleculeRegressor(MolecularRegressor):
         """
         self._check_settings(molecules)
         if self.baseline not in ("elements", "none"):
-            raise InvalidArgumentError(f"baseline is {self.baseline!r}; expected 'elements' or 'none'")
+            raise InvalidArgumentError("baseline", self.baseline, "'elements' or 'none'")
         if energies is None and forces is None:
             raise InvalidArgumentError("energies and forces are both None; expected at least one")
         n, layout = len(molecules), Layout.of(molecules)

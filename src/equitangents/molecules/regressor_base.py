@@ -52,7 +52,7 @@ class MolecularRegressor(CheckedKeywords):
         check_molecules("molecules", molecules)
         check_question(self.net, "lower", self.signals, self.pairs)
         if self.kernel not in ("ntk", "nngp"):
-            raise InvalidArgumentError(f"kernel is {self.kernel!r}; expected 'ntk' or 'nngp'")
+            raise InvalidArgumentError("kernel", self.kernel, "'ntk' or 'nngp'")
         Ridge.number(self.ridge, "molecules share one")
         one_time(self.time)
         Flow(self.learning_rate, samples=1)

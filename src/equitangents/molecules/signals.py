@@ -60,7 +60,7 @@ class AtomSignals:
         check_bandlimit("bandlimit", self.bandlimit)
         object.__setattr__(self, "powers", _numbers("powers", self.powers, "numbers such as (2.0, 6.0)"))
         if not self.powers or not all(math.isfinite(p) for p in self.powers):
-            raise InvalidArgumentError(f"powers is {self.powers}; expected at least one finite number")
+            raise InvalidArgumentError("powers", self.powers, "at least one finite number")
         if self.elements is not None:
             elements = _numbers("elements", self.elements, "atomic numbers such as (1, 6, 8)")
             wrong = [z for z in elements if z not in range(1, LARGEST_ATOMIC_NUMBER + 1)]
@@ -76,7 +76,7 @@ class AtomSignals:
             return AtomSignals(self.bandlimit, self.powers, tuple(present), self.sharpness)
         missing = [z for z in present if z not in self.elements]
         if missing:
-            raise InvalidArgumentError(f"elements is {self.elements}; the molecules hold {missing[0]} as well")
+            raise InvalidArgumentError("elements", self.elements, remedy=f"the molecules hold {missing[0]} as well")
         return self
 
     def __call__(self, molecules: Molecules) -> Neighbourhoods:
@@ -126,7 +126,7 @@ def _numbers(name: str, values: Any, wanted: str) -> tuple[float, ...]:
     try:
         return tuple(float(v) for v in values)
     except (TypeError, ValueError):
-        raise InvalidTypeError(f"{name} is {values!r}; expected {wanted}") from None
+        raise InvalidTypeError(name, values, wanted) from None
 
 
 @lru_cache(maxsize=32)

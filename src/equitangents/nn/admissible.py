@@ -120,7 +120,7 @@ def _moving(action: AnyAction, shape: tuple[int, ...]) -> tuple[AnyAction, list[
     """The action and the elements that are tried; a verdict where it is not orthogonal."""
     action = as_action("action", action, (1, *shape))
     if not hasattr(action, "group"):
-        raise InvalidTypeError(f"action is {action!r}; expected an action of a group, or its name")
+        raise InvalidTypeError("action", action, "an action of a group, or its name")
     elements = _elements(action)
     if getattr(action, "exact", True):
         return action, elements
@@ -234,7 +234,7 @@ def _sampled(outputs: Outputs, action: AnyAction, elements: list[int], shape: tu
     moments = np.concatenate([_products(y, len(moved) + 1) for y in outputs(batch)])
     members = len(moments)
     if members < _LEAST:
-        raise InvalidArgumentError(f"members is {members}; expected at least {_LEAST}, for a standard error")
+        raise InvalidArgumentError("members", members, f"at least {_LEAST}, for a standard error")
     difference = moments[:, 1:] - moments[:, :1]
     spread = difference.std(0, ddof=1) / np.sqrt(members)
     scale = np.abs(moments[:, 0].mean(0)).max()

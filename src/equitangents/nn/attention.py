@@ -53,9 +53,9 @@ class Attention(Layer):
         for name in ("W_query_std", "W_key_std", "W_value_std", "W_out_std", "b_std"):
             check_scale(name, getattr(self, name))
         if self.scaling not in ("linear", "root"):
-            raise InvalidArgumentError(f"scaling is {self.scaling!r}; expected 'linear' or 'root'")
+            raise InvalidArgumentError("scaling", self.scaling, "'linear' or 'root'")
         if self.mechanism not in _MECHANISMS:
-            raise InvalidArgumentError(f"mechanism is {self.mechanism!r}; expected one of {', '.join(_MECHANISMS)}")
+            raise InvalidArgumentError("mechanism", self.mechanism, f"one of {', '.join(_MECHANISMS)}")
 
     def signal(self, signal: Signal) -> Signal:
         """A Gaussian field on the positions that come in."""

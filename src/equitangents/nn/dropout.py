@@ -30,9 +30,9 @@ class Dropout(ParameterFree):
 
     def __post_init__(self) -> None:
         if not 0 <= check_number("rate", self.rate) < 1:
-            raise InvalidArgumentError(f"rate is {self.rate!r}; expected a probability, at least 0 and below 1")
+            raise InvalidArgumentError("rate", self.rate, "a probability, at least 0 and below 1")
         if self.mode not in ("train", "test"):
-            raise InvalidArgumentError(f"mode is {self.mode!r}; expected 'train' or 'test'")
+            raise InvalidArgumentError("mode", self.mode, "'train' or 'test'")
 
     @property
     def needs_structure(self) -> bool:  # type: ignore[override]

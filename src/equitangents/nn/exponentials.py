@@ -48,7 +48,7 @@ class Gaussian(Nonlinearity):
     def __post_init__(self) -> None:
         check_number("a", self.a)
         if not check_number("b", self.b) < 0:
-            raise InvalidArgumentError(f"b is {self.b!r}; expected a negative number: a·exp(b x²) is to fall with |x|")
+            raise InvalidArgumentError("b", self.b, "a negative number: a·exp(b x²) is to fall with |x|")
 
     @property
     def dual(self) -> DualActivation:
@@ -110,4 +110,4 @@ class Exponential(Nonlinearity):
 
 def _check_positive(gamma: object) -> None:
     if not check_number("gamma", gamma) > 0:
-        raise InvalidArgumentError(f"gamma is {gamma!r}; expected a positive number")
+        raise InvalidArgumentError("gamma", gamma, "a positive number")

@@ -103,11 +103,9 @@ def _freeze_rotations(rotations: Tree) -> tuple[tuple[int, int], ...] | None:
     try:
         pairs = tuple((int(r[0]), int(r[1])) if np.ndim(r) else (int(r), 0) for r in rotations)
     except (TypeError, ValueError, IndexError):
-        raise InvalidTypeError(
-            f"rotations is {rotations!r}; expected rotation numbers or (rotation, reflection)"
-        ) from None
+        raise InvalidTypeError("rotations", rotations, "rotation numbers or (rotation, reflection)") from None
     if not pairs or len(set(pairs)) != len(pairs):
-        raise NetworkError(f"rotations is {rotations!r}; expected different rotations, at least one")
+        raise NetworkError("rotations", rotations, "different rotations, at least one")
     return pairs
 
 

@@ -46,9 +46,7 @@ class GroupPool(ParameterFree):
         try:
             object.__setattr__(self, "subgroup", tuple(int(g) for g in self.subgroup))
         except (TypeError, ValueError):
-            raise InvalidTypeError(
-                f"subgroup is {self.subgroup!r}; expected a Subgroup or a list of elements"
-            ) from None
+            raise InvalidTypeError("subgroup", self.subgroup, "a Subgroup or a list of elements") from None
 
     def _pooling(self, signal: Signal) -> CosetMean | WeightedMean:
         if self.every == 1:
@@ -88,7 +86,7 @@ def _sublattice(every: tuple[int, ...] | int, group: Group, torus: tuple[int, ..
     if any(n % s for n, s in zip(torus, steps, strict=True)):
         raise NetworkError(f"every is {every!r}, which does not divide the grid of {torus}")
     if group.turns_quarters and len(set(steps)) > 1:
-        raise NetworkError(f"every is {every!r}; on {group.name} it must be the same along both dimensions")
+        raise NetworkError("every", every, remedy=f"on {group.name} it must be the same along both dimensions")
     labels = np.full(torus, -1, np.int32)
     labels[tuple(slice(None, None, s) for s in steps)] = 0
     return labels.ravel()

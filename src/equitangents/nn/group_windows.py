@@ -35,7 +35,7 @@ def freeze_window(window: WindowLike) -> str | tuple[int, ...] | Elements:
         if numbers and all(is_whole(w) for w in numbers):
             return Elements(tuple(int(w) for w in numbers))
     raise InvalidTypeError(
-        f"window is {window!r}; expected 'full', a box as a tuple of sizes such as (3, 3), or a list of element numbers"
+        "window", window, "'full', a box as a tuple of sizes such as (3, 3), or a list of element numbers"
     )
 
 
@@ -75,7 +75,7 @@ def box_offsets(window: tuple[int, ...], shape: tuple[int, ...]) -> Int[np.ndarr
     if len(window) != len(shape):
         raise NetworkError(f"window is {window}, but the grid has {len(shape)} dimensions")
     if any(not 1 <= w <= n for w, n in zip(window, shape, strict=True)):
-        raise NetworkError(f"window is {window}; expected 1 up to the grid's size {shape} in each dimension")
+        raise NetworkError("window", window, f"1 up to the grid's size {shape} in each dimension")
     ranges = [[(u - (w - 1) // 2) % n for u in range(w)] for w, n in zip(window, shape, strict=True)]
     points = np.array(list(itertools.product(*ranges)))
     return np.ravel_multi_index(tuple(points.T), shape)

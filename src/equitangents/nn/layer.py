@@ -75,11 +75,17 @@ class Layer(CheckedKeywords, metaclass=_OfPlainNumbers):
     """The group on which the layer's output lives, for a layer that lifts; None for all others."""
     inner: ClassVar[tuple[tuple[Layer, ...], ...]] = ()
     """The layers of each branch inside it, for a layer that holds others."""
+    samples_rotations: ClassVar[bool] = False
+    """Whether kernels sample rotations as finely as the inputs of each call ask for."""
     no_ntk: ClassVar[str | None] = None
     """Why a network with this layer has no neural tangent kernel, or None if it has."""
 
     def with_inner(self, inner: Sequence[Sequence[Layer]]) -> Layer:
         """This layer with other layers inside it; itself, if it holds none."""
+        return self
+
+    def at_resolution(self, resolution: int) -> Layer:
+        """This layer with a resolution of its own; itself, if it samples no rotations."""
         return self
 
     @abc.abstractmethod
@@ -228,11 +234,11 @@ class LinearLayer(Layer):
         check_scale("W_std", self.W_std)
         check_scale("b_std", self.b_std)
         if self.parametrisation not in PARAMETRISATIONS:
-            raise InvalidArgumentError(f"parametrisation is {self.parametrisation!r}; expected 'ntk' or 'standard'")
+            raise InvalidArgumentError("parametrisation", self.parametrisation, "'ntk' or 'standard'")
         if self.bias not in (None, True, False):
-            raise InvalidTypeError(f"bias is {self.bias!r}; expected True, False, or None for one where b_std > 0")
+            raise InvalidTypeError("bias", self.bias, "True, False, or None for one where b_std > 0")
         if not check_number("width_scale", self.width_scale) > 0:
-            raise InvalidArgumentError(f"width_scale is {self.width_scale!r}; expected a number above 0")
+            raise InvalidArgumentError("width_scale", self.width_scale, "a number above 0")
 
     @property
     def weights(self) -> Weights:
@@ -244,11 +250,11 @@ def check_number(name: str, value: Tree, *, at_least_zero: bool = False) -> floa
     """A finite Python number, not a JAX tracer."""
     single = isinstance(value, int | float) or (hasattr(value, "item") and not np.ndim(value))
     if isinstance(value, jax.core.Tracer) or not single:
-        raise InvalidTypeError(f"{name} is {value!r}; expected a number")
+        raise InvalidTypeError(name, value, "a number")
     number = float(value)
     if not math.isfinite(number) or (at_least_zero and number < 0):
         least = ", at least 0" if at_least_zero else ""
-        raise InvalidArgumentError(f"{name} is {number}; expected a finite number{least}")
+        raise InvalidArgumentError(name, number, f"a finite number{least}")
     return number
 
 

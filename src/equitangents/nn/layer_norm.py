@@ -39,9 +39,9 @@ class LayerNorm(ParameterFree):
         if isinstance(dimensions, tuple | list) and all(isinstance(d, int) and d >= 0 for d in dimensions):
             object.__setattr__(self, "positions", tuple(sorted(set(dimensions))))
         elif not isinstance(dimensions, bool):
-            raise InvalidTypeError(f"positions is {dimensions!r}; expected True, False, or dimensions such as (0, 1)")
+            raise InvalidTypeError("positions", dimensions, "True, False, or dimensions such as (0, 1)")
         if not check_number("eps", self.eps) >= 0:
-            raise InvalidArgumentError(f"eps is {self.eps!r}; expected a number, at least 0")
+            raise InvalidArgumentError("eps", self.eps, "a number, at least 0")
 
     @property
     def follows_moves(self) -> bool:  # type: ignore[override]

@@ -203,7 +203,7 @@ class Elementwise(Nonlinearity):
 
     def __post_init__(self) -> None:
         if not callable(self.fn):
-            raise InvalidTypeError(f"fn is {self.fn!r}; expected a function of one array, applied elementwise")
+            raise InvalidTypeError("fn", self.fn, "a function of one array, applied elementwise")
         if self.order is not None:
             check_whole("order", self.order, 1)
         with jax.enable_x64(True):

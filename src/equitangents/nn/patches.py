@@ -25,7 +25,7 @@ PADDINGS = ("circular", "zero", "valid")
 def check_padding(padding: object) -> None:
     """Raise InvalidArgumentError unless `padding` is known."""
     if padding not in PADDINGS:
-        raise InvalidArgumentError(f"padding is {padding!r}; expected one of {', '.join(map(repr, PADDINGS))}")
+        raise InvalidArgumentError("padding", padding, f"one of {', '.join(map(repr, PADDINGS))}")
 
 
 def check_sizes(name: str, value: Tree) -> tuple[int, ...] | int:
@@ -33,9 +33,9 @@ def check_sizes(name: str, value: Tree) -> tuple[int, ...] | int:
     parts = value if isinstance(value, tuple | list) else (value,)
     for part in parts:
         if isinstance(part, bool) or not hasattr(part, "__index__"):
-            raise InvalidTypeError(f"{name} is {value!r}; expected a whole number or a tuple of them")
+            raise InvalidTypeError(name, value, "a whole number or a tuple of them")
         if int(part) < 1:
-            raise InvalidArgumentError(f"{name} is {value!r}; expected at least 1 in every dimension")
+            raise InvalidArgumentError(name, value, "at least 1 in every dimension")
     return tuple(int(p) for p in parts) if isinstance(value, tuple | list) else int(value)
 
 

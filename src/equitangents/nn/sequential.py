@@ -25,6 +25,7 @@ from equitangents.kernels.fields.part import Part, part_of
 from equitangents.kernels.invariance import ops_are_invariant, outputs_move
 from equitangents.kernels.projected.program import PositionMoves
 from equitangents.kernels.result import KernelField, Kernels, NngpKernelField, NngpKernels
+from equitangents.kernels.rotations.resolution import sample as hardest
 from equitangents.kernels.steerable.program import Points
 from equitangents.kernels.store.key import described
 from equitangents.keywords import CheckedKeywords
@@ -128,7 +129,7 @@ class Sequential(CheckedKeywords):
             return self._apply_structured(params, x, key)
         x = cast(ArrayLike, x)
         if np.ndim(x) < 2:
-            raise ShapeError(f"x has shape {np.shape(x)}; expected (N, channels) or (N, *positions, channels)")
+            raise ShapeError("x", np.shape(x), "(N, channels) or (N, *positions, channels)")
         signals = self.signals(np.shape(x)[1:])
         leaves = jax.tree.leaves(params)
         dtype = leaves[0].dtype if leaves else precision.working_dtype(x)
@@ -218,6 +219,28 @@ class Sequential(CheckedKeywords):
         if lowered.given:
             x1, x2 = self.after_given(lowered.given, x1), None if x2 is None else self.after_given(lowered.given, x2)
         return lowered.existing(compute(lowered.program, x1, x2, engine))
+
+    @property
+    def samples_rotations(self) -> bool:
+        """Whether kernels may sample rotations as finely as the inputs of each call ask for."""
+        return any(layer.samples_rotations for layer in self._layers)
+
+    def sampled_for(self, x: Inputs) -> Sequential:
+        """This network with rotations sampled as finely as inputs x ask for; itself, where none are sampled.
+
+        The kernel of two inputs then does not depend on the other inputs of a call. Without it each call of `kernel`
+        takes the resolution that its own inputs ask for (`SphereLift.tolerance`).
+        """
+        if is_structured(x) or not self.samples_rotations:
+            return self
+        signals = self.signals(x.shape[1:])
+        between = ends_on_rotations(self._layers, signals)
+        given, program = lower_between_rotations(self._layers, signals) if between else self._lowered(x)[:2]
+        after = np.asarray(self.after_given(given, x))
+        resolution = compute(program, hardest(after, after)).resolution
+        if resolution is None:
+            return self
+        return Sequential(*(layer.at_resolution(resolution) for layer in self._layers))
 
     def kernel_diagonal(self, x: Inputs, engine: str | None = None) -> Kernels:
         """NNGP and NTK of every input with itself, each (N,): the diagonal of `kernel(x)` at the cost of N pairs."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax
 import jax.numpy as jnp
@@ -38,8 +38,10 @@ class SphereLift(Layer):
             Legendre coefficients.
         W_std: Standard deviation of the weights.
         b_std: Standard deviation of the bias.
-        tolerance: Error allowed to integrals over rotations, relative to √(K(x,x) K(x',x')). The kernel's resolution
-            is raised until it is met; `Kernels.error_estimate` says what was reached.
+        tolerance: Error allowed to integrals over rotations, relative to √(K(x,x) K(x',x')). The resolution of each
+            call of `kernel` is raised until it is met on the inputs of that call, and calls with other inputs agree to
+            the tolerance alone. `Kernels.error_estimate` says what was reached, `Kernels.resolution` at what.
+            `InfiniteEnsemble` and `net.sampled_for(x)` take the resolution of one set of inputs for all.
         resolution: Nodes in cos β for the kernel, in place of those that `tolerance` asks for.
     """
 
@@ -64,9 +66,18 @@ class SphereLift(Layer):
         check_scale("W_std", self.W_std)
         check_scale("b_std", self.b_std)
         if not 0 < check_scale("tolerance", self.tolerance) < 1:
-            raise InvalidArgumentError(f"tolerance is {self.tolerance}; expected a number between 0 and 1")
+            raise InvalidArgumentError("tolerance", self.tolerance, "a number between 0 and 1")
         if self.resolution is not None:
             check_bandlimit("resolution", self.resolution)
+
+    @property
+    def samples_rotations(self) -> bool:  # type: ignore[override]
+        """Whether the resolution is that of the inputs of each call."""
+        return self.resolution is None
+
+    def at_resolution(self, resolution: int) -> SphereLift:
+        """This layer with so many nodes in cos β."""
+        return replace(self, resolution=resolution)
 
     @property
     def _window(self) -> ZonalWindow:

@@ -40,7 +40,9 @@ def vary(
     (6, Sequential(Flatten(), Dense(channels=8, W_std=1.0, b_std=0.5), Erf(), Dense(channels=1, W_std=1.0, b_std=0.5)))
     """
     if not isinstance(net, Sequential):
-        raise InvalidTypeError(f"net is {net!r}; depth, W_std, b_std and nonlinearity vary networks of equitangents.nn")
+        raise InvalidTypeError(
+            "net", net, remedy="depth, W_std, b_std and nonlinearity vary networks of equitangents.nn"
+        )
     layers = list(net.layers)
     if depth is not None:
         layers = _with_depth(layers, check_whole("depth", depth, 1))
@@ -63,7 +65,7 @@ def as_nonlinearity(value: object) -> Nonlinearity:
         return value()
     if not isinstance(value, Nonlinearity):
         raise InvalidArgumentError(
-            f"nonlinearity is {value!r}; expected a nonlinearity of equitangents.nn or one of {', '.join(_NAMED)}"
+            "nonlinearity", value, f"a nonlinearity of equitangents.nn or one of {', '.join(_NAMED)}"
         )
     return value
 
@@ -71,7 +73,7 @@ def as_nonlinearity(value: object) -> Nonlinearity:
 def _with_depth(layers: list[Layer], depth: int) -> list[Layer]:
     ends = [i + 1 for i, layer in enumerate(layers) if isinstance(layer, Nonlinearity | Residual)]
     if not ends:
-        raise InvalidArgumentError(f"depth is {depth}; the network has no nonlinearity, so no blocks to repeat")
+        raise InvalidArgumentError("depth", depth, remedy="the network has no nonlinearity, so no blocks to repeat")
     if depth <= len(ends):
         return layers[: ends[depth - 1]] + layers[ends[-1] :]
     last = ends[-1] - 1
@@ -80,9 +82,11 @@ def _with_depth(layers: list[Layer], depth: int) -> list[Layer]:
         start = next((i for i in range(last, -1, -1) if layers[i].has_weights), -1)
     if start < 0 or layers[start].lifts_to is not None:
         raise InvalidArgumentError(
-            f"depth is {depth}; the network has {len(ends)} blocks, and the last begins with "
+            "depth",
+            depth,
+            remedy=f"the network has {len(ends)} blocks, and the last begins with "
             f"{'no layer with weights' if start < 0 else repr(layers[start])}, which cannot be repeated: "
-            "give networks as net=[...]"
+            "give networks as net=[...]",
         )
     return layers[: last + 1] + layers[start : last + 1] * (depth - len(ends)) + layers[last + 1 :]
 

@@ -62,8 +62,7 @@ def zonal_window(window: ZonalWindowLike) -> ZonalWindow:
         numbers = np.zeros((0, 0))
     if numbers.ndim != 1 or not numbers.size:
         raise InvalidTypeError(
-            f"window is {window!r}; expected 'full', a function of the cosine of the polar angle, or its Legendre "
-            "coefficients"
+            "window", window, "'full', a function of the cosine of the polar angle, or its Legendre coefficients"
         )
     return _from_coefficients(numbers)
 

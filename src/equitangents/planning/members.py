@@ -1,6 +1,6 @@
 """`plan_ensemble`: the smallest ensemble whose violation of a symmetry stays below a target in most cases.
 
-An ensemble of M members is drawn on all orbits at once, from trained networks of a pilot (`pilot_law`) or as
+An ensemble of M members is drawn on all orbits at once, from trained networks of a pilot (`pilot`) or as
 μ_t + ε/√M, ε ~ N(0, Σ_t), of infinitely wide ones; its measure v(M) has a distribution across ensembles, and M is the
 smallest number at which the `confidence` quantile of v(M) is ≤ target.
 """
@@ -22,17 +22,14 @@ from equitangents.actions.named import ActionLike
 from equitangents.actions.subset import augmenting_elements
 from equitangents.ensembles.orbits.law import OrbitLaw, orbit_batch, orbit_law
 from equitangents.ensembles.orbits.statistics import OVER_INPUTS, OrbitMeasures, check_measures
-from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents.errors import InvalidArgumentError
 from equitangents.inference.draws import as_key
 from equitangents.nn.mean_law import MeanLaw
-from equitangents.planning.alternatives import alternatives
-from equitangents.planning.pilot import Pilot, ratios
-from equitangents.planning.pilot_law import PilotDraws
-from equitangents.planning.plan import Plan
-from equitangents.planning.source import Asked, HasMembers, Source, make_source, pilot_outputs, predicts_probabilities
+from equitangents.planning.pilot import Pilot, PilotDraws
+from equitangents.planning.plan import Plan, alternatives
+from equitangents.planning.source import Question, Source, make_source, pilot_outputs
 from equitangents.planning.violations import MEASURES, Violations
-from equitangents.planning.wanted import LEVEL, Interval, Wanted
-from equitangents.planning.words import of_data, of_group, of_network
+from equitangents.planning.wanted import Interval, Wanted
 from equitangents.validation import check_choice, check_number, check_whole
 
 
@@ -48,9 +45,8 @@ def plan_ensemble(
     y: Numbers | None = None,
     output_action: GroupAction | None = None,
     over_inputs: str = "mean",
-    pilot: int | HasMembers | None = None,
+    pilot: int | None = None,
     data: tuple[Numbers, Targets] | None = None,
-    data_name: str | None = None,
     draws: int = 2000,
     seed: Key = 0,
     max_members: int = 1_000_000,
@@ -61,8 +57,7 @@ def plan_ensemble(
         ensemble: the ensemble to be trained. With `data`, a `DeepEnsemble` or `DeepEnsembleClassifier` or a network
             (trained as `DeepEnsemble(net, augmentation=action)` is, a classifier for labels): a pilot of it is trained.
             Fitted finite ensembles are their own pilot. A fitted `InfiniteEnsemble`, `InfiniteEnsembleClassifier` or
-            `BaggedInfiniteEnsemble` is planned for by theory alone, as if networks were infinitely wide, unless
-            `pilot` or `data` is given.
+            `BaggedInfiniteEnsemble` is planned for by theory, as if networks were infinitely wide.
         action: ρ_X on inputs, or the name of a group, e.g. "C4".
         x: inputs (n, …) on whose orbits the target is to be met.
         target: the largest violation that is accepted.
@@ -76,11 +71,8 @@ def plan_ensemble(
         output_action: ρ_Y on outputs; None: outputs should be invariant.
         over_inputs: "mean", "median" or "max", how violations at several inputs are summarised. The mean of relative
             measures is dominated by inputs whose outputs are near zero; the median is not.
-        pilot: with `data` how many networks are trained as a pilot, at least 3 (None: 20; 0 with an infinite ensemble:
-            theory alone); or, for an infinite ensemble, trained members of the wanted width, a fitted `DeepEnsemble`.
-        data: (X, y) that the pilot is trained on. A fitted infinite ensemble's is trained by full-batch gradient
-            descent to `time`.
-        data_name: what the data are called in the plan.
+        pilot: with `data` how many networks are trained as a pilot, at least 3; None: 20.
+        data: (X, y) that the pilot is trained on.
         draws: ensembles that are drawn, from the pilot or from theory.
         seed: a whole number or a jax.random key.
         max_members: the most members to consider.
@@ -114,7 +106,7 @@ def plan_ensemble(
     key = as_key("seed", seed)
     action = cast(Action, as_action("action", action, np.shape(x)))
     check_measures(action, output_action, x, None, confidence)
-    asked = Asked(
+    question = Question(
         ensemble=ensemble,
         action=action,
         x=x,
@@ -125,23 +117,19 @@ def plan_ensemble(
         time=time,
         seed=seed if isinstance(seed, int) else _whole(key),
     )
-    source = make_source(asked)
+    source = make_source(question)
     measures = check_measures(action, output_action, source.x, source.truth, confidence, source.fields)
     if measure == "spread_over_error" and measures.labelled:
         raise InvalidArgumentError("measure is 'spread_over_error', which needs a regression; take 'osp' or 'rsd'")
     violations_of = lambda law: Violations(measures, kind, law, action.group.order, over_inputs)
     wanted = Wanted(float(target), float(confidence), int(max_members))
-    theory = None
-    if source.theory is not None:
-        theory = orbit_law(source.theory, action, source.x, draws=draws, key=key, time=source.time)
-        if source.pilot is None or source.training is not None:  # a pilot that is given has a mean of its own
-            _check_mean(theory, source.time, measure)
     law = source.mean_law(action, output_action)
-    found = (
-        _by_theory(wanted, violations_of, theory)
-        if source.pilot is None
-        else _by_pilot(source, action, measures, law, wanted, violations_of, theory, draws, key)
-    )
+    if source.infinite:
+        theory = orbit_law(source.ensemble, action, source.x, draws=draws, key=key, time=source.time)
+        _check_mean(theory, source.time, measure)
+        found = _by_theory(wanted, violations_of, theory)
+    else:
+        found = _by_pilot(source, action, measures, law, wanted, violations_of, draws, key)
     violations = found.violations
     augmentation = source.augmentation
     augmentation_order = 1 if augmentation is None else len(augmenting_elements(augmentation))
@@ -150,9 +138,7 @@ def plan_ensemble(
         target=wanted.target,
         confidence=wanted.confidence,
         over_inputs=over_inputs,
-        network=of_network(source.net, infinite=found.pilot is None),
-        group=of_group(action),
-        data=of_data(data_name, source.samples, source.x),
+        group=action.group.name,
         time=source.time,
         inputs=len(source.x),
         order=action.group.order,
@@ -160,10 +146,9 @@ def plan_ensemble(
         limit=violations.limit(0.5),
         limit_upper=violations.limit(wanted.confidence),
         pilot=found.pilot,
-        theory_members=found.theory_members,
         equivariant=found.equivariant,
         mean_law=law,
-        trained=source.pilot,
+        trained=None if source.infinite else source.ensemble,
         exact=bool(getattr(action, "exact", True)),
         augmentation_order=augmentation_order,
         members=found.members,
@@ -194,11 +179,10 @@ class _Found:
     members: int | None
     interval: Interval
     pilot: Pilot | None = None
-    theory_members: int | None = None
     equivariant: bool | None = None
 
 
-def _by_theory(wanted: Wanted, violations_of: Callable[[Any], Violations], law: OrbitLaw | None) -> _Found:
+def _by_theory(wanted: Wanted, violations_of: Callable[[Any], Violations], law: OrbitLaw) -> _Found:
     violations = violations_of(law)
     members = wanted.members(violations)
     return _Found(violations, members, wanted.of_draws(violations, members))
@@ -211,12 +195,11 @@ def _by_pilot(
     mean: MeanLaw | None,
     wanted: Wanted,
     violations_of: Callable[[Any], Violations],
-    theory: OrbitLaw | None,
     draws: int,
     key: jax.Array,
 ) -> _Found:
-    """From the pilot, and what theory says beside it."""
-    outputs = _on_orbits(source, action, theory)
+    outputs = pilot_outputs(source.ensemble, orbit_batch(action, source.x))
+    outputs = outputs.reshape(len(outputs), len(source.x), action.group.order, -1)
     equivariant = mean is not None and mean.equivariant
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel().tolist())
     centre = None if measures.labelled else source.truth
@@ -224,21 +207,7 @@ def _by_pilot(
     violations = violations_of(pilots.law(draws))
     members = wanted.members(violations)
     interval = wanted.of_pilot(violations, members, map(violations_of, pilots.replicates(draws)), len(outputs))
-    variance = size = of_theory = None
-    if theory is not None and not predicts_probabilities(source.pilot):
-        variance, size = ratios(outputs, theory, LEVEL)
-        of_theory = wanted.members(violations_of(theory))
-    pilot = Pilot(len(outputs), variance, size, source.training)
-    return _Found(violations, members, interval, pilot, of_theory, equivariant)
-
-
-def _on_orbits(source: Source, action: Action, theory: OrbitLaw | None) -> np.ndarray:
-    """The pilot's outputs on the orbits, (m, n, |G|, K)."""
-    outputs = pilot_outputs(source.pilot, orbit_batch(action, source.x))
-    outputs = outputs.reshape(len(outputs), len(source.x), action.group.order, -1)
-    if theory is not None and outputs.shape[1:] != theory.mean.shape:
-        raise ShapeError(f"pilot makes {outputs.shape[-1]} outputs; the planned ensemble {theory.mean.shape[-1]}")
-    return outputs
+    return _Found(violations, members, interval, Pilot(len(outputs), source.training), equivariant)
 
 
 def _whole(key: jax.Array) -> int:

@@ -1,36 +1,41 @@
-"""A pilot: some networks of the planned kind, trained.
+"""A pilot: the first networks of an ensemble, trained to estimate how many members it needs.
 
-Beside infinitely wide ones: how much they vary along orbits, and how far they learn. With P = 1 − 11ᵀ/|G| taking away
-the mean over an orbit, and f̄ the mean of m trained members,
-    variance  Σ_i ‖P(f_i − f̄)‖² / (m − 1)  over  E‖P ε‖²,  ε ~ N(0, Σ)
-    mean      ⟨f̄, μ⟩ / ⟨μ, μ⟩, the coefficient of μ in the mean of the trained members
-both summed over all inputs and outputs, and free of the bias of finite m.
+The law of trained ensembles of finite width is drawn from its m networks on the orbits of the inputs.
+z_i (n, |G|, K), carried back by ρ_Y, is s_i + d_i: its mean over the orbit and what is left. With weights w of the
+pilot's networks, Dirichlet(1, …, 1), and ξ_i ~ N(0, 1), one draw is
+    mean of infinitely many   c s̄ + √c Σ_i w_i (s_i − s̄),  c = 1 − tr S²/(m |s̄|²): as large as s̄ without its noise
+    one network about it      Σ_i √w_i ξ_i (s_i − s̄ + d_i)
+so that draws vary as new ensembles do and as the pilot might have. The mean of infinitely many has no d if training is
+equivariant; a network is then as probable as its turned copies d_i(h·), which all are used, and else the mean's d is
+drawn as s is.
 """
 
 from __future__ import annotations
 
 import logging
-import math
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import scipy.stats
+from jaxtyping import Float
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from equitangents._types import AnyModel, Numbers, Targets
-from equitangents.ensembles import DeepEnsemble, DeepEnsembleClassifier, InfiniteEnsemble, InfiniteEnsembleClassifier
 from equitangents.ensembles.orbits.law import OrbitLaw
 from equitangents.errors import InvalidArgumentError
-from equitangents.inference.ridge import Ridge
+from equitangents.groups import Group
+from equitangents.groups.group_maps import FiniteGroupMap
+from equitangents.memory import check_memory
+from equitangents.metrics.on_orbits import carried_back, moved
 
 logger = logging.getLogger("equitangents.pilot")
-
-_SHARE_OF_STABLE = 0.25  # of the largest stable learning rate: steps that follow gradient flow
+_REPLICATES, _DRAWS = 16, 200  # laws of what the pilot might have been, and draws of each at least
+_TEMPORARIES = 3  # arrays of all draws that are held at once
+_COPIES = 400  # turned copies of the pilot's networks, at most, if there are not more networks than that
 
 
 @dataclass(frozen=True)
@@ -63,94 +68,15 @@ def _seconds(ensemble: AnyModel, x: Numbers, y: Targets) -> float:
     return time.perf_counter() - begin
 
 
-def deep_like(ensemble: InfiniteEnsemble | InfiniteEnsembleClassifier, time: float, seed: int) -> AnyModel:
-    """The ensemble of finite networks that a fitted infinite one describes at a training time, not yet trained.
-
-    Full-batch gradient descent on the mean square, in steps of at most a quarter of the largest stable learning rate
-    for gradient flow, and in the ensemble's own steps for dynamics="discrete".
-    """
-    check_descent(ensemble)
-    epochs, rate = epochs_of(ensemble, time)
-    labels = isinstance(ensemble, InfiniteEnsembleClassifier)
-    return (DeepEnsembleClassifier if labels else DeepEnsemble)(
-        ensemble.net,
-        augmentation=ensemble.augmentation,
-        label_action=ensemble.label_action,
-        optimizer="gd",
-        loss="mse",
-        learning_rate=rate,
-        epochs=epochs,
-        seed=seed,
-        input_shape=ensemble.input_shape,
-        memory_limit=ensemble.memory_limit,
-        standardise=ensemble.standardise,
-    )
-
-
-def epochs_of(ensemble: InfiniteEnsemble | InfiniteEnsembleClassifier, time: float) -> tuple[int, float]:
-    """(epochs, learning rate) of gradient descent that reaches a time; raises where none does."""
-    if not math.isfinite(time):
-        raise InvalidArgumentError(
-            f"time is {time}, which no pilot can be trained for; give a finite time, or plan without a pilot (pilot=0)"
-        )
-    if ensemble.dynamics != "flow":
-        if time != round(time):
-            raise InvalidArgumentError(f"time is {time}; a pilot is trained for a whole number of steps")
-        epochs, rate = round(time), float(ensemble.learning_rate)
-    else:
-        total = time * float(ensemble.learning_rate)
-        largest = min(float(ensemble.learning_rate), _SHARE_OF_STABLE * float(ensemble.max_learning_rate_))
-        epochs = math.ceil(total / largest)
-        rate = total / epochs if epochs else largest
-    return epochs, rate
-
-
-def check_descent(ensemble: InfiniteEnsemble | InfiniteEnsembleClassifier) -> None:
-    """InvalidArgumentError unless its networks train by plain gradient descent, as those of a pilot do."""
-    Ridge.number(ensemble.ridge, "a pilot is trained without any")
-    _check_usual(ensemble, "ridge", 0.0)
-    check_kernel(ensemble)
-    if ensemble.dynamics not in ("flow", "discrete"):
-        raise InvalidArgumentError("pilots are trained without momentum; plan without a pilot (pilot=0)")
-
-
-def check_kernel(ensemble: InfiniteEnsemble | InfiniteEnsembleClassifier) -> None:
-    """InvalidArgumentError unless all layers of its networks train."""
-    _check_usual(ensemble, "kernel", "ntk")
-
-
-def _check_usual(ensemble: InfiniteEnsemble | InfiniteEnsembleClassifier, name: str, usual: float | str) -> None:
-    if getattr(ensemble, name) != usual:
-        raise InvalidArgumentError(
-            f"{name} is {getattr(ensemble, name)!r}; a pilot is trained by gradient descent, which is "
-            f"{name}={usual!r}; plan without a pilot (pilot=0)"
-        )
-
-
-@dataclass(frozen=True)
-class Ratio:
-    """Measured over predicted, with its interval over members."""
-
-    value: float
-    low: float
-    high: float
-
-    def __str__(self) -> str:
-        return f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}]"
-
-
 @dataclass(frozen=True)
 class Pilot:
     """Trained networks that a plan is made from.
 
     members            how many
-    variance, mean     along orbits and of the outputs, relative to infinitely wide networks; None if not compared
-    training           what it took, or None for a pilot that was given
+    training           epochs and seconds, or None for an ensemble that was fitted before
     """
 
     members: int
-    variance: Ratio | None = None
-    mean: Ratio | None = None
     training: PilotTraining | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -162,51 +88,120 @@ class Pilot:
         found = {"pilot": f"{self.members} networks"}
         if self.training is not None:
             found |= {"pilot, epochs": f"{self.training.epochs:,}", "pilot, seconds": f"{self.training.seconds:.3g}"}
-        if self.variance is not None:
-            found["variance / infinite width"] = str(self.variance)
-        if self.mean is not None:
-            found["mean / infinite width"] = str(self.mean)
         return found
 
 
-def ratios(outputs: np.ndarray, law: OrbitLaw, confidence: float) -> tuple[Ratio | None, Ratio | None]:
-    """(variance, mean) of a pilot's outputs (m, n, |G|, K) beside the law of infinitely wide networks.
+@dataclass(frozen=True, eq=False)
+class PilotDraws:
+    """A pilot's outputs on orbits and what is known of their law; arguments are those of `pilot_law`."""
 
-    None where the law's are 0.
+    outputs: Float[np.ndarray, "networks n order outputs"]
+    group: Group
+    output_action: FiniteGroupMap | None
+    equivariant: bool
+    about: Float[np.ndarray, "n outputs"] | None
+    rng: np.random.Generator
+
+    def law(self, draws: int) -> OrbitLaw:
+        """`draws` ensembles of networks like the pilot's."""
+        return self._law(draws, None, self.rng)
+
+    def replicates(self, draws: int) -> Iterator[OrbitLaw]:
+        """Laws of what the pilot might have been, of the same random numbers: they differ by the pilot alone."""
+        each, m = max(2, min(draws, max(_DRAWS, draws // 4))), len(self.outputs)
+        state = int(self.rng.integers(2**63))
+        weights = self.rng.dirichlet(np.ones(m), size=_REPLICATES)
+        for w in weights:
+            yield self._law(each, np.tile(w, (each, 1)), np.random.default_rng(state))
+
+    def _law(self, draws: int, weights: np.ndarray | None, rng: np.random.Generator) -> OrbitLaw:
+        return pilot_law(
+            self.outputs,
+            self.group,
+            self.output_action,
+            equivariant=self.equivariant,
+            about=self.about,
+            draws=draws,
+            rng=rng,
+            weights=weights,
+        )
+
+
+def pilot_law(
+    outputs: Float[np.ndarray, "networks n order outputs"],
+    group: Group,
+    output_action: FiniteGroupMap | None,
+    *,
+    equivariant: bool,
+    about: Float[np.ndarray, "n outputs"] | None,
+    draws: int,
+    rng: np.random.Generator,
+    weights: Float[np.ndarray, "draws networks"] | None = None,
+) -> OrbitLaw:
+    """Draws of trained ensembles from a pilot's outputs on orbits.
+
+    equivariant: whether the mean of infinitely many networks is. about: targets, if errors are measured, from which
+    the mean is as far as the pilot shows; None: 0. weights: of the pilot's networks in each draw; None: random.
     """
-    spread = spread_along_orbits(law)
-    size = float((law.mean**2).sum())
-    count = len(outputs)
-    deviations = along_orbits(outputs).reshape(count, -1)
-    products = (outputs * law.mean).sum(axis=(1, 2, 3))
-    return (
-        _jackknife(lambda kept: _variance(deviations[kept]) / spread, count, confidence, least=0.0)
-        if spread > 0
-        else None,
-        _jackknife(lambda kept: float(products[kept].mean()) / size, count, confidence) if size > 0 else None,
+    m = len(outputs)
+    check_memory(
+        f"{draws} draws of an ensemble on {outputs.shape[1]} orbits of {group.order} points",
+        8 * outputs[0].size * (_TEMPORARIES * draws + max(m, _COPIES)),
+        None,
+        "ask for fewer inputs or draws",
     )
+    z = carried_back(output_action, outputs)
+    mean = z.mean(axis=2, keepdims=True)
+    rest = z - mean
+    w = rng.dirichlet(np.ones(m), size=draws) if weights is None else weights
+    centre = 0.0 if about is None else about[:, None, :]
+    whole, offsets = _mean(mean, w, centre, least=1 / m)
+    scale = np.sqrt(m / (m - 1))
+    of_networks = scale * (mean - mean.mean(axis=0))
+    if equivariant:
+        turns = _turns(group, m, rng)
+        copies = np.stack([of_networks + rest[:, :, group.table[h]] for h in turns], axis=1)
+    else:
+        lasting, rest_offsets = _mean(rest, w, 0.0, least=0.0)
+        whole, offsets = whole + lasting, offsets + rest_offsets
+        copies = (of_networks + scale * (rest - rest.mean(axis=0)))[:, None]
+    count = copies.shape[1]
+    noise = rng.normal(size=(draws, m, count)) * np.sqrt(w / count)[:, :, None]
+    fluctuations = (noise.reshape(draws, -1) @ copies.reshape(m * count, -1)).reshape(draws, *z.shape[1:])
+    whole = np.broadcast_to(whole, z.shape[1:])
+    if output_action is None:
+        return OrbitLaw(whole, fluctuations, offsets)
+    offsets = np.broadcast_to(offsets, (draws, *z.shape[1:]))
+    return OrbitLaw(*(_carried_on(output_action, part) for part in (whole, fluctuations, offsets)))
 
 
-def spread_along_orbits(law: OrbitLaw) -> float:
-    """E‖P ε‖² of one network, summed over inputs and outputs."""
-    return float((along_orbits(law.fluctuations) ** 2).sum(axis=(1, 2, 3)).mean())
+def _mean(
+    parts: np.ndarray, w: np.ndarray, centre: np.ndarray | float, *, least: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """(what infinitely many networks' mean is, (n, points, K), and draws of how far it is from that).
+
+    least: the share of the pilot's mean that is kept where all of it may be noise.
+    """
+    m = len(parts)
+    mean = parts.mean(axis=0)
+    about, single = mean - centre, parts - mean
+    noise = float((single**2).sum()) / (m - 1) / m
+    size = float((about**2).sum())
+    share = max(least, 1 - noise / size) if size > 0 else 0.0
+    # Dirichlet weights make a variance of (m − 1)/(m + 1) of that of a mean of m
+    scale = np.sqrt(share * (m + 1) / (m - 1))
+    drawn = (w @ single.reshape(m, -1)).reshape(len(w), *mean.shape)
+    return centre + share * about, scale * drawn
 
 
-def along_orbits(f: np.ndarray) -> np.ndarray:
-    """P f, of outputs (…, |G|, K): what is left without the mean over each orbit."""
-    return f - f.mean(axis=-2, keepdims=True)
+def _turns(group: Group, networks: int, rng: np.random.Generator) -> np.ndarray:
+    """The elements by which copies are turned: all, or some of a large group."""
+    most = max(1, _COPIES // networks)
+    if group.order <= most:
+        return np.arange(group.order)
+    return rng.choice(group.order, most, replace=False)
 
 
-def _variance(deviations: np.ndarray) -> float:
-    return float(((deviations - deviations.mean(axis=0)) ** 2).sum() / (len(deviations) - 1))
-
-
-def _jackknife(
-    statistic: Callable[[np.ndarray], float], count: int, confidence: float, least: float = -math.inf
-) -> Ratio:
-    everyone = np.arange(count)
-    value = statistic(everyone)
-    left_out = np.array([statistic(np.delete(everyone, i)) for i in range(count)])
-    error = math.sqrt((count - 1) / count * float(((left_out - left_out.mean()) ** 2).sum()))
-    width = float(scipy.stats.t.ppf((1 + confidence) / 2, count - 1)) * error
-    return Ratio(value, max(value - width, least), value + width)
+def _carried_on(output_action: FiniteGroupMap, z: np.ndarray) -> np.ndarray:
+    """f_g = ρ_Y(g) z_g."""
+    return np.stack([moved(output_action, g, z[..., g, :]) for g in range(output_action.group.order)], axis=-2)

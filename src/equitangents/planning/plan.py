@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from equitangents._types import AnyModel, FileName
 from equitangents.files import whole_file
 from equitangents.nn.mean_law import MeanLaw
-from equitangents.planning.alternatives import Alternative
 from equitangents.planning.pilot import Pilot
 from equitangents.planning.violations import MEASURES, CurvePoint, Violations, percent
 from equitangents.validation import check_whole
@@ -20,9 +19,7 @@ _WRITTEN = (
     "target",
     "confidence",
     "over_inputs",
-    "network",
     "group",
-    "data",
     "time",
     "inputs",
     "order",
@@ -30,7 +27,6 @@ _WRITTEN = (
     "limit",
     "limit_upper",
     "members",
-    "theory_members",
     "equivariant",
     "outcome",
     "exact",
@@ -38,6 +34,22 @@ _WRITTEN = (
     "max_members",
 )
 Outcome = Literal["met", "more than max_members", "limit may miss the target", "limit misses the target"]
+
+
+@dataclass(frozen=True)
+class Alternative:
+    """One way to equivariance: its costs relative to one network, and what holds them up."""
+
+    name: str
+    parameters: float
+    prediction: float
+    training: float
+    violation: str
+    note: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return asdict(self)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -53,9 +65,8 @@ class Plan:
                        2·confidence − 1 of ensembles, trained ones if there is a pilot
     alternatives       exactly equivariant predictors and their costs beside the ensemble's, in units of one network of
                        the planned architecture, hidden layers taken to dominate
-    network, group, data   what is planned for, in words
-    pilot              the trained networks that the plan is made from, or None: infinitely wide ones
-    theory_members     what infinitely wide networks would need, if compared
+    group              of the symmetry, by name
+    pilot              size and training of the pilot, or None: planned by theory
     equivariant        whether the mean of infinitely many networks like the pilot's is known to be equivariant
     mean_law           whether it is so at this width or in the limit alone, and why; None where nothing is known
     trained            the pilot itself, a fitted ensemble that `extend(plan.members, X, y)` trains on, or None
@@ -65,9 +76,7 @@ class Plan:
     target: float
     confidence: float
     over_inputs: str
-    network: str
     group: str
-    data: str
     time: float | None
     inputs: int
     order: int
@@ -75,7 +84,6 @@ class Plan:
     limit: float
     limit_upper: float
     pilot: Pilot | None
-    theory_members: int | None
     equivariant: bool | None
     mean_law: MeanLaw | None
     trained: AnyModel
@@ -131,9 +139,7 @@ class Plan:
             "measure": f"{MEASURES[self.measure].title}, {self.over_inputs} over {self.inputs} inputs",
             "target": f"{self.target:g}",
             "ensembles that meet it": percent(self.confidence),
-            "network": self.network,
             "group": self.group,
-            "data": self.data,
             "augmentation": f"{self.augmentation_order} copies",
             "draws": f"{self.draws:,}",
         }
@@ -141,8 +147,6 @@ class Plan:
             facts["training time"] = f"{self.time:g}"
         if self.equivariant is not None:
             facts["mean equivariant"] = "yes" if self.equivariant else "not known"
-        if self.theory_members is not None:
-            facts["members, infinitely wide"] = _number(self.theory_members)
         return facts | ({} if self.pilot is None else self.pilot.facts())
 
     def _rows(self) -> list[tuple[str, ...]]:
@@ -178,3 +182,59 @@ def _number(value: int | None) -> str:
 def _plain(value: object) -> object:
     """Numbers that JSON knows; infinite ones as text."""
     return str(value) if isinstance(value, float) and value - value != 0 else value
+
+
+def alternatives(members: int | None, order: int, augmentation_order: int, exact: bool) -> tuple[Alternative, ...]:
+    """The ensemble of `members` beside exactly equivariant predictors for a group of `order` elements.
+
+    exact: whether the action is one; resampled images are not, and nothing built on them is exactly equivariant.
+    """
+    left = "0" if exact else "that of resampling"
+    found = [
+        Alternative(
+            "one network, mean over the orbit",
+            1,
+            order,
+            augmentation_order,
+            left,
+            "the network is evaluated at all ρ(g)x and its outputs are averaged; augmentation may be kept or left out",
+        ),
+        Alternative(
+            "one network, canonical input",
+            1,
+            1,
+            1,
+            left,
+            "the cost of finding the canonical element is not counted; predictions jump where it does",
+        ),
+        Alternative(
+            "group-convolutional network, as many parameters",
+            1,
+            order,
+            order,
+            left,
+            f"C/√|G| channels an element, |G| = {order}; augmentation is not needed. At infinite width and with full "
+            "windows its mean over initialisations is that of the augmented ensemble",
+        ),
+        Alternative(
+            "group-convolutional network, as many activations",
+            1 / order,
+            1,
+            1,
+            left,
+            "C/|G| channels an element; augmentation is not needed",
+        ),
+    ]
+    if members is not None:
+        found.insert(
+            0,
+            Alternative(
+                f"ensemble of {members:,}",
+                members,
+                members,
+                members * augmentation_order,
+                "the target",
+                "full augmentation: every epoch visits all transformed copies",
+            ),
+        )
+    return tuple(found)

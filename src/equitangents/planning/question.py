@@ -12,7 +12,13 @@ import numpy as np
 from equitangents import actions, nn
 from equitangents._types import FileName
 from equitangents.array_files import read_arrays
-from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
+from equitangents.ensembles import (
+    DeepEnsemble,
+    DeepEnsembleClassifier,
+    InfiniteEnsemble,
+    InfiniteEnsembleClassifier,
+    Training,
+)
 from equitangents.errors import InvalidArgumentError
 from equitangents.planning.source import are_labels
 from equitangents.validation import check_whole
@@ -71,7 +77,7 @@ def check_writable(option: str, path: Path | None, suffixes: tuple[str, ...] = (
     if path is None:
         return
     if suffixes and path.suffix not in suffixes:
-        raise InvalidArgumentError(f"{option} is {str(path)!r}; expected a name that ends in {' or '.join(suffixes)}")
+        raise InvalidArgumentError(option, str(path), f"a name that ends in {' or '.join(suffixes)}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -85,7 +91,7 @@ def network(kind: str, depth: int, W_std: float, b_std: float, width: int = 1, o
     `width` nor `outputs` matters.
     """
     if kind not in NETS:
-        raise InvalidArgumentError(f"net is {kind!r}; expected {' or '.join(map(repr, NETS))}")
+        raise InvalidArgumentError("net", kind, " or ".join(map(repr, NETS)))
     check_whole("depth", depth, 1)
     check_whole("width", width, 1)
     readout = nn.Dense(outputs, W_std=W_std)
@@ -96,16 +102,23 @@ def network(kind: str, depth: int, W_std: float, b_std: float, width: int = 1, o
     return nn.Sequential(*(depth * convolutions), nn.Flatten(), readout)
 
 
-def action_of(name: str, x: np.ndarray) -> actions.Action:
-    """C4, D4 and the like: turns and reflections of images (N, H, W, C); cyclic shifts Cd and all permutations Sd of
-    the d features of vectors (N, d); whatever else `actions.as_action` knows.
-    """
-    return actions.as_action("group", name, x.shape)
-
-
 def fit(
     data: PlanningData, net: nn.Sequential, action: actions.Action | None, **settings: Any
 ) -> InfiniteEnsemble | InfiniteEnsembleClassifier:
     """The ensemble on the data: a classifier where y are labels. `action`: of augmentation, or None."""
     kind = InfiniteEnsembleClassifier if data.labels else InfiniteEnsemble
     return kind(net, augmentation=action, **settings).fit(data.x, data.y)
+
+
+def pilot(
+    data: PlanningData,
+    net: nn.Sequential,
+    action: actions.Action | None,
+    epochs: int,
+    learning_rate: float,
+    seed: int,
+) -> DeepEnsemble | DeepEnsembleClassifier:
+    """The ensemble that a pilot is trained of, by full-batch gradient descent on the mean square."""
+    kind = DeepEnsembleClassifier if data.labels else DeepEnsemble
+    training = Training(optimizer="gd", loss="mse", epochs=epochs, learning_rate=learning_rate)
+    return kind(net, augmentation=action, training=training, seed=seed)

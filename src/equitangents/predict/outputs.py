@@ -41,7 +41,7 @@ class Layout:
         rank = np.ndim(y)
         axes = (trace_axes,) if isinstance(trace_axes, int) else tuple(trace_axes)
         if any(not -rank <= a < rank for a in axes):
-            raise InvalidArgumentError(f"trace_axes is {trace_axes!r}; expected axes of y_train, which has {rank}")
+            raise InvalidArgumentError("trace_axes", trace_axes, f"axes of y_train, which has {rank}")
         return cls(tuple(np.shape(y)), tuple(sorted({a % rank for a in axes})))
 
     @property
@@ -62,8 +62,7 @@ class Layout:
             first = [str(n) if train else "…" for n in sizes]
             wanted = ", ".join(part for a, b in zip(first, sizes, strict=True) for part in (a, str(b)))
             raise ShapeError(
-                f"{name} has shape {found}; expected ({wanted}), with y_train of shape {self.shape} and trace_axes="
-                f"{self.traced}"
+                name, found, f"({wanted}), with y_train of shape {self.shape} and trace_axes={self.traced}"
             )
 
     def matrix(self, kernel: np.ndarray) -> np.ndarray:
@@ -164,5 +163,5 @@ def names_of(get: Get | None, *others: str) -> tuple[str, ...]:
     known = ("nngp", "ntk", *others)
     for name in names:
         if str(name).lower() not in known:
-            raise InvalidArgumentError(f"get is {name!r}; expected one of {', '.join(known)}")
+            raise InvalidArgumentError("get", name, f"one of {', '.join(known)}")
     return tuple(str(name).lower() for name in names)

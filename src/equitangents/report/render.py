@@ -38,12 +38,19 @@ class Table:
 
 
 @dataclass(frozen=True)
+class Pictures:
+    """Thumbnails: PNG files in base64, each with lines of text under it."""
+
+    pictures: Sequence[tuple[str, Sequence[str]]]
+
+
+@dataclass(frozen=True)
 class Section:
     """A heading, paragraphs of plain text, and what is shown under them."""
 
     title: str
     text: Sequence[str] = ()
-    shown: Sequence[Figure | Table] = ()
+    shown: Sequence[Figure | Table | Pictures] = ()
 
 
 @dataclass(frozen=True)
@@ -105,6 +112,7 @@ def environment(*packages: str) -> Environment:
     )
     jinja.globals["surfaces"] = SURFACES
     jinja.tests["figure"] = lambda item: isinstance(item, Figure)
+    jinja.tests["thumbnails"] = lambda item: isinstance(item, Pictures)
     jinja.tests["data_table"] = lambda item: isinstance(item, Table)
     jinja.filters["anchor"] = _anchor
     return jinja

@@ -33,9 +33,13 @@ def network_hash(kernel: object, shape: tuple[int, ...]) -> str:
     return hashlib.sha256(_description(kernel, shape).encode()).hexdigest()
 
 
-def action_hash(action: Action | ActionSubset, shape: tuple[int, ...]) -> str:
-    """SHA-256 of what `action` does to inputs of `shape`, and of how often each element of a subset counts."""
-    probe = _probe(shape)
+def action_hash(action: Action | ActionSubset, shape: tuple[int, ...], x: np.ndarray | None = None) -> str:
+    """SHA-256 of what `action` does to inputs of `shape`, and of how often each element of a subset counts.
+
+    A linear map shows it on random inputs, others on x alone.
+    """
+    maps = action.action if isinstance(action, ActionSubset) else action
+    probe = _probe(shape) if x is None or maps.is_linear(shape) else np.concatenate([_probe(shape), x])
     count, most = _size(action), max(1, _MOVED // probe.nbytes)
     done = ""
     for start in range(0, count, most):

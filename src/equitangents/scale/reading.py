@@ -13,6 +13,7 @@ import numpy as np
 from equitangents._types import FileName
 from equitangents.array_files import read_arrays
 from equitangents.errors import InvalidArgumentError
+from equitangents.extras import require
 from equitangents.file_limits import UNREADABLE, Rows, check_arrays, check_zarr
 from equitangents.files import open_regular
 from equitangents.tiles.place import ObjectPath, Place, place, zarr_node
@@ -99,8 +100,7 @@ def _mapped(path: Path, key: str) -> np.ndarray | None:
 
 
 def _zarr(name: str, path: Place, key: str) -> Rows:
-    import zarr
-
+    zarr = require("zarr", "scale", name)
     try:
         node: Any = zarr.open(**zarr_node(path), mode="r")
         array, at = (node[key], path / key) if isinstance(node, zarr.Group) else (node, path)

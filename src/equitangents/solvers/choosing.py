@@ -66,9 +66,9 @@ def as_method(solver: str | Method) -> Method | None:
     if isinstance(solver, Method):
         return solver
     if not isinstance(solver, str):
-        raise InvalidTypeError(f"solver is {solver!r}; expected a name or settings such as solvers.PCG(rank=500)")
+        raise InvalidTypeError("solver", solver, "a name or settings such as solvers.PCG(rank=500)")
     if solver not in SOLVERS:
-        raise InvalidArgumentError(f"solver is {solver!r}; expected one of {', '.join(map(repr, SOLVERS))}")
+        raise InvalidArgumentError("solver", solver, f"one of {', '.join(map(repr, SOLVERS))}")
     return None if solver == "auto" else METHODS[solver]()
 
 

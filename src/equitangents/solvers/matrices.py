@@ -18,7 +18,9 @@ import scipy.sparse
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError, StoreError
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.invariance import draws_noise
+from equitangents.kernels.store.key import VERSION, described
 from equitangents.scale import GramStore
+from equitangents.scale.identity import network_hash
 from equitangents.tiles.place import Place
 from equitangents.validation import check_unmasked
 
@@ -117,7 +119,7 @@ class ArrayMatrix(SymmetricMatrix):
     def __init__(self, array: Any, words: str = "matrix") -> None:
         shape = tuple(array.shape)
         if len(shape) != 2 or shape[0] != shape[1] or shape[0] == 0:
-            raise ShapeError(f"{words} has shape {shape}; expected a square one")
+            raise ShapeError(words, shape, "a square one")
         if np.dtype(array.dtype).kind not in "fiu":
             raise InvalidTypeError(f"{words} has entries of type {array.dtype}; expected real numbers")
         self.array = array
@@ -215,12 +217,20 @@ class KernelMatrix(SymmetricMatrix):
         return np.concatenate([np.diagonal(self.block(s, s)) for s in spans(self.size, _DIAGONAL)]).astype(np.float64)
 
     def fingerprint(self) -> str:
-        """A hash of the inputs, and of some tiles in place of the network."""
-        digest = hashlib.sha256(np.ascontiguousarray(self.x).tobytes())
-        digest.update(self.diagonal().tobytes())
-        some = np.linspace(0, self.size - 1, min(self.size, self.probe)).astype(int)
-        digest.update(np.ascontiguousarray(self.rectangle(some, some)).tobytes())
-        return digest.hexdigest()
+        """A hash of network and inputs; of all entries, where the network has no description by content."""
+        try:
+            network = self._network_hash()
+        except InvalidTypeError:
+            return super().fingerprint()
+        parts = (VERSION, self.field, network, *map(described, self._input_arrays()))
+        return hashlib.sha256("|".join(map(str, parts)).encode()).hexdigest()
+
+    def _network_hash(self) -> str:
+        """Raises InvalidTypeError for kernels without a description by content."""
+        return network_hash(self.kernel, self.x.shape[1:])
+
+    def _input_arrays(self) -> tuple[np.ndarray, ...]:
+        return (np.asarray(self.x),)
 
     def rectangle(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """The kernel of some inputs with some others, computed; what is one input in both meets its own noise."""
@@ -361,7 +371,7 @@ class OperatorMatrix(SymmetricMatrix):
     def __init__(self, operator: Any, diagonal: np.ndarray | None = None) -> None:
         shape = tuple(operator.shape)
         if len(shape) != 2 or shape[0] != shape[1]:
-            raise ShapeError(f"matrix has shape {shape}; expected a square one")
+            raise ShapeError("matrix", shape, "a square one")
         self.operator, self._diagonal = operator, diagonal
         self.size, self.tile, self.probe, self.dtype = shape[0], _TILE, _TILE, np.dtype(np.float64)
         self.words = "the operator"

@@ -94,11 +94,11 @@ class Method(abc.ABC):
 def check_iterations(tolerance: float, iterations: int, name: str = "max_iterations") -> None:
     """Raise unless these are a tolerance and a number of iterations, which errors call `name`."""
     if not isinstance(tolerance, int | float | np.number) or not 0 < tolerance < 1:
-        raise InvalidArgumentError(f"tolerance is {tolerance!r}; expected a number between 0 and 1, such as 1e-10")
+        raise InvalidArgumentError("tolerance", tolerance, "a number between 0 and 1, such as 1e-10")
     check_whole(name, iterations, 1)
 
 
 def check_precision(precision: str | None) -> None:
     """Raise unless this is the precision of a factor, or None."""
     if precision not in (None, "float32", "float64"):
-        raise InvalidArgumentError(f"precision is {precision!r}; expected 'float32', 'float64' or None")
+        raise InvalidArgumentError("precision", precision, "'float32', 'float64' or None")

@@ -46,7 +46,7 @@ class PCG(Method):
         check_iterations(self.tolerance, self.max_iterations)
         if self.preconditioner not in PRECONDITIONERS:
             names = ", ".join(map(repr, PRECONDITIONERS))
-            raise InvalidArgumentError(f"preconditioner is {self.preconditioner!r}; expected one of {names}")
+            raise InvalidArgumentError("preconditioner", self.preconditioner, f"one of {names}")
         if self.rank is not None:
             check_whole("rank", self.rank, 1)
         check_whole("seed", self.seed, 0)

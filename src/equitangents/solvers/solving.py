@@ -180,10 +180,10 @@ def solve(
     if ridge_unit is not None and (
         not isinstance(ridge_unit, int | float | np.number) or not 0 < ridge_unit < math.inf
     ):
-        raise InvalidArgumentError(f"ridge_unit is {ridge_unit!r}; it must be a positive finite number, or None")
+        raise InvalidArgumentError("ridge_unit", ridge_unit, remedy="it must be a positive finite number, or None")
     check_choice("dynamics", dynamics, DYNAMICS)
     if not as_times(time)[1]:
-        raise InvalidArgumentError(f"time is {time!r}; expected one number")
+        raise InvalidArgumentError("time", time, "one number")
     check_memory(f"the dense problem of {theta.size} samples", 0, memory_limit, "")  # that it is a limit
     check_symmetric(theta)
     if isinstance(theta, OperatorMatrix) and added.least == 0 and added.above is None and ridge_unit is None:

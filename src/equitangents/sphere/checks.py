@@ -15,10 +15,10 @@ MAX_BANDLIMIT = 256  # transforms are dense; far beyond what kernels can use
 def check_bandlimit(name: str, value: object) -> int:
     """A whole number from 1 to MAX_BANDLIMIT."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise InvalidTypeError(f"{name} is {value!r}; expected a whole number")
+        raise InvalidTypeError(name, value, "a whole number")
     number = int(value)
     if not 1 <= number <= MAX_BANDLIMIT:
-        raise InvalidArgumentError(f"{name} is {number}; expected 1 to {MAX_BANDLIMIT}")
+        raise InvalidArgumentError(name, number, f"1 to {MAX_BANDLIMIT}")
     return number
 
 
@@ -26,7 +26,7 @@ def bandlimit_of(name: str, shape: tuple[int, ...], axis: int = -2) -> int:
     """The bandlimit B for an array of this shape that holds B² coefficients along `axis`."""
     bandlimit = math.isqrt(shape[axis])
     if bandlimit * bandlimit != shape[axis]:
-        raise ShapeError(f"{name} has shape {shape}; expected (N, B², C), and {shape[axis]} is not a square number")
+        raise ShapeError(name, shape, f"(N, B², C), and {shape[axis]} is not a square number")
     return bandlimit
 
 

@@ -44,7 +44,7 @@ def harmonics(x: Float[ArrayLike, "*batch 3"], bandlimit: int) -> Float[ArrayLik
     bandlimit = check_bandlimit("bandlimit", bandlimit)
     x = check_array("x", x, min_rank=1, allow_empty=True)
     if x.shape[-1] != 3:
-        raise ShapeError(f"x has shape {x.shape}; expected vectors (..., 3)")
+        raise ShapeError("x", x.shape, "vectors (..., 3)")
     return polynomials(x, bandlimit)
 
 

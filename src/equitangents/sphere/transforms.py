@@ -64,7 +64,7 @@ def to_grid(
     c, own = check_coefficients("c", c)
     chosen = make_grid(grid, own if bandlimit is None else check_bandlimit("bandlimit", bandlimit))
     if chosen.bandlimit < own:
-        raise InvalidArgumentError(f"bandlimit is {bandlimit}; expected at least {own}, that of the coefficients")
+        raise InvalidArgumentError("bandlimit", bandlimit, f"at least {own}, that of the coefficients")
     basis = _synthesis(chosen, own)
     with precision.scope(c.dtype):
         return _multiply("tpk,nkc->ntpc", basis.astype(c.dtype), c)
@@ -102,7 +102,9 @@ def project(values: Float[ArrayLike, "n n_theta n_phi channels"], bandlimit: int
     chosen = _grid_of(values.shape[1:3])
     bandlimit = check_bandlimit("bandlimit", bandlimit)
     if bandlimit > chosen.bandlimit:
-        raise InvalidArgumentError(f"bandlimit is {bandlimit}; a grid of shape {chosen.shape} has {chosen.bandlimit}")
+        raise InvalidArgumentError(
+            "bandlimit", bandlimit, remedy=f"a grid of shape {chosen.shape} has {chosen.bandlimit}"
+        )
     dtype = precision.working_dtype(values)
     basis = (_synthesis(chosen, bandlimit) * chosen.weights[..., None]).astype(dtype)
     with precision.scope(dtype):

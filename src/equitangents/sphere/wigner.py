@@ -103,7 +103,7 @@ def check_rotations(name: str, R: ArrayLike) -> ArrayLike:
     """`R` (..., 3, 3) if its matrices are orthogonal."""
     R = check_array(name, R, min_rank=2)
     if R.shape[-2:] != (3, 3):
-        raise ShapeError(f"{name} has shape {R.shape}; expected 3×3 matrices")
+        raise ShapeError(name, R.shape, "3×3 matrices")
     if not precision.is_traced(R):
         M = np.asarray(R)
         error = float(np.abs(np.einsum("...ij,...kj->...ik", M, M) - np.eye(3)).max())

@@ -33,7 +33,7 @@ def legendre_coefficients(profile: Callable[[Any], Any], bandlimit: int) -> Floa
     """
     bandlimit = check_bandlimit("bandlimit", bandlimit)
     if not callable(profile):
-        raise InvalidTypeError(f"profile is {profile!r}; expected a function of cosines")
+        raise InvalidTypeError("profile", profile, "a function of cosines")
     nodes, weights = np.polynomial.legendre.leggauss(max(_NODES, 4 * bandlimit))
     values = np.asarray(profile(nodes), np.float64)
     if values.shape not in (nodes.shape, ()) or not np.isfinite(values).all():

@@ -44,8 +44,10 @@ def bootstrap(
     if statistic is None:
         if samples.ndim > 1:
             raise ShapeError(
-                f"samples has shape {samples.shape}; expected (n,), or a statistic that makes a number of their mean; "
-                "bootstrap_intervals gives an interval to every column"
+                "samples",
+                samples.shape,
+                "(n,), or a statistic that makes a number of their mean",
+                "bootstrap_intervals gives an interval to every column",
             )
         low, high = mean_interval(samples, confidence=confidence, resamples=resamples, seed=seed, bounds=bounds)
         return Estimate(float(samples.mean()), low, high, confidence)
@@ -85,7 +87,7 @@ def mean_interval(
     check_resampling(confidence, resamples, seed)
     values = np.asarray(values, dtype=np.float64)
     if values.ndim != 1:
-        raise ShapeError(f"values has shape {values.shape}; expected (n,)")
+        raise ShapeError("values", values.shape, "(n,)")
     weights = resample(len(values), resamples, seed) if len(values) >= FEWEST else None
     return interval_of_mean(values, weights, confidence, bounds)
 

@@ -158,10 +158,10 @@ def _stretch(deviations: np.ndarray, t: float, level: float) -> tuple[float, flo
 def _members(name: str, values: npt.ArrayLike) -> Float[np.ndarray, "members values"]:
     """`values` in float64: small whole numbers overflow when squared, and differences of float32 sums lose digits."""
     if np.iscomplexobj(values):
-        raise InvalidTypeError(f"{name} has dtype {np.asarray(values).dtype}; expected real numbers")
+        raise InvalidTypeError(name, np.asarray(values).dtype, "real numbers", verb="has dtype")
     found = np.asarray(values, dtype=np.float64)
     if found.ndim != 2 or len(found) < 3:
-        raise ShapeError(f"{name} has shape {found.shape}; expected (members, values), members ≥ 3")
+        raise ShapeError(name, found.shape, "(members, values), members ≥ 3")
     return found
 
 

@@ -43,7 +43,7 @@ def log_ratio(
     check_confidence(confidence)
     for name, sample in (("numerator", numerator), ("denominator", denominator)):
         if np.ndim(sample) != 1 or not len(sample):
-            raise ShapeError(f"{name} has shape {np.shape(sample)}; expected (n,), n ≥ 1")
+            raise ShapeError(name, np.shape(sample), "(n,), n ≥ 1")
     both = np.concatenate([numerator, denominator])
     if both.min() <= 0 or not np.isfinite(both).all():
         return Estimate(np.nan, np.nan, np.nan, confidence)

@@ -146,7 +146,7 @@ def _starts(
     one = given(x1, node, mask_constant, patterns[0])
     other = one if x2 is None else given(x2, node, mask_constant, patterns[1])
     if one.x.ndim < 2:
-        raise ShapeError(f"x1 has shape {one.x.shape}; expected (N, channels) or (N, *positions, channels)")
+        raise ShapeError("x1", one.x.shape, "(N, channels) or (N, *positions, channels)")
     same = _same(alike(x1, x2), len(one.x), len(other.x))
     sets = one, other
     xs = tuple(g.x.reshape((len(g.x), -1, g.x.shape[-1])) for g in sets)

@@ -75,7 +75,7 @@ def given(x: Inputs, node: Node, mask_constant: float | None, pattern: Tree) -> 
     if is_structured(x):
         return Given(x.x, x.mask, x.adjacency, x)
     if not hasattr(x, "shape"):
-        raise InvalidTypeError(f"x is of type {type(x).__name__}; expected an array, or a Kernel of kernel_fn")
+        raise InvalidTypeError("x", type(x), "an array, or a Kernel of kernel_fn", verb="is of type")
     values = moved(x, node.axes_before)  # type: ignore[arg-type]
     xp = jnp if isinstance(values, jax.Array) else np
     mask = None
@@ -85,7 +85,7 @@ def given(x: Inputs, node: Node, mask_constant: float | None, pattern: Tree) -> 
         values = xp.where(missing, 0, values).astype(values.dtype)
     graphs = graphs_of(node, pattern, tuple(values.shape[1:-1]))
     if graphs is not None and len(graphs) != len(values):
-        raise ShapeError(f"pattern has shape {np.shape(pattern)}; expected {len(values)} graphs, one for each input")
+        raise ShapeError("pattern", np.shape(pattern), f"{len(values)} graphs, one for each input")
     return Given(values, mask, graphs if graphs is None else xp.asarray(graphs))
 
 

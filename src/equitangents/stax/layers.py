@@ -133,9 +133,7 @@ def GlobalSumPool(batch_axis: int = 0, channel_axis: int = -1) -> StaxLayer:
 def Flatten(batch_axis: int = 0, batch_axis_out: int = 0) -> StaxLayer:
     """`nn.Flatten`: all positions' channels side by side."""
     if batch_axis_out not in (0, 1, -1, -2):
-        raise InvalidArgumentError(
-            f"batch_axis_out is {batch_axis_out}; expected 0 or 1, since what comes out has two axes"
-        )
+        raise InvalidArgumentError("batch_axis_out", batch_axis_out, "0 or 1, since what comes out has two axes")
     after = (1, 0) if batch_axis_out % 2 else (0, -1)
     usual = batch_axis == 0 and after == (0, -1)
     before = None if usual else (batch_axis, None)

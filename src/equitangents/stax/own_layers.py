@@ -50,7 +50,7 @@ class NormOverAxes(ParameterFree):
                 "others; normalise inputs beforehand"
             )
         if channel not in taken:
-            raise NetworkError(f"axis is {self.axis}; it must have the channels in it, axis {channel}")
+            raise NetworkError("axis", self.axis, remedy=f"it must have the channels in it, axis {channel}")
         grid = [a for a in range(rank) if a not in (batch, channel)]
         return nn.LayerNorm(tuple(i for i, a in enumerate(grid) if a in taken), self.eps)
 

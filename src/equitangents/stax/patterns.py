@@ -42,7 +42,7 @@ class Pattern:
         if self.sparse:
             edges = _of_edges(pattern, sizes)
         elif np.size(pattern) != len(pattern) * count**2:
-            raise ShapeError(f"pattern has shape {pattern.shape}; expected (N, {count}, {count}), as many as nodes")
+            raise ShapeError("pattern", pattern.shape, f"(N, {count}, {count}), as many as nodes")
         else:
             edges = pattern.reshape((len(pattern), count, count))
         others = [d for d in range(len(grid)) if d not in along]
@@ -73,10 +73,10 @@ def _of_edges(pattern: ArrayLike, sizes: list[int]) -> jax.Array:
     if pattern.ndim == 3 and len(sizes) == 1:
         pattern = pattern[:, :, None]
     if pattern.ndim != 4 or pattern.shape[2:] != (len(sizes), 2):
-        raise ShapeError(f"pattern has shape {pattern.shape}; expected edges, (N, edges, {len(sizes)}, 2)")
+        raise ShapeError("pattern", pattern.shape, f"edges, (N, edges, {len(sizes)}, 2)")
     if pattern.dtype.kind not in "iu":
         raise InvalidTypeError(
-            f"pattern has dtype {pattern.dtype}; expected whole numbers, the positions of edges' ends"
+            "pattern", pattern.dtype, "whole numbers, the positions of edges' ends", verb="has dtype"
         )
     there = (pattern >= 0).all(axis=(2, 3))
     strides = np.cumprod([1, *sizes[:0:-1]])[::-1].reshape((1, 1, -1, 1))

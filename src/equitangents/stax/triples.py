@@ -93,7 +93,7 @@ def _begun(
     one = given(inputs, node, mask_constant, pattern)
     x = jnp.asarray(one.x, dtype)
     if x.ndim < 2:
-        raise ShapeError(f"x has shape {x.shape}; expected (N, channels) or (N, *positions, channels)")
+        raise ShapeError("x", x.shape, "(N, channels) or (N, *positions, channels)")
     graphs = None if one.graphs is None else jnp.asarray(one.graphs, dtype)
     convention = NEURAL_TANGENTS if one.own is None else one.own.convention
     return x, signal_of(x.shape[1:]), Structure(one.mask, graphs, key, convention)

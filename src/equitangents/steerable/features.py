@@ -48,7 +48,7 @@ class Features:
             object.__setattr__(self, "entries", text.entries)
             return
         if not isinstance(text, str):
-            raise InvalidTypeError(f"features is {text!r}; expected a text such as '8x0+4x1'")
+            raise InvalidTypeError("features", text, "a text such as '8x0+4x1'")
         object.__setattr__(self, "group", group_name(group))
         object.__setattr__(self, "entries", tuple(_entry(part, self.group) for part in text.split("+")))
         _check_distinct(self)

@@ -43,14 +43,14 @@ class GaussianSum:
             try:
                 object.__setattr__(self, name, tuple(float(v) for v in values))
             except (TypeError, ValueError):
-                raise InvalidTypeError(f"{name} is {values!r}; expected numbers such as (1.0, -1.0)") from None
+                raise InvalidTypeError(name, values, "numbers such as (1.0, -1.0)") from None
         if len(self.coefficients) != len(self.rates) or not self.rates:
             raise ShapeError(
                 f"there are {len(self.coefficients)} coefficients and {len(self.rates)} rates; expected equally many, "
                 "at least one"
             )
         if not (np.isfinite(self.coefficients).all() and np.isfinite(self.rates).all() and min(self.rates) >= 0):
-            raise InvalidArgumentError(f"rates is {self.rates}; expected finite numbers, at least 0")
+            raise InvalidArgumentError("rates", self.rates, "finite numbers, at least 0")
 
     def factor(self, square: ArrayLike | float) -> jax.Array:
         """Σ_a c_a exp(-t_a s) of squared norms s: what a vector is multiplied by."""

@@ -73,11 +73,11 @@ def irrep(text: str, group: str) -> Irrep:
     """
     group = group_name(group)
     if not isinstance(text, str):
-        raise InvalidTypeError(f"irrep is {text!r}; expected a text, written as {_FORMS[group]}")
+        raise InvalidTypeError("irrep", text, f"a text, written as {_FORMS[group]}")
     match = re.fullmatch(r"(\d+)([eo]?)", text.strip())
     if match is None or int(match[1]) > MAX_DEGREE or bool(match[2]) != has_parity(group, int(match[1])):
         raise InvalidArgumentError(
-            f"irrep is {text!r}; expected one of {group}, written as {_FORMS[group]}, of degree 0 to {MAX_DEGREE}"
+            "irrep", text, f"one of {group}, written as {_FORMS[group]}, of degree 0 to {MAX_DEGREE}"
         )
     return Irrep(group, int(match[1]), -1 if match[2] == "o" else 1)
 
@@ -96,9 +96,9 @@ def group_name(group: SymmetryGroup | str | None) -> str:
     """The name of one of the four groups, given by name or as a group of `equitangents.groups`."""
     name = getattr(group, "name", group)
     if not isinstance(name, str):
-        raise InvalidTypeError(f"group is {group!r}; expected one of {', '.join(SPACES)}")
+        raise InvalidTypeError("group", group, f"one of {', '.join(SPACES)}")
     if name not in SPACES:
-        raise InvalidArgumentError(f"group is {name!r}; expected one of {', '.join(SPACES)}")
+        raise InvalidArgumentError("group", name, f"one of {', '.join(SPACES)}")
     return name
 
 
@@ -107,7 +107,7 @@ def check_elements(group: str, g: ArrayLike) -> np.ndarray:
     n = SPACES[group]
     g = np.asarray(check_array("g", g, allow_empty=True), np.float64)
     if g.shape[-2:] != (n, n):
-        raise ShapeError(f"g has shape {g.shape}; expected orthogonal matrices ({n}, {n}) of {group}")
+        raise ShapeError("g", g.shape, f"orthogonal matrices ({n}, {n}) of {group}")
     error = np.abs(g @ np.swapaxes(g, -1, -2) - np.eye(n)).max(initial=0)
     if not error <= _TOLERANCE:
         raise InvalidArgumentError(f"g is not orthogonal: g gᵀ differs from the unit by {error:.1e}")

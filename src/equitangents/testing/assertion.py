@@ -8,10 +8,9 @@ import equitangents.audit as audit
 from equitangents._types import AnyModel, Tree
 from equitangents.audit.records import AuditedAction, OutputAction
 from equitangents.audit.report.result import AuditReport
-from equitangents.audit.report.words import listed, number
+from equitangents.audit.report.sections import HOLDING
 from equitangents.keywords import named_also
 
-_HOLDS = ("equivariant", "equivariant within tolerance")
 _RESAMPLES = 200
 
 
@@ -40,8 +39,9 @@ def assert_equivariant(
         The report, if nothing was raised.
 
     Raises:
-        AssertionError: naming the error and its floor, the element and output where it is largest, and, of models that
-            show their layers, the layer where it starts; also if the inputs do not suffice to tell.
+        AssertionError: with the first line and the table of the report: error and noise floor, the input and element
+            where it is largest, the outputs that fail, and, of models that show their layers, the layer where it
+            starts; also if the inputs do not suffice to tell.
 
     >>> import numpy as np
     >>> from equitangents.testing import assert_equivariant
@@ -52,26 +52,8 @@ def assert_equivariant(
     quick = {"off_data": False, "data_test": None, "resamples": _RESAMPLES, **entries}
     ask = lambda **more: audit.audit(f, action, x, output_action, tolerance=tolerance, **{**quick, **more})
     report = ask(layers=False)
-    if report.verdict in _HOLDS:
+    if report.verdict in HOLDING:
         return report
     if entries.get("layers") is not False:
         report = ask()  # once more, with the layers
-    raise AssertionError(failure(report))
-
-
-def failure(report: AuditReport) -> str:
-    """What a failing assertion says: the finding, then element, output and layer."""
-    headline = report.shown
-    lines = [report.sentence]
-    worst = max(report.elements, key=lambda e: e.shown.estimate.mean)
-    error = f"mean error {number(worst.shown.estimate.mean)} {report.unit_said}"
-    lines.append(f"element: {worst.label}, {error}, floor {number(worst.shown_floor)}")
-    for o in report.contract.outputs:
-        if o.fails_under:
-            shape = " × ".join(map(str, o.shape)) or "one number"
-            lines.append(f"output: {o.name} ({shape}, {o.action}) fails under {listed(o.fails_under)}")
-    if report.layers is not None and (report.layers.guilty or report.layers.steepest):
-        lines.append(f"layer: {report.layers.reason}")
-    limit = "no more than twice the floor" if headline.tolerance is None else f"at most {number(headline.tolerance)}"
-    lines.append(f"expected: {limit} under every element")
-    return "\n  ".join(lines)
+    raise AssertionError(report.summary())

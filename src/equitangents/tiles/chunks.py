@@ -7,7 +7,6 @@ process was writing.
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equitangents.errors import MissingLibraryError
+from equitangents.extras import check_installed
 from equitangents.tiles.place import PARTIAL, File, ObjectPath, Place, write_together
 from equitangents.tiles.store import DamagedTileError, Tiles
 
@@ -33,11 +32,7 @@ Index = tuple[int, ...]
 
 def check_library() -> None:
     """Raise MissingLibraryError where Zarr is not installed."""
-    if importlib.util.find_spec("zarr") is None:
-        raise MissingLibraryError(
-            "stores of tiles need the package zarr, which is not installed: pip install 'equitangents[scale]' (in a "
-            "checkout '.[scale]')"
-        )
+    check_installed("zarr", "scale", "a store of tiles")
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,8 @@ from urllib.request import url2pathname
 
 from equitangents import files
 from equitangents._types import FileName
-from equitangents.errors import InvalidArgumentError, MissingLibraryError
+from equitangents.errors import InvalidArgumentError
+from equitangents.extras import require
 from equitangents.files import MOST, file_bytes
 
 Found = TypeVar("Found")
@@ -277,11 +278,6 @@ def place(name: str, path: FileName | ObjectPath) -> Place:
     found = ObjectPath(f"{scheme}://{parts.netloc}", key)
     try:
         bucket(found.root)
-    except MissingLibraryError:
-        raise MissingLibraryError(
-            f"{name} is {text!r}, and object stores need the package obstore, which is not installed: "
-            "pip install 'equitangents[cloud]' (in a checkout '.[cloud]')"
-        ) from None
     except _library().exceptions.BaseError as error:
         raise InvalidArgumentError(f"{name} is {text!r}, which cannot be opened: {_said(error)}") from None
     return found
@@ -336,14 +332,8 @@ def bucket(root: str) -> Any:
 
 
 def _library() -> Any:
-    try:
-        import obstore
-        import obstore.exceptions
-    except ImportError:
-        raise MissingLibraryError(
-            "object stores need the package obstore: pip install 'equitangents[cloud]' (in a checkout '.[cloud]')"
-        ) from None
-    return obstore
+    require("obstore.exceptions", "scale", "an object store")
+    return require("obstore", "scale", "an object store")
 
 
 def _remote(path: FileName) -> bool:

@@ -11,7 +11,6 @@ import numpy as np
 
 from equitangents._types import InputShape, Targets, Tree
 from equitangents.actions.named import ActionLike
-from equitangents.audit.adapters.model import require
 from equitangents.ensembles.fields.targets import Positions
 from equitangents.ensembles.training.descent import OPTIMIZERS, resolve_batch_size
 from equitangents.ensembles.training.fingerprint import array_digest
@@ -20,6 +19,7 @@ from equitangents.ensembles.training.plan import Plan
 from equitangents.ensembles.training.settings import check_settings
 from equitangents.ensembles.training.variations import PLAIN, Bootstrap, ZeroOutput
 from equitangents.errors import EquitangentsError, InvalidArgumentError, InvalidTypeError, NetworkError
+from equitangents.extras import require
 from equitangents.nn import Admissible
 from equitangents.nn.admissible import is_admissible_law
 from equitangents.validation import check_choice
@@ -51,16 +51,15 @@ class TorchBackend:
                 f"give the function that makes it: lambda: {name}(...)"
             )
         if not callable(p.factory):
-            raise InvalidTypeError(
-                f"factory is {p.factory!r}; expected a function without arguments that makes a module"
-            )
+            raise InvalidTypeError("factory", p.factory, "a function without arguments that makes a module")
         check_settings(p)
         check_choice("layout", p.layout, LAYOUTS)
         check_choice("method", p.method, METHODS)
         if not callable(p.optimizer) and p.optimizer not in OPTIMIZERS:
             raise InvalidArgumentError(
-                f"optimizer is {p.optimizer!r}; expected one of {', '.join(map(repr, OPTIMIZERS))}, or a function "
-                "parameters -> torch.optim.Optimizer"
+                "optimizer",
+                p.optimizer,
+                f"one of {', '.join(map(repr, OPTIMIZERS))}, or a function parameters -> torch.optim.Optimizer",
             )
         variation = variation_of(p)
         if not isinstance(variation, Bootstrap | ZeroOutput) and variation != PLAIN:
@@ -68,7 +67,7 @@ class TorchBackend:
                 f"variation is {variation!r}, which draws from a posterior of networks in NTK parametrisation; members "
                 "that PyTorch trains may have Bootstrap(), or zero_output=True"
             )
-        require("torch", "torch")
+        require("torch", "torch", "equitangents.torch")
 
     def check_inputs(self, estimator: Ensemble, x: np.ndarray) -> None:
         """Nothing: a module says what it takes when it is given data in its layout."""
@@ -128,7 +127,7 @@ class TorchBackend:
 
     def outputs(self, estimator: Ensemble, x: np.ndarray) -> Iterator[np.ndarray]:
         """Outputs of all members, less their baselines, for one block of rows after another."""
-        require("torch", "torch")
+        require("torch", "torch", "equitangents.torch")
         from equitangents.torch.modules import outputs_of
 
         p = estimator
@@ -141,7 +140,7 @@ class TorchBackend:
 
     def member(self, estimator: Ensemble, i: int) -> torch.nn.Module:
         """A module of its own in evaluation mode."""
-        torch = require("torch", "torch")
+        torch = require("torch", "torch", "equitangents.torch")
         from equitangents.torch.modules import fill, make
 
         p = estimator
@@ -154,7 +153,7 @@ class TorchBackend:
 
     def variables(self, estimator: Ensemble) -> Tree:
         """Names of parameters and buffers, as the factory makes them."""
-        torch = require("torch", "torch")
+        torch = require("torch", "torch", "equitangents.torch")
         from equitangents.torch.modules import make, tensors
 
         p = estimator
@@ -163,7 +162,7 @@ class TorchBackend:
     def is_admissible(self, estimator: Ensemble, action: ActionLike, shape: InputShape, members: int) -> Admissible:
         """By modules that the factory makes, before training and in evaluation mode."""
         self.check_settings(estimator)
-        torch = require("torch", "torch")
+        torch = require("torch", "torch", "equitangents.torch")
         from equitangents.torch.modules import make, to_tensor
 
         p, device = estimator, torch.device(estimator.device)

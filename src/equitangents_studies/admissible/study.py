@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 from equitangents import actions, nn
-from equitangents.extending import Network
+from equitangents.extending import Network, check_installed
 from equitangents.statistics import Estimate, bootstrap, exactly, shared_level, surviving_share
 from equitangents_studies.common.images import Images, load_images
 from equitangents_studies.common.infinite import gradient_descent, orbit_means
-from equitangents_studies.common.networks import check_flax, hidden
+from equitangents_studies.common.networks import hidden
 from equitangents_studies.common.orbits import deviations, relative_std, same_predictions
 from equitangents_studies.common.scores import Trained, disjoint_scores, powers_of_two
 from equitangents_studies.common.training import train_to_last
@@ -146,7 +146,7 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     at_least(settings, channels=1, hidden_layers=1, members=5, steps=1, draws=20, train_images=2)
     check_some("random", settings.random, RANDOM)
     if set(settings.random) - {"mini-batches"}:
-        check_flax()
+        check_installed("flax", "studies", "the study admissible")
     load_images(settings, data_dir)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from equitangents.extending import there
+from equitangents.extending import check_installed, there
 
 
 def _studies(incomplete: str) -> list[tuple[str, str]]:
@@ -113,6 +113,7 @@ def reproduce(
             if value is not None and key not in types:
                 raise InvalidArgumentError(f"study {study!r} has no choice of {key} (--{key})")
         read(changes, types)  # before JAX is imported: wrong words are told within a second
+    check_installed("orbax.checkpoint", "studies", "equitangents reproduce")
     from rich.console import Console
     from rich.table import Table
 

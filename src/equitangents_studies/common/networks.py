@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from equitangents import nn
 from equitangents.actions import Action
-from equitangents.errors import InvalidArgumentError
 from equitangents.extending import Params
 from equitangents.groups import wallpaper
-
-
-def check_flax() -> None:
-    """InvalidArgumentError where networks of Flax cannot be made."""
-    if importlib.util.find_spec("flax") is None:
-        raise InvalidArgumentError(
-            "the study needs Flax, which is not installed: pip install 'equitangents[flax]' (in a checkout '.[flax]')"
-        )
 
 
 def hidden(layers: int, linear: Callable[[], nn.Layer], phi: type[nn.Layer] = nn.Relu) -> list[nn.Layer]:

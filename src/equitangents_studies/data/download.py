@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from equitangents.errors import EquitangentsError, InvalidArgumentError
-from equitangents.extending import whole_file
+from equitangents.extending import require, whole_file
 from equitangents_studies.data.catalogue import SOURCES, RemoteFile
 from equitangents_studies.data.folder import ENVIRONMENT_VARIABLE, data_folder
 
@@ -49,8 +49,7 @@ def download(name: str, data_dir: str | Path | None = None, *, timeout: float = 
 
 
 def _fetch(remote: RemoteFile, folder: Path, timeout: float) -> Path:
-    import pooch  # brings a client of HTTP, which nobody needs who has the files
-
+    pooch = require("pooch", "studies", "a download")
     pooch.get_logger().setLevel("WARNING")
     http = remote.url.startswith(("http://", "https://"))
     try:

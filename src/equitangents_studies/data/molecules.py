@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from jaxtyping import Float
 
-from equitangents.errors import InvalidArgumentError, MissingLibraryError
+from equitangents.errors import InvalidArgumentError
+from equitangents.extending import require
 from equitangents_studies.data.catalogue import MOLECULE_SOURCES, Source
 from equitangents_studies.data.folder import data_folder, file_of, in_folder, read_archive
 
@@ -115,13 +116,8 @@ def g2() -> MoleculeSet:
     """The G2/97 molecules that ship with ASE, with electronic atomization energies from experiment."""
     from equitangents.molecules import Molecules
 
-    try:
-        from ase.build import molecule
-        from ase.data import g2 as tables
-    except ImportError:
-        raise MissingLibraryError(
-            "the G2 molecules ship with ASE: pip install 'equitangents[molecules]' (in a checkout '.[molecules]')"
-        ) from None
+    molecule = require("ase.build", "studies", "the data set g2").molecule
+    tables = require("ase.data.g2", "studies", "the data set g2")
     names = list(tables.molecule_names)
     return MoleculeSet(
         "g2",

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from equitangents import nn
-from equitangents.errors import MissingLibraryError
+from equitangents.extending import require
 from equitangents.groups import so3
 from equitangents.molecules import AtomSignals, MoleculeRegressor, Molecules
 from equitangents.report import format_number
@@ -153,13 +153,8 @@ def frames(settings: Settings, folder: RunFolder) -> tuple[data.MoleculeSet, dat
 
 def toy_frames(count: int, displacement: float, rng: np.random.Generator) -> data.MoleculeSet:
     """Displaced methanol with the energies and forces of ASE's EMT: smooth, but no chemistry."""
-    try:
-        from ase.build import molecule
-        from ase.calculators.emt import EMT
-    except ImportError:
-        raise MissingLibraryError(
-            "the toy energies need ASE: pip install 'equitangents[molecules]' (in a checkout '.[molecules]')"
-        ) from None
+    molecule = require("ase.build", "studies", "the study forces").molecule
+    EMT = require("ase.calculators.emt", "studies", "the study forces").EMT
     still, energies, forces, positions = molecule("CH3OH"), [], [], []
     for _ in range(count):
         atoms = still.copy()

@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError
+from equitangents.extending import check_installed
 from equitangents.statistics import Estimate
 from equitangents_studies import data
 from equitangents_studies.common.images import stands_for
-from equitangents_studies.common.networks import check_flax
 from equitangents_studies.common.scores import table_mean
 from equitangents_studies.data import open_image_folder
 from equitangents_studies.data.class_folders import ImageFolder
@@ -87,7 +87,7 @@ PRESETS = presets(
 def check_settings(settings: Settings, data_dir: Path | None) -> None:
     """Flax, known networks and groups, a batch for every device, images enough for a cusp."""
     s = settings
-    check_flax()
+    check_installed("flax", "studies", "the study imagenet-scale")
     at_least(s, images=20, pixels=2, shrink=1, patch=1, halvings=5, largest=0, runs=1, batch=2, epochs=1, every=1)
     at_least(s, fewest_steps=1, test_images=0)
     check_some("networks", s.networks, KNOWN)

@@ -20,12 +20,11 @@ from equitangents.actions import Action, as_action
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotPositiveDefiniteError
 from equitangents.extending import ActionLike, ArrayLike, check_finite_group
 from equitangents.groups import Group
-from equitangents.kernels import KernelFunction, Kernels, kernel_invariance_error
+from equitangents.kernels import KernelFunction, Kernels
 from equitangents_studies.systems.conventions import Step
 
 KernelName = Literal["ntk", "nngp"]
 _ROWS = 500  # of a tile
-_INVARIANT = 1e-4, 1e-8  # relative, in float32 and float64
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +142,7 @@ class GroupGrams:
 def group_grams(
     net: KernelFunction, action: Action, x: np.ndarray, kernel: KernelName, step: Step, pool: int | None = None
 ) -> GroupGrams:
-    """Raises InvalidArgumentError where the kernel is not invariant under the action, on a sample of inputs."""
+    """Raises InvalidArgumentError where the kernel is not known to be invariant under the action."""
     check_invariant(net, action, x)
     group = action.group
     whole = pool is None or pool == len(x)
@@ -157,13 +156,12 @@ def group_grams(
 
 
 def check_invariant(net: KernelFunction, action: Action, x: np.ndarray) -> None:
-    """Raise InvalidArgumentError unless Θ(ρ(g)x, ρ(g)x′) = Θ(x, x′) on a sample."""
-    bound = _INVARIANT[0] if x.dtype == np.float32 else _INVARIANT[1]
-    error = kernel_invariance_error(net, action, x[:4])
-    if not error <= bound:
+    """Raise InvalidArgumentError unless Θ(ρ(g)x, ρ(g)x′) = Θ(x, x′) is known of all inputs."""
+    known = getattr(net, "invariant_under", None)
+    if known is None or not known(action, x.shape[1:]):
         raise InvalidArgumentError(
-            f"net has a kernel that is not invariant under {action.name} of {action.group.name}: moving both inputs "
-            f"changes it by {error:.1e} of its size; irreps then say nothing of it"
+            f"net has a kernel that is not known to be invariant under {action.name} of {action.group.name}; expected "
+            "a network whose windows the group moves into one another, or a kernel with invariant_under(action, shape)"
         )
 
 

@@ -55,6 +55,17 @@ def test_standard_deviations_and_other_times_come_with_the_whole_model(tmp_path,
     np.testing.assert_allclose(np.load(tmp_path / "q-std.npy"), std, rtol=1e-10)
 
 
+@pytest.mark.parametrize("return_std", [False, True])
+def test_probabilities_of_calibrated_classifiers_need_no_deviations(tmp_path, return_std):
+    model = et.InfiniteEnsembleClassifier(NET, ridge=1e-3, calibrate=True).fit(X, list("abcabcab"))
+    found = read(predict_to_file(model, NEW, tmp_path / "p.npz", probabilities=True, return_std=return_std, rows=7))
+    np.testing.assert_allclose(found["probability"], model.predict_proba(NEW), rtol=1e-10)
+    assert ("std" in found) == return_std
+    for other, time in ((CLASSIFIER, None), (MODEL, None), (model, 2.0)):
+        with pytest.raises(InvalidArgumentError, match="probabilities is True"):
+            predict_to_file(other, NEW, tmp_path / "q.npz", probabilities=True, time=time)
+
+
 def test_one_column_of_targets_gives_one_column_of_means(tmp_path):
     model = et.InfiniteEnsemble(NET, ridge=1e-3).fit(X, Y[:, 0])
     assert np.load(predict_to_file(model, NEW, tmp_path / "p.npy", rows=5)).shape == (23,)

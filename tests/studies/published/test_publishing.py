@@ -111,6 +111,11 @@ class TestRefused:
 
 
 class TestTheRepository:
+    def test_all_that_is_published_takes_at_most_four_megabytes(self):
+        assert (
+            sum(path.stat().st_size for path in (ROOT / "docs" / "results").rglob("*") if path.is_file()) <= 4_000_000
+        )
+
     def test_shows_what_follows_from_its_published_runs(self):
         # in a process of its own: other tests add studies to the registry
         done = subprocess.run(

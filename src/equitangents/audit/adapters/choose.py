@@ -15,9 +15,10 @@ from typing import Any
 from equitangents._types import AnyModel
 from equitangents.audit.adapters.callables import CallableModel, KernelModel, NetworkModel
 from equitangents.audit.adapters.estimators import EnsembleModel, EstimatorModel, MembersModel
-from equitangents.audit.adapters.model import Model, require
+from equitangents.audit.adapters.model import Model
 from equitangents.audit.adapters.outputs import Select
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.extras import require
 from equitangents.model_files import check_model, check_name
 from equitangents.nn import Sequential
 
@@ -160,7 +161,7 @@ def load_model(spec: str, trust: bool = False) -> Any:
 def _unpickle(path: str, suffix: str) -> Any:
     load: Callable[[str], Any]
     if suffix in (".pt", ".pth", ".pt2"):
-        load = partial(require("torch", "torch").load, map_location="cpu", weights_only=False)
+        load = partial(require("torch", "torch", "a PyTorch model").load, map_location="cpu", weights_only=False)
     else:
         import joblib
 

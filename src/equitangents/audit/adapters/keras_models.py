@@ -18,9 +18,10 @@ import numpy as np
 
 from equitangents._types import Tree
 from equitangents.audit.adapters.footprints import Footprint, of_program
-from equitangents.audit.adapters.model import Keep, LayerTrace, Model, Traced, require
+from equitangents.audit.adapters.model import Keep, LayerTrace, Model, Traced
 from equitangents.audit.contract.trees import on_host, to_numpy
 from equitangents.errors import InvalidArgumentError
+from equitangents.extras import require
 from equitangents.file_limits import UNREADABLE, check_archive, read_json
 
 
@@ -120,7 +121,7 @@ def load_keras(path: str, trust: bool = False) -> Any:
     """
     if "KERAS_BACKEND" not in os.environ and importlib.util.find_spec("tensorflow") is None:
         os.environ["KERAS_BACKEND"] = "jax"  # read when Keras is imported; a backend that is not there is an error
-    keras = require("keras", "keras")
+    keras = require("keras", "keras", "a Keras model")
     try:
         with zipfile.ZipFile(path) as archive:
             check_archive(archive)

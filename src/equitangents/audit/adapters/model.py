@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import sysconfig
 import traceback
 from abc import ABC, abstractmethod
@@ -11,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any, final
 
 import jax
@@ -25,7 +23,7 @@ from equitangents.audit.contract.contract import OutputActions
 from equitangents.audit.contract.layouts import Stated
 from equitangents.audit.contract.trees import Batch, to_numpy
 from equitangents.audit.contract.unordered import most_items, stacked
-from equitangents.errors import EquitangentsError, MissingLibraryError, ModelError, NotFiniteError, ShapeError
+from equitangents.errors import EquitangentsError, ModelError, NotFiniteError, ShapeError
 from equitangents.validation import is_half
 
 Keep = Callable[[Any], Any]
@@ -167,17 +165,6 @@ class Model(ABC):
 def arguments(x: Tree) -> tuple[Tree, ...]:
     """What a batch is to a function: a tuple is several arguments, anything else one."""
     return x if isinstance(x, tuple) else (x,)
-
-
-def require(library: str, extra: str) -> ModuleType:
-    """The module called `library`, or MissingLibraryError that names the extra to install."""
-    try:
-        return importlib.import_module(library)
-    except ImportError:
-        raise MissingLibraryError(
-            f"{library} is not installed; this model needs it: pip install 'equitangents[{extra}]', or in a "
-            f"checkout '.[{extra}]'"
-        ) from None
 
 
 def answer(output: Tree, n: int, expected: AnyAction = None, finite: bool = True) -> Answer:

@@ -18,9 +18,10 @@ import numpy as np
 from equitangents._types import Tree
 from equitangents.audit.adapters.folding import SAMPLE, Folder
 from equitangents.audit.adapters.footprints import Footprint, largest_alive
-from equitangents.audit.adapters.model import Keep, LayerTrace, Model, arguments, require
+from equitangents.audit.adapters.model import Keep, LayerTrace, Model, arguments
 from equitangents.audit.contract.layouts import Sizes
 from equitangents.errors import InvalidArgumentError, NetworkError, ShapeError
+from equitangents.extras import require
 
 EACH = "equitangents/each"
 """Input of a graph with folded values: how many entries of each input's features are kept, about."""
@@ -35,7 +36,7 @@ def parts_of(name: str) -> tuple[str, str, str]:
 
 def folded_within(model: Any, names: Sequence[str]) -> list[str]:
     """Add outputs for those of the values that are real with at least two axes; returns which they are."""
-    onnx = require("onnx", "onnx")
+    onnx = require("onnx", "onnx", "an ONNX model")
     from onnx import TensorProto, helper, numpy_helper
 
     version = next((o.version for o in model.opset_import if o.domain in ("", "ai.onnx")), 0)
@@ -84,7 +85,7 @@ def folded_within(model: Any, names: Sequence[str]) -> list[str]:
 
 def footprint(path: str, shapes: dict[str, tuple[int, ...]]) -> Footprint | None:
     """What the file's graph holds for inputs of these shapes, of one input; None where a value's size is not known."""
-    onnx = require("onnx", "onnx")
+    onnx = require("onnx", "onnx", "an ONNX model")
     model = onnx.load(path, load_external_data=False)
     weights = {i.name: int(np.prod(i.dims)) * _item(onnx, i.data_type) for i in model.graph.initializer}
     sizes = {}
@@ -165,7 +166,7 @@ class OnnxLayers:
     """
 
     def __init__(self, path: str, fold: bool):
-        onnx, runtime = require("onnx", "onnx"), require("onnxruntime", "onnx")
+        onnx, runtime = require("onnx", "onnx", "an ONNX model"), require("onnxruntime", "onnx", "an ONNX model")
         try:
             self._open(onnx, runtime, path, fold)
         except Exception as error:  # neither library's errors share a public class
@@ -298,7 +299,7 @@ class OnnxModel(Model):
 
     def run(self, x: Tree) -> Tree:
         """What the session returns: an array, or several by name."""
-        values = self.session.run(None, self._feed(x), quiet(require("onnxruntime", "onnx")))
+        values = self.session.run(None, self._feed(x), quiet(require("onnxruntime", "onnx", "an ONNX model")))
         return values[0] if len(values) == 1 else dict(zip(self._outputs, values, strict=True))
 
     def footprint(self, x: Tree) -> Footprint | None:
@@ -359,7 +360,7 @@ def of_session(session: Any) -> OnnxModel:
 
 def load_onnx(path: str, trust: bool = False) -> OnnxModel:
     """The model in an ONNX file, on the CPU; it runs no code of its own, trusted or not."""
-    runtime = require("onnxruntime", "onnx")
+    runtime = require("onnxruntime", "onnx", "an ONNX model")
     options = runtime.SessionOptions()
     options.log_severity_level = SILENT
     try:

@@ -17,10 +17,11 @@ import numpy as np
 
 from equitangents._types import Tree
 from equitangents.array_files import WHY
-from equitangents.audit.adapters.model import Keep, LayerTrace, arguments, require
+from equitangents.audit.adapters.model import Keep, LayerTrace, arguments
 from equitangents.audit.adapters.torch_modules import TorchModel, rounding
 from equitangents.audit.contract.trees import to_numpy
 from equitangents.errors import InvalidArgumentError, NetworkError
+from equitangents.extras import require
 from equitangents.files import file_bytes
 from equitangents.memory import process_memory
 
@@ -101,7 +102,7 @@ def _kind(node: Any) -> str:
 
 def load_exported(path: str, trust: bool = False) -> TorchGraph:
     """A program saved by `torch.export.save`, e.g. file.pt2; refused if it holds pickles that run code."""
-    torch = require("torch", "torch")
+    torch = require("torch", "torch", "a PyTorch model")
     content = file_bytes(Path(path), process_memory())
     if not trust:
         check_archive(torch, path, content)
@@ -160,7 +161,7 @@ class ScriptModel(TorchModel):
 
 def load_script(path: str, trust: bool = False) -> ScriptModel:
     """The module in an archive of torch.jit.save, on the CPU; it runs no code of Python's, trusted or not."""
-    torch = require("torch", "torch")
+    torch = require("torch", "torch", "a PyTorch model")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # PyTorch would rather have torch.export

@@ -13,9 +13,10 @@ import numpy as np
 
 from equitangents._types import DType, Tree
 from equitangents.audit.adapters.footprints import Footprint
-from equitangents.audit.adapters.model import Keep, LayerTrace, Model, Traced, arguments, require
+from equitangents.audit.adapters.model import Keep, LayerTrace, Model, Traced, arguments
 from equitangents.audit.adapters.outputs import plain
 from equitangents.audit.contract.trees import on_host, to_numpy
+from equitangents.extras import require
 
 HALF = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
 
@@ -33,7 +34,7 @@ class TorchModel(Model):
     """Whether types, strides and paddings are written into it: then there is no double precision, and no variants."""
 
     def __init__(self, module: Any, name: str | None = None, fixed_batch: int | None = None):
-        self.torch = require("torch", "torch")
+        self.torch = require("torch", "torch", "a PyTorch model")
         self.module = module
         self._inside = getattr(module, "_orig_mod", module)  # what torch.compile compiled
         self.name = name or type(self._inside).__name__

@@ -1,4 +1,4 @@
-"""A model made equivariant under a finite group, as a function of NumPy: averaged, or of canonical inputs.
+"""A model averaged over a finite group, as a function of NumPy.
 
 For models that are not NumPy an element of the group is plain data, a permutation or a matrix on each array.
 """
@@ -16,7 +16,7 @@ from jaxtyping import Float, Int
 
 from equitangents._types import AnyAction, Element, Tree
 from equitangents.audit.adapters import Model
-from equitangents.audit.adapters.model import Answer, answer, as_real
+from equitangents.audit.adapters.model import Answer, answer
 from equitangents.audit.contract.contract import Contract
 from equitangents.audit.contract.leaf_actions import Actions, LeafAction
 from equitangents.audit.contract.trees import Batch, Inputs, Shared, as_inputs
@@ -26,7 +26,7 @@ from equitangents.errors import InvalidArgumentError
 
 @dataclass(frozen=True, eq=False)
 class Original:
-    """The model of an audit, and what remedies need to know of it."""
+    """The model of an audit, and what its average needs."""
 
     model: Model
     contract: Contract
@@ -41,51 +41,21 @@ class Original:
     """Where the model has the batch of every output."""
 
 
-class _Remedied:
-    """A function of a batch, NumPy out, around a model."""
+class Averaged:
+    """f̄(x) = mean over g of ρ_Y(g)⁻¹ f(ρ_X(g) x): evaluates the model once for every element of the group."""
 
     def __init__(self, of: Original):
         group = of.contract.group
+        if of.no_mean:
+            raise InvalidArgumentError("f returns class numbers, masks or sets, which have no mean; audit class scores")
         if group.elements is None:
             raise InvalidArgumentError(
-                f"{group.name} has infinitely many elements, or too many for a list; remedies are for finite "
-                "groups, such as 'C8' or 'octahedral'"
+                f"group is {group.name}, with infinitely many elements or too many to list; expected a finite group, "
+                "such as 'C8' or 'octahedral'"
             )
         self._model, self._contract, self._actions = of.model, of.contract, of.actions
         self._elements = list(group.elements)
         self._axes, self._expected = of.x.axes, of.output_action
-
-    def _given(self, x: tuple[Any, ...]) -> Inputs:
-        whole = x[0] if len(x) == 1 else x
-        if self._axes:  # the arrays as the model takes them
-            leaves, structure = jax.tree.flatten(whole)
-            placed = [
-                a if isinstance(a, Batch | Shared) else Batch(a, axis)
-                for a, axis in zip(leaves, self._axes, strict=True)
-            ]
-            whole = jax.tree.unflatten(structure, placed)
-        return self._contract.project(as_inputs(whole))
-
-    def _answer(self, inputs: Inputs) -> Answer:
-        """The model's outputs; of a model that takes one batch size alone in such batches."""
-        size, run = self._model.fixed_batch, lambda x: self._model(x.own_tree())
-        output = run(inputs) if size in (None, inputs.n) else filled_up(run, inputs, size, self._expected)
-        return answer(output, inputs.n, expected=self._expected)
-
-    def _moved_back(self, g: Element, leaves: Sequence[np.ndarray]) -> list[np.ndarray]:
-        return self._actions.act(self._contract.group.inverse(g), leaves)
-
-
-class Averaged(_Remedied):
-    """f̄(x) = mean over g of ρ_Y(g)⁻¹ f(ρ_X(g) x): evaluates the model once for every element of the group."""
-
-    def __init__(self, of: Original):
-        super().__init__(of)
-        if of.no_mean:
-            raise InvalidArgumentError(
-                "class numbers have no mean, nor have masks of them and sets in any order; audit the scores of the "
-                "classes, and average these"
-            )
 
     @property
     def __name__(self) -> str:
@@ -106,48 +76,25 @@ class Averaged(_Remedied):
         assert y is not None
         return y.tree([t / len(self._elements) for t in totals])
 
+    def _given(self, x: tuple[Any, ...]) -> Inputs:
+        whole = x[0] if len(x) == 1 else x
+        if self._axes:  # the arrays as the model takes them
+            leaves, structure = jax.tree.flatten(whole)
+            placed = [
+                a if isinstance(a, Batch | Shared) else Batch(a, axis)
+                for a, axis in zip(leaves, self._axes, strict=True)
+            ]
+            whole = jax.tree.unflatten(structure, placed)
+        return self._contract.project(as_inputs(whole))
 
-class Canonicalised(_Remedied):
-    """ρ_Y(g)⁻¹ f(ρ_X(g) x) for the element g that moves x to the position of the highest score ⟨w, ρ_X(g) x⟩.
+    def _answer(self, inputs: Inputs) -> Answer:
+        """The model's outputs; of a model that takes one batch size alone in such batches."""
+        size, run = self._model.fixed_batch, lambda x: self._model(x.own_tree())
+        output = run(inputs) if size in (None, inputs.n) else filled_up(run, inputs, size, self._expected)
+        return answer(output, inputs.n, expected=self._expected)
 
-    w is random and fixed. One evaluation of the model; of an input that is symmetric itself, several g are as good.
-    """
-
-    @property
-    def __name__(self) -> str:
-        """What the model of canonical inputs is called."""
-        return f"{self._model.name} of inputs in canonical position under {self._contract.group.name}"
-
-    def __call__(self, *x: Tree) -> Tree:
-        """The output for one batch; several arguments as the model takes them."""
-        inputs = self._given(x)
-        orbit = self._contract.orbit(self._elements, inputs.leaves)
-        scores = np.array([canonical_scores(self._contract, leaves) for leaves in orbit])
-        chosen = scores.argmax(axis=0)
-        canonical = [None if isinstance(a, Shared) else np.array(a) for a in inputs.leaves]
-        for k, moved in enumerate(self._contract.orbit(self._elements, inputs.leaves)):
-            for whole, part in zip(canonical, moved, strict=True):
-                if whole is not None:
-                    whole[chosen == k] = part[chosen == k]
-        given = [a if c is None else c for a, c in zip(inputs.leaves, canonical, strict=True)]
-        with self._model.ready():
-            y = self._answer(inputs.replaced(given))
-        found = [v.copy() for v in y.leaves]
-        for k, g in enumerate(self._elements):
-            for whole, back in zip(found, self._moved_back(g, y.leaves), strict=True):
-                whole[chosen == k] = back[chosen == k]
-        return y.tree(found)
-
-
-def canonical_scores(contract: Contract, leaves: Sequence[Any]) -> np.ndarray:
-    """⟨w, ρ_X(g) x⟩ for every input of a moved batch."""
-    moved = [(i, as_real(np.asarray(a))) for i, a in enumerate(leaves) if contract.inputs[i] is not None]
-    return np.sum([(a.reshape(len(a), -1) * weights(a.shape[1:], i)).sum(axis=1) for i, a in moved], axis=0)
-
-
-def weights(shape: tuple[int, ...], place: int) -> np.ndarray:
-    """w for the flattened input array at this place, the same in every process."""
-    return np.random.default_rng([place, math.prod(shape)]).normal(size=math.prod(shape))
+    def _moved_back(self, g: Element, leaves: Sequence[np.ndarray]) -> list[np.ndarray]:
+        return self._actions.act(self._contract.group.inverse(g), leaves)
 
 
 _LARGEST = 4096

@@ -17,7 +17,7 @@ from equitangents.audit.contract.trees import Inputs
 from equitangents.audit.measure.floors import PERTURBATION, jitter, resampling, rounding_of
 from equitangents.audit.measure.judge import SINGLE
 from equitangents.audit.measure.measured import Measured
-from equitangents.audit.measure.task import Task, batches, eps
+from equitangents.audit.measure.task import AuditTask, batches, eps
 from equitangents.audit.report.sections import Counterexample
 from equitangents.metrics.measure import ratio
 
@@ -97,7 +97,7 @@ def _again(m: Measured, o: int, k: int, i: int) -> Again:
     return Again(float(error), float(max(own, judgement.output_element_floors[o, k])), noise if random else 0.0)
 
 
-def _rounding(task: Task, x: Inputs, y: Answer, actions: Actions) -> np.ndarray:
+def _rounding(task: AuditTask, x: Inputs, y: Answer, actions: Actions) -> np.ndarray:
     """What rounding may do to the outputs for x: (outputs, n)."""
     sizes = actions.sizes(y.leaves)
     method, _, rounding = rounding_of(task, x, y, sizes, True, actions)

@@ -18,7 +18,7 @@ from scipy.spatial.distance import cdist
 from equitangents.audit.adapters.model import as_real
 from equitangents.audit.contract.trees import Inputs
 from equitangents.audit.measure.measured import NO_GROUP, Measured
-from equitangents.audit.measure.task import Task, flattened
+from equitangents.audit.measure.task import AuditTask, flattened
 from equitangents.audit.report.part_sections import DataSection
 
 _INPUTS = 600
@@ -48,13 +48,13 @@ def data_symmetry(m: Measured) -> DataSection | str:
     return DataSection(test, statistic, p, len(rows), symmetric, agreement, base)
 
 
-def _affordable(task: Task) -> int:
+def _affordable(task: AuditTask) -> int:
     """How many inputs are compared: fewer if each is large."""
     numbers = _moved(task, task.x.subset(np.arange(1)).leaves).shape[1]
     return int(np.clip(_NUMBERS // numbers, _FEWEST, _INPUTS))
 
 
-def _features(task: Task, x: Inputs, rng: np.random.Generator, stay: bool) -> np.ndarray:
+def _features(task: AuditTask, x: Inputs, rng: np.random.Generator, stay: bool) -> np.ndarray:
     """Inputs, each moved by an element of its own, or forth and back; only what the group moves, flattened."""
     group, contract = task.contract.group, task.contract
     elements = [group.identity, *task.elements] if contract.is_complete else task.elements
@@ -110,7 +110,7 @@ def _classifier_test(a: np.ndarray, b: np.ndarray, seed: int) -> tuple[float, fl
     return right / len(labels), float(scipy.stats.binomtest(right, len(labels), 0.5, alternative="greater").pvalue)
 
 
-def _label_agreement(task: Task, y: Any, rng: np.random.Generator) -> tuple[float | None, float | None]:
+def _label_agreement(task: AuditTask, y: Any, rng: np.random.Generator) -> tuple[float | None, float | None]:
     """(moved, unmoved): how often an input's nearest other input has its label."""
     if y is None or y.dtype.kind not in "iub" or y.ndim != 1:
         return None, None
@@ -125,6 +125,6 @@ def _label_agreement(task: Task, y: Any, rng: np.random.Generator) -> tuple[floa
     return shares[0], shares[1]
 
 
-def _moved(task: Task, leaves: Sequence[Any]) -> np.ndarray:
+def _moved(task: AuditTask, leaves: Sequence[Any]) -> np.ndarray:
     """Only what the group moves, flattened."""
     return flattened([as_real(np.asarray(a)) for _, a in task.contract.inputs.moved(leaves)])

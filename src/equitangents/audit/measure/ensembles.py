@@ -3,10 +3,6 @@
 
 ‖μ‖² is estimated without bias by products of different members, (‖Σ D‖² − Σ ‖D‖²)/(M(M − 1)).
 Source of the law: Gerken & Kessel 2024, arXiv 2403.03103.
-
-More members as a remedy: both errors are root mean squares over inputs and elements of the violation of a mean over
-members, over the root mean square of ‖f(x)‖ or the spread between inputs. The interval before is over inputs, that of
-the limit over members.
 """
 
 from __future__ import annotations
@@ -23,9 +19,9 @@ from equitangents.audit.adapters.estimators import EnsembleModel
 from equitangents.audit.contract.leaf_actions import Actions
 from equitangents.audit.contract.trees import Inputs
 from equitangents.audit.measure.measured import Measured
-from equitangents.audit.measure.task import Task, flattened
-from equitangents.audit.report.numbers import Estimate, Unit
-from equitangents.audit.report.part_sections import EnsembleSection, EnsembleSize, Remedy
+from equitangents.audit.measure.task import AuditTask, flattened
+from equitangents.audit.report.numbers import Estimate
+from equitangents.audit.report.part_sections import EnsembleSection, EnsembleSize
 from equitangents.errors import InvalidTypeError, ShapeError
 from equitangents.metrics.measure import ratio
 from equitangents.metrics.on_orbits import RunningSpread
@@ -57,7 +53,7 @@ def ensemble_law(m: Measured) -> tuple[EnsembleSection, float] | str:
     return replace(section, by_design=_by_design(task, x, actions)), spread
 
 
-def _by_design(task: Task, x: Inputs, actions: Actions) -> str | None:
+def _by_design(task: AuditTask, x: Inputs, actions: Actions) -> str | None:
     """What layers and training say of the mean of infinitely many members; None where they say nothing."""
     model, moved = task.model, task.contract.inputs
     if not isinstance(model, EnsembleModel) or len(moved) != 1 or moved[0] is None or len(actions) != 1:
@@ -74,7 +70,7 @@ def _by_design(task: Task, x: Inputs, actions: Actions) -> str | None:
     return None if law is None else str(law)
 
 
-def _members(task: Task, x: Inputs, elements: list[Any], actions: Actions) -> Float[np.ndarray, "M E1 n K"] | None:
+def _members(task: AuditTask, x: Inputs, elements: list[Any], actions: Actions) -> Float[np.ndarray, "M E1 n K"] | None:
     """ρ(g)⁻¹f_m(ρ(g)x) of every member, the identity first."""
     group = task.contract.group
     moved = [x, *(x.replaced(task.contract.move(g, x.leaves)) for g in elements)]
@@ -96,7 +92,9 @@ def _members(task: Task, x: Inputs, elements: list[Any], actions: Actions) -> Fl
     return np.array([[flattened(y) for y in along] for along in leaves])
 
 
-def _section(task: Task, D: np.ndarray, outputs: np.ndarray, theory: tuple[float, float] | None) -> EnsembleSection:
+def _section(
+    task: AuditTask, D: np.ndarray, outputs: np.ndarray, theory: tuple[float, float] | None
+) -> EnsembleSection:
     M = len(D)
     limit2, single2 = _limit(D), float((D**2).sum(axis=3).mean())
     finite2 = max(single2 - limit2, 0.0)
@@ -143,7 +141,7 @@ def _limit(D: np.ndarray) -> float:
     return (total - own) / (M * (M - 1))
 
 
-def _over_inputs(task: Task, table: np.ndarray) -> Estimate:
+def _over_inputs(task: AuditTask, table: np.ndarray) -> Estimate:
     return task.over_inputs(table.shape[-1]).mean(table)
 
 
@@ -158,7 +156,7 @@ def _exponent(sizes: list[EnsembleSize], limit2: float) -> float | None:
     return float(np.polyfit(k, e / 2, 1, w=np.exp(-k / 2))[0])
 
 
-def _theory(task: Task, theory: Any, x: Inputs, elements: list[Any]) -> tuple[float, float] | None:
+def _theory(task: AuditTask, theory: Any, x: Inputs, elements: list[Any]) -> tuple[float, float] | None:
     """(limit², finite²) of infinitely wide networks: ‖Δμ‖² and tr Cov(Δ), relative to the mean's square."""
     if theory is None:
         return None
@@ -166,8 +164,7 @@ def _theory(task: Task, theory: Any, x: Inputs, elements: list[Any]) -> tuple[fl
         raise InvalidTypeError(f"theory is {theory!r}; expected a fitted InfiniteEnsemble, for a model of one input")
     if task.output_action is not None:
         raise InvalidTypeError("theory is given with an output_action; it is compared for invariant outputs alone")
-    rows = x.subset(np.arange(min(x.n, 8)))
-    orbit = np.stack([rows.leaves[0], *(task.contract.move(g, rows.leaves)[0] for g in elements)], axis=1)
+    orbit = np.stack([x.leaves[0], *(task.contract.move(g, x.leaves)[0] for g in elements)], axis=1)
     limit2 = finite2 = size = 0.0
     for points in orbit:  # the orbit of one input, jointly
         mean, cov = theory.predict(points, return_cov=True)
@@ -179,79 +176,3 @@ def _theory(task: Task, theory: Any, x: Inputs, elements: list[Any]) -> tuple[fl
         variance = np.diag(cov)[1:] + cov[0, 0] - 2 * cov[0, 1:]
         finite2 += float(np.maximum(variance, 0).mean()) * mean.shape[1]
     return limit2 / size, finite2 / size
-
-
-_TARGET = 0.01
-
-
-def more_members(ensemble: EnsembleSection | None, unit: Unit) -> Remedy:
-    """The remedy, or that it is not known."""
-    name, cost = "more ensemble members", "one training a member"
-    if ensemble is None:
-        note = (
-            "the model is not an ensemble whose members differ, so that the spread between members cannot be measured"
-        )
-        return Remedy(name, False, None, None, None, None, cost, note)
-    now = ensemble.sizes[-1].squared_error.rooted
-    factor = ensemble.by_spread if unit == "spread" and ensemble.by_spread is not None else 1.0
-    limit = now if ensemble.alike else _within(ensemble.limit, now)
-    scaled = lambda e: Estimate(e.mean * factor, e.low * factor, e.high * factor)
-    wanted = _wanted(ensemble, scaled(now), scaled(limit), ensemble.finite * factor)
-    return Remedy(
-        name=name,
-        measured=False,
-        error_before=now.mean,
-        error_after=limit.mean,
-        task_before=None,
-        task_after=None,
-        cost=_cost(ensemble, wanted),
-        note=_said(ensemble, scaled(now), scaled(limit), wanted),
-        quantity="root mean square error",
-        before=scaled(now),
-        after=scaled(limit),
-        passes_before=ensemble.members,
-        passes_after=wanted,
-    )
-
-
-def _within(limit: Estimate, now: Estimate) -> Estimate:
-    """The limit, which is at most the error of today's mean."""
-    return Estimate(min(limit.mean, now.mean), limit.low, limit.high)
-
-
-def _wanted(ensemble: EnsembleSection, now: Estimate, limit: Estimate, finite: float) -> int | None:
-    """The members whose mean is at `_TARGET` by the fitted law; None where none are needed, or none suffice."""
-    if ensemble.alike or now.mean <= _TARGET or limit.mean >= _TARGET:
-        return None
-    return max(math.ceil(finite**2 / (_TARGET**2 - limit.mean**2)), ensemble.members + 1)
-
-
-def _cost(ensemble: EnsembleSection, wanted: int | None) -> str:
-    """What members cost, in trainings once and in forward passes for every input."""
-    M = ensemble.members
-    if wanted is None:
-        return f"one training a member; {M} forward passes an input now"
-    return (
-        f"{wanted - M:,} more trainings; {wanted:,} forward passes an input in place of {M}, {wanted / M:.3g} times "
-        "the compute and the bill of predictions"
-    )
-
-
-def _said(ensemble: EnsembleSection, now: Estimate, limit: Estimate, wanted: int | None) -> str:
-    M, target = ensemble.members, f"{100 * _TARGET:g} %"
-    if ensemble.alike:
-        return "more members change nothing: all members violate the symmetry in the same way"
-    if now.mean <= _TARGET:
-        return f"the mean of the {M} members is at {target} or below already"
-    if limit.mean >= _TARGET:
-        sure = f", though the interval of the limit reaches below {target}" if limit.low < _TARGET else ""
-        return (
-            f"no number of members is expected to bring the error below {100 * limit.mean:.3g} %{sure}; "
-            "training the members on augmented data may"
-        )
-    sure = (
-        f"; the interval of the limit reaches above {target}, so perhaps no number of members is enough"
-        if limit.high > _TARGET
-        else ""
-    )
-    return f"about {wanted:,} members, now {M}, would bring the error to {target} by the fitted law{sure}"

@@ -19,7 +19,7 @@ from equitangents.audit.adapters.model import Answer
 from equitangents.audit.adapters.outputs import chosen
 from equitangents.audit.contract.leaf_actions import Actions
 from equitangents.audit.contract.trees import Inputs
-from equitangents.audit.measure.task import Task, check_same_shapes, eps
+from equitangents.audit.measure.task import AuditTask, check_same_shapes, eps
 from equitangents.audit.report.sections import FloatFloor
 from equitangents.errors import EquitangentsError
 from equitangents.metrics.measure import ratio
@@ -100,7 +100,7 @@ class Floors:
         return 2 * self.rounding.value + self.noise
 
 
-def measure_floors(task: Task, actions: Actions, most: int = ROWS) -> Floors:
+def measure_floors(task: AuditTask, actions: Actions, most: int = ROWS) -> Floors:
     """Floors on `most` of the task's inputs at most."""
     rows = task.rows(most)
     x = task.contract.start(task.x.subset(rows))
@@ -144,7 +144,7 @@ def larger(round_trip: np.ndarray, reference: np.ndarray) -> np.ndarray:
     return np.fmax(np.nan_to_num(round_trip), np.nan_to_num(reference))
 
 
-def unmeasured_floors(task: Task, dtype: np.dtype, sizes: Float[np.ndarray, "outputs N"]) -> Floors:
+def unmeasured_floors(task: AuditTask, dtype: np.dtype, sizes: Float[np.ndarray, "outputs N"]) -> Floors:
     """What stands in for floors of an audit that was stopped before them: rounding alone, assumed."""
     E, unit = len(task.elements), PERTURBATION * eps(dtype)
     rows = task.rows(ROWS)
@@ -154,7 +154,7 @@ def unmeasured_floors(task: Task, dtype: np.dtype, sizes: Float[np.ndarray, "out
     return Floors(none, none, absolute, FloatFloor(unit, "none"), 0.0, deterministic=True, batch_independent=True)
 
 
-def known_outputs(task: Task, rows: np.ndarray, element: int | None = None) -> Answer | None:
+def known_outputs(task: AuditTask, rows: np.ndarray, element: int | None = None) -> Answer | None:
     """Outputs for some rows of the task's inputs, moved by an element or not, as the pass over the data found them."""
     found = [task.record.of_row(task.step, len(task.elements), int(row), element) for row in rows]
     leaves = [f for f in found if f is not None]
@@ -166,7 +166,7 @@ def known_outputs(task: Task, rows: np.ndarray, element: int | None = None) -> A
 
 
 def resampling(
-    task: Task,
+    task: AuditTask,
     x: Inputs,
     y: Answer,
     actions: Actions,
@@ -200,7 +200,7 @@ def resampling(
 
 
 def rounding_of(
-    task: Task, x: Inputs, y: Answer, sizes: np.ndarray, deterministic: bool, actions: Actions
+    task: AuditTask, x: Inputs, y: Answer, sizes: np.ndarray, deterministic: bool, actions: Actions
 ) -> tuple[Literal["float64", "perturbation", "none"], np.ndarray, Float[np.ndarray, "outputs n"]]:
     """(how it is known, the response that was seen, what rounding may do to every output for x), as norms."""
     unit = eps(y.dtype)
@@ -213,7 +213,7 @@ def rounding_of(
 
 
 def float_floor(
-    task: Task,
+    task: AuditTask,
     x: Inputs,
     y: Answer,
     sizes: Float[np.ndarray, "outputs n"],
@@ -242,7 +242,7 @@ def float_floor(
     return "perturbation", response
 
 
-def jitter(task: Task, x: Inputs, actions: Actions) -> Float[np.ndarray, "outputs n"]:
+def jitter(task: AuditTask, x: Inputs, actions: Actions) -> Float[np.ndarray, "outputs n"]:
     """How far answers for inputs changed by one rounding, this way or that, lie from each other, as norms.
 
     Other than `float_floor` it leaves f(x) itself out: a value that f takes at one point alone is no rounding.
@@ -252,7 +252,7 @@ def jitter(task: Task, x: Inputs, actions: Actions) -> Float[np.ndarray, "output
     return np.max([actions.apart(a, b) for i, a in enumerate(ys) for b in ys[:i]], axis=0)
 
 
-def in_double(task: Task, x: Inputs) -> int:
+def in_double(task: AuditTask, x: Inputs) -> int:
     """How many inputs are evaluated in double precision: few large ones, as that takes ten times as long or more."""
     numbers = sum(a[:1].size for a in x.batches)
     return min(x.n, x.n if numbers <= _LARGE else _FEW_QUICK if task.quick else _FEW)
@@ -263,13 +263,15 @@ def widened(x: Inputs) -> Inputs:
     return x.mapped(lambda a: a.astype(_WIDE.get(a.dtype.kind, a.dtype)))
 
 
-def twin_of(task: Task, x: Inputs, actions: Actions, dtype: np.dtype) -> Callable[[Any], Any] | None:
+def twin_of(task: AuditTask, x: Inputs, actions: Actions, dtype: np.dtype) -> Callable[[Any], Any] | None:
     """The model in double precision; None where it cannot be cast, or rounds to a narrower type inside all the same."""
     found = _double(task, x.subset(np.arange(in_double(task, x))), actions, dtype)
     return None if found is None else found[1]
 
 
-def _double(task: Task, x: Inputs, actions: Actions, dtype: np.dtype) -> tuple[Answer, Callable[[Any], Any]] | None:
+def _double(
+    task: AuditTask, x: Inputs, actions: Actions, dtype: np.dtype
+) -> tuple[Answer, Callable[[Any], Any]] | None:
     """(outputs in double precision, what gives them); of a model that is in it, the model itself."""
     double = task.model.double() if dtype != np.float64 else task.model.run
     if double is None:
@@ -324,7 +326,7 @@ def _shaken(x: Inputs, unit: float, seed: int) -> Inputs:
     return x.mapped(shaken)
 
 
-def _attempt(task: Task, x: Inputs, run: object) -> Answer | None:
+def _attempt(task: AuditTask, x: Inputs, run: object) -> Answer | None:
     """The outputs in double precision, or None where the model does not take it."""
     try:
         return task.evaluate(x, run)  # type: ignore[arg-type]

@@ -21,13 +21,12 @@ from equitangents.audit.measure.clock import Record
 from equitangents.audit.measure.floors import UNINFORMATIVE, larger, measure_floors, resampling
 from equitangents.audit.measure.judge import Judgement, judge, of_inputs
 from equitangents.audit.measure.measured import Measured
-from equitangents.audit.measure.orbits import Orbits, measure_orbits, relative_std
+from equitangents.audit.measure.orbits import Orbits, measure_orbits
 from equitangents.audit.measure.predictions import same_predictions
 from equitangents.audit.measure.scales import make_scales
-from equitangents.audit.measure.task import Task
+from equitangents.audit.measure.task import AuditTask
 from equitangents.audit.report.numbers import Estimate, standing
 from equitangents.audit.report.sections import HOLDING, SetKind, SetResult, StrengthResult, TransformResult
-from equitangents.audit.report.words import curve_said
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.metrics.measure import bootstrap_interval
 
@@ -35,7 +34,9 @@ ROWS = 128
 _FLOOR_ROWS = 16
 
 
-def off_data_sets(task: Task, off_data: Any, without: Callable[[str, str], None]) -> list[tuple[str, SetKind, Inputs]]:
+def off_data_sets(
+    task: AuditTask, off_data: Any, without: Callable[[str, str], None]
+) -> list[tuple[str, SetKind, Inputs]]:
     """What `off_data` asks for: True the noise and the shuffled data, a mapping other sets by name, False nothing.
 
     `without` notes the name of a set that would be the data themselves, and why.
@@ -59,7 +60,7 @@ def off_data_sets(task: Task, off_data: Any, without: Callable[[str, str], None]
     return [one for one, is_same in zip(made, same, strict=True) if not is_same]
 
 
-def _given_set(task: Task, name: str, x: Any) -> Inputs:
+def _given_set(task: AuditTask, name: str, x: Any) -> Inputs:
     """A set that was given, or an error that names it unless the group can act on it as on the data."""
     found = as_inputs(x, name)
     if found.structure != task.x.structure:
@@ -83,7 +84,7 @@ def measure_set(m: Measured, given: tuple[str, SetKind, Inputs]) -> list[SetResu
     rows = np.arange(min(x.n, _FLOOR_ROWS))
     part = x.subset(rows)
     resampled = larger(*resampling(task, part, task.evaluate(part), orbits.actions))
-    scales = make_scales(orbits, None, task.judging)
+    scales = make_scales(orbits, None, task.tolerances)
     sizes = orbits.separate_sizes[:, rows]
     fixed = np.where(sizes > 0, always[:, None], 0.0) * sizes
     found = []
@@ -102,7 +103,7 @@ def measure_set(m: Measured, given: tuple[str, SetKind, Inputs]) -> list[SetResu
 
 
 def set_result(
-    task: Task,
+    task: AuditTask,
     name: str,
     kind: SetKind,
     orbits: Orbits,
@@ -120,14 +121,13 @@ def set_result(
         floor=floor,
         at_floor=standing(judged, judged_floor) == "within",
         same_predictions=same_predictions(task, orbits),
-        relative_std=task.resampler(len(orbits.kept)).mean(relative_std(orbits.signals)),
         judged=judged,
         judged_floor=judged_floor,
-        above=told and standing(judged, judged_floor, task.judging.tolerance) == "above",
+        above=told and standing(judged, judged_floor, task.tolerances.tolerance) == "above",
     )
 
 
-def _each(task: Task, x: Inputs, change: Any, rng: np.random.Generator) -> list[Any]:
+def _each(task: AuditTask, x: Inputs, change: Any, rng: np.random.Generator) -> list[Any]:
     """Inputs that the group moves are changed; the others, masks and types, and numbers that are names, stay."""
     pairs = zip(task.contract.inputs, x.leaves, strict=True)
     return [a if action is None or _are_names(action, a) else change(a, rng) for action, a in pairs]
@@ -174,7 +174,7 @@ def transform_curves(m: Measured) -> list[TransformResult]:
     return _curves(beside, orbits, judge(beside, orbits, floors))
 
 
-def _curves(task: Task, orbits: Orbits, judgement: Judgement) -> list[TransformResult]:
+def _curves(task: AuditTask, orbits: Orbits, judgement: Judgement) -> list[TransformResult]:
     changes, same = task.contract.changes, orbits.same_class
     assert changes is not None
     found = []
@@ -193,13 +193,11 @@ def _curves(task: Task, orbits: Orbits, judgement: Judgement) -> list[TransformR
         ]
         if not points:  # of an audit that was stopped before them
             continue
-        headline = judgement.headline
-        said = curve_said(name, points, headline.unit, headline.tolerance)
-        found.append(TransformResult(name, headline.unit, transform.still, points, said))
+        found.append(TransformResult(name, judgement.headline.unit, transform.still, points))
     return found
 
 
-def _share(task: Task, same: np.ndarray) -> Estimate:
+def _share(task: AuditTask, same: np.ndarray) -> Estimate:
     values = same.astype(np.float64)
     low, high = bootstrap_interval(values, **vars(task.bootstrap), bounds=(0.0, 1.0))
     return Estimate(float(values.mean()), low, high)

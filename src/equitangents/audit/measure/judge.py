@@ -19,9 +19,9 @@ from equitangents.audit.measure.floors import ROUNDING, UNINFORMATIVE, Floors
 from equitangents.audit.measure.intervals import Resampler, spread_of
 from equitangents.audit.measure.orbits import Orbits
 from equitangents.audit.measure.scales import Scales, make_scales
-from equitangents.audit.measure.task import Judging, Task
-from equitangents.audit.report.numbers import Estimate, Spread, Unit, standing
-from equitangents.audit.report.sections import Counterexample, Headline, UndefinedPose, Verdict
+from equitangents.audit.measure.task import AuditTask, Tolerances
+from equitangents.audit.report.numbers import FACTOR, Estimate, Spread, Unit, standing
+from equitangents.audit.report.sections import Counterexample, Headline, Reason, UndefinedPose, Verdict
 
 SINGLE = 4.0
 """A single error above so many of its floors is no chance."""
@@ -71,9 +71,9 @@ class Judgement:
     """What of the error is no rounding; None where that was not asked."""
 
 
-def judge(task: Task, orbits: Orbits, floors: Floors) -> Judgement:
+def judge(task: AuditTask, orbits: Orbits, floors: Floors) -> Judgement:
     """The judgement of a task's orbits."""
-    told = task.judging
+    told = task.tolerances
     scales = make_scales(orbits, floors.absolute, told)
     judged, inputs = scales.judged, task.over_inputs(task.x.n)
     errors_in = lambda unit: scales.largest(unit, orbits.separate)
@@ -115,7 +115,7 @@ def judge(task: Task, orbits: Orbits, floors: Floors) -> Judgement:
     )
 
 
-def choose_unit(scales: Scales, told: Judging, errors_in: object) -> tuple[Unit, str]:
+def choose_unit(scales: Scales, told: Tolerances, errors_in: object) -> tuple[Unit, str]:
     """The headline's unit and why it is that one."""
     judged = scales.judged
     if scales.nothing:
@@ -236,7 +236,7 @@ def decide(judgement: Judgement, floors: Floors) -> Verdict:
     """ "broken" if some output fails under some element, "equivariant" if all are at their floors, which hide nothing.
 
     One counterexample suffices. With a tolerance, violations up to it are "equivariant within tolerance", and only
-    those beyond it "broken". A random model that is not seen to fail is "stochastic".
+    those beyond it "broken". A random model that is not seen to fail is "undecided".
     """
     if judgement.undefined:
         return "broken"
@@ -256,4 +256,35 @@ def decide(judgement: Judgement, floors: Floors) -> Verdict:
             return "equivariant"
         if judgement.within:
             return "equivariant within tolerance"
-    return "undecided" if floors.deterministic else "stochastic"
+    return "undecided"
+
+
+def reason(judgement: Judgement, floors: Floors, verdict: Verdict) -> Reason:
+    """Why the verdict on the data is what it is."""
+    headline = judgement.headline
+    if verdict == "undecided":
+        return _open(judgement, floors)
+    if verdict != "broken":
+        return "at the noise floor" if verdict == "equivariant" else "within the tolerance"
+    if judgement.undefined:
+        return "not finite"
+    if headline.tolerance is not None:
+        return "above the tolerance"
+    if judgement.counterexample is not None:
+        return "single input"
+    low = not headline.steady and headline.error.estimate.mean <= FACTOR * headline.floor
+    return "some elements" if low else "above the noise floor"
+
+
+def _open(judgement: Judgement, floors: Floors) -> Reason:
+    """What hides the answer."""
+    if judgement.scales.nothing:
+        return "vanishing"
+    if judgement.scales.constant:
+        return "constant"
+    if not floors.deterministic:
+        return "noise"
+    why = hidden(judgement)
+    if why == "tolerance":
+        return judgement.headline.hiding
+    return why or "interval"

@@ -24,8 +24,8 @@ from equitangents.audit.adapters import LayerTrace, Model
 from equitangents.audit.adapters.folding import Folder, difference, misfit, same
 from equitangents.audit.contract.trees import Inputs
 from equitangents.audit.measure.measured import NO_GROUP, Measured
-from equitangents.audit.measure.task import Task
-from equitangents.audit.report.part_sections import LayerResult, LayerSection, SweepResult
+from equitangents.audit.measure.task import AuditTask
+from equitangents.audit.report.part_sections import LayerReason, LayerResult, LayerSection, SweepResult
 from equitangents.errors import MissingLibraryError, NetworkError
 
 logger = logging.getLogger("equitangents.audit")
@@ -36,10 +36,6 @@ _BYTES = 2**30
 _ELEMENTS = 4
 _WEIGHTED = re.compile(
     r"conv|linear|dense|gemm|matmul|lift|connected|attention|embed|recurrent|lstm|gru", re.IGNORECASE
-)
-EXPECTED = (
-    "that the first layer with weights breaks the symmetry already is as expected of a network that is not built to be "
-    "equivariant"
 )
 _ROUNDING = {4: 2e-5, 8: 1e-6}  # error by rounding of features in float32 and float64
 
@@ -68,7 +64,7 @@ def layer_errors(m: Measured) -> LayerSection | str:
     return _cleared(found) if m.verdict == "equivariant" else found
 
 
-def _section(task: Task, model: Model) -> LayerSection | str:
+def _section(task: AuditTask, model: Model) -> LayerSection | str:
     if any(task.x.axes):
         return "the batch is along another axis than the first, where features are not known to have theirs"
     rows = task.rows(_affordable(task, model) if model.fixed_batch is None else min(model.fixed_batch, task.x.n))
@@ -81,21 +77,14 @@ def _section(task: Task, model: Model) -> LayerSection | str:
     results, guilty, reason = _judge(trail)
     swept = _sweep(task, x) if guilty is not None else []
     steepest = _steepest(results) if guilty is not None else None
-    expected = guilty is not None and not trail.noise.any() and _is_expected(results, guilty, swept)
-    if expected and steepest is not None:
-        reason = _grown(results, steepest) + EXPECTED
-    return LayerSection(results, guilty, reason, swept, steepest, expected)
+    if guilty is not None and not trail.noise.any() and _is_expected(results, guilty, swept):
+        reason = "expected"
+    return LayerSection(results, guilty, reason, swept, steepest)
 
 
 def _steepest(layers: list[LayerResult]) -> str:
     """The layer after which the error has grown most."""
     return max(layers, key=lambda layer: layer.growth or 0.0).name
-
-
-def _grown(layers: list[LayerResult], name: str) -> str:
-    layer = next(layer for layer in layers if layer.name == name)
-    before = layer.error - (layer.growth or 0.0)
-    return f"the error grows most in {name}, from {100 * before:.3g} % to {100 * layer.error:.3g} %; "
 
 
 def _is_expected(layers: list[LayerResult], guilty: str, swept: list[SweepResult]) -> bool:
@@ -108,14 +97,10 @@ def _cleared(section: LayerSection | str) -> LayerSection | str:
     """The section for a model that is equivariant as a whole: what breaks the symmetry within is mended again."""
     if isinstance(section, str) or section.guilty is None:
         return section
-    reason = (
-        f"what {section.guilty} returns cannot be moved by the group, but later layers mend it, as the one that reads "
-        "padded images does: the model as a whole is at the floor"
-    )
-    return LayerSection(section.layers, None, reason, [], section.steepest)
+    return LayerSection(section.layers, None, "mended", [], section.steepest)
 
 
-def _affordable(task: Task, model: Model) -> int:
+def _affordable(task: AuditTask, model: Model) -> int:
     """How many inputs' features fit; models that show one layer after another hold no two."""
     if model.streams:
         return max(_FEWEST_ROWS, min(_ROWS, task.batch_size))
@@ -124,7 +109,7 @@ def _affordable(task: Task, model: Model) -> int:
     return int(np.clip(_BYTES // max(held, 1), _FEWEST_ROWS, _ROWS))
 
 
-def _follow(task: Task, model: Model, x: Inputs) -> _Trail | None:
+def _follow(task: AuditTask, model: Model, x: Inputs) -> _Trail | None:
     """Run x, x again, and moved x through the model's layers."""
     start = _traced(task, model, x)
     if not start:
@@ -158,7 +143,7 @@ def _follow(task: Task, model: Model, x: Inputs) -> _Trail | None:
     return _Trail(start, before, after, floor + rounding, noise)
 
 
-def _traced(task: Task, model: Model, x: Inputs) -> list[LayerTrace] | None:
+def _traced(task: AuditTask, model: Model, x: Inputs) -> list[LayerTrace] | None:
     """The layers' features for x; what the model's library raises is told in one line."""
     began = time.perf_counter()
     try:
@@ -174,7 +159,7 @@ def _traced(task: Task, model: Model, x: Inputs) -> list[LayerTrace] | None:
     return traces
 
 
-def _judge(trail: _Trail) -> tuple[list[LayerResult], str | None, str]:
+def _judge(trail: _Trail) -> tuple[list[LayerResult], str | None, LayerReason]:
     random = trail.noise > 10 * np.finfo(np.float32).eps
     broken = (trail.after > 2 * trail.floor) | random
     results = [
@@ -184,19 +169,10 @@ def _judge(trail: _Trail) -> tuple[list[LayerResult], str | None, str]:
         )
     ]
     if not broken.any():
-        return results, None, "no layer's output breaks the symmetry"
+        return results, None, "none"
     i = int(np.argmax(broken))
-    name, kind = trail.traces[i].name, trail.traces[i].kind
-    if random[i]:
-        return results, name, f"{name} ({kind}) is random: the same input gave two outputs"
-    if trail.before[i] > 2 * trail.floor[i]:
-        since = f"after {trail.traces[i - 1].name}" if i else "before the first layer"
-        return (
-            results,
-            name,
-            f"the input of {name} ({kind}) breaks the symmetry already: by an operation outside any layer, {since}",
-        )
-    return results, name, f"features up to {name} ({kind}) transform with the input; after this layer they do not"
+    outside = trail.before[i] > 2 * trail.floor[i]
+    return results, trail.traces[i].name, "random" if random[i] else "outside" if outside else "layer"
 
 
 def _growth(trail: _Trail) -> np.ndarray:
@@ -207,7 +183,7 @@ def _growth(trail: _Trail) -> np.ndarray:
     return finite(trail.after) - finite(np.where(seen, trail.before, last))
 
 
-def _sweep(task: Task, x: Inputs) -> list[SweepResult]:
+def _sweep(task: AuditTask, x: Inputs) -> list[SweepResult]:
     """Other sizes of images, and other paddings and strides of one layer at a time."""
     results = []
     for change, resized in _sizes(task, x):
@@ -218,21 +194,20 @@ def _sweep(task: Task, x: Inputs) -> list[SweepResult]:
     return results
 
 
-def _try(task: Task, model: Model, x: Inputs, change: str, layer: str | None) -> SweepResult:
+def _try(task: AuditTask, model: Model, x: Inputs, change: str, layer: str | None) -> SweepResult:
     try:
         with model.ready():
             trail = _follow(task, model, x)
     except Exception as error:  # a changed network need not run: whatever its library raises is the result
         logger.info("audit: with %s the model does not run: %s", change, error)
-        why = "the model does not run on them" if layer is None else "the layers after it do not run on what it returns"
-        return SweepResult(change, layer, None, None, why)
+        return SweepResult(change, layer, None, None, "fails")
     if trail is None:
-        return SweepResult(change, layer, None, None, "shows no layers")
+        return SweepResult(change, layer, None, None, "unseen")
     _, guilty, reason = _judge(trail)
     return SweepResult(change, layer, guilty, float(trail.after[-1]), reason)
 
 
-def _sizes(task: Task, x: Inputs) -> list[tuple[str, Inputs]]:
+def _sizes(task: AuditTask, x: Inputs) -> list[tuple[str, Inputs]]:
     """Images that are one or two pixels smaller, and one larger by repeating the border."""
     images = [a is not None and a.layout is not None for a in task.contract.inputs]
     if not any(images) or (task.contract.kinds is not None and task.contract.kinds.space == "translations"):

@@ -17,7 +17,7 @@ from equitangents.audit.adapters.callables import CallableModel, NetworkModel
 from equitangents.audit.contract.leaf_actions import Actions
 from equitangents.audit.contract.trees import Inputs, Shared, has_other_axes
 from equitangents.audit.measure.measured import Measured
-from equitangents.audit.measure.task import Task, eps
+from equitangents.audit.measure.task import AuditTask, eps
 from equitangents.audit.report.sections import LieResult
 from equitangents.groups.symmetry_group import Flow
 from equitangents.metrics.measure import norms, ratio
@@ -37,7 +37,7 @@ def lie_derivatives(m: Measured) -> list[LieResult] | str:
     return [_along(smooth, flow, x, actions) for flow in group.flows]
 
 
-def _along(task: Task, flow: Flow, x: Inputs, actions: Actions) -> LieResult:
+def _along(task: AuditTask, flow: Flow, x: Inputs, actions: Actions) -> LieResult:
     y = task.evaluate(x)
     plain = not any(y.complex_pairs) and task.contract.mask is None and not has_other_axes(task.output_action)
     derivative = _by_jvp(task, flow, x, actions) if plain else None
@@ -54,7 +54,7 @@ def _along(task: Task, flow: Flow, x: Inputs, actions: Actions) -> LieResult:
     return LieResult(flow.name, flow.unit, value, "jvp" if step is None else "differences", step)
 
 
-def _by_jvp(task: Task, flow: Flow, x: Inputs, actions: Actions) -> list[np.ndarray] | None:
+def _by_jvp(task: AuditTask, flow: Flow, x: Inputs, actions: Actions) -> list[np.ndarray] | None:
     """The derivative by forward differentiation in double precision; None where f is no JAX function of reals."""
     if not isinstance(task.model, CallableModel | NetworkModel):
         return None

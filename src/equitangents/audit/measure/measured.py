@@ -10,10 +10,10 @@ from equitangents.audit.contract.trees import Inputs
 from equitangents.audit.measure.floors import Floors
 from equitangents.audit.measure.judge import Judgement
 from equitangents.audit.measure.orbits import Orbits
-from equitangents.audit.measure.task import Task
+from equitangents.audit.measure.task import AuditTask
 from equitangents.audit.records import Parts
 from equitangents.audit.report.numbers import Estimate
-from equitangents.audit.report.sections import Doubt, RuleResult, SetKind, Verdict
+from equitangents.audit.report.sections import Reason, RuleResult, SetKind, Verdict
 
 NO_GROUP = "transforms form no group, by which it is measured"
 """Why parts that go by products, inverses and averages are missing."""
@@ -23,9 +23,9 @@ NO_GROUP = "transforms form no group, by which it is measured"
 class Measured:
     """What the pass over the data gave, and what else was asked for."""
 
-    asked: Task
+    asked: AuditTask
     """The audit as it was asked for."""
-    task: Task
+    task: AuditTask
     """The audit of the inputs and elements that count."""
     parts: Parts
     y: np.ndarray | None
@@ -37,8 +37,8 @@ class Measured:
     floors: Floors
     judgement: Judgement
     verdict: Verdict
-    doubt: Doubt | None
-    """Why the verdict is open; None where it is not."""
+    reason: Reason
+    """Why the verdict is what it is."""
     same: Estimate | None
     """Share of predictions that stay the same; None without classes."""
 

@@ -22,10 +22,10 @@ from jaxtyping import Bool, Float, Int
 from equitangents.audit.adapters.model import Answer
 from equitangents.audit.contract.leaf_actions import Actions, LeafAction
 from equitangents.audit.contract.trees import Inputs, Shared, dotted
-from equitangents.audit.measure.task import Task, batches, check_same_shapes, flattened
+from equitangents.audit.measure.task import AuditTask, batches, check_same_shapes, flattened
 from equitangents.errors import ShapeError
 from equitangents.metrics.measure import norms, ratio
-from equitangents.metrics.on_orbits import RunningSpread, relative_deviation
+from equitangents.metrics.on_orbits import RunningSpread
 
 _KEPT_NUMBERS = 2**24
 _CLASSES = 1024
@@ -106,7 +106,7 @@ class Orbits:
         return None if scores is None else scores[1:].argmax(axis=2) == scores[0].argmax(axis=1)
 
 
-def measure_orbits(task: Task, x: Inputs | None = None) -> Orbits:
+def measure_orbits(task: AuditTask, x: Inputs | None = None) -> Orbits:
     """One pass over x (the task's own inputs if none are given)."""
     x = task.x if x is None else x
     contract, tables = task.contract, None
@@ -130,7 +130,7 @@ def measure_orbits(task: Task, x: Inputs | None = None) -> Orbits:
 class _Tables:
     """The tables of one pass, filled batch by batch: `start` with f(x), then `add` with f(ρ_X(g)x) for every g."""
 
-    def __init__(self, task: Task, N: int, first: Answer):
+    def __init__(self, task: AuditTask, N: int, first: Answer):
         actions = task.output_actions(first)
         outputs, E = len(first.leaves), len(task.elements)
         compared = actions.comparisons
@@ -231,11 +231,6 @@ def _matches(actions: Actions, a: Sequence[np.ndarray], b: Sequence[np.ndarray])
         both = None if by is None else by.matched(v, w)
         if both is not None:
             yield o, both
-
-
-def relative_std(signals: Float[np.ndarray, "E1 K D"]) -> Float[np.ndarray, " K"]:
-    """‖std over the orbit‖ / ‖mean over the orbit‖, the identity included."""
-    return relative_deviation(signals, np.full(len(signals), 1 / len(signals)))
 
 
 def _acted(action: LeafAction, g: object, y: np.ndarray) -> np.ndarray:

@@ -1,8 +1,4 @@
-"""What outputs mean for a task: classes, probabilities and labels, and the violation in units of the task's error.
-
-How far distributions move along orbits is the Jensen-Shannon divergence in bits, between 0 and 1,
-JS(p, q) = H((p + q)/2) − (H(p) + H(q))/2 with the entropy H in bits. Source: Lin 1991.
-"""
+"""What outputs mean for a task: classes, probabilities and labels, and the violation in units of the task's error."""
 
 from __future__ import annotations
 
@@ -10,16 +6,13 @@ import math
 from typing import Any, Literal
 
 import numpy as np
-import scipy.special
-from jaxtyping import Float
 
 from equitangents.audit.measure.measured import Measured
 from equitangents.audit.measure.orbits import Orbits
-from equitangents.audit.measure.task import Task
+from equitangents.audit.measure.task import AuditTask
 from equitangents.audit.report.numbers import Estimate
 from equitangents.audit.report.sections import RelativeSection
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError
-from equitangents.metrics.on_orbits import jensen_shannon
 
 _UNKNOWN = int(np.iinfo(np.int64).min)
 """In place of a label that no column of f(x) stands for."""
@@ -36,16 +29,7 @@ def output_kind(orbits: Orbits, stated: str) -> Literal["values", "logits", "pro
     return "probabilities" if stated == "probabilities" or (stated == "auto" and orbits.probabilities) else "values"
 
 
-def divergences(orbits: Orbits, stated: str) -> Float[np.ndarray, "E K"] | None:
-    """JS between the prediction for x and that for ρ(g)x, pulled back; None without probabilities."""
-    kind, scores = output_kind(orbits, stated), orbits.scores
-    if scores is None or kind == "values":
-        return None
-    p = scipy.special.softmax(scores, axis=2) if kind == "logits" else scores
-    return jensen_shannon(p[1:], p[0])
-
-
-def same_predictions(task: Task, orbits: Orbits) -> Estimate | None:
+def same_predictions(task: AuditTask, orbits: Orbits) -> Estimate | None:
     """Share of the elements but the identity that keep the predicted class, with its interval; None without classes."""
     same = orbits.same_class
     return None if same is None else task.resampler(len(orbits.kept)).mean(same.mean(axis=0), bounds=(0.0, 1.0))

@@ -1,4 +1,4 @@
-"""The model of an audit with a remedy, in the form that it has itself: a function, a PyTorch module, an ONNX file.
+"""The average of a model over the group, in the form of the model: a function, a PyTorch module, an ONNX file.
 
 An ONNX file has the average over a finite group inside: the graph once for every element, with shared weights.
 """
@@ -12,16 +12,16 @@ from typing import Any, Literal
 import numpy as np
 
 from equitangents._types import DType, FileName
-from equitangents.audit.adapters.model import require
 from equitangents.audit.contract.trees import Shared
-from equitangents.audit.measure.averaging import Averaged, Canonicalised, GroupMaps, LinearMap, Original, group_maps
+from equitangents.audit.measure.averaging import Averaged, GroupMaps, LinearMap, Original, group_maps
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.extras import require
 from equitangents.keywords import meant
 
 
 def averaged_file(source: str, names: list[str], maps: GroupMaps, path: Path) -> Path:
     """Write the file; `names` are the file's inputs in the order of the maps. Returns the path."""
-    onnx = require("onnx", "onnx")
+    onnx = require("onnx", "onnx", "an ONNX model")
     from onnx import compose, helper
 
     model = onnx.load(source)
@@ -117,16 +117,12 @@ def _type(onnx: ModuleType, values: Any, name: str) -> Any:
 
 
 Form = Literal["function", "module", "onnx"]
-NAMES = {"average": Averaged, "canonicalise": Canonicalised}
 
 
 def with_remedy(of: Original, name: str, path: FileName | None = None, form: Form | None = None) -> Any:
-    """The model with the remedy `name`; see `AuditReport.remedy`."""
-    name = {"canonicalize": "canonicalise"}.get(name, name)
-    if name not in NAMES:
-        raise InvalidArgumentError(
-            f"remedy is {name!r}{meant(str(name), list(NAMES))}; expected {' or '.join(map(repr, NAMES))}"
-        )
+    """The averaged model; see `AuditReport.remedy`."""
+    if name != "average":
+        raise InvalidArgumentError(f"remedy is {name!r}{meant(str(name), ['average'])}; expected 'average'")
     if form not in (None, "function", "module", "onnx"):
         raise InvalidArgumentError(f"form is {form!r}; expected 'function', 'module' or 'onnx'")
     module, source = getattr(of.model, "module", None), getattr(of.model, "path", None)
@@ -134,7 +130,7 @@ def with_remedy(of: Original, name: str, path: FileName | None = None, form: For
         raise InvalidArgumentError("path is for form='onnx' alone")
     if form is None:
         form = "onnx" if path is not None else "module" if module is not None else "function"
-    function = NAMES[name](of)
+    function = Averaged(of)
     if form == "function":
         return function
     if of.model.select is not None:
@@ -145,10 +141,7 @@ def with_remedy(of: Original, name: str, path: FileName | None = None, form: For
         from equitangents.audit.measure import remedied_torch as made
 
         made.check_flat(of.x.structure)
-        kind = made.AveragedModule if name == "average" else made.CanonicalisedModule
-        return made.remedied(kind, module, group_maps(of))
-    if name != "average":
-        raise InvalidArgumentError("only the average can be had as an ONNX file; leave path out")
+        return made.averaged(module, group_maps(of))
     if source is None:
         raise InvalidTypeError(f"{of.model.name} is no ONNX file; leave path and form out")
     if path is None:

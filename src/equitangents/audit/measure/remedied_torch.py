@@ -1,4 +1,4 @@
-"""PyTorch modules around a module: averaged over a finite group, or given every input in a canonical position."""
+"""A PyTorch module averaged over a finite group."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ import torch
 from jax.tree_util import PyTreeDef
 
 from equitangents.audit.adapters.outputs import plain
-from equitangents.audit.measure.averaging import GroupMaps, LinearMap, weights
+from equitangents.audit.measure.averaging import GroupMaps, LinearMap
 from equitangents.errors import InvalidArgumentError
 
 
-class Remedied(torch.nn.Module):
-    """Holds the module and the group's maps as buffers, so that both go to a device together."""
+class AveragedModule(torch.nn.Module):
+    """f̄(x) = mean over g of ρ_Y(g)⁻¹ f(ρ_X(g) x), one evaluation for every element.
+
+    Holds the module and the group's maps as buffers, so that both go to a device together.
+    """
 
     def __init__(self, module: torch.nn.Module, maps: GroupMaps):
         super().__init__()
@@ -63,10 +66,6 @@ class Remedied(torch.nn.Module):
     def _back(self, g: int, leaves: list[Any]) -> list[Any]:
         return [self._moved(y, f"back_{g}_{i}") for i, y in enumerate(leaves)]
 
-
-class AveragedModule(Remedied):
-    """f̄(x) = mean over g of ρ_Y(g)⁻¹ f(ρ_X(g) x), one evaluation for every element."""
-
     def forward(self, *args: torch.Tensor, **kwargs: torch.Tensor) -> Any:
         """The mean, as a tensor, a tuple or a dictionary."""
         given, names = self._leaves(args, kwargs), sorted(kwargs)
@@ -80,47 +79,6 @@ class AveragedModule(Remedied):
         return self._whole([t / self.order for t in totals], structure)
 
 
-class CanonicalisedModule(Remedied):
-    """ρ_Y(g)⁻¹ f(ρ_X(g) x) for the element g that moves x to the position of the highest score; one evaluation."""
-
-    def __init__(self, module: torch.nn.Module, maps: GroupMaps):
-        super().__init__(module, maps)
-        for i, shape in enumerate(maps.input_shapes):
-            moves = any(row[i].index is not None or row[i].matrix is not None for row in maps.inputs)
-            value = torch.from_numpy(weights(shape, i)) if moves else None
-            self.register_buffer(f"weights_{i}", value)
-
-    def forward(self, *args: torch.Tensor, **kwargs: torch.Tensor) -> Any:
-        """The output, as a tensor, a tuple or a dictionary."""
-        given, names = self._leaves(args, kwargs), sorted(kwargs)
-        best: Any = None
-        chosen: Any = None
-        kept: list[Any] = []
-        for g in range(self.order):
-            moved = self._turned(g, given)
-            score = sum(
-                (x.reshape(len(x), -1).double() * w.double()).sum(1)
-                for i, x in enumerate(moved)
-                if (w := getattr(self, f"weights_{i}")) is not None
-            )
-            if best is None:
-                best, chosen, kept = score, torch.zeros_like(score, dtype=torch.long), moved
-                continue
-            better = score > best
-            best, chosen = torch.where(better, score, best), torch.where(better, torch.full_like(chosen, g), chosen)
-            kept = [_where(better, a, b) for a, b in zip(moved, kept, strict=True)]
-        leaves, structure = self._evaluated(kept, len(args), names)
-        found = leaves
-        for g in range(self.order):
-            back = self._back(g, leaves)
-            found = [_where(chosen == g, a, b) for a, b in zip(back, found, strict=True)]
-        return self._whole(found, structure)
-
-
-def _where(rows: torch.Tensor, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    return torch.where(rows.reshape(-1, *[1] * (a.ndim - 1)), a, b)
-
-
 def _flat(output: Any) -> tuple[list[Any], Any]:
     """The tensors of an output, dictionaries by sorted name as everywhere in an audit, and what they were in."""
     if isinstance(output, dict):
@@ -131,10 +89,10 @@ def _flat(output: Any) -> tuple[list[Any], Any]:
     return [output], None
 
 
-def remedied(kind: type[Remedied], module: torch.nn.Module, maps: GroupMaps) -> Any:
-    """The module with a remedy, in the mode of the given one and on its device."""
+def averaged(module: torch.nn.Module, maps: GroupMaps) -> AveragedModule:
+    """The averaged module, in the mode of the given one and on its device."""
     tensors = [*module.parameters(), *module.buffers()]
-    made = kind(module, maps)
+    made = AveragedModule(module, maps)
     return made.to(tensors[0].device) if tensors else made
 
 

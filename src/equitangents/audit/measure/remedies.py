@@ -1,4 +1,4 @@
-"""What would mend a violation: averaging over the group at test time, more members, training with augmentation.
+"""What would help: averaging over the group at test time, training with augmentation.
 
 None is offered that treats outputs as invariant which move by another rule, or after which all outputs are the same.
 """
@@ -6,225 +6,109 @@ None is offered that treats outputs as invariant which move by another rule, or 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
 from equitangents.audit.contract.leaf_actions import Actions, apart, size
 from equitangents.audit.contract.trees import Inputs, as_inputs
-from equitangents.audit.measure.averaging import canonical_scores
-from equitangents.audit.measure.ensembles import more_members
 from equitangents.audit.measure.measured import Measured
 from equitangents.audit.measure.orbits import Orbits, measure_orbits
 from equitangents.audit.measure.predictions import task_error
 from equitangents.audit.measure.scales import make_scales
-from equitangents.audit.measure.task import Task
+from equitangents.audit.measure.task import AuditTask
 from equitangents.audit.report.numbers import FACTOR, Estimate
-from equitangents.audit.report.part_sections import AUGMENTATION, REMEDIES, EnsembleSection, Missing, Remedy
+from equitangents.audit.report.part_sections import AUGMENTATION, AVERAGING, How, Missing, Remedy
 from equitangents.audit.report.sections import RuleResult
-from equitangents.audit.report.words import BETTER, UNPRICED, WORSE
 from equitangents.metrics.measure import norms, ratio
 
 _ROWS = 16
-_PRICED = 256  # inputs, on which the task's error in canonical position is measured
 NOTHING_LEFT = Estimate(0.0, 0.0, 0.0)
+OTHER_RULE = "outputs move by another rule, which it would take away"
+SAME = "outputs would be the same for all inputs"
 
 
-def remedies(
-    m: Measured, ensemble: tuple[EnsembleSection, float] | None, rules: list[RuleResult]
-) -> list[Remedy | Missing]:
-    """Every remedy with what it brings and what it costs the task, measured on the sample where that is possible.
+def remedies(m: Measured, rules: list[RuleResult]) -> list[Remedy | Missing]:
+    """Both remedies, those that make the model worse at its task last; why one is not offered first.
 
-    Those that make the model worse at its task come last; first why some are not offered. `rules`: by which outputs
-    move, other than was given.
+    `rules`: by which outputs move, other than was given.
     """
-    members = None if ensemble is None else ensemble[0]
-    other = [f"{r.output} moves by another rule ({r.rule}), which it would take away" for r in rules if r.found]
-    by_rule = {name: other[0] for name in (*REMEDIES.values(), AUGMENTATION) if other}
-    tried: dict[str, Callable[[], list[Remedy | Missing]]] = {
-        REMEDIES["average"]: lambda: [_averaging(m)],
-        AUGMENTATION: lambda: [_augmentation(m)],
-        REMEDIES["canonicalise"]: lambda: _canonicalising(m),
-    }
-    refused = [Missing(name, why) for name, why in by_rule.items()]
-    made = [r for name, make in tried.items() if name not in by_rule for r in make()]
-    found = [more_members(members, m.judgement.headline.unit), *(r for r in made if isinstance(r, Remedy))]
-    refused += [r for r in made if isinstance(r, Missing)]
-    said = lambda r: r if m.y is None or r.task_after is not None else replace(r, note=f"{r.note}; {UNPRICED}")
-    order = [REMEDIES["average"], found[0].name, AUGMENTATION, REMEDIES["canonicalise"]]
-    return [*refused, *sorted(map(said, found), key=lambda r: (r.note.startswith(WORSE), order.index(r.name)))]
+    if any(rule.found for rule in rules):
+        return [Missing(AVERAGING, OTHER_RULE), Missing(AUGMENTATION, OTHER_RULE)]
+    made = [_averaging(m), _augmentation(m)]
+    return sorted(made, key=lambda r: isinstance(r, Remedy) and 1 + r.worse)
 
 
 def _averaging(m: Measured) -> Remedy | Missing:
     """f̄(x) = mean over g of ρ(g)⁻¹f(ρ(g)x), which is equivariant by itself only if f answers the same each time."""
     task, orbits, deterministic, phi = m.task, m.orbits, m.floors.deterministic, m.orbits.signals
-    group, listed = task.contract.group, task.contract.is_complete
+    listed = task.contract.is_complete
     mean = phi.mean(axis=0) if listed else phi[1:].mean(axis=0)
-    if not orbits.no_mean and m.verdict != "equivariant":  # of which both remedies change nothing
-        lost = _lost(m, orbits, mean, lambda: _flat(_average(task, task.x, orbits.actions)))
-        if lost:
-            return Missing(REMEDIES["average"], lost)
-    left: float | None
-    if deterministic and task.complete and task.contract.exact and not orbits.no_mean:
-        left, judged, note = 0.0, NOTHING_LEFT, "every element is averaged over, and the action is exact"
-    elif orbits.no_mean:
-        left, judged, note = None, None, f"{orbits.no_mean} cannot be averaged; return the scores of the classes"
-    elif not task.complete and group.draws_are_independent:
-        # a mean over E independent elements keeps 1/√E of the deviations, two such means differ by √2 of that
-        E = len(phi) - 1
-        share = math.sqrt(2 / max(E - 1, 1))
-        left = float(np.mean(ratio(norms(phi[1:].std(axis=0)), norms(mean)))) * share
-        spread = np.array([norms(part.std(axis=0)) for part in _by_output(phi[1:], orbits)]) * share
-        judged = _estimate(m, spread, orbits.kept)
-        note = f"what is left of the violation after averaging over {E} random elements"
+    if not orbits.no_mean and m.verdict != "equivariant" and _lost(m, mean):
+        return Missing(AVERAGING, SAME)
+    left: tuple[float | None, Estimate | None]
+    how: How
+    if orbits.no_mean:
+        left, how = (None, None), "no mean"
+    elif deterministic and task.complete and task.contract.exact:
+        left, how = (0.0, NOTHING_LEFT), "exact"
+    elif not task.complete and task.contract.group.draws_are_independent:
+        left, how = _left_by_chance(m, mean), "sampled"
     else:
-        left, judged = _left_after_averaging(m)
-        why = "interpolation, or too few angles" if deterministic else "the model's own randomness"
-        note = f"on some inputs, turned once more; what is left is {why}"
-    return _remedy(
-        m,
-        _price(orbits, m.y, mean),
-        note,
-        name=REMEDIES["average"],
-        measured=left is not None,
-        error_after=left,
-        cost=f"{len(task.elements) + listed} evaluations an input",
-        after=judged,
+        left, how = _left_after_averaging(m), "measured"
+    (before, _), mixed_before = _task_errors(orbits, m.y)
+    after, _ = task_error(mean, orbits, m.y)
+    return Remedy(
+        name=AVERAGING,
+        how=how,
+        cost=len(task.elements) + listed,
+        cost_unit="evaluations per input",
+        error_before=m.judgement.by_norm.estimate.mean,
+        error_after=left[0],
+        before=m.judgement.headline.error.estimate,
+        after=left[1],
+        task_before=before,
+        task_after=after,
+        mixed_before=mixed_before,
+        mixed_after=after,  # in every orientation it predicts the same
     )
 
 
-def _lost(m: Measured, orbits: Orbits, predicted: np.ndarray, whole: Callable[[], np.ndarray]) -> str:
-    """Which output differs between inputs and, as predicted (K, D) for the kept rows, no longer; "" if none.
+def _left_by_chance(m: Measured, mean: np.ndarray) -> tuple[float, Estimate]:
+    """How two means over E random elements differ: each keeps 1/√E of the deviations, their difference √2 of that."""
+    phi, orbits = m.orbits.signals, m.orbits
+    share = math.sqrt(2 / max(len(phi) - 2, 1))
+    spread = np.array([norms(part.std(axis=0)) for part in _by_output(phi[1:], orbits)]) * share
+    return float(np.mean(ratio(norms(phi[1:].std(axis=0)), norms(mean)))) * share, _estimate(m, spread, orbits.kept)
+
+
+def _lost(m: Measured, predicted: np.ndarray) -> bool:
+    """Whether some output differs between inputs and, averaged (K, D) for the kept rows, no longer.
 
     "The same" is up to twice the floor, and twice what means over random elements differ by chance. Outputs that are
-    the same for these rows are evaluated for all inputs (`whole`) before that is said.
+    the same for these rows are evaluated for all inputs before that is said.
     """
-    part, own = m.floors.absolute, orbits.signals[0]
+    orbits, part = m.orbits, m.floors.absolute
+    own = orbits.signals[0]
     hides = FACTOR * np.sqrt(np.mean((part.always + part.resampled.max(axis=1)) ** 2, axis=1))
-    if not m.task.contract.is_complete:  # a mean over random elements differs by chance
+    if not m.task.contract.is_complete:
         drawn = [norms(p.std(axis=0, ddof=1)) for p in _by_output(orbits.signals[1:], orbits)]
         hides += FACTOR * np.sqrt(np.mean(np.square(drawn), axis=1) / (len(orbits.signals) - 1))
     apart_by = lambda a: np.array([math.sqrt(np.mean(norms(p - p.mean(axis=0)) ** 2)) for p in _by_output(a, orbits)])
     classes = lambda a: np.unique(a[:, : math.prod(orbits.output_shapes[0])].argmax(axis=1)).size
 
-    def same(a: np.ndarray) -> list[str]:
-        names = [orbits.output_names[o] for o in np.flatnonzero((apart_by(own) > hides) & (apart_by(a) <= hides))]
+    def same(a: np.ndarray) -> bool:
         told = orbits.scores is not None and classes(own) > 1 and classes(a) == 1
-        return [*(f"{name} differs between inputs" for name in names), *(["predicted classes differ"] if told else [])]
+        return told or bool(((apart_by(own) > hides) & (apart_by(a) <= hides)).any())
 
-    found = same(predicted)
-    if found and len(predicted) < m.task.x.n:
-        found = same(whole())
-    return f"{found[0]}, and would be the same for all of them" if found else ""
+    if same(predicted) and len(predicted) < m.task.x.n:
+        return same(_flat(_average(m.task, m.task.x, orbits.actions)))
+    return same(predicted)
 
 
 def _flat(leaves: list[np.ndarray]) -> np.ndarray:
     """Outputs (N, D), side by side."""
     return np.concatenate([np.asarray(a).reshape(len(a), -1) for a in leaves], axis=1)
-
-
-def _canonicalising(m: Measured) -> list[Remedy | Missing]:
-    """ρ(g)⁻¹f(ρ(g)x) for the g that moves x to a canonical position: exact where neither data nor f are random."""
-    contract = m.task.contract
-    if not (contract.is_complete and contract.exact and m.floors.deterministic):
-        return []
-    if m.task.complete and not m.orbits.class_numbers.any() and m.verdict != "equivariant":
-        part, _, predicted = _canonical(m, _ROWS)
-        lost = _lost(m, part, predicted, lambda: _canonical_outputs(m))
-        if lost:
-            return [Missing(REMEDIES["canonicalise"], lost)]
-    return [
-        _remedy(
-            m,
-            _price(*_canonical(m, _PRICED)) if m.y is not None and m.task.complete else Price(),
-            "every element moves an input to the same position, and the action is exact; an input that is symmetric "
-            "itself has several such positions",
-            name=REMEDIES["canonicalise"],
-            measured=False,
-            error_after=0.0,
-            cost="1 evaluation an input",
-            after=NOTHING_LEFT,
-        )
-    ]
-
-
-def _canonical_outputs(m: Measured) -> np.ndarray:
-    """The outputs (N, D) for all inputs, each in its canonical position."""
-    task, group, best = m.task, m.task.contract.group, _best(m.task, m.task.x)
-    found: np.ndarray | None = None
-    for k, g in enumerate([group.identity, *task.elements]):
-        rows = np.flatnonzero(best == k)
-        if len(rows):
-            x = task.x.subset(rows)
-            y = task.evaluate(x.replaced(task.contract.move(g, x.leaves)))
-            back = _flat(m.orbits.actions.act(group.inverse(g), y.leaves))
-            found = np.empty((task.x.n, back.shape[1])) if found is None else found
-            found[rows] = back
-    assert found is not None
-    return found
-
-
-def _best(task: Task, x: Inputs) -> np.ndarray:
-    """Which element moves each input to its canonical position; 0 is the identity."""
-    orbit = task.contract.orbit([task.contract.group.identity, *task.elements], x.leaves)
-    return np.array([canonical_scores(task.contract, leaves) for leaves in orbit]).argmax(axis=0)
-
-
-def _canonical(m: Measured, most: int) -> tuple[Orbits, np.ndarray | None, np.ndarray]:
-    """(a part of the orbits, labels, the predictions there for inputs in canonical position), of a listed group."""
-    task, orbits = m.task, m.orbits
-    chosen = np.unique(np.linspace(0, len(orbits.kept) - 1, most).astype(int))
-    part = replace(orbits, kept=orbits.kept[chosen], signals=orbits.signals[:, chosen])
-    best = _best(task, task.x.subset(part.kept))
-    return part, m.y, part.signals[best, np.arange(len(best))]
-
-
-@dataclass(frozen=True)
-class Price:
-    """The task's error without and with a remedy, for inputs as they are given and for all orientations alike."""
-
-    name: str | None = None
-    before: float | None = None
-    after: float | None = None
-    mixed_before: float | None = None
-    mixed_after: float | None = None
-
-    @property
-    def said(self) -> str:
-        """Better or worse, before anything else is said; "" where the task is not known."""
-        if self.name is None or self.before is None or self.after is None:
-            return ""
-        first = f"{_judged(self.before, self.after)}: the {self.name} {_change(self.before, self.after)}"
-        if self.mixed_before is None or self.mixed_after is None:
-            return f"{first}; "
-        return f"{first}, in mixed orientations it {_change(self.mixed_before, self.mixed_after)}; "
-
-
-def _remedy(m: Measured, price: Price, note: str, **told: Any) -> Remedy:
-    """A remedy that is told by the mean error, which before it is that of the audit."""
-    return Remedy(
-        error_before=m.judgement.by_norm.estimate.mean,
-        task_before=price.before,
-        task_after=price.after,
-        mixed_before=price.mixed_before,
-        mixed_after=price.mixed_after,
-        note=price.said + note,
-        quantity="mean error",
-        before=m.judgement.headline.error.estimate,
-        **told,
-    )
-
-
-def _price(orbits: Orbits, y: np.ndarray | None, predicted: np.ndarray) -> Price:
-    """What an invariant model's predictions (K, D) for the kept rows mean for the task: in other orientations they are
-    the same.
-    """
-    (before, name), mean = _task_errors(orbits, y)
-    after, _ = task_error(predicted, orbits, y)
-    return Price(name, before, after, mean, after)
 
 
 def _task_errors(orbits: Orbits, y: np.ndarray | None) -> tuple[tuple[float | None, str | None], float | None]:
@@ -239,20 +123,6 @@ def mixed(errors: list[float | None], name: str | None) -> float | None:
     if not len(known):
         return None
     return float(known.mean()) if name == "error rate" else float(np.sqrt((known**2).mean()))
-
-
-def _judged(before: float, after: float) -> str:
-    return WORSE if _rises(before, after) else BETTER if _rises(after, before) else "leaves the task as it is"
-
-
-def _change(before: float, after: float) -> str:
-    if not (_rises(before, after) or _rises(after, before)):
-        return f"stays at {before:.3g}"
-    return f"{'rises' if _rises(before, after) else 'falls'} from {before:.3g} to {after:.3g}"
-
-
-def _rises(before: float, after: float) -> bool:
-    return after > before * (1 + 1e-9)
 
 
 def _by_output(signals: np.ndarray, orbits: Orbits) -> list[np.ndarray]:
@@ -282,7 +152,7 @@ def _left_after_averaging(m: Measured) -> tuple[float, Estimate]:
     return float(np.mean(errors)), _estimate(m, np.mean(tables, axis=0), rows)
 
 
-def _average(task: Task, x: Inputs, actions: Actions) -> list[np.ndarray]:
+def _average(task: AuditTask, x: Inputs, actions: Actions) -> list[np.ndarray]:
     """f̄(x), the mean of ρ(g)⁻¹f(ρ(g)x) over the elements, and the identity of a finite group."""
     group = task.contract.group
     elements = [*([group.identity] if task.contract.is_complete else []), *task.elements]
@@ -298,12 +168,28 @@ def _augmentation(m: Measured) -> Remedy:
     """Refit a copy of an estimator on moved training data, and measure it on the sample."""
     task, orbits, train = m.task, m.orbits, m.parts.train
     estimator = getattr(task.model, "estimator", None)
-    known = partial(_remedy, m, name=AUGMENTATION, cost="one training")
-    if estimator is None or train is None:
-        why = "the model cannot be refitted here" if estimator is None else "no training data were given (train=(x, y))"
-        return known(Price(), why, measured=False, error_after=None)
-    if any(a is not None for a in orbits.actions):
-        return known(Price(), "labels would move with the inputs", measured=False, error_after=None)
+    why: How | None = "no refit" if estimator is None else "no training data" if train is None else None
+    if why is None and any(a is not None for a in orbits.actions):
+        why = "labels move"
+    (before, _), mixed_before = _task_errors(orbits, m.y)
+    known = Remedy(
+        name=AUGMENTATION,
+        how=why or "refitted",
+        cost=1,
+        cost_unit="trainings",
+        error_before=m.judgement.by_norm.estimate.mean,
+        error_after=None,
+        before=m.judgement.headline.error.estimate,
+        after=None,
+        task_before=before,
+        task_after=None,
+        mixed_before=mixed_before,
+        mixed_after=None,
+    )
+    if why is not None:
+        return known
+    assert estimator is not None
+    assert train is not None
     from sklearn.base import clone
 
     from equitangents.audit.adapters.estimators import EstimatorModel
@@ -314,13 +200,12 @@ def _augmentation(m: Measured) -> Remedy:
     refitted = clone(estimator).fit(flat, np.concatenate([y_train] * len(copies)))
     model = EstimatorModel(refitted, task.model.method)  # type: ignore[attr-defined]
     again = measure_orbits(replace(task, model=model), task.x.subset(orbits.kept))
-    errors = make_scales(again, None, task.judging).largest(m.judgement.headline.unit, again.separate)
-    (before, name), mixed_before = _task_errors(orbits, m.y)
+    errors = make_scales(again, None, task.tolerances).largest(m.judgement.headline.unit, again.separate)
     (after, _), mixed_after = _task_errors(again, None if m.y is None else m.y[orbits.kept])
-    return known(
-        Price(name, before, after, mixed_before, mixed_after),
-        f"a copy was fitted to {len(copies)} moved copies of the training data",
-        measured=True,
+    return replace(
+        known,
         error_after=float(again.errors.mean()),
         after=task.resampler(len(orbits.kept)).mean(errors),
+        task_after=after,
+        mixed_after=mixed_after,
     )

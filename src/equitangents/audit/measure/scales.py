@@ -20,7 +20,7 @@ from jaxtyping import Bool, Float
 
 from equitangents.audit.measure.floors import AbsoluteFloors
 from equitangents.audit.measure.orbits import Orbits
-from equitangents.audit.measure.task import Judging
+from equitangents.audit.measure.task import Tolerances
 from equitangents.audit.report.numbers import FACTOR, Unit
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.metrics.measure import ratio
@@ -102,7 +102,7 @@ class Scales:
         return np.where(np.isnan(fixed)[:, None], sizes, fixed[:, None])
 
 
-def make_scales(orbits: Orbits, floors: AbsoluteFloors | None, told: Judging) -> Scales:
+def make_scales(orbits: Orbits, floors: AbsoluteFloors | None, told: Tolerances) -> Scales:
     """The divisors of outputs whose rounding is known (of other sets of inputs it is not, and nothing vanishes)."""
     none = np.zeros(len(orbits.spreads))
     roundings, drowned = (none, none > 0) if floors is None else (floors.roundings, floors.drowned)
@@ -125,7 +125,7 @@ def make_scales(orbits: Orbits, floors: AbsoluteFloors | None, told: Judging) ->
     )
 
 
-def check_judging(told: Judging) -> None:
+def check_tolerances(told: Tolerances) -> None:
     """Raise unless the unit is one of three, the tolerance and the scales numbers above 0."""
     if told.relative_to not in ("larger", "norm", "spread"):
         raise InvalidArgumentError(f"relative_to is {told.relative_to!r}; expected 'larger', 'norm' or 'spread'")

@@ -19,7 +19,7 @@ from equitangents.audit.contract.trees import Inputs
 from equitangents.audit.measure.floors import ROUNDING, UNINFORMATIVE, Floors, in_double, twin_of, widened
 from equitangents.audit.measure.judge import Judgement, Settled, judge, unexact
 from equitangents.audit.measure.orbits import Orbits
-from equitangents.audit.measure.task import Task, eps
+from equitangents.audit.measure.task import AuditTask, eps
 from equitangents.audit.report.numbers import FACTOR, Estimate, Unit
 from equitangents.audit.report.sections import FloatFloor
 from equitangents.metrics.measure import ratio
@@ -29,17 +29,17 @@ _ELEMENTS = 8  # those whose errors are the most floors
 _TOGETHER, _LEAST, _MOST = 512, 4, 16  # copies: so many together, and at least and at most of each input
 
 
-def is_open(task: Task, orbits: Orbits, floors: Floors, judgement: Judgement) -> bool:
+def is_open(task: AuditTask, orbits: Orbits, floors: Floors, judgement: Judgement) -> bool:
     """Whether rounding hides the answer, or may be what small errors are though its type is not known."""
     plain = not (orbits.class_numbers.any() or orbits.actions.compared or judgement.scales.nothing)
-    if not (floors.deterministic and plain and task.judging.tolerance is None and orbits.undefined.sum() == 0):
+    if not (floors.deterministic and plain and task.tolerances.tolerance is None and orbits.undefined.sum() == 0):
         return False
     small = judgement.headline.error.estimate.mean <= UNINFORMATIVE
     unsure = floors.rounding.method != "float64" and judgement.above.any() and small
     return unsure or unexact(judgement) in ("rounding", "spread")
 
 
-def settled(task: Task, orbits: Orbits, floors: Floors, judgement: Judgement) -> tuple[Floors, Judgement]:
+def settled(task: AuditTask, orbits: Orbits, floors: Floors, judgement: Judgement) -> tuple[Floors, Judgement]:
     """Both with what stays under the elements of the largest errors; as they are where nothing could be moved."""
     rows = floors.absolute.rows
     x = task.x.subset(rows)
@@ -73,7 +73,7 @@ def settled(task: Task, orbits: Orbits, floors: Floors, judgement: Judgement) ->
 
 
 def _judged(
-    task: Task,
+    task: AuditTask,
     orbits: Orbits,
     floors: Floors,
     judgement: Judgement,
@@ -107,7 +107,7 @@ def _root(a: np.ndarray) -> np.ndarray:
 
 
 def _squares(
-    task: Task, orbits: Orbits, copies: list[Inputs], tried: np.ndarray, run: object
+    task: AuditTask, orbits: Orbits, copies: list[Inputs], tried: np.ndarray, run: object
 ) -> tuple[Float[np.ndarray, "outputs E n"], Float[np.ndarray, "outputs E n"]]:
     """(what stays, what changes from copy to copy) of every output, element and input, squared."""
     outputs, K, n = len(orbits.separate), len(copies), copies[0].n

@@ -34,7 +34,7 @@ _LARGEST_BATCH = 256
 
 
 @dataclass(frozen=True)
-class Judging(CheckedKeywords):
+class Tolerances(CheckedKeywords):
     """What an audit's verdict goes by.
 
     Args:
@@ -51,7 +51,7 @@ class Judging(CheckedKeywords):
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class AuditTask:
     """What every part of an audit needs."""
 
     model: Model
@@ -65,7 +65,7 @@ class Task:
     """Whether the labels are real numbers, so that outputs are not class scores."""
     batch_size: int
     bootstrap: Bootstrap
-    judging: Judging = field(default_factory=Judging)
+    tolerances: Tolerances = field(default_factory=Tolerances)
     footprint: Footprint | None = None
     """What the model holds, by which batches were planned; None: not known, or their size was asked for."""
     quick: bool = False
@@ -90,7 +90,7 @@ class Task:
         """Where input i stands in the data that were given."""
         return int(i) if self.given_rows is None else int(self.given_rows[i])
 
-    def of_rows(self, rows: np.ndarray) -> Task:
+    def of_rows(self, rows: np.ndarray) -> AuditTask:
         """The task of some of its inputs."""
         given = rows if self.given_rows is None else self.given_rows[rows]
         return replace(self, x=self.x.subset(rows), given_rows=given)

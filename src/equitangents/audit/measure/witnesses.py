@@ -12,7 +12,7 @@ from equitangents.audit.adapters.model import as_real
 from equitangents.audit.contract.leaf_actions import LeafAction
 from equitangents.audit.contract.trees import Inputs, Shared
 from equitangents.audit.measure.measured import Measured
-from equitangents.audit.measure.task import Task, flattened
+from equitangents.audit.measure.task import AuditTask, flattened
 from equitangents.audit.report.sections import OrbitPoint, Witness
 
 _POINTS = 24
@@ -34,7 +34,7 @@ def witnesses(m: Measured) -> list[Witness]:
     ]
 
 
-def _witness(task: Task, errors: np.ndarray, kind: Literal["worst", "typical"], k: int, i: int) -> Witness:
+def _witness(task: AuditTask, errors: np.ndarray, kind: Literal["worst", "typical"], k: int, i: int) -> Witness:
     contract = task.contract
     given = task.x.subset(np.array([i]))
     x = task.contract.start(given)
@@ -59,7 +59,9 @@ def _witness(task: Task, errors: np.ndarray, kind: Literal["worst", "typical"], 
     )
 
 
-def _outputs(task: Task, i: int, shown: list[int], x: Inputs, moved: list[list[Any]]) -> list[Sequence[np.ndarray]]:
+def _outputs(
+    task: AuditTask, i: int, shown: list[int], x: Inputs, moved: list[list[Any]]
+) -> list[Sequence[np.ndarray]]:
     """What the model answered for one input and its moved copies: as the pass over the data had it, or in one batch."""
     kept = [task.record.of_row(task.step, len(task.elements), i, j) for j in (None, *shown)]
     known = [y for y in kept if y is not None]
@@ -73,7 +75,7 @@ def _outputs(task: Task, i: int, shown: list[int], x: Inputs, moved: list[list[A
     return [[y[k : k + 1] for y in answer] for k in range(len(moved) + 1)]
 
 
-def _point(task: Task, g: Element, leaves: Sequence[Tree], y: np.ndarray, error: float) -> OrbitPoint:
+def _point(task: AuditTask, g: Element, leaves: Sequence[Tree], y: np.ndarray, error: float) -> OrbitPoint:
     contract = task.contract
     pictures = {}
     for name, action, leaf in zip(task.x.names, task.contract.inputs, leaves, strict=True):

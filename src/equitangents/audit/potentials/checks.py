@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.audit.potentials.lines import digits, named, pose_said
 from equitangents.audit.potentials.report import AtomsReport
 from equitangents.audit.potentials.results import Row
 from equitangents.audit.report.checks import LEVEL, Check, grown, read_report
-from equitangents.audit.report.numbers import FACTOR, Estimate, standing
+from equitangents.audit.report.numbers import FACTOR, Estimate, interval, standing
 from equitangents.errors import InvalidArgumentError
 from equitangents.keywords import meant
+from equitangents.report.numbers import format_number
 
 
 def below(report: AtomsReport, limits: float | Mapping[str, float]) -> list[Check]:
@@ -31,15 +31,14 @@ def below(report: AtomsReport, limits: float | Mapping[str, float]) -> list[Chec
                 raise InvalidArgumentError(
                     f"fail_above names {name!r}{meant(str(name), known)}; the report has {', '.join(known)}"
                 )
-    found = [Check(f"{p.test}: every pose has a finite result", False, pose_said(p)) for p in report.broken]
+    found = [Check(f"{p.test}: every pose has a finite result", False, p.said) for p in report.broken]
     for r in report.rows:
         limit = limits.get(r.quantity, limits.get(r.test)) if isinstance(limits, Mapping) else limits
         if limit is None:
             continue
         name = f"{r.test}, {r.quantity} ≤ {limit:g}"
         if r.outcome == "undecided" and (r.blind or not FACTOR * r.floor <= r.tolerance):
-            said = f"{r.test} of {r.quantity} cannot be decided; {r.decide} would decide it"
-            found.append(Check(name, False, said, undecided=True))
+            found.append(Check(name, False, r.decide, undecided=True))
         elif r.relative is not None:
             found.append(_relative(r, r.relative, limit, name))
     return found
@@ -49,9 +48,7 @@ def _relative(r: Row, error: Estimate, limit: float, name: str) -> Check:
     """A relative error beside its floor and a limit."""
     floor = r.floor * error.mean / r.error.mean if r.error.mean else 0.0
     stands = standing(error, floor, limit)
-    sign = {"within": "≤", "above": ">", "open": "beside its floor and interval does not decide"}[stands]
-    said = f"{r.test} of {r.quantity}: relative error {error.mean:.3g} {sign} {limit:g}"
-    return Check(name, stands == "within", said, undecided=stands == "open")
+    return Check(name, stands == "within", interval(error), undecided=stands == "open")
 
 
 def no_worse(report: AtomsReport, baseline: Path) -> list[Check]:
@@ -75,12 +72,11 @@ def no_worse(report: AtomsReport, baseline: Path) -> list[Check]:
 def _check(now: Row, before: Mapping[str, Any], value: float | None, grew: bool, name: str) -> Check:
     if value is None:
         worse = now.outcome == "fails" and before["outcome"] != "fails"
-        how = f"{before['outcome']} before, {now.outcome} now"
     else:
         worse = grew and now.error.mean > max(FACTOR * now.floor, now.tolerance)
-        how = f"{'worse' if worse else 'not worse'} by a paired test"
-    said = f"error of {named(now)} {digits(before['error']['mean'])} before, {digits(now.error.mean)} {now.unit} now"
-    return Check(f"{now.test}, {now.quantity}: no worse than {name}", not worse, f"{said}: {how}")
+    was, unit = format_number(before["error"]["mean"]), now.unit
+    said = f"{was} {unit}, {before['outcome']} before; {format_number(now.error.mean)} {unit}, {now.outcome} now"
+    return Check(f"{now.test}, {now.quantity}: no worse than {name}", not worse, said)
 
 
 def _p_value(now: Row, before: Mapping[str, Any]) -> float | None:

@@ -2,43 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from equitangents import notebook
 from equitangents._types import FileName
-from equitangents.audit.potentials.lines import digits, pose_said, poses_said, row_said, rows_said, with_unit
-from equitangents.audit.potentials.results import BrokenPose, Outcome, Row, StructureResult
+from equitangents.audit.potentials.results import FOLLOWS, BrokenPose, Outcome, Row, StructureResult, worst_row
 from equitangents.audit.report.checks import Check
+from equitangents.audit.report.forms import WrittenReport, badge_text, escaped, markdown_table, suite, text_table
+from equitangents.audit.report.numbers import folded, interval, number
 from equitangents.audit.report.part_sections import Missing
-from equitangents.audit.report.text import escaped, table
-from equitangents.audit.report.words import number
-from equitangents.audit.report.written import WrittenReport, badge_text, suite
+from equitangents.audit.report.rows import LENGTH
+from equitangents.report.numbers import format_number
 from equitangents.report.palette import COLOURS
 from equitangents.report.render import environment
 
-FORMAT: Literal["equitangents.audit.atoms/1"] = "equitangents.audit.atoms/1"
-_SIGNS = {"holds": "✅", "within tolerance": "✅", "fails": "❌", "undecided": "❔"}
-_BADGES = {
-    "holds": ("holds", "✓", "At the floor"),
-    "within tolerance": ("holds", "✓", "Within tolerance"),
-    "fails": ("fails", "✗", "Fails"),
-    "undecided": ("undecided", "?", "Not decidable with this sample"),
-}
+FORMAT: Literal["equitangents.audit.atoms/2"] = "equitangents.audit.atoms/2"
+STATES = {"holds": "holds", "within tolerance": "holds", "fails": "fails", "undecided": "undecided"}
+_SIGNS = {"holds": "✅", "fails": "❌", "undecided": "❔"}
+HEAD = ["test", "quantity", "error", "unit", "relative", "noise floor", "tolerance", "outcome", "worst", "note"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class AtomsReport(WrittenReport):
     """Everything that an audit of a potential found; made by `equitangents.audit.atoms`."""
 
-    format: Literal["equitangents.audit.atoms/1"]
+    format: Literal["equitangents.audit.atoms/2"]
     verdict: Outcome
     """"fails" if some row does, or some pose has no finite result, else "undecided" if some row is, else "within
     tolerance" if some error is above its floor, else "holds"."""
-    sentence: str
     advice: list[str]
-    """What follows for molecular dynamics."""
+    """What failing tests mean for molecular dynamics."""
     calculator: str
     precision: Literal["single", "double"]
     """What the numbers were computed in, as they look."""
@@ -69,44 +64,54 @@ class AtomsReport(WrittenReport):
                 return row
         raise KeyError(f"no row of {test!r}{'' if quantity is None else f' and {quantity!r}'}")
 
+    @property
+    def first_line(self) -> str:
+        """Verdict, the row that decides with its interval and noise floor, and how many tests fail."""
+        row, failing = worst_row(self.rows), sum(r.outcome == "fails" for r in self.rows)
+        head = " ".join([*["partial,"][: self.partial], self.verdict])
+        error = f"{row.test} of {row.quantity} {interval(row.error, format_number)} {row.unit}"
+        line = f"{head}: {error}, noise floor {format_number(row.floor)}, {failing} of {len(self.rows)} tests fail, "
+        return line + folded(self.calculator, max(LENGTH - len(line), 3))
+
+    @property
+    def _poses(self) -> list[list[str]]:
+        """Poses without a result, the first few."""
+        return [[p.test, str(p.structure), p.move, folded(p.said, 200)] for p in self.broken[:_POSES]]
+
+    @property
+    def _missing(self) -> list[list[str]]:
+        return [[m.section, folded(m.reason, 200)] for m in self.missing]
+
     def summary(self) -> str:
-        """The finding in plain text: the sentence, one line a test, and what follows."""
-        lines = [self.sentence, *(f"  {line}" for line in rows_said(self.rows))]
-        lines += [f"  {line}" for line in poses_said(self.broken)]
-        lines += [f"  left out: {m.section}: {m.reason}" for m in self.missing]
-        return "\n".join([*lines, "", *(f"- {line}" for line in self.advice)])
+        """The first line, the table of tests, and what failing tests mean for molecular dynamics."""
+        parts = [f"{self.first_line}\n{text_table(HEAD, [cells(r) for r in self.rows])}"]
+        parts += [text_table(_OF_POSES, self._poses)] if self.broken else []
+        parts += [text_table(_LEFT_OUT, self._missing)] if self.missing else []
+        return "\n\n".join([*parts, *self.advice])
 
     def markdown(self) -> str:
         """The report as Markdown."""
-        rows = [[r.test, r.quantity, *cells(r), r.outcome] for r in self.rows]
         parts = [
-            f"## {_SIGNS[self.verdict]} Audit of {escaped(str(self.calculator))}",
-            f"**{escaped(self.sentence)}**",
-            "\n".join(f"- {line}" for line in self.advice),
-            table(["test", "quantity", "mean error", "relative", "worst", "floor", "outcome"], rows),
+            f"## {_SIGNS[STATES[self.verdict]]} Audit of {escaped(self.calculator)}",
+            f"**{escaped(self.first_line)}**",
+            markdown_table(HEAD, [cells(r) for r in self.rows]),
+            *map(escaped, self.advice),
         ]
-        if self.broken:
-            parts += ["### Poses without a result", "\n".join(f"- {line}" for line in poses_said(self.broken))]
-        if self.missing:
-            parts += ["### Left out", "\n".join(f"- {escaped(m.section)}: {escaped(m.reason)}" for m in self.missing)]
+        parts += [markdown_table(_OF_POSES, self._poses)] if self.broken else []
+        parts += [markdown_table(_LEFT_OUT, self._missing)] if self.missing else []
         return "\n\n".join(parts) + "\n"
 
     def junit(self, checks: Sequence[Check] = ()) -> str:
-        """JUnit's XML, one test case a row and one a check.
-
-        A row fails if its outcome is "fails"; so does a pose without a finite result.
-        """
-        cases = [Check(f"{r.test}, {r.quantity}", r.outcome != "fails", row_said(r)) for r in self.rows]
-        cases += [Check(f"{pose.test}, {pose.move or 'pose'}", False, pose_said(pose)) for pose in self.broken]
-        return suite(self.calculator, self.calculator, [*cases, *checks], self.total_seconds, self.sentence)
+        """JUnit's XML, one test case a row, one a pose without a finite result, and one a check."""
+        cases = [Check(f"{r.test}, {r.quantity}", r.outcome != "fails", " ".join(cells(r)[2:])) for r in self.rows]
+        cases += [Check(f"{p.test}, {p.move or 'pose'}", False, p.said) for p in self.broken]
+        return suite(self.calculator, self.calculator, [*cases, *checks], self.total_seconds, self.summary())
 
     def badge(self, path: FileName | None = None) -> str:
         """A badge with the verdict, and how many tests fail."""
-        state, _, words = _BADGES[self.verdict]
-        failing = len({r.test for r in self.rows if r.outcome == "fails"})
-        count = len({r.test for r in self.rows})
-        said = f"fails {failing} of {count} tests" if failing else words[0].lower() + words[1:]
-        return badge_text(path, "potential", said, state)
+        failing = sum(r.outcome == "fails" for r in self.rows)
+        message = f"{self.verdict}, {failing} of {len(self.rows)} tests fail"
+        return badge_text(path, "potential", message, STATES[self.verdict])
 
     def html(self) -> str:
         """The page; it loads nothing."""
@@ -115,23 +120,44 @@ class AtomsReport(WrittenReport):
             .get_template("atoms.html.jinja")
             .render(
                 report=self,
-                badge=_BADGES[self.verdict],
-                badges=_BADGES,
-                poses=poses_said(self.broken),
+                states=STATES,
+                head=HEAD,
                 rows=[(r, cells(r)) for r in self.rows],
+                poses=self._poses,
                 version=self.versions.get("equitangents", ""),
-                number=digits,
+                number=format_number,
                 colours=COLOURS,
             )
         )
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the finding and every row."""
-        head = notebook.table("Audit", [("verdict", self.verdict), ("finding", self.sentence)])
-        return head + notebook.table("Tests", [(f"{r.test}, {r.quantity}", row_said(r)) for r in self.rows])
+        """What a notebook shows: the first line, and every row."""
+        return notebook.table(self.first_line, [(r.test, " ".join(cells(r)[1:])) for r in self.rows])
+
+
+_POSES = 5
+_OF_POSES, _LEFT_OUT = ["pose of", "structure", "move", "result"], ["left out", "reason"]
 
 
 def cells(r: Row) -> list[str]:
-    """Error with interval, relative, worst and floor in words."""
-    relative = "–" if r.relative is None else number(r.relative.mean)
-    return [with_unit(r.error, r.unit), relative, digits(r.worst), digits(r.floor)]
+    """The row under `HEAD`."""
+    return [
+        r.test,
+        r.quantity,
+        interval(r.error, format_number),
+        r.unit,
+        "" if r.relative is None else number(r.relative.mean),
+        format_number(r.floor),
+        format_number(r.tolerance),
+        r.outcome,
+        " ".join(["structure", str(r.worst_structure), r.worst_move]),
+        "; ".join(filter(None, (r.note, r.decide))),
+    ]
+
+
+def follows(rows: Sequence[Row], broken: Sequence[BrokenPose], noise: Mapping[str, float]) -> list[str]:
+    """What failing tests mean for molecular dynamics."""
+    failing = {r.test for r in rows if r.outcome == "fails"}
+    failing |= {"NaN"} if any(not pose.raises for pose in broken) else set()
+    failing |= {"noise"} if noise else set()
+    return [text for name, text in FOLLOWS.items() if name in failing]

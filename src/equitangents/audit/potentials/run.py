@@ -11,21 +11,20 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.audit.adapters.model import require
 from equitangents.audit.interruption import Interruption
 from equitangents.audit.measure.clock import Progress
 from equitangents.audit.potentials.calculator import Potential
 from equitangents.audit.potentials.conservation import MOST_STRUCTURES, conservation
 from equitangents.audit.potentials.dynamics import dynamics
 from equitangents.audit.potentials.known import Known, as_they_are, noise
-from equitangents.audit.potentials.lines import advice, sentence
-from equitangents.audit.potentials.report import FORMAT, AtomsReport
+from equitangents.audit.potentials.report import FORMAT, AtomsReport, follows
 from equitangents.audit.potentials.results import BrokenPose, Outcome, Row, Sampling, StructureResult, what_decides
 from equitangents.audit.potentials.smoothness import smoothness
 from equitangents.audit.potentials.symmetry import ROUNDED_ANEW, SYMMETRIES, measure
+from equitangents.audit.report.forms import versions
 from equitangents.audit.report.part_sections import Missing
-from equitangents.audit.report.written import versions
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ModelError, NotFiniteError
+from equitangents.extras import require
 from equitangents.keywords import meant
 from equitangents.scale.progress import ProgressCallback, told_by
 
@@ -92,7 +91,7 @@ def atoms(
     'holds'
     """
     began = time.perf_counter()
-    require("ase", "atoms")
+    require("ase", "atoms", "the audit of potentials")
     told_by(progress)
     given, asked = check_structures(structures), _check_tests(tests)
     if isinstance(elements, bool) or not isinstance(elements, int) or elements < 1:
@@ -132,9 +131,7 @@ def atoms(
     return AtomsReport(
         format=FORMAT,
         verdict="undecided" if stop.stopped and verdict != "fails" else verdict,
-        sentence=("Partial, interrupted: " if stop.stopped else "")
-        + sentence(potential.name, rows, _structures_said(given), verdict, known.broken),
-        advice=advice(rows, known.broken, {n: (size, potential.quantities[n].unit) for n, size in noisy.items()}),
+        advice=follows(rows, known.broken, noisy),
         calculator=potential.name,
         precision="single" if potential.single else "double",
         structures=_structures(known),
@@ -237,13 +234,6 @@ def _structures(known: Known) -> list[StructureResult]:
         formula = a.get_chemical_formula()
         found.append(StructureResult(i, formula, len(a), bool(any(a.pbc)), rms, known.at_rest[i]))
     return found
-
-
-def _structures_said(given: list[Any]) -> str:
-    sizes = sorted(len(a) for a in given)
-    count = f"{sizes[0]}" if sizes[0] == sizes[-1] else f"{sizes[0]} to {sizes[-1]}"
-    atoms_said = "one atom" if sizes[-1] == 1 else f"{count} atoms"
-    return f"one structure of {atoms_said}" if len(given) == 1 else f"{len(given)} structures of {atoms_said}"
 
 
 def _verdict(rows: list[Row], broken: list[BrokenPose]) -> Outcome:

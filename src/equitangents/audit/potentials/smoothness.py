@@ -14,7 +14,7 @@ from equitangents.audit.potentials.calculator import Potential, Values
 from equitangents.audit.potentials.known import Known
 from equitangents.audit.potentials.results import Row, single
 from equitangents.audit.potentials.structures import free
-from equitangents.audit.report.words import listed
+from equitangents.audit.report.numbers import listed
 
 if TYPE_CHECKING:
     from ase import Atoms

@@ -1,4 +1,4 @@
-"""The page's still figures: errors by layer, members and irrep, over training, and over the strength of changes."""
+"""The page's still figures: errors by layer and members, over training, and over the strength of changes."""
 
 from __future__ import annotations
 
@@ -9,17 +9,15 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, LogLocator
 
-from equitangents.audit.report.drawings import label, largest, nice_ticks, relative, tag
-from equitangents.audit.report.numbers import of
+from equitangents.audit.report.drawings import label, largest, nice_ticks, tag
+from equitangents.audit.report.numbers import UNITS, folded, number
 from equitangents.audit.report.part_sections import (
     Checkpoint,
     EnsembleSection,
-    IrrepSection,
     LayerResult,
     LayerSection,
 )
 from equitangents.audit.report.sections import ElementResult, TransformResult
-from equitangents.audit.report.text import folded
 from equitangents.report.figures import canvas, inline_figure, label_line, plain_log
 from equitangents.report.palette import BLUE, INK, MEMBER, MUTED, VERMILLION
 
@@ -89,25 +87,6 @@ def ensemble(section: EnsembleSection) -> str:
     return _svg(draw, "ensemble", height=3.2)
 
 
-def irreps(section: IrrepSection) -> str:
-    """The share of the violation's power in each irrep."""
-    shares = sorted(section.shares, key=lambda s: s.share.mean, reverse=True)[:24]
-
-    def draw(axes: Axes) -> None:
-        rows = np.arange(len(shares))[::-1]
-        middle = np.array([s.share.mean for s in shares])
-        ends = np.array([[s.share.mean - s.share.low for s in shares], [s.share.high - s.share.mean for s in shares]])
-        axes.barh(rows, middle, height=0.6, color=BLUE.light, alpha=0.75)
-        axes.errorbar(middle, rows, xerr=np.maximum(ends, 0), fmt="none", ecolor=INK.light, linewidth=1)
-        axes.set_yticks(rows, [s.name for s in shares])
-        reach = max(s.share.mean if math.isnan(s.share.high) else s.share.high for s in shares)
-        axes.set_xlim(0, min(1.02, 1.15 * reach) or 1)
-        axes.set_xlabel("share of the violation's power")
-        axes.grid(False, axis="y")
-
-    return _svg(draw, "irreps", height=0.8 + 0.26 * len(shares))
-
-
 def checkpoints(points: Sequence[Checkpoint], unit: str) -> str:
     """The mean error along training."""
 
@@ -147,7 +126,7 @@ def curve(transform: TransformResult, number: int) -> str:
         axes.set_ylim(0, 1.05 * top or 1.0)
         axes.margins(x=0.12)
         axes.set_xlabel(transform.name)
-        axes.set_ylabel(f"error {of(transform.unit)}")
+        axes.set_ylabel(f"error {UNITS[transform.unit]}")
 
     return _svg(draw, f"curve-{number}", height=2.8)
 
@@ -155,7 +134,7 @@ def curve(transform: TransformResult, number: int) -> str:
 def _marks(section: LayerSection, name: str) -> str:
     """What is written beside a layer."""
     parts = []
-    if name == section.guilty and not section.expected:
+    if name == section.guilty and section.reason != "expected":
         parts.append("starts here")
     if name == section.steepest:
         parts.append("grows most here")
@@ -185,7 +164,7 @@ def columns(elements: Sequence[ElementResult]) -> str:
     parts = []
     for tick in (0.0, *ticks):
         parts.append(tag("line", x1=LEFT, x2=RIGHT, y1=y(tick), y2=y(tick), class_="ring"))
-        parts.append(label(relative(tick), LEFT - 8, y(tick) + 4, "end", class_="tick"))
+        parts.append(label(number(tick), LEFT - 8, y(tick) + 4, "end", class_="tick"))
     for i, e in enumerate(elements):
         x, mean = LEFT + (i + 0.5) * step, e.shown.estimate.mean
         bar = tag("rect", x=x - wide / 2, y=y(mean), width=wide, height=BOTTOM - y(mean), class_="bar")
@@ -197,7 +176,7 @@ def columns(elements: Sequence[ElementResult]) -> str:
     if step < 60:
         parts.append(label("elements, the largest error first", (LEFT + RIGHT) / 2, BOTTOM + 20, class_="tick"))
     said = (
-        f"Relative error of {len(elements)} elements, the largest {relative(elements[0].shown.estimate.mean)} "
+        f"Relative error of {len(elements)} elements, the largest {number(elements[0].shown.estimate.mean)} "
         f"for {elements[0].label}. The table below holds every number."
     )
     return tag("svg", "".join(parts), viewBox=f"0 0 {WIDTH:g} {HEIGHT:g}", role="img", aria_label=said)

@@ -17,50 +17,8 @@ import numpy as np
 from jaxtyping import Float
 from matplotlib.image import imsave
 
-from equitangents.audit.report.numbers import Estimate
+from equitangents.audit.report.numbers import number
 from equitangents.audit.report.sections import ElementResult, OrbitPoint, Witness
-from equitangents.report.numbers import format_number
-
-DASH = "–"
-PERCENT = "\u00a0%"  # a number and its unit stay on one line
-
-
-def relative(value: float | None) -> str:
-    """A relative error: per cent where that reads well, a power of ten where it is small.
-
-    >>> relative(0.0312), relative(2.5e-7), relative(0.0), relative(None)
-    ('3.1\\xa0%', '2.5·10⁻⁷', '0', '–')
-    """
-    if value is None or not math.isfinite(value):
-        return DASH
-    if value == 0:
-        return "0"
-    if abs(value) < 1e-4:
-        return format_number(value)
-    percent = 100 * value
-    digits = max(0, 1 - math.floor(math.log10(abs(percent))))
-    return f"{percent:.{digits}f}{PERCENT}".replace("-", "−")
-
-
-def share(value: float | None) -> str:
-    """A share of a whole, in per cent with one digit; 100 % only if it is exactly that."""
-    if value is None or not math.isfinite(value):
-        return DASH
-    text = f"{100 * value:.1f}"
-    return f"{'99.9+' if text == '100.0' and value < 1 else text.removesuffix('.0')}{PERCENT}"
-
-
-def between(estimate: Estimate | None) -> str:
-    """The interval of an estimate of a relative error."""
-    if estimate is None:
-        return DASH
-    return "no interval" if math.isnan(estimate.low) else f"{relative(estimate.low)} to {relative(estimate.high)}"
-
-
-def count(value: int) -> str:
-    """A whole number with separators."""
-    return f"{value:,}"
-
 
 Point = tuple[float, float]
 _TICKS = 4
@@ -142,7 +100,7 @@ def polar(elements: Sequence[ElementResult]) -> Polar:
     worst = max(elements, key=lambda e: e.shown.estimate.mean)
     said = (
         f"Relative error over the angle of {len(elements)} turns; the largest mean is "
-        f"{relative(worst.shown.estimate.mean)} at {worst.angle:.4g} degrees. The table below holds every number."
+        f"{number(worst.shown.estimate.mean)} at {worst.angle:.4g} degrees. The table below holds every number."
     )
     drawing = tag("svg", "".join(parts), viewBox=f"0 0 {SIZE:g} {SIZE:g}", role="img", aria_label=said)
     return Polar(drawing, limit)
@@ -167,7 +125,7 @@ def _grid(rings: Sequence[float]) -> str:
 def _numbers(rings: Sequence[float]) -> str:
     """The rings' errors, along an angle that few spokes share."""
     places = [(r, place(79.0, r, rings[-1])) for r in rings]
-    return "".join(label(relative(r), x + 2, y + 4, "start", class_="tick over") for r, (x, y) in places)
+    return "".join(label(number(r), x + 2, y + 4, "start", class_="tick over") for r, (x, y) in places)
 
 
 def _spokes(elements: Sequence[ElementResult], limit: float) -> str:

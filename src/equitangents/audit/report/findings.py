@@ -17,22 +17,20 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import numpy as np
 from jaxtyping import Float
 
-from equitangents.audit.report.numbers import Spread, of
+from equitangents.audit.report.numbers import UNITS, Spread
 from equitangents.audit.report.part_sections import (
+    AuditSettings,
     Checkpoint,
     DataSection,
     EnsembleSection,
-    IrrepSection,
     LayerSection,
     Missing,
     Remedy,
-    Settings,
     Timing,
 )
 from equitangents.audit.report.sections import (
     ContractSection,
     Counterexample,
-    Doubt,
     ElementResult,
     FloatFloor,
     Headline,
@@ -40,6 +38,7 @@ from equitangents.audit.report.sections import (
     ModelSection,
     OrbitSection,
     OutputContract,
+    Reason,
     RelativeSection,
     RuleResult,
     SetResult,
@@ -49,8 +48,7 @@ from equitangents.audit.report.sections import (
     Witness,
 )
 
-FORMAT: Literal["equitangents.audit/2"] = "equitangents.audit/2"
-"""2: probabilities have a unit, spreads take moved copies in, and errors of inputs are kept in every unit."""
+FORMAT: Literal["equitangents.audit/3"] = "equitangents.audit/3"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -61,14 +59,14 @@ class Findings:
     behind them, one row an element, one column an input, and are not written.
     """
 
-    format: Literal["equitangents.audit/2"]
+    format: Literal["equitangents.audit/3"]
     verdict: Verdict
     """"equivariant": every element at its floor; "equivariant within tolerance": above it, and for no element above the
     tolerance that was given; "equivariant on its data": one of these on the data, and above both on another set;
     "broken": some element is above its floor, and above the tolerance, or, without a tolerance, a single input is, or a
-    moved input gave NaN; "stochastic": the model is random, and not seen to fail; "undecided": see `doubt`."""
-    sentence: str
-    """The finding in one sentence."""
+    moved input gave NaN; "undecided": `reason` says why."""
+    reason: Reason
+    """Why the verdict is what it is."""
     contract: ContractSection
     model: ModelSection
     error: Spread
@@ -82,7 +80,6 @@ class Findings:
     sets: list[SetResult]
     """The data first."""
     lie: list[LieResult]
-    irreps: IrrepSection | None
     layers: LayerSection | None
     ensemble: EnsembleSection | None
     data: DataSection | None
@@ -91,7 +88,7 @@ class Findings:
     witnesses: list[Witness]
     """The worst first."""
     missing: list[Missing]
-    settings: Settings
+    settings: AuditSettings
     versions: dict[str, str]
     timing: Timing
     citations: list[str]
@@ -103,7 +100,7 @@ class Findings:
     partial: bool = False
     """True: the audit was interrupted; the report holds what was measured until then, and `missing` says what not."""
     headline: Headline | None = None
-    """The error that the sentence and the verdict use, and its unit."""
+    """The error that the first line and the verdict use, and its unit."""
     rules: list[RuleResult] = field(default_factory=list)
     """How outputs move that are not invariant: all that were sought where the audit was asked to find them, else those
     that were found of outputs that fail."""
@@ -118,8 +115,6 @@ class Findings:
     errors_by_unit: dict[str, list[float]] = field(default_factory=dict)
     """Mean error of every input in every unit that a headline may have ("norm", "spread", "probability", …), and
     the share of predicted classes that change ("labels")."""
-    doubt: Doubt | None = None
-    """Why the verdict is open, "undecided" or "stochastic"; null where it is not."""
     counterexample: Counterexample | None = None
     """A single input that is far above its floor, where no mean is."""
     undefined: list[UndefinedPose] = field(default_factory=list)
@@ -141,15 +136,15 @@ class Findings:
         return self.shown.unit == "absolute" and all(o.scale is None for o in self.contract.outputs)
 
     @property
-    def unit_said(self) -> str:
-        """ "of ‖f(x)‖", "of the spread between inputs", …"""
-        return "in the outputs' own unit" if self.unscaled else of(self.shown.unit)
+    def unit(self) -> str:
+        """What the headline's error is relative to, "of ‖f(x)‖"."""
+        return "in the outputs' own unit" if self.unscaled else UNITS[self.shown.unit]
 
-    def unit_said_of(self, output: OutputContract) -> str:
-        """What one output's error is relative to, in words; it may have a unit of its own."""
+    def unit_of(self, output: OutputContract) -> str:
+        """What one output's error is relative to; it may have a unit of its own."""
         if output.unit is None or (output.unit == "absolute" and output.scale is None):
-            return self.unit_said
-        return of(output.unit)
+            return self.unit
+        return UNITS[output.unit]
 
 
 def plain(value: Any) -> Any:
@@ -172,7 +167,7 @@ def schema() -> dict[str, Any]:
     """JSON Schema (draft 2020-12) of what `Findings.to_json` writes.
 
     >>> schema()["title"]
-    'equitangents.audit/2'
+    'equitangents.audit/3'
     """
     definitions: dict[str, Any] = {}
     root = _object(Findings, definitions)

@@ -9,23 +9,24 @@ is random.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
+
+from equitangents.report.numbers import format_number
 
 Unit = Literal["norm", "spread", "absolute", "classes", "share", "probability"]
 
 
-def of(unit: str) -> str:
-    """What a percentage is of."""
-    return {
-        "norm": "of ‖f(x)‖",
-        "spread": "of the spread between inputs",
-        "absolute": "of output_scale",
-        "classes": "of cases",
-        "probability": "of probability",
-        "share": "as a share of pixels or boxes",
-    }[unit]
-
+UNITS: dict[str, str] = {
+    "norm": "of ‖f(x)‖",
+    "spread": "of the spread",
+    "absolute": "of output_scale",
+    "classes": "of cases",
+    "probability": "of probability",
+    "share": "as a share",
+}
+"""What a percentage is of; the spread is that of outputs between inputs and moved copies."""
 
 FACTOR = 2.0
 """An error up to this many floors is explained by them."""
@@ -111,3 +112,52 @@ class ShownFloor:
     def shown_floor(self) -> float:
         """The floor in the headline's unit where there is one."""
         return self.floor if self.judged_floor is None else self.judged_floor
+
+
+def number(value: float | None) -> str:
+    """A relative error: per cent from 0.01 % on, powers of ten below; ∞ if it is infinite, "" if it is not known.
+
+    >>> number(0.0312), number(2.5e-7)
+    ('3.12 %', '2.5·10⁻⁷')
+    """
+    if value is None:
+        return ""
+    if 10 <= value < 1e4:
+        return f"{100 * value:,.0f} %"
+    return f"{100 * value:.3g} %" if 1e-4 <= value < 1e4 else format_number(value)
+
+
+def interval(e: Estimate, write: Callable[[float], str] = number) -> str:
+    """A mean with its interval, if there is one.
+
+    >>> interval(Estimate(0.03, 0.02, 0.05))
+    '3 % [2 %, 5 %]'
+    """
+    known = not (math.isnan(e.low) or math.isnan(e.high)) and (math.isfinite(e.low) or math.isfinite(e.high))
+    return f"{write(e.mean)} [{write(e.low)}, {write(e.high)}]" if known else write(e.mean)
+
+
+def ends(e: Estimate) -> str:
+    """An interval, "" if there is none."""
+    return "" if math.isnan(e.low) else f"{number(e.low)} to {number(e.high)}"
+
+
+def folded(text: str, most: int = 48) -> str:
+    """A long name with its middle left out.
+
+    >>> folded("features.encoder.stage3.block17.conv2d_wide", 24)
+    'features.enc…conv2d_wide'
+    """
+    if len(text) <= most:
+        return text
+    kept = most - 1
+    return f"{text[: kept - kept // 2]}…{text[len(text) - kept // 2 :]}"
+
+
+NAMED = 4
+"""So many elements are named."""
+
+
+def listed(names: Sequence[str], most: int = NAMED) -> str:
+    """The first names, with commas."""
+    return ", ".join([*names[:most], "…"] if len(names) > most else names)

@@ -8,24 +8,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from equitangents.audit.report import charts
-from equitangents.audit.report.drawings import (
-    CENTRE,
-    RADIUS,
-    Polar,
-    between,
-    cells,
-    count,
-    polar,
-    relative,
-    share,
-    turns,
-)
+from equitangents.audit.report.drawings import CENTRE, RADIUS, Polar, cells, polar, turns
 from equitangents.audit.report.findings import Findings
-from equitangents.audit.report.numbers import of
-from equitangents.audit.report.part_sections import IrrepSection
+from equitangents.audit.report.numbers import ends, folded, number
+from equitangents.audit.report.part_sections import LAYER_REASONS
+from equitangents.audit.report.rows import HEAD, STATES, first_line, rows
 from equitangents.audit.report.sections import ElementResult
-from equitangents.audit.report.text import before_probabilities, folded, how_known
-from equitangents.audit.report.words import badge, by_hand, rule_said
 from equitangents.report.palette import COLOURS
 from equitangents.report.render import environment
 
@@ -38,14 +26,17 @@ def html(report: Findings) -> str:
     others = sorted((e for e in report.elements if e.angle is None), key=lambda e: -e.shown.estimate.mean)
     circle = polar(turned) if turned else None
     jinja = environment()
-    jinja.filters.update(relative=relative, share=share, between=between, count=count, folded=folded, how=how_known)
-    jinja.filters.update(rule_said=rule_said, by_hand=by_hand)
+    jinja.filters.update(number=number, ends=ends, folded=folded)
     headline = report.shown
     return jinja.get_template("audit.html.jinja").render(
         report=report,
-        badge=badge(report.verdict, headline, report.sets),
+        state=STATES[report.verdict],
+        first_line=first_line(report),
+        head=HEAD,
+        rows=[row.cells for row in rows(report)],
         headline=headline,
-        unit=report.unit_said,
+        unit=report.unit,
+        layer_reasons=LAYER_REASONS,
         circle=circle,
         columns=charts.columns(others[:_MOST_COLUMNS]) if others else None,
         unseen=max(0, len(others) - _MOST_COLUMNS),
@@ -53,8 +44,6 @@ def html(report: Findings) -> str:
         witnesses=[(witness, cells(witness)) for witness in report.witnesses],
         charts=_charts(report),
         curves=[(t, charts.curve(t, i)) for i, t in enumerate(report.transforms)],
-        facts=_facts(report),
-        before_probabilities=before_probabilities(report),
         data=_data([*turned, *others], circle, report),
         version=report.versions.get("equitangents", ""),
         colours=COLOURS,
@@ -65,38 +54,9 @@ def _charts(report: Findings) -> dict[str, str]:
     found = {
         "layers": report.layers and report.layers.layers and charts.layers(report.layers),
         "ensemble": report.ensemble and report.ensemble.sizes and charts.ensemble(report.ensemble),
-        "irreps": report.irreps and _is_broken(report.irreps) and charts.irreps(report.irreps),
-        "checkpoints": len(report.checkpoints) > 1 and charts.checkpoints(report.checkpoints, report.unit_said),
+        "checkpoints": len(report.checkpoints) > 1 and charts.checkpoints(report.checkpoints, report.unit),
     }
     return {name: drawing if isinstance(drawing, str) else "" for name, drawing in found.items()}
-
-
-def _is_broken(section: IrrepSection) -> bool:
-    """Whether there is a part of the signal outside the trivial irrep, which can be drawn by shares."""
-    return bool(section.shares) and section.violation_share > 0
-
-
-def _facts(report: Findings) -> dict[str, str]:
-    contract, orbit, headline = report.contract, report.orbit, report.shown
-    mean = headline.error.estimate
-    drawn = "all" if contract.complete else "the first that were measured" if report.partial else "drawn at random"
-    facts = {
-        "Group": contract.group,
-        "Elements tried": f"{count(contract.elements)}, {drawn}",
-        "Inputs": count(report.settings.inputs),
-        f"Mean error, {report.unit_said}": f"{relative(mean.mean)} ({between(mean)})",
-    }
-    other = {"norm": of("spread"), "spread": of("norm")}.get(headline.unit)
-    spread = report.relative.error_by_spread
-    if other is not None and spread is not None:
-        second = (spread if headline.unit == "norm" else report.error).estimate
-        facts[f"The same, {other}"] = f"{relative(second.mean)} ({between(second)})"
-    facts |= {"Floor": relative(headline.floor), "Worst": relative(headline.error.worst)}
-    if headline.tolerance is not None:
-        facts["Tolerance"] = relative(headline.tolerance)
-    if orbit.same_predictions is not None:
-        facts["Same prediction for moved inputs"] = share(orbit.same_predictions.mean)
-    return facts
 
 
 def _data(elements: Sequence[ElementResult], circle: Polar | None, report: Findings) -> str:
@@ -114,7 +74,7 @@ def _data(elements: Sequence[ElementResult], circle: Polar | None, report: Findi
         ],
         "checkpoints": [
             {
-                "said": f"{c.label}: mean error {relative(c.shown.mean)} {report.unit_said}",
+                "said": f"{c.label}: {number(c.shown.mean)} {report.unit}",
                 "errors": [drawn(c.shown_elements[order[id(e)]]) for e in elements],
             }
             for c in report.checkpoints
@@ -126,7 +86,4 @@ def _data(elements: Sequence[ElementResult], circle: Polar | None, report: Findi
 
 def _say(e: ElementResult) -> str:
     mean = e.shown.estimate
-    said = f"{e.label}: mean {relative(mean.mean)} ({between(mean)}), floor {relative(e.shown_floor)}"
-    return (
-        said if e.same_prediction is None else f"{said}, same prediction for {share(e.same_prediction)} of the inputs"
-    )
+    return f"{e.label}: {number(mean.mean)} ({ends(mean)}), noise floor {number(e.shown_floor)}"

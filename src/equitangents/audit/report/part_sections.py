@@ -1,4 +1,4 @@
-"""Where in a model the violation starts and which part of the outputs it is, what lies beside the error, and how the
+"""Where in a model the violation starts, what lies beside the error, and how the
 audit went: members, the data's own symmetry, remedies, points of training, time, and what was left out.
 """
 
@@ -14,24 +14,18 @@ _ALIKE = 1e-5
 """Members whose part of the violation is this share of the whole differ by rounding alone."""
 
 
-@dataclass(frozen=True)
-class IrrepShare:
-    """How much of the violation's power one irreducible representation carries."""
-
-    name: str
-    dimension: int
-    share: Estimate
-    """Share of the power of g ↦ ρ(g)⁻¹f(ρ(g)x) outside the trivial irrep."""
-
-
-@dataclass(frozen=True)
-class IrrepSection:
-    """Decomposition of the orbit signal g ↦ ρ(g)⁻¹f(ρ(g)x), which is constant for an equivariant f."""
-
-    method: str
-    violation_share: float
-    """Power outside the trivial irrep over the total power."""
-    shares: list[IrrepShare]
+LayerReason = Literal["none", "random", "outside", "layer", "expected", "mended", "fails", "unseen"]
+LAYER_REASONS: dict[LayerReason, str] = {
+    "none": "no layer breaks the symmetry",
+    "random": "the layer is random",
+    "outside": "an operation before the layer, outside any",
+    "layer": "features transform with the input up to this layer",
+    "expected": "the first layer with weights, as expected without built-in symmetry",
+    "mended": "later layers mend what an earlier one breaks",
+    "fails": "the changed model does not run",
+    "unseen": "the changed model shows no layers",
+}
+"""How the symmetry breaks: the code that reports and JSON hold, and what it means."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +57,7 @@ class SweepResult:
     """Where the violation starts after the change; null: nowhere."""
     error: float | None
     """Error of the model's output; null: the changed model does not run."""
-    note: str
+    reason: LayerReason
 
 
 @dataclass(frozen=True)
@@ -73,13 +67,10 @@ class LayerSection:
     layers: list[LayerResult]
     guilty: str | None
     """Name of the layer where it starts; null if no layer breaks the symmetry."""
-    reason: str
+    reason: LayerReason
     sweep: list[SweepResult]
     steepest: str | None = None
     """Name of the layer where the error grows most; null if no layer breaks the symmetry."""
-    expected: bool = False
-    """True: the first layer with weights breaks the symmetry already, whatever its padding or stride, as expected of a
-    network that is not built to be equivariant."""
 
 
 @dataclass(frozen=True)
@@ -149,45 +140,51 @@ class DataSection:
 
 TASK = "the task's error"
 """What is missing where the labels do not fit."""
-REMEDIES = {"average": "averaging over the group at test time", "canonicalise": "canonical inputs"}
-"""What remedies that give the model back are called in reports, by their names in `AuditReport.remedy`."""
-AUGMENTATION = "training with augmentation"
+RemedyName = Literal["orbit averaging", "training with augmentation"]
+AVERAGING: RemedyName = "orbit averaging"
+AUGMENTATION: RemedyName = "training with augmentation"
+How = Literal["exact", "measured", "sampled", "refitted", "no mean", "no refit", "no training data", "labels move"]
+HOW: dict[How, str] = {
+    "exact": "all elements, exact action",
+    "measured": "averaged model, audited on some inputs",
+    "sampled": "difference of two means over random elements",
+    "refitted": "a copy fitted on moved training data",
+    "no mean": "class numbers, masks and sets have no mean; return class scores",
+    "no refit": "the model cannot be refitted here",
+    "no training data": "no training data; give train=(x, y)",
+    "labels move": "labels would move with the inputs",
+}
 
 
 @dataclass(frozen=True)
 class Remedy:
-    """What one remedy would bring."""
+    """What one remedy would bring, and what it costs."""
 
-    name: str
-    measured: bool
-    """False: an extrapolation, or not known; `note` says which."""
-    error_before: float | None
-    """Relative to ‖f(x)‖, as `error_after`; of more members both are root mean squares."""
+    name: RemedyName
+    how: How
+    """How `after` is known, or why it is not."""
+    cost: int
+    """How many of `cost_unit`."""
+    cost_unit: Literal["evaluations per input", "trainings"]
+    error_before: float
+    """Relative to ‖f(x)‖, as `error_after`."""
     error_after: float | None
+    before: Estimate
+    """The mean error now, in the headline's unit."""
+    after: Estimate | None
+    """The same with the remedy; null: not known."""
     task_before: float | None
+    """The task's error on the inputs as given; null without labels."""
     task_after: float | None
-    cost: str
-    note: str
-    quantity: str = ""
-    """What `before` and `after` both are."""
-    before: Estimate | None = None
-    """The error now, in the headline's unit, with its interval."""
-    after: Estimate | None = None
-    """This error with the remedy; null: not known."""
-    passes_before: int | None = None
-    """Forward passes for every input now; for the remedy of more members alone."""
-    mixed_before: float | None = None
-    """The task's error over inputs in all orientations alike, the given one and those that were tried."""
-    mixed_after: float | None = None
-    passes_after: int | None = None
-    """Forward passes for every input with as many members as the law asks for; null: no number of them does, or none
-    more is needed."""
+    mixed_before: float | None
+    """The task's error over the inputs in all orientations that were tried."""
+    mixed_after: float | None
 
     @property
-    def before_after(self) -> tuple[Estimate | None, Estimate | None]:
-        """The error before and after, in the headline's unit where there is one."""
-        alone = lambda value: None if value is None else Estimate(value, value, value)
-        return self.before or alone(self.error_before), self.after or alone(self.error_after)
+    def worse(self) -> bool:
+        """Whether the task's error rises."""
+        known = self.task_before is not None and self.task_after is not None
+        return known and self.task_after > self.task_before * (1 + 1e-9)  # type: ignore[operator]
 
 
 @dataclass(frozen=True)
@@ -240,12 +237,10 @@ class Timing:
     activations: int | None = None
     """Bytes of the activations that are alive at once for a batch of `settings.batch_size`, counted for one input; None
     as for `weights`."""
-    member_passes: int = 0
-    """Inputs that single members of an ensemble were given; `model_seconds` over this is one forward pass."""
 
 
 @dataclass(frozen=True)
-class Settings:
+class AuditSettings:
     """What the audit was asked to do."""
 
     confidence: float

@@ -12,17 +12,56 @@ from typing import Any, Literal
 from equitangents._types import Element
 from equitangents.audit.report.numbers import Estimate, Shown, ShownFloor, Spread, Standing, Unit, standing
 
-Verdict = Literal[
-    "equivariant", "equivariant within tolerance", "equivariant on its data", "broken", "stochastic", "undecided"
-]
-
+Verdict = Literal["equivariant", "equivariant within tolerance", "equivariant on its data", "broken", "undecided"]
 HOLDING: tuple[Verdict, ...] = ("equivariant", "equivariant within tolerance")
 """The verdicts of models that are as they should be, as far as was looked."""
+
+Reason = Literal[
+    "at the noise floor", "within the tolerance", "fails off the data",
+    "above the noise floor", "above the tolerance", "some elements", "single input", "not finite",
+    "worse off the data",
+    "rounding", "interpolation", "spread", "constant", "unmoved inputs", "vanishing", "noise", "interval",
+    "interrupted",
+]  # fmt: skip
+REASONS: dict[Reason, str] = {
+    "at the noise floor": "every element at its noise floor",
+    "within the tolerance": "every element within the tolerance",
+    "fails off the data": "holds on the data, fails on other inputs",
+    "above the noise floor": "mean error above twice its noise floor",
+    "above the tolerance": "mean error above the tolerance under some element",
+    "some elements": "some elements above their noise floors, which hide the others",
+    "single input": "one input above its own noise floor, measured again",
+    "not finite": "NaN or infinite outputs for moved inputs, finite before",
+    "worse off the data": "a small error on the data, a larger one on other inputs",
+    "rounding": "rounding hides violations up to twice the noise floor",
+    "interpolation": "interpolation hides violations up to twice the noise floor",
+    "spread": "outputs differ between inputs by no more than rounding",
+    "constant": "outputs are the same for all inputs, moved or not",
+    "unmoved inputs": "no element moves any of these inputs",
+    "vanishing": "all outputs vanish up to rounding",
+    "noise": "two evaluations of one input differ",
+    "interval": "the interval holds twice the noise floor, or the tolerance",
+    "interrupted": "interrupted before it was decided",
+}
+"""Why a verdict is what it is: the code that reports and JSON hold, and what it means."""
+_FINER = "the model in float64, or outputs centred about their mean"
+DECIDES: dict[Reason, str] = {
+    "rounding": f"{_FINER}, or a larger tolerance",
+    "interpolation": "elements that move pixels exactly, larger and smoother inputs, or a larger tolerance",
+    "spread": _FINER,
+    "constant": f"inputs on which outputs differ, or {_FINER}",
+    "unmoved inputs": "inputs that the group moves",
+    "vanishing": "inputs on which outputs do not vanish, or output_scale",
+    "noise": "the model without its noise (dropout off, a fixed seed), or the mean of many calls",
+    "interval": "more inputs",
+    "interrupted": "a full audit",
+}
+"""What would decide an undecided verdict."""
 
 
 @dataclass(frozen=True)
 class Headline:
-    """The error that the sentence, the verdict and `--fail-above` use."""
+    """The error that the first line, the verdict and `--fail-above` use."""
 
     unit: Unit
     """What violations are divided by: "norm": ‖f(x)‖; "spread": the root mean square distance of f(x) from its mean
@@ -47,6 +86,11 @@ class Headline:
     rounding left nothing open."""
     steady_unit: Unit | None = None
     """What `steady` is relative to: the spread between inputs, or ‖f(x)‖ where outputs have none."""
+
+    @property
+    def hiding(self) -> Reason:
+        """What most of the floor is."""
+        return "interpolation" if self.rounding < self.floor / 2 else "rounding"
 
     def standing(self, limit: float) -> tuple[Standing, Estimate]:
         """Where the mean error stands to a limit, and what says so: what is no rounding, if rounding leaves it open."""
@@ -74,18 +118,6 @@ class Counterexample:
     """The floor of this input under this element, in the unit of `error`."""
     inputs: int
     """How many inputs have an error as far above what floors explain, under some element."""
-
-
-@dataclass(frozen=True)
-class Doubt:
-    """Why a verdict is open, and what would decide it."""
-
-    cause: Literal["floor", "spread", "constant", "inputs", "vanishing", "noise", "interval", "interrupted"]
-    """"floor": rounding or interpolation hides too much; "spread": outputs differ between inputs by no more than
-    rounding; "constant": outputs are the same for all inputs; "inputs": the group moves none of them; "vanishing":
-    outputs are rounding; "noise": the model is random; "interval": it holds the floor or the tolerance."""
-    said: str
-    """One clause for what hides the answer, and one for what would give it."""
 
 
 @dataclass(frozen=True)
@@ -121,9 +153,9 @@ class RuleResult:
     found: bool
     """Whether its error is below a quarter of that of an invariant output under every generator, by tests that hold for
     all rules at once."""
-    kind: Literal["permutation", "orthogonal", "kind", "inverse", "none"]
-    """"permutation": classes or channels change places; "orthogonal": a matrix acts on them; "kind": vectors, images,
-    irreps, …; "inverse": the action that was given, with the inverse elements; "none": no rule was found."""
+    kind: Literal["permutation", "kind", "inverse", "none"]
+    """"permutation": classes or channels change places; "kind": vectors, images, …; "inverse": the action that was
+    given, with the inverse elements; "none": no rule was found."""
     rule: str
     """The rule in words; of outputs without a rule the one that came nearest."""
     by_hand: str | None
@@ -134,8 +166,6 @@ class RuleResult:
     """Mean error of the same inputs as an invariant output, or with the action that was given."""
     unit: RuleUnit
     """What both are relative to."""
-    defect: float | None
-    """How far the fitted matrices of the generators are from the relations of the group; 0: they hold."""
     fitted_on: int
     """Inputs that fitted the rule."""
     tested_on: int
@@ -174,8 +204,6 @@ class ElementResult(Shown[Spread], ShownFloor):
     """Whether the error is no larger than what the floor explains."""
     same_prediction: float | None
     """Share of inputs whose predicted class stays; null if the output is not a vector of class scores."""
-    divergence: float | None
-    """Mean Jensen-Shannon divergence in bits between the predicted distributions; null without probabilities."""
     judged: Spread | None = None
     """The error in the headline's unit."""
     judged_floor: float | None = None
@@ -190,10 +218,6 @@ class OrbitSection:
 
     same_predictions: Estimate | None
     """Share of the elements, the identity left out, that keep the predicted class; null without class scores."""
-    relative_std: Estimate
-    """The identity included: ‖std over g of ρ(g)⁻¹f(ρ(g)x)‖ / ‖mean over g‖."""
-    divergence: Estimate | None
-    """Jensen-Shannon divergence in bits of predictions along the orbit; null without probabilities."""
     outputs: Literal["values", "logits", "probabilities"]
     """What the outputs were taken for."""
     answers: int | None = None
@@ -236,7 +260,6 @@ class SetResult(Shown[Estimate], ShownFloor):
     floor: float
     at_floor: bool
     same_predictions: Estimate | None
-    relative_std: Estimate
     judged: Estimate | None = None
     """The error in the headline's unit; a spread is that between the inputs of this set."""
     judged_floor: float | None = None
@@ -316,8 +339,6 @@ class TransformResult:
     """The strength at which nothing changes, where it is known."""
     points: list[StrengthResult]
     """By rising strength."""
-    said: str
-    """The curve in one sentence."""
 
 
 @dataclass(frozen=True)

@@ -217,7 +217,7 @@ class FiniteEnsemble(StandardisedInputs, HasSettings, Estimator):
         prepared = prepare(self._backend, self, self._loss, x, targets, self._trained, members - self._trained)
         check_same(self._fingerprint, prepared.fingerprint, "this fitted ensemble")
         if len(self.history_) != self.epochs:
-            raise InvalidArgumentError(f"epochs is {self.epochs}; the members so far had {len(self.history_)}")
+            raise InvalidArgumentError("epochs", self.epochs, remedy=f"the members so far had {len(self.history_)}")
         self._check_record(self._record_sets(record))
         epochs = self.recorded_epochs_.tolist() if record else None
         run = execute(prepared, self, self._inputs, record, epochs, resume)

@@ -112,8 +112,9 @@ def held(ensemble: object, name: str) -> Training | Checkpoints:
         return kind()
     if not isinstance(value, kind):
         raise InvalidTypeError(
-            f"{name} is {value!r}; expected None or equitangents.ensembles.{kind.__name__}"
-            f"({', '.join(f'{field.name}=' for field in fields(kind))})"
+            name,
+            value,
+            f"None or equitangents.ensembles.{kind.__name__}({', '.join(f'{field.name}=' for field in fields(kind))})",
         )
     return value
 

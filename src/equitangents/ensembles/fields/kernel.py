@@ -8,7 +8,6 @@ Outputs that turn with the input, (N, d), are fields on d places: what covaries 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
@@ -19,9 +18,11 @@ from equitangents._types import ArrayLike, DType
 from equitangents.actions import Action
 from equitangents.actions.group_action import GroupAction
 from equitangents.ensembles.fields.points import FieldPoints, PointAction
+from equitangents.errors import InvalidTypeError
 from equitangents.kernels import KernelFunction, Kernels
 from equitangents.kernels.invariance import draws_noise
 from equitangents.kernels.result import FieldFunction, NngpKernels
+from equitangents.nn.sequential import Sequential, described_field
 from equitangents.solvers.matrices import KernelMatrix, spans
 
 _ENTRIES = 2**22  # of a block of the field, NNGP and NTK each: 16 MB in float32, which an allocator uses again
@@ -190,14 +191,14 @@ class FieldMatrix(KernelMatrix):
                     total[columns] += some.T @ vectors[rows[part]]
         return self.checked(total)
 
-    def fingerprint(self) -> str:
-        """A hash of signals and points, and of some entries in place of the network."""
-        digest = hashlib.sha256()
-        for array in (np.asarray(self.x.signals), self.x.image, self.x.position, self.diagonal()):
-            digest.update(np.ascontiguousarray(array).tobytes())
-        some = np.linspace(0, self.size - 1, min(self.size, 64)).astype(int)
-        digest.update(np.ascontiguousarray(self.rectangle(some, some)).tobytes())
-        return digest.hexdigest()
+    def _network_hash(self) -> str:
+        net = getattr(self.kernel, "net", None)
+        if not isinstance(self.kernel, FieldKernel) or not isinstance(net, Sequential):
+            raise InvalidTypeError(f"the kernel is {self.kernel!r}; expected that of a network of equitangents.nn")
+        return described_field(net, self.x.signals.shape[1:])
+
+    def _input_arrays(self) -> tuple[np.ndarray, ...]:
+        return np.asarray(self.x.signals), self.x.image, self.x.position
 
 
 @dataclass(frozen=True)

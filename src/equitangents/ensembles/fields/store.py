@@ -158,8 +158,10 @@ def _record(kernel: PointKernel, x: FieldPoints, tile: int) -> dict[str, Any]:
         engine = base.net.kernel_field(np.asarray(x.signals[:1])).engine
     else:
         raise InvalidTypeError(
-            f"net is {base.net!r}; a store takes networks of equitangents.nn: the content of others has no "
-            "description, so that it could not tell them apart"
+            "net",
+            base.net,
+            remedy="a store takes networks of equitangents.nn: the content of others has no description, so "
+            "that it could not tell them apart",
         )
     digest = hashlib.sha256()
     for array in (np.asarray(x.signals), x.image, x.position):

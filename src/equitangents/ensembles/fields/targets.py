@@ -49,8 +49,10 @@ class Positions:
                 return y[..., None], True
             d = self.count
             raise ShapeError(
-                f"y has shape {y.shape}; the network has {d} outputs that turn with the input, so for {samples} "
-                f"samples expected ({samples}, {d})"
+                "y",
+                y.shape,
+                remedy=f"the network has {d} outputs that turn with the input, so for {samples} samples expected "
+                f"({samples}, {d})",
             )
         rank = len(self.shape) + 2
         if y.ndim == rank and y.shape[:-1] == (samples, *self.shape):
@@ -59,9 +61,11 @@ class Positions:
             return y, False
         grid = ", ".join(map(str, self.shape))
         raise ShapeError(
-            f"y has shape {y.shape}; the network ends on {self}, so for {samples} samples expected "
-            f"({samples}, {grid}, outputs) or ({samples}, {grid}). For one target a sample, end the network with "
-            "Flatten, GlobalAvgPool or GroupPool, and a Dense layer"
+            "y",
+            y.shape,
+            remedy=f"the network ends on {self}, so for {samples} samples expected ({samples}, {grid}, outputs) "
+            f"or ({samples}, {grid}). For one target a sample, end the network with Flatten, "
+            "GlobalAvgPool or GroupPool, and a Dense layer",
         )
 
 

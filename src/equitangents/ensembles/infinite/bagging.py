@@ -78,7 +78,7 @@ class BaggedInfiniteEnsemble(FieldRegressorMixin, TimedPredictions, OrbitQuestio
         """Fit the ensemble of every resample; x and y as `InfiniteEnsemble.fit` takes them."""
         self.__dict__.pop("ensembles_", None)
         if not isinstance(self.ensemble, InfiniteEnsemble):
-            raise InvalidTypeError(f"ensemble is {self.ensemble!r}; expected an InfiniteEnsemble")
+            raise InvalidTypeError("ensemble", self.ensemble, "an InfiniteEnsemble")
         if draws_noise(self.ensemble.net):
             raise InvalidArgumentError(
                 "ensemble has a net that draws noise, such as dropout's, for each input, and a resample holds equal "

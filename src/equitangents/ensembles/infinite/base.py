@@ -109,16 +109,18 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
     def _check_parameters(self) -> Settings:
         if not any(callable(getattr(self.net, name, None)) for name in ("kernel", "kernel_field")):
             raise InvalidTypeError(
-                f"net is {self.net!r}; expected a network or an object with kernel(x1, x2=None), or with "
-                "kernel_field(x1, x2=None) for targets that are fields"
+                "net",
+                self.net,
+                "a network or an object with kernel(x1, x2=None), or with kernel_field(x1, x2=None) for "
+                "targets that are fields",
             )
         if self.kernel not in ("ntk", "nngp"):
-            raise InvalidArgumentError(f"kernel is {self.kernel!r}; expected 'ntk' or 'nngp'")
+            raise InvalidArgumentError("kernel", self.kernel, "'ntk' or 'nngp'")
         if not isinstance(self.dynamics, Momentum) and self.dynamics not in DYNAMICS:
             known = ", ".join(map(repr, DYNAMICS))
-            raise InvalidArgumentError(f"dynamics is {self.dynamics!r}; expected {known} or inference.Momentum(0.9)")
+            raise InvalidArgumentError("dynamics", self.dynamics, f"{known} or inference.Momentum(0.9)")
         if not as_times(self.time)[1]:
-            raise InvalidArgumentError(f"time is {self.time!r}; expected one number (predict takes arrays of times)")
+            raise InvalidArgumentError("time", self.time, "one number (predict takes arrays of times)")
         dynamics = self.dynamics if isinstance(self.dynamics, Momentum) else DYNAMICS[self.dynamics]
         dynamics(self.learning_rate, samples=1).check(0.0, float(self.time))  # what can be said before any kernel
         trained: KernelName = "ntk" if self.kernel == "ntk" else "nngp"

@@ -145,7 +145,7 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
 
     def _check_parameters(self) -> Settings:
         if not isinstance(self.calibrate, bool | np.bool_):
-            raise InvalidArgumentError(f"calibrate is {self.calibrate!r}; expected True or False")
+            raise InvalidArgumentError("calibrate", self.calibrate, "True or False")
         return super()._check_parameters()
 
     def _solve(self, ensemble: InfiniteEnsemble, training: Training) -> InfiniteEnsembleClassifier:
@@ -159,6 +159,11 @@ class InfiniteEnsembleClassifier(FieldClassifierMixin, InfiniteEnsembleBase):
         self.temperature_ = self._temperature(ensemble, float(self.time)) if self.calibrate else None
         self.ensemble_ = ensemble
         return self
+
+    def _calibrate(self) -> None:
+        """Calibrate a fitted classifier; raises what `leave_one_out_` raises, and changes nothing then."""
+        self.temperature_ = self._temperature(self.ensemble_, float(self.time))
+        self.calibrate = True
 
     @property
     def leave_one_out_(self) -> LabelsLeftOut:

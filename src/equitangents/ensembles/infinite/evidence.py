@@ -22,6 +22,7 @@ from equitangents.inference import decompose
 from equitangents.inference.evidence import Evidence, check_density, evidence, noise
 from equitangents.inference.group_fourier import FourierIrrep
 from equitangents.kernels import KernelFunction
+from equitangents.kernels.rotations.resolution import sampled_for
 from equitangents.nn import Sequential
 from equitangents.nn.layer import Layer
 from equitangents.nn.variants import vary
@@ -145,7 +146,7 @@ def likelihood_gradient(training: Training, net: KernelFunction, names: tuple[st
     """d log p/dθ for each of `names`: "ridge", and the scales that all layers of `net` share."""
     for name in names:
         if name not in ("ridge", *SCALES):
-            raise InvalidArgumentError(f"name is {name!r}; expected 'ridge', 'W_std' or 'b_std'")
+            raise InvalidArgumentError("name", name, "'ridge', 'W_std' or 'b_std'")
     scales = {name: shared_scale(net, name) for name in names if name in SCALES}
     if "ridge" in names:
         training.settings.ridge.check_one("the derivative is one by a number")
@@ -195,6 +196,7 @@ def _derivative(net: KernelFunction, name: str, value: float, x: np.ndarray, fie
     """dΘ/dθ; Θ is even in every scale, so that it is 0 at 0."""
     if value == 0:
         return np.zeros((len(x), len(x)))
+    net = sampled_for(net, lambda: x)
     at = lambda scale: np.asarray(getattr(vary(cast(Sequential, net), **{name: scale}).kernel(x), field), np.float64)
     central = lambda h: (at(value + h) - at(value - h)) / (2 * h)
     h = _STEP * value

@@ -148,7 +148,7 @@ def _start(model: BaseEstimator, names: Sequence[str] | None) -> dict[str, float
     """The values to begin with; of all names, if none are asked for, those that can be moved."""
     for name in names or ():
         if name not in NAMES:
-            raise InvalidArgumentError(f"name is {name!r}; expected 'ridge', 'W_std' or 'b_std'")
+            raise InvalidArgumentError("name", name, "'ridge', 'W_std' or 'b_std'")
     found: dict[str, float] = {}
     for name in NAMES if names is None else dict.fromkeys(names):
         try:

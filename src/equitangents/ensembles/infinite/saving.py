@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +41,7 @@ _ABOUT = {
 }  # fmt: skip
 _FACTS = {
     "time": "real", "sample_shape": "(int)", "samples": "int", "dtype": "text", "outputs": "none|int",
-    "positions": "(int)", "classes": "none|(any)", "solver": "text",
+    "positions": "(int)", "classes": "none|(any)", "solver": "text", "temperature": "none|real",
 }  # fmt: skip
 _SAME = 1e-4  # relative: how well a network that is given at loading has to agree with the one that was saved
 
@@ -173,7 +173,7 @@ def fingerprint(ensemble: BaseEstimator) -> str:
     ]
     parts += [repr(training.settings.field), float(ensemble.time), training.settings.ridge.least]
     if given.augmentation is not None:
-        parts += [action_hash(given.augmentation, given.x.shape[1:]), _moved_targets(given)]
+        parts += [action_hash(given.augmentation, given.x.shape[1:], given.x), _moved_targets(given)]
     try:
         parts += [_described_network(ensemble.net, given)]
     except (InvalidTypeError, NetworkError):  # one's own, or one with functions of one's own, whose repr may say little
@@ -198,9 +198,8 @@ def _described_network(net: Network, given: Given) -> str:
 
 
 def _moved_targets(given: Given) -> str:
-    """What becomes of targets in the copies, by what becomes of a probe."""
-    probe = np.random.default_rng(0).normal(size=(2, *given.y.shape[1 + given.each_copy :]))
-    return described(replace(given, y=probe).copies())
+    """The targets of all copies."""
+    return described(given.copies())
 
 
 def means(ensemble: BaseEstimator) -> MeansAtATime | None:
@@ -226,6 +225,7 @@ def facts(ensemble: BaseEstimator) -> dict[str, Any]:
         "positions": list(getattr(ensemble, "positions_", ())),
         "classes": None if classes is None else classes.tolist(),
         "solver": ensemble.solver_,
+        "temperature": getattr(ensemble, "temperature_", None),
     }
 
 

@@ -41,6 +41,7 @@ from equitangents.kernels import KernelFunction
 from equitangents.kernels.invariance import draws_noise, is_invariant
 from equitangents.kernels.random_features import FeatureMap
 from equitangents.kernels.result import FieldFunction
+from equitangents.kernels.rotations.resolution import sampled_for
 from equitangents.memory import check_memory
 
 logger = logging.getLogger("equitangents")
@@ -124,8 +125,10 @@ class Training:
             return problem.orbit_averaged(self.kernel, self.augmentation, self.x, self.labels, self.settings)
         if self.settings.store is not None:
             raise InvalidArgumentError(
-                f"store is {str(self.settings.store)!r}; it keeps one kernel matrix, and with these labels the problem "
-                f"is that of {irrep_problem.name_of(self.augmentation, self._irreps)}, which has several; leave it out"
+                "store",
+                str(self.settings.store),
+                remedy="it keeps one kernel matrix, and with these labels the problem is that of "
+                f"{irrep_problem.name_of(self.augmentation, self._irreps)}, which has several; leave it out",
             )
         if self.settings.solver != "auto" and not self.settings.decomposes(len(self.x)):
             raise InvalidArgumentError(
@@ -327,6 +330,7 @@ def make_training(
     A subset of an action that is a subgroup becomes an action of its own.
     """
     x = x if positions is None else np.asarray(x)
+    net = sampled_for(net, lambda: x)  # predictions do not depend on one another
     each_copy = y.ndim > (2 if positions is None else len(positions.shape) + 2)
     _check_targets(each_copy, augmentation, label_action, x, y, positions)
     if isinstance(augmentation, ActionSubset) and augmentation.is_subgroup:
@@ -365,4 +369,4 @@ def _check_targets(
     copies = len(augmenting_elements(augmentation))
     if y.shape[:2] != (copies, len(x)):
         told = f"({copies}, {len(x)}, outputs)" if positions is None else f"{copies} of them first"
-        raise ShapeError(f"y has shape {y.shape}; with {one} for every augmented copy expected {told}")
+        raise ShapeError("y", y.shape, remedy=f"with {one} for every augmented copy expected {told}")

@@ -214,13 +214,13 @@ def points(model: BaseEstimator, grid: object) -> list[Point]:
             nets[fixed] = ensemble.net
             found.append(Point(values, ensemble, (number, *fixed)))
     if not found:
-        raise InvalidArgumentError(f"grid is {grid!r}; it holds no candidate")
+        raise InvalidArgumentError("grid", grid, remedy="it holds no candidate")
     return found
 
 
 def _lists(model: BaseEstimator, grid: object) -> dict[str, list[Any]]:
     if not isinstance(grid, Mapping):
-        raise InvalidTypeError(f"grid is {grid!r}; expected a mapping of names to lists of values, or a list of such")
+        raise InvalidTypeError("grid", grid, "a mapping of names to lists of values, or a list of such")
     known = [*model.get_params(deep=False), *NETWORK, *_SAME]
     lists: dict[str, list[Any]] = {}
     for name, values in grid.items():

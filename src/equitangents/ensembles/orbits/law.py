@@ -141,9 +141,7 @@ def check_orbit_inputs(action: ActionLike, x: Numbers) -> tuple[Action, np.ndarr
     signals = np.asarray(check_array("x", x), np.float64)
     chosen = as_action("action", action, signals.shape)
     if not (callable(chosen) and hasattr(chosen, "group") and hasattr(chosen, "orbit")):
-        raise InvalidTypeError(
-            f"action is {chosen!r}; expected an action, e.g. equitangents.actions.image_rotations(4)"
-        )
+        raise InvalidTypeError("action", chosen, "an action, e.g. equitangents.actions.image_rotations(4)")
     chosen(chosen.group.identity, signals[:1])
     return chosen, signals
 

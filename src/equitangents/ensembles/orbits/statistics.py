@@ -233,7 +233,7 @@ def check_measures(
     """The measures that were asked for, or an error that names what is wrong."""
     for name, value in (("action", action), ("output_action", output_action)):
         if value is not None and not (callable(value) and hasattr(value, "group")):
-            raise InvalidTypeError(f"{name} is {value!r}; expected an action of equitangents.actions")
+            raise InvalidTypeError(name, value, "an action of equitangents.actions")
         check_finite_group(name, value, "what theory expects on orbits")
     if action is None:
         raise InvalidTypeError("action is None; expected an action, e.g. equitangents.actions.image_rotations(4)")
@@ -262,7 +262,7 @@ def _check_members(members: int | Sequence[int]) -> tuple[int, ...]:
     try:
         sizes = list(members)
     except TypeError:
-        raise InvalidTypeError(f"members is {members!r}; expected a list of ensemble sizes") from None
+        raise InvalidTypeError("members", members, "a list of ensemble sizes") from None
     if not sizes:
         raise InvalidArgumentError("members is empty; expected a list of ensemble sizes, e.g. [1, 10, 100]")
     for m in sizes:

@@ -7,10 +7,11 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
+import scipy.special
 
 from equitangents._types import AnyModel, ArrayLike, Network, Times
 from equitangents.ensembles.deep.finite import FiniteEnsemble
@@ -22,6 +23,9 @@ from equitangents.ensembles.infinite.classifier import InfiniteEnsembleClassifie
 from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
 from equitangents.ensembles.training.fingerprint import array_digest
 from equitangents.errors import EquitangentsError, InvalidArgumentError, InvalidTypeError, StoreError
+from equitangents.kernels.cost.forecast import CostedKernel
+from equitangents.kernels.orbit import OrbitAverage
+from equitangents.nn import Sequential
 from equitangents.tiles.place import local
 
 CLASSES: dict[str, type[InfiniteEnsembleBase]] = {
@@ -47,6 +51,7 @@ class Predictor:
     arrays: dict[str, tuple[int, ...]]
     outputs: Callable[[np.ndarray], dict[str, np.ndarray]]
     standardised: bool
+    work: int = 0  # of an input: positions × pair offsets × layers × samples
 
     def reads(self, x: ArrayLike) -> np.dtype:
         """The type in which rows of x are read."""
@@ -56,12 +61,16 @@ class Predictor:
         return given if given.kind == "f" else np.dtype(np.float64)
 
 
-def predictor(ensemble: object, time: Times | None, return_std: bool, net: Network) -> Predictor:
+def predictor(
+    ensemble: object, time: Times | None, return_std: bool, net: Network, probabilities: bool = False
+) -> Predictor:
     """What is asked of a fitted ensemble, or of an infinite one in a folder, of which only what is needed is read.
 
     Raises InvalidArgumentError for what such an ensemble does not predict.
     """
     if isinstance(ensemble, FiniteEnsemble):
+        if probabilities:
+            raise InvalidArgumentError("probabilities is True; a classifier of finite networks predicts them as mean")
         return _of_members(ensemble, time, return_std)
     if isinstance(ensemble, InfiniteEnsembleBase):
         ensemble._check_fitted()
@@ -80,6 +89,14 @@ def predictor(ensemble: object, time: Times | None, return_std: bool, net: Netwo
     grid = tuple(facts["positions"])
     shape = grid if facts["outputs"] is None else (*grid, facts["outputs"])
     arrays: dict[str, tuple[int, ...]] = {"mean": shape}
+    temperature = facts["temperature"] if asked == facts["time"] else None
+    if probabilities and temperature is None:
+        raise InvalidArgumentError(
+            "probabilities is True, and the model is no classifier that is calibrated at this time; expected "
+            "return_std=True for shares of networks, or calibrate=True"
+        )
+    if probabilities:
+        arrays |= {"probability": shape}
     if return_std:
         arrays |= {"std": grid} | ({} if facts["classes"] is None else {"probability": shape})
     means = None
@@ -92,6 +109,8 @@ def predictor(ensemble: object, time: Times | None, return_std: bool, net: Netwo
         whole: AnyModel = ensemble if folder is None else saving.load(CLASSES[about["class"]], folder, net, about)
         standardised = whole.standardisation_ is not None
         outputs = _from_everything(whole, asked, return_std)
+    if probabilities and not return_std:
+        outputs = _with_probabilities(outputs, temperature)
     if folder is not None:
         outputs = _checked(folder, arrays, outputs)
     return Predictor(
@@ -104,7 +123,29 @@ def predictor(ensemble: object, time: Times | None, return_std: bool, net: Netwo
         arrays,
         outputs,
         standardised,
+        0 if means is None else _work(means),
     )
+
+
+def _with_probabilities(
+    outputs: Callable[[np.ndarray], dict[str, np.ndarray]], temperature: float
+) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
+    """Means, and softmax(μ/T) of them."""
+
+    def both(x: np.ndarray) -> dict[str, np.ndarray]:
+        found = outputs(x)
+        return found | {"probability": scipy.special.softmax(found["mean"] / temperature, axis=-1)}
+
+    return both
+
+
+def _work(means: saving.MeansAtATime) -> int:
+    """`Predictor.work` of networks on images and other grids; 0 of others, whose kernels are products of matrices."""
+    inputs, kernel = means.inputs, means.kernel
+    network = kernel.base if isinstance(kernel, OrbitAverage) else kernel
+    if not isinstance(inputs, np.ndarray) or inputs.ndim < 3 or not isinstance(network, Sequential):
+        return 0
+    return cast(CostedKernel, kernel).kernel_cost(inputs.shape[1:], 1, len(inputs), inputs.dtype).element_layers
 
 
 def _of_members(ensemble: FiniteEnsemble, time: Times | None, return_std: bool) -> Predictor:

@@ -42,6 +42,7 @@ logger = logging.getLogger("equitangents")
 _ENTRIES = 2**25  # kernel entries of a chunk, about: 256 MB in float64
 _INPUT_BYTES = 2**27  # of the inputs of a chunk
 _ROWS = 64, 16384  # of a chunk, at least and at most
+_WORK = 2**34  # `Predictor.work` of a chunk: some ten seconds of two cores
 _PATIENCE, _PAUSE = 60.0, 0.1  # seconds to wait for another process that makes the file, and between looks
 
 
@@ -52,6 +53,7 @@ def predict_to_file(
     *,
     time: float | None = None,
     return_std: bool = False,
+    probabilities: bool = False,
     rows: int | None = None,
     shard: tuple[int, int] | None = None,
     restart: bool = False,
@@ -72,10 +74,11 @@ def predict_to_file(
         x: the inputs; also a memory map (`numpy.load(file, mmap_mode="r")`) or a Zarr array.
         path: ends in .npy (the mean (M,) or (M, outputs), or the classes (M,); std in `NAME-std.npy`), .npz (arrays
             mean, std, label, probability) or .zarr (a Zarr group of them). Also s3://bucket/name.zarr, gs:// or az://
-            (`equitangents[cloud]`).
+            (`equitangents[scale]`).
         time: the training time; None: the ensemble's. Of finite networks None.
         return_std: standard deviations, too, and of an infinite classifier probabilities.
-        rows: inputs that are predicted at once, and kept together; None: as many as take some 256 MB.
+        probabilities: of a calibrated infinite classifier, too, without the cost of standard deviations.
+        rows: inputs that are predicted at once, and kept together; None: as many as take some 256 MB, or some seconds.
         shard: (i, n), the i-th of n parts, 0 ≤ i < n, for job arrays; whichever comes last makes the file.
         restart: remove what is in `PATH.parts` first.
         force: replace a file that is there; with `restart` also one that holds these very predictions.
@@ -101,7 +104,7 @@ def predict_to_file(
     out = given if isinstance(given, ObjectPath) else real(given)  # what a link points to
     if rows is not None:
         check_whole("rows", rows, 1)
-    asked = predictor(ensemble, time, return_std, net)
+    asked = predictor(ensemble, time, return_std, net, probabilities)
     x = _checked(x, asked)
     parts = _parts(out, x, asked, rows)
     mine = part_of(list(parts.chunks), shard)
@@ -146,6 +149,7 @@ def _parts(out: Place, x: ArrayLike, asked: Predictor, rows: int | None) -> Part
     count, each = x.shape[0], int(np.prod(asked.sample_shape)) * dtype.itemsize
     if rows is None:
         rows = max(1, min(max(_ENTRIES // asked.samples, _ROWS[0]), _INPUT_BYTES // each, _ROWS[1], count))
+        rows = min(rows, max(1, _WORK // asked.work)) if asked.work else rows
     record = {
         "version": __version__,
         "numbers": VERSION,

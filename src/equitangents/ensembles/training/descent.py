@@ -104,13 +104,9 @@ def check_optimizer(optimizer: object) -> None:
         return
     names = ", ".join(map(repr, OPTIMIZERS))
     if not isinstance(optimizer, str):
-        raise InvalidTypeError(
-            f"optimizer is {optimizer!r}; expected one of {names}, or an optax.GradientTransformation"
-        )
+        raise InvalidTypeError("optimizer", optimizer, f"one of {names}, or an optax.GradientTransformation")
     if optimizer not in OPTIMIZERS:
-        raise InvalidArgumentError(
-            f"optimizer is {optimizer!r}; expected one of {names}, or an optax.GradientTransformation"
-        )
+        raise InvalidArgumentError("optimizer", optimizer, f"one of {names}, or an optax.GradientTransformation")
 
 
 def resolve_batch_size(optimizer: object, batch_size: int | None, samples: int) -> int:

@@ -21,6 +21,7 @@ from equitangents.ensembles.training.settings import HasSettings, check_actions,
 from equitangents.ensembles.training.spread import Assignment, Trained, train_alone, train_in_parts
 from equitangents.ensembles.training.variations import PLAIN, Variation, ZeroOutput
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.extras import check_installed
 from equitangents.memory import check_memory
 from equitangents.nn import Admissible
 
@@ -134,6 +135,8 @@ def execute(
     )
     if resume and estimator.checkpoint_dir is None:
         raise InvalidArgumentError("resume is True, but checkpoint_dir is None; checkpoints need a directory")
+    if estimator.checkpoint_dir is not None:
+        check_installed("orbax.checkpoint", "train", "checkpoint_dir")
     folder = None if estimator.checkpoint_dir is None else Path(estimator.checkpoint_dir)
     schedule = Schedule(estimator.epochs, epochs, estimator.callback, estimator.checkpoint_every)
     assignment = Assignment(job, plan, prepared.fingerprint, schedule, sets, folder, resume, estimator.progress)
@@ -158,8 +161,9 @@ def variation_of(estimator: HasSettings) -> Variation:
         return ZeroOutput() if estimator.zero_output else PLAIN
     if not isinstance(estimator.variation, Variation):
         raise InvalidTypeError(
-            f"variation is {estimator.variation!r}; expected None, or Bootstrap(), NTKPosterior() or NNGPPosterior() "
-            "of equitangents.ensembles"
+            "variation",
+            estimator.variation,
+            "None, or Bootstrap(), NTKPosterior() or NNGPPosterior() of equitangents.ensembles",
         )
     if estimator.zero_output:
         raise InvalidArgumentError(f"zero_output is True and variation is {estimator.variation!r}; only one can be set")
@@ -174,8 +178,10 @@ def augmented(
         order = len(augmenting_elements(augmentation))
         if isinstance(augmentation, ActionSubset) and np.ptp(augmentation.weights):
             raise InvalidArgumentError(
-                f"augmentation is {augmentation!r}; finite networks count every copy alike: repeat elements in place "
-                f"of weights, or draw them at random, as actions.sampled(action, count) does of SO(3)"
+                "augmentation",
+                augmentation,
+                remedy="finite networks count every copy alike: repeat elements in place of weights, or draw them "
+                "at random, as actions.sampled(action, count) does of SO(3)",
             )
         needed = 2 * order * (np.asarray(x).nbytes + targets.nbytes)
         task = f"the {order} transformed copies of {len(x)} samples"

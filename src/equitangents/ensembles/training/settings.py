@@ -75,7 +75,7 @@ def check_settings(estimator: HasSettings) -> None:
             "several processes: record= keeps outputs at chosen epochs"
         )
     if p.callback is not None and not callable(p.callback):
-        raise InvalidTypeError(f"callback is {p.callback!r}; expected a function of (epoch, state), or None")
+        raise InvalidTypeError("callback", p.callback, "a function of (epoch, state), or None")
 
 
 def check_actions(
@@ -101,7 +101,7 @@ def check_actions(
         if action is None:
             continue
         if not callable(action) or not hasattr(action, "group"):
-            raise InvalidTypeError(f"{name} is {action!r}; expected an action (equitangents.actions) or None")
+            raise InvalidTypeError(name, action, "an action (equitangents.actions) or None")
         if action.group != whole.group:
             raise InvalidArgumentError(
                 f"label_action is of group {action.group!r} and augmentation of group {whole.group!r}; "
@@ -127,7 +127,7 @@ def check_record(record: object, record_at: object, epochs: int) -> tuple[dict[s
     if record_at is None:
         return dict(record), tuple(range(epochs + 1))
     if not isinstance(record_at, Iterable):
-        raise InvalidTypeError(f"record_at is {record_at!r}; expected a list of epochs")
+        raise InvalidTypeError("record_at", record_at, "a list of epochs")
     for epoch in record_at:
         check_whole("an epoch of record_at", epoch, 0, epochs)
     return dict(record), tuple(sorted({int(epoch) for epoch in record_at}))

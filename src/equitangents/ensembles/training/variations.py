@@ -24,6 +24,7 @@ from equitangents.actions.group_action import GroupAction
 from equitangents.errors import NetworkError
 from equitangents.kernels import KernelFunction, Kernels
 from equitangents.kernels.invariance import draws_noise, known_invariant
+from equitangents.kernels.rotations.resolution import sampled_for
 from equitangents.keywords import CheckedKeywords
 from equitangents.nn import Dense
 from equitangents.normals import standard_normal
@@ -201,6 +202,15 @@ class TangentPrior:
     def draws_noise(self) -> bool:
         """Whether the varied network draws noise, so that an input differs from an equal one."""
         return draws_noise(self.net)
+
+    @property
+    def samples_rotations(self) -> bool:
+        """Whether the network may sample rotations as finely as the inputs of each call ask for."""
+        return bool(getattr(self.net, "samples_rotations", False))
+
+    def sampled_for(self, x: ArrayLike) -> TangentPrior:
+        """The prior of the network that is sampled as inputs x ask for."""
+        return TangentPrior(sampled_for(self.net, lambda: x))
 
     def invariant_under(self, action: GroupAction, input_shape: tuple[int, ...]) -> bool:
         """Whether the network's kernels are known to be."""

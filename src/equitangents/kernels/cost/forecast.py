@@ -237,7 +237,7 @@ def check_dtype(dtype: npt.DTypeLike) -> str:
     except TypeError:
         name = repr(dtype)
     if name not in ("float32", "float64"):
-        raise InvalidArgumentError(f"dtype is {dtype!r}; expected 'float32' or 'float64'")
+        raise InvalidArgumentError("dtype", dtype, "'float32' or 'float64'")
     return name
 
 

@@ -35,7 +35,7 @@ def engines() -> tuple[Engine, ...]:
 def register(engine: Engine) -> None:
     """Make an engine of another package known by its name, which must be new."""
     if not isinstance(engine, Engine):
-        raise InvalidArgumentError(f"engine is {engine!r}; expected an instance of a subclass of Engine")
+        raise InvalidArgumentError("engine", engine, "an instance of a subclass of Engine")
     if any(other.name == engine.name for other in _ENGINES):
         raise InvalidArgumentError(f"there is an engine {engine.name!r} already; give this one another name")
     _ENGINES.append(engine)
@@ -54,7 +54,7 @@ def engine_of(name: str, asked: str = "engine") -> Engine:
             return engine
     names = ", ".join(repr(engine.name) for engine in _ENGINES)
     none = "None or" if asked == "engine" else "nothing or"
-    raise InvalidArgumentError(f"{asked} is {name!r}; expected {none} one of {names}")
+    raise InvalidArgumentError(asked, name, f"{none} one of {names}")
 
 
 logger = logging.getLogger("equitangents")

@@ -63,12 +63,12 @@ def finite_width(
     Source: Roberts, Yaida & Hanin 2022; arXiv 2508.11522 for MLPs.
     """
     if not (hasattr(net, "layers") and hasattr(net, "signals")):
-        raise InvalidTypeError(f"net is {net!r}; expected nn.Sequential")
+        raise InvalidTypeError("net", net, "nn.Sequential")
     first = check_array("x1", x1, min_rank=2)
     second = first if x2 is None else check_array("x2", x2, min_rank=2)
     wanted = f"a power of two, at least {_REPEATS}"
     if check_whole("draws", draws, _REPEATS, wanted=wanted).bit_count() != 1:
-        raise InvalidArgumentError(f"draws is {draws}; expected {wanted}")
+        raise InvalidArgumentError("draws", draws, f"{wanted}")
     check_whole("seed", seed, 0)
     blocks = blocks_of(net, tuple(np.shape(first)[1:]))
     features = [blocks.features(np.asarray(x, np.float64)) for x in (first, second)]

@@ -62,7 +62,7 @@ def linearised(
     MemoryLimitError.
     """
     if not (hasattr(net, "layers") and hasattr(net, "signals")):
-        raise InvalidTypeError(f"net is {net!r}; expected nn.Sequential")
+        raise InvalidTypeError("net", net, "nn.Sequential")
     train = np.asarray(check_array("x_train", x_train, min_rank=2), np.float64)
     test = np.asarray(check_array("x", x, min_rank=2), np.float64)
     targets = np.asarray(y, np.float64).ravel()

@@ -81,7 +81,7 @@ class RandomFeatures:
         Raises NetworkError where the network has no such features, MemoryLimitError where they cannot fit in memory.
         """
         if kernel not in ("ntk", "nngp"):
-            raise InvalidArgumentError(f"kernel is {kernel!r}; expected 'ntk' or 'nngp'")
+            raise InvalidArgumentError("kernel", kernel, "'ntk' or 'nngp'")
         if kernel == "ntk" and (reason := self._no_ntk(x)) is not None:
             raise NetworkError(reason)
         return self._of(x, kernel)
@@ -185,7 +185,7 @@ def random_features(net: KernelFunction, features: int = 8192, seed: int = 0) ->
     """
     base = net.base if isinstance(net, OrbitAverage) else net
     if not hasattr(base, "lowered"):
-        raise InvalidTypeError(f"net is {net!r}; expected a network of equitangents.nn, or an orbit average of one")
+        raise InvalidTypeError("net", net, "a network of equitangents.nn, or an orbit average of one")
     check_whole("features", features, 1)
     check_whole("seed", seed, 0)
     return RandomFeatures(net, int(features), int(seed))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import logging
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,6 +41,11 @@ class Resolution(NamedTuple):
 
 
 Values = tuple[np.ndarray, np.ndarray]
+
+
+def sampled_for(net: Any, x: Callable[[], Any]) -> Any:
+    """A kernel with rotations sampled as finely as inputs x() ask for; itself, where it says that it samples none."""
+    return net.sampled_for(x()) if getattr(net, "samples_rotations", False) else net
 
 
 def sample(x1: np.ndarray, x2: np.ndarray) -> np.ndarray:

@@ -59,7 +59,7 @@ class KeptKernel:
 
     def __post_init__(self) -> None:
         if not hasattr(self.net, "lowered"):
-            raise InvalidTypeError(f"net is {self.net!r}; expected a network of equitangents.nn")
+            raise InvalidTypeError("net", self.net, "a network of equitangents.nn")
 
     @property
     def draws_noise(self) -> bool:

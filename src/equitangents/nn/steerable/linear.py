@@ -129,13 +129,13 @@ class SteerableConv(_Linear):
 
     def __post_init__(self) -> None:
         if not isinstance(self.radii, Iterable):
-            raise InvalidTypeError(f"radii is {self.radii!r}; expected several numbers, such as (0.0, 1.0, 2.0)")
+            raise InvalidTypeError("radii", self.radii, "several numbers, such as (0.0, 1.0, 2.0)")
         radii = tuple(check_scale("radii", r) for r in self.radii)
         if not radii or len(set(radii)) < len(radii):
-            raise InvalidArgumentError(f"radii is {self.radii}; expected different radii, at least one")
+            raise InvalidArgumentError("radii", self.radii, "different radii, at least one")
         object.__setattr__(self, "radii", radii)
         if not check_number("width", self.width) > 0:
-            raise InvalidArgumentError(f"width is {self.width}; expected a positive number")
+            raise InvalidArgumentError("width", self.width, "a positive number")
         check_scale("W_std", self.W_std)
         check_scale("b_std", self.b_std)
         if self.max_frequency is not None:

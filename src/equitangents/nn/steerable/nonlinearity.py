@@ -146,8 +146,9 @@ class FourierNonlinearity(SteerableNonlinearity):
         exact = resolution > 2 * largest if features.space == 2 else resolution > largest
         if not exact:
             raise NetworkError(
-                f"samples is {self.samples}; features {features} need at least "
-                f"{2 * largest + 1 if features.space == 2 else largest + 1}"
+                "samples",
+                self.samples,
+                remedy=f"features {features} need at least {2 * largest + 1 if features.space == 2 else largest + 1}",
             )
         return features
 
@@ -183,4 +184,4 @@ def _harmonics(group: str, largest: int) -> tuple[Any, ...]:
 
 def _check_nonlinearity(name: str, value: object) -> None:
     if not isinstance(value, Nonlinearity):
-        raise InvalidTypeError(f"{name} is {value!r}; expected a nonlinearity of equitangents.nn, such as Relu()")
+        raise InvalidTypeError(name, value, "a nonlinearity of equitangents.nn, such as Relu()")

@@ -44,10 +44,10 @@ class NormNonlinearity(SteerableNonlinearity):
 
     def __post_init__(self) -> None:
         if not callable(self.function):
-            raise InvalidTypeError(f"function is {self.function!r}; expected a GaussianSum or a function of norms")
+            raise InvalidTypeError("function", self.function, "a GaussianSum or a function of norms")
         for name in ("tolerance", "largest"):
             if not check_number(name, getattr(self, name)) > 0:
-                raise InvalidArgumentError(f"{name} is {getattr(self, name)}; expected a positive number")
+                raise InvalidArgumentError(name, getattr(self, name), "a positive number")
         fit = Fit(self.function, 0.0, (0.0, 0.0)) if self._is_sum else None  # type: ignore[arg-type]
         fit = fit or fitted(self.function, float(self.largest), float(self.tolerance))
         for name, value in (("gaussians", fit.gaussians), ("error", fit.error), ("off", fit.off)):

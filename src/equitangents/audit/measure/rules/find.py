@@ -17,7 +17,7 @@ from equitangents.audit.measure.measured import Measured
 from equitangents.audit.measure.orbits import Orbits, measure_orbits
 from equitangents.audit.measure.rules.candidates import Pairs, pairs_of
 from equitangents.audit.measure.rules.search import LEAST, QUARTER, Found, below_zero, search
-from equitangents.audit.measure.task import Task
+from equitangents.audit.measure.task import AuditTask
 from equitangents.audit.report.sections import RuleResult
 from equitangents.errors import InvalidArgumentError
 from equitangents.groups import Group
@@ -26,7 +26,7 @@ from equitangents.metrics.measure import ratio
 FIND = "find"
 
 
-def settled(task: Task, y: np.ndarray | None) -> tuple[Task, np.ndarray | None, list[RuleResult] | None]:
+def settled(task: AuditTask, y: np.ndarray | None) -> tuple[AuditTask, np.ndarray | None, list[RuleResult] | None]:
     """The task with every "find" replaced by what was found, on the inputs that did not fit it.
 
     Third what was found, or None where nothing was asked. Where nothing was found all inputs are audited.
@@ -79,7 +79,7 @@ def hints(m: Measured) -> list[RuleResult]:
 
 
 def _search(
-    task: Task, orbits: Orbits, elements: list[Any], o: int, outputs: int, wanted: list[Any] | None = None
+    task: AuditTask, orbits: Orbits, elements: list[Any], o: int, outputs: int, wanted: list[Any] | None = None
 ) -> Found:
     chosen = [_position(g, elements) for g in (elements if wanted is None else wanted)]
     pairs = pairs_of(orbits, elements, o, [k for k in chosen if k is not None])
@@ -93,7 +93,7 @@ def _search(
     )
 
 
-def _inverted(task: Task, orbits: Orbits, o: int, outputs: int) -> RuleResult | None:
+def _inverted(task: AuditTask, orbits: Orbits, o: int, outputs: int) -> RuleResult | None:
     """A rule: the given action holds with the inverse elements, if it does so much better than as it is."""
     action = orbits.actions[o]
     if action is None:
@@ -118,7 +118,6 @@ def _inverted(task: Task, orbits: Orbits, o: int, outputs: int) -> RuleResult | 
         error=resampler.mean(turned.mean(axis=0)),
         invariant=resampler.mean(given.mean(axis=0)),
         unit="classes" if pairs.classes else "spread",
-        defect=0.0,
         fitted_on=0,
         tested_on=len(pairs.y),
         tried=[rule],
@@ -153,7 +152,7 @@ def _given_of_classes(orbits: Orbits, o: int) -> bool:
     return bool(orbits.class_numbers[o]) and orbits.actions[o] is not None
 
 
-def _tested_elements(task: Task) -> list[Any]:
+def _tested_elements(task: AuditTask) -> list[Any]:
     """The generators of a listed group; of others the elements that were drawn."""
     group = task.contract.group
     return list(group.generators) if isinstance(group, Group) else list(task.elements)

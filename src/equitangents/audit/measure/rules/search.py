@@ -57,7 +57,7 @@ def search(contract: Contract, pairs: Pairs, name: str, outputs: int, resampler:
     """The rule of one of several outputs; `resampler` gives intervals over the inputs that test."""
     fit, test = halves(len(pairs.y), seed)
     finite = isinstance(contract.group, Group)
-    tried = list(candidates(contract, pairs.rows(fit), finite))
+    tried = list(candidates(contract, pairs.rows(fit)))
     held = pairs.rows(test)
     unit, divisors = _divisors(held)
     still = held.apart(None)
@@ -76,15 +76,14 @@ def search(contract: Contract, pairs: Pairs, name: str, outputs: int, resampler:
         output=name,
         found=chosen is not None,
         kind="none" if chosen is None else chosen.candidate.kind,
-        rule="" if shown is None else shown.candidate.said,
+        rule="" if shown is None else shown.candidate.name,
         by_hand=None if chosen is None else chosen.candidate.by_hand,
         error=None if shown is None else mean(shown.errors),
         invariant=mean(invariant),
         unit=unit,
-        defect=None if shown is None else shown.candidate.defect,
         fitted_on=len(fit),
         tested_on=len(test),
-        tried=[t.candidate.said for t in tested],
+        tried=[t.candidate.name for t in tested],
         tests=tests,
         agreement=None if agreement is None else mean(agreement),
         probability=mean(moved_by) if probable else None,

@@ -1,0 +1,255 @@
+"""The table of an audit: a first line of at most 120 characters, then labelled rows, the same in every form."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from equitangents.audit.report.findings import Findings
+from equitangents.audit.report.numbers import (
+    NAMED,
+    UNITS,
+    Estimate,
+    ends,
+    folded,
+    format_number,
+    interval,
+    listed,
+    number,
+    standing,
+)
+from equitangents.audit.report.part_sections import HOW, LAYER_REASONS
+from equitangents.audit.report.sections import (
+    DECIDES,
+    HOLDING,
+    REASONS,
+    Headline,
+    OutputContract,
+    RuleResult,
+    SetResult,
+    TransformResult,
+    Verdict,
+)
+
+NEARLY = 0.1
+"""Up to here a violation is small enough to ask whether it is as small off the data."""
+LENGTH = 120
+"""The most characters of a first line."""
+STATES = {
+    "equivariant": "holds",
+    "equivariant within tolerance": "holds",
+    "equivariant on its data": "undecided",
+    "broken": "fails",
+    "undecided": "undecided",
+}
+"""Colours and signs of verdicts."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row of the table."""
+
+    label: str
+    of: str = ""
+    value: str = ""
+    interval: str = ""
+    floor: str = ""
+    unit: str = ""
+
+    @property
+    def cells(self) -> list[str]:
+        """The row under `HEAD`."""
+        return [self.label, self.of, self.value, self.interval, self.floor, self.unit]
+
+
+HEAD = ["", "of", "value", "interval", "noise floor", "unit"]
+
+
+def first_line(report: Findings) -> str:
+    """Verdict, error with its interval, noise floor and group, in at most `LENGTH` characters."""
+    headline = report.shown
+    write = format_number if report.unscaled else number
+    known = (
+        [report.verdict] if report.verdict not in ("broken", "undecided") else [report.verdict, f"({report.reason})"]
+    )
+    head = " ".join(["partial,", *known] if report.partial else known)
+    error, floor = interval(headline.error.estimate, write), write(headline.floor)
+    line = f"{head}: error {error} {report.unit}, noise floor {floor}, "
+    return line + folded(report.contract.group, max(LENGTH - len(line), 3))
+
+
+def rows(report: Findings) -> list[Row]:
+    """Everything that a reader acts on, in the order in which it is read."""
+    return [row for part in (_decision, _errors, _outputs, _beside, _causes, _helps, _sample) for row in part(report)]
+
+
+def measured(label: str, of: str, error: Estimate, unit: str, floor: float | None = None) -> Row:
+    """A row of a mean with its interval, beside its floor."""
+    return Row(label, of, number(error.mean), ends(error), number(floor), unit)
+
+
+def _decision(report: Findings) -> Iterator[Row]:
+    yield Row("model", folded(report.model.name))
+    yield Row("reason", report.reason, REASONS[report.reason])
+    if report.reason in DECIDES:
+        yield Row("would decide", "", DECIDES[report.reason])
+    if report.shown.tolerance is not None:
+        yield Row("tolerance", "", number(report.shown.tolerance))
+
+
+def _errors(report: Findings) -> Iterator[Row]:
+    headline, spread = report.shown, report.relative.error_by_spread
+    if headline.unit in ("norm", "spread"):
+        yield measured("error", "", report.error.estimate, UNITS["norm"], report.floor)
+        if spread is not None:
+            yield measured("error", "", spread.estimate, UNITS["spread"], report.relative.floor_by_spread)
+    if headline.steady is not None:
+        yield measured("error without rounding", "", headline.steady, UNITS[headline.steady_unit or headline.unit])
+    for w in report.witnesses[:1]:
+        yield Row("worst", f"input {w.index}, {w.label}", number(w.error), unit=report.unit)
+    single = report.counterexample
+    if single is not None:
+        at = f"input {single.index}, {single.label}"
+        yield Row("single input", at, number(single.error), "", number(single.floor), report.unit)
+        yield Row("inputs far above the floor", "", f"{single.inputs} of {report.settings.inputs}")
+    task = report.relative
+    if task.task is not None and task.task_error is not None:
+        yield Row(task.task, "inputs as given", format_number(task.task_error))
+        yield Row(task.task, "moved inputs", format_number(task.transformed_task_error or 0.0))
+    for u in report.undefined[:NAMED]:
+        yield Row("NaN or infinite", u.label, str(u.inputs), unit="inputs")
+    same = report.orbit.same_predictions
+    if same is not None:
+        moving = report.contract.outputs[0].action != "invariant"
+        if moving:
+            yield measured("labels that move with the inputs", "", same, UNITS["classes"])
+        else:
+            yield measured("labels that change", "", _rest(same), UNITS["classes"])
+
+
+def _rest(share: Estimate) -> Estimate:
+    """One minus a share."""
+    return Estimate(1 - share.mean, 1 - share.high, 1 - share.low)
+
+
+def _outputs(report: Findings) -> Iterator[Row]:
+    outputs = report.contract.outputs
+    for o in outputs:
+        if o.vanishes:
+            yield Row("vanishes", folded(o.name), format_number(o.rms or 0.0), unit="root mean square")
+        if len(outputs) > 1 and not (o.vanishes and o.scale is None):
+            yield measured("output", folded(o.name), o.shown, report.unit_of(o), o.floor)
+        if o.compared is not None:
+            yield Row("error is", folded(o.name), o.compared)
+        if o.matching is not None:
+            for what, share in vars(o.matching).items():
+                if share is not None:
+                    yield measured(MATCHED[what], folded(o.name), share, "of boxes")
+        if o.fails_under and not (len(outputs) == 1 and len(o.fails_under) == len(report.elements)):
+            yield Row("fails under", folded(o.name), listed(o.fails_under), unit=_count(o, report))
+
+
+MATCHED = {"iou": "IoU of matched boxes", "missed": "boxes missed", "extra": "boxes extra"}
+
+
+def _count(o: OutputContract, report: Findings) -> str:
+    return f"{len(o.fails_under)} of {len(report.elements)} {report.contract.noun}s"
+
+
+def _beside(report: Findings) -> Iterator[Row]:
+    for s in report.sets[1:]:
+        yield measured("off the data", s.name, s.shown, report.unit, s.shown_floor)
+    for t in report.transforms:
+        yield transform_row(t)
+    for d in report.lie:
+        value = format_number(d.value.mean)
+        yield Row("Lie derivative", d.generator, value, unit=f"{UNITS['norm']} per {d.unit}")
+    if report.data is not None:
+        symmetric = {True: "not rejected", False: "rejected", None: "too few inputs"}[report.data.symmetric]
+        yield Row("symmetry of the data", f"p = {report.data.p_value:.2g}", symmetric)
+
+
+def transform_row(t: TransformResult) -> Row:
+    """Where the error of a transform is largest."""
+    worst = max(t.points, key=lambda p: p.error.mean if math.isfinite(p.error.mean) else -1.0)
+    return measured("transform", f"{t.name} {worst.strength:g}", worst.error, UNITS[t.unit], worst.floor)
+
+
+def _causes(report: Findings) -> Iterator[Row]:
+    layers = report.layers
+    if layers is not None:
+        yield Row("layers", "", LAYER_REASONS[layers.reason])
+        if layers.guilty is not None:
+            yield Row("starts in", folded(layers.guilty))
+        if layers.steepest is not None:
+            yield Row("grows most in", folded(layers.steepest))
+    for rule in report.rules:
+        yield from rule_rows(rule)
+    if report.ensemble is not None:
+        members = f"{report.ensemble.members} members"
+        for label, e in zip(("one member", members, "infinitely many members"), report.ensemble.errors, strict=True):
+            yield measured("ensemble", label, e, f"{UNITS['norm']}, root mean square")
+        if report.ensemble.by_design is not None:
+            yield Row("mean of infinitely many", "", report.ensemble.by_design)
+
+
+def rule_rows(rule: RuleResult) -> Iterator[Row]:
+    """The rule by which one output moves, its error and that without it, and how to give it by hand."""
+    name = folded(rule.output)
+    yield Row("rule of outputs", name, rule.rule if rule.found else "none found")
+    if rule.error is not None:
+        yield measured("error with the rule", name, rule.error, UNITS[rule.unit])
+    if rule.invariant is not None:
+        yield measured("error without the rule", name, rule.invariant, UNITS[rule.unit])
+    if rule.agreement is not None:
+        yield measured("labels that follow the rule", name, rule.agreement, UNITS["classes"])
+    if rule.found and rule.by_hand is not None:
+        yield Row("output_action", name, rule.by_hand)
+
+
+def _helps(report: Findings) -> Iterator[Row]:
+    if report.verdict not in ("broken", "equivariant on its data"):
+        return
+    for m in report.remedies:
+        if m.after is not None:
+            yield measured("would help", m.name, m.after, report.unit)
+            yield Row("cost", m.name, str(m.cost), unit=m.cost_unit)
+            if m.task_before is not None and m.task_after is not None and report.relative.task is not None:
+                change = f"{format_number(m.task_before)} to {format_number(m.task_after)}"
+                yield Row(report.relative.task, m.name, change)
+        else:
+            yield Row("not tried", m.name, HOW[m.how])
+
+
+def _sample(report: Findings) -> Iterator[Row]:
+    if not report.model.deterministic:
+        yield Row("noise of the model", "", number(report.model.noise), unit=UNITS["norm"])
+    if report.unmoved:
+        yield Row("inputs that nothing moves", "", str(report.unmoved), unit="inputs")
+    if report.contract.layout is not None:
+        yield Row("layout", "", report.contract.layout)
+    for part in report.missing:
+        yield Row("left out", part.section, folded(part.reason, 200))
+
+
+def beyond(verdict: Verdict, headline: Headline, sets: Sequence[SetResult]) -> list[SetResult]:
+    """The sets off the data for which what the verdict says of the data does not hold."""
+    claimed = headline.tolerance
+    if verdict == "broken":
+        claimed = within(headline)
+        if headline.tolerance is not None or not claimed <= NEARLY:
+            return []
+    elif verdict not in (*HOLDING, "equivariant on its data"):
+        return []
+    return above(sets, claimed)
+
+
+def above(sets: Sequence[SetResult], limit: float | None) -> list[SetResult]:
+    """The sets off the data whose error is above a limit, and above what their floors explain."""
+    return [s for s in sets if s.kind != "data" and s.above and standing(s.shown, s.shown_floor, limit) == "above"]
+
+
+def within(headline: Headline) -> float:
+    """What the error is within: the mean's bound under every element, or, where single errors are large, the worst."""
+    return headline.bound if headline.error.worst <= NEARLY else max(headline.bound, headline.error.worst)

@@ -1,0 +1,238 @@
+"""The page of a fitted classifier: accuracy, confusion, calibration, doubtful samples, turned copies, learning curve.
+
+All but quarter turns of a named network is of left-out samples: of a choice those of the folds, each predicted by a
+choice made without it; else each is predicted by the classifier trained on the others, exactly.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from equitangents.ensembles import InfiniteEnsembleClassifier
+from equitangents.fit.growing import doubled
+from equitangents.fit.held_out import HeldOut
+from equitangents.fit.result import Choice, Scored, table_of_scores
+from equitangents.report import Figure, Section, Table
+from equitangents.report.figures import canvas, inline_figure
+from equitangents.report.palette import BLUE, FRAME, ORANGE
+from equitangents.report.render import Document, Pictures
+from equitangents.statistics.student import binomial_ends
+
+SHOWN = 8  # images or rows of a section
+LEVELS = (0.5, 0.7, 0.8, 0.9, 0.95)  # probabilities below which predictions may be left open
+TURNED = 200  # samples whose turned copies are predicted, at most
+_CLASSES = 12
+_MARGIN = 0.03  # beyond 0 and 1, so that no point is cut
+
+
+def held_out_page(
+    model: InfiniteEnsembleClassifier,
+    names: Sequence[str] = (),
+    *,
+    title: str,
+    next_command: str = "",
+    choice: Choice | None = None,
+    min_confidence: float | None = None,
+) -> Document:
+    """The page; pictures stand in it where samples are images (H, W, 1 or 3).
+
+    names: of all samples. min_confidence: a further probability below which predictions may be left open. Raises as
+    `HeldOut.of`.
+    """
+    held = HeldOut.of(model, names) if choice is None else choice.score.held
+    rows = np.arange(len(held.labels)) if choice is None else choice.rows
+    if choice is not None and names:
+        held = replace(held, names=tuple(names[i] for i in rows))
+    x = np.asarray(model._data[0])
+    images = x[rows] if x.ndim == 4 and x.shape[-1] in (1, 3) else None
+    sections = [
+        *(() if choice is None else _accuracy(choice)),
+        _confusion(held),
+        _calibration(held, min_confidence),
+        *_doubtful(held, images),
+        *_turning(model, held, x, images, choice),
+        *(() if choice is None else _curve(choice)),
+    ]
+    if next_command:
+        sections.append(Section("Next", [next_command]))
+    return Document(title, "Fitted classifier", held.summary(), sections, _facts(model, held, choice))
+
+
+def _facts(model: InfiniteEnsembleClassifier, held: HeldOut, choice: Choice | None) -> dict[str, str]:
+    facts = {"Samples": f"{len(model._data[1]):,}", "Classes": str(len(held.classes))}
+    if choice is None:
+        return facts | {
+            "Predicted by": model.leave_one_out_.predictor,
+            "Probabilities": "calibrated" if model.temperature_ is not None else "shares of networks; here calibrated",
+            "Inputs standardised by": model.leave_one_out_.standardised_by,
+        }
+    best = choice.best
+    return facts | {
+        "Shown to be more accurate": ", ".join(each.name for each in choice.others if each.is_ahead) or "none",
+        "Network": best.name,
+        "Group": best.group or "none",
+        "Kernel, ridge": f"{best.kernel}, {best.ridge:.0e}",
+        "Predictions a second": f"{best.images_a_second:,.1f}",
+        "Left out": "each alone" if choice.sets is None else f"{choice.sets:,} sets",
+        "Near-duplicate pairs": f"{len(choice.near_duplicates):,}",
+    }
+
+
+def _accuracy(choice: Choice) -> Iterator[Section]:
+    every: list[Scored] = [choice.score, *choice.others]
+    with canvas(4.6, 0.5 + 0.4 * len(every)) as drawn:
+        axes = drawn.subplots()
+        for k, each in enumerate(every):
+            value, ends = each.accuracy.value, each.accuracy
+            low, high = (ends.low, ends.high) if ends.has_interval else (value, value)
+            colour = BLUE.light if k == 0 else FRAME.light
+            axes.errorbar([value], [-k], xerr=[[value - low], [high - value]], fmt="o", color=colour, clip_on=False)
+        axes.set_yticks([-k for k in range(len(every))], [each.name for each in every])
+        axes.set(xlim=(0, 1), xlabel="accuracy on left-out samples (95 %)")
+        svg = inline_figure(drawn, "accuracy")
+    yield Section("Accuracy", shown=[Figure("accuracy", "", svg, "Accuracy", wide=False), table_of_scores(choice)])
+
+
+def _confusion(held: HeldOut) -> Section:
+    K = len(held.classes)
+    counts = np.zeros((K, K), int)
+    np.add.at(counts, (held.labels, held.predictions), 1)
+    if K <= _CLASSES:
+        rows = [[f"{name} ({counts[k].sum()})", *map(str, counts[k])] for k, name in enumerate(held.classes)]
+        return Section("Confusion", shown=[Table("Rows: labels; columns: predictions.", ["", *held.classes], rows)])
+    found = held.confusions()[:SHOWN]
+    rows = [[held.classes[a], held.classes[b], str(n), str(int(counts[a].sum()))] for a, b, n in found]
+    header = ["label", "predicted", "times", "samples of the label"]
+    return Section("Confusion", shown=[Table("The most frequent confusions.", header, rows)])
+
+
+def _calibration(held: HeldOut, least: float | None) -> Section:
+    levels = sorted({*LEVELS, *(() if least is None else (least,))})
+    rows = []
+    for level in levels:
+        share, right = held.answered(level)
+        rows.append([f"{level:g}", f"{share:.1%}", "" if np.isnan(right) else f"{right:.1%}"])
+    caption = f"Calibration error {held.calibration_error():.3f}; by chance about {held.chance_error():.3f}."
+    header = ["probability at least", "of all samples", "of these right"]
+    shown = [Figure("reliability", caption, _reliability(held), "Reliability", wide=False)]
+    return Section("Calibration", shown=[*shown, Table("Predictions that are not left open.", header, rows)])
+
+
+def _reliability(held: HeldOut) -> str:
+    """Share that is right against mean probability, of groups of equally many samples, with 95 % intervals."""
+    bins = held.bins()
+    probability, right = np.array([b[0] for b in bins]), np.array([b[1] for b in bins])
+    ends = np.array([binomial_ends(r, n, 0.95, (0.0, 1.0)) for _, r, n in bins])
+    with canvas(4.2, 3.2) as drawn:
+        axes = drawn.subplots()
+        axes.plot([0, 1], [0, 1], color=FRAME.light, lw=1)
+        axes.errorbar(probability, right, abs(ends.T - right), fmt="o", color=BLUE.light, lw=1.2)
+        axes.set(xlim=(-_MARGIN, 1 + _MARGIN), ylim=(-_MARGIN, 1 + _MARGIN))
+        axes.set(xlabel="mean probability of the prediction", ylabel="share that is right")
+        return inline_figure(drawn, "reliability")
+
+
+def _doubtful(held: HeldOut, images: np.ndarray | None) -> Iterator[Section]:
+    unsure = np.argsort(held.confidence, kind="stable")[:SHOWN]
+    yield Section("Least sure", shown=[_named(held, unsure, images)])
+    order = np.argsort(held.of_label, kind="stable")
+    wrong = [i for i in order if not held.hits[i]][:SHOWN]
+    if wrong:
+        yield Section("Wrong, or mislabelled", shown=[_named(held, wrong, images)])
+
+
+def _named(held: HeldOut, order: Sequence[int] | np.ndarray, images: np.ndarray | None) -> Pictures | Table:
+    """Samples with label, prediction and both probabilities: as pictures, or as a table where there are none."""
+    rows = [
+        [held.names[i], held.classes[held.labels[i]], f"{held.of_label[i]:.2f}",
+         held.classes[held.predictions[i]], f"{held.confidence[i]:.2f}"]
+        for i in order
+    ]  # fmt: skip
+    if images is None:
+        return Table("", ["sample", "label", "its probability", "predicted", "its probability"], rows)
+    lines = [(name, f"label: {label} {p}", f"predicted: {said} {q}") for name, label, p, said, q in rows]
+    return Pictures([(_png(images[i]), text) for i, text in zip(order, lines, strict=True)])
+
+
+def _png(image: np.ndarray) -> str:
+    """The image as a PNG file in base64, its values spread from black to white."""
+    from PIL import Image
+
+    low, high = float(image.min()), float(image.max())
+    shades = np.uint8(np.round(255 * (image - low) / (high - low if high > low else 1.0)))
+    out = io.BytesIO()
+    Image.fromarray(shades if shades.shape[-1] == 3 else shades[..., 0]).save(out, "PNG")
+    return base64.b64encode(out.getvalue()).decode("ascii")
+
+
+def _turning(
+    model: InfiniteEnsembleClassifier,
+    held: HeldOut,
+    x: np.ndarray,
+    images: np.ndarray | None,
+    choice: Choice | None,
+) -> Iterator[Section]:
+    if choice is not None:
+        if choice.turned:
+            yield Section("Turning", shown=[_angles(choice), choice.turning_table])
+    elif images is not None and model.augmentation is None:
+        yield Section("Turning", shown=[_quarters(model, held, x)])
+
+
+def _angles(choice: Choice) -> Figure:
+    with canvas(4.6, 2.4) as drawn:
+        axes = drawn.subplots()
+        angles = [each.angle for each in choice.turned]
+        accuracy = [each.accuracy.value for each in choice.turned]
+        axes.plot(angles, accuracy, "o-", color=BLUE.light, label="accuracy")
+        confidence = [each.confidence for each in choice.turned]
+        axes.plot(angles, confidence, "s--", color=ORANGE.light, label="mean probability")
+        axes.set(xlabel="turned by (degrees)", ylim=(-_MARGIN, 1 + _MARGIN))
+        axes.legend()
+        return Figure("turning", "", inline_figure(drawn, "turning"), "Turning", wide=False)
+
+
+def _quarters(model: InfiniteEnsembleClassifier, held: HeldOut, x: np.ndarray) -> Table:
+    """Training images turned by quarters and mirrored: how many keep their label."""
+    count = min(TURNED, len(x))
+    chosen = np.sort(np.random.default_rng(0).permutation(len(x))[:count])
+    some, labels = x[chosen], np.asarray(model._data[1])[chosen]
+    square = x.shape[1] == x.shape[2]
+    moves = {f"turned by {90 * k}°": np.rot90(some, k, axes=(1, 2)) for k in ((1, 2, 3) if square else (2,))}
+    moves["mirrored"] = some[:, :, ::-1]
+    rows = [
+        [name, f"{np.mean(model.predict(np.ascontiguousarray(copies)) == labels):.1%}"]
+        for name, copies in moves.items()
+    ]
+    return Table(f"Copies of {count:,} training images (--group).", ["copies", "right"], rows)
+
+
+def _curve(choice: Choice) -> Iterator[Section]:
+    if not choice.curve:
+        return
+    sizes = [each.samples for each in choice.curve]
+    values = [each.accuracy.value for each in choice.curve]
+    more = doubled(choice.curve)
+    with canvas(4.6, 2.4) as drawn:
+        axes = drawn.subplots()
+        axes.plot(sizes, values, "o-", color=BLUE.light)
+        if more is not None:
+            axes.plot([sizes[-1], 2 * sizes[-1]], [values[-1], more], "o:", color=BLUE.light, mfc="none")
+        axes.set(xscale="log", xlabel="training samples", ylabel="accuracy")
+        axes.set_xticks([*sizes, *(() if more is None else (2 * sizes[-1],))])
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0f}")
+        axes.minorticks_off()
+        svg = inline_figure(drawn, "curve")
+    rows = [
+        [f"{each.samples:,}", f"{each.accuracy.value:.1%}", f"{each.accuracy.low:.1%}", f"{each.accuracy.high:.1%}"]
+        for each in choice.curve
+    ]
+    if more is not None:
+        rows.append([f"{2 * sizes[-1]:,}, extrapolated", f"{more:.1%}", "", ""])
+    table = Table("Of the chosen network.", ["training samples", "accuracy", "from (95 %)", "to"], rows)
+    yield Section("More images", shown=[Figure("curve", "", svg, "Learning curve", wide=False), table])

@@ -1,0 +1,264 @@
+"""The search for the best candidate within a time: kernels tile by tile, both kernels and all ridges of each scored.
+
+Where not all candidates fit into the time, they are first scored on the samples of one fold, and then tried in the
+order of these scores. That fold is in no score that is reported: what is scored has decided nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any, cast
+
+import numpy as np
+
+from equitangents._types import Numbers, Targets
+from equitangents.ensembles import InfiniteEnsembleClassifier
+from equitangents.ensembles.infinite.trained_kernel import kernel_diagonal
+from equitangents.ensembles.infinite.training_problem import Training
+from equitangents.errors import InvalidArgumentError
+from equitangents.fit.assessing import Assessed, assessed, best_of
+from equitangents.fit.candidates import Candidate
+from equitangents.fit.left_out import Gram
+from equitangents.fit.problem import Problem
+from equitangents.fit.result import FAST, Tried
+from equitangents.kernels import KernelFunction, Kernels, orbit_average
+from equitangents.kernels.cost.forecast import CostedKernel, as_part
+
+_TILES = 8  # of a side of a kernel matrix
+_FIELDS = ("nngp", "ntk")
+_FIRST = 0.25  # of the time, after which no further candidate is scored on one fold
+_LEAST = 30  # samples of a fold that candidates are scored on
+_LONG = 0.5  # seconds: shorter ones are compiled for longer than they run
+_DOUBLE = 3.0  # times: what a kernel in double precision takes, at most
+
+
+@dataclass(frozen=True)
+class Step:
+    """How far a choice is: what is tried, the share of it that is done, seconds that are left, the best so far."""
+
+    name: str
+    share: float
+    seconds_left: float
+    best: Tried | None
+
+
+Progress = Callable[[Step], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A candidate with a group, given as augmentation (None: no copies), and the data as it is trained on."""
+
+    candidate: Candidate
+    group: Any
+    group_name: str  # "" for none
+    training: Training
+
+    @property
+    def name(self) -> str:
+        """Of the candidate; the group is a column of its own."""
+        return self.candidate.name
+
+    @property
+    def kernel(self) -> KernelFunction:
+        """The network's, averaged over the group."""
+        action = self.training.augmentation
+        return self.candidate.net if action is None else orbit_average(self.candidate.net, action)
+
+    def seconds(self, samples: int, others: int | None = None) -> float:
+        """What the kernel is known to take."""
+        x = self.training.x
+        dtype = x.dtype if x.dtype in (np.float32, np.float64) else np.dtype(np.float64)
+        return cast(CostedKernel, self.kernel).kernel_cost(x.shape[1:], samples, others, dtype).seconds
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """A trial with one of its kernels, assessed; the kernel, and both kernels, where it leads. double: in float64."""
+
+    tried: Tried
+    assessed: Assessed
+    trial: Trial
+    double: bool
+    gram: Gram | None
+    kernels: Kernels | None
+
+
+@dataclass(eq=False)
+class Search:
+    """What was tried so far.
+
+    fast: whether candidates that would predict fewer than `FAST` images a second are left out, but for the cheapest.
+    screened: the fold that candidates were scored on first; None where their order is that of their cost.
+    """
+
+    deadline: float
+    progress: Progress | None
+    fast: bool = False
+    results: list[Result] = field(default_factory=list)
+    untried: list[str] = field(default_factory=list)
+    refused: list[tuple[str, str]] = field(default_factory=list)
+    interrupted: bool = False
+    screened: int | None = None
+    _slower: float = 1.0  # than foretold, the worst so far
+    _assessing: float = 0.0  # seconds of the last
+
+    @property
+    def chosen(self) -> int:
+        """The number of the best; of equal ones the first."""
+        return min(range(len(self.results)), key=lambda i: self.results[i].tried.log_loss)
+
+    def report(self, name: str, share: float) -> None:
+        """Say how far it is."""
+        if self.progress is not None:
+            best = self.results[self.chosen].tried if self.results else None
+            self.progress(Step(name, share, max(0.0, self.deadline - time.perf_counter()), best))
+
+    def run(self, trials: Sequence[Trial], problem: Problem) -> None:
+        """Try the cheapest, and others in the order of their scores on one fold, or of their cost where all fit."""
+        n, within = len(problem.labels), problem.inside(problem.folds[0])
+        costs = {trial: trial.seconds(n) for trial in trials}
+        first, *order = sorted(trials, key=costs.__getitem__)
+        self._try(first, problem, costs[first])
+        if time.perf_counter() + self._slower * sum(costs.values()) > self.deadline and len(within) >= _LEAST:
+            order = self._screened(order, problem, costs)
+        for trial in order:
+            if self.fast and (n + 1) / 2 < FAST * self._slower * costs[trial]:
+                self.untried.append(trial.name)
+            else:
+                self._try(trial, problem, costs[trial])
+        self._retry(problem)
+
+    def _screened(self, order: list[Trial], problem: Problem, costs: dict[Trial, float]) -> list[Trial]:
+        """By their scores on one fold; then those without a score, by their cost."""
+        start = time.perf_counter()
+        until = start + _FIRST * (self.deadline - start)
+        part = problem.part(problem.folds[0])
+        scores: dict[Trial, float] = {}
+        for trial in order:
+            x = trial.training.x[part.rows]
+            late = time.perf_counter() + self._slower * trial.seconds(len(x)) > until
+            kernels = None if late or self._is_late(costs[trial]) else self._computed(trial, x)
+            if kernels is None:
+                continue
+            for name in _FIELDS:
+                with suppress(InvalidArgumentError):
+                    found = best_of(_gram(trial, kernels, name, x), problem, part)[1]
+                    scores[trial] = min(found.log_loss, scores.get(trial, math.inf))
+        if scores:
+            self.screened = 0
+        return sorted(order, key=lambda trial: (scores.get(trial, math.inf), costs[trial]))
+
+    def _is_late(self, seconds: float) -> bool:
+        """Whether what is known to take so long does not end in time; never before there is a result."""
+        late = time.perf_counter() + self._slower * seconds + self._assessing > self.deadline
+        return late and bool(self.results)
+
+    def _try(self, trial: Trial, problem: Problem, seconds: float) -> None:
+        if self._is_late(seconds):
+            self.untried.append(trial.name)
+            return
+        start = time.perf_counter()
+        kernels = self._computed(trial, trial.training.x)
+        if kernels is None:
+            self.untried.append(trial.name)
+            return
+        took = time.perf_counter() - start
+        self._slower = max(self._slower, took / seconds) if seconds > _LONG else self._slower
+        self._assess(trial, kernels, problem, took, double=False)
+        self._assessing = time.perf_counter() - start - took
+
+    def _retry(self, problem: Problem) -> None:
+        """The best again in double precision, where its ridge is the smallest that single precision allows."""
+        best = self.results[self.chosen] if self.results else None
+        if best is None or not best.tried.ends or best.trial.training.x.dtype != np.float32:
+            return
+        if self._is_late(_DOUBLE * best.tried.seconds / self._slower):
+            return
+        start = time.perf_counter()
+        kernels = self._computed(best.trial, best.trial.training.x.astype(np.float64))
+        if kernels is not None:
+            self._assess(best.trial, kernels, problem, time.perf_counter() - start, double=True)
+
+    def _computed(self, trial: Trial, x: np.ndarray) -> Kernels | None:
+        """Both kernels of x with itself, tile by tile; None where another has a score and the time is too short."""
+        n, kernel = len(x), trial.kernel
+        nngp, ntk = (np.empty((n, n), x.dtype if x.dtype.kind == "f" else np.float64) for _ in range(2))
+        edges = np.linspace(0, n, min(_TILES, n) + 1).astype(int)
+        parts = [slice(a, b) for a, b in pairwise(edges)]
+        pairs, done, start = n * (n + 1) / 2, 0.0, time.perf_counter()
+        with as_part():
+            for i, a in enumerate(parts):
+                for b in parts[i:]:
+                    k = kernel.kernel(x[a]) if a == b else kernel.kernel(x[a], x[b])
+                    for whole, part in ((nngp, k.nngp), (ntk, k.ntk)):
+                        whole[a, b], whole[b, a] = part, np.asarray(part).T
+                    size = (a.stop - a.start) * (b.stop - b.start)
+                    done += size / 2 if a == b else size
+                    now = time.perf_counter()
+                    self.report(trial.name, done / pairs)
+                    late = now + (now - start) * (pairs - done) / done > self.deadline
+                    if late and i and self.results:
+                        return None
+        return Kernels(nngp, ntk)
+
+    def _assess(self, trial: Trial, kernels: Kernels, problem: Problem, seconds: float, *, double: bool) -> None:
+        """Both kernels of a candidate; the best so far is kept with its kernels."""
+        for name in _FIELDS:
+            gram = _gram(trial, kernels, name, trial.training.x)
+            try:
+                found = assessed(gram, problem)
+            except InvalidArgumentError as error:
+                self.refused.append((f"{trial.name} ({name})", str(error)))
+                continue
+            best, n = found.best, len(problem.labels)
+            tried = Tried(
+                trial.name, trial.group_name, name, gram.precision, best.ridge, best.log_loss, best.accuracy, seconds,
+                (n + 1) / 2 / max(seconds, 1e-9), best.ridge == found.least,
+            )  # fmt: skip
+            leads = not self.results or best.log_loss < self.results[self.chosen].tried.log_loss
+            kept = (gram, kernels) if leads else (None, None)
+            if leads:  # all others are worse
+                self.results = [replace(other, gram=None, kernels=None) for other in self.results]
+            self.results.append(Result(tried, found, trial, double, *kept))
+
+    def probabilities(self, problem: Problem) -> np.ndarray:
+        """Of every sample, by the candidate that is best on the rest of its fold, (n, K).
+
+        Double precision takes no part: whether it was tried hangs on all labels.
+        """
+        found = np.full((len(problem.labels), len(problem.classes)), np.nan)
+        single = [each for each in self.results if not each.double]
+        for f, fold in enumerate(problem.folds):
+            _, logits = min((each.assessed.folds[f] for each in single), key=lambda part: part[0].log_loss)
+            found[problem.inside(fold)] = np.exp(logits - logits.max(axis=1, keepdims=True))
+        return found / found.sum(axis=1, keepdims=True)
+
+    def fitted(self, x: Numbers, y: Targets, options: dict[str, Any]) -> InfiniteEnsembleClassifier:
+        """The chosen model, solved with the kernels that are there."""
+        found = self.results[self.chosen]
+        best, net = found.tried, found.trial.candidate.net
+        options = {**options, "augmentation": found.trial.group}
+        model = InfiniteEnsembleClassifier(net, ridge=best.ridge, kernel=cast(Any, best.kernel), **options)
+        regression, training = model._prepare(np.asarray(x, np.float64) if found.double else x, y)
+        held = training.with_settings(replace(training.settings, held=found.kernels, solver="eigh"))
+        _ = held.mean_problem  # decomposed; the kernels are not kept with the model
+        return model._solve(regression, held.with_settings(training.settings))
+
+    def nothing(self) -> InvalidArgumentError:
+        """The error where no candidate has a score."""
+        name, why = self.refused[0]
+        return InvalidArgumentError(f"no network has a score: {name}: {why}")
+
+
+def _gram(trial: Trial, kernels: Kernels, name: str, x: np.ndarray) -> Gram:
+    """One of both kernels of x with itself, with its diagonal before it was averaged over a group."""
+    action, matrix = trial.training.augmentation, np.asarray(getattr(kernels, name))
+    order = 1 if action is None else action.group.order
+    variances = np.diag(matrix) if order == 1 else kernel_diagonal(trial.candidate.net, x, cast(Any, name))
+    return Gram(matrix.astype(np.float64), variances.astype(np.float64), order, matrix.dtype.name)

@@ -1,0 +1,130 @@
+"""What turning changes: accuracy and confidence on left-out images turned by eight angles outside of the group.
+
+With r turns in the group the angles are 360°/r · k/9, k = 1 … 8; beyond the image's border its edge is read on. Each
+image is predicted by the chosen network trained without its fold, with the ridge and temperature of the others.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import scipy.special
+from jaxtyping import Float
+
+from equitangents.actions import image_rotations
+from equitangents.actions.image_motions import ImageMotions
+from equitangents.actions.images import ImageTurns
+from equitangents.ensembles.standardisation import Standardisation
+from equitangents.fit.assessing import best_of
+from equitangents.fit.problem import Problem
+from equitangents.fit.result import Turned
+from equitangents.fit.searching import Result
+from equitangents.kernels.cost.forecast import as_part
+from equitangents.statistics import bootstrap
+
+_ANGLES = 8
+_FEWEST, _MOST = 40, 1_600  # turned copies in all
+_BLOCK = 64  # copies at once
+
+
+def turning(
+    result: Result,
+    x: Float[np.ndarray, "n height width channels"],
+    standardisation: Standardisation | None,
+    problem: Problem,
+    seconds: float,
+    seed: int,
+) -> tuple[Turned, ...]:
+    """The upright images and their copies at each angle, of as many images as can be predicted in `seconds`.
+
+    Empty where images are no squares, the group is another one, or fewer than 40 copies can be predicted.
+    """
+    turns = _turns(result)
+    n = len(x)
+    count = min(_MOST, _ANGLES * n, int(seconds * result.tried.images_a_second))
+    if turns is None or x.shape[1] != x.shape[2] or count < _FEWEST:
+        return ()
+    action = image_rotations(turns * (_ANGLES + 1)).in_numpy().continuous()
+    order = np.random.default_rng(seed).permutation(n)
+    at = np.arange(count)
+    rows, elements = order[at % n], 1 + (at + at // n) % _ANGLES  # every image once before any twice
+    logits = _upright(result, problem)
+    used = np.unique(rows)
+    found = [_turned(0.0, logits[used], problem.labels[used])]
+    cross = _cross(result, _copies(x, action, rows, elements, standardisation, result), seconds)
+    rows, elements = rows[: len(cross)], elements[: len(cross)]
+    copies = _left_out(result, problem, cross, rows)
+    for k in range(1, _ANGLES + 1):
+        here = elements == k
+        if here.any():
+            found.append(_turned(action.angle(k) or 0.0, copies[here], problem.labels[rows[here]]))
+    return tuple(found)
+
+
+def _turns(result: Result) -> int | None:
+    action = result.trial.training.augmentation
+    if action is None:
+        return 1
+    return action.turns if isinstance(action, ImageTurns) else None
+
+
+def _copies(
+    x: np.ndarray,
+    action: ImageMotions,
+    rows: np.ndarray,
+    elements: np.ndarray,
+    standardisation: Standardisation | None,
+    result: Result,
+) -> Float[np.ndarray, "m height width channels"]:
+    """Images turned as they were given, and then standardised, in the precision of the result."""
+    found = np.empty((len(rows), *x.shape[1:]))
+    for k in np.unique(elements):
+        found[elements == k] = action(int(k), np.asarray(x[rows[elements == k]], np.float64))
+    found = found if standardisation is None else standardisation(found)
+    return found.astype(result.gram.precision if result.gram is not None else np.float64)
+
+
+def _cross(
+    result: Result,
+    copies: Float[np.ndarray, "m height width channels"],
+    seconds: float,
+) -> Float[np.ndarray, "some n"]:
+    """The kernel of the first copies with all samples, as far as it comes in `seconds`, and at least one block."""
+    until, found = time.perf_counter() + seconds, []
+    inputs = result.trial.training.x.astype(copies.dtype)
+    with as_part():
+        for start in range(0, len(copies), _BLOCK):
+            kernels = result.trial.kernel.kernel(copies[start : start + _BLOCK], inputs)
+            found.append(np.asarray(getattr(kernels, result.tried.kernel), np.float64))
+            if time.perf_counter() > until:
+                break
+    return np.concatenate(found)
+
+
+def _upright(result: Result, problem: Problem) -> Float[np.ndarray, "n classes"]:
+    """Logits of every image without its fold."""
+    found = np.full((len(problem.labels), len(problem.classes)), np.nan)
+    for fold, (_, logits) in zip(problem.folds, result.assessed.folds, strict=True):
+        found[problem.inside(fold)] = logits
+    return found
+
+
+def _left_out(
+    result: Result, problem: Problem, cross: Float[np.ndarray, "m n"], rows: np.ndarray
+) -> Float[np.ndarray, "m classes"]:
+    """Logits of inputs with the kernels `cross`, each without the fold of the sample in its row."""
+    assert result.gram is not None
+    found = np.full((len(rows), len(problem.classes)), np.nan)
+    for rest, inside in problem.split():
+        here = np.isin(rows, inside)
+        if here.any():
+            solved, best = best_of(result.gram.part(rest.rows), problem, rest)
+            found[here] = best.beta * solved.predicted(cross[np.ix_(here, rest.rows)], best.ridge)
+    return found
+
+
+def _turned(angle: float, logits: np.ndarray, labels: np.ndarray) -> Turned:
+    probabilities = scipy.special.softmax(logits, axis=1)
+    right = (probabilities.argmax(axis=1) == labels) * 1.0
+    return Turned(angle, len(labels), bootstrap(right, bounds=(0.0, 1.0)), float(probabilities.max(axis=1).mean()))

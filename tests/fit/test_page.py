@@ -1,0 +1,143 @@
+"""What the page of a fitted classifier says follows from left-out samples, and from the planted faults in them."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import equitangents as et
+from equitangents.errors import InvalidArgumentError
+from equitangents.fit import auto, page
+from equitangents.fit.held_out import HeldOut
+from equitangents.fit.page import held_out_page
+from equitangents.report import render
+from equitangents.report.render import outside_resources
+
+RNG = np.random.default_rng(0)
+NET = et.nn.Sequential(et.nn.Flatten(), et.nn.Dense(1), et.nn.Relu(), et.nn.Dense(1))
+PLANTED = 7
+
+
+def bright_above(count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Images whose upper or lower half is bright, in three classes with empty ones, and which."""
+    labels = RNG.integers(0, 3, count)
+    x = RNG.normal(0, 0.2, (count, 4, 4, 1))
+    x[labels == 0, :2] += 1
+    x[labels == 1, 2:] += 1
+    return x, np.array(["top", "low", "none"])[labels]
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    x, y = bright_above(60)
+    y[PLANTED] = "top" if y[PLANTED] != "top" else "low"
+    return et.InfiniteEnsembleClassifier(NET, ridge=1e-2).fit(x, y), x, y
+
+
+def test_numbers_are_those_of_classifiers_fitted_without_the_sample(fitted):
+    model, x, y = fitted
+    held = HeldOut.of(model)
+    for i in (0, PLANTED, 31):
+        others = et.InfiniteEnsembleClassifier(NET, ridge=1e-2).fit(np.delete(x, i, 0), np.delete(y, i))
+        assert held.classes[held.predictions[i]] == others.predict(x[i : i + 1])[0]
+    assert held.hits.mean() == pytest.approx(model.leave_one_out_.accuracy)
+    np.testing.assert_allclose(held.probabilities.sum(1), 1)
+    assert sum(n for *_, n in held.bins()) == 60
+    assert sum(n for *_, n in held.confusions()) == (~held.hits).sum()
+
+
+def section(html: str, name: str) -> str:
+    """The part of a page under a heading."""
+    start = html.index(f'<section id="{name}">')
+    return html[start : html.index("</section>", start)]
+
+
+def test_a_wrong_label_is_the_first_that_looks_mislabelled_and_turned_copies_are_counted(fitted):
+    model, *_ = fitted
+    names = [f"image-{i}.png" for i in range(60)]
+    assert int(np.argmin(HeldOut.of(model).of_label)) == PLANTED
+    html = render(held_out_page(model, names, title="What <b> was learnt", next_command="predict it"))
+    assert "What &lt;b&gt; was learnt" in html
+    assert outside_resources(html) == []
+    shown = section(html, "wrong-or-mislabelled")
+    assert re.search(r"image-\d+\.png", shown)[0] == f"image-{PLANTED}.png"
+    assert shown.count('src="data:image/png;base64,') == min(8, (~HeldOut.of(model).hits).sum())
+    assert re.findall(r'row">(turned by \d+°|mirrored)', section(html, "turning")) == [
+        "turned by 90°", "turned by 180°", "turned by 270°", "mirrored",
+    ]  # fmt: skip
+    assert "predict it" in html
+    right = f"{model.leave_one_out_.hits.sum()} of 60"
+    assert right in html
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (4, 6)])
+def test_images_are_turned_by_all_quarters_that_keep_their_shape(shape):
+    x, labels = RNG.normal(0, 0.1, (24, *shape, 1)), np.array(["lying", "standing"] * 12)
+    x[::2, 1:3] += 1
+    x[1::2, :, 1:3] += 1
+    html = render(held_out_page(et.InfiniteEnsembleClassifier(NET, ridge=1e-2).fit(x, labels), title="t"))
+    right = dict(re.findall(r'row">(.+?)</th><td>(.+?)%', section(html, "turning")))
+    assert ("turned by 90°" in right) == (shape == (4, 4))
+    assert float(right.get("turned by 90°", 0)) < 50 <= float(right["mirrored"])
+
+
+def test_a_calibrated_law_shows_an_error_of_chance_alone():
+    p = RNG.dirichlet([1, 1, 1], 20_000)
+    labels = (RNG.random((len(p), 1)) > p.cumsum(1)).sum(1)
+    classes, names = ("a", "b", "c"), tuple(map(str, range(len(p))))
+    held = HeldOut(p, labels, p.argmax(1), classes, names, 1.0)
+    assert held.calibration_error() < 3 * held.chance_error() < 0.03
+    sharp = p**4 / (p**4).sum(1, keepdims=True)
+    assert HeldOut(sharp, labels, p.argmax(1), classes, names, 1.0).calibration_error() > 0.1
+
+
+def test_no_point_of_the_reliability_diagram_is_cut(monkeypatch):
+    drawn = []
+    monkeypatch.setattr("equitangents.fit.page.inline_figure", lambda figure, name: drawn.append(figure) or "")
+    page._reliability(
+        HeldOut(np.eye(2)[[0, 1] * 10], np.array([0, 1] * 10), np.array([0, 1] * 10), ("a", "b"), (), 1.0)
+    )
+    (axes,) = drawn[0].axes
+    (points,) = (line for line in axes.lines if line.get_marker() == "o")
+    pixels = axes.transData.transform(points.get_xydata())
+    inside = axes.transAxes.transform([(0, 0), (1, 1)])
+    radius = points.get_markersize() / 2 * drawn[0].dpi / 72
+    assert (pixels - radius >= inside[0]).all()
+    assert (pixels + radius <= inside[1]).all()
+
+
+def test_predictions_may_be_left_open_below_a_probability():
+    p = np.array([[0.9, 0.1], [0.4, 0.6], [0.3, 0.7], [0.8, 0.2]])
+    held = HeldOut(p, np.array([0, 0, 1, 1]), p.argmax(1), ("a", "b"), (), 1.0)
+    assert held.answered(0.7) == (0.75, pytest.approx(2 / 3))
+    share, right = held.answered(0.95)
+    assert share == 0
+    assert np.isnan(right)
+
+
+def test_a_choice_has_baselines_angles_and_a_learning_curve():
+    x, y = bright_above(40)
+    choice = auto(x, y, baselines=False, minutes=600)
+    html = render(held_out_page(choice.model, [f"{i}.png" for i in range(40)], title="t", choice=choice))
+    assert outside_resources(html) == []
+    assert choice.best.name in html
+    assert [each.angle for each in choice.turned] == [0, *(40.0 * k for k in range(1, 9))]
+    for name in ("accuracy", "confusion", "calibration", "least-sure", "turning", "more-images"):
+        section(html, name)
+
+
+def test_an_augmented_model_has_no_quarters_and_arrays_have_tables(fitted):
+    _, x, y = fitted
+    model = et.InfiniteEnsembleClassifier(NET, augmentation="C4", ridge=1e-2).fit(x, y)
+    assert 'id="turning"' not in render(held_out_page(model, title="t"))
+    flat = et.InfiniteEnsembleClassifier(NET, ridge=1e-2).fit(x.reshape(60, -1), y)
+    html = render(held_out_page(flat, title="t"))
+    assert "sample 7" in html
+    assert "turned by" not in html
+
+
+def test_what_cannot_have_a_page_is_said(fitted):
+    with pytest.raises(InvalidArgumentError, match="names has 2 entries; the model was fitted to 60"):
+        held_out_page(fitted[0], ["a", "b"], title="t")
