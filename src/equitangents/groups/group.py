@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from equitangents._aliases import Element, Elements
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError
 from equitangents.groups.symmetry_group import SymmetryGroup
+from equitangents.validation import check_choice
 
 if TYPE_CHECKING:
     from equitangents.groups.irreps import Irrep
@@ -226,8 +227,7 @@ class Group(SymmetryGroup):
 
         Computed on first use and kept. The trivial one comes first, then by dimension and character.
         """
-        if field not in ("complex", "real"):
-            raise InvalidArgumentError("field", field, "'complex' or 'real'")
+        check_choice("field", field, ("complex", "real"))
         return self._complex_irreps if field == "complex" else self._real_irreps
 
     @cached_property
