@@ -199,7 +199,7 @@ def _ensemble_of(asked: Asked) -> AnyModel:
         ) from None
     if asked.data is None:
         raise InvalidArgumentError(
-            "data is None; a network is planned for with data=(X, y), on which a pilot is trained"
+            "data", None, remedy="a network is planned for with data=(X, y), on which a pilot is trained"
         )
     kind = DeepEnsembleClassifier if are_labels(np.asarray(_pair(asked.data)[1])) else DeepEnsemble
     return kind(net, augmentation=asked.action, label_action=asked.output_action, seed=asked.seed)
