@@ -116,7 +116,7 @@ class Group(SymmetryGroup):
         """`g` as an int if it is an element of the group; otherwise an error that names `name`."""
         checked = self._check_elements(name, g)
         if checked.ndim:
-            raise InvalidTypeError(f"{name} is an array of shape {checked.shape}; expected one element, an int")
+            raise InvalidTypeError(name, checked.shape, "one element, an int", verb="is an array of shape")
         return int(checked)
 
     def _check_elements(self, name: str, g: Element) -> np.ndarray:

@@ -63,5 +63,5 @@ def one_time(time: Times) -> float:
     """A training time, a single number ≥ 0 or inf."""
     times, single = as_times(time)
     if not single:
-        raise InvalidArgumentError(f"time has shape {times.shape}; expected one number")
+        raise InvalidArgumentError("time", times.shape, "one number", verb="has shape")
     return float(times[0])
