@@ -98,7 +98,7 @@ class Action(GroupAction):
         if not precision.is_traced(g):
             g = self.check_elements(g, "g")
         if g.shape != x.shape[:1]:
-            raise InvalidArgumentError(f"g has shape {g.shape}; expected one element for each of {len(x)} signals")
+            raise InvalidArgumentError("g", g.shape, f"one element for each of {len(x)} signals", verb="has shape")
         with scope_of(x):
             return self._act_each(g, x)
 
@@ -117,7 +117,7 @@ class Action(GroupAction):
         """A non-empty list of elements as an array of numbers, or an error that names `name`."""
         chosen = np.asarray(elements)
         if chosen.ndim != 1 or not len(chosen):
-            raise InvalidArgumentError(f"{name} has shape {chosen.shape}; expected a non-empty list of elements")
+            raise InvalidArgumentError(name, chosen.shape, "a non-empty list of elements", verb="has shape")
         return self.group._check_elements(name, chosen)
 
     def verify(self, x: Tree) -> None:

@@ -157,7 +157,7 @@ class RelabelledIndices(GivenMap):
         if x.dtype.kind not in "iu" and not (x.dtype.kind == "f" and (x == np.round(x)).all()):
             raise InvalidTypeError(name, x.dtype, remedy="edges are pairs of node numbers", verb="has dtype")
         if x.size and x.max() >= self.n:
-            raise ShapeError(f"{name} names node {int(x.max())}; there are {self.n} nodes, numbered from 0")
+            raise ShapeError(name, int(x.max()), remedy=f"there are {self.n} nodes, numbered from 0", verb="names node")
 
     def __call__(self, g: Element, x: ArrayLike) -> ArrayLike:
         """p[x]."""

@@ -129,7 +129,7 @@ def direct_sum(*actions: Action) -> LinearAction:
     for action in actions:
         check_same_group(actions[0], action)
         if action.matrices is None:
-            raise InvalidTypeError(f"actions holds {action!r}; expected actions on vectors (linear, labels, rotations)")
+            raise InvalidTypeError("actions", action, "actions on vectors (linear, labels, rotations)", verb="holds")
         blocks.append(action.matrices)
     ends = np.cumsum([M.shape[1] for M in blocks])
     total = np.zeros((actions[0].group.order, ends[-1], ends[-1]))

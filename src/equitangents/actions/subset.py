@@ -84,7 +84,7 @@ def subset(action: GroupAction, elements: Elements, weights: npt.ArrayLike | Non
     if w.shape != chosen.shape[:1]:
         raise ShapeError("weights", w.shape, f"{chosen.shape[:1]}, one for each element")
     if not (np.isfinite(w).all() and (w > 0).all()):
-        raise InvalidArgumentError(f"weights holds {w[~(w > 0) | ~np.isfinite(w)][0]}; expected positive numbers")
+        raise InvalidArgumentError("weights", w[~(w > 0) | ~np.isfinite(w)][0], "positive numbers", verb="holds")
     w = np.array(w)
     chosen.flags.writeable = w.flags.writeable = False
     return ActionSubset(action, chosen, w)

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 from equitangents._aliases import Element, Elements
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError
 from equitangents.groups.symmetry_group import SymmetryGroup
+from equitangents.validation import check_choice
 
 if TYPE_CHECKING:
     from equitangents.groups.irreps import Irrep
@@ -115,7 +116,7 @@ class Group(SymmetryGroup):
         """`g` as an int if it is an element of the group; otherwise an error that names `name`."""
         checked = self._check_elements(name, g)
         if checked.ndim:
-            raise InvalidTypeError(f"{name} is an array of shape {checked.shape}; expected one element, an int")
+            raise InvalidTypeError(name, checked.shape, "one element, an int", verb="is an array of shape")
         return int(checked)
 
     def _check_elements(self, name: str, g: Element) -> np.ndarray:
@@ -226,8 +227,7 @@ class Group(SymmetryGroup):
 
         Computed on first use and kept. The trivial one comes first, then by dimension and character.
         """
-        if field not in ("complex", "real"):
-            raise InvalidArgumentError("field", field, "'complex' or 'real'")
+        check_choice("field", field, ("complex", "real"))
         return self._complex_irreps if field == "complex" else self._real_irreps
 
     @cached_property

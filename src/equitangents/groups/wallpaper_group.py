@@ -163,8 +163,8 @@ def wallpaper(rotations: int, reflections: bool, shape: Sequence[int]) -> Wallpa
         raise InvalidArgumentError("reflections", reflections, "True or False")
     checked = check_shape(shape)
     if len(checked) != 2:
-        raise ShapeError(f"shape is {checked}; expected two side lengths (H, W)")
+        raise ShapeError("shape", checked, "two side lengths (H, W)", verb="is")
     H, W = checked
     if rotations == 4 and H != W:
-        raise ShapeError(f"shape is {checked}; quarter turns (rotations=4) need a square torus, H = W")
+        raise ShapeError("shape", checked, remedy="quarter turns (rotations=4) need a square torus, H = W", verb="is")
     return WallpaperGroup(int(rotations), bool(reflections), (H, W))

@@ -212,7 +212,7 @@ def as_times(time: Times) -> tuple[np.ndarray, bool]:
     except (TypeError, ValueError):
         raise InvalidTypeError("time", time, "a number or a 1-d array of numbers") from None
     if times.ndim > 1 or times.size == 0:
-        raise InvalidArgumentError(f"time has shape {times.shape}; expected a number or a non-empty 1-d array")
+        raise InvalidArgumentError("time", times.shape, "a number or a non-empty 1-d array", verb="has shape")
     if np.isnan(times).any() or (times < 0).any():
         raise InvalidArgumentError("time", time, remedy="times are ≥ 0 (inf is allowed)")
     return np.atleast_1d(times), times.ndim == 0

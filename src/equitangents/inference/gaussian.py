@@ -155,7 +155,7 @@ class Projection:
     def covariance_factors(self, time: float) -> tuple[np.ndarray, np.ndarray]:
         """A and B, (M, N), with Σ_t = K(x, x′) + (A B* + B A*)/2, in the eigenbasis of the data."""
         if self.prior_cross is None:
-            raise InvalidArgumentError("prior_cross is None; covariances need the prior kernel K(x, X)")
+            raise InvalidArgumentError("prior_cross", None, remedy="covariances need the prior kernel K(x, X)")
         response = self.response(time)
         prior_cross = self._prior_in_basis
         if self.process.is_posterior:

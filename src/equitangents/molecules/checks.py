@@ -11,6 +11,7 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeErr
 from equitangents.inference.dynamics import as_times
 from equitangents.molecules.molecules import Molecules
 from equitangents.molecules.signals import AtomSignals
+from equitangents.validation import check_choice
 
 _ZERO = 1e-6  # of the largest number given: what symmetry forbids may be off by rounding and by the data's own digits
 
@@ -27,8 +28,7 @@ def check_question(net: object, method: str, signals: object, pairs: object) -> 
         raise InvalidTypeError("net", net, f"a network on spherical signals, which has `{method}`")
     if not (signals is None or isinstance(signals, AtomSignals)):
         raise InvalidTypeError("signals", signals, "AtomSignals or None")
-    if pairs not in ("same element", "all"):
-        raise InvalidArgumentError("pairs", pairs, "'same element' or 'all'")
+    check_choice("pairs", pairs, ("same element", "all"))
 
 
 def checked_targets(name: str, values: Numbers, *shapes: tuple[int, ...]) -> np.ndarray:
@@ -63,5 +63,5 @@ def one_time(time: Times) -> float:
     """A training time, a single number ≥ 0 or inf."""
     times, single = as_times(time)
     if not single:
-        raise InvalidArgumentError(f"time has shape {times.shape}; expected one number")
+        raise InvalidArgumentError("time", times.shape, "one number", verb="has shape")
     return float(times[0])

@@ -21,6 +21,7 @@ from equitangents.kernels.result import Kernels
 from equitangents.molecules.checks import check_molecules, check_question
 from equitangents.molecules.molecules import Molecules
 from equitangents.molecules.signals import AtomSignals, Neighbourhoods
+from equitangents.validation import check_choice
 
 Pairs = Literal["same element", "all"]
 _BLOCK = 4096  # atoms in a block of κ
@@ -37,8 +38,7 @@ def kernel(
     normalise: bool = False,
 ) -> Float[np.ndarray, "n1 n2"]:
     """One of the two `kernels` alone, as an array; the same options."""
-    if kernel not in ("ntk", "nngp"):
-        raise InvalidArgumentError("kernel", kernel, "'ntk' or 'nngp'")
+    check_choice("kernel", kernel, ("ntk", "nngp"))
     found = kernels(net, molecules1, molecules2, signals=signals, pairs=pairs, normalise=normalise)
     return np.asarray(found.ntk if kernel == "ntk" else found.nngp)
 

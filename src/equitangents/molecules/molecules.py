@@ -147,7 +147,7 @@ def _checked_numbers(atomic_numbers: Numbers) -> Int[np.ndarray, "n a"]:
         raise InvalidArgumentError(f"atomic_numbers has type {numbers.dtype}; expected whole numbers")
     if numbers.min() < 0 or numbers.max() > LARGEST_ATOMIC_NUMBER:
         wrong = numbers[(numbers < 0) | (numbers > LARGEST_ATOMIC_NUMBER)][0]
-        raise InvalidArgumentError(f"atomic_numbers holds {wrong}; expected 1 to 118, or 0 for no atom")
+        raise InvalidArgumentError("atomic_numbers", wrong, "1 to 118, or 0 for no atom", verb="holds")
     numbers = numbers.astype(np.int64)
     empty = np.flatnonzero((numbers > 0).sum(axis=1) == 0)
     if len(empty):

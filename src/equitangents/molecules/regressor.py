@@ -17,6 +17,7 @@ from equitangents.molecules.molecules import Molecules
 from equitangents.molecules.regressor_base import MolecularRegressor
 from equitangents.molecules.resolution import kernel_for_forces
 from equitangents.molecules.smooth_kernel import SmoothKernel
+from equitangents.validation import check_choice
 
 _NO_VARIANCE = 1e-15  # of the largest one: rounding
 
@@ -66,8 +67,7 @@ class MoleculeRegressor(MolecularRegressor):
         element's energy and no forces, which must be zero.
         """
         self._check_settings(molecules)
-        if self.baseline not in ("elements", "none"):
-            raise InvalidArgumentError("baseline", self.baseline, "'elements' or 'none'")
+        check_choice("baseline", self.baseline, ("elements", "none"))
         if energies is None and forces is None:
             raise InvalidArgumentError("energies and forces are both None; expected at least one")
         n, layout = len(molecules), Layout.of(molecules)

@@ -22,6 +22,7 @@ from equitangents.molecules.learnt_rows import LearntRows
 from equitangents.molecules.molecules import Molecules
 from equitangents.molecules.signals import AtomSignals
 from equitangents.molecules.smooth_kernel import SmoothKernel
+from equitangents.validation import check_choice
 
 logger = logging.getLogger("equitangents")
 
@@ -51,8 +52,7 @@ class MolecularRegressor(CheckedKeywords):
         self.notes_ = ()
         check_molecules("molecules", molecules)
         check_question(self.net, "lower", self.signals, self.pairs)
-        if self.kernel not in ("ntk", "nngp"):
-            raise InvalidArgumentError("kernel", self.kernel, "'ntk' or 'nngp'")
+        check_choice("kernel", self.kernel, ("ntk", "nngp"))
         Ridge.number(self.ridge, "molecules share one")
         one_time(self.time)
         Flow(self.learning_rate, samples=1)

@@ -104,7 +104,7 @@ class AtomSignals:
         Where there is no atom the signal is zero.
         """
         if self.elements is None:
-            raise InvalidArgumentError("elements is None; name them, or use `for_molecules`")
+            raise InvalidArgumentError("elements", None, remedy="name them, or use `for_molecules`")
         xp: ModuleType = jnp if isinstance(positions, jax.Array) else np
         dtype = positions.dtype
         atoms = numbers.shape[-1]

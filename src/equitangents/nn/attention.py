@@ -15,7 +15,7 @@ from equitangents.nn.layer import Layer, check_scale
 from equitangents.nn.signal import Signal
 from equitangents.nn.structure import Structure
 from equitangents.normals import standard_normal
-from equitangents.validation import check_whole
+from equitangents.validation import check_choice, check_whole
 
 _MECHANISMS = ("softmax", "identity", "relu", "abs")
 
@@ -52,8 +52,7 @@ class Attention(Layer):
                 check_whole(name, getattr(self, name), 1)
         for name in ("W_query_std", "W_key_std", "W_value_std", "W_out_std", "b_std"):
             check_scale(name, getattr(self, name))
-        if self.scaling not in ("linear", "root"):
-            raise InvalidArgumentError("scaling", self.scaling, "'linear' or 'root'")
+        check_choice("scaling", self.scaling, ("linear", "root"))
         if self.mechanism not in _MECHANISMS:
             raise InvalidArgumentError("mechanism", self.mechanism, f"one of {', '.join(_MECHANISMS)}")
 

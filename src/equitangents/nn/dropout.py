@@ -14,6 +14,7 @@ from equitangents.kernels.structured.program import Drop
 from equitangents.nn.layer import ParameterFree, check_number
 from equitangents.nn.signal import Signal
 from equitangents.nn.structure import Structure
+from equitangents.validation import check_choice
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,7 @@ class Dropout(ParameterFree):
     def __post_init__(self) -> None:
         if not 0 <= check_number("rate", self.rate) < 1:
             raise InvalidArgumentError("rate", self.rate, "a probability, at least 0 and below 1")
-        if self.mode not in ("train", "test"):
-            raise InvalidArgumentError("mode", self.mode, "'train' or 'test'")
+        check_choice("mode", self.mode, ("train", "test"))
 
     @property
     def needs_structure(self) -> bool:  # type: ignore[override]

@@ -23,6 +23,7 @@ from equitangents.keywords import CheckedKeywords
 from equitangents.nn.signal import Signal
 from equitangents.nn.structure import Structure, anywhere
 from equitangents.normals import standard_normal
+from equitangents.validation import check_choice
 
 
 def plain(value: Any) -> Any:
@@ -233,8 +234,7 @@ class LinearLayer(Layer):
         """Raise InvalidArgumentError or InvalidTypeError unless the scales are, and the parametrisation is known."""
         check_scale("W_std", self.W_std)
         check_scale("b_std", self.b_std)
-        if self.parametrisation not in PARAMETRISATIONS:
-            raise InvalidArgumentError("parametrisation", self.parametrisation, "'ntk' or 'standard'")
+        check_choice("parametrisation", self.parametrisation, PARAMETRISATIONS)
         if self.bias not in (None, True, False):
             raise InvalidTypeError("bias", self.bias, "True, False, or None for one where b_std > 0")
         if not check_number("width_scale", self.width_scale) > 0:

@@ -298,7 +298,7 @@ def _layers(name: str, branch: object) -> tuple[Layer, ...]:
     layers = tuple(branch) if isinstance(branch, list | tuple) else (branch,)
     for layer in layers:
         if not isinstance(layer, Layer):
-            raise InvalidTypeError(f"{name} holds {layer!r}; expected layers of equitangents.nn")
+            raise InvalidTypeError(name, layer, "layers of equitangents.nn", verb="holds")
     if not layers:
         raise InvalidArgumentError(f"{name} is empty; Identity() passes its input on")
     return layers

@@ -175,7 +175,7 @@ def solve(
     theta = as_matrix(matrix, kernel)
     y = np.asarray(check_array("targets", targets, min_rank=1), np.float64)
     if y.ndim > 2 or len(y) != theta.size:
-        raise InvalidArgumentError(f"targets has shape {y.shape}; expected ({theta.size},) or ({theta.size}, outputs)")
+        raise InvalidArgumentError("targets", y.shape, f"({theta.size},) or ({theta.size}, outputs)", verb="has shape")
     added = Ridge.read(ridge, theta.size)
     if ridge_unit is not None and (
         not isinstance(ridge_unit, int | float | np.number) or not 0 < ridge_unit < math.inf

@@ -64,7 +64,7 @@ class Pattern:
             return list(range(dimensions))
         named = sorted({axis % rank for axis in self.axes})
         if not set(named) <= set(spatial):
-            raise ShapeError(f"aggregate_axis is {self.axes}; expected some of {tuple(spatial)}, axes of positions")
+            raise ShapeError("aggregate_axis", self.axes, f"some of {tuple(spatial)}, axes of positions", verb="is")
         return [spatial.index(axis) for axis in named]
 
 

@@ -33,6 +33,7 @@ from equitangents.solvers.choosing import as_method
 from equitangents.solvers.method import Method
 from equitangents.solvers.solution import Report
 from equitangents.tiles.place import local
+from equitangents.validation import check_choice
 
 
 class TimedPredictions:
@@ -114,8 +115,7 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
                 "a network or an object with kernel(x1, x2=None), or with kernel_field(x1, x2=None) for "
                 "targets that are fields",
             )
-        if self.kernel not in ("ntk", "nngp"):
-            raise InvalidArgumentError("kernel", self.kernel, "'ntk' or 'nngp'")
+        check_choice("kernel", self.kernel, ("ntk", "nngp"))
         if not isinstance(self.dynamics, Momentum) and self.dynamics not in DYNAMICS:
             known = ", ".join(map(repr, DYNAMICS))
             raise InvalidArgumentError("dynamics", self.dynamics, f"{known} or inference.Momentum(0.9)")

@@ -26,6 +26,7 @@ from equitangents.kernels.rotations.resolution import sampled_for
 from equitangents.nn import Sequential
 from equitangents.nn.layer import Layer
 from equitangents.nn.variants import vary
+from equitangents.validation import check_choice
 
 _ORTHOGONAL = 1e-6
 SCALES = ("W_std", "b_std")
@@ -145,8 +146,7 @@ def _of_means(training: Training) -> Evidence:
 def likelihood_gradient(training: Training, net: KernelFunction, names: tuple[str, ...]) -> dict[str, float]:
     """d log p/dθ for each of `names`: "ridge", and the scales that all layers of `net` share."""
     for name in names:
-        if name not in ("ridge", *SCALES):
-            raise InvalidArgumentError("name", name, "'ridge', 'W_std' or 'b_std'")
+        check_choice("name", name, ("ridge", *SCALES))
     scales = {name: shared_scale(net, name) for name in names if name in SCALES}
     if "ridge" in names:
         training.settings.ridge.check_one("the derivative is one by a number")

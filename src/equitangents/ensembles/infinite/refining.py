@@ -20,7 +20,7 @@ from equitangents.ensembles.infinite.evidence import SCALES, shared_scale
 from equitangents.ensembles.infinite.tuning import points
 from equitangents.errors import InvalidArgumentError, NotPositiveDefiniteError
 from equitangents.inference.ridge import Ridge
-from equitangents.validation import check_whole
+from equitangents.validation import check_choice, check_whole
 
 logger = logging.getLogger("equitangents")
 
@@ -147,8 +147,7 @@ class _StoppedError(Exception):
 def _start(model: BaseEstimator, names: Sequence[str] | None) -> dict[str, float]:
     """The values to begin with; of all names, if none are asked for, those that can be moved."""
     for name in names or ():
-        if name not in NAMES:
-            raise InvalidArgumentError("name", name, "'ridge', 'W_std' or 'b_std'")
+        check_choice("name", name, NAMES)
     found: dict[str, float] = {}
     for name in NAMES if names is None else dict.fromkeys(names):
         try:

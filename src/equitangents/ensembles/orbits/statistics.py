@@ -236,7 +236,7 @@ def check_measures(
             raise InvalidTypeError(name, value, "an action of equitangents.actions")
         check_finite_group(name, value, "what theory expects on orbits")
     if action is None:
-        raise InvalidTypeError("action is None; expected an action, e.g. equitangents.actions.image_rotations(4)")
+        raise InvalidTypeError("action", None, "an action, e.g. equitangents.actions.image_rotations(4)")
     if output_action is not None and output_action.group != action.group:
         raise InvalidArgumentError(
             f"output_action is of group {output_action.group!r} and action of {action.group!r}; they must be of the "

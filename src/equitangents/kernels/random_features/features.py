@@ -13,7 +13,7 @@ import numpy as np
 
 from equitangents import precision
 from equitangents._types import ArrayLike
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
+from equitangents.errors import InvalidTypeError, NetworkError
 from equitangents.kernels.branches import Parallel, flat
 from equitangents.kernels.fields.size import check_result
 from equitangents.kernels.operations import Decouple, Dual
@@ -26,7 +26,7 @@ from equitangents.kernels.result import KernelFunction, Kernels, NngpKernels
 from equitangents.kernels.structured.program import StructuredPositions, why_structured
 from equitangents.memory import check_fits
 from equitangents.structured import Inputs, is_structured
-from equitangents.validation import check_array, check_whole
+from equitangents.validation import check_array, check_choice, check_whole
 
 Kind = Literal["ntk", "nngp"]
 _GRAIN = 64  # networks have a multiple of so many channels, so that their weights are products of two small matrices
@@ -80,8 +80,7 @@ class RandomFeatures:
         In the precision of x; the same for an input whatever else is in x. Time and memory are linear in N.
         Raises NetworkError where the network has no such features, MemoryLimitError where they cannot fit in memory.
         """
-        if kernel not in ("ntk", "nngp"):
-            raise InvalidArgumentError("kernel", kernel, "'ntk' or 'nngp'")
+        check_choice("kernel", kernel, ("ntk", "nngp"))
         if kernel == "ntk" and (reason := self._no_ntk(x)) is not None:
             raise NetworkError(reason)
         return self._of(x, kernel)
