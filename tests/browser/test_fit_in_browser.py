@@ -9,6 +9,7 @@ from equitangents.fit import auto
 from equitangents.fit.page import held_out_page
 from equitangents.report import render
 
+
 @pytest.fixture(scope="module")
 def fitted():
     """Images whose upper or lower half is bright, or neither, with some labels that are wrong."""
