@@ -125,6 +125,7 @@ def auto(
         with suppress(KeyboardInterrupt):
             curve = growth(best, problem, part.rows, seed)
             if images.ndim == 4:
+                search.report("turned copies", 0.0)
                 left = min(60 * minutes * _TURNING, start + 60 * minutes - time.perf_counter())
                 turned = turning(best, images, model.standardisation_, problem, left, seed)
     return Choice(

@@ -32,7 +32,7 @@ def growth(result: Result, problem: Problem, rows: Int[np.ndarray, " scored"], s
         for fold, order in zip(problem.folds, orders, strict=True):
             part = problem.part(order[: max(1, round(share * len(order)))].tolist())
             counts.append(len(part.rows))
-            if counts[-1] < _LEAST or len(part.sets) < 2:
+            if not part.is_enough(_LEAST):
                 break
             try:
                 solved, best = best_of(result.gram.part(part.rows), problem, part)

@@ -95,7 +95,12 @@ def _accuracy(choice: Choice) -> Iterator[Section]:
         axes.set_yticks([-k for k in range(len(every))], [each.name for each in every])
         axes.set(xlim=(0, 1), xlabel="accuracy on left-out samples (95 %)")
         svg = inline_figure(drawn, "accuracy")
-    yield Section("Accuracy", shown=[Figure("accuracy", "", svg, "Accuracy", wide=False), table_of_scores(choice)])
+    rows = [
+        [each.name, f"{each.accuracy.value:.1%}", f"{each.log_loss:.3f}", f"{each.calibration_error:.3f}"]
+        for each in every
+    ]
+    table = Table(table_of_scores(choice).caption, ["model", "accuracy", "log loss", "calibration error"], rows)
+    yield Section("Accuracy", shown=[Figure("accuracy", "", svg, "Accuracy", wide=False), table])
 
 
 def _confusion(held: HeldOut) -> Section:
@@ -128,7 +133,7 @@ def _reliability(held: HeldOut) -> str:
     bins = held.bins()
     probability, right = np.array([b[0] for b in bins]), np.array([b[1] for b in bins])
     ends = np.array([binomial_ends(r, n, 0.95, (0.0, 1.0)) for _, r, n in bins])
-    with canvas(4.2, 3.2) as drawn:
+    with canvas(4.2, 2.6) as drawn:
         axes = drawn.subplots()
         axes.plot([0, 1], [0, 1], color=FRAME.light, lw=1)
         axes.errorbar(probability, right, abs(ends.T - right), fmt="o", color=BLUE.light, lw=1.2)

@@ -146,7 +146,7 @@ class Choice:
             [f"{each.angle:.0f}°", f"{each.copies:,}", _interval(each.accuracy), f"{each.confidence:.3f}"]
             for each in self.turned
         ]
-        header = ["turned by", "images", "accuracy (95 %)", "mean probability of the predicted class"]
+        header = ["angle", "images", "accuracy (95 %)", "mean probability"]
         return Table("left-out images turned by angles outside of the group", header, rows)
 
     def speed(self) -> str:

@@ -29,7 +29,7 @@ from equitangents.fit.result import FAST, Tried
 from equitangents.kernels import KernelFunction, Kernels, orbit_average
 from equitangents.kernels.cost.forecast import CostedKernel, as_part
 
-_TILES = 8  # of a side of a kernel matrix
+_TILES, _SIDE = 8, 16  # of a side of a kernel matrix, at most, and samples of one, about
 _FIELDS = ("nngp", "ntk")
 _FIRST = 0.25  # of the time, after which no further candidate is scored on one fold
 _LEAST = 30  # samples of a fold that candidates are scored on
@@ -61,8 +61,8 @@ class Trial:
 
     @property
     def name(self) -> str:
-        """Of the candidate; the group is a column of its own."""
-        return self.candidate.name
+        """Of the candidate, with the group."""
+        return f"{self.candidate.name}, {self.group_name}" if self.group_name else self.candidate.name
 
     @property
     def kernel(self) -> KernelFunction:
@@ -121,11 +121,11 @@ class Search:
 
     def run(self, trials: Sequence[Trial], problem: Problem) -> None:
         """Try the cheapest, and others in the order of their scores on one fold, or of their cost where all fit."""
-        n, within = len(problem.labels), problem.inside(problem.folds[0])
+        n, fold = len(problem.labels), problem.part(problem.folds[0])
         costs = {trial: trial.seconds(n) for trial in trials}
         first, *order = sorted(trials, key=costs.__getitem__)
         self._try(first, problem, costs[first])
-        if time.perf_counter() + self._slower * sum(costs.values()) > self.deadline and len(within) >= _LEAST:
+        if time.perf_counter() + self._slower * sum(costs.values()) > self.deadline and fold.is_enough(_LEAST):
             order = self._screened(order, problem, costs)
         for trial in order:
             if self.fast and (n + 1) / 2 < FAST * self._slower * costs[trial]:
@@ -189,7 +189,7 @@ class Search:
         """Both kernels of x with itself, tile by tile; None where another has a score and the time is too short."""
         n, kernel = len(x), trial.kernel
         nngp, ntk = (np.empty((n, n), x.dtype if x.dtype.kind == "f" else np.float64) for _ in range(2))
-        edges = np.linspace(0, n, min(_TILES, n) + 1).astype(int)
+        edges = np.linspace(0, n, min(_TILES, 1 + n // _SIDE) + 1).astype(int)
         parts = [slice(a, b) for a, b in pairwise(edges)]
         pairs, done, start = n * (n + 1) / 2, 0.0, time.perf_counter()
         with as_part():
@@ -217,10 +217,10 @@ class Search:
                 self.refused.append((f"{trial.name} ({name})", str(error)))
                 continue
             best, n = found.best, len(problem.labels)
-            tried = Tried(
-                trial.name, trial.group_name, name, gram.precision, best.ridge, best.log_loss, best.accuracy, seconds,
-                (n + 1) / 2 / max(seconds, 1e-9), best.ridge == found.least,
-            )  # fmt: skip
+            named = trial.candidate.name, trial.group_name, name, gram.precision
+            speed = (n + 1) / 2 / max(seconds, 1e-9)
+            score = best.ridge, best.log_loss, best.accuracy
+            tried = Tried(*named, *score, seconds, speed, best.ridge == found.least)
             leads = not self.results or best.log_loss < self.results[self.chosen].tried.log_loss
             kept = (gram, kernels) if leads else (None, None)
             if leads:  # all others are worse
