@@ -55,7 +55,7 @@ def check_array(
         wanted = "(" + ", ".join("any" if s is None else str(s) for s in shape) + ")"
         raise ShapeError(name, x.shape, wanted)
     if x.size == 0 and not allow_empty:
-        raise ShapeError(name, x.shape, "at least one entry")
+        raise ShapeError(name, x.shape, "at least one entry", verb="is empty, of shape")
     known = plain or jax is None or not isinstance(x, jax.core.Tracer)
     if known and np.count_nonzero(np.isfinite(np.asarray(x))) != x.size:  # in half the time of `all`
         bad = np.argwhere(~np.isfinite(np.asarray(x)))[0]

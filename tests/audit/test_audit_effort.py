@@ -90,7 +90,7 @@ def test_an_audit_of_a_potential_that_is_interrupted_reports_what_was_finished()
     stopped.last = whole.asked - 3
     report = et.audit.atoms(stopped, clusters(2), ["rotation", "permutation"], elements=6)
     assert report.partial
-    assert report.first_line.startswith("partial, undecided: ")
+    assert report.first_line.startswith("partial, undecided (interrupted): ")
     assert report.verdict == "undecided"
     assert {r.test for r in report.rows} == {"rotation"}
     assert [(m.section, m.reason) for m in report.missing] == [("permutation", "interrupted")]

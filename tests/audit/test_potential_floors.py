@@ -125,6 +125,7 @@ class Holes(Cluster):
 def test_a_pose_without_a_result_is_a_finding_that_loses_nothing() -> None:
     report = et.audit.atoms(Holes(), CLUSTERS, ["rotation", "translation"], elements=6, **FEW)
     assert report.verdict == "fails"
+    assert report.reason == "not finite"
     assert "NaN or infinite forces" in report.summary()
     assert {p.test for p in report.broken} >= {"translation"}
     assert report.row("translation", "energy").outcome == "holds"

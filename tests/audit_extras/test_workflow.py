@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from scripts.workflow import Runner, StepError, main, read
 from torch import nn
 from torch_networks import export_onnx
+from workflow import Runner, StepError, main, read
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "audit.md"
 PYTHON = """#!/bin/sh
@@ -83,7 +83,7 @@ def test_what_cannot_be_run_here_fails(repository: Path, step: dict, said: str) 
 
 
 def test_the_script_runs_alone(repository: Path) -> None:
-    script = Path(__file__).parents[2] / "scripts" / "workflow.py"
+    script = Path(__file__).with_name("workflow.py")
     workflow = repository / "one.yml"
     workflow.write_text(
         "jobs: {a: {steps: [{run: 'echo $WORD > said', env: {WORD: 3}}, {if: failure(), run: exit 1}]}}"

@@ -17,7 +17,7 @@ def test_first_lines_of_thirty_models_are_right(bench):
     assert [row.models for row in rows] == [3] * 10
     assert len(bench.KINDS) == 11
     assert [row.kind for row in rows if row.alarms or row.misses] == []
-    assert sum(row.of("open") for row in rows) <= 3
+    assert sum(row.of("open") for row in rows if row.kind != "noisy") <= 3
     assert bench.MODELS == 600
     assert "false alarms: 0 of " in bench.table(rows)
     assert "misses: 0 of " in bench.table(rows)
@@ -45,9 +45,18 @@ def test_the_table_sees_first_lines_that_are_wrong(bench, monkeypatch):
         ("broken (single input): error 0.6 % of ‖f(x)‖, noise floor 10⁻¹⁵, C4", "fails"),
         ("partial, broken (above the noise floor): error 31 %, noise floor 10⁻¹⁵, C4", "fails"),
         ("undecided (noise): error 3 % of ‖f(x)‖, noise floor 2 %, C4", "open"),
-        ("holds: rotation of forces 10⁻¹² meV/Å, noise floor 10⁻¹¹, 0 of 8 tests fail, pairs", "holds"),
-        ("within tolerance: rotation of forces 0.1 meV/Å, noise floor 10⁻¹¹, 0 of 8 tests fail, pairs", "holds"),
-        ("fails: rotation of forces 12 meV/Å, noise floor 10⁻¹¹, 1 of 8 tests fail, pairs", "fails"),
+        (
+            "holds (at the noise floor): rotation of forces 10⁻¹² meV/Å, noise floor 10⁻¹¹, 0 of 8 tests fail, pairs",
+            "holds",
+        ),
+        (
+            "within tolerance (below the tolerance): rotation of forces 0.1 meV/Å, 0 of 8 tests fail",
+            "holds",
+        ),
+        (
+            "fails (above the tolerance): rotation of forces 12 meV/Å, noise floor 10⁻¹¹, 1 of 8 tests fail, pairs",
+            "fails",
+        ),
     ],
 )
 def test_first_lines_are_read_by_their_beginning(bench, line, answer):

@@ -1,6 +1,6 @@
 """Law: augmenting data whose labels turn gives the mean of the network whose outputs turn, at every time and input.
 
-Θ^{g,g'}(f, f') = (1/vol G) ∫ dh Θ_aug^{hg,g'}(ρ_reg(h) f, f') (theory, "Outputs that turn").
+Θ^{g,g'}(f, f') = (1/vol G) ∫ dh Θ_aug^{hg,g'}(ρ_reg(h) f, f') (theory, "Equivariant outputs").
 """
 
 from __future__ import annotations

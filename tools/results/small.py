@@ -54,8 +54,9 @@ def drawing(svg: str) -> str:
 
 
 def _names() -> Iterator[str]:
-    """a to z, then aa to zz."""
-    return map("".join, itertools.chain(string.ascii_lowercase, itertools.product(string.ascii_lowercase, repeat=2)))
+    """a to z, then aa to zz, and so on."""
+    for length in itertools.count(1):
+        yield from map("".join, itertools.product(string.ascii_lowercase, repeat=length))
 
 
 def _relative(path: str) -> str:
@@ -74,8 +75,8 @@ def _relative(path: str) -> str:
             out += f"M{_pair(*at, unit)}"
         elif letter == "z":
             at, out = start, out + "z"
-        elif letter == "L" and (points == [at] or (points == [start] and after == "z")):
-            continue
+        elif letter == "L" and ((points == [at] and before == "L") or (points == [start] and after == "z")):
+            continue  # a first step stays, also one of no length: its ends may be round
         else:
             moved = " ".join(_pair(x - at[0], y - at[1], unit) for x, y in points)
             out += f"{' ' if letter == before else letter.lower()}{moved}"

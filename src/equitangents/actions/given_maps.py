@@ -57,7 +57,7 @@ class MatrixAction(GivenMap):
         """The last axes have the right length."""
         if x.ndim < 1 + self.power or x.shape[-self.power :] != (self.d,) * self.power:
             axes = "the last axis" if self.power == 1 else "the last two axes"
-            raise ShapeError(f"{name} has shape {x.shape}; {self.name} need {self.d} entries along {axes}")
+            raise ShapeError(name, x.shape, remedy=f"{self.name} need {self.d} entries along {axes}")
 
     def __call__(self, g: Element, x: ArrayLike) -> ArrayLike:
         """M(g) x."""

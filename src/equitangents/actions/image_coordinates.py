@@ -52,7 +52,7 @@ class ImagePoints(GivenMap):
     def check_signals(self, name: str, x: ArrayLike) -> None:
         """The last axis begins with x and y."""
         if x.ndim < 2 or x.shape[-1] < 2:
-            raise ShapeError(f"{name} has shape {x.shape}; {self.name} need x, y along the last axis")
+            raise ShapeError(name, x.shape, remedy=f"{self.name} need x, y along the last axis")
         if self.swapped is not None and (x.ndim < 3 or x.shape[-2] != len(self.swapped)):
             raise ShapeError(name, x.shape, remedy=f"swapped names {len(self.swapped)} points")
 
@@ -89,7 +89,7 @@ class ImageBoxes(GivenMap):
     def check_signals(self, name: str, x: ArrayLike) -> None:
         """The last axis begins with the four numbers of a box."""
         if x.ndim < 2 or x.shape[-1] < 4:
-            raise ShapeError(f"{name} has shape {x.shape}; {self.name} need four numbers along the last axis")
+            raise ShapeError(name, x.shape, remedy=f"{self.name} need four numbers along the last axis")
 
     def __call__(self, g: Element, x: ArrayLike) -> np.ndarray:
         """Both corners moved and sorted, or the centre moved and the sides exchanged; rows of zeros stay."""

@@ -325,9 +325,11 @@ def fit(
         if of_images is not None:
             images.keep_form(of_images.form, out)
         typer.echo(_said(model, out))
-        size = sum(file.stat().st_size for file in out.glob("arrays-*.bin")) / 1e6
-        if size > _LARGE:
-            typer.echo(f"size: {size:,.0f} MB (inputs and decomposition); --means-only keeps what predictions need")
+        megabytes = (out / "model.npz").stat().st_size / 1e6
+        if megabytes > _LARGE:
+            typer.echo(
+                f"size: {megabytes:,.0f} MB (inputs and decomposition); --means-only keeps what predictions need"
+            )
         files = () if of_images is None else of_images.files
         if hasattr(model, "classes_"):
             for line in (images.held_out(model), images.calibration(model)) if choice is None else said(choice, files):

@@ -13,7 +13,7 @@ import scipy.special
 from jaxtyping import Float
 
 from equitangents.actions import image_rotations
-from equitangents.actions.image_motions import ImageMotions
+from equitangents.actions.group_action import GroupAction
 from equitangents.actions.images import ImageTurns
 from equitangents.ensembles.standardisation import Standardisation
 from equitangents.fit.assessing import best_of
@@ -71,7 +71,7 @@ def _turns(result: Result) -> int | None:
 
 def _copies(
     x: np.ndarray,
-    action: ImageMotions,
+    action: GroupAction,
     rows: np.ndarray,
     elements: np.ndarray,
     standardisation: Standardisation | None,

@@ -141,8 +141,10 @@ class WallpaperGroup(Group):
             raise InvalidArgumentError("label", label, "(rotation, reflection, (i, j)), all integers") from None
         if not (0 <= rotation < self.rotations and 0 <= reflection <= self.reflections):
             raise InvalidArgumentError(
-                f"label is {label!r}; {self.name} has rotations 0 to {self.rotations - 1} "
-                f"and reflections 0 to {int(self.reflections)}"
+                "label",
+                label,
+                remedy=f"{self.name} has rotations 0 to {self.rotations - 1} and reflections 0 to "
+                f"{int(self.reflections)}",
             )
         H, W = self.shape
         return (reflection * self.rotations + rotation) * H * W + i % H * W + j % W

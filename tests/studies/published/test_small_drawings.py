@@ -58,6 +58,11 @@ def test_it_is_smaller_with_the_same_pictures_text_and_lines():
     assert np.abs(line - rounded).max() <= 0.05 + 1e-9  # errors do not add up along a line
 
 
+def test_a_line_of_no_length_stays_since_its_ends_may_be_round():
+    dot = '<svg><path d="M 1 1 L 1.01 1" style="stroke-linecap: round"/></svg>'
+    assert ' d="M1 1l0 0"' in small.drawing(dot)
+
+
 def test_every_name_that_is_referred_to_is_there_once():
     after = small.drawing(drawn())
     used = set(re.findall(r"(?:href=\"|url\()#([\w-]+)", after))

@@ -19,6 +19,10 @@ from equitangents.report.palette import COLOURS
 from equitangents.report.render import environment
 
 FORMAT: Literal["equitangents.audit.atoms/2"] = "equitangents.audit.atoms/2"
+AtomsReason = Literal[
+    "at the noise floor", "below the tolerance", "above the tolerance", "not finite", "raises", "undecided tests",
+    "interrupted",
+]  # fmt: skip
 STATES = {"holds": "holds", "within tolerance": "holds", "fails": "fails", "undecided": "undecided"}
 _SIGNS = {"holds": "✅", "fails": "❌", "undecided": "❔"}
 HEAD = ["test", "quantity", "error", "unit", "relative", "noise floor", "tolerance", "outcome", "worst", "note"]
@@ -32,6 +36,8 @@ class AtomsReport(WrittenReport):
     verdict: Outcome
     """"fails" if some row does, or some pose has no finite result, else "undecided" if some row is, else "within
     tolerance" if some error is above its floor, else "holds"."""
+    reason: AtomsReason
+    """Why the verdict is what it is."""
     advice: list[str]
     """What failing tests mean for molecular dynamics."""
     calculator: str
@@ -68,7 +74,7 @@ class AtomsReport(WrittenReport):
     def first_line(self) -> str:
         """Verdict, the row that decides with its interval and noise floor, and how many tests fail."""
         row, failing = worst_row(self.rows), sum(r.outcome == "fails" for r in self.rows)
-        head = " ".join([*["partial,"][: self.partial], self.verdict])
+        head = " ".join([*["partial,"][: self.partial], f"{self.verdict} ({self.reason})"])
         error = f"{row.test} of {row.quantity} {interval(row.error, format_number)} {row.unit}"
         line = f"{head}: {error}, noise floor {format_number(row.floor)}, {failing} of {len(self.rows)} tests fail, "
         return line + folded(self.calculator, max(LENGTH - len(line), 3))

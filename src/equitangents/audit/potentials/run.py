@@ -17,7 +17,7 @@ from equitangents.audit.potentials.calculator import Potential
 from equitangents.audit.potentials.conservation import MOST_STRUCTURES, conservation
 from equitangents.audit.potentials.dynamics import dynamics
 from equitangents.audit.potentials.known import Known, as_they_are, noise
-from equitangents.audit.potentials.report import FORMAT, AtomsReport, follows
+from equitangents.audit.potentials.report import FORMAT, AtomsReason, AtomsReport, follows
 from equitangents.audit.potentials.results import BrokenPose, Outcome, Row, Sampling, StructureResult, what_decides
 from equitangents.audit.potentials.smoothness import smoothness
 from equitangents.audit.potentials.symmetry import ROUNDED_ANEW, SYMMETRIES, measure
@@ -127,10 +127,11 @@ def atoms(
         raise InvalidArgumentError(f"no test applies: {'; '.join(f'{m.section}: {m.reason}' for m in missing)}")
     noisy = noise(known)
     rows = [replace(r, decide=what_decides(r, potential.single, r.quantity in noisy)) for r in rows]
-    verdict = _verdict(rows, known.broken)
+    verdict, reason = _verdict(rows, known.broken, stop.stopped)
     return AtomsReport(
         format=FORMAT,
-        verdict="undecided" if stop.stopped and verdict != "fails" else verdict,
+        verdict=verdict,
+        reason=reason,
         advice=follows(rows, known.broken, noisy),
         calculator=potential.name,
         precision="single" if potential.single else "double",
@@ -236,11 +237,16 @@ def _structures(known: Known) -> list[StructureResult]:
     return found
 
 
-def _verdict(rows: list[Row], broken: list[BrokenPose]) -> Outcome:
+def _verdict(rows: list[Row], broken: list[BrokenPose], stopped: bool) -> tuple[Outcome, AtomsReason]:
     """The worst of all rows; a pose without a finite result fails, one that raises leaves it undecided."""
     if any(not pose.raises for pose in broken):
-        return "fails"
-    if broken and not any(r.outcome == "fails" for r in rows):
-        return "undecided"
-    order: tuple[Outcome, ...] = ("fails", "undecided", "within tolerance")
-    return next((o for o in order if any(r.outcome == o for r in rows)), "holds")
+        return "fails", "not finite"
+    if any(r.outcome == "fails" for r in rows):
+        return "fails", "above the tolerance"
+    if stopped or broken:
+        return "undecided", "interrupted" if stopped else "raises"
+    if any(r.outcome == "undecided" for r in rows):
+        return "undecided", "undecided tests"
+    if any(r.outcome == "within tolerance" for r in rows):
+        return "within tolerance", "below the tolerance"
+    return "holds", "at the noise floor"

@@ -100,10 +100,12 @@ def _decision(report: Findings) -> Iterator[Row]:
 
 def _errors(report: Findings) -> Iterator[Row]:
     headline, spread = report.shown, report.relative.error_by_spread
-    if headline.unit in ("norm", "spread"):
+    if not report.unscaled:
+        yield measured("error", "", headline.error.estimate, report.unit, headline.floor)
+    if headline.unit == "spread":
         yield measured("error", "", report.error.estimate, UNITS["norm"], report.floor)
-        if spread is not None:
-            yield measured("error", "", spread.estimate, UNITS["spread"], report.relative.floor_by_spread)
+    if headline.unit == "norm" and spread is not None:
+        yield measured("error", "", spread.estimate, UNITS["spread"], report.relative.floor_by_spread)
     if headline.steady is not None:
         yield measured("error without rounding", "", headline.steady, UNITS[headline.steady_unit or headline.unit])
     for w in report.witnesses[:1]:
@@ -153,6 +155,9 @@ def _outputs(report: Findings) -> Iterator[Row]:
 MATCHED = {"iou": "IoU of matched boxes", "missed": "boxes missed", "extra": "boxes extra"}
 
 
+NEIGHBOURS = {"label_agreement": "moved inputs", "label_agreement_untransformed": "inputs as given"}
+
+
 def _count(o: OutputContract, report: Findings) -> str:
     return f"{len(o.fails_under)} of {len(report.elements)} {report.contract.noun}s"
 
@@ -168,6 +173,9 @@ def _beside(report: Findings) -> Iterator[Row]:
     if report.data is not None:
         symmetric = {True: "not rejected", False: "rejected", None: "too few inputs"}[report.data.symmetric]
         yield Row("symmetry of the data", f"p = {report.data.p_value:.2g}", symmetric)
+        for of, share in vars(report.data).items():
+            if of in NEIGHBOURS and share is not None:
+                yield Row("nearest input has the label", NEIGHBOURS[of], number(share), unit=UNITS["classes"])
 
 
 def transform_row(t: TransformResult) -> Row:

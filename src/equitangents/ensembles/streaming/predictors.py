@@ -21,6 +21,7 @@ from equitangents.ensembles.infinite import saving
 from equitangents.ensembles.infinite.base import InfiniteEnsembleBase
 from equitangents.ensembles.infinite.classifier import InfiniteEnsembleClassifier
 from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
+from equitangents.ensembles.storage.array_folder import About
 from equitangents.ensembles.training.fingerprint import array_digest
 from equitangents.errors import EquitangentsError, InvalidArgumentError, InvalidTypeError, StoreError
 from equitangents.kernels.cost.forecast import CostedKernel
@@ -72,9 +73,11 @@ def predictor(
         if probabilities:
             raise InvalidArgumentError("probabilities is True; a classifier of finite networks predicts them as mean")
         return _of_members(ensemble, time, return_std)
+    folder: Path | None = None
+    about: About | None = None
     if isinstance(ensemble, InfiniteEnsembleBase):
         ensemble._check_fitted()
-        facts, fingerprint, folder, about = saving.facts(ensemble), saving.fingerprint(ensemble), None, {}
+        facts, fingerprint = saving.facts(ensemble), saving.fingerprint(ensemble)
     elif isinstance(ensemble, str | Path):
         folder = local("ensemble", ensemble)
         about = saving.about_model(folder)
@@ -106,10 +109,12 @@ def predictor(
         standardised = means.standardisation is not None
         outputs = lambda x: {"mean": means(x).reshape(len(x), *shape)}
     else:
-        whole: AnyModel = ensemble if folder is None else saving.load(CLASSES[about["class"]], folder, net, about)
+        whole: AnyModel = ensemble
+        if folder is not None and about is not None:
+            whole = saving.load(CLASSES[about["class"]], folder, net, about)
         standardised = whole.standardisation_ is not None
         outputs = _from_everything(whole, asked, return_std)
-    if probabilities and not return_std:
+    if probabilities and not return_std and temperature is not None:
         outputs = _with_probabilities(outputs, temperature)
     if folder is not None:
         outputs = _checked(folder, arrays, outputs)

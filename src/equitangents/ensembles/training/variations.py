@@ -126,7 +126,7 @@ class _Posterior(Variation):
     def check(self, net: FiniteNetwork, loss: str) -> None:
         """Only the mean square has a Gaussian posterior, and the last layer must be a linear readout."""
         if loss != "mse":
-            raise NetworkError(f"loss is {loss!r}; {type(self).__name__} samples a posterior of loss 'mse'")
+            raise NetworkError("loss", loss, remedy=f"{type(self).__name__} samples a posterior of loss 'mse'")
         layers = getattr(net, "layers", ())
         if not layers or not isinstance(layers[-1], Dense):
             raise NetworkError(f"the network {net!r} does not end with Dense; {type(self).__name__} needs that")

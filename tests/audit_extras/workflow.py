@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-PROJECT = Path(__file__).resolve().parents[1]
+PROJECT = Path(__file__).resolve().parents[2]
 OURS = "OWNER/REPOSITORY"
 SUMMARY = "summary.md"
 
