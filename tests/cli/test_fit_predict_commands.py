@@ -244,7 +244,7 @@ def test_targets_are_asked_for(run):
         (["--out", "p.csv"], "ends in .npy, .npz or .zarr"),
         (
             ["--out", "x.npy"],
-            "x.npy exists; it does not hold these predictions: give another path, or --force to",
+            "x.npy exists; it does not hold these predictions: give another path, or force=True (--force) to",
         ),
         (["--rows", 0], "rows is 0"),
         (["--shard", "2/2"], "expected I/N"),

@@ -11,10 +11,10 @@ import pytest
 from equitangents.cli.main import app, main
 from equitangents.cli.main import typer as of_main
 from equitangents.ensembles import InfiniteEnsembleClassifier
+from equitangents.ensembles.streaming.parts import Parts
 from equitangents.planning.plan import Plan
 from equitangents.scale import GramStore
 from equitangents.stax import migrate
-from equitangents.tiles.chunks import Chunks
 
 MLP = ("--net", "mlp", "--depth", "1")
 NOTHING = "equitangents: interrupted; nothing new is kept: the same command starts again\n"
@@ -211,14 +211,14 @@ def test_predictions_go_on_from_what_was_predicted(run, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr("equitangents.ensembles.streaming.to_file._predict_chunk", after(0))
         assert last(run(*predict)[1]).startswith("equitangents: interrupted; ")
-    write = after(2, Chunks.write)
+    write = after(2, Parts.write)
     with monkeypatch.context() as patch:
-        patch.setattr(Chunks, "write", lambda *arguments: write(*arguments))
+        patch.setattr(Parts, "write", lambda *arguments: write(*arguments))
         kept = "what was predicted is kept in p.npz.parts: the same command goes on\n"
         assert last(run(*predict)[1]) == f"equitangents: interrupted; {kept}"
         again = "what was predicted is kept in p.npz.parts: the same command without --restart goes on\n"
     with monkeypatch.context() as patch:
-        patch.setattr(Chunks, "write", after(0))
+        patch.setattr(Parts, "write", after(0))
         assert last(run(*predict, "--restart")[1]) == f"equitangents: interrupted; {again}"
     assert run(*predict)[0] == 0
 

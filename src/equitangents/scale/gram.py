@@ -60,7 +60,7 @@ class GramStore(CheckedKeywords):
     that begin with those it has, it grows, and computes what is new.
 
     Args:
-        path: the folder; it is made if there is none. Also s3://bucket/name, gs:// or az:// (`equitangents[cloud]`).
+        path: the folder; it is made if there is none. Also s3://bucket/name, gs:// or az:// (`equitangents[scale]`).
         net: a network of equitangents.nn, or an orbit average of one.
         x1: inputs (N1, *positions, channels); also a memory map (`numpy.load(file, mmap_mode="r")`) or a Zarr array.
         x2: other inputs (N2, *positions, channels), for a rectangular matrix.

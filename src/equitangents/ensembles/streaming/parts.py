@@ -27,7 +27,7 @@ from equitangents.tiles.store import DamagedTileError
 _KEY = "equitangents"
 RECORD = "zarr.json"
 _GROUP = re.compile("[0-9a-f]{16}")  # the name of the folder within: the first digits of its record's checksum
-_WORDS = {
+_LABELS = {
     "fingerprint": "the model",
     "inputs": "the inputs",
     "count": "the number of inputs",
@@ -90,9 +90,9 @@ class Parts:
         there = read_record(self.folder)
         if there is None:
             raise FileNotFoundError(errno.ENOENT, "what was predicted is gone", str(self.folder))
-        if told := differing(_WORDS, there, self.record):
+        if labels := differing(_LABELS, there, self.record):
             raise OtherPredictionsError(
-                f"{self.folder} holds parts of other predictions, which differ in {told}; nothing is "
+                f"{self.folder} holds parts of other predictions, which differ in {labels}; nothing is "
                 "mixed: give another path, or restart=True (--restart) to remove them"
             )
 

@@ -171,7 +171,7 @@ def train_in_parts(assignment: Assignment, executor: ExecutorLike | None = None)
             task="ensemble",
             items="parts of the members",
             item="part of the members",
-            kept="what has checkpoints goes on from them" if assignment.folder is not None else "nothing is kept",
+            kept="no checkpoint is kept" if assignment.folder is None else "training resumes from checkpoints",
             remedy="train with fewer processes, or a smaller members_per_chunk",
         )
         distribute(executor, tasks, pieces)
