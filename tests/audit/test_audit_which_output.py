@@ -165,7 +165,7 @@ def test_every_output_says_what_its_error_is_relative_to() -> None:
         ends = f"{100 * o.judged.low:.3g} % to {100 * o.judged.high:.3g} %"
         assert row.cells[1:4] == [o.name, f"{100 * o.judged.mean:.3g} %", ends]
         assert row.unit == f"of {unit}"
-    assert each_below(report, {"forces": 1e-3})[0].said.endswith("of output_scale")
+    assert each_below(report, {"forces": 1e-3})[0].value.endswith("of output_scale")
     assert "of output_scale, 90°" in report.to_junit()
     assert "% of cases</td>" in html(report)
 

@@ -263,6 +263,6 @@ def test_a_baseline_is_compared_in_every_unit(tmp_path: Path):
     path = old.to_json(tmp_path / "old.json")
     check = no_worse(now, path)
     assert not check.passed
-    assert "of ‖f(x)‖" in check.said
-    assert "of the spread" in check.said
+    assert "of ‖f(x)‖" in check.value
+    assert "of the spread" in check.value
     assert no_worse(old, path).passed

@@ -40,7 +40,7 @@ def test_the_first_line_is_not_green_for_what_holds_on_the_data_alone():
     assert 'name="off the data, noise"' in report.junit()
     check = below(report, 0.05)
     assert (check.passed, check.undecided) == (False, False)
-    assert "off the data, noise" in check.said
+    assert "off the data, noise" in check.value
     with pytest.raises(AssertionError, match="equivariant on its data"):
         assert_equivariant(bordered, "C4", INNER, off_data=True)
     alone = et.audit(bordered, "C4", INNER, off_data=False, **QUIET)

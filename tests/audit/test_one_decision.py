@@ -20,6 +20,7 @@ from equitangents.audit.parts import measure_parts
 from equitangents.audit.report.checks import below, each_below
 from equitangents.audit.report.numbers import Estimate, Spread, standing
 from equitangents.audit.report.rows import STATES
+from equitangents.audit.report.sections import DECIDES, REASONS
 from equitangents.cli.audit import ABOVE, Files, finish
 
 QUIET = {"off_data": False, "data_test": None, "layers": False, "resamples": 100}
@@ -86,6 +87,8 @@ def test_line_badge_and_exit_status_agree(interval, floor, share, limit):
         assert exit_status(report, check) == (0 if passes else ABOVE)
         assert report.to_dict()["verdict"] == verdict
         assert len(line) <= 120
+        assert report.reason in REASONS
+        assert (verdict == "undecided") == (report.reason in DECIDES), "an open verdict says what would decide it"
         said = [line.startswith(word) for word in ("equivariant", "undecided", "broken")]
         assert said == [verdict in GREEN, verdict == "undecided", verdict == "broken"], line
         if tolerance is not None:

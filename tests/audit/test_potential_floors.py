@@ -230,7 +230,7 @@ def test_a_pose_that_lacks_what_the_structure_has_is_broken() -> None:
     report = et.audit.atoms(Lacking(), CLUSTERS, ["rotation", "translation"], elements=6, **FEW)
     assert report.verdict == "undecided"
     assert {p.test for p in report.broken} >= {"translation"}
-    assert all(p.raises and "gives no forces" in p.said for p in report.broken)
+    assert all(p.raises and "gives no forces" in p.result for p in report.broken)
     assert report.row("translation", "energy").moves == 6
     assert "gives no forces" in report.summary()
     near = CLUSTERS[0].copy()

@@ -105,7 +105,7 @@ def test_the_exit_status_follows_the_larger_error_unless_told(folder: Path, caps
     ]
     status, out, err = run(capsys, *options)
     assert status == 3
-    assert err.rstrip().endswith("of the spread between inputs")
+    assert err.rstrip().endswith("of the spread")
     assert "of ‖f(x)‖" in out
     assert run(capsys, *options, "--relative-to", "norm")[0] == 0
     assert run(capsys, *options, "--relative-to", "mean")[0] == 2

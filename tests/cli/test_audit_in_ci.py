@@ -77,7 +77,7 @@ def test_a_model_that_got_worse_fails_by_a_paired_test(tmp_path: Path) -> None:
     assert no_worse(audit(0.05), old).passed
     worse = no_worse(audit(0.102), old)  # 2 % worse of every input: seen, since inputs are paired
     assert not worse.passed
-    assert " before, " in worse.said
+    assert " before, " in worse.value
     with pytest.raises(InvalidArgumentError, match="other inputs"):
         no_worse(audit(0.1, X[:30]), old)
     exact = et.audit(lambda x: x.sum((1, 2)), "C4", X, **QUIET).to_json(tmp_path / "exact.json")

@@ -45,7 +45,7 @@ def typed(text: str) -> list[str]:
 def wrong_commands(text: str) -> Iterator[str]:
     """Commands, options, studies, presets and settings that there are not."""
     for line in typed(text):
-        found = re.match(r"(?:\$ |\S+=\$\(.* \")?equitangents ([a-z]+)\b(.*)", line)
+        found = re.match(r"(?:\$ |\S+=\$\(.* \")?equitangents ([a-z][a-z-]*)\b(.*)", line)
         if found:
             name, rest = found[1], re.split(r" #| && | \| ", found[2])[0]
             if name not in OPTIONS:

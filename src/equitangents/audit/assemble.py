@@ -17,7 +17,7 @@ from equitangents.audit.interruption import Bench, Interruption
 from equitangents.audit.measure.averaging import Original
 from equitangents.audit.measure.input_sets import set_result
 from equitangents.audit.measure.intervals import spread_of
-from equitangents.audit.measure.measured import Measured
+from equitangents.audit.measure.judge import Measured
 from equitangents.audit.measure.predictions import output_kind, relative_section
 from equitangents.audit.measure.remedied import with_remedy
 from equitangents.audit.measure.task import AuditTask

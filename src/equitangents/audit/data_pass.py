@@ -15,8 +15,7 @@ from equitangents.audit.measure.clock import Record
 from equitangents.audit.measure.counterexamples import confirmed
 from equitangents.audit.measure.floors import ROWS, measure_floors, unmeasured_floors
 from equitangents.audit.measure.input_sets import off_data_sets
-from equitangents.audit.measure.judge import decide, judge, reason
-from equitangents.audit.measure.measured import Measured
+from equitangents.audit.measure.judge import Measured, decide, judge, reason
 from equitangents.audit.measure.orbits import Orbits, measure_orbits
 from equitangents.audit.measure.predictions import misfit, same_predictions
 from equitangents.audit.measure.steady import is_open, settled

@@ -16,9 +16,9 @@ from equitangents.audit.interruption import Bench
 from equitangents.audit.measure.data_symmetry import data_symmetry
 from equitangents.audit.measure.ensembles import ensemble_law
 from equitangents.audit.measure.input_sets import measure_set, transform_curves
+from equitangents.audit.measure.judge import Measured
 from equitangents.audit.measure.layers import layer_errors
 from equitangents.audit.measure.lie import lie_derivatives
-from equitangents.audit.measure.measured import Measured
 from equitangents.audit.measure.orbits import measure_orbits
 from equitangents.audit.measure.predictions import same_predictions
 from equitangents.audit.measure.remedies import remedies

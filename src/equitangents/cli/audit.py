@@ -81,7 +81,7 @@ def finish(report: AuditReport | AtomsReport, files: Files, checks: list[Check],
     for check in checks:
         state = "met" if check.passed else "undecided" if check.undecided else "not met"
         if met or not check.passed:
-            typer.echo(f"{state}: {check.name}: {check.said}", err=not check.passed)
+            typer.echo(f"{state}: {check.name}: {check.value}", err=not check.passed)
     if not all(check.passed for check in checks):
         raise typer.Exit(ABOVE)
 

@@ -162,9 +162,9 @@ class Changes:
             if isinstance(part, Unordered):
                 part.check("f(x)", y)
             plain = compared is None and not follows
-            said = "sets in any order" if isinstance(part, Unordered) else None
+            title = "sets in any order" if isinstance(part, Unordered) else None
             paired = bool(complex_pairs) and complex_pairs[i]
-            found.append(None if plain else LeafAction(action, compared=compared, said=said, complex_pairs=paired))
+            found.append(None if plain else LeafAction(action, compared=compared, title=title, complex_pairs=paired))
         return Actions(found)
 
 

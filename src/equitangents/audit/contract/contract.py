@@ -215,7 +215,9 @@ def contract_of_changes(
     transforms = named_transforms(given)
     group: SymmetryGroup = Strengths(transforms)  # type: ignore[assignment]
     moved = Actions(
-        None if isinstance(a, Shared) else LeafAction(Stays(group, "stays"), said=f"changed by {', '.join(transforms)}")
+        None
+        if isinstance(a, Shared)
+        else LeafAction(Stays(group, "stays"), title=f"changed by {', '.join(transforms)}")
         for a in x.leaves
     )
     at = sorted(x.keys).index(x.keys[0]) if x.keys else 0  # which array they change: the first that is given

@@ -56,7 +56,7 @@ class LeafAction:
     """Not None: acts on images (or grids), whose channels are there."""
     compared: Comparison | None = None
     """What takes the place of ‖a − b‖; of outputs that are no plain numbers."""
-    said: str | None = None
+    title: str | None = None
     """What the action is called, if not by its own name."""
     complex_pairs: bool = False
     """Whether the array holds complex numbers as pairs of real ones along a last axis of its own."""
@@ -64,7 +64,7 @@ class LeafAction:
     @property
     def name(self) -> str:
         """What the action on signals is called."""
-        return self.said or self.action.name
+        return self.title or self.action.name
 
     @property
     def exact(self) -> bool:

@@ -222,7 +222,7 @@ class Unordered(Kind):
         """What the group does to every item."""
         what = "sets in any order" if items is None else f"sets of {items.name} in any order"
         action = Stays(place.group, what) if items is None else items.action
-        return LeafAction(action, None if items is None else items.layout, compared=self.comparison, said=what)
+        return LeafAction(action, None if items is None else items.layout, compared=self.comparison, title=what)
 
     @property
     def least_shape(self) -> tuple[int, ...]:

@@ -15,8 +15,7 @@ from equitangents.audit.adapters.model import Answer
 from equitangents.audit.contract.leaf_actions import Actions, apart
 from equitangents.audit.contract.trees import Inputs
 from equitangents.audit.measure.floors import PERTURBATION, jitter, resampling, rounding_of
-from equitangents.audit.measure.judge import SINGLE
-from equitangents.audit.measure.measured import Measured
+from equitangents.audit.measure.judge import SINGLE, Measured
 from equitangents.audit.measure.task import AuditTask, batches, eps
 from equitangents.audit.report.sections import Counterexample
 from equitangents.metrics.measure import ratio

@@ -17,7 +17,7 @@ from scipy.spatial.distance import cdist
 
 from equitangents.audit.adapters.model import as_real
 from equitangents.audit.contract.trees import Inputs
-from equitangents.audit.measure.measured import NO_GROUP, Measured
+from equitangents.audit.measure.judge import NO_GROUP, Measured
 from equitangents.audit.measure.task import AuditTask, flattened
 from equitangents.audit.report.part_sections import DataSection
 

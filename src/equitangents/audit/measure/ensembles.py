@@ -18,7 +18,7 @@ from equitangents.actions import Action
 from equitangents.audit.adapters.estimators import EnsembleModel
 from equitangents.audit.contract.leaf_actions import Actions
 from equitangents.audit.contract.trees import Inputs
-from equitangents.audit.measure.measured import Measured
+from equitangents.audit.measure.judge import Measured
 from equitangents.audit.measure.task import AuditTask, flattened
 from equitangents.audit.report.numbers import Estimate
 from equitangents.audit.report.part_sections import EnsembleSection, EnsembleSize

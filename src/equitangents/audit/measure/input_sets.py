@@ -19,8 +19,7 @@ from equitangents.audit.contract.leaf_actions import LeafAction
 from equitangents.audit.contract.trees import Inputs, Shared, as_inputs
 from equitangents.audit.measure.clock import Record
 from equitangents.audit.measure.floors import UNINFORMATIVE, larger, measure_floors, resampling
-from equitangents.audit.measure.judge import Judgement, judge, of_inputs
-from equitangents.audit.measure.measured import Measured
+from equitangents.audit.measure.judge import Judgement, Measured, judge, of_inputs
 from equitangents.audit.measure.orbits import Orbits, measure_orbits
 from equitangents.audit.measure.predictions import same_predictions
 from equitangents.audit.measure.scales import make_scales

@@ -23,7 +23,7 @@ import numpy as np
 from equitangents.audit.adapters import LayerTrace, Model
 from equitangents.audit.adapters.folding import Folder, difference, misfit, same
 from equitangents.audit.contract.trees import Inputs
-from equitangents.audit.measure.measured import NO_GROUP, Measured
+from equitangents.audit.measure.judge import NO_GROUP, Measured
 from equitangents.audit.measure.task import AuditTask
 from equitangents.audit.report.part_sections import LayerReason, LayerResult, LayerSection, SweepResult
 from equitangents.errors import MissingLibraryError, NetworkError

@@ -16,7 +16,7 @@ from equitangents import precision
 from equitangents.audit.adapters.callables import CallableModel, NetworkModel
 from equitangents.audit.contract.leaf_actions import Actions
 from equitangents.audit.contract.trees import Inputs, Shared, has_other_axes
-from equitangents.audit.measure.measured import Measured
+from equitangents.audit.measure.judge import Measured
 from equitangents.audit.measure.task import AuditTask, eps
 from equitangents.audit.report.sections import LieResult
 from equitangents.groups.symmetry_group import Flow

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from equitangents.audit.measure.measured import Measured
+from equitangents.audit.measure.judge import Measured
 from equitangents.audit.measure.orbits import Orbits
 from equitangents.audit.measure.task import AuditTask
 from equitangents.audit.report.numbers import Estimate

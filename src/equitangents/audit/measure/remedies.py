@@ -12,7 +12,7 @@ import numpy as np
 
 from equitangents.audit.contract.leaf_actions import Actions, apart, size
 from equitangents.audit.contract.trees import Inputs, as_inputs
-from equitangents.audit.measure.measured import Measured
+from equitangents.audit.measure.judge import Measured
 from equitangents.audit.measure.orbits import Orbits, measure_orbits
 from equitangents.audit.measure.predictions import task_error
 from equitangents.audit.measure.scales import make_scales

@@ -11,7 +11,7 @@ from equitangents._types import Element, Tree
 from equitangents.audit.adapters.model import as_real
 from equitangents.audit.contract.leaf_actions import LeafAction
 from equitangents.audit.contract.trees import Inputs, Shared
-from equitangents.audit.measure.measured import Measured
+from equitangents.audit.measure.judge import Measured
 from equitangents.audit.measure.task import AuditTask, flattened
 from equitangents.audit.report.sections import OrbitPoint, Witness
 

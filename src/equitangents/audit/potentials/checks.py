@@ -31,7 +31,7 @@ def below(report: AtomsReport, limits: float | Mapping[str, float]) -> list[Chec
                 raise InvalidArgumentError(
                     f"fail_above names {name!r}{meant(str(name), known)}; the report has {', '.join(known)}"
                 )
-    found = [Check(f"{p.test}: every pose has a finite result", False, p.said) for p in report.broken]
+    found = [Check(f"{p.test}: every pose has a finite result", False, p.result) for p in report.broken]
     for r in report.rows:
         limit = limits.get(r.quantity, limits.get(r.test)) if isinstance(limits, Mapping) else limits
         if limit is None:

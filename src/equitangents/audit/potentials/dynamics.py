@@ -66,15 +66,12 @@ def dynamics(known: Known, seed: int, budget: float, time_step: float | None = N
     rounding = known.floors_of("energy", [i])[0] / picoseconds
     each = (6 * len(atoms) + 1) * potential.seconds_each
     steps = int(min(count / 2, budget / max(each, 1e-9)))
-    said = f"{_slope(half, dt):+.3g} meV/atom/ps with steps of {dt / 2:g} fs, {_slope(given, dt):+.3g} with {dt:g} fs"
-    if steps < _FEWEST:
-        said += f"; the run with −∇E in place of the forces would take {each * _FEWEST:.3g} s and was left out"
-    else:
+    slopes = {f"with steps of {dt / 2:g} fs": half, f"with steps of {dt:g} fs": given}
+    if steps >= _FEWEST:
         h = _GRADIENT if not potential.single else 20 * _GRADIENT
         by_gradient = run(atoms, lambda a: (_gradient(energy, a, h), energy(a)), steps, dt, seed)
-        same = _slope(given[: steps + 1], dt)
-        said += f"; over the first {steps * dt:g} fs {_slope(by_gradient, dt):+.3g} with −∇E in place of the forces"
-        said += f", {same:+.3g} with the forces"
+        slopes[f"with −∇E in place of the forces, over the first {steps * dt:g} fs"] = by_gradient
+    drifts = "; ".join(f"{_slope(totals, dt):+.3g} {how}" for how, totals in slopes.items())
     row = single(
         abs(_slope(exact, dt)),
         integrator + rounding,
@@ -86,7 +83,7 @@ def dynamics(known: Known, seed: int, budget: float, time_step: float | None = N
         worst_move="",
         structures=1,
         moves=count,
-        note=f"{count * dt:g} fs from {_KELVIN:g} K: {said}",
+        note=f"{count * dt:g} fs from {_KELVIN:g} K: {drifts}",
     )
     shorter = row.outcome == "undecided" and rounding < integrator
     return [replace(row, decide=f"time_step={dt / 2:g} (fs)") if shorter else row]

@@ -225,7 +225,7 @@ def as_they_are(
     for i, atoms in enumerate(given):
         found.values.append(found._finite(potential(atoms, finite=False), "as given", i, ""))
     if not any(found.values):
-        raise NotFiniteError(f"{potential.name} gives no finite result: {found.broken[0].said}")
+        raise NotFiniteError(f"{potential.name} gives no finite result: {found.broken[0].result}")
     for name, value in (tolerances or {}).items():
         if name not in limits:
             raise InvalidArgumentError(

@@ -82,7 +82,7 @@ class AtomsReport(WrittenReport):
     @property
     def _poses(self) -> list[list[str]]:
         """Poses without a result, the first few."""
-        return [[p.test, str(p.structure), p.move, folded(p.said, 200)] for p in self.broken[:_POSES]]
+        return [[p.test, str(p.structure), p.move, folded(p.result, 200)] for p in self.broken[:_POSES]]
 
     @property
     def _missing(self) -> list[list[str]]:
@@ -110,7 +110,7 @@ class AtomsReport(WrittenReport):
     def junit(self, checks: Sequence[Check] = ()) -> str:
         """JUnit's XML, one test case a row, one a pose without a finite result, and one a check."""
         cases = [Check(f"{r.test}, {r.quantity}", r.outcome != "fails", " ".join(cells(r)[2:])) for r in self.rows]
-        cases += [Check(f"{p.test}, {p.move or 'pose'}", False, p.said) for p in self.broken]
+        cases += [Check(f"{p.test}, {p.move or 'pose'}", False, p.result) for p in self.broken]
         return suite(self.calculator, self.calculator, [*cases, *checks], self.total_seconds, self.summary())
 
     def badge(self, path: FileName | None = None) -> str:

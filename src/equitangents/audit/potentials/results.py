@@ -110,7 +110,7 @@ class BrokenPose:
     structure: int | None
     """None where a test does not say."""
     move: str
-    said: str
+    result: str
     raises: bool
     """Whether it raises, or lacks what it has as given; else it gives NaN or infinity."""
 

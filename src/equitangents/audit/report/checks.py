@@ -29,7 +29,8 @@ class Check:
 
     name: str
     passed: bool
-    said: str
+    value: str
+    """What was found; where it is undecided, why and what would decide it."""
     undecided: bool = False
     """Whether it is not met because the report does not decide it."""
     least: bool = False

@@ -32,8 +32,8 @@ _NARROW, _WIDE = " .,:;|!'()[]/fijlrtI1", "mwMW%≤≥→"
 
 def as_json(label: str, message: str, state: str) -> str:
     """The endpoint's object (schemaVersion 1)."""
-    said: dict[str, Any] = {"schemaVersion": 1, "label": label, "message": message, "color": _ENDPOINT[state]}
-    return json.dumps(said, ensure_ascii=False) + "\n"
+    badge: dict[str, Any] = {"schemaVersion": 1, "label": label, "message": message, "color": _ENDPOINT[state]}
+    return json.dumps(badge, ensure_ascii=False) + "\n"
 
 
 def as_svg(label: str, message: str, state: str) -> str:
@@ -82,7 +82,7 @@ def suite(title: str, model: str, cases: Sequence[Check], seconds: float, findin
     for case in cases:
         node = SubElement(root, "testcase", classname=f"equitangents.audit.{model}", name=case.name)
         if not case.passed:
-            SubElement(node, "failure", message=case.said).text = finding
+            SubElement(node, "failure", message=case.value).text = finding
     text = _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", tostring(root, encoding="unicode"))
     return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'
 
@@ -95,7 +95,7 @@ def text_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
-_WIDEST = 36
+_WIDEST = 28
 _ACTIVE = re.compile(r"[\\`*\[\]|~$]|(?<!\w)_|_(?!\w)")  # an underscore inside a word is one
 
 

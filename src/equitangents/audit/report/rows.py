@@ -147,12 +147,12 @@ def _outputs(report: Findings) -> Iterator[Row]:
         if o.matching is not None:
             for what, share in vars(o.matching).items():
                 if share is not None:
-                    yield measured(MATCHED[what], folded(o.name), share, "of boxes")
+                    yield measured(MATCHED[what], folded(o.name), share, "of items")
         if o.fails_under and not (len(outputs) == 1 and len(o.fails_under) == len(report.elements)):
             yield Row("fails under", folded(o.name), listed(o.fails_under), unit=_count(o, report))
 
 
-MATCHED = {"iou": "IoU of matched boxes", "missed": "boxes missed", "extra": "boxes extra"}
+MATCHED = {"iou": "IoU of matched boxes", "missed": "items missed", "extra": "items extra"}
 
 
 NEIGHBOURS = {"label_agreement": "moved inputs", "label_agreement_untransformed": "inputs as given"}

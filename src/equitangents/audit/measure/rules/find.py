@@ -13,7 +13,7 @@ from equitangents.audit.contract.contract import Contract, OutputActions
 from equitangents.audit.contract.labels import Labels, LabelsAction, cycles
 from equitangents.audit.contract.leaf_actions import Actions, LeafAction
 from equitangents.audit.contract.trees import Batch, spread_over
-from equitangents.audit.measure.measured import Measured
+from equitangents.audit.measure.judge import Measured
 from equitangents.audit.measure.orbits import Orbits, measure_orbits
 from equitangents.audit.measure.rules.candidates import Pairs, pairs_of
 from equitangents.audit.measure.rules.search import LEAST, QUARTER, Found, below_zero, search
