@@ -81,6 +81,6 @@ def _checksum(file: BinaryIO, size: int) -> int:
         read = file.readinto(block[:size].data)  # type: ignore[attr-defined]
         if not read:
             raise StoreError(f"{getattr(file, 'name', 'a file')} is damaged: it ends too early")
-        checksum = zlib.crc32(block[:read], checksum)
+        checksum = zlib.crc32(block[:read].data, checksum)
         size -= read
     return checksum

@@ -131,4 +131,4 @@ class MappedTiles(Tiles[Pair, list[np.ndarray]]):
 
 
 def _checksum(values: np.ndarray) -> int:
-    return zlib.crc32(values.reshape(-1).view(np.uint8))
+    return zlib.crc32(values.reshape(-1).view(np.uint8).data)

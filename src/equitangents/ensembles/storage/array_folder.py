@@ -162,7 +162,7 @@ def _read_array(descriptor: int, entry: dict[str, Any]) -> np.ndarray:
                 if not more:
                     raise EOFError("it ends too early")
                 read += more
-            checksum = zlib.crc32(block, checksum)
+            checksum = zlib.crc32(block.data, checksum)
     if checksum != entry["crc32"]:
         raise ValueError("it does not have its checksum")
     return numbers.view(_dtype(entry)).reshape(shape, order=order)
@@ -236,7 +236,7 @@ def _write_array(descriptor: int, array: np.ndarray) -> dict[str, Any]:
     numbers, checksum = plain.reshape(-1).view(np.uint8), 0
     for start in range(0, len(numbers), _BLOCK):
         block = numbers[start : start + _BLOCK]
-        checksum = zlib.crc32(block, checksum)
+        checksum = zlib.crc32(block.data, checksum)
         written = 0
         while written < len(block):
             written += os.write(descriptor, block[written:].data)
