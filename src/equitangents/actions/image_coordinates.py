@@ -109,7 +109,7 @@ class ImageBoxes(GivenMap):
 
 @final
 class ClassMasks(GivenMap):
-    """Class numbers of pixels, (N, H, W) or (N, H, W, 1): moved with images; resampled ones take the likeliest class."""
+    """Class numbers of pixels, (N, H, W) or (N, H, W, 1): moved with images; resampled: the likeliest class."""
 
     images: GroupAction
 

@@ -98,7 +98,7 @@ class Group(SymmetryGroup):
         return int(inverse) if np.ndim(inverse) == 0 else inverse
 
     def conjugate(self, g: Element, a: Element) -> Element:
-        """The conjugate g·a·g⁻¹."""
+        """The conjugate g·a·g⁻¹ of a by g."""
         return self.compose(self.compose(g, a), self.inverse(g))
 
     # elements -------------------------------------------------------------------------
@@ -140,7 +140,7 @@ class Group(SymmetryGroup):
 
     @property
     def nodes(self) -> range:
-        """All elements."""
+        """All elements of the group."""
         return self.elements
 
     @cached_property

@@ -38,7 +38,7 @@ class PlaneIsometries(MatricesGroup):
 
     @property
     def identity(self) -> Float[np.ndarray, "2 2"]:
-        """The unit matrix."""
+        """The unit matrix (2, 2)."""
         return read_only(np.eye(2))
 
     @property

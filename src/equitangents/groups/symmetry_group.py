@@ -164,7 +164,7 @@ class MatricesGroup(Immutable, CompactGroup):
         return product
 
     def inverse(self, a: Element) -> np.ndarray:
-        """The transposed matrix."""
+        """The transposed matrix, which is the inverse."""
         transposed: np.ndarray = self.check_element("a", a).T
         return transposed
 
