@@ -166,7 +166,7 @@ class NngpKernelField(_Facts):
 
     @staticmethod
     def of(found: KernelField, reason: str) -> NngpKernelField:
-        """Drop the NTK of `field`."""
+        """Drop the NTK of `found`."""
         return NngpKernelField(
             found.nngp,
             reason,
