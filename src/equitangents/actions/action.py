@@ -1,4 +1,4 @@
-"""What an action of a finite group on arrays is: maps ρ(g) with ρ(g) ρ(h) = ρ(g·h) and ρ(e) = 1.
+"""Actions of finite groups on arrays: maps ρ(g) with ρ(g) ρ(h) = ρ(g·h) and ρ(e) = 1.
 
 On signals, (ρ(g) f)(x) = f(g⁻¹ x): the signal is carried along with the positions.
 """
@@ -149,7 +149,7 @@ class Action(GroupAction):
                     )
 
     def resampling_error(self, x: Tree) -> RoundTrip:
-        """‖ρ(g⁻¹) ρ(g) x − ρ(e) x‖ / ‖ρ(e) x‖ for every g and signal: what turning forth and back loses."""
+        """‖ρ(g⁻¹) ρ(g) x − ρ(e) x‖ / ‖ρ(e) x‖ for every g and signal: the loss of ρ(g) and back."""
         x = self._check_signals(x)
         start = np.asarray(self(self.group.identity, x), np.float64)
         axes = tuple(range(1, start.ndim))
@@ -265,7 +265,7 @@ def check_group(name: str, group: SymmetryGroup) -> Group:
 
 
 def check_orbit(copies: int, x: Tree) -> None:
-    """Raise MemoryLimitError where so many copies of signals x cannot fit in memory."""
+    """Raise MemoryLimitError if the orbit of signals x does not fit into memory."""
     if not precision.is_traced(x):
         task = f"{copies} moved copies of {len(x)} signals"
         check_fits(task, copies * x.size * x.dtype.itemsize, "move fewer signals, or by fewer elements, at a time")

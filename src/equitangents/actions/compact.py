@@ -1,4 +1,4 @@
-"""Actions of compact groups, and of S_n of any n: elements are given, drawn, or the nodes of a quadrature.
+"""Actions of compact groups, and of S_n for any n, at given or drawn elements or quadrature nodes.
 
 Means over the group are quadratures: ∫ f(g) dg ≈ Σ_i w_i f(g_i) over `group.nodes`.
 """
@@ -37,7 +37,7 @@ class CompactAction(GroupAction):
 
     @property
     def weights(self) -> Float[np.ndarray, " nodes"] | None:
-        """How much each node counts in a mean over the group; they sum to 1."""
+        """Weights of the nodes of a mean over the group, summing to 1."""
         return self.group.weights
 
     def __call__(self, g: Element, x: ArrayLike) -> ArrayLike:

@@ -1,4 +1,4 @@
-"""SO(3) and O(3) on vectors and point clouds, ρ(R) x = R x: infinitely many elements, of which some are tried.
+"""SO(3) and O(3) on vectors and point clouds, ρ(R) x = R x.
 
 Means over the group are quadratures over the nodes of `groups.so3(bandlimit)`, exact for what is a polynomial of degree
 below 2·bandlimit - 1 in the entries of R.
@@ -57,7 +57,7 @@ class ContinuousRotations(CompactAction):
         return chosen
 
     def moves(self, g: Element, shape: Sequence[int]) -> tuple[np.ndarray, bool]:
-        """None moves; every element turns the vectors of all points alike."""
+        """Return the identity permutation: no element moves a position."""
         return np.arange(int(np.prod(shape[:-1], dtype=np.int64))), False
 
     def in_numpy(self) -> MatrixAction:
@@ -81,7 +81,7 @@ class ContinuousRotations(CompactAction):
 
 
 def check_finite_group(name: str, action: object, what: str) -> None:
-    """Raise InvalidTypeError, which names what can be done, if `action` is of more elements than can be listed."""
+    """Raise InvalidTypeError, with a remedy, if the elements of `action` cannot be listed."""
     if is_infinite(action):
         many = "too many elements" if action.group.is_finite else "infinitely many elements"
         raise InvalidTypeError(

@@ -1,4 +1,4 @@
-"""Actions given by any function: what no other constructor offers."""
+"""Actions given by any function (g, x) ↦ ρ(g) x."""
 
 from __future__ import annotations
 

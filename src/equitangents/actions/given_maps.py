@@ -1,4 +1,4 @@
-"""Actions that trust the elements and NumPy arrays that they are given, as audits draw and hold them.
+"""Actions without checks of elements, on NumPy arrays, for audits.
 
 Matrices of elements act on vectors, matrices and symmetric tensors; permutations on points along axes, and on their
 numbers.
@@ -18,7 +18,7 @@ from equitangents.groups import SymmetryGroup
 
 
 class GivenMap(GroupAction):
-    """What such actions share: subclasses say what ρ(g) x is, and which signals fit."""
+    """Base of unchecked actions: subclasses define ρ(g) x and check signals."""
 
     def orbit(self, x: ArrayLike, elements: Elements = None) -> np.ndarray:
         """ρ(g) x along a new first axis, for `elements` or the nodes of the group."""

@@ -1,4 +1,4 @@
-"""What every action answers, of finite groups and of compact ones: maps ρ(g) of batches of signals.
+"""Interface of actions of finite and compact groups: maps ρ(g) of batches of signals.
 
 `Action` is of a finite group, whose elements are numbered; `CompactAction` of a group whose elements are drawn, or
 taken at the nodes of a quadrature. Audits, measures, ensembles and plans ask what stands here, whoever wrote the
@@ -47,7 +47,7 @@ class GroupAction(ABC):
         """ρ(g) x along a new first axis, for `elements`; without them, for the nodes of a mean over the group."""
 
     def moves(self, g: Element, shape: Sequence[int]) -> tuple[np.ndarray, bool] | None:
-        """(where positions go, whether values are left as they are) of ρ(g) on signals of `shape`; None: not known.
+        """(images of positions, whether values stay unchanged) of ρ(g) on signals of `shape`; None if not known.
 
         `shape` is (*positions, channels). Values that change are those of all positions by one orthogonal matrix.
         Of a compact group with g = None, what holds for every element.
@@ -82,7 +82,7 @@ class GroupAction(ABC):
             raise type(error)(f"{name}, shape {x.shape}: {error}") from None
 
     def one_by_one(self, elements: Sequence[Element], x: Tree) -> Iterator[Any]:
-        """ρ(g) x for one element after another, without holding all of them."""
+        """Yield ρ(g) x for each element."""
         for g in elements:
             yield self(g, x)
 
@@ -95,15 +95,15 @@ class GroupAction(ABC):
         return self.exact
 
     def continuous(self) -> GroupAction:
-        """This action made continuous in g where it is not, for derivatives."""
+        """This action as a continuous function of g, for derivatives."""
         return self
 
     def more_accurate(self) -> GroupAction | None:
-        """This action with a better interpolation, as a reference; None if there is none."""
+        """This action with a more accurate interpolation; None if there is none."""
         return None
 
     def in_numpy(self) -> GroupAction:
-        """This action's maps of NumPy arrays, in the form that goes quickest through many elements."""
+        """This action for NumPy arrays, in its fastest form for many elements."""
         return self
 
     def __eq__(self, other: object) -> bool:
@@ -134,6 +134,6 @@ class GroupAction(ABC):
 
 
 def is_infinite(action: object) -> TypeGuard[GroupMap]:
-    """Whether `action` is of a group whose elements cannot be listed, so that sums over all of them are impossible."""
+    """Whether the elements of the group of `action` cannot be listed, nor summed over."""
     group = getattr(action, "group", None)
     return isinstance(group, SymmetryGroup) and group.elements is None

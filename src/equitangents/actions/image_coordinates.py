@@ -1,4 +1,4 @@
-"""Places in images, in pixels: x to the right, y down; they move as the image's pixels do.
+"""Coordinates in images, in pixels: x to the right, y down; they move with the pixels.
 
 `size` = (H, W). Whole numbers are either the pixels' edges, so that an image reaches from 0 to W, or their centres, so
 that it reaches from 0 to W − 1. Normalised coordinates reach from 0 to 1 between the edges.
@@ -22,7 +22,7 @@ Size = tuple[float, float]
 
 
 def screen_matrix(degrees: float, reflected: bool) -> Float[np.ndarray, "2 2"]:
-    """What a motion of images does to (x to the right, y down): left to right first, then counter-clockwise."""
+    """Matrix of a motion of images on (x to the right, y down): reflection first, then counter-clockwise rotation."""
     quarter = {0: (1.0, 0.0), 1: (0.0, 1.0), 2: (-1.0, 0.0), 3: (0.0, -1.0)}
     exact = quarter.get(round(degrees / 90) % 4) if degrees % 90 == 0 else None
     c, s = exact or (float(np.cos(np.radians(degrees))), float(np.sin(np.radians(degrees))))
@@ -109,7 +109,7 @@ class ImageBoxes(GivenMap):
 
 @final
 class ClassMasks(GivenMap):
-    """Class numbers of pixels, (N, H, W) or (N, H, W, 1): moved as images are, fine turns take the likeliest class."""
+    """Class numbers of pixels, (N, H, W) or (N, H, W, 1): moved with images; resampled: the likeliest class."""
 
     images: GroupAction
 

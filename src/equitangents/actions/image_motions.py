@@ -1,4 +1,4 @@
-"""Turns by any angle, after a reflection or not, of NumPy images: one sparse matrix an angle, shared by all images."""
+"""Rotations by any angle, and reflections, of NumPy images, by one sparse matrix per angle."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class ImageMotions(GivenMap):
         yield from self.turner.orbit([self.motion(g) for g in elements], x)
 
     def angle(self, g: Element) -> float | None:
-        """The turn, unless g reflects."""
+        """Rotation angle in degrees; None for reflections."""
         degrees, reflected = self.motion(g)
         return None if reflected else degrees
 
@@ -73,7 +73,7 @@ class ImageMotions(GivenMap):
         return self.mask is None and self.motion(g)[0] % 90 == 0
 
     def continuous(self) -> ImageMotions:
-        """Outside the image its border is read on."""
+        """This action with the border extended outside the image, continuous in g."""
         return ImageMotions(self.group, self.motion, self.order, self.mask, self.what, "edge")
 
     def more_accurate(self) -> ImageMotions | None:

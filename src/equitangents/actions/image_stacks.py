@@ -43,7 +43,7 @@ class ImageStacks(GivenMap):
             yield np.asarray(moved).reshape(x.shape)
 
     def angle(self, g: Element) -> float | None:
-        """The angle by which g turns the images; None where it is no turn."""
+        """Rotation angle of g in degrees; None for reflections."""
         return self.images.angle(g)
 
     def moves_exactly(self, g: Element) -> bool:

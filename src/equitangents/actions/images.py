@@ -15,7 +15,7 @@ from equitangents.groups import Group, cyclic, dihedral
 
 @final
 class ImageTurns(PositionAction):
-    """Turns by multiples of 360°/n, n in {1, 2, 4}, with or without reflections, of images (N, H, W, C)."""
+    """Rotations by multiples of 360°/n, n in {1, 2, 4}, and reflections, of images (N, H, W, C)."""
 
     positions_rank = 2
     turns: int
@@ -24,7 +24,7 @@ class ImageTurns(PositionAction):
         vars(self).update(group=group, turns=turns, name=name)
 
     def angle(self, g: Element) -> float | None:
-        """The turn, unless g reflects."""
+        """Rotation angle in degrees; None for reflections."""
         return None if g >= self.turns else 360.0 * g / self.turns
 
     def _move(self, g: int, grid: np.ndarray) -> np.ndarray:
@@ -69,18 +69,18 @@ def image_dihedral(n: int) -> ImageTurns:
 
 
 def exact_rotations(n: int) -> ImageTurns:
-    """Turns by multiples of 360°/n, n in {1, 2, 4}."""
+    """Rotations by multiples of 360°/n, n in {1, 2, 4}."""
     return ImageTurns(cyclic(n), n, f"turns by {360 // n}° of images")
 
 
 def check_square(name: str, positions: tuple[int, ...], turns: int) -> None:
-    """Raise ShapeError for a non-square image unless turns are by multiples of 180°."""
+    """Raise ShapeError for a non-square image unless rotations are by multiples of 180°."""
     if turns not in (1, 2) and positions[0] != positions[1]:
         raise ShapeError(f"{name} has images of {positions[0]}×{positions[1]} pixels; rotations need square ones")
 
 
 def disc(positions: tuple[int, ...]) -> np.ndarray:
-    """Which pixels lie in the disc about the image's centre that holds no corner and turns into itself."""
+    """Mask of the pixels in the inscribed disc about the image's centre."""
     H, W = positions
     i, j = np.indices((H, W))
     return (2 * i - H + 1) ** 2 + (2 * j - W + 1) ** 2 <= (min(H, W) - 1) ** 2

@@ -1,4 +1,4 @@
-"""What a group that is called by its name does to an array, once one says what the array holds: "images", "vectors", …
+"""Actions of named groups on arrays of each kind: "images", "vectors", …
 
 | group | kinds |
 |---|---|
@@ -46,7 +46,7 @@ Shape = tuple[int, ...]
 
 
 def space_of(named: GroupName) -> Space:
-    """Where a named group moves things."""
+    """Space on which a named group acts."""
     if named.family in ("C", "D", "SO2"):
         return "plane"
     if named.family == "S":
@@ -58,7 +58,7 @@ def space_of(named: GroupName) -> Space:
 
 @dataclass(frozen=True, eq=False)
 class Kind:
-    """What some groups do to arrays that hold one kind of thing."""
+    """Actions of some groups on arrays of one kind."""
 
     action: Callable[[Kinds, Shape], GroupAction] | None
     """The action on arrays of this shape, channels last, for any elements; None: only `listed` is known."""
@@ -74,7 +74,7 @@ class Kind:
 
 @dataclass(frozen=True, eq=False)
 class Kinds:
-    """The actions of one group on arrays of every kind that it moves."""
+    """Actions of one group on arrays of every kind."""
 
     space: Space
     group: SymmetryGroup
@@ -112,7 +112,7 @@ class Kinds:
 
 
 def kinds_named(named: GroupName, group: SymmetryGroup) -> Kinds:
-    """What a group does that was called by this name."""
+    """Actions of the group with this name."""
     if named.family in ("C", "D"):
         return Kinds("plane", group, turns_of(named.family, named.n or 1))
     matrices = getattr(group, "matrices", None)
@@ -144,7 +144,7 @@ def turns_of(family: str, n: int) -> Motion:
 
 
 def plane_matrix(degrees: float, reflected: bool) -> np.ndarray:
-    """What a motion of images does to vectors of the plane."""
+    """Matrix of a motion of images on vectors of the plane."""
     c, s = np.cos(np.radians(degrees)), np.sin(np.radians(degrees))
     turn = np.array([[c, -s], [s, c]])
     # images are reflected left to right: the first coordinate changes sign

@@ -1,4 +1,4 @@
-"""Matrices on the last axis of arrays: what finite and continuous groups of matrices share."""
+"""Matrices on the last axis of arrays, for finite and continuous groups."""
 
 from __future__ import annotations
 

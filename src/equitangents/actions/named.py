@@ -1,4 +1,4 @@
-"""What a named group does to inputs of some shape: the same maps that an audit of such inputs takes.
+"""Actions of named groups on inputs of some shape, as in audits.
 
 | group | inputs |
 |---|---|
@@ -30,7 +30,7 @@ _INFINITE = {
 
 
 def as_action(argument: str, action: AnyAction, shape: tuple[int, ...]) -> AnyAction:
-    """`action` itself, or for the name of a group what it does to inputs of `shape`, (N, …).
+    """`action` itself, or the action of the group with this name on inputs of `shape`, (N, …).
 
     Raises InvalidArgumentError or ShapeError, which name `argument`, for names that say nothing of such inputs.
 

@@ -19,7 +19,7 @@ from equitangents.groups.subgroup import Subgroup
 
 @final
 class FieldAction(Action):
-    """Positions move and the channels turn with them, (ρ(g) f)(x) = M(g) f(g⁻¹ x); made by `tensor_product`."""
+    """Action on positions and channels, (ρ(g) f)(x) = M(g) f(g⁻¹ x); made by `tensor_product`."""
 
     channels_last = True
 
@@ -104,7 +104,7 @@ class PulledBackAction(Action):
 
 
 def tensor_product(a: Action, b: Action) -> LinearAction | FieldAction:
-    """The product of two actions of one group, on products of what they act upon.
+    """The tensor product of two actions of one group.
 
     Of two actions on vectors, (N, d_a) and (N, d_b): M_a(g) ⊗ M_b(g) on (N, d_a·d_b), index i·d_b + j.
     Of an action on positions (images, grids, ...) and one on vectors (N, C): fields (N, *positions, C) whose values
@@ -183,7 +183,7 @@ def restrict(action: Action, subgroup: Subgroup) -> PulledBackAction:
 
 
 def check_same_group(a: Action, b: Action) -> None:
-    """Raise unless both act by one group, numbered alike."""
+    """Raise unless both are actions of the same group."""
     for name, action in (("a", a), ("b", b)):
         check_finite_group(name, action, "a product of actions")
         if not isinstance(action, Action):

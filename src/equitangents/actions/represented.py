@@ -1,4 +1,4 @@
-"""Outputs (N, d) that a group turns by a representation: y becomes ρ(g) y."""
+"""Actions y ↦ ρ(g) y on outputs (N, d) by a representation."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class RingRotations(Action):
 
 
 def ring_rotations(n: int) -> RingRotations:
-    """C_n on signals on rings (N, rings, angles, C): element g turns counter-clockwise by g·360°/n.
+    """C_n on signals on rings (N, rings, angles, C): element g rotates counter-clockwise by g·360°/n.
 
     Exact for every n if the number of angles is odd (or a multiple of n): trigonometric interpolation, so that C_n may
     be as fine a subgroup of SO(2) as one likes. `to_rings` samples images this way.
@@ -83,7 +83,7 @@ def ring_rotations(n: int) -> RingRotations:
 
 
 def turn_rings(x: ArrayLike, angles: Float[np.ndarray, " turns"]) -> ArrayLike:
-    """Rings (N, rings, angles, C) turned by every one of `angles` in radians: (turns, N, rings, angles, C)."""
+    """Rings (N, rings, angles, C) rotated by each of `angles` in radians: (angles, N, rings, angles, C)."""
     x = check_array("x", x, rank=4)
     turns = np.asarray(angles, np.float64)
     if turns.ndim != 1:
@@ -125,7 +125,7 @@ def circular_harmonics(n: int, degree: int) -> LinearAction:
 def to_rings(
     images: Float[np.ndarray, "n height width channels"], rings: int, angles: int, order: int = 3
 ) -> Float[np.ndarray, "n rings angles channels"]:
-    """Images read along circles about their centre, from a B-spline of `order` through the pixels.
+    """Values of images along circles about their centre, from a B-spline of `order` through the pixels.
 
     Ring k has the radius (k + 1/2)/rings times half the image's smaller side (from pixel centre to pixel centre); angle
     0 points down the rows and angles run counter-clockwise, so that `ring_rotations` turns what `image_rotations`

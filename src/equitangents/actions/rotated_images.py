@@ -51,7 +51,7 @@ class ResampledRotations(Action):
         return (self.order, self.mask)
 
     def angle(self, g: Element) -> float:
-        """Degrees by which element g turns counter-clockwise."""
+        """Rotation angle of element g in degrees, counter-clockwise."""
         return 360.0 * g / self.group.order
 
     def moves_exactly(self, g: Element) -> bool:
@@ -65,7 +65,7 @@ class ResampledRotations(Action):
         return ImageMotions(self.group, motion, self.order, self.mask, f"turns by {360 / n:g}° of images")
 
     def continuous(self) -> ImageMotions:
-        """Outside the image its border is read on."""
+        """This action with the border extended outside the image, continuous in g."""
         return self.in_numpy().continuous()
 
     def more_accurate(self) -> ImageMotions | None:
@@ -130,7 +130,7 @@ class ResampledRotations(Action):
 
 
 def image_rotations(n: int, order: int = 3, mask: Literal["circle"] | None = None) -> ImageTurns | ResampledRotations:
-    """C_n on images (N, H, W, C): element g turns counter-clockwise by g·360°/n about the image's centre.
+    """C_n on images (N, H, W, C): element g rotates counter-clockwise by g·360°/n about the image's centre.
 
     For n in {1, 2, 4} the action is exact, np.rot90(x, g, axes=(1, 2)) for n = 4. For other n the images are read
     from a B-spline of `order` 0 to 5 through the pixels (what scipy.ndimage computes with mode "constant"):

@@ -82,7 +82,7 @@ class SignChange(GivenMap):
 
 @final
 class PhaseTurns(GivenMap):
-    """Complex amplitudes, such as quantum states: a turn by φ multiplies by exp(iφ), a reflection conjugates before."""
+    """Complex amplitudes, such as quantum states: rotation by φ multiplies by exp(iφ), reflection conjugates first."""
 
     motion: Callable[[Any], tuple[float, bool]]
 

@@ -50,7 +50,7 @@ def prefilter(order: int, n: int) -> Float[np.ndarray, "n n"]:
 
 
 def taps(order: int, x: np.ndarray, n: int) -> tuple[Int[np.ndarray, "taps points"], Float[np.ndarray, "taps points"]]:
-    """Which coefficients of an axis of length n a reading at x takes, and with which weights."""
+    """Indices and weights of the coefficients of an axis of length n for the value at x."""
     # halfway between two points a reading of order 0 takes all of the second one, whatever the rounding
     first = np.floor(x + 0.5 * (1 - order % 2) + (_SLACK if order == 0 else 0.0)).astype(int) - order // 2
     index = first + np.arange(order + 1)[:, None]
@@ -61,7 +61,7 @@ def taps(order: int, x: np.ndarray, n: int) -> tuple[Int[np.ndarray, "taps point
 def turned_taps(
     angle: float, order: int, positions: tuple[int, int], outside: Outside = "zero"
 ) -> tuple[Int[np.ndarray, "taps pixels"], Float[np.ndarray, "taps pixels"]]:
-    """By which flat indices and weights an image turned counter-clockwise by `angle` reads spline coefficients.
+    """Flat indices and weights of the spline coefficients for an image rotated counter-clockwise by `angle`.
 
     (ρ(g) f)(p) = f(g⁻¹ p) about the centre. What turns in from outside is zero, or the nearest point of the border.
     """

@@ -1,4 +1,4 @@
-"""Some elements of a group, with or without weights: augmentation that covers an orbit in part."""
+"""Some elements of a group, with or without weights, for augmentation by part of an orbit."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def subset(action: GroupAction, elements: Elements, weights: npt.ArrayLike | Non
 
 
 def sampled(action: CompactAction, count: int | None = None, *, seed: int = 0) -> ActionSubset:
-    """Elements of SO(3) or O(3) that stand for all: for augmentation, which needs finitely many.
+    """Finitely many elements of SO(3) or O(3), for augmentation.
 
     count: so many drawn by the Haar measure, all alike. None: the nodes of the group's quadrature with their weights,
     so that the loss is that of full augmentation wherever the quadrature of `so3(bandlimit)` is exact. Neither makes

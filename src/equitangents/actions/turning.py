@@ -1,4 +1,4 @@
-"""Turning many images by many angles quickly: one sparse matrix an angle, one pass of the spline's filter for all.
+"""Fast rotations of many images by many angles: one sparse matrix per angle, one spline filter for all.
 
 A turn by more than 45° is a quarter turn, which moves pixels to pixels, after a smaller one: C₂₄ needs five matrices.
 
@@ -23,7 +23,7 @@ from equitangents.actions.splines import Outside, prefilter, turned_taps
 
 @final
 class Turner:
-    """Turns and reflections of images (N, H, W, C), channels last."""
+    """Rotations and reflections of images (N, H, W, C), channels last."""
 
     def __init__(self, order: int, mask: str | None, outside: Outside = "zero"):
         self.order, self.mask, self.outside = order, mask, outside
@@ -63,7 +63,7 @@ class _Matrices:
     def turn(
         self, degrees: float, order: int, positions: tuple[int, int], dtype: str, outside: Outside
     ) -> scipy.sparse.csr_matrix:
-        """The matrix (pixels, coefficients) by which the turned image reads the spline."""
+        """Matrix (pixels, coefficients) from spline coefficients to the rotated image."""
         key = (degrees, order, positions, dtype, outside)
         with self._lock:
             if key in self._kept:

@@ -88,7 +88,7 @@ class LastAxisPermutation(Action):
 
 @final
 class TrivialAction(Action):
-    """Every element leaves everything as it is; made by `trivial`."""
+    """The trivial action; made by `trivial`."""
 
     def __init__(self, group: Group):
         vars(self).update(group=group, name="trivial action")
@@ -171,7 +171,7 @@ def rotations(group: Group | RotationGroup) -> LinearAction | ContinuousRotation
 
 
 def trivial(group: Group) -> TrivialAction:
-    """The action that moves nothing, on arrays of any rank."""
+    """The trivial action, on arrays of any rank."""
     return TrivialAction(check_group("group", group))
 
 

@@ -1,4 +1,4 @@
-"""Functions of functions of parameters: linearisations, Taylor expansions, and kernels of any apply(params, x)."""
+"""Linearisations, Taylor expansions and kernels of any apply(params, x)."""
 
 from equitangents.functional.batching import batch
 from equitangents.functional.empirical import (

@@ -1,4 +1,4 @@
-"""Kernels of many inputs in blocks, so that what is held at a time stays small."""
+"""Kernels of many inputs in blocks, to limit memory."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from equitangents.validation import check_whole
 def batch(
     kernel_fn: Callable[..., Tree], batch_size: int = 0, device_count: int = -1, store_on_device: bool = True
 ) -> Callable[..., Tree]:
-    """kernel_fn in blocks of `batch_size` inputs of each side; 0 is all at once.
+    """kernel_fn in blocks of `batch_size` inputs of each side; 0 for no blocks.
 
     Kernels of `equitangents` go in blocks by themselves, so that this is for functions of one's own. All run on one
     device, whatever `device_count` and `store_on_device` say. The number of inputs need not be a multiple of

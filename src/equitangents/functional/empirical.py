@@ -204,7 +204,7 @@ class EmpiricalKernel:
 
 
 def check_floating(params: Params) -> None:
-    """InvalidTypeError where a parameter is a whole number, by which there is no derivative."""
+    """Raise InvalidTypeError if a parameter is a whole number, which has no derivative."""
     for path, leaf in jax.tree_util.tree_leaves_with_path(params):
         if not _is_floating(leaf):
             kind = getattr(leaf, "dtype", type(leaf).__name__)
@@ -215,7 +215,7 @@ def check_floating(params: Params) -> None:
 
 
 def _first_dtype(params: Params) -> Any:
-    """The type of the first floating parameter; NetworkError where there is nothing to take derivatives by."""
+    """Type of the first floating parameter; raises NetworkError if there is none."""
     leaves = jax.tree.leaves(params)
     if not leaves:
         raise NetworkError("params holds no parameters, so there is no tangent kernel")
@@ -294,7 +294,7 @@ class Axes:
 
     @property
     def form(self) -> str | None:
-        """The form of a kernel of outputs (N, outputs), if it is one that the ways have."""
+        """The form of a kernel of outputs (N, outputs), if an implementation has it."""
         known = {((-1,), ()): "mean", ((1,), ()): "mean", ((), ()): "full", ((), (-1,)): "each", ((), (1,)): "each"}
         return known.get((self.trace, self.diagonal))
 
@@ -317,7 +317,7 @@ class Axes:
             )
 
     def product(self, a: jax.Array, b: jax.Array) -> jax.Array:
-        """The mean product of outputs over the axes that are traced."""
+        """Mean product of outputs over the traced axes."""
         first, second, out, trace = self._letters(a.ndim)
         size = int(np.prod([a.shape[i] for i in trace], dtype=np.int64))
         return jnp.einsum(f"{first},{second}->{out}", a, b, precision="highest") / size

@@ -14,7 +14,7 @@ from equitangents.validation import check_whole
 
 
 def linearize(f: Callable[..., Tree], params: Params) -> Callable[..., Tree]:
-    """f_lin(θ, *args) = f(θ₀, *args) + ∂f/∂θ (θ - θ₀), θ₀ = `params`: what a wide network is throughout training.
+    """f_lin(θ, *args) = f(θ₀, *args) + ∂f/∂θ (θ - θ₀), θ₀ = `params`: the limit of a wide network in training.
 
     >>> import jax.numpy as jnp
     >>> float(linearize(lambda w, x: w * w * x, jnp.array(3.0))(jnp.array(4.0), 1.0))
@@ -55,5 +55,5 @@ def taylor_expand(f: Callable[..., Tree], params: Params, degree: int) -> Callab
 
 
 def _along(f: Callable[[Params], Tree], step: Params) -> Callable[[Params], Tree]:
-    """The derivative of f along `step`, as a function of where it is taken."""
+    """The derivative of f along `step`, as a function of the parameters."""
     return lambda p: jax.jvp(f, (p,), (step,))[1]

@@ -67,16 +67,16 @@ class Group(SymmetryGroup):
 
     @property
     def torus(self) -> tuple[int, ...] | None:
-        """The grid, closed to a torus, that its translations move; None of a group without these."""
+        """Shape of the torus that the group's translations move; None without translations."""
         return None
 
     @property
     def turns_quarters(self) -> bool:
-        """Whether it turns that grid by quarters, which changes its axes."""
+        """Whether the group has quarter turns of that grid, which exchange its axes."""
         return False
 
     def _structure(self) -> tuple[Any, ...]:
-        """What the group carries besides its table, hashable: unless empty, it determines the table and equality."""
+        """Hashable data that determine the table and equality, unless empty."""
         return ()
 
     def _element_label(self, i: int) -> Element:
@@ -99,17 +99,17 @@ class Group(SymmetryGroup):
         return int(inverse) if np.ndim(inverse) == 0 else inverse
 
     def conjugate(self, g: Element, a: Element) -> Element:
-        """The element g·a·g⁻¹, that is a as seen after g."""
+        """The conjugate g·a·g⁻¹ of a by g."""
         return self.compose(self.compose(g, a), self.inverse(g))
 
     # elements -------------------------------------------------------------------------
 
     def element(self, i: int) -> Element:
-        """What element number i stands for: a permutation, a (rotation, reflection, translation), ... or i itself."""
+        """Label of element i: a permutation, a (rotation, reflection, translation), …, or i itself."""
         return self._element_label(self.check_element("i", i))
 
     def index(self, *label: Element) -> int:
-        """The number of the element that `element` describes so; takes a tuple or its entries."""
+        """Number of the element with this label; takes a tuple or its entries."""
         return self._label_index(label[0] if len(label) == 1 else label)
 
     def check_element(self, name: str, g: Element) -> int:
@@ -139,7 +139,7 @@ class Group(SymmetryGroup):
 
     @property
     def nodes(self) -> range:
-        """All elements: means are sums."""
+        """All elements of the group."""
         return self.elements
 
     @cached_property
@@ -148,18 +148,18 @@ class Group(SymmetryGroup):
         return read_only(np.full(self.order, 1 / self.order))
 
     def draw(self, count: int, rng: np.random.Generator) -> list[int]:
-        """Different elements: all but the identity if there are no more than `count`, in their order."""
+        """`count` distinct elements other than the identity; all of them, in order, if there are no more."""
         others = np.delete(np.arange(self.order), self.identity)
         if len(others) > count:
             others = np.sort(rng.choice(others, count, replace=False))
         return [int(g) for g in others]
 
     def label(self, g: int) -> str:
-        """What the element stands for, else its number."""
+        """The element's label, or its number."""
         return str(self.element(g)).replace(" ", "")
 
     def is_same_group(self, other: SymmetryGroup) -> bool:
-        """Whether both multiply alike under the same numbering."""
+        """Whether both have the same multiplication table."""
         return isinstance(other, Group) and self.has_same_table(other)
 
     # structure ------------------------------------------------------------------------
@@ -257,7 +257,7 @@ class Group(SymmetryGroup):
         return self.has_same_table(other)
 
     def has_same_table(self, other: Group) -> bool:
-        """Whether both groups multiply alike under the same numbering, whatever else they carry."""
+        """Whether both groups have the same multiplication table."""
         if self is other:
             return True
         if self.order != other.order or not np.array_equal(self.inverses, other.inverses):

@@ -1,4 +1,4 @@
-"""What moves arrays by the elements of a group, for those who only ask that: ρ(g) x.
+"""Interfaces of maps (g, x) ↦ ρ(g) x.
 
 The actions of `equitangents.actions` are such maps, and so is a user's own object that has a group and can be called.
 """
@@ -37,7 +37,7 @@ class FiniteGroupMap(Protocol):
 
 
 class OrbitMap(Protocol):
-    """An action of a finite group, or some elements of one, that moves by all its elements at once."""
+    """An action of a finite group, or of some of its elements, with an orbit."""
 
     def orbit(self, x: Tree, /) -> Tree:
-        """ρ(g) x along a new first axis, for all elements, or for those that it stands for."""
+        """ρ(g) x along a new first axis, for all elements of the action."""

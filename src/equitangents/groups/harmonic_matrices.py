@@ -17,7 +17,7 @@ from equitangents._aliases import Element
 
 
 def plane_turns(frequency: int, degrees: ArrayLike) -> Float[np.ndarray, "*batch d d"]:
-    """The turns by `frequency` times each angle, (…, 2, 2); of frequency 0 ones, (…, 1, 1)."""
+    """Rotations by `frequency` times each angle, (…, 2, 2); for frequency 0 ones, (…, 1, 1)."""
     angle = frequency * np.radians(np.asarray(degrees, np.float64))
     if not frequency:
         return np.ones((*angle.shape, 1, 1))

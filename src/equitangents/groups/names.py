@@ -55,7 +55,7 @@ _FIXED: dict[Family, Callable[[], SymmetryGroup]] = {
 
 @dataclass(frozen=True)
 class GroupName:
-    """A family of groups and, of C, D and S, the number behind it; None where the inputs give it."""
+    """A family of groups and the number of C, D and S groups; None where the inputs determine it."""
 
     family: Family
     n: int | None = None

@@ -38,7 +38,7 @@ class PlaneIsometries(MatricesGroup):
 
     @property
     def identity(self) -> Float[np.ndarray, "2 2"]:
-        """The unit matrix, which leaves all points where they are."""
+        """The unit matrix (2, 2)."""
         return read_only(np.eye(2))
 
     @property
@@ -80,11 +80,11 @@ class PlaneIsometries(MatricesGroup):
 
     @property
     def flows(self) -> tuple[Flow, ...]:
-        """The one way of turning a little."""
+        """The rotations, a one-parameter subgroup."""
         return (Flow("turn", "radian", lambda t: plane_turns(1, np.degrees(t))),)
 
     def irreps(self, count: int) -> tuple[CompactIrrep, ...]:
-        """Frequencies 0 .. count − 1; of frequency 0 the trivial one and the sign of reflections."""
+        """Frequencies 0 .. count − 1; for frequency 0 the trivial irrep and the sign of reflections."""
         count = check_whole("count", count, 0)
         kinds = [(0, False), (0, True)][: 2 * count] + [(m, False) for m in range(1, count)]
         return tuple(

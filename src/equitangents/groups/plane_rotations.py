@@ -33,7 +33,7 @@ class PlaneRotations(Immutable, CompactGroup):
 
     @property
     def identity(self) -> float:
-        """The turn by 0 degrees."""
+        """The rotation by 0 degrees."""
         return 0.0
 
     @property
@@ -69,11 +69,11 @@ class PlaneRotations(Immutable, CompactGroup):
         return (a + b) % 360
 
     def inverse(self, a: float) -> float:
-        """The turn by the opposite angle, from 0 to below 360."""
+        """The opposite angle, from 0 to below 360."""
         return -a % 360
 
     def angle(self, g: float) -> float:
-        """Degrees of the turn, which are the element itself."""
+        """The element itself, in degrees."""
         return float(g)
 
     def label(self, g: float) -> str:
@@ -81,16 +81,16 @@ class PlaneRotations(Immutable, CompactGroup):
         return f"{g:.1f}°"
 
     def parameter(self, g: float) -> float:
-        """What a report keeps of the element: its degrees."""
+        """The element's value in reports: its degrees."""
         return float(g)
 
     @property
     def flows(self) -> tuple[Flow, ...]:
-        """The one way of turning a little."""
+        """The rotations, a one-parameter subgroup."""
         return (Flow("turn", "radian", lambda t: float(np.degrees(t))),)
 
     def irreps(self, count: int) -> tuple[CompactIrrep, ...]:
-        """Frequencies 0 .. count − 1: the trivial one, then turns of a plane by m times the angle."""
+        """Frequencies 0 .. count − 1: the trivial irrep, then rotations of a plane by m times the angle."""
         return tuple(_frequency(m) for m in range(check_whole("count", count, 0)))
 
     def is_same_group(self, other: SymmetryGroup) -> bool:

@@ -1,4 +1,4 @@
-"""Real orthogonal representations: direct sums of irreps, and any matrices that multiply as a group's elements do.
+"""Real orthogonal representations: direct sums of irreps, and given matrices ρ(g).
 
 A representation of a group is one of its subgroups, too: `at(group)` gives the matrices of a network's group, such as
 those of an irrep of SO(3) at the 24 rotations of a cube, or of an irrep of C4 on a wallpaper group p4, whose

@@ -122,7 +122,7 @@ class RotationGroup(MatricesGroup):
 
     @property
     def flows(self) -> tuple[Flow, ...]:
-        """Turns about the three axes."""
+        """Rotations about the three axes."""
         return tuple(Flow(name, "radian", partial(turn_about, axis)) for axis, name in enumerate(AXES))
 
     def irreps(self, count: int) -> tuple[CompactIrrep, ...]:

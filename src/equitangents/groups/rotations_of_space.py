@@ -37,7 +37,7 @@ def turn_about(axis: int, radians: float) -> Float[np.ndarray, "3 3"]:
 
 
 def rotation_angle(g: Element) -> float | None:
-    """Degrees by which an orthogonal matrix of determinant 1 turns, 0 to 180 in space and −180 to 180 in the plane.
+    """Rotation angle in degrees of an orthogonal matrix of determinant 1, 0 to 180 in space, −180 to 180 in the plane.
 
     None for reflections.
     """
@@ -49,20 +49,20 @@ def rotation_angle(g: Element) -> float | None:
 
 
 def rotation_axis(g: Element) -> Float[np.ndarray, 3]:
-    """The unit vector that a rotation of space leaves alone and turns about counter-clockwise; x for the identity."""
+    """Unit vector of the axis of a rotation, which is counter-clockwise about it; x for the identity."""
     vector = _scipy().from_matrix(g).as_rotvec()
     length = np.linalg.norm(vector)
     return vector / length if length > 0 else np.array([1.0, 0.0, 0.0])
 
 
 def rotation_label(g: Element) -> str:
-    """A rotation in words: degrees, and the axis it turns about."""
+    """Text of a rotation: degrees and axis."""
     axis = rotation_axis(g)
     return f"{rotation_angle(g):.1f}° about ({axis[0]:.2f}, {axis[1]:.2f}, {axis[2]:.2f})"
 
 
 def angles_of(g: Float[np.ndarray, "*batch 3 3"]) -> Float[np.ndarray, "*batch"]:
-    """Radians by which each rotation turns, 0 to π."""
+    """Rotation angles in radians, 0 to π."""
     return _scipy().from_matrix(np.reshape(g, (-1, 3, 3))).magnitude().reshape(np.shape(g)[:-2])
 
 

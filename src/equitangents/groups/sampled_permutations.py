@@ -30,7 +30,7 @@ class Permutations(Immutable, SymmetryGroup):
 
     @property
     def identity(self) -> Int[np.ndarray, " n"]:
-        """The permutation that moves nothing."""
+        """The identity permutation of n points."""
         return np.arange(self.n)
 
     def check_element(self, name: str, g: Element) -> Int[np.ndarray, " n"]:
@@ -51,7 +51,7 @@ class Permutations(Immutable, SymmetryGroup):
         return np.asarray(a)[b]
 
     def inverse(self, a: Element) -> np.ndarray:
-        """The permutation that takes every point back."""
+        """The inverse permutation of a."""
         return np.argsort(a)
 
     def label(self, g: Element) -> str:

@@ -64,7 +64,7 @@ class Subgroup:
 
     @cached_property
     def as_group(self) -> TableGroup:
-        """The subgroup as a group of its own: its element i is `elements[i]` of G, and so labelled."""
+        """The subgroup as a group: its element i is `elements[i]` of G, with the same label."""
         from equitangents.groups.table_group import TableGroup
 
         place = np.empty(self.group.order, np.int64)  # elements may be in any order

@@ -1,4 +1,4 @@
-"""What every group answers, finite or compact: products, inverses, all elements or draws of some, means, irreps.
+"""Interface of finite and compact groups: products, inverses, elements or draws, means, irreps.
 
 | group | an element is | `elements` | `nodes` of means | dimension |
 |---|---|---|---|---|
@@ -35,7 +35,7 @@ class Flow:
 
 
 class SymmetryGroup(ABC):
-    """A group whose elements can be drawn, multiplied, inverted and shown; immutable and hashable.
+    """A group whose elements can be drawn, multiplied, inverted and labelled; immutable and hashable.
 
     Elements are whatever the group says: numbers of a finite group, angles, matrices, permutations.
     """
@@ -68,30 +68,30 @@ class SymmetryGroup(ABC):
 
     @abstractmethod
     def draw(self, count: int, rng: np.random.Generator) -> list[Any]:
-        """`count` elements by the Haar measure; of a finite group different ones, and never the identity."""
+        """`count` elements by the Haar measure; for a finite group distinct ones other than the identity."""
 
     def random(self, count: int, seed: int = 0) -> np.ndarray:
-        """What `draw` gives of `count` elements, as an array; an empty one where there is no element to draw."""
+        """`draw(count)` as an array, empty where there is no element to draw."""
         drawn = self.draw(check_whole("count", count, 0), np.random.default_rng(seed))
         return np.stack([np.asarray(g) for g in drawn]) if drawn else np.asarray(self.identity)[None][:0]
 
     @abstractmethod
     def label(self, g: Element) -> str:
-        """g in a few characters."""
+        """Short text of g."""
 
     @property
     def elements(self) -> Sequence[Any] | None:
-        """All elements, in their order; None where they are infinitely many, or too many for a list."""
+        """All elements, in order; None if infinitely many, or too many for a list."""
         return None
 
     @property
     def nodes(self) -> Sequence[Any] | np.ndarray | None:
-        """The elements by which a mean over the group is taken, Σ_i w_i f(g_i); None where elements must be drawn."""
+        """Nodes g_i of means Σ_i w_i f(g_i) over the group; None where elements must be drawn."""
         return None
 
     @property
     def weights(self) -> Float[np.ndarray, " nodes"] | None:
-        """How much each node counts in a mean over the group; they sum to 1."""
+        """Weights of the nodes of a mean over the group, summing to 1."""
         return None
 
     @property
@@ -100,7 +100,7 @@ class SymmetryGroup(ABC):
         return ()
 
     def is_same_group(self, other: SymmetryGroup) -> bool:
-        """Whether elements mean the same in both groups, whatever else they carry, such as nodes of means."""
+        """Whether elements mean the same in both groups; nodes of means do not matter."""
         return self == other
 
     def angle(self, g: Element) -> float | None:
@@ -113,7 +113,7 @@ class SymmetryGroup(ABC):
 
 
 class Immutable(ABC):
-    """Cannot be changed; equal, and of equal hash, if type and `_value()` are; a copy is the thing itself."""
+    """Immutable objects, equal if type and `_value()` are; a copy is the object itself."""
 
     @abstractmethod
     def _value(self) -> tuple[Any, ...]:
@@ -138,7 +138,7 @@ class Immutable(ABC):
 
 
 class CompactGroup(SymmetryGroup):
-    """What groups of infinitely many elements add: their irreps, by characters, one after another."""
+    """A group of infinitely many elements, with its irreps by characters."""
 
     @abstractmethod
     def irreps(self, count: int) -> tuple[CompactIrrep, ...]:
@@ -164,7 +164,7 @@ class MatricesGroup(Immutable, CompactGroup):
         return product
 
     def inverse(self, a: Element) -> np.ndarray:
-        """The transposed matrix, which undoes the element."""
+        """The transposed matrix, which is the inverse."""
         transposed: np.ndarray = self.check_element("a", a).T
         return transposed
 

@@ -22,7 +22,7 @@ from equitangents.validation import as_rectangular
 
 @final
 class TableGroup(Group):
-    """A group by its table; the table is trusted. Use `from_table` for a table that is to be checked."""
+    """A group of a table that is not checked; `from_table` checks it."""
 
     def __init__(self, name: str, table: np.ndarray, labels: Sequence[Any] | None = None):
         table = read_only(np.ascontiguousarray(table, np.int32))

@@ -28,7 +28,7 @@ class TranslationGroup(Group):
 
     @property
     def torus(self) -> tuple[int, ...]:
-        """The sides of the torus that it translates."""
+        """Side lengths of the torus."""
         return self.shape
 
     def _compose(self, a: int | np.integer | np.ndarray, b: int | np.integer | np.ndarray) -> np.ndarray:

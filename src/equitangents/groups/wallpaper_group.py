@@ -73,7 +73,7 @@ class WallpaperGroup(Group):
 
     @property
     def torus(self) -> tuple[int, int]:
-        """The sides of the torus that its translations move."""
+        """Side lengths of the torus."""
         return self.shape
 
     @property

@@ -1,4 +1,4 @@
-"""What the reference engine carries by pair of positions: E = 2(√(q1 q2) - K) = 4 √(q1 q2) sin²(θ/2), the angle alone.
+"""The distance of the reference engine: E = 2(√(q1 q2) - K) = 4 √(q1 q2) sin²(θ/2), at each pair of positions.
 
 With ρ = √q, E is the squared distance of the fields a·f and g/a, a² = ρ2/ρ1, whose variances are equal; for any other a
 that distance is E + (a ρ1 - ρ2/a)². Windows take means of distances, with the a of the pair behind them, so that

@@ -34,7 +34,7 @@ class Parallel(Operation):
 
     @property
     def said(self) -> str:  # type: ignore[override]
-        """How messages name it."""
+        """Name of the operation in messages."""
         if self.is_closed:
             return type(self).__name__
         if not self.joins:

@@ -1,4 +1,4 @@
-"""Which code computes a program, and says what that costs: one entry for each space.
+"""Dispatch of programs to the code that computes and costs them: one entry per space.
 
 Networks ask these functions, and know neither programs nor engines.
 """
@@ -72,7 +72,7 @@ def kernel_cost(
     engine: str | None = None,
     part: Part | None = None,
 ) -> KernelCost:
-    """What kernels between n1 and n2 inputs (None: n1 with themselves) will take, before they are computed.
+    """Cost of kernels between n1 and n2 inputs (None: n1 with themselves), before they are computed.
 
     With `part` what the kernel field at these pairs of positions will take.
     """

@@ -46,13 +46,13 @@ def check_finite_network(net: object) -> None:
 
 
 def form_of(net: object) -> str:
-    """How a network's kernels are between its outputs: "full", all pairs, of those that turn, else their "mean"."""
+    """Form of a network's kernels: "full", all pairs of outputs, for equivariant outputs, else their "mean"."""
     return "mean" if getattr(net, "turning_outputs", None) is None else "full"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How one network's kernel is computed: the way, and the numbers that are held of the outputs' derivatives.
+    """Plan of one network's kernel: implementation, and numbers held of the outputs' derivatives.
 
     each: numbers held of every input; pair: of every pair of inputs; once: of none in particular.
     """

@@ -38,7 +38,7 @@ class EquivariantAverage:
 
     @property
     def turning_outputs(self) -> int:
-        """d, the number of outputs, which turn with the input."""
+        """d, the number of equivariant outputs."""
         return self.representation.dimension
 
     @property
@@ -51,7 +51,7 @@ class EquivariantAverage:
         return replace(self, base=sampled_for(self.base, lambda: x))
 
     def outputs_turn_under(self, action: GroupAction, input_shape: tuple[int, ...], matrices: np.ndarray) -> bool:
-        """Whether K(gx, x') = M_g K(x, x') for each generator g: of the action that it is an average over, by ρ."""
+        """Whether K(gx, x') = M_g K(x, x') is known for each generator g."""
         if action != self.action or not isinstance(action, Action) or not action.exact:
             return False
         turns = self._matrices[list(action.group.generators)]

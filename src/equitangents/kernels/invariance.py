@@ -1,4 +1,4 @@
-"""Whether a kernel is invariant, k(ρ(g)x, ρ(g)x') = k(x, x') for all inputs: by what it does, not by data.
+"""Whether a kernel is invariant, k(ρ(g)x, ρ(g)x') = k(x, x') for all inputs, by its structure.
 
 A program is, if every operation carries moves of the positions before it to moves of those after it (see `moves`), up
 to one position. All entries of its tables are compared, for each generator of the group. Whatever has kernels says so
@@ -27,7 +27,7 @@ _ELEMENTS = 8  # group elements besides the generators
 
 
 def is_invariant(net: KernelFunction, action: GroupAction, *x: Any) -> bool:
-    """Whether the kernel is known not to change when both inputs are moved alike, whatever inputs of the shape of x.
+    """Whether the kernel is known to be invariant for all inputs of the shape of x.
 
     False where it does, and where `net` says nothing of itself.
     """

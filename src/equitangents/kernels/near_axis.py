@@ -1,4 +1,4 @@
-"""Parallel and opposite inputs of unequal norm before a kink, where a compiled engine has no units for them.
+"""Nearly parallel inputs before a kink, for which a compiled engine has no scaling.
 
 These are networks with a smooth nonlinearity or layer normalisation, before the kink or after it, and of opposite
 inputs all that have windows. A bias or a smooth nonlinearity leaves these a small angle θ, which the kink reads. D
@@ -92,7 +92,7 @@ def _is_curved(op: Any) -> bool:
 
 
 def _near(x1: np.ndarray, x2: np.ndarray | None, parallel: bool = True) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The numbers of both inputs of such pairs, some at a time; of x1 with itself those with i < j.
+    """Yield index arrays (i, j) of nearly parallel pairs, in blocks; i < j if x2 is None.
 
     Those of opposite inputs alone, unless parallel ones are in doubt, too.
     """

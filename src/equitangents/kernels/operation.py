@@ -1,4 +1,4 @@
-"""What operations of programs have in common: what they say of themselves.
+"""Base of operations of programs: properties for planners, costs and engines.
 
 Planners, costs and engines walk over programs by what operations say; only their rules ask which operation it is.
 """
@@ -19,7 +19,7 @@ L = TypeVar("L")  # where positions stand
 
 
 class HashedOnce:
-    """Frozen dataclasses that know their hash from the beginning: they are keys of many caches, asked in every call.
+    """Frozen dataclasses with a precomputed hash, for use as cache keys.
 
     They name `__hash__` themselves, since dataclasses make one otherwise. A copy in another process hashes anew.
     """
@@ -97,11 +97,11 @@ class LinearMap(Protocol):
 
 
 class NoFibresError(Exception):
-    """The program mixes fibres: only all pairs of positions will do."""
+    """The program mixes fibres and needs all pairs of positions."""
 
 
 class Operation:
-    """What an operation says of itself, for planners, costs and engines that walk over programs.
+    """An operation of a program, with properties for planners, costs and engines.
 
     One that says nothing mixes fibres, reads one position at a time, and holds no other operations.
     """
@@ -129,7 +129,7 @@ class Operation:
 
     @property
     def name(self) -> str:
-        """How messages name it."""
+        """Name of the operation in messages."""
         return getattr(self, "said", type(self).__name__)
 
     @property
@@ -201,7 +201,7 @@ class Operation:
         return {}
 
     def positions_after(self, positions: int) -> int:
-        """How many positions it leaves of so many."""
+        """Number of positions after the operation."""
         return positions
 
     def moves_after(self, moves: Moves) -> Iterator[Moves]:

@@ -82,7 +82,7 @@ class OrbitAverage:
     def kernel_cost(
         self, input_shape: tuple[int, ...], n1: int, n2: int | None = None, dtype: DTypeLike = "float32"
     ) -> KernelCost:
-        """What `kernel` will take for n1 and n2 inputs of `input_shape` (None: n1 with themselves)."""
+        """Cost of `kernel` for n1 and n2 inputs of `input_shape` (None: n1 with themselves)."""
         x = _random(jax.ShapeDtypeStruct((_SAMPLE, *input_shape), check_dtype(dtype)))
         order, columns = self.action.group.order, n1 if n2 is None else n2
         costed = cast(CostedKernel, self.base)
@@ -176,7 +176,7 @@ class OrbitAverage:
 
 
 def as_array(name: str, x: Any) -> Any:
-    """Arrays of NumPy and JAX, inputs with masks or graphs, and None as they are; anything else as a checked array."""
+    """Arrays, inputs with masks or graphs, and None unchanged; anything else as a checked array."""
     return x if x is None or isinstance(x, np.ndarray | jax.Array) or is_structured(x) else check_array(name, x)
 
 

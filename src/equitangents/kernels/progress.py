@@ -1,4 +1,4 @@
-"""What a reader of the log sees while kernels are computed tile by tile."""
+"""Progress of kernels in the log."""
 
 from __future__ import annotations
 

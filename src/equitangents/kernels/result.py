@@ -1,4 +1,4 @@
-"""What a kernel computation returns: kernels, or the kernel field of a network that ends on positions."""
+"""Results: kernels, or the kernel field of a network that ends on positions."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Kernels:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class NngpKernels:
-    """The NNGP of a network that has no neural tangent kernel: asking for `ntk` raises NetworkError, which says why.
+    """The NNGP of a network without neural tangent kernel: `ntk` raises NetworkError with the reason.
 
     All else is as in `Kernels`.
     """
@@ -75,7 +75,7 @@ class NngpKernels:
 
     @staticmethod
     def of(kernels: Kernels, reason: str) -> NngpKernels:
-        """The NNGP alone of what was computed."""
+        """Drop the NTK of `kernels`."""
         return NngpKernels(kernels.nngp, reason, kernels.engine, kernels.form, kernels.notes)
 
 
@@ -88,7 +88,7 @@ class KernelFunction(Protocol):
 
 @dataclass(frozen=True)
 class _Facts:
-    """What both kinds of results say about themselves."""
+    """Base of results: engine, form, notes and precision."""
 
     positions: str = field(default="all", kw_only=True, metadata={"static": True})
     grid: tuple[int, ...] = field(default=(), kw_only=True, metadata={"static": True})
@@ -147,7 +147,7 @@ class KernelField(_Facts):
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class NngpKernelField(_Facts):
-    """The NNGP field of a network without neural tangent kernel: asking for `ntk` raises NetworkError, which says why.
+    """The NNGP field of a network without neural tangent kernel: `ntk` raises NetworkError with the reason.
 
     All else is as in `KernelField`.
     """
@@ -166,7 +166,7 @@ class NngpKernelField(_Facts):
 
     @staticmethod
     def of(found: KernelField, reason: str) -> NngpKernelField:
-        """The NNGP alone of what was computed."""
+        """Drop the NTK of `found`."""
         return NngpKernelField(
             found.nngp,
             reason,

@@ -1,4 +1,4 @@
-"""How kernels follow the scale of inputs, and which pairs of inputs are too different in norm to carry a distance.
+"""Scaling laws of kernels, and pairs of inputs too different in norm to carry a distance.
 
 Without biases, and with nonlinearities φ(s·x) = s φ(x), K(s x, s' x') = s s' K(x, x'): exact powers of two are taken
 out of the inputs, so that their squares neither overflow nor underflow and D = q + q' - 2K resolves K. With biases the
@@ -34,7 +34,7 @@ _SQUARES = {np.dtype(name): tuple(2.0 ** (2 * n) for n in ends) for name, ends i
 
 
 class Law(NamedTuple):
-    """How the kernels of a network follow the scale of its inputs."""
+    """Scaling law of a network's kernels in its inputs."""
 
     homogeneous: bool  # every φ(s·x) = s φ(x)
     biased: bool
@@ -46,7 +46,7 @@ class Law(NamedTuple):
 
 @lru_cache(maxsize=256)
 def law_of(program: Any) -> Law:
-    """How kernels of a field program, or of one on rotations, follow the scale of inputs."""
+    """Scaling law of the kernels of a field program, or of one on rotations."""
     ops = list(flat(_top(program)))
     activations = [op.nonlinearity for op in ops if op.nonlinearity is not None]
     linear = [op.affine for op in ops if op.affine is not None]

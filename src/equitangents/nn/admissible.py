@@ -94,7 +94,7 @@ def is_admissible(
 
 
 def by_layers(net: Sequential, action: AnyAction, input_shape: tuple[int, ...], *, seed: int = 0) -> Admissible | None:
-    """`is_admissible` by windows alone; None where some layer has none, so that networks would have to be sampled."""
+    """`is_admissible` by windows; None if a layer has no windows, so that networks must be sampled."""
     moving = _moving(action, input_shape)
     return moving if isinstance(moving, Admissible) else _walked(net, *moving, input_shape, seed)
 
@@ -102,7 +102,7 @@ def by_layers(net: Sequential, action: AnyAction, input_shape: tuple[int, ...], 
 def is_admissible_law(
     outputs: Outputs, action: AnyAction, input_shape: tuple[int, ...], *, seed: int = 0
 ) -> Admissible:
-    """`is_admissible` of any networks: outputs(x) are those of independent initial ones, blocks (members, N, …).
+    """`is_admissible` of any networks; outputs(x) yields blocks (members, N, …) of independent initial networks.
 
     The second moments of their outputs at 4 inputs are compared with those at the inputs moved by up to 8 elements.
     """

@@ -78,11 +78,11 @@ class Attention(Layer):
         return params
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """What all heads make of the signal."""
+        """Outputs of all heads, side by side, times W_out."""
         return self._attended(params, x, None)
 
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
-        """Attention that reads no missing positions."""
+        """Attention among existing positions."""
         return structure.after(self._attended(params, x, structure.mask), structure.mask)
 
     def _attended(self, params: Params, x: jax.Array, mask: ArrayLike | None) -> jax.Array:

@@ -1,4 +1,4 @@
-"""What networks and branches do with layers one after another: signals, parameters, outputs, and what they refuse."""
+"""Layers one after another: signals, parameters, outputs and checks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def chain(layers: tuple[Layer, ...], signal: Signal) -> tuple[Signal, ...]:
 
 
 def init_layers(layers: tuple[Layer, ...], key: jax.Array, signals: tuple[Signals, ...], dtype: DType) -> Params:
-    """Parameters, a tuple with one entry a layer, each of a key of its own."""
+    """Parameters, a tuple with one entry per layer, each from its own key."""
     keys = jax.random.split(key, max(1, len(layers)))
     return tuple(layer.init(k, s, dtype) for layer, k, s in zip(layers, keys, signals, strict=False))
 
@@ -50,7 +50,7 @@ def apply_layers(layers: tuple[Layer, ...], params: Params, x: Tree, signals: tu
 def run_layers(
     layers: tuple[Layer, ...], params: Params, x: Tree, signals: Signals, structure: Tree
 ) -> tuple[Tree, Tree]:
-    """(output, what goes on beside it): layers one after another on a signal with masks, graphs and keys."""
+    """(output, structure after it) of layers one after another on a signal with masks, graphs and keys."""
     for i, (layer, p, s) in enumerate(zip(layers, params, signals, strict=False)):
         beside: Tree = tuple(b.within(i) for b in structure) if isinstance(structure, tuple) else structure.within(i)
         x, structure = layer.run(p, x, s, beside)

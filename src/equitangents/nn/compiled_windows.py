@@ -1,4 +1,4 @@
-"""Products with the windows of images, compiled: no patches are written, forth or back.
+"""Compiled products with the windows of images, without writing patches.
 
 y(p) = Σ_u x(stride·p − low + u) w(u), with its transposes in x and in w. Mapped over an ensemble's members, it runs one
 member after another in the calling thread, so that a member's numbers do not depend on the others.

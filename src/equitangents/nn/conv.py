@@ -37,7 +37,7 @@ class Conv(WindowLayer):
         return self.combined(params, patches(x, box), signal)
 
     def combined(self, params: Params, cut: jax.Array, signal: Signal) -> jax.Array:
-        """What windows read times the weights, plus the bias."""
+        """Window values times the weights, plus the bias."""
         return self.weights.multiply(params, cut)
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:

@@ -1,4 +1,4 @@
-"""Dropout: entries are set to zero at random, the others grow so that the mean stays."""
+"""Dropout: entries are set to zero at random, the others scaled so that the mean stays."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from equitangents.validation import check_choice
 
 @dataclass(frozen=True)
 class Dropout(ParameterFree):
-    """Each entry is zero with probability `rate`, else divided by 1 - rate; with a draw of its own for every input.
+    """Each entry is zero with probability `rate`, else divided by 1 - rate, independently for every input.
 
     The kernel is that of the network in training: K and Θ of an input's position with itself are divided by 1 - rate,
     since both are one draw; all others stay. In `kernel(x1, x2)` all inputs have different draws, in `kernel(x)` each
@@ -44,7 +44,7 @@ class Dropout(ParameterFree):
         return signal if self.mode == "test" else replace(signal, gaussian=False, given=False)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """The signal as it is at test time; in training `Sequential.apply` needs a key."""
+        """The unchanged signal, at test time; in training `Sequential.apply` needs a key."""
         return self.run(params, x, signal, Structure())[0]
 
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:

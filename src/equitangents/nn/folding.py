@@ -44,7 +44,7 @@ def fold(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> tuple[tuple[
 
 
 def fold_layers(layers: tuple[Layer, ...], signals: tuple[Signal, ...], group: Group) -> tuple[Op, ...] | None:
-    """What all `layers` do on the grid, or None if one of them does not fold."""
+    """Operations of all `layers` on the grid, or None if one of them does not fold."""
     ops: list[Op] = []
     for layer, signal in zip(layers, signals, strict=False):
         folded = layer.fold(signal, group)

@@ -1,4 +1,4 @@
-"""Windows on groups and on the positions that a group moves: which elements they hold, and with what weight."""
+"""Windows on groups and on positions that a group moves: their elements and weights."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WindowLike = str | Sequence[int] | np.ndarray | Elements
 
 
 def freeze_window(window: WindowLike) -> str | tuple[int, ...] | Elements:
-    """A hashable form of what the user gave: "full", a box (a tuple), or an explicit list."""
+    """Hashable form of a window: "full", a box (a tuple), or an explicit list."""
     if isinstance(window, Elements) or (isinstance(window, str) and window == "full"):
         return window
     if isinstance(window, tuple) and window and all(is_whole(w) for w in window):

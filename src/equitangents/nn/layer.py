@@ -1,4 +1,4 @@
-"""What every layer is: an immutable specification that can be initialised, applied, and lowered to a field program."""
+"""Base of layers: immutable specifications that can be initialised, applied, and lowered to a field program."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from equitangents.validation import check_choice
 
 
 def plain(value: Any) -> Any:
-    """A number as Python has it, in place of a NumPy scalar or an array without axes; also inside tuples and lists."""
+    """A Python number for a NumPy scalar or 0-d array; also inside tuples and lists."""
     if isinstance(value, tuple | list) and type(value) in (tuple, list):
         return type(value)(map(plain, value))
     single = isinstance(value, np.generic | np.ndarray | jax.Array) and not np.ndim(value)
@@ -50,7 +50,7 @@ class _OfPlainNumbers(abc.ABCMeta):
 
 
 class Layer(CheckedKeywords, metaclass=_OfPlainNumbers):
-    """A layer read three ways: `init` makes parameters, `apply` maps signals, `lower` says what it does to kernels."""
+    """A layer: `init` makes parameters, `apply` maps signals, `lower` gives its operations on kernels."""
 
     has_weights: ClassVar[bool] = True
     """Whether it, or a layer inside it, has parameters."""
@@ -82,7 +82,7 @@ class Layer(CheckedKeywords, metaclass=_OfPlainNumbers):
     """Why a network with this layer has no neural tangent kernel, or None if it has."""
 
     def with_inner(self, inner: Sequence[Sequence[Layer]]) -> Layer:
-        """This layer with other layers inside it; itself, if it holds none."""
+        """A copy with other inner layers; the layer itself if it has none."""
         return self
 
     def at_resolution(self, resolution: int) -> Layer:
@@ -91,7 +91,7 @@ class Layer(CheckedKeywords, metaclass=_OfPlainNumbers):
 
     @abc.abstractmethod
     def signal(self, signal: Signal) -> Signal:
-        """What comes out when `signal` goes in; raises NetworkError if it cannot go in."""
+        """Output signal for the input `signal`; raises NetworkError if that does not fit."""
 
     @abc.abstractmethod
     def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
@@ -110,7 +110,7 @@ class Layer(CheckedKeywords, metaclass=_OfPlainNumbers):
         return self.lower(signal)
 
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
-        """(output, what goes on beside it) of a signal with a `Structure`: masks, graphs, a key for dropout.
+        """(output, structure after it) of a signal with a `Structure`: masks, graphs, a key for dropout.
 
         Layers that say nothing else act as without it, and leave missing positions at zero.
         """
@@ -126,11 +126,11 @@ class Layer(CheckedKeywords, metaclass=_OfPlainNumbers):
         return mask
 
     def fibres(self, signal: Signal) -> GroupFibres | Sphere | None:
-        """How group elements move positions, for the layer that lifts to a group; None for all others."""
+        """Moves of positions by group elements, for a layer that lifts to a group; else None."""
         return None
 
     def fold(self, signal: Signal, group: Group) -> tuple[Op, ...] | None:
-        """What the layer does on the grid of `group`, if it does the same at every rotation and reflection; else None.
+        """Operation on the grid of `group`, if it is the same at every rotation and reflection; else None.
 
         A network all of whose layers fold takes the shortcut of `nn.folding`. None, the default, is always right.
         """
@@ -173,7 +173,7 @@ class Weights:
         return self.bias
 
     def affine(self, fan_in: int) -> Affine:
-        """What the map does to kernels; in standard parametrisation Θ' = fan_in/s K + 1 (with a bias) + W_std² Θ."""
+        """Operation on kernels; in standard parametrisation Θ' = fan_in/s K + 1 (with a bias) + W_std² Θ."""
         if self.parametrisation == "ntk":
             return Affine(self.W_std**2, self.b_std**2)
         return RatedAffine(self.W_std**2, self.b_std**2, fan_in / self.width_scale, float(self.has_bias))
@@ -192,7 +192,7 @@ class Weights:
         return params
 
     def scaled(self, params: dict[str, jax.Array], fan_in: int) -> jax.Array:
-        """The weights as they multiply inputs, W_std/√fan_in · W."""
+        """The scaled weights, W_std/√fan_in · W."""
         if self.parametrisation == "standard":
             return params["w"] if self.width_scale == 1 else params["w"] / math.sqrt(self.width_scale)
         return params["w"] * (self.W_std / math.sqrt(fan_in))
@@ -208,7 +208,7 @@ class Weights:
         return self.add_bias(params, (x.reshape((-1, x.shape[-1])) @ w).reshape((*x.shape[:-1], -1)))
 
     def add_bias(self, params: dict[str, jax.Array], y: jax.Array) -> jax.Array:
-        """What the weights made of the inputs, plus the bias b_std · b."""
+        """Products with the weights, plus the bias b_std · b."""
         if "b" not in params:
             return y
         b = params["b"] if self.parametrisation == "standard" else self.b_std * params["b"]
@@ -216,7 +216,7 @@ class Weights:
 
 
 class LinearLayer(Layer):
-    """A layer with weights and bias of one linear map, in the parametrisation that it is told (see `Weights`)."""
+    """A layer with weights and bias of one linear map, in a parametrisation (see `Weights`)."""
 
     channels: int
     W_std: float
@@ -226,7 +226,7 @@ class LinearLayer(Layer):
     width_scale: float
 
     def __repr__(self) -> str:
-        """The constructor's call; of fields without `repr`, those that are not at their default."""
+        """The constructor's call, with hidden fields that differ from their default."""
         shown = [f for f in fields(self) if f.repr or getattr(self, f.name) != f.default]  # type: ignore[arg-type]
         return f"{type(self).__name__}({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in shown)})"
 

@@ -32,7 +32,7 @@ class LocallyConnected(WindowLayer):
         return self.combined(params, patches(x, self.box(signal)), signal)
 
     def combined(self, params: Params, cut: jax.Array, signal: Signal) -> jax.Array:
-        """What windows read times the weights of their positions."""
+        """Window values times the weights of their positions, plus the bias."""
         box = self.box(signal)
         fan_in = taps(box) * signal.channels
         flat = cut.reshape((cut.shape[0], -1, fan_in))

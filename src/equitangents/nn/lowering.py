@@ -68,7 +68,7 @@ _NO_FIELD: dict[type, str] = {  # why there is no kernel between positions of th
 def lower_field(
     layers: tuple[Layer, ...], signals: tuple[Signal, ...], masks: str | None = None
 ) -> tuple[int, AnyProgram]:
-    """(how many leading layers are functions of the input alone, the program of the rest), for a kernel field.
+    """(number of leading layers without weights, program of the rest), for a kernel field.
 
     Unfolded: every position of the output is wanted. Raises NetworkError for networks that end on none.
     """
@@ -111,7 +111,7 @@ def _followed(
 
 
 def count_given(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> int:
-    """How many leading layers are functions of the input alone."""
+    """Number of leading layers that are functions of the input."""
     given = 0
     while given < len(layers) and not layers[given].has_weights and signals[given + 1].given:
         given += 1
@@ -119,7 +119,7 @@ def count_given(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> int:
 
 
 def program_of(layers: tuple[Layer, ...], signals: tuple[Signal, ...], masks: str | None = None) -> AnyProgram:
-    """The program of layers as they are; `signals[i]` goes into layer i, as is."""
+    """The program of layers, without simplification; `signals[i]` goes into layer i."""
     begin, end = signals[0].positions, signals[-1].positions
     if end.steerable:
         if not signals[-1].gaussian:

@@ -1,4 +1,4 @@
-"""Whether the mean of fully augmented ensembles is equivariant: at every width, in the limit of width alone, or not.
+"""Whether the mean of fully augmented ensembles is equivariant: at every width, only in the limit of width, or not.
 
 At every width if the initial law is preserved (`admissible`); in the limit if the kernel is, Θ(ρ(g)x, ρ(g)x') =
 Θ(x, x'), which the former implies. Both are for training that does not single out directions of the weights.
@@ -48,7 +48,7 @@ class MeanLaw:
 
 
 def mean_law(net: Network, action: Action, x: np.ndarray, optimizer: object) -> MeanLaw | None:
-    """What is known of the mean of ensembles trained on all copies of their data that `action` makes.
+    """`MeanLaw` of ensembles trained on all copies of their data under `action`.
 
     `x` are inputs (n, …), of which the shape is asked. None where nothing is known without sampling networks: of
     resampled inputs, networks without a kernel, kernels that neither layers nor they themselves tell of, and of
@@ -69,6 +69,6 @@ def mean_law(net: Network, action: Action, x: np.ndarray, optimizer: object) -> 
 
 
 def commutes(optimizer: object, action: Action) -> bool:
-    """Whether steps of the optimizer from turned weights are turned steps."""
+    """Whether steps of the optimizer commute with the action on weights."""
     linear = isinstance(optimizer, str) and optimizer in _LINEAR
     return bool(action.exact and (linear or action.permutes_positions))

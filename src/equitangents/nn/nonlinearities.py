@@ -1,4 +1,4 @@
-"""Elementwise nonlinearities, each with its dual activation."""
+"""Elementwise nonlinearities, each with its activation kernel."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ _VARIANCES = np.array([1e-2, 1e-1, 0.5, 1.0, 2.0, 4.0])  # at which a function i
 
 @dataclass(frozen=True)
 class Elementwise(Nonlinearity):
-    """Any differentiable function of one number, elementwise; its dual to a tolerance that is checked where it is used.
+    """Any differentiable function of one number, elementwise; its kernel holds a tolerance, which is checked in use.
 
     E[φ²], E[φ'²], E[φ'φ'] and E[(φ(u)-φ(v))²] have a relative error of about `tolerance` at most (or of some hundred
     roundings of the precision) at every variance and angle that a kernel reads; where that cannot be had, as with

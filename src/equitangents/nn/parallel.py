@@ -1,4 +1,4 @@
-"""Networks that branch: layers side by side, and what joins them again.
+"""Branching networks: layers side by side, and joins.
 
 `Parallel(a, b)` gives its input to both; what comes out are two signals, which `Sum` or `Concatenate` join. Between
 them further `Parallel`s may stand, which then act on each signal by itself, and sums of some of the signals: so every
@@ -70,7 +70,7 @@ class Parallel(Layer):
 
     @property
     def inner(self) -> tuple[tuple[Layer, ...], ...]:  # type: ignore[override]
-        """The layers of each branch, as they were given."""
+        """The layers of each branch."""
         return self._branches
 
     def with_inner(self, inner: Sequence[Sequence[Layer]]) -> Parallel:
@@ -165,7 +165,7 @@ class Parallel(Layer):
 
 
 class _Joining(ParameterFree):
-    """What makes one signal of several; `groups` names those that each output reads."""
+    """Joins several signals to one; `groups` names those that each output reads."""
 
     joins: ClassVar[bool] = True
 

@@ -82,7 +82,7 @@ class Window:
 
 
 def patches(x: ArrayLike, box: Box) -> jax.Array:
-    """(N, *grid, c) to (N, *out, |S|·c): what each window sees, window positions in row-major order.
+    """(N, *grid, c) to (N, *out, |S|·c): values of each window, positions in row-major order.
 
     Slices and one matrix product afterwards, rather than a convolution: under `vmap` over an ensemble's members that
     stays a batched matrix product, where a convolution would become a slow grouped one.

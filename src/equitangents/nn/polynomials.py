@@ -53,7 +53,7 @@ class Polynomial(_Polynomial):
         object.__setattr__(self, "coefficients", values)
 
     def powers(self) -> tuple[float, ...]:
-        """The coefficients that the layer was given, from the constant on."""
+        """The coefficients of the layer, from the constant on."""
         return tuple(self.coefficients)
 
 

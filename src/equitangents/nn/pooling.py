@@ -26,7 +26,7 @@ from equitangents.structured import SMALLER
 
 
 class _Pool(ParameterFree):
-    """What pools share: under a mask they average over the positions that exist."""
+    """Base of pools: under a mask they average over existing positions."""
 
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
         """As `apply`; under a mask as on the smaller input, or as the mask's convention says."""

@@ -1,4 +1,4 @@
-"""Outputs that turn with the input: from signals on a group to a representation ρ of it.
+"""Equivariant outputs: from signals on a group to a representation ρ of it.
 
 y(f) = W_std/√n Σ_i ∫ ρ(g) v_i N_i(f)(g) dg + b_std · P b, with v_i ~ N(0, 1) in ℝ^d for each of n features and
 P = ∫ ρ(g) dg. These are all the linear maps with y(ρ_reg(h) f) = ρ(h) y(f).
@@ -26,7 +26,7 @@ from equitangents.nn.signal import Grid, OnGroup, Signal
 
 @dataclass(frozen=True)
 class Readout(Layer):
-    """The last layer of a network on a group: d outputs that the group turns by a representation, y(gx) = ρ(g) y(x).
+    """The last layer of a network on a group: d equivariant outputs, y(gx) = ρ(g) y(x).
 
     K'(f,f') = W_std² ∫∫ ρ(g) ρ(g')ᵀ K(g,g') dg dg' + b_std² P, (d, d) for each pair of inputs, and Θ' = K' + the same
     integral of Θ times W_std². So `net.kernel(x1, x2).ntk` is (N1, N2, d, d), with K(gx, g'x') = ρ(g) K(x, x') ρ(g')ᵀ.

@@ -1,4 +1,4 @@
-"""Layers of finite networks that have no kernel at infinite width: asking for one says why, and what to use instead."""
+"""Layers of finite networks without a kernel at infinite width: they raise an error with the reason and a remedy."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from equitangents.errors import NetworkError
 
 
 class MaxPool:
-    """Refused: the maximum over Gaussian positions has no closed form and leaves no Gaussian kernel to go on with."""
+    """Refused: the maximum over Gaussian positions has no closed form and is not Gaussian."""
 
     def __init__(self, *args: object, **keywords: object) -> NoReturn:
         raise NetworkError(
@@ -18,7 +18,7 @@ class MaxPool:
 
 
 class BatchNorm:
-    """Refused: outputs depend on all other inputs of the batch, so that a pair of inputs has no kernel of its own."""
+    """Refused: outputs depend on the other inputs of the batch, so that a pair of inputs has no kernel."""
 
     def __init__(self, *args: object, **keywords: object) -> NoReturn:
         raise NetworkError(

@@ -23,7 +23,7 @@ from equitangents.nn.structure import Structure
 
 
 class Residual(Layer):
-    """The input plus what `layers` make of it.
+    """x + layers(x).
 
     K' = K + K_branch, Θ' = Θ + Θ_branch; where input and branch both end in a nonlinearity of non-zero mean,
     m(p) = E[φ], K' gains m_x(p) m_branch(p') + m_branch(p) m_x(p'). Of steerable features one of the two has to be
@@ -39,7 +39,7 @@ class Residual(Layer):
         return self._body.layers
 
     def signals(self, signal: Signal) -> tuple[Signal, ...]:
-        """What goes into each layer of the branch, and last what comes out."""
+        """Input signals of each layer of the branch, and its output signal."""
         # Nothing in the branch is a function of the input alone: the sum reads the input, too.
         return chain(self.layers, replace(signal, given=False))
 

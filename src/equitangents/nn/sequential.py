@@ -83,7 +83,7 @@ class Sequential(CheckedKeywords):
 
     @property
     def turning_outputs(self) -> int | None:
-        """d, where outputs turn with the input (a `Readout`, steerable features) and kernels are (N1, N2, d, d).
+        """d, if the outputs are equivariant (a `Readout`, steerable features) and kernels are (N1, N2, d, d).
 
         None for other networks.
         """
@@ -103,7 +103,7 @@ class Sequential(CheckedKeywords):
         return self  # immutable, so scikit-learn's clone may share it
 
     def signals(self, input_shape: tuple[int, ...]) -> tuple[Signal, ...]:
-        """What goes into each layer, and last what comes out; NetworkError names the layer that does not fit."""
+        """Input signals of each layer, and the output signal; NetworkError names a layer that does not fit."""
         return _signals(self._layers, check_shape("input_shape", input_shape))
 
     def output_shape(self, input_shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -165,14 +165,14 @@ class Sequential(CheckedKeywords):
         return _is_invariant(self._layers, action, check_shape("input_shape", input_shape))
 
     def field_invariant_under(self, action: Action, input_shape: tuple[int, ...], moves: np.ndarray) -> bool:
-        """Whether the kernel field is known not to change when inputs and their output positions are moved alike.
+        """Whether the kernel field is known to be invariant when inputs and output positions are moved together.
 
         moves: where each generator of the group takes the P output positions, (generators, P).
         """
         return self._outputs_move(action, input_shape, moves, alone=False)
 
     def field_equivariant_under(self, action: Action, input_shape: tuple[int, ...], moves: np.ndarray) -> bool:
-        """As `field_invariant_under`, where one input of two is moved: every finite network is equivariant."""
+        """As `field_invariant_under`, if one of the two inputs moves: every finite network is equivariant."""
         return self._outputs_move(action, input_shape, moves, alone=True)
 
     def _outputs_move(self, action: Action, input_shape: tuple[int, ...], moves: np.ndarray, *, alone: bool) -> bool:
@@ -184,7 +184,7 @@ class Sequential(CheckedKeywords):
         return outputs_move(ops, action, shape, moves, alone=alone)
 
     def outputs_turn_under(self, action: Action, input_shape: tuple[int, ...], matrices: np.ndarray) -> bool:
-        """Whether K(ρ(g)x, x') = M_g K(x, x') is known of the outputs that turn, for all inputs and each generator g.
+        """Whether K(ρ(g)x, x') = M_g K(x, x') is known for equivariant outputs, all inputs and each generator g.
 
         matrices: (generators, d, d). Known of a `Readout` after a `Lift` of the group that moves the inputs.
         """
@@ -197,13 +197,13 @@ class Sequential(CheckedKeywords):
         return not given and isinstance(moves, PositionMoves) and moves.turn(action, shape, matrices)
 
     def leads_by_position(self, input_shape: tuple[int, ...]) -> bool:
-        """Whether leading layers without weights are functions of each position, the same everywhere, or Flatten."""
+        """Whether leading layers without weights act alike at each position, or are Flatten."""
         given = _lower(self._layers, check_shape("input_shape", input_shape)).given
         return all(layer.follows_moves or isinstance(layer, Flatten) for layer in self._layers[:given])
 
     @property
     def draws_noise(self) -> bool:
-        """Whether an input with itself is not as with an equal one, since noise, such as dropout's, is its own."""
+        """Whether inputs draw independent noise (dropout), so that x with itself differs from x with an equal input."""
         return draw_noise(self._layers)
 
     def kernel(self, x1: Inputs, x2: Inputs | None = None, engine: str | None = None) -> Kernels:
@@ -308,7 +308,7 @@ class Sequential(CheckedKeywords):
         dtype: DTypeLike = "float32",
         engine: str | None = None,
     ) -> KernelCost:
-        """What `kernel_field` will take for n1 and n2 inputs of `input_shape`, before it is run; see `kernel_cost`."""
+        """Cost of `kernel_field` for n1 and n2 inputs of `input_shape`, before it runs; see `kernel_cost`."""
         signals = self.signals(check_shape("input_shape", input_shape))
         given, program = lower_field(self._layers, signals)
         part = part_of(positions, signals[-1].positions.count)
@@ -390,7 +390,7 @@ class Sequential(CheckedKeywords):
         *,
         masked: bool = False,
     ) -> KernelCost:
-        """What `kernel` will take for n1 and n2 inputs of `input_shape` = (*positions, channels), before it is run.
+        """Cost of `kernel` for n1 and n2 inputs of `input_shape` = (*positions, channels), before it runs.
 
         n2 None: n1 inputs with themselves. `masked`: inputs with missing positions. Work is counted, memory is as
         planned, and the time on this machine comes from a short calibration; `print(net.kernel_cost((32, 32, 3),
@@ -428,7 +428,7 @@ def draw_noise(layers: tuple[Layer, ...]) -> bool:
 
 
 def described_field(net: Sequential, shape: tuple[int, ...]) -> str:
-    """A text that is equal for networks with equal kernel fields on inputs of `shape`, and for no others."""
+    """A text that identifies the kernel field on inputs of `shape`."""
     given, program = lower_field(net.layers, net.signals(shape))
     return f"{described(net.layers[:given])}{described(program)}"
 
@@ -489,7 +489,7 @@ class _Lowered(NamedTuple):
     no_ntk: str | None  # why there is no tangent kernel
 
     def existing(self, kernels: Kernels) -> Tree:
-        """The kernels that the network has: all, or the NNGP alone."""
+        """The kernels that the network has: both, or only the NNGP."""
         return kernels if self.no_ntk is None else NngpKernels.of(kernels, self.no_ntk)
 
 

@@ -1,4 +1,4 @@
-"""What flows between layers: on which positions a signal lives, and what is known of its distribution."""
+"""Signals between layers: their positions and distribution."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class OnGroup(_Elements):
 
 @dataclass(frozen=True)
 class Blocks(_Plain):
-    """Positions that are cosets of a subgroup: nothing but further pooling, flattening and dense layers may follow."""
+    """Positions that are cosets of a subgroup: only pooling, flattening and dense layers may follow."""
 
     on_group: ClassVar[Literal[False]] = False
 
@@ -96,7 +96,7 @@ class OnRotations(_Elements):
 
     @property
     def weights(self) -> np.ndarray:  # type: ignore[override]
-        """What each position counts, (count,), summing to 1."""
+        """Weight of each position, (count,), summing to 1."""
         return self.group.weights
 
 

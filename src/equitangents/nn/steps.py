@@ -1,4 +1,4 @@
-"""Nonlinearities with a jump: they have an NNGP, and no neural tangent kernel."""
+"""Nonlinearities with a jump: they have an NNGP, but no neural tangent kernel."""
 
 from __future__ import annotations
 

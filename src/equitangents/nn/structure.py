@@ -1,4 +1,4 @@
-"""What goes through a finite network beside its signal: masks, graphs, and the randomness of dropout."""
+"""Structure of a finite network's signal: masks, graphs, and the key of dropout."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Structure:
     masks: str = SMALLER
 
     def within(self, i: int) -> Structure:
-        """What goes into part i: all of it, with a key of its own."""
+        """The structure for part i, with its own key."""
         return self if self.key is None else replace(self, key=jax.random.fold_in(self.key, i))
 
     def after(self, y: jax.Array, mask: ArrayLike | None) -> tuple[jax.Array, Structure]:
-        """A layer's output, zero at missing positions, and what goes on with it."""
+        """A layer's output, zero at missing positions, and the structure after it."""
         cleared = y if mask is None else jnp.where(mask[..., None], y, 0)
         return cleared, replace(self, mask=mask)
 
@@ -48,5 +48,5 @@ def pooled(x: jax.Array, mask: ArrayLike, op: Pool | BlockSums, shape: tuple[int
 
 
 def anywhere(mask: Tree) -> Tree:
-    """Whether a mask (N, *positions) leaves any position of an input, (N,)."""
+    """Whether an input has any position under a mask (N, *positions), (N,)."""
     return None if mask is None else mask.reshape((len(mask), -1)).any(axis=1)

@@ -29,7 +29,7 @@ def vary(
     b_std: float | None = None,
     nonlinearity: Nonlinearity | str | None = None,
 ) -> Sequential:
-    """`net` with so many blocks, these scales in every layer with weights, and this nonlinearity everywhere.
+    """`net` with another number of blocks, scales in every layer with weights, and nonlinearity.
 
     None leaves as it is. Fewer blocks: the first ones stay. More: the last linear layer and nonlinearity, or residual
     block, are repeated. A nonlinearity may be given by name ("relu", "erf", …).

@@ -1,4 +1,4 @@
-"""What convolutions and locally connected layers share: a window that slides over a grid."""
+"""Base of convolutions and locally connected layers: a window that slides over a grid."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class WindowLayer(LinearLayer):
 
     @abc.abstractmethod
     def combined(self, params: Params, cut: jax.Array, signal: Signal) -> jax.Array:
-        """The layer's output, of what each window reads: (N, *out, |S|·n) to (N, *out, channels)."""
+        """The layer's output from window values: (N, *out, |S|·n) to (N, *out, channels)."""
 
     def lower_masked(self, signal: Signal) -> tuple[Any, ...]:
         """As `lower`, with the windows of smaller inputs in place of its first operation where they are others."""

@@ -36,7 +36,7 @@ class ZonalWindow:
         return FULL if len(self.coefficients) == 1 else Zonal(FrozenArray(np.array(self.coefficients)))
 
     def values(self, cosine: Float[np.ndarray, " *shape"]) -> Float[np.ndarray, " *shape"]:
-        """v at cosines of the polar angle; what the series dips below zero counts as zero."""
+        """v at cosines of the polar angle; negative values of the series count as zero."""
         l = np.arange(len(self.coefficients))
         series = np.polynomial.legendre.legval(cosine, (2 * l + 1) * np.array(self.coefficients))
         return np.maximum(series, 0)

@@ -25,7 +25,7 @@ _TOLERANCE = 1.4e-8  # of the integration inside JAX programs, relative and abso
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class ODEState:
-    """Outputs on the way, at training and at test inputs, and with momentum their velocities."""
+    """Outputs at training and test inputs at one time, with their velocities if there is momentum."""
 
     fx_train: Tree = None
     fx_test: Tree = None

@@ -134,7 +134,7 @@ def _at(
     name: str, spectrum: Spectrum, flow: Flow, time: float, y: np.ndarray, nngp: Tree, cross: Tree, cross_nngp: Tree,
     prior: Tree, compute_cov: bool, limit: bool,
 ) -> tuple[np.ndarray, Any]:  # fmt: skip
-    """(mean, covariance or None) at one time."""
+    """Return (mean, covariance or None) at one time."""
     vectors, values = spectrum.vectors, spectrum.eigenvalues
     check_time(spectrum, flow.rate, time, needed=cross is not None)
     decay = flow.decay(values, time)

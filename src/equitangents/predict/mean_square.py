@@ -83,7 +83,7 @@ def _outputs(
 
 
 def check_time(spectrum: Spectrum, rate: float, time: float, *, needed: bool) -> None:
-    """Raise where a time is negative, or too long for a kernel without an inverse, where that is needed."""
+    """Raise if a time is negative, or too long for a singular kernel."""
     if not time >= 0:
         raise InvalidArgumentError("t", time, remedy="times are ≥ 0, and None is infinite time")
     if needed:

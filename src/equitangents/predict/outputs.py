@@ -1,4 +1,4 @@
-"""How outputs and kernels lie in arrays: which axes of outputs kernels have, and in which precision results come."""
+"""Array layout and precision of outputs and kernels."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Gaussian(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """Outputs y, (N, …), whose axes `traced` kernels are without: Θ has two of each other axis, (N, N, …)."""
+    """Outputs y, (N, …); Θ has two of each axis that is not `traced`, (N, N, …)."""
 
     shape: tuple[int, ...]
     traced: tuple[int, ...]
@@ -115,7 +115,7 @@ def decomposed(matrix: np.ndarray, dtype: Tree, diag_reg: float, absolute: bool)
 
 
 def symmetric(matrix: np.ndarray, dtype: Tree) -> np.ndarray:
-    """The mean of a matrix and its transpose, where they differ by rounding in `dtype`; otherwise as it is."""
+    """The symmetrised matrix if it is asymmetric by rounding in `dtype`; otherwise unchanged."""
     matrix = np.asarray(matrix, np.float64)
     if matrix.shape[0] != matrix.shape[1] or dtype != np.float32:
         return matrix
@@ -124,7 +124,7 @@ def symmetric(matrix: np.ndarray, dtype: Tree) -> np.ndarray:
 
 
 def precision_of(example: Tree) -> Tree:
-    """The precision that results come in: that of kernels in single or double precision, else double."""
+    """Precision of results: that of the kernels if single or double, else double."""
     dtype = getattr(getattr(example, "x", example), "dtype", None)
     return np.dtype(dtype) if dtype in (np.float32, np.float64) else np.dtype(np.float64)
 
@@ -132,7 +132,7 @@ def precision_of(example: Tree) -> Tree:
 def through(
     run: Callable[..., tuple[np.ndarray, ...]], shapes: Sequence[tuple[int, ...]], example: Tree, *given: Tree
 ) -> Tree:
-    """run(*given) in NumPy, also where some are traced; results have these shapes, and are as `example` is.
+    """run(*given) in NumPy, also with traced arguments; results have these shapes and the type of `example`.
 
     `None` among `given` stays.
     """
@@ -158,7 +158,7 @@ def through(
 
 
 def names_of(get: Get | None, *others: str) -> tuple[str, ...]:
-    """What is asked for, in small letters."""
+    """Requested names, in lower case."""
     names = ("nngp", "ntk") if get is None else (get,) if isinstance(get, str) else tuple(get)
     known = ("nngp", "ntk", *others)
     for name in names:

@@ -1,4 +1,4 @@
-"""Posteriors of Gaussian processes, and of networks trained for ever, from kernel matrices."""
+"""Posteriors of Gaussian processes, and of fully trained networks, from kernel matrices."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def gp_inference(
     diag_reg_absolute_scale: bool = False,
     trace_axes: int | Sequence[int] = (-1,),
 ) -> Callable[..., Any]:
-    """Posteriors from kernel matrices alone: "nngp", "ntk" (networks trained for ever) and "ntkgp" (Θ as a prior).
+    """Posteriors from kernel matrices: "nngp", "ntk" (fully trained networks) and "ntkgp" (Θ as a prior).
 
     `k_train_train`: an array, or what has `nngp` and `ntk`, as kernel_fn(x, None) gives. Returns
     predict_fn(get=None, k_test_train=None, k_test_test=None), which gives means, and with `k_test_test` covariances.

@@ -1,4 +1,4 @@
-"""What arguments of neural-tangents mean here: settings, windows, axes; others raise NotImplementedError."""
+"""Arguments of neural-tangents as ours: settings, windows, axes; others raise NotImplementedError."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PADDINGS = {"SAME": "zero", "VALID": "valid", "CIRCULAR": "circular"}
 
 
 class AttentionMechanism(Enum):
-    """What attention does to its logits."""
+    """Function of attention logits."""
 
     SOFTMAX = "SOFTMAX"
     IDENTITY = "IDENTITY"
@@ -22,7 +22,7 @@ class AttentionMechanism(Enum):
 
 
 class PositionalEmbedding(Enum):
-    """How attention is told of positions; here by channels of the input alone, that is NONE."""
+    """Positional embedding of attention; only NONE (positions as channels of the input)."""
 
     NONE = "NONE"
     SUM = "SUM"
@@ -37,7 +37,7 @@ class AggregateImplementation(Enum):
 
 
 def only(name: str, value: object, *allowed: object, instead: str) -> None:
-    """Raise NotImplementedError, which names our own way, unless `value` is one of `allowed`."""
+    """Raise NotImplementedError with a remedy unless `value` is one of `allowed`."""
     value = value.name if isinstance(value, Enum) else value
     if not any(value is a or value == a for a in allowed):
         raise NotImplementedError(f"{name}={value!r} is not here; {instead}")
@@ -56,7 +56,7 @@ def axes(batch_axis: int, channel_axis: int) -> Axes | None:
 def weights(
     channels: int, W_std: float, b_std: float | None, parametrisation: str, s: Sequence[int]
 ) -> tuple[int, dict[str, Any]]:
-    """Channels of a layer, and what its weights are: None is no bias, and 0.0 one that starts at 0."""
+    """Channels and weights of a layer; b_std None is no bias, 0.0 one that starts at 0."""
     how = parametrisation.lower()
     given = {"W_std": W_std, "b_std": b_std or 0.0, "parametrisation": how}
     if how != "standard":

@@ -45,7 +45,7 @@ class Start(NamedTuple):
 
 
 class Carried(NamedTuple):
-    """A field on the way, with the graphs of its sets of inputs and which pairs of inputs are one."""
+    """A field between layers, with the graphs of its inputs and which pairs of inputs are equal."""
 
     state: State
     graphs: tuple[jax.Array | None, ...]
@@ -156,7 +156,7 @@ def _starts(
 
 
 def _seconds(x1: Inputs, x2: Inputs | None) -> tuple[Inputs | None, ...]:
-    """The second of each of several pairs of inputs."""
+    """x2 of every (x1, x2)."""
     return tuple(x2) if isinstance(x2, tuple | list) else (None,) * len(x1)  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""Inputs as neural-tangents has them: axes in any order, missing positions by a constant, graphs by a pattern."""
+"""Inputs of neural-tangents: axes in any order, missing positions by a constant, graphs by a pattern."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def moved(x: ArrayLike, axes: Axes | None) -> ArrayLike:
 
 
 def moved_back(x: ArrayLike, axes: Axes | None) -> ArrayLike:
-    """An array with batch first and channels last, with both put back to where the axes have them."""
+    """An array with batch first and channels last, moved back to these axes."""
     if axes is None or axes == (0, -1):
         return x
     source, target = _moves(axes, x.ndim)
@@ -38,7 +38,7 @@ def moved_back(x: ArrayLike, axes: Axes | None) -> ArrayLike:
 
 
 def moved_shape(shape: Shape, axes: Axes | None, *, back: bool = False) -> Shape:
-    """What becomes of a shape, in which sizes may be -1."""
+    """A shape with the batch first and the channels last; sizes may be -1."""
     order = np.empty(range(1, len(shape) + 1))
     return tuple(shape[n - 1] for n in (moved_back(order, axes) if back else moved(order, axes)).shape)
 
@@ -59,7 +59,7 @@ class Given(NamedTuple):
     own: Masked | Graphs | None = None  # as they were given
 
     def of_network(self) -> Input | None:
-        """What a network of `nn` takes; None if it does not take graphs on grids."""
+        """The input of a network of `nn`; None for graphs on grids."""
         if self.own is not None:
             return self.own
         if self.graphs is not None:
@@ -90,7 +90,7 @@ def given(x: Inputs, node: Node, mask_constant: float | None, pattern: Tree) -> 
 
 
 def pieces(x: Inputs) -> list[Input | Kernel]:
-    """One input, or all of several, which may be several themselves."""
+    """All inputs of a nested structure, in order."""
     return [piece for part in x for piece in pieces(part)] if isinstance(x, tuple | list) else [x]
 
 

@@ -1,4 +1,4 @@
-"""What kernel_fn gives where all is asked for, under neural-tangents' names."""
+"""The result of kernel_fn(x1, x2, None), under neural-tangents' names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KNOWN = {"pytree_node": False}
 
 @dataclass(frozen=True, eq=False)
 class Kernel:
-    """Kernels between two sets of inputs, and what a further kernel_fn needs of them.
+    """Kernels between two sets of inputs, with what a further kernel_fn needs.
 
     `nngp` and `ntk` (N1, N2), or over positions (N1, N2, H, H, W, W, …), with diagonal_spatial (N1, N2, H, W, …).
     `cov1`, `cov2`: kernels of each input with itself, (N1, …), with diagonal_batch=False (N1, N1, …); cov2 is None

@@ -80,7 +80,7 @@ def ConvLocal(
     parameterization: str = "ntk",
     s: tuple[int, int] = (1, 1),
 ) -> StaxLayer:
-    """`nn.LocallyConnected`: weights of its own at every position."""
+    """`nn.LocallyConnected`: independent weights at every position."""
     channels, how = weights(out_chan, W_std, b_std, parameterization, s)
     window, stride, before, after = windows(filter_shape, strides, dimension_numbers)
     layer = nn.LocallyConnected(channels, window, stride, padded(padding), **how)
@@ -240,7 +240,7 @@ def FanInConcat(axis: int = -1) -> StaxLayer:
 
 
 def Relu(do_stabilize: bool = False) -> StaxLayer:
-    """`nn.Relu`, which is stable in any case."""
+    """`nn.Relu`; `do_stabilize` is not needed."""
     return triple("Relu", nn.Relu())
 
 
@@ -269,7 +269,7 @@ def Erf(a: float = 1.0, b: float = 1.0, c: float = 0.0) -> StaxLayer:
 
 
 def Sigmoid_like() -> StaxLayer:
-    """0.5 erf(x/2.402) + 0.5, near to the logistic sigmoid, whose own dual is `nn.Elementwise(jax.nn.sigmoid)`."""
+    """0.5 erf(x/2.402) + 0.5, near to the logistic sigmoid, which is `nn.Elementwise(jax.nn.sigmoid)`."""
     return triple("Sigmoid_like", *_times(1 / _SIGMOID, own_layers.Raised(nn.Erf(), 1.0), 0.5))
 
 
@@ -298,7 +298,7 @@ def Rbf(gamma: float = 1.0) -> StaxLayer:
 
 
 def Sign() -> StaxLayer:
-    """`nn.Sign`: the NNGP alone. Asking for "ntk" raises NetworkError, where neural-tangents returns zeros."""
+    """`nn.Sign`: only the NNGP. "ntk" raises NetworkError, where neural-tangents returns zeros."""
     return triple("Sign", nn.Sign())
 
 
@@ -341,7 +341,7 @@ def Polynomial(coef: Sequence[float]) -> StaxLayer:
 def Elementwise(
     fn: Callable[[jax.Array], jax.Array] | None = None, nngp_fn: object = None, d_nngp_fn: object = None
 ) -> StaxLayer:
-    """`nn.Elementwise`: the dual of any smooth function, to a tolerance; a dual of one's own is a class in `nn`."""
+    """`nn.Elementwise`: the kernel of any smooth function, to a tolerance; for a closed form derive a class in `nn`."""
     if fn is None or nngp_fn is not None or d_nngp_fn is not None:
         raise NotImplementedError(
             "Elementwise takes a function fn alone, and integrates its dual; a dual in closed form is the property "

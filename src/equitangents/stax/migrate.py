@@ -1,4 +1,4 @@
-"""`python -m equitangents.stax.migrate script.py`: what of a neural-tangents script works here, line by line.
+"""`python -m equitangents.stax.migrate script.py`: which uses in a neural-tangents script work here, line by line.
 
 The script is parsed and never run. Which names there are is read off `equitangents` itself, and what is said of those
 that are not is what calling them says; arguments are tried on our own functions, as far as the script states them.
@@ -41,7 +41,7 @@ Named = Any  # what a name of a module stands for: a function, a class, a module
 
 @dataclass(frozen=True, order=True)
 class Finding:
-    """What becomes of one thing in a line of a script: `kind` is "unchanged", "replaced" or "by hand"."""
+    """One use in a line of a script: `kind` is "unchanged", "replaced" or "by hand"."""
 
     line: int
     kind: str
@@ -65,7 +65,7 @@ class Report:
 
 
 def migrated(source: str) -> Report:
-    """What of the text of a script works here.
+    """`Report` on the text of a script.
 
     Raises InvalidArgumentError for a text that is no Python.
 

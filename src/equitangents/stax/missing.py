@@ -1,4 +1,4 @@
-"""Names of neural-tangents that have no counterpart: each says what to use instead."""
+"""Names of neural-tangents without a counterpart: each raises an error with a remedy."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def unmask_fn(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Missing:
-    """Stands for a name of neural-tangents: calls and indices raise NotImplementedError, which says what to use."""
+    """A name of neural-tangents without a counterpart: calls and indices raise NotImplementedError with a remedy."""
 
     def __init__(self, name: str, instead: str) -> None:
         self.__name__ = self.__qualname__ = name

@@ -1,4 +1,4 @@
-"""Graphs as neural-tangents has them, `pattern=`: edges from tails to heads, among all positions or along some axes.
+"""Graphs of neural-tangents, `pattern=`: edges from tails to heads, among all positions or along some axes.
 
 pattern[n, tail, head] is the weight with which the head receives the tail, so that it is transposed into the
 adjacency matrix of `Graphs`, which says what a node receives. Along some of the axes alone, all else being equal, the

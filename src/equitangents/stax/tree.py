@@ -1,4 +1,4 @@
-"""What a triple stands for: a tree of layers, whose parameters have one entry for each layer, as in neural-tangents.
+"""The tree of layers behind a triple, whose parameters have one entry per layer, as in neural-tangents.
 
 A `Leaf` is one function of `stax`, which may be several layers of `nn` in a row, at most one of them with parameters:
 its entry is that layer's, or () without any. A `Row` has one entry for each child, and so has a `Fan`. Between layers
@@ -264,7 +264,7 @@ def signal_of(shape: tuple[int, ...]) -> Signal:
 
 
 def branches_of(parts: Sequence[Signals]) -> Branches:
-    """Several inputs side by side, which have nothing in common."""
+    """Independent inputs side by side."""
     return Branches(tuple(parts), tuple(frozenset({("input", i)}) for i in range(len(parts))))  # type: ignore[arg-type]
 
 

@@ -24,7 +24,7 @@ from equitangents.structured import NEURAL_TANGENTS
 
 
 class StaxLayer(NamedTuple):
-    """What every function of `stax` returns; `init_fn, apply_fn, kernel_fn = layer` takes it apart."""
+    """The triple that every function of `stax` returns: `init_fn, apply_fn, kernel_fn = layer`."""
 
     init_fn: InitFn
     apply_fn: ApplyFn
@@ -49,7 +49,7 @@ class ApplyFn(OfTree):
 
     @property
     def draws(self) -> bool:
-        """Whether it draws at random from `rng`: with dropout in training."""
+        """Whether it draws from `rng`: with dropout in training."""
         layers = (layer for leaf in self.node.leaves for layer in leaf.layers)
         return any(isinstance(layer, Dropout) and layer.mode == "train" for layer in layers)
 

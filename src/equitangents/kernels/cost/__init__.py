@@ -1,1 +1,1 @@
-"""What kernels take, before they are computed: work counted literally, time from a calibration, memory as planned."""
+"""Cost of kernels before they are computed: work counted literally, time from a calibration, memory as planned."""

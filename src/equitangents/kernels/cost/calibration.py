@@ -1,4 +1,4 @@
-"""How fast this machine runs one kind of layer: small programs of that kind, timed once a process.
+"""Speed of this machine for one layer type: small programs, timed once per process.
 
 seconds = Σ over kinds of layers (element-layers × seconds each) + (multiply-adds of the first product × seconds each)
 """

@@ -1,4 +1,4 @@
-"""What a kernel computation costs, before it runs: work counted literally, time from a calibration, memory as planned.
+"""Cost of a kernel before it is computed: work counted literally, time from a calibration, memory as planned.
 
 element-layers = pairs of inputs × Σ over fibres and layers of positions; a symmetric problem has N(N+1)/2 pairs.
 """
@@ -34,7 +34,7 @@ _is_part: ContextVar[bool] = ContextVar("_is_part", default=False)
 
 
 class CostedKernel(Protocol):
-    """A network, or an average of one, that says what its kernel will take before it is computed."""
+    """A network or orbit average with `kernel_cost`."""
 
     def kernel_cost(
         self, input_shape: tuple[int, ...], n1: int, n2: int | None = None, dtype: npt.DTypeLike = "float32"
@@ -44,7 +44,7 @@ class CostedKernel(Protocol):
 
 @dataclass(frozen=True)
 class KernelCost:
-    """What computing one kernel matrix will take.
+    """Cost of one kernel matrix.
 
     `seconds` is expected on this machine, now, within a factor of `uncertainty`, without compiling; `element_layers`
     counts positions × fibres × layers × pairs (a layer is a window mean with the nonlinearity after it, NNGP and NTK
@@ -175,7 +175,7 @@ def kernel_cost(
 
 @contextlib.contextmanager
 def as_part() -> Iterator[None]:
-    """Within it kernels are parts of a longer run, which says itself how long it takes: they are not announced."""
+    """Context in which kernels, parts of a longer run, are not announced."""
     token = _is_part.set(True)
     try:
         yield

@@ -1,4 +1,4 @@
-"""What kernels over all pairs of positions take, of structured and of steerable programs.
+"""Cost of kernels over all pairs of positions, for structured and steerable programs.
 
 Structured: one operation over all pairs is one layer; sums over positions with weights of each input's own,
 K' = A K A'ᵀ, are counted as multiply-adds, of K and of Θ. Steerable: products of filters, and values of duals.

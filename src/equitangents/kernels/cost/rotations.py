@@ -1,4 +1,4 @@
-"""What kernels on rotation groups will cost: nodes and points counted, time from one tile of the run itself.
+"""Cost of kernels on rotation groups: nodes and points counted, time from one tile of the run.
 
 seconds = tiles / threads × seconds of a tile + seconds for finding the resolution. How finely rotations are sampled
 depends on the signals, which are not known beforehand: as many random ones of unit variance stand in for them.

@@ -1,4 +1,4 @@
-"""Dual activations: what a nonlinearity does to the covariance of two Gaussian variables.
+"""Activation kernels: E[φ(u)φ(v)] and E[φ'(u)φ'(v)] of two Gaussian variables.
 
 Each carries the squared distance d = q1 + q2 - 2k rather than the covariance k, so that nearly equal inputs keep all
 their digits, and each is differentiable, without NaN, also at equal and at zero inputs.

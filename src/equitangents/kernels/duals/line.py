@@ -1,4 +1,4 @@
-"""What one Gaussian variable says of any φ: its Hermite coefficients and moments, at the variance that occurs.
+"""Hermite coefficients and moments of any φ at one variance.
 
 With h_n the Hermite polynomials orthonormal for z ~ N(0, 1), a_0 = E[φ(√q z)] and b_n = E[φ'(√q z) h_(n-1)(z)], n >= 1,
 so that E[φ(u)φ(v)] = a_0 a_0' + Σ √(qq') b_n b_n' ρⁿ/n and E[φ'(u)φ'(v)] = Σ b_n b_n' ρⁿ⁻¹ (Mehler). What is left of

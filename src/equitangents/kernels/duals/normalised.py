@@ -1,4 +1,4 @@
-"""What normalising over channels does to a Gaussian field: K' = K/√((q1 + ε)(q2 + ε)), Θ' = Θ/√((q1 + ε)(q2 + ε))."""
+"""Normalisation over channels of a Gaussian field: K' = K/√((q1 + ε)(q2 + ε)), Θ' = Θ/√((q1 + ε)(q2 + ε))."""
 
 from __future__ import annotations
 

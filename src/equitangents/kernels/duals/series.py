@@ -1,4 +1,4 @@
-"""What a pair of variables has of any φ: by Hermite series where these are short, else by integrals over sectors.
+"""Moments of any φ for pairs of variables: by Hermite series where these are short, else by integrals over sectors.
 
 With ρ = cos θ, a_0, b_n as in `line` and c_n = √q b_n: E[φφ'] = a_0 a_0' + Σ c_n c_n' ρⁿ/n, E[φ'φ'] = Σ b_n b_n' ρⁿ⁻¹,
 and E[(aφ - φ'/a)²] = (a a_0 - a_0'/a)² + Σ [(a c_n - c_n'/a)² + 2 c_n c_n' (1 - ρⁿ)]/n without cancellation, since

@@ -1,4 +1,4 @@
-"""What a dual says of its φ beside its moments: the one place that planners, engines and scales ask.
+"""Properties of the φ of an activation kernel, for planners, engines and scales.
 
 A dual that says nothing is of a smooth φ of ordinary growth, which is neither zero at zero nor homogeneous.
 """
@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 
 class Traits:
-    """Properties of φ; a dual derives from this class to name those in which its φ is special."""
+    """Properties of φ; an activation kernel derives from this class to declare those of its φ."""
 
     bent: ClassVar[bool] = False  # a kink or a jump at zero
     curved: ClassVar[bool] = True  # smooth, and more than a scaling: what a kink behind it makes ill-conditioned
@@ -59,5 +59,5 @@ _UNSAID = Traits()
 
 
 def traits_of(activation: object) -> Traits:
-    """What a dual says of its φ; the defaults of `Traits` for duals of users, which need not say anything."""
+    """`Traits` of an activation kernel; the defaults if it declares none."""
     return activation if isinstance(activation, Traits) else _UNSAID

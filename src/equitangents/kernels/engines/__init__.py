@@ -1,4 +1,4 @@
-"""What executes field programs: engines, listed and chosen by `select`.
+"""Engines that execute field programs, listed and chosen by `select`.
 
 `reference` is pure JAX: every program, differentiable, on any device, GPUs and TPUs among them. `cpu` is C++: much
 faster on CPUs. What an engine has to do is in `protocol`.

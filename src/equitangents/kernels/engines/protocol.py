@@ -1,4 +1,4 @@
-"""What an engine is: it runs field programs, says which it cannot run, and what a run takes.
+"""Interface of engines: run field programs, name obstacles, forecast memory.
 
 An engine knows programs, not layers. It may also run programs on rotations (`rotations`) and structured ones
 (`structured`).
@@ -56,7 +56,7 @@ class Engine(ABC):
 
     @abstractmethod
     def description(self) -> str:
-        """What it makes of this machine, for people."""
+        """Description of the engine on this machine."""
 
     @abstractmethod
     def obstacle(self, program: Program, dtype: DTypeLike, part: Part | None = None) -> str | None:
@@ -67,7 +67,7 @@ class Engine(ABC):
         return False
 
     def steps(self, program: Program) -> Steps:
-        """How it runs `program`."""
+        """The plan of a run of `program`."""
         return plan(program)
 
     @abstractmethod
@@ -89,7 +89,7 @@ class Engine(ABC):
         """Bytes that a run holds beyond inputs and results."""
 
     def field_steps(self, program: Program, part: Part) -> FieldPlan:
-        """How it runs a part of the kernel field of `program`."""
+        """The plan of a run of a part of the kernel field of `program`."""
         return field_plan(program, part)
 
     def computed_in(self, program: Program, channels: int, dtype: str) -> str:

@@ -1,4 +1,4 @@
-"""Which pairs of positions of a kernel field are wanted, and how their numbers lie in memory.
+"""Parts of a kernel field: pairs of positions, and their memory layout.
 
 All pairs, the same position on both sides, or a list. Inside, results are (N1, N2, *tail). A field over all pairs of
 positions is (N1, P, N2, P') in memory and in public, so that inside it is a view with its axes moved.
@@ -35,7 +35,7 @@ class Layout:
         return np.zeros((shape[0], self.tail[0], shape[1], self.tail[1]), dtype).transpose(0, 2, 1, 3)
 
     def public(self, values: Any) -> Any:
-        """What a user sees: (N1, P, N2, P') where `crossed`, else (N1, N2, *tail)."""
+        """The public layout: (N1, P, N2, P') if `crossed`, else (N1, N2, *tail)."""
         return values.transpose(0, 2, 1, 3) if self.crossed else values
 
     def mirrored(self, values: Any) -> Any:
@@ -52,7 +52,7 @@ class Layout:
             out[columns, rows] = self.mirrored(found)
 
     def spread(self, values: np.ndarray) -> np.ndarray:
-        """What is known of inputs or pairs of them, brought beside arrays with the axes `tail` after these."""
+        """Values of inputs or pairs, with the axes `tail` added for broadcasting."""
         return values.reshape(values.shape + (1,) * len(self.tail))
 
 
@@ -96,7 +96,7 @@ class Part:
 
 
 def part_of(positions: Any, count: int) -> Part:
-    """The part of a field over `count` positions that `positions` asks for: "all", "same", or pairs (M, 2).
+    """The part of a field over `count` positions for `positions`: "all", "same", or pairs (M, 2).
 
     Raises InvalidArgumentError, InvalidTypeError or ShapeError, which say what `positions` may be.
     """

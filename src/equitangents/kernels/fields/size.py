@@ -1,4 +1,4 @@
-"""How large kernels and kernel fields are, known before they are computed, and what to do where they are too large."""
+"""Sizes of kernels and kernel fields, and errors where they exceed memory."""
 
 from __future__ import annotations
 

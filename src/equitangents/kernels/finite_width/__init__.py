@@ -1,4 +1,4 @@
-"""Kernels of networks of finite width, to first order in 1/width: their means and their spread over networks."""
+"""Kernels of networks of finite width, to first order in 1/width: means and standard deviations over networks."""
 
 from equitangents.kernels.finite_width.compute import FiniteWidth, finite_width
 

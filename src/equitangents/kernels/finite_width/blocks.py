@@ -1,4 +1,4 @@
-"""A network as alternating linear blocks and nonlinearities, each block read off its own layers.
+"""A network as alternating linear blocks and nonlinearities.
 
 A block is one layer with weights, and the pools, flattenings and means before and after it. It maps features φ of n
 channels to preactivations z_i(o) = n^{-1/2} Σ_s Σ_j W_ij,s Σ_p R_s[o, p] φ_j(p) + bias: a slot s for each weight that

@@ -43,7 +43,7 @@ class FiniteWidth:
 def finite_width(
     net: Network, x1: ArrayLike, x2: ArrayLike | None = None, *, draws: int = 16384, seed: int = 0
 ) -> FiniteWidth:
-    """What a random network's kernels are at the widths that `net` has: mean and spread to first order in 1/width.
+    """Mean and standard deviation of kernels of random networks with the widths of `net`, to first order in 1/width.
 
     ```python
     net = nn.Sequential(nn.Dense(64, W_std=2**0.5), nn.Relu(), nn.Dense(64, W_std=2**0.5), nn.Relu(), nn.Dense(1))

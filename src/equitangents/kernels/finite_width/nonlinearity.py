@@ -1,4 +1,4 @@
-"""What one nonlinearity contributes: moments of pairs of its values, and how they change with the covariance.
+"""Moments of pairs of values of a nonlinearity, and their derivatives by the covariance.
 
 With F(k, q1, q2) = E[φ(u)φ(v)] and G = E[φ'(u)φ'(v)] of Gaussian (u, v), k = E[uv], q1 = E[u²], q2 = E[v²], Price's
 theorem gives derivatives as expectations of derivatives of φ: F_k = G, F_q1 = ½ E[φ''(u)φ(v)], and so on.

@@ -1,4 +1,4 @@
-"""How much work a plan is for one pair of inputs: literal counts, before anything runs.
+"""Work of a plan for one pair of inputs, counted before it runs.
 
 A layer is a window mean, a nonlinearity, or the two together with the dense layers between them. An element-layer is
 one position of one fibre through one layer, NNGP and NTK together. Fibres on grids that are not a torus hold only the

@@ -1,4 +1,4 @@
-"""Where the second input's position lies along a fibre, at every depth of a program.
+"""Position of the second input along a fibre, at every depth of a program.
 
 A fibre q joins each position p of the first input to one position p' of the second: on grids p' = p + m·q, with m the
 product of the strides still to come (wrapped on a torus, or nowhere outside the grid); on a group p' = q·g.

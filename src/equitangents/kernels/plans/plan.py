@@ -1,4 +1,4 @@
-"""How a program is run: along fibres where they close, else over all pairs of positions.
+"""Plans of programs: along fibres where they close, else over all pairs of positions.
 
 field operations → readout (blocks of positions, then their mean) → operations on plain vectors. A flattening readout
 needs one fibre, a global pool all of them, pooling in blocks those that join two positions of one block.
@@ -103,7 +103,7 @@ class PairPlan:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader of results should know of it."""
+        """Notes for the result."""
         return (f"all pairs of positions: {self.why}",)
 
 

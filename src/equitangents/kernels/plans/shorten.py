@@ -1,4 +1,4 @@
-"""Fewer positions, and other windows, for the same kernels: what plans do to fields that are the same in places.
+"""Shorter plans: fewer positions for fields that are constant on some.
 
 Total windows: after a window that holds every position alike, a fibre's field is the same everywhere, and one position
 stands for all. Later windows of a group then change nothing, and nonlinearities act once a fibre in place of once a

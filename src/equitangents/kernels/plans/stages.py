@@ -1,4 +1,4 @@
-"""Networks that pool and go on, run along fibres: a stage for the layers up to each pool, and one for those after it.
+"""Networks with pools between layers, along fibres: one stage up to each pool, and one after the last.
 
 After a pool over windows of side w and stride s, the fibre Q of the coarse field is a sum over the fine fibres sQ + r
 with |r| < w along each axis, each over the positions where both ends fall into the windows. Every fine fibre is run

@@ -1,1 +1,1 @@
-"""Kernels of outputs that turn with the input: kernels of numbers, projected onto a representation."""
+"""Kernels of equivariant outputs: scalar kernels, projected onto a representation."""

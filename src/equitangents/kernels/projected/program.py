@@ -1,4 +1,4 @@
-"""What a readout in a representation ρ does to kernels, as data, and the sums over group elements that it takes.
+"""Program of a readout in a representation ρ, and its sums over group elements.
 
 y(f) = ∫ ρ(g) v N(f)(g) dg with v ~ N(0, 1), independent for every feature. As N(f)(g) = N(ρ_reg(g⁻¹)f)(e), the
 kernels of y are those of the network that ends in Flatten, moved and weighed by ρ:
@@ -111,7 +111,7 @@ class RotationMoves:
 
 @dataclass(frozen=True)
 class Turning:
-    """The space of d outputs that turn by a representation: kernels K(x, x') between all pairs are (N1, N2, d, d).
+    """The space of d equivariant outputs: kernels K(x, x') between all pairs are (N1, N2, d, d).
 
     The operations, on the space `flat`, give the kernels k of numbers; `constant` (d, d) is what the bias adds, the
     projection onto what no element moves.

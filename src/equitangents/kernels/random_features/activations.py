@@ -1,4 +1,4 @@
-"""The function φ behind a dual activation: random networks need its values, not its expectations.
+"""The function φ of an activation kernel, for random networks.
 
 Where φ depends on the field's own variance, as a normalisation does, that variance q is given beside the values.
 """

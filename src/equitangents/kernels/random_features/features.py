@@ -1,4 +1,4 @@
-"""Random features φ(x), (m,), with φ(x)·φ(x') → Θ(x, x') as m grows: for more inputs than pairs can be computed of."""
+"""Random features φ(x), (m,), with φ(x)·φ(x') → Θ(x, x') as m grows."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ VERSION = 3  # of what a seed draws: weights that were fitted to features of ano
 
 @runtime_checkable
 class FeatureMap(Protocol):
-    """A kernel that is the product of features: what is trained on it can be solved in the space of features."""
+    """A kernel that is a product of features, for primal solvers."""
 
     features: int
 
@@ -52,7 +52,7 @@ class FeatureMap(Protocol):
 
     @property
     def exact(self) -> KernelFunction:
-        """What the features approximate."""
+        """The kernel that the features approximate."""
 
 
 @dataclass(frozen=True)

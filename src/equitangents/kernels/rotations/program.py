@@ -1,4 +1,4 @@
-"""What a network on a rotation group does to kernels, as data.
+"""Programs of networks on rotation groups.
 
 Lifted to rotations R, R', the kernel of two signals on the sphere depends on the relative rotation Q = R'R⁻¹ and, under
 windows narrower than the sphere, on the point y = Rn to which R takes the pole n: a field on the sphere for each Q.

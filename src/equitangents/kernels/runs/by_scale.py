@@ -1,4 +1,4 @@
-"""Kernels of inputs of any scale: pairs of bins of norms, each in the way in which it keeps its digits."""
+"""Kernels of inputs of any scale: inputs are grouped by norm, and each pair of groups gets its precision."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Pair = tuple[np.ndarray, np.ndarray]
 
 
 class Ways(NamedTuple):
-    """How a block of pairs may be computed, in the `precision.scope` of its inputs; each returns (NNGP, NTK)."""
+    """Backends for a block of pairs, in the `precision.scope` of its inputs; each returns (NNGP, NTK)."""
 
     engine: Callable[[np.ndarray, np.ndarray | None], Pair]
     common: Callable[[np.ndarray, np.ndarray | None, float], Pair]  # biases times a factor

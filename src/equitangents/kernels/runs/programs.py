@@ -146,7 +146,7 @@ def _steps(program: Program, engine: Engine, part: Part | None) -> Steps:
 
 
 def notes_of(choice: Choice, steps: Steps, part: Part | None = None) -> tuple[str, ...]:
-    """What a reader should know of the choice."""
+    """Notes on the choice for the result."""
     for why in steps.notes:
         logger.debug("kernel %sover %s", "" if part is None else "field ", why)
     return (*steps.notes, *choice.notes)

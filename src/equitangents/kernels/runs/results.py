@@ -1,4 +1,4 @@
-"""What runs of every kind of program begin and end with: whether inputs are traced, and arrays of the kind given."""
+"""Shared steps of all runs: detect traced inputs, return arrays of the kind of the inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steerable programs: what layers on points do to the kernels of features, which are matrices.
+"""Steerable programs: operations on the matrix kernels of features on points.
 
 For two inputs and one irrep there are K and Θ, (P, d, P', d): covariances of the components of one copy at all pairs
 of points. Copies are independent, and so are irreps: their weights are apart.

@@ -12,20 +12,20 @@ from equitangents.steerable.irrep import group_name
 
 
 class Beginning(ParameterFree):
-    """A layer that says how the input's channels turn, under the group named `group`."""
+    """Input layer: the representation of the input's channels under the group named `group`."""
 
     group: SymmetryGroup | str
 
     @property
     def group_name(self) -> str:
-        """The group's name, which a layer keeps in its place."""
+        """The name of the group."""
         return group_name(self.group)
 
     steers: ClassVar[bool] = True
 
     @property
     def on_points(self) -> bool:
-        """Whether features are on points, and not of a whole input."""
+        """Whether features are on points, not global."""
         return True
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:

@@ -1,4 +1,4 @@
-"""How a steerable network ends: on its points, or with outputs of the whole input, some of which turn with it."""
+"""Readouts of steerable networks: features on points, or global features."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from equitangents.steerable.irrep import trivial
 
 @dataclass(frozen=True)
 class PointFeatures(ParameterFree):
-    """Ends a network on its points, with their features and without coordinates: forces, flows, masks.
+    """Readout of the features on points, without coordinates: forces, flows, masks.
 
     D features that turn are D positions of one channel, (N, P, D, 1), since they covary: targets and predictions of
     ensembles are (N, P, D), and `kernel_field` is (N1, P·D, N2, P·D), with D components at each point. Numbers that do
@@ -70,7 +70,7 @@ class PointFeatures(ParameterFree):
 
 
 def do_not_turn(features: Features) -> bool:
-    """Whether all features are numbers that no rotation changes, so that one kernel describes each of them."""
+    """Whether all features are invariant numbers, with one kernel."""
     return set(features.irreps) == {trivial(features.group)}
 
 
@@ -86,7 +86,7 @@ def steerable_outputs(layers: tuple[Layer, ...]) -> Features | None:
 
 
 def turning_dimension(layers: tuple[Layer, ...]) -> int | None:
-    """How many outputs a steerable network has, if they turn with its input; None if not, and for other networks."""
+    """Number of outputs of a steerable network if they are not invariant; else None."""
     outputs = steerable_outputs(layers)
     if outputs is None or do_not_turn(outputs):
         return None

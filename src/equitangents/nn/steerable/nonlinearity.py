@@ -33,7 +33,7 @@ class SteerableNonlinearity(ParameterFree):
 
     @abc.abstractmethod
     def after(self, features: Features) -> Features:
-        """What comes out of Gaussian features; NetworkError if they cannot go in."""
+        """Features after the nonlinearity; NetworkError if the input does not fit."""
 
     def signal(self, signal: Signal) -> Signal:
         """A field on the points that come in, no longer Gaussian."""
@@ -42,7 +42,7 @@ class SteerableNonlinearity(ParameterFree):
 
 @dataclass(frozen=True)
 class GatedNonlinearity(SteerableNonlinearity):
-    """Numbers through φ, and every copy of another irrep times σ of a number of its own: u ↦ σ(g) u.
+    """φ of numbers, and every copy of another irrep times σ of its own gate: u ↦ σ(g) u.
 
     The last numbers of what comes in are the gates, one for each copy of the other irreps in order: "10x0+4x1+2x2"
     becomes "4x0+4x1+2x2". Its dual is exact where those of φ and σ are: E[σ(g)σ(g')] times the kernel of u, since gates

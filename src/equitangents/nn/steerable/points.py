@@ -1,4 +1,4 @@
-"""How steerable networks begin: point clouds, and images of the plane as points at their pixels."""
+"""Input layers of steerable networks: point clouds, and images of the plane as points at their pixels."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from equitangents.steerable.positions import OnWhole
 
 @dataclass(frozen=True)
 class SteerablePool(ParameterFree):
-    """Features of the whole input: their mean over the points that exist. Coordinates end here."""
+    """Mean of features over existing points: global features, without coordinates."""
 
     steers: ClassVar[bool] = True
 

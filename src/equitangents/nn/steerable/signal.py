@@ -1,4 +1,4 @@
-"""Signals of steerable features: what layers ask of them, how channels are parted and joined, which may be summed."""
+"""Signals of steerable features: checks, channels of coordinates and features, sums."""
 
 from __future__ import annotations
 

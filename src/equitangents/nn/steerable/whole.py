@@ -1,4 +1,4 @@
-"""How steerable networks without points begin: features of a whole input, and signals on the sphere."""
+"""Input layers of global features: features of a whole input, and signals on the sphere."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from equitangents.steerable.positions import OnWhole
 
 
 class _WholeInput(Beginning):
-    """A first layer whose output belongs to the whole input, not to points of it."""
+    """An input layer of global features."""
 
     @property
     def on_points(self) -> bool:

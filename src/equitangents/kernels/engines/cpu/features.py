@@ -1,4 +1,4 @@
-"""How many numbers of an input the first nonlinearity sees at one position, and what that means for precision.
+"""Channels per position before the first nonlinearity, and the precision that they need.
 
 Vectors of few features are often nearly parallel or nearly opposite. The tangent kernel depends on the angle between
 them, whose square has the rounding errors: in single precision the angle is off by 3e-4 at worst, where it is small. In

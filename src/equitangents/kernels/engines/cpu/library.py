@@ -100,7 +100,7 @@ def _names(library: ctypes.CDLL) -> tuple[str, ...]:
 
 
 def description() -> str:
-    """What runs, for people: instruction set and threads."""
+    """Description of the engine: instruction set and threads."""
     return f"{instruction_sets()[-1]}, {threads()} threads"
 
 

@@ -1,4 +1,4 @@
-"""What each operation does to pairs of positions, and to what is known of one input alone: the rules of theory, once.
+"""Rules of each operation for pairs of positions, and for the moments of one input.
 
 Carried by pair are E = 2(√(q1 q2) - K), see `kernels.angular`, and the tangent kernel Θ. What is particular to a set of
 pairs (one fibre, or all pairs) is behind `Geometry`. Of one input alone there are second moments q(p) = E[f(p)²] and

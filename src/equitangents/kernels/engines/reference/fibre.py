@@ -80,7 +80,7 @@ class FibreGeometry:
         return values
 
     def second(self, i: int, values: ArrayLike) -> ArrayLike:
-        """Values at p'; where there is none, those of some position: such pairs never reach a result."""
+        """Values at p'; out-of-range entries are arbitrary and masked later."""
         level = self.levels.levels[i]
         if level.on_grid and isinstance(self.label, np.ndarray) and not self.label.any():
             return values
