@@ -9,6 +9,7 @@ from matplotlib.ticker import LogLocator
 
 from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate
+from equitangents_studies import contenders
 from equitangents_studies.common.input_pictures import input_pictures
 from equitangents_studies.comparison.claims import STATED, lag_table, stand_in, stated, stated_text
 from equitangents_studies.comparison.settings import COSTS, MEASURES, Results, Settings, covers, pairs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report import Figure, palette
+from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, bootstrap
 from equitangents_studies.common.infinite import squares_of_means
 from equitangents_studies.finite_width.claims import group_change, members_exponent, width_exponent

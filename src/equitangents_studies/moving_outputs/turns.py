@@ -25,7 +25,7 @@ from equitangents_studies.common import networks
 from equitangents_studies.common.images import standardise
 from equitangents_studies.common.infinite import largest_difference
 from equitangents_studies.framework.claims import Claim, exact, ours, theirs
-from equitangents_studies.framework.page import Presentation, drawing
+from equitangents_studies.framework.page import Presentation, drawing, table
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Task, at_least, check, presets
 from equitangents_studies.moving_outputs import page as shared
 from equitangents_studies.moving_outputs.kernels import (
@@ -121,8 +121,8 @@ def mlp(hidden_layers: int, width: int = _FEATURES, outputs: int = 1) -> nn.Sequ
 def ends_on_group(order: int, rings: int, angles: int, hidden_layers: int) -> nn.Sequential:
     """A network with C_n built in: lifted, convolved over the group, an output at every element."""
     places = np.arange(rings * angles).reshape(rings, angles)
-    table = np.stack([np.roll(places, -g * angles // order, axis=1).ravel() for g in range(order)])
-    lift = nn.Lift(actions.permutations(groups.cyclic(order), table), _FEATURES, "full", **STD)
+    moved = np.stack([np.roll(places, -g * angles // order, axis=1).ravel() for g in range(order)])
+    lift = nn.Lift(actions.permutations(groups.cyclic(order), moved), _FEATURES, "full", **STD)
     hidden: list[Any] = [lift, nn.Relu()]
     for _ in range(hidden_layers - 1):
         hidden += [nn.GroupConv(_FEATURES, "full", **STD), nn.Relu()]
