@@ -165,7 +165,8 @@ class Claim:
         found["interval"] = (read_number(low), read_number(high))
         found["reference"] = None if found["reference"] is None else tuple(found["reference"])
         found["numbers"] = {
-            label: Estimate(*map(read_number, ends), found["confidence"]) for label, ends in found["numbers"].items()
+            label: Estimate(read_number(value), read_number(low), read_number(high), found["confidence"])
+            for label, (value, low, high) in found["numbers"].items()
         }
         return Claim(**found)
 

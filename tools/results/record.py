@@ -91,8 +91,14 @@ class Record:
         """This run with what was written by hand of the run published `before`."""
         if before is None:
             return self
-        kept = {"title": before.title, "summary": before.summary, "facts": before.facts, "notes": before.notes}
-        return replace(self, **kept, table_of=before.table_of)
+        return replace(
+            self,
+            title=before.title,
+            summary=before.summary,
+            facts=before.facts,
+            notes=before.notes,
+            table_of=before.table_of,
+        )
 
 
 def read(folder: Path, variant: str = "") -> Record:

@@ -29,7 +29,7 @@ from equitangents_studies.common.scores import Trained, disjoint_scores, powers_
 from equitangents_studies.common.training import train_to_last
 from equitangents_studies.framework.claims import EXACT, Claim, claim, identity, ours, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Columns, Presentation, columns, drawing, table
+from equitangents_studies.framework.page import Columns, Presentation, Shown, columns, drawing, table
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check_some, presets
 from equitangents_studies.framework.works import BEYOND_THE_LIMIT as THEIRS
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
@@ -323,7 +323,7 @@ _COLOURS = (palette.BLUE, palette.ORANGE, palette.VERMILLION)
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
     """Tables and figures."""
-    shown = [
+    shown: list[Shown] = [
         _agreement(results, folder),
         _beside(settings, results),
         _layers(results),

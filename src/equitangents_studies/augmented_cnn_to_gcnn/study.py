@@ -25,7 +25,7 @@ from equitangents_studies.common.orbits import SQUARE_GROUPS
 from equitangents_studies.framework.claims import Claim, Records, claim, exact, ours, theirs, to_rounding
 from equitangents_studies.framework.drawing import name_of
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Presentation, columns, drawing, table
+from equitangents_studies.framework.page import Presentation, Shown, columns, drawing, table
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 
@@ -326,7 +326,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "members": columns(("width", "inputs", "members", "batch", "squared_distance_share"), rows),
         "infinite": columns(("time", "inputs", "largest_relative_difference", "without_augmentation"), infinite),
     }
-    shown = [
+    shown: list[Shown] = [
         _members(settings, results, floor, folder),
         _table(settings, results, floor),
         _times(settings, results, floor, folder),

@@ -14,7 +14,7 @@ from equitangents_studies.common.input_pictures import input_pictures
 from equitangents_studies.comparison.claims import STATED, lag_table, stand_in, stated, stated_text
 from equitangents_studies.comparison.settings import COSTS, MEASURES, Results, Settings, covers, pairs
 from equitangents_studies.contenders.turned_filters import exact_on_filters
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, table
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, Shown, columns, drawing, table
 from equitangents_studies.framework.records import in_words
 
 _MARKS = "osD^vPX"
@@ -128,7 +128,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     }
     if results.curves:
         tables["small_networks"] = curve_table(results)
-    shown = [
+    shown: list[Shown] = [
         *beside_the_source(settings, results, folder),
         lag_table(settings, results),
         _main_table(settings, results),

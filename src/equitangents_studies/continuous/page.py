@@ -17,7 +17,7 @@ from equitangents_studies.continuous.study import (
     bound_share,
     finite_violation,
 )
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, in_words
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, Shown, columns, drawing, in_words
 
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
@@ -26,7 +26,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "violation": violation_table(settings, results),
         "angles": angles_table(settings, results),
     }
-    shown = [
+    shown: list[Shown] = [
         _against_kappa(settings, results, folder),
         _over_angles(settings, results, folder),
     ]

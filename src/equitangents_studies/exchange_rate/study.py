@@ -25,7 +25,7 @@ from equitangents_studies.common.infinite import largest_difference
 from equitangents_studies.common.networks import mlp
 from equitangents_studies.framework.claims import Claim, Records, claim, ours, theirs, to_rounding
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Columns, Presentation, columns, drawing, table
+from equitangents_studies.framework.page import Columns, Presentation, Shown, columns, drawing, table
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EXCHANGE_RATE as THEIRS
 from equitangents_studies.framework.works import OMNISCIENT_RISK
@@ -249,7 +249,7 @@ def _ends(e: Estimate) -> tuple[float, float, float]:
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
     """Tables and figures."""
-    shown = [_growth(settings, results, folder), _rows(settings, results)]
+    shown: list[Shown] = [_growth(settings, results, folder), _rows(settings, results)]
     shown += [_errors(settings, results, folder)]
     tables = {"errors": errors_table(settings, results), "factors": factors_table(settings, results)}
     return Presentation(tables, shown)

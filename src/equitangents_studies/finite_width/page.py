@@ -17,7 +17,7 @@ from equitangents_studies.finite_width.settings import (
     Settings,
     width_name,
 )
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, Shown, columns, drawing
 
 
 def parts_table(settings: Settings, results: Results) -> Columns:
@@ -95,7 +95,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "exponents": exponents_table(settings, results),
         "group": group_table(settings, results),
     }
-    shown = [
+    shown: list[Shown] = [
         _architectures(settings, results, folder),
         *(item for name in ARCHITECTURES for item in _section(settings, results, folder, name)),
     ]

@@ -29,7 +29,7 @@ from equitangents_studies.common.system_runs import (
 )
 from equitangents_studies.framework.claims import EXACT, Claim, claim, ours, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Columns, Presentation, columns, drawing, table
+from equitangents_studies.framework.page import Columns, Presentation, Shown, columns, drawing, table
 from equitangents_studies.framework.records import in_words
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
@@ -341,7 +341,7 @@ _TITLES = {"I": "as they are", "O(3)^d": "rotated by O(3)^d"}
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
     """The table, figures and facts."""
     s = settings
-    shown = [
+    shown: list[Shown] = [
         _figure(results, folder),
         _table(s, results),
         _pictures(results, folder),

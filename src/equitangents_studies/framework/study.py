@@ -18,12 +18,15 @@ from equitangents_studies.framework.settings import at_least, check, check_some,
 from equitangents_studies.framework.stages import Arrays, Stage
 
 __all__ = [
-    "Arrays", "Present", "Presentation", "RunFolder", "Stage", "Study", "Task", "at_least", "check", "check_some",
-    "presets",
+    "Arrays", "Present", "Presentation", "RunFolder", "Shown", "Stage", "Study", "Task", "at_least", "check",
+    "check_some", "presets",
 ]  # fmt: skip
 
 SettingsT = TypeVar("SettingsT")
 ResultsT = TypeVar("ResultsT")
+
+
+Shown = Figure | Table
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class Presentation:
     """
 
     tables: Mapping[str, Columns]
-    shown: Sequence[Figure | Table]
+    shown: Sequence[Shown]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from equitangents.statistics import FEWEST, Estimate, no_interval, shared_level,
 from equitangents_studies.common.input_pictures import picture_grid
 from equitangents_studies.common.scores import covered
 from equitangents_studies.framework.claims import Claim, claim, ours, theirs
-from equitangents_studies.framework.page import Presentation, RunFolder, columns, drawing, table
+from equitangents_studies.framework.page import Presentation, RunFolder, Shown, columns, drawing, table
 from equitangents_studies.framework.study import Study
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.imagenet_scale import study
@@ -211,7 +211,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "errors": columns(("network", "group", "training_images", "run", "error"), errors),
         "power_laws": columns(("network", "group", "quantity", "value", "low", "high"), laws),
     }
-    shown = [
+    shown: list[Shown] = [
         _curves(s, r, folder),
         _laws(r),
         *([_permuted_page(r)] if r.permuted else []),

@@ -7,7 +7,7 @@ import numpy as np
 from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, t_interval
 from equitangents_studies.claim import FAILS, HOLDS, UNDECIDED
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, table
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, Shown, columns, drawing, table
 from equitangents_studies.learning_curves.features import (
     approximated,
     approximated_rows,
@@ -74,7 +74,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         ),
         "networks": {"model": trained.pop("network"), **trained},
     }
-    shown = [
+    shown: list[Shown] = [
         *([_curves(results, folder), _laws(results)] if curves else []),
         *(item for model in results.feature_right for item in approximated(settings, results, folder, model)),
         *([_ratios(settings, results, folder)] if predicted else []),

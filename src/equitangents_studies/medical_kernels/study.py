@@ -32,7 +32,7 @@ from equitangents_studies.common.networks import cnn, hidden
 from equitangents_studies.common.orbits import SQUARE_GROUPS
 from equitangents_studies.framework.claims import Claim, Records, claim, exact, ours, theirs, to_rounding
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Presentation, drawing, table
+from equitangents_studies.framework.page import Presentation, Shown, drawing, table
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 from equitangents_studies.systems.grams import GroupGrams
@@ -391,7 +391,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "accuracy": results.accuracy.table("accuracy", "split training_images model", ridge=results.ridge),
         "difference": ahead.table("accuracy_minus_that_of_the_cnn"),
     }
-    shown = [
+    shown: list[Shown] = [
         _accuracy(settings, results, ahead, folder),
         _table(settings, results),
         _images(results, folder),

@@ -28,7 +28,7 @@ from equitangents_studies.common.molecule_kernels import TITLES
 from equitangents_studies.data.molecules import KCAL_PER_EV
 from equitangents_studies.framework.claims import Claim, Records, claim, exact, identity, ours, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Columns, Presentation, columns, drawing
+from equitangents_studies.framework.page import Columns, Presentation, Shown, columns, drawing
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 
@@ -421,7 +421,7 @@ _COLOURS = {
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
     """Tables and figures."""
-    shown = [
+    shown: list[Shown] = [
         _curves_page(settings, results, folder),
         _table(settings, results),
         _comparison(settings, results),

@@ -9,7 +9,7 @@ import numpy as np
 from equitangents.report import Figure, Table, palette
 from equitangents.statistics import exactly, shared_level
 from equitangents_studies.framework.claims import Claim, after, claim, exact, ours, theirs, to_rounding
-from equitangents_studies.framework.page import Columns, RunFolder, columns, drawing, table
+from equitangents_studies.framework.page import Columns, RunFolder, Shown, columns, drawing, table
 from equitangents_studies.framework.works import BEYOND_THE_LIMIT as EMERGENT
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 from equitangents_studies.moving_outputs.kernels import PLAIN, RIGHT, SETS, WRONG
@@ -231,7 +231,7 @@ def fields_page(
     folder: RunFolder, learning: Learning, titles: Mapping[str, str], noun: str, task: str
 ) -> tuple[list[Figure | Table], dict[str, Columns]]:
     """(figures and tables shown, tables) of fields; `task` names the tables' rows."""
-    shown = [
+    shown: list[Shown] = [
         scores_figure(folder, "learning", learning, titles, noun),
         scores_table(learning, titles, noun),
         times_figure(folder, "times", learning),

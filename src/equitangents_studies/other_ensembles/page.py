@@ -8,7 +8,7 @@ import numpy as np
 
 from equitangents.report import Figure, Table, format_number, palette
 from equitangents.statistics import Estimate, bootstrap
-from equitangents_studies.framework.page import Presentation, RunFolder, columns, drawing
+from equitangents_studies.framework.page import Presentation, RunFolder, Shown, columns, drawing
 from equitangents_studies.other_ensembles.claims import (
     CLOSED,
     POSTERIORS,
@@ -62,7 +62,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
             ],
         ),
     }
-    shown = [
+    shown: list[Shown] = [
         _sizes(
             settings,
             results,

@@ -22,7 +22,7 @@ from equitangents_studies.common import networks
 from equitangents_studies.common.images import standardise
 from equitangents_studies.framework.claims import Claim, claim, exact, identity, theirs, to_rounding
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Presentation, drawing, table
+from equitangents_studies.framework.page import Presentation, Shown, drawing, table
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import PARTIAL_ORBITS as THEIRS
 from equitangents_studies.systems import partial_orbits
@@ -244,7 +244,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
     """Tables and figures."""
     table_of_draws = results.accuracy.table("accuracy", f"{_CASE} draw images")
-    shown = [
+    shown: list[Shown] = [
         _curves(settings, results, folder),
         _table(settings, results),
         _images(settings, folder),

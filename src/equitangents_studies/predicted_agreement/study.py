@@ -26,7 +26,7 @@ from equitangents_studies.common.scores import COVERS, SEVERAL, Trained, disjoin
 from equitangents_studies.common.training import train_to_last
 from equitangents_studies.framework.claims import Claim, Records, after, claim, ours, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Columns, Presentation, columns, drawing, table
+from equitangents_studies.framework.page import Columns, Presentation, Shown, columns, drawing, table
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
 
@@ -267,7 +267,7 @@ _SETS = (palette.BLUE, palette.GREEN, palette.PURPLE, palette.ORANGE)
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
     """Tables and figures."""
     agreement, exponents = agreement_table(results), exponent_table(results)
-    shown = [
+    shown: list[Shown] = [
         _over_members(results, folder),
         _over_width(settings, results, folder),
         _exponents(results),

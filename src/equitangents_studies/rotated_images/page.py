@@ -12,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 from equitangents.report import Figure, Table, figures, format_number, palette, with_interval
 from equitangents.statistics import bootstrap, bootstrap_intervals
 from equitangents_studies.common.input_pictures import input_pictures, visible
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, table
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, Shown, columns, drawing, table
 from equitangents_studies.framework.records import in_words
 from equitangents_studies.rotated_images.claims import INPUTS, floor_rows, judged_sets, trained
 from equitangents_studies.rotated_images.settings import (
@@ -129,7 +129,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     if results.floor:
         tables["resampling_floor"] = floor_table(results)
         further += floor_section(settings, results)
-    shown = [
+    shown: list[Shown] = [
         agreement_figure(settings, results, folder),
         _accuracy_and_size(settings, results, sizes, folder),
         _final_table(settings, results),

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, bootstrap, exactly
 from equitangents_studies.common.scores import table_mean
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, table
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, Shown, columns, drawing, table
 from equitangents_studies.sampling.study import PAIRS, SETS, STRATEGIES, Results, Settings, TrainedEnsembles
 
 _COLOURS = dict(
@@ -24,7 +24,7 @@ _COLOURS = dict(
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
     """Tables and figures."""
-    shown = [
+    shown: list[Shown] = [
         _against_budget(settings, results, folder),
         _over_time(settings, results, folder),
     ]

@@ -23,7 +23,7 @@ from equitangents_studies.common.images import standardise
 from equitangents_studies.common.networks import mlp
 from equitangents_studies.common.orbits import SQUARE_GROUPS as GROUPS
 from equitangents_studies.framework.claims import Claim, claim, exact, identity, ours, theirs
-from equitangents_studies.framework.page import Presentation, columns, drawing, table
+from equitangents_studies.framework.page import Presentation, Shown, columns, drawing, table
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 from equitangents_studies.framework.works import OMNISCIENT_RISK
@@ -308,7 +308,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         ),
         "eigenvalues": columns(("data", "group", "irrep", "multiplicity", "rank", "eigenvalue"), irreps),
     }  # fmt: skip
-    shown = [
+    shown: list[Shown] = [
         _errors(settings, results, folder),
         _factors(results),
         _spectra(results, folder),

@@ -7,7 +7,7 @@ import numpy as np
 from equitangents.report import Figure, Table, palette
 from equitangents.statistics import t_interval
 from equitangents_studies.common.input_pictures import picture_grid
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, table
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, Shown, columns, drawing, table
 from equitangents_studies.spurious_symmetries.claims import FINITE, FULL, WIDE
 from equitangents_studies.spurious_symmetries.pools import Pool, own_group, share
 from equitangents_studies.spurious_symmetries.study import GROUPS, INFERENCES, Results, Settings
@@ -28,7 +28,7 @@ _TITLES = {"NTK": "NTK, infinite width", "NN": "NN", "NN+": "NN+"}
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
     """Tables and figures."""
     s = settings
-    shown = [
+    shown: list[Shown] = [
         _accuracies(results, folder),
         _accuracy_table(results),
         _pictures(results, folder),

@@ -22,7 +22,7 @@ from equitangents.statistics import Estimate, bootstrap, exactly
 from equitangents_studies.common.system_runs import SystemImages, asked_images, predicted, relative
 from equitangents_studies.framework.claims import P_VALUE, Claim, claim, exact, identity, theirs, to_rounding
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Columns, Presentation, columns, drawing
+from equitangents_studies.framework.page import Columns, Presentation, Shown, columns, drawing
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.systems import ARCHITECTURES, System, algorithmic_symmetry, architecture, transformation
@@ -255,7 +255,7 @@ _COLOURS = {"FCN": palette.VERMILLION, "VEC": palette.BLUE, "GAP": palette.GREEN
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
     """The tables of Theorem 4.1, at infinite and finite width, and what the moves cost in accuracy."""
-    shown = [
+    shown: list[Shown] = [
         _table(results.predictions, None, "NTK", finite=False),
         _table(results.numbers, results.methods, "networks", finite=True),
         _accuracies(results, folder),
