@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
 
 from equitangents.cli.main import main
 from equitangents_studies import StudyResult
-from equitangents_studies.verdict import FAILS, HOLDS, Verdict
+from equitangents_studies.claim import Claim
 
 
 @pytest.fixture
@@ -18,21 +19,20 @@ def calls(monkeypatch) -> list[tuple[tuple, dict]]:
 
     def run(*arguments, **options) -> StudyResult:
         made.append((arguments, options))
-        verdicts = tuple(
-            Verdict(
-                claim=claim,
-                verdict=verdict,
-                measure="a number",
-                criterion="above 3",
-                value=value,
-                interval=(value - 0.05, value + 0.05),
+        claims = tuple(
+            Claim(
+                statement=statement,
+                kind="source",
                 source="here",
-                origin="source",
                 place="there",
+                measure="a number",
+                number=value,
+                interval=(value - 0.05, value + 0.05),
+                bound=(3, math.inf),
             )
-            for claim, verdict, value in (("the mean agrees", HOLDS, 3.75), ("members do not", FAILS, 2.25))
+            for statement, value in (("the mean agrees", 3.75), ("members do not", 2.25))
         )
-        return StudyResult("toy", "quick", Path("runs"), Path("runs/report.html"), "in short", verdicts, 1.0)
+        return StudyResult("toy", "quick", Path("runs"), Path("runs/report.html"), claims, 1.0)
 
     monkeypatch.setattr("equitangents_studies.run", run)
     return made
@@ -48,7 +48,7 @@ def test_claims_verdicts_and_report_are_shown(capsys, calls) -> None:
     assert reproduce("toy") == 0, "a claim that fails is a result, not an error"
     output = capsys.readouterr()
     assert output.err == ""
-    for said in ("the mean agrees", "members do not", "holds", "fails", "3.75", "2.25", "in short", "runs/report.html"):
+    for said in ("the mean agrees", "members do not", "holds", "fails", "3.75", "2.25", "runs/report.html"):
         assert said in output.out
 
 

@@ -1,4 +1,4 @@
-"""`equitangents systems`: data in a file, sentences on the screen, files, and what bad input gets."""
+"""`equitangents systems`: data in a file, numbers on the screen, files, and what bad input gets."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def test_the_answer_is_that_of_compare_architectures_and_every_file_is_whole(cap
     told = "3 kernel matrices of 40 inputs: "
     assert out.startswith((f"{told}about ", f"{told}a time that cannot be foretold here"))
     written = json.loads(numbers.read_text())
-    assert written["sentences"] == list(found.sentences)
+    assert written["best"] == list(found.best)
     assert (written["inputs"], written["available_inputs"]) == (40, 50)
     assert json.loads((folder / "results.json").read_text())["curves"] == written["curves"]
     assert (folder / "curves.csv").read_text().startswith("architecture,group,training_inputs,error,low,high\n")
     html = page.read_text()
     assert outside_resources(html) == []
-    assert found.sentences[0] in html
+    assert f"than another: {', '.join(found.best)}." in html
     assert (folder / "report.html").read_text().count("<svg") == 1
 
 

@@ -1,40 +1,43 @@
 """Figures, verdicts and pages: deterministic, self-contained, escaped."""
 
-import json
+import math
 import re
 
 import numpy as np
 import pytest
 
-from equitangents.report import Figure, Section, Table, figures, format_number, palette, render
+from equitangents.report import Figure, Table, figures, format_number, palette, render
 from equitangents.report.render import outside_resources
+from equitangents_studies.claim import Claim
+from equitangents_studies.framework.catalogue import StudyInfo
 from equitangents_studies.framework.report import Page
-from equitangents_studies.verdict import FAILS, HOLDS, UNDECIDED, Verdict
 
 
-def _verdict(verdict=HOLDS, **changes):
+def _claim(**changes):
     fields = {
-        "claim": "The mean is invariant",
-        "verdict": verdict,
-        "measure": "Violation.",
-        "criterion": "at most 1",
-        "value": 0.5,
-        "interval": (0.4, 0.6),
+        "statement": "The mean is invariant",
+        "kind": "ours",
         "source": "stated",
+        "place": "",
+        "measure": "Violation.",
+        "number": 0.5,
+        "interval": (0.4, 0.6),
+        "bound": (-math.inf, 1.0),
     }
-    return Verdict(**{**fields, **changes})
+    return Claim(**{**fields, **changes})
 
 
-def _page(**changes):
+def _page(summary="A sentence.", **changes):
     fields = {
-        "title": "A study",
-        "kicker": "kicker",
-        "summary": "A sentence.",
-        "verdicts": [_verdict()],
-        "sections": [],
+        "info": StudyInfo("x", "A study", "nobody", ("quick",), summary, "none"),
+        "preset": "quick",
+        "claims": [_claim()],
+        "shown": [],
         "settings": {"members": "3"},
         "versions": {"equitangents": "0"},
         "rerun": "equitangents reproduce x",
+        "citations": (),
+        "seconds": 1.0,
     }
     return Page(**{**fields, **changes})
 
@@ -98,7 +101,7 @@ class TestPalette:
         assert luminance == sorted(luminance, reverse=True)
 
 
-class TestVerdict:
+class TestNumbers:
     def test_numbers(self):
         assert format_number(0.123456, (0.11, 0.13)) == "0.123"
         assert format_number(-0.5, (-0.6, -0.4)) == "−0.50"
@@ -108,63 +111,35 @@ class TestVerdict:
         assert format_number(float("nan")) == "not a number"
         assert format_number(4.0, (4.0, 4.0)) == "4.00"
 
-    def test_one_that_is_none_has_no_unit(self):
-        nan = float("nan")
-        assert _verdict(value=nan, interval=(nan, nan), unit="percentage points").number == "no number"
-
-    def test_json_has_number_and_words(self):
-        content = json.loads(json.dumps(_verdict().to_dict()))
-        assert content["value"] == 0.5
-        assert content["interval"] == [0.4, 0.6]
-        assert content["number"] == "0.50"
-        assert content["uncertainty"] == "95 % interval 0.40 to 0.60"
-
-    def test_exact_numbers_say_so(self):
-        assert _verdict(value=1e-15, interval=(1e-15, 1e-15)).uncertainty == "deterministic"
-
 
 class TestPage:
-    def test_wording_comes_from_the_verdict(self):
-        badge = r'class="badge [^>]*><b[^>]*>.</b>([^<]*)<'
-        for verdict, word in ((HOLDS, "holds"), (FAILS, "fails"), (UNDECIDED, "undecided")):
-            html = render(_page(verdicts=[_verdict(verdict, origin="source")]))
-            assert re.findall(badge, html) == [word, word]  # in the table, and in full
-            assert re.findall(badge, render(_page(verdicts=[_verdict(verdict)]))) == []  # a question of ours
+    @pytest.mark.parametrize(("bound", "outcome"), [(1.0, "holds"), (0.3, "fails"), (0.5, "undecided")])
+    def test_the_outcome_is_that_of_the_claim(self, bound, outcome):
+        html = render(_page(claims=[_claim(bound=(-math.inf, bound))]))
+        assert re.findall(r'class="badge (\w+)">(\w+)<', html) == [(outcome, outcome)]
 
-    def test_the_sources_claims_stand_open_and_all_else_folds(self):
-        kinds = [_verdict(origin=origin, claim=f"By {origin}", meaning="So.") for origin in ("check", "ours", "source")]
-        opened, *folded = render(_page(verdicts=kinds)).split("<details>")
-        assert "By source" in opened
-        assert "By ours" not in opened
-        assert "By check" not in opened
-        besides, checks, full, run = folded[:4]
-        assert "By ours" in besides
-        assert "So." in besides
-        assert "By check" in checks
-        assert all(f"By {v.origin}" in full for v in kinds)
-        assert "equitangents reproduce x" in run
+    def test_claims_stand_in_tables_by_kind_the_sources_first(self):
+        kinds = [_claim(kind=kind, statement=f"By {kind}") for kind in ("check", "ours", "source")]
+        html = render(_page(claims=kinds))
+        places = [html.index(x) for x in ("Claims of the source", "By source", "By ours", "By check")]
+        assert places == sorted(places)
+        assert "equitangents reproduce x" in html
 
-    def test_without_claims_of_a_source_what_was_found_stands_open(self):
-        opened, *_ = render(_page(verdicts=[_verdict(meaning="So.")])).split("<details>")
-        assert "So." in opened
-
-    def test_says_what_would_decide_a_claim_and_why_one_fails(self):
-        undecided = _verdict(UNDECIDED, origin="source", covers="splits", repeated=5, further=12)
-        html = render(_page(verdicts=[undecided, _verdict(FAILS, origin="source", why="So it is.")], seconds=600.0))
-        assert html.count("Undecided after 5 (splits): 12 more, at most about 24 min, would decide it") == 2
-        assert html.count("So it is.") == 2
+    def test_says_how_many_repetitions_would_decide_a_claim(self):
+        undecided = _claim(bound=(0.45, 1.0), covers="splits", repeated=5)
+        assert f"<td>{undecided.further}</td>" in render(_page(claims=[undecided]))
 
     def test_its_first_figure_stands_before_the_claims_and_once(self, tmp_path):
         one, other = (Figure(name, f"Caption of {name}.", "<svg></svg>") for name in ("one", "other"))
-        html = render(_page(sections=[Section("Seen", ["Text."], [one, other])]))
+        html = render(_page(shown=[one, other]))
         assert [html.count(f"Caption of {name}.") for name in ("one", "other")] == [1, 1]
-        places = [html.index(x) for x in ("Caption of one", 'id="claims"', "Text.", "Caption of other")]
+        places = [html.index(x) for x in ("Caption of one", 'id="claims"', "Caption of other")]
         assert places == sorted(places)
 
     def test_is_complete_in_itself(self, tmp_path):
         figure = Figure("curve", "A caption.", _draw(tmp_path))
         table = Table("Numbers.", ["set", "mean"], [["digits", "3.9"]])
-        html = render(_page(sections=[Section("Seen", ["Text."], [figure, table])]))
+        html = render(_page(shown=[figure, table]))
         assert outside_resources(html) == []
         assert "A caption." in html
         assert "<td>3.9</td>" in html

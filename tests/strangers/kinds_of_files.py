@@ -137,7 +137,7 @@ def _staged(path: Path) -> Any:
 def _study(path: Path) -> None:
     (path / ".new").mkdir(parents=True)
     config = {"study": "toy", "settings": {"n": 3}, "seconds": 1.0, "sessions": [{"ended": "finished"}], "versions": {}}
-    texts = {"config.json": config, "verdicts.json": [], ".new/config.json": config, ".new/complete": ["figures"]}
+    texts = {"config.json": config, "claims.json": [], ".new/config.json": config, ".new/complete": ["figures"]}
     for name, content in texts.items():
         (path / name).write_text(json.dumps(content))
     (path / "report.html").write_text("")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import json
-import re
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -205,11 +204,9 @@ def made(name: str) -> Made:
 
 def words(page: Presentation) -> str:
     """All text of a page, that of its tables and captions included."""
-    parts = [page.finding, page.sentence, *(f"{k}: {v}" for k, v in page.facts.items())]
-    for section in page.sections:
-        parts += [section.title, *section.text, *(item.caption for item in section.shown)]
-        tables = [item for item in section.shown if isinstance(item, Table)]
-        parts += [cell for table in tables for row in (table.header, *table.rows) for cell in row]
+    parts = [item.caption for item in page.shown]
+    tables = [item for item in page.shown if isinstance(item, Table)]
+    parts += [cell for table in tables for row in (table.header, *table.rows) for cell in row]
     return "\n".join(map(str, parts))
 
 
@@ -223,20 +220,14 @@ def numbers(shown: Made) -> dict[str, Any]:
             name: [_sums(_drawn(axes)) for axes in canvas.axes] for name, canvas in sorted(shown.figures.items())
         },
         "claims": [
-            [c.verdict, c.repeated, c.further, *_rounded((c.value, *c.interval, *c.bounds)), *_said_by(c), *_family(c)]
+            [c.outcome, c.repeated, c.further, *_rounded((c.number, *c.interval, *c.bound)), *_family(c)]
             for c in shown.claims
         ],
-        "words": _in_words(words(shown.page)),
     }
 
 
 def _family(claim: Any) -> list[float]:
     return _rounded(x for e in claim.numbers.values() for x in (e.value, e.low, e.high, e.confidence))
-
-
-def _said_by(claim: Any) -> list[float]:
-    said = (claim.claim, claim.measure, claim.criterion, claim.stated, claim.meaning, claim.why, claim.note)
-    return _in_words("\n".join(map(str, said)))
 
 
 def _drawn(axes: Any) -> list[float]:
@@ -252,12 +243,6 @@ def _sums(values: Iterable[Any]) -> list[float]:
     every = list(values)
     found = [float(v) if isinstance(v, int | float | np.number) and np.isfinite(v) else 0.0 for v in every]
     return _rounded((len(every), sum(found), sum((i + 1) * v for i, v in enumerate(found))))
-
-
-def _in_words(text: str) -> list[float]:
-    return [
-        float(x.replace(",", "").replace("−", "-")) for x in re.findall(r"[-−]?\d[\d,]*(?:\.\d+)?(?:e[-+]\d+)?", text)
-    ]
 
 
 def _rounded(values: Iterable[float]) -> list[float]:

@@ -78,7 +78,7 @@ TINY = {
     },
     "other-ensembles": {
         "lattice": "3", "train_spins": "4", "test_spins": "3", "width": "4", "members": "12", "runs": "12",
-        "sizes": "1,2,4", "steps": "3", "every": "1", "stage_steps": "2", "resamples": "3",
+        "sizes": "1,2,4", "steps": "3", "resamples": "3",
         "posterior_width": "4", "posterior_steps": "2", "hidden_layers": "1",
     },
     "medical-kernels": {
@@ -140,19 +140,21 @@ TINY = {
         "classes": "4", "per_class": "2", "test_per_class": "2", "draws": "2", "orders": "2,4", "rings": "2",
         "angles": "8", "pixels": "4", "hidden_layers": "1",
     },
-    "segmentation": {
+    "moving-outputs": {
         "pixels": "4", "sizes": "1,2", "test": "2", "draws": "2", "hidden_layers": "1", "few": "1", "units": "1,inf",
         "members": "5", "channels": "2", "trained": "1", "steps": "1,2",
     },
-    "vector-fields": {
+}  # fmt: skip
+PARTS = {  # further parts of studies: (study, preset, settings)
+    "moving-outputs flows": ("moving-outputs", "flows-quick", {
         "pixels": "4", "waves": "1", "sizes": "1,2", "test": "2", "draws": "2", "hidden_layers": "1", "few": "1",
         "units": "1,inf", "members": "5", "channels": "2", "trained": "1", "steps": "1,2",
-    },
-    "orientations": {
+    }),
+    "moving-outputs turns": ("moving-outputs", "turns-quick", {
         "order": "4", "rings": "2", "angles": "4", "bandlimit": "2", "accuracy": "0.1", "sizes": "2,4",
         "space_sizes": "2,4", "test": "3", "draws": "2", "hidden_layers": "1", "few": "1", "units": "1,inf",
         "members": "5", "width": "4", "trained": "2", "steps": "1,2",
-    },
+    }),
 }  # fmt: skip
 FIGURES = {
     "toy": {"snapshots", "violation-over-time", "violation-over-members"},
@@ -196,9 +198,7 @@ FIGURES = {
     "spectra": {"errors", "spectra"},
     "exchange-rate": {"errors", "factor-over-order"},
     "partial-orbits": {"accuracy", "images"},
-    "segmentation": {"learning", "times", "trained", "masks"},
-    "vector-fields": {"learning", "times", "trained", "flows"},
-    "orientations": {"turns", "turns-times", "trained", "images", "rotations", "rotations-times"},
+    "moving-outputs": {"learning", "times", "trained", "masks"},
 }
 TABLES = {
     "toy": {"violation", "ensemble_size"},
@@ -240,9 +240,7 @@ TABLES = {
     "spectra": {"errors", "factors", "eigenvalues"},
     "exchange-rate": {"errors", "factors"},
     "partial-orbits": {"accuracy"},
-    "segmentation": {"scores", "factors", "times"},
-    "vector-fields": {"scores", "factors", "times"},
-    "orientations": {"turns", "rotations", "factors", "times"},
+    "moving-outputs": {"scores", "factors", "times"},
 }
 EXACT = {  # numbers of the claims that hold at any size, not by statistics
     "rotated-images": (1,),
@@ -263,15 +261,14 @@ EXACT = {  # numbers of the claims that hold at any size, not by statistics
     "spectra": (3, 4),
     "exchange-rate": (2,),
     "partial-orbits": (0, 3),
-    "segmentation": (2, 3, 6),
-    "vector-fields": (2, 3),
-    "orientations": (2, 3, 6),
+    "moving-outputs": (2, 3, 6),
 }
 
 
 def run(name, out, **how):
-    """The study `name` in miniature."""
-    return studies.run(name, out=out, settings=TINY[name], progress=False, **how)
+    """The study, or its part, `name` in miniature."""
+    study, preset, settings = PARTS.get(name, (name, "quick", TINY.get(name)))
+    return studies.run(study, preset=preset, out=out, settings=settings, progress=False, **how)
 
 
 def study(name):

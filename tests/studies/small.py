@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from equitangents import studies
-from equitangents.report import Figure, Section
+from equitangents.report import Figure
 from equitangents.statistics import bootstrap
 from equitangents_studies.framework.claims import claim, theirs
 from equitangents_studies.framework.settings import check
@@ -61,12 +61,10 @@ class Small:
 
     def claims(self, settings, y):
         how = {"measure": "Mean.", "covers": "draws", "by": theirs("test", "here")}
-        how |= {"holds": "Rely on it.", "fails": "Do not rely on it."}
         return [claim("The mean exceeds 0.5", {"all": bootstrap(y)}, at_least=0.5, **how)]
 
     def present(self, settings, y, folder):
-        section = Section("Numbers", ["Text."], [Figure("none", "Caption.", "<svg></svg>")])
-        return Presentation({"numbers": {"y": y}}, [section], {"Members": "3"})
+        return Presentation({"numbers": {"y": y}}, [Figure("none", "Caption.", "<svg></svg>")])
 
     def check(self, settings, data_dir):
         check(settings.members > 0, "members", settings.members, "positive")

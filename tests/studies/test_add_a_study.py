@@ -16,15 +16,13 @@ def test_the_study_of_the_page_is_whole_and_small(tmp_path, monkeypatch, capsys)
     try:
         exec(compile(source, str(PAGE), "exec"), {"__name__": "a_study_of_the_documentation"})
         said = capsys.readouterr().out
-        assert re.fullmatch(
-            r"Narrow networks’ outputs vary [\d.]+ to [\d.]+ times as much as the NNGP’s; theory has 1\.\n", said
-        )
+        assert [line.split()[0] for line in said.splitlines()] == ["holds", "holds"]
         folder = tmp_path / "runs" / "variance-quick"
         again = studies.run("variance", settings={"networks": "60"}, progress=False, resume=True)
     finally:
         studies.registry.pop("variance", None)
-    assert [claim.verdict for claim in again.claims] == ["holds", "holds"]
+    assert [claim.outcome for claim in again.claims] == ["holds", "holds"]
     assert (folder / "results" / "variance.csv").read_text().startswith("width,ratio,low,high\n")
     html = (folder / "report.html").read_text()
-    assert "even of narrow networks" in html, "the section on what it means"
+    assert "at every width" in html
     assert outside_resources(html) == []

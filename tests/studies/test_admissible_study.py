@@ -38,14 +38,14 @@ def results(symmetric, asymmetric, wide=0.0, random=0.0):
     ("numbers", "verdicts"),
     [
         ((0.0, 2.0, 0.0), ["holds", "holds", "holds", "holds", "holds"]),
-        ((2.0, 0.0, 0.0), ["fails", "fails", "holds", "not decidable at this size", "holds"]),
+        ((2.0, 0.0, 0.0), ["fails", "fails", "holds", "undecided", "holds"]),
         ((0.0, 2.0, 0.0, 1.0), ["holds", "holds", "fails", "holds", "holds"]),
         ((0.0, 2.0, 0.1), ["holds", "holds", "holds", "holds", "fails"]),
-        ((0.0, 2.0, np.nan), ["holds", "holds", "holds", "holds", "not decidable at this size"]),
+        ((0.0, 2.0, np.nan), ["holds", "holds", "holds", "holds", "undecided"]),
     ],
 )
 def test_verdicts_follow_what_is_planted(numbers, verdicts):
-    assert [c.verdict for c in admissible.claims(SETTINGS, results(*numbers))] == verdicts
+    assert [c.outcome for c in admissible.claims(SETTINGS, results(*numbers))] == verdicts
 
 
 def test_the_study_s_networks_are_what_their_names_say():

@@ -20,15 +20,12 @@ from equitangents_studies.common.rotation_bound import (
     to_nearest,
 )
 from equitangents_studies.finite_width.claims import leading_exponent, order_claim
-from equitangents_studies.framework.progress import Task
 from equitangents_studies.ising import study as ising
 from equitangents_studies.mlp_to_gcnn import study as mlp_to_gcnn
 from equitangents_studies.mlp_to_gcnn import study as pairs
 from equitangents_studies.mlp_to_gcnn.study import FrozenKernel, SymmetrisedKernel, draw
-from equitangents_studies.other_ensembles.settings import nested_means
-from equitangents_studies.other_ensembles.study import boosted
-from equitangents_studies.sampling.strategies import STRATEGIES, importance, sample
-from equitangents_studies.sampling.study import trained_means
+from equitangents_studies.other_ensembles.claims import nested_means
+from equitangents_studies.sampling.study import STRATEGIES, importance, sample, trained_means
 
 
 class TestSameWeights:
@@ -160,29 +157,10 @@ class TestLeadingExponent:
     @pytest.mark.parametrize(("power", "expected"), [(1.0, "holds"), (0.5, "fails")])
     def test_verdicts(self, power, expected):
         fit = leading_exponent(self.widths, 3 / self.widths**power, np.full(5, 1e-4))
-        assert order_claim({"spins": fit}, 2, "MLPs", "after 10 steps").verdict == expected
+        assert order_claim({"spins": fit}, 2, "MLPs", "after 10 steps").outcome == expected
 
 
-class TestDependentEnsembles:
-    def test_boosting_literally(self):
-        rng = np.random.default_rng(0)
-        x, y, points = rng.normal(size=(4, 2)), rng.normal(size=4), rng.normal(size=(3, 2))
-        net = mlp(3, 1)
-        found = boosted(
-            net, x, y, points, runs=2, stages=2, shrinkage=0.5, rate=0.3, steps=2, seed=0, task=Task()
-        )  # fmt: skip
-        keys = [jax.random.split(jax.random.fold_in(jax.random.key(0), s), 2)[1] for s in range(2)]
-        residual, total = y.copy(), np.zeros(3)
-        loss = lambda p, r: ((net.apply(p, x.astype(np.float32))[:, 0] - r) ** 2).mean() / 2
-        gradient = jax.jit(jax.grad(loss))
-        for key in keys:
-            params = net.init(key, (2,))
-            for _ in range(2):
-                params = jax.tree.map(lambda p, g: p - 0.3 * g, params, gradient(params, residual))
-            residual = residual - 0.5 * np.asarray(net.apply(params, x.astype(np.float32)))[:, 0]
-            total = total + 0.5 * np.asarray(net.apply(params, points.astype(np.float32)))[:, 0]
-        np.testing.assert_allclose(found[1, 1], total, rtol=2e-4, atol=1e-5)
-
+class TestDrawsOfOneRun:
     def test_nested_means_include_the_last_and_the_whole(self):
         d = np.random.default_rng(0).normal(size=(4, 2, 5))
         found = nested_means(d, (1, 2, 4))

@@ -20,8 +20,8 @@ from equitangents import studies
 from equitangents.errors import EquitangentsError, InvalidArgumentError
 from equitangents_studies.data import open_image_folder
 from equitangents_studies.framework.progress import Task
-from equitangents_studies.imagenet_scale import networks, training
-from equitangents_studies.imagenet_scale.claims import claims
+from equitangents_studies.imagenet_scale import training
+from equitangents_studies.imagenet_scale.page import claims
 from equitangents_studies.imagenet_scale.study import PRESETS, Results, check_settings, sizes_of
 from equitangents_studies.systems import rotate, transformation
 from studies.miniatures import TINY
@@ -66,11 +66,11 @@ class TestNetworks:
         ],
     )
     def test_as_many_parameters_as_published_on_imagenet(self, name, count):
-        assert networks.parameters(networks.network(name, 1000), 224) == count
+        assert training.parameters(training.network(name, 1000), 224) == count
 
     def test_widths_shrink(self):
-        assert networks.network("ResNet-50", 10, shrink=8).width == 8
-        assert networks.network("Mixer-S", 10, shrink=8, patch=4).token_width == 32
+        assert training.network("ResNet-50", 10, shrink=8).width == 8
+        assert training.network("Mixer-S", 10, shrink=8, patch=4).token_width == 32
 
 
 class TestTraining:
@@ -152,7 +152,7 @@ class TestClaims:
         return Results("imagenet", classes, self.sizes, found, moved, np.zeros((1, 224, 224, 3), np.uint8))
 
     def verdicts(self, results):
-        return [claim.verdict.split()[0] for claim in claims(self.settings, results)]
+        return [claim.outcome.split()[0] for claim in claims(self.settings, results)]
 
     def test_all_hold_where_curves_are_those_of_the_source(self):
         assert self.verdicts(self.results()) == ["holds"] * 6
@@ -174,23 +174,21 @@ class TestClaims:
 
     def test_small_folders_are_not_asked_what_is_stated_of_imagenet(self):
         found = claims(self.settings, self.results(classes=10))
-        assert [claim.origin for claim in found] == ["source", "ours"]
-        assert "lower the accuracy" in found[0].claim
-        assert "bends curves there by itself" in found[1].meaning
+        assert [claim.kind for claim in found] == ["source", "ours"]
+        assert "lower the accuracy" in found[0].statement
 
     def test_networks_that_the_source_says_nothing_of_are_not_asked_for_its_exponents(self):
         results = self.results()
         others = replace(results, right={k: v for k, v in results.right.items() if k[0] == "ResNet-34"}, permuted={})
         found = claims(replace(self.settings, networks=("ResNet-34",)), others)
-        assert not any("those of the source" in claim.claim for claim in found)
+        assert not any("those of the source" in claim.statement for claim in found)
 
     def test_a_cusp_that_the_sizes_cannot_show_is_not_decided(self):
         results = self.results()
         small = replace(self.settings, patch=4)  # 1,128 dimensions, below all sizes
         cusps = claims(small, results)[3]
-        assert cusps.verdict == "not decidable at this size"
+        assert cusps.outcome == "undecided"
         assert np.isnan(cusps.numbers["Mixer-B, I, dimension 1,128"].low)
-        assert "an eighth to eight times" in cusps.meaning
 
     def test_what_is_not_a_number_decides_nothing(self):
         results = self.results()

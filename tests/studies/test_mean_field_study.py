@@ -29,7 +29,7 @@ def results(*, apart=0.5, violation=0.5, bias=0.0, distance=0.5):
 
 
 def verdicts(**planted):
-    return [c.verdict for c in mean_field.claims(SETTINGS, results(**planted))]
+    return [c.outcome for c in mean_field.claims(SETTINGS, results(**planted))]
 
 
 @pytest.mark.parametrize(

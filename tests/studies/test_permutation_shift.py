@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from equitangents import actions, groups
 from equitangents_studies.common.orbits import orbit_batch
 from equitangents_studies.cross_product import study as cross_product
-from equitangents_studies.cross_product.claims import claims as cross_product_claims
 from equitangents_studies.cross_product.study import FUNCTIONS, SETS, functions_of_kernels, largest_change, shifts
+from equitangents_studies.cross_product.study import claims as cross_product_claims
 
 
 @pytest.mark.parametrize("group", [groups.cyclic(5), groups.tetrahedral(), groups.dihedral(3)])
@@ -80,8 +80,8 @@ class TestCrossProductClaims:
     def test_true(self):
         claims = cross_product_claims(self.settings, self._results())
         exact = [v for i, v in enumerate(claims) if i not in (4, 5)]
-        assert [v.verdict for v in exact] == ["holds"] * 8
-        assert [v.origin for v in claims] == ["source"] * 7 + ["ours"] * 3
+        assert [v.outcome for v in exact] == ["holds"] * 8
+        assert [v.kind for v in claims] == ["source"] * 7 + ["ours"] * 3
         assert all(v.place for v in claims[:7])
 
     @pytest.mark.parametrize(
@@ -97,4 +97,4 @@ class TestCrossProductClaims:
         ],
     )
     def test_false(self, change, failing):
-        assert cross_product_claims(self.settings, self._results(**change))[failing].verdict == "fails"
+        assert cross_product_claims(self.settings, self._results(**change))[failing].outcome == "fails"

@@ -69,14 +69,11 @@ class TestClaimOverMembers:
             predicted[name] = np.array(of)[:, None] + np.array([0.0, -0.02, 0.02])
         return dataclasses.replace(found, predicted=predicted)
 
-    @pytest.mark.parametrize(
-        ("shift", "verdict"), [(0.0, "holds"), (0.5, "fails"), (np.nan, "not decidable at this size")]
-    )
+    @pytest.mark.parametrize(("shift", "verdict"), [(0.0, "holds"), (0.5, "fails"), (np.nan, "undecided")])
     def test_ensembles_off_the_prediction_fail_and_nan_decides_nothing(self, shift, verdict):
         claims = rotated_images.claims(self.settings, self._results(shift))
-        (found,) = [c for c in claims if "of every size" in c.claim]
-        assert (found.verdict, found.origin) == (verdict, "ours")
-        assert ("M = 1, 2, 4, 8, 16, 32, 40 (digits)" in found.meaning) == (verdict == "fails")
+        (found,) = [c for c in claims if "of every size" in c.statement]
+        assert (found.outcome, found.kind) == (verdict, "ours")
 
     def test_every_size_and_every_set_is_judged(self):
         assert len(differences(self.settings, self._results(0.0)).rows) == 7 * 3
@@ -88,9 +85,8 @@ class TestClaimOverMembers:
         results = self._results(0.15)
         narrow = {name: outputs_that_agree(share, 40, 60, rng).argmax(axis=-1) for name in results.mean}
         claims = rotated_images.claims(settings, dataclasses.replace(results, narrow=narrow))
-        (found,) = [c for c in claims if "The wider" in c.claim]
-        assert (found.verdict, found.origin) == (verdict, "source")
-        assert "theory’s leading order is −1" in found.meaning
+        (found,) = [c for c in claims if "The wider" in c.statement]
+        assert (found.outcome, found.kind) == (verdict, "source")
 
 
 class TestClaimsOverWidth:
@@ -113,7 +109,7 @@ class TestClaimsOverWidth:
         return agreement.Results(images, action, (5,), tuple(sizes), flat(outputs), predicted)
 
     def _verdicts(self, shares):
-        return [c.verdict for c in agreement.claims(self.settings, self._results(shares))]
+        return [c.outcome for c in agreement.claims(self.settings, self._results(shares))]
 
     def test_networks_that_approach_theory_hold(self):
         assert self._verdicts((0.6, 0.7, 0.78))[0] == "holds"
@@ -126,12 +122,12 @@ class TestClaimsOverWidth:
         [
             ((0.4, 0.7, 0.775), "holds"),
             ((0.4, 0.6, 0.7), "fails"),
-            ((0.8, 0.8, 0.8), "not decidable at this size"),
+            ((0.8, 0.8, 0.8), "undecided"),
         ],
     )
     def test_the_order_of_theory_is_tested_against_minus_one(self, shares, verdict):
         found = agreement.claims(self.settings, self._results(shares))[2]
-        assert (found.verdict, found.origin, found.stated) == (verdict, "ours", "−1")
+        assert (found.outcome, found.kind, found.stated) == (verdict, "ours", "−1")
 
     def test_a_difference_that_halves_with_four_times_the_width_has_exponent_minus_one_half(self):
         e = self._results((0.4, 0.6, 0.7)).exponent("test", 5)
@@ -139,4 +135,4 @@ class TestClaimsOverWidth:
         assert e.value == pytest.approx(-0.5, abs=0.05)
 
     def test_at_the_expected_agreement_no_exponent_is_made_up(self):
-        assert self._verdicts((0.8, 0.8, 0.8))[0] == "not decidable at this size"
+        assert self._verdicts((0.8, 0.8, 0.8))[0] == "undecided"

@@ -82,7 +82,7 @@ class TestTheClaimAboutIt:
     @pytest.mark.parametrize(("wrong", "verdict"), [(0, "holds"), (40, "fails")])
     def test_an_ensemble_behind_its_floor_fails(self, wrong, verdict):
         judged = rotated_images.claims(self.settings, self._results(wrong))
-        assert [c.verdict for c in judged if "resampled pixels allow" in c.claim] == [verdict]
+        assert [c.outcome for c in judged if "resampled pixels allow" in c.statement] == [verdict]
 
     def test_what_the_ensemble_misses_is_counted_on_the_same_inputs(self):
         results = self._results(30)

@@ -36,7 +36,7 @@ def tables(folder):
 
 def verdicts(folder):
     """All verdicts, but for those on times."""
-    claims = json.loads((folder / "verdicts.json").read_text())
+    claims = json.loads((folder / "claims.json").read_text())
     return [claim for claim in claims if MEASURED not in claim["measure"] + claim["unit"]]
 
 

@@ -18,9 +18,9 @@ from studies.miniatures import EXACT, FIGURES, TABLES, TINY, run, study
 SLOW = (
     "admissible", "augmented-cnn-to-gcnn", "comparison", "continuous", "cross-product",
     "finite-width", "finite-width-vec", "forces", "frozen-kernel", "gaussian-vs-uniform", "histology",
-    "imagenet-scale", "ising", "kernel-convergence", "learning-curves", "mean-field", "mlp-to-gcnn", "orientations",
-    "other-ensembles", "partial-orbits", "predicted-agreement", "rotated-images", "sampling", "segmentation",
-    "spurious-symmetries", "symmetry-breaking-path", "symmetry-groups", "toy", "vector-fields",
+    "imagenet-scale", "ising", "kernel-convergence", "learning-curves", "mean-field", "mlp-to-gcnn",
+    "moving-outputs", "other-ensembles", "partial-orbits", "predicted-agreement", "rotated-images", "sampling",
+    "spurious-symmetries", "symmetry-breaking-path", "symmetry-groups", "toy",
 )  # fmt: skip
 NAMES = [pytest.param(name, marks=pytest.mark.slow) if name in SLOW else name for name in TINY]
 
@@ -32,7 +32,8 @@ def finished(request, finished_miniature):
 
 def test_files(finished):
     folder = finished.folder
-    assert {p.name for p in folder.iterdir()} >= {"config.json", "verdicts.json", "report.html", "results", "figures"}
+    files = {"config.json", "claims.json", "report.json", "report.html", "results", "figures"}
+    assert {p.name for p in folder.iterdir()} >= files
     stems = FIGURES[finished.name]
     assert {p.name for p in (folder / "figures").iterdir()} == {f"{s}.{e}" for s in stems for e in ("svg", "png")}
     assert {p.name for p in (folder / "results").iterdir()} == {f"{stem}.csv" for stem in TABLES[finished.name]}
@@ -58,30 +59,28 @@ def test_report_stands_alone_and_says_what_was_found(finished):
     html = finished.report.read_text()
     assert outside_resources(html) == []
     text = html.replace("&#39;", "'")
-    assert finished.summary.split(";")[0] in text
-    for verdict in finished.claims:
-        assert verdict.claim in text
-        assert verdict.number in text
+    for claim in finished.claims:
+        assert claim.statement in text
+        assert claim.number_cell in text
     for stem in FIGURES[finished.name]:
         assert f'id="{stem}-' in html
     assert f"equitangents reproduce {finished.name}" in html
     assert re.search(r"@\w+\{", html)
 
 
-def test_verdicts_file_is_what_was_returned(finished):
-    stored = json.loads((finished.folder / "verdicts.json").read_text())
-    assert [v["verdict"] for v in stored] == [v.verdict for v in finished.claims]
-    assert {v["verdict"] for v in stored} <= {"holds", "fails", "not decidable at this size"}
+def test_claims_file_is_what_was_returned(finished):
+    stored = json.loads((finished.folder / "claims.json").read_text())
+    assert [c["outcome"] for c in stored] == [c.outcome for c in finished.claims]
+    assert {c["outcome"] for c in stored} <= {"holds", "fails", "undecided"}
 
 
 def test_the_run_can_be_published_with_every_claim_figure_and_table(finished, tmp_path):
     record = publish(finished.folder, tmp_path)
     place = tmp_path / finished.name
     text = page(record)
-    assert record.summary == finished.summary
-    for verdict in finished.claims:
-        assert f"### {plain(verdict.claim)}" in text
-        assert plain(verdict.uncertainty) in text
+    for claim in finished.claims:
+        assert plain(claim.statement) in text
+        assert plain(claim.interval_cell) in text
     drawn = {f"{stem}.svg" for stem in FIGURES[finished.name]}
     assert {path.name for path in place.iterdir()} == drawn | {"run.json"}
     for path in place.iterdir():

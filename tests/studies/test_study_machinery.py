@@ -126,7 +126,12 @@ class TestRunner:
     def test_folder_report_and_verdicts(self, small, tmp_path):
         result = studies.run("small", out=tmp_path / "run", progress=False)
         files = _contents(tmp_path / "run")
-        assert {name for name in files if "/" not in name} == {"config.json", "verdicts.json", "report.html"}
+        assert {name for name in files if "/" not in name} == {
+            "config.json",
+            "claims.json",
+            "report.json",
+            "report.html",
+        }
         assert {name for name in files if "/" in name} == {
             "results/numbers.csv",
             "stages/first.npz",
@@ -135,17 +140,16 @@ class TestRunner:
         config = json.loads(files["config.json"])
         assert config["settings"]["widths"] == [8, 16]
         assert {"equitangents", "jax", "numpy", "python"} <= config["versions"].keys()
-        assert result.claims[0].verdict == "holds"
-        assert json.loads(files["verdicts.json"])[0]["verdict"] == "holds"
+        assert result.claims[0].outcome == "holds"
+        assert json.loads(files["claims.json"])[0]["outcome"] == "holds"
         html = files["report.html"].decode()
-        assert "1 of 1 claim of the source holds." in html
-        assert "Rely on it." in html
+        assert '<span class="badge holds">holds</span>' in html
         assert outside_resources(html) == []
 
     def test_a_false_claim_fails_and_is_no_error(self, small, tmp_path):
         result = studies.run("small", out=tmp_path / "run", settings={"rate": "0.1"}, progress=False)
-        assert result.claims[0].verdict == "fails"
-        assert "</b>fails<" in result.report.read_text()
+        assert result.claims[0].outcome == "fails"
+        assert '<span class="badge fails">fails</span>' in result.report.read_text()
         assert "--set rate=0.1" in result.report.read_text()
 
     def test_interrupted_and_resumed_equals_uninterrupted(self, small, tmp_path):
@@ -160,7 +164,7 @@ class TestRunner:
         assert resumed.claims == whole.claims
         a, b = _contents(tmp_path / "whole"), _contents(tmp_path / "cut")
         assert a["results/numbers.csv"] == b["results/numbers.csv"]
-        assert a["verdicts.json"] == b["verdicts.json"]
+        assert a["claims.json"] == b["claims.json"]
 
     def test_default_folder(self, small, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)

@@ -170,7 +170,7 @@ class TestImages:
 
 
 def test_a_mask_is_predicted_with_one_channel_at_every_pixel():
-    from equitangents_studies.segmentation import study as segmentation
+    from equitangents_studies.moving_outputs import masks as segmentation
 
     assert segmentation.network(segmentation.Settings()).output_shape((12, 12, 1)) == (12, 12, 1)
 

@@ -76,7 +76,7 @@ class TestWhatIsFinishedStays:
         assert small.calls == ["second"]
         assert set(contents(tmp_path / "run")) == set(before)
         whole = run(tmp_path / "whole", settings=settings)
-        assert (tmp_path / "run" / "verdicts.json").read_bytes() == (whole.folder / "verdicts.json").read_bytes()
+        assert (tmp_path / "run" / "claims.json").read_bytes() == (whole.folder / "claims.json").read_bytes()
 
     def test_a_replacement_killed_while_it_takes_its_place_is_put_in_place_later(self, small, tmp_path, monkeypatch):
         expected = contents(run(tmp_path / "whole", settings={"members": "11"}).folder)
@@ -102,7 +102,7 @@ class TestWhatIsFinishedStays:
         assert small.calls == []
         found = contents(tmp_path / "run")
         assert set(found) == set(expected)
-        assert found["verdicts.json"] == expected["verdicts.json"]
+        assert found["claims.json"] == expected["claims.json"]
 
 
 class TestResume:
@@ -203,7 +203,7 @@ class TestOneAtATime:
         assert again == "01234"[5 - len(again) :]
         assert len(again) < 5 - stages, "what was complete is not computed again"
         assert set(contents(whole.folder)) == set(contents(resumed.folder))
-        assert (resumed.folder / "verdicts.json").read_bytes() == (whole.folder / "verdicts.json").read_bytes()
+        assert (resumed.folder / "claims.json").read_bytes() == (whole.folder / "claims.json").read_bytes()
 
     def test_redirected_output_is_written_as_it_comes(self, tmp_path):
         child = subprocess.Popen(

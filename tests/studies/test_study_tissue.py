@@ -14,7 +14,7 @@ from equitangents.kernels import KeptKernel, KernelStore, orbit_average
 from equitangents.statistics.paired import paired_mean
 from equitangents_studies.common import kernel_classification
 from equitangents_studies.medical_kernels import study as medical
-from equitangents_studies.medical_kernels.tissue import Tissue, element_kernels, elements_of, load_tissue
+from equitangents_studies.medical_kernels.study import Tissue, element_kernels, elements_of, load_tissue
 from equitangents_studies.rotated_images import histology
 from equitangents_studies.rotated_images import study as rotated_images
 from studies.miniatures import TINY, run
@@ -108,21 +108,19 @@ class TestMedicalKernels:
             ((0.1, 0.1), "holds"),
             ((0.0, 0.1), "holds"),
             ((-0.1, 0.0), "fails"),
-            ((-0.1, 0.1), "not decidable at this size"),
+            ((-0.1, 0.1), "undecided"),
         ],
     )
     def test_the_claim_follows_the_mean_of_the_accuracies_over_sizes(self, rng, lead, verdict):
         results = self.results(rng, [(0, 0), lead, (0.1, 0.1)])
         first = medical.claims(self.settings, results)[0]
-        assert first.verdict == verdict
-        assert first.value == pytest.approx(100 * np.mean(lead), abs=0.3)
-        assert "The least favourable of 2 is 20 training images" in first.note
-        assert "(the source: better at every size)" in medical.headline(self.settings, results)[1]
+        assert first.outcome == verdict
+        assert first.number == pytest.approx(100 * np.mean(lead), abs=0.3)
 
     def test_a_difference_of_kernels_that_is_not_a_number_does_not_hold(self, rng):
         results = self.results(rng, [(0, 0), (0.1, 0.1), (0.1, 0.1)])
         broken = dataclasses.replace(results, equal={"augmented CNN, C4": np.nan, "group convolutions, C4": np.nan})
-        assert all(claim.verdict != "holds" for claim in medical.claims(self.settings, broken)[3:])
+        assert all(claim.outcome != "holds" for claim in medical.claims(self.settings, broken)[3:])
 
     def test_a_second_run_reads_the_kernels_and_gives_the_same(self, finished_miniature, tmp_path, caplog):
         first = finished_miniature("medical-kernels")
@@ -161,7 +159,7 @@ class TestHistology:
     @pytest.mark.slow
     def test_the_claim_against_members_follows_their_agreement(self, finished_miniature):
         claims = finished_miniature("histology").claims
-        assert "than its members do" in claims[0].claim
+        assert "than its members do" in claims[0].statement
         assert claims[0].place == "experiment on histological images"
 
     def test_the_numbers_that_the_source_states_for_clothes_are_not_those_of_tissue(self):

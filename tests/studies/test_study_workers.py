@@ -32,7 +32,7 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.
 
 def kept(folder):
     """Every stage, the tables and the verdicts."""
-    files = [*folder.glob("stages/*"), *folder.glob("results/*"), folder / "verdicts.json"]
+    files = [*folder.glob("stages/*"), *folder.glob("results/*"), folder / "claims.json"]
     assert len(files) == 5 + 1 + 1
     arrays = {f.name: np.load(f)["y"].tobytes() for f in files if f.suffix == ".npz"}
     return arrays | {f.name: f.read_bytes() for f in files if f.suffix != ".npz"}

@@ -16,7 +16,7 @@ from equitangents_studies.symmetry_groups import study as groups
 
 
 def verdicts(claims):
-    return [claim.verdict.split()[0] for claim in claims]
+    return [claim.outcome.split()[0] for claim in claims]
 
 
 class TestSymmetryGroups:
@@ -101,7 +101,6 @@ class TestSymmetryBreakingPath:
         found = along.claims(self.settings, results)
         assert along.counted_widths(self.settings, results) == (8,)
         assert found[0].aggregate == "the mean over 8 channels"
-        assert "at 4 channels, where networks learn 50 to 50 %" in found[0].meaning
         assert len(found[0].numbers) == 2
 
     def test_what_is_not_a_number_decides_nothing(self):
@@ -166,7 +165,7 @@ class TestGaussianVsUniform:
 
     def test_a_p_value_is_not_called_deterministic(self):
         tested = groups.claims(groups.Settings(), TestSymmetryGroups().results())[4]
-        assert tested.uncertainty == "a p-value, which has no interval"
+        assert tested.interval_cell == "a p-value, which has no interval"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Which architecture suits data: factors of samples, what a budget pays for, and sentences that follow from numbers."""
+"""Which architecture suits data: factors of samples, what a budget pays for, and what follows from numbers."""
 
 from __future__ import annotations
 
@@ -129,12 +129,11 @@ class TestCurves:
         assert np.max(list(found.checks.values())) < 1e-5
         assert found.curve("VEC", "O(2)^d") is found.curve("VEC")
 
-    def test_say_what_follows_and_what_is_known_of_it(self, found):
+    def test_show_every_factor_and_the_best(self, found):
         text = str(found)
-        assert all(sentence in text for sentence in found.sentences)
-        assert any(s.startswith("GAP saves") for s in found.sentences)
-        assert "At infinite width LCN is VEC" in text
-        assert "over training sets drawn from the same 60 inputs." in found.sentences[-1]
+        for what, factor, verdict in found.factor_rows():
+            assert f"Samples, {what}: {factor}: {verdict}" in text
+        assert f"Not beaten: {', '.join(found.best)}" in text
 
     @pytest.mark.parametrize(("shape", "said"), [((8, 8), True), ((8, 3), False), ((8, 8, 1), False)])
     def test_say_where_arrays_may_be_images_without_channels(self, found, shape, said):
@@ -194,41 +193,28 @@ class Made:
         )
 
 
-class TestSentences:
-    def test_say_what_is_saved_where_the_interval_is_above_1(self):
+class TestFactors:
+    def test_the_interval_of_the_difference_decides_which_needs_fewer(self):
         found = Made(0.01)(FCN=SIZES**-0.5, GAP=(4 * SIZES) ** -0.5)
-        assert found.factors[0].verdict == "fewer"
-        assert found.sentences[0] == "GAP needs the fewest samples of FCN and GAP."
-        assert found.sentences[1].startswith("GAP saves 75 % (")
-        assert "that symmetry of FCN hurts" in found.sentences[2]
+        assert (found.factors[0].verdict, found.best) == ("fewer", ("GAP",))
+        turned = Made(0.01)(FCN=(4 * SIZES) ** -0.5, GAP=SIZES**-0.5)
+        assert (turned.factors[0].verdict, turned.best) == ("more", ("FCN",))
 
-    def test_turn_round_with_the_curves(self):
-        found = Made(0.01)(FCN=(4 * SIZES) ** -0.5, GAP=SIZES**-0.5)
-        assert found.sentences[0] == "FCN needs the fewest samples of FCN and GAP."
-        assert re.match(r"GAP saves no samples: it needs (3.9|4.0).* times the samples of FCN\.", found.sentences[1])
-        assert re.search(r"that symmetry of FCN helps: GAP needs (3.9|4.0)", found.sentences[2])
-
-    def test_say_that_samples_are_saved_but_not_how_many_where_only_the_difference_of_errors_is_decided(self):
+    def test_how_many_is_not_known_where_only_the_difference_of_errors_is_decided(self):
         found = Made(0.01)(FCN=SIZES**-0.5, GAP=(4 * SIZES) ** -0.5)
         wide, apart = Estimate(6.0, 0.6, 55.0), Estimate(0.5, 0.4, 0.6)
         found = replace(found, factors=(replace(found.factors[0], estimate=wide, difference=apart),))
-        assert found.sentences[0] == "GAP needs the fewest samples of FCN and GAP."
-        assert (
-            found.sentences[1] == "GAP saves samples over FCN (how many is not decided: the factor is 6 (0.6 to 55))."
-        )
-        assert "that symmetry of FCN hurts: FCN needs more samples than GAP" in found.sentences[2]
+        assert found.best == ("GAP",)
+        assert found.factors[0].times is None
 
-    def test_decide_nothing_where_both_intervals_hold_what_says_nothing(self):
+    def test_nothing_is_decided_where_the_interval_holds_0(self):
         found = Made(0.3)(FCN=SIZES**-0.5, VEC=(1.05 * SIZES) ** -0.5)
-        assert found.factors[0].verdict == "undecided"
-        assert found.sentences[0] == "Which of FCN and VEC needs the fewest samples is not decided by these data."
-        assert all("not decided" in s for s in found.sentences[:3])
+        assert (found.factors[0].verdict, found.best) == ("undecided", ("FCN", "VEC"))
 
-    def test_of_curves_without_a_common_error_say_a_bound(self):
+    def test_curves_without_a_common_error_have_a_bound(self):
         found = Made(0.01)(FCN=1 + 0.1 / SIZES, GAP=0.1 / SIZES)
         assert (found.factors[0].bound, found.factors[0].verdict) == (16, "fewer")
-        assert found.sentences[1] == "GAP saves more than 93.8 % of the samples that FCN needs."
-        assert "“More than” compares the largest training set" in found.sentences[-1]
+        assert found.factor_rows()[0][1] == "more than 16"
 
     def test_of_flat_curves_say_no_bound_that_no_interval_supports(self):
         found = Made(0.3)(FCN=1 + 0 * SIZES, GAP=np.array([0.98, 0.9, 0.8, 0.6, 0.1]))
@@ -241,7 +227,6 @@ class TestSentences:
             found = replace(found, factors=(replace(found.factors[0], bound=None),))  # as of noisier curves
             assert found.factors[0].cut
             assert found.factors[0].times is None
-            assert re.search(rf"how many is not decided: the factor is {said}, without an interval", found.sentences[1])
             assert re.match(f"{said}, without an interval", cell(found.factors[0]))
         wide = replace(found.factors[0], estimate=Estimate(16.0, 3.2, 80.0))
         assert cut_off(wide) == "at least 16, its interval begins at 3.2"
@@ -258,7 +243,7 @@ class TestSentences:
 def test_textures_are_learnt_with_fewest_samples_by_global_pooling_and_not_once_positions_are_torn_apart():
     drawn = textures(200, (8, 8, 3), classes=4, tint=0.3)
     found = compare_architectures(drawn.x, drawn.labels, depth=2, error="squared")
-    assert found.sentences[0] == "GAP needs the fewest samples of FCN, VEC, LAP4 and GAP."
+    assert found.best == ("GAP",)
     for group in ("O(3)^d", "P(3d)", "O(3d)"):
         assert found.factor(("GAP", group), ("GAP", "I")).verdict == "fewer"
 

@@ -111,12 +111,9 @@ class TestExchangeRates:
         for row in found.rows:
             assert row.predicted.low < row.measured.high
             assert row.measured.low < row.predicted.high
-        assert "times fewer samples" in right.sentence
-        assert "times more samples" in wrong.sentence
-        assert all(row.sentence in found.sentence for row in found.rows)
         assert found.right is right
         assert found.table["kind"] == ["right", "subgroup", "wrong"]
-        assert "in words" in found._repr_html_()
+        assert "right: C4, order 4" in found._repr_html_()
 
     def test_kernels_are_those_of_orbit_averages(self):
         x = inputs("C4", 30)
@@ -194,7 +191,6 @@ class TestPartialOrbits:
         assert found.unseen_accuracy.value == pytest.approx(right.mean())
         further = found.test.argmax(axis=2)[:2, [1, 2, 4]] == 1
         assert found.test_accuracy(partial=True, seen=True).value == pytest.approx(further.mean())
-        assert f"{100 * found.unseen_accuracy.value:.0f}" in found.sentence
         assert len(found.table["inputs"]) == 6
         assert "exact solve" in found._repr_html_()
 

@@ -9,7 +9,7 @@ from equitangents.errors import InvalidArgumentError
 from equitangents_studies import registry
 from equitangents_studies.framework.catalogue import StudyInfo
 from tools.results.findings import NAME as FINDINGS
-from tools.results.findings import counted, findings
+from tools.results.findings import findings, link
 from tools.results.page import counts, page, picture, plain, table, variant
 from tools.results.record import Record
 
@@ -59,7 +59,7 @@ def made(root: Path) -> dict[Path, str]:
     """Every file of the repository at `root` that follows from the published runs, and its text."""
     results = root / "docs" / "results"
     published = records(results)
-    texts = {results / f"{record.name}.md": page(record, published) for record in published}
+    texts = {results / f"{r.name}.md": page(r, published) for r in published if not r.table_of}
     texts[results / "index.md"] = index(published)
     texts[results / FINDINGS] = findings(published)
     for path, marks, text in (
@@ -102,8 +102,8 @@ def index(published: list[Record]) -> str:
     if published:
         rows = [
             (
-                f"[{r.name}]({r.name}.md)",
-                plain(r.finding or _question(r)),
+                link(r),
+                plain(r.title),
                 *(str(number) for number in counts(r).values()),
             )
             for r in published
@@ -136,11 +136,6 @@ def _newer(published: list[Record]) -> list[str]:
     return ["## Newer work on the same questions", said, "\n".join(lines)] if lines else []
 
 
-def _question(record: Record) -> str:
-    """The study's; of a further run what sets it apart."""
-    return f"The same for {variant(record)}." if record.variant else registry[record.study].summary
-
-
 def gallery(published: list[Record]) -> str:
     """The gallery's part on studies: of each a card with its main figure and finding; then those without a run."""
     cards, without = [], []
@@ -158,12 +153,11 @@ def gallery(published: list[Record]) -> str:
 
 def _card(info: StudyInfo, runs: list[Record]) -> str:
     main = runs[0]
-    found = " ".join(plain(part) for part in (f"{main.finding}." if main.finding else "", main.sentence) if part)
     parts = [
         "<div markdown>",
         *(f"[{picture(item, main, f'results/{main.name}')}](results/{main.name}.md)" for item in main.figures[:1]),
         f"### {plain(info.title)}",
-        f"{found or plain(info.summary)}\n{{ .found }}",
+        f"{plain(main.title)}. {plain(main.summary)}\n{{ .found }}",
         f"`equitangents reproduce {info.name}`",
         f"Every claim with its number: {', '.join(_link(run) for run in runs)}.",
         "</div>",
@@ -172,7 +166,13 @@ def _card(info: StudyInfo, runs: list[Record]) -> str:
 
 
 def _link(run: Record) -> str:
-    return f"[{plain(variant(run)) or 'report'}](results/{run.name}.md)"
+    return f"[{plain(variant(run)) or 'report'}](results/{run.table_of or run.name}.md)"
+
+
+_EXPLAINED = (
+    "OSP: in how many orientations the predicted class stays the same; foreign images are unlike the training data. "
+    "Infinitely wide networks and the invariant kernel are trained on fewer images: the page has how many."
+)
 
 
 def comparison(published: list[Record]) -> str:
@@ -195,43 +195,26 @@ def comparison(published: list[Record]) -> str:
             table(
                 [found["header"][i] for i in places], [[row[i] for i in places] for row in found["rows"]], numbers=True
             ),
-            f"*{plain(found['caption'])} {_explained(run)}*",
+            f"*{plain(found['caption'])} {_EXPLAINED}*",
         ]
     )
 
 
-def _explained(run: Record) -> str:
-    """What the README's table leaves unsaid of its columns and rows."""
-    said = (
-        "OSP: in how many orientations the predicted class stays the same; foreign images are unlike the training data."
-    )
-    used, given = (run.settings.get(name, "") for name in ("kernel_images", "train_images"))
-    if used.isdigit() and given.isdigit() and int(used) < int(given):
-        said += (
-            f" Infinitely wide networks and the invariant kernel are trained on {int(used):,} of the {int(given):,} "
-            "images, all others on all of them."
-        )
-    return said
-
-
 def headlines(published: list[Record]) -> str:
-    """The paper's part on results: how all claims came out, then of each work what its run found, in a sentence, and
-    the run's first figure.
-    """
-    claims = counted(published)
-    parts = [f"{claims} Each is in the documentation with its number and interval."] if claims else []
+    """The paper's part on results: of each work what its run found, and the run's first figure."""
+    parts = []
     for run in published:
         if run.name in _HEADLINES:
-            found = f"**{plain(run.finding or run.title)}** [@{_HEADLINES[run.name]}]."
-            parts.append(f"{found} {plain(run.sentence)} `{run.command}` repeats it.")
-            parts += [picture(item, run, f"../docs/results/{run.name}", item["caption"]) for item in run.figures[:1]]
+            found = f"**{plain(run.title)}** [@{_HEADLINES[run.name]}]."
+            parts.append(f"{found} {plain(run.summary)} `{run.command}` repeats it.")
+            parts += [picture(item, run, f"../docs/results/{run.name}") for item in run.figures[:1]]
     return "\n\n".join(parts)
 
 
 def menu(published: list[Record]) -> str:
     """The part of the documentation's menu."""
     first = ["          - All runs: results/index.md", f"          - What we found: results/{FINDINGS}"]
-    runs = [f"              - {record.name}: results/{record.name}.md" for record in published]
+    runs = [f"              - {record.name}: results/{record.name}.md" for record in published if not record.table_of]
     return "\n".join(["      - Results:", *first, *(["          - Each run:", *runs] if runs else [])])
 
 

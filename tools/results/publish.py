@@ -24,6 +24,10 @@ def publish(
     tables, and for a file that cannot be made small; nothing is written then.
     """
     record = read(folder, variant)
+    place = results / record.name
+    there = place / "run.json"
+    before = Record.from_json(there.read_text(encoding="utf-8")) if there.is_file() else None
+    record = record.written_as(before)
     copy_interrupted = None if killed_copy is None else _interrupted(killed_copy, folder, record)
     contents: dict[str, bytes] = {}
     for figure in record.figures:
@@ -35,7 +39,6 @@ def publish(
             raise InvalidArgumentError(
                 f"{name} of {folder} takes {len(content):,} bytes; what is published is at most {small.LIMIT:,}"
             )
-    place = results / record.name
     shutil.rmtree(place, ignore_errors=True)
     for name, content in contents.items():
         with whole_file(place / name) as partial:

@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 import json
-import re
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from equitangents.errors import InvalidArgumentError
 from equitangents_studies import registry
-from equitangents_studies.framework.claims import lead
-from equitangents_studies.verdict import Verdict
-from tools.results.markup import Node, parse
+from equitangents_studies.claim import Claim
 
 Json = dict[str, Any]
 
-_NEEDED = ("config.json", "verdicts.json", "report.html")
-_OWN_SECTIONS = ("claims", "besides", "checks", "in-full", "reproduce", "cite")  # those that every report has
-_LEAD = re.compile(r"\d+ of \d+ (claims?|numbers?)\b")  # what is a count of verdicts
+_NEEDED = ("config.json", "claims.json", "report.json", "report.html")
 
 
 @dataclass(frozen=True)
 class Record:
     """One published run.
 
-    `name` is that of its page: the study's, with the variant's behind it if there is one. `sections` are those of the
-    report: a title, paragraphs, and what is shown, figures and tables. `files` are the drawings beside the page. What a
-    folder of an earlier version does not know is None.
-    `judged` is the day on which claims were judged anew from the run's numbers, where that is not the run's own.
-    `taken_over` says what of it was computed by another run, or state of the code, and how it came into this one.
-    `copy_interrupted` is how often a copy of this run was killed and resumed whose tables are the same to the byte.
+    `name` is that of its page: the study's name, followed by the variant's. Written by hand, and kept when a run is
+    published again: `title` (the finding), `summary`, `facts`, `notes` (by the statement of a claim: why it fails), and
+    the titles and paragraphs of `sections`, whose `shown` are figures and tables of the report. A run with `table_of`
+    has no page: its settings and numbers are rows of the table of settings on that page. `files` are the
+    drawings beside the page. `judged` is the day on which claims were
+    judged again from the run's numbers. `taken_over` says what another run computed of it. `copy_interrupted` is how
+    often a copy of this run was killed and resumed whose tables are the same to the byte.
     """
 
     name: str
@@ -54,31 +50,28 @@ class Record:
     judged: str | None = None
     taken_over: str | None = None
     copy_interrupted: int | None = None
+    notes: dict[str, str] = field(default_factory=dict)
+    table_of: str = ""
 
     @property
-    def verdicts(self) -> list[Verdict]:
+    def judged_claims(self) -> list[Claim]:
         """All claims."""
-        return [Verdict.from_dict(claim) for claim in self.claims]
+        return [Claim.from_dict(claim) for claim in self.claims]
 
     @property
-    def finding(self) -> str:
-        """What was found, where the page has that for its title; else nothing."""
-        return "" if self.title == registry[self.study].title else self.title
-
-    @property
-    def sentence(self) -> str:
-        """What the page says first: of runs without a sentence of their own how the source's claims came out."""
-        return lead(self.verdicts, named=False) if _LEAD.match(self.summary) or not self.summary else self.summary
+    def shown(self) -> list[Json]:
+        """All figures and tables, in the order of the report."""
+        return [item for section in self.sections for item in section["shown"]]
 
     @property
     def figures(self) -> list[Json]:
-        """All figures, in the order of the report."""
-        return [item for section in self.sections for item in section["shown"] if item["kind"] == "figure"]
+        """All figures."""
+        return [item for item in self.shown if item["kind"] == "figure"]
 
     @property
     def tables(self) -> list[Json]:
-        """All tables of the report."""
-        return [item for section in self.sections for item in section["shown"] if item["kind"] == "table"]
+        """All tables."""
+        return [item for item in self.shown if item["kind"] == "table"]
 
     def file(self, stem: str, *endings: str) -> str | None:
         """The name of a published file, with one of the endings."""
@@ -93,6 +86,19 @@ class Record:
         """From `run.json`."""
         return Record(**json.loads(text))
 
+    def written_as(self, before: Record | None) -> Record:
+        """This run with what was written by hand of the run published `before`."""
+        if before is None:
+            return self
+        return replace(
+            self,
+            title=before.title,
+            summary=before.summary,
+            facts=before.facts,
+            notes=before.notes,
+            table_of=before.table_of,
+        )
+
 
 def read(folder: Path, variant: str = "") -> Record:
     """The record of a finished run, without its files.
@@ -103,83 +109,43 @@ def read(folder: Path, variant: str = "") -> Record:
     missing = [name for name in _NEEDED if not (folder / name).is_file()]
     if missing:
         raise InvalidArgumentError(f"{folder} holds no finished run of a study: {', '.join(missing)} is missing")
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    report = parse((folder / "report.html").read_text(encoding="utf-8"))
+    config, claims, report = (
+        json.loads((folder / f"{name}.json").read_text(encoding="utf-8")) for name in ("config", "claims", "report")
+    )
     study = str(config["study"])
     if study not in registry:
         raise InvalidArgumentError(f"{folder} holds a run of {study!r}, which is no study of the registry")
-    facts = {node.first("dt").text: node.first("dd").text for node in report.first("dl", "facts").elements}
-    facts.pop("Run time", None)  # stands with the machine
-    reproduce = next(node for node in report.every("section") if node.attributes.get("id") == "reproduce")
-    settings, versions = (_pairs(table) for table in reproduce.every("table", "pairs"))
+    settings = report["settings"]
     paths = [f"{key} {value}" for key, value in settings.items() if value.startswith(("/", "~"))]
     if paths:
         raise InvalidArgumentError(f"the settings of {folder} hold paths of this machine: {', '.join(paths)}")
-    sessions = _until_finished(config.get("sessions"))
+    sessions = _until_finished(config["sessions"])
     return Record(
-        name=f"{study}-{variant}" if variant else study,
+        name="-".join(part for part in (study, variant) if part),
         study=study,
         variant=variant,
         preset=str(config["preset"]),
-        title=report.first("h1").text,
-        summary=report.first("p", "summary").text,
-        facts=facts,
-        claims=json.loads((folder / "verdicts.json").read_text(encoding="utf-8")),
-        sections=[_section(n) for n in report.every("section") if n.attributes.get("id") not in _OWN_SECTIONS],
+        title=registry[study].title,
+        summary=registry[study].summary,
+        facts={},
+        claims=claims,
+        sections=[{"title": "Figures and tables", "text": [], "shown": report["shown"]}],
         settings=settings,
-        versions=versions,
-        command=reproduce.first("pre").raw.strip(),
+        versions=report["versions"],
+        command=report["command"],
         seconds=float(config["seconds"]),
-        processor_seconds=_processor_seconds(sessions),
-        interruptions=None if sessions is None else len(sessions) - 1,
-        date=None if sessions is None else sessions[-1]["began"][:10],
-        machines=_distinct([s["machine"] for s in sessions or [] if "machine" in s]),
+        processor_seconds=float(sum(s["processor_seconds"] for s in sessions)),
+        interruptions=len(sessions) - 1,
+        date=sessions[-1]["began"][:10],
+        machines=_distinct([s["machine"] for s in sessions]),
         files=[],
     )
 
 
-def _pairs(table: Node) -> dict[str, str]:
-    return {row.first("th").text: row.first("td").text for row in table.every("tr")}
-
-
-def _section(node: Node) -> Json:
-    shown = [_shown(child) for child in node.elements if child.tag == "figure"]
-    return {
-        "title": node.first("h2").text,  # none of the figure that stands before all else
-        "text": [child.text for child in node.elements if child.tag == "p"],
-        "shown": [item for item in shown if item is not None],
-    }
-
-
-def _shown(node: Node) -> Json | None:
-    """A figure or a table; None for what reacts to its reader, which only the report itself can show."""
-    caption = node.first("figcaption")
-    files = caption.first("span", "files")
-    if files in caption.elements:
-        caption.children.remove(files)
-        return {
-            "kind": "figure",
-            "name": Path(files.text).stem,
-            "alt": node.attributes.get("aria-label", ""),
-            "caption": caption.text,
-        }
-    table = next(node.every("table", "numbers"), None)
-    if table is None:
-        return None
-    header, *rows = [[cell.text for cell in row.elements] for row in table.every("tr")]
-    return {"kind": "table", "caption": caption.text, "header": header, "rows": rows}
-
-
-def _until_finished(sessions: list[Json] | None) -> list[Json] | None:
+def _until_finished(sessions: list[Json]) -> list[Json]:
     """What came after a session that finished only read what was there."""
-    endings = [session.get("ended") for session in sessions or []]
-    return sessions[: endings.index("finished") + 1] if sessions is not None and "finished" in endings else sessions
-
-
-def _processor_seconds(sessions: list[Json] | None) -> float | None:
-    if sessions is None or not all("processor_seconds" in s for s in sessions):
-        return None
-    return float(sum(s["processor_seconds"] for s in sessions))
+    endings = [session["ended"] for session in sessions]
+    return sessions[: endings.index("finished") + 1] if "finished" in endings else sessions
 
 
 def _distinct(machines: list[Json]) -> list[Json]:

@@ -15,16 +15,17 @@ from typing import Any, Literal
 import numpy as np
 
 from equitangents import nn
-from equitangents.report import format_number
-from equitangents.statistics import Estimate, exactly, excess_exponent, shared_level, t_interval
+from equitangents.report import Figure, Table, palette
+from equitangents.statistics import Estimate, bootstrap, exactly, excess_exponent, shared_level, t_interval
 from equitangents_studies.common import networks
 from equitangents_studies.common.augmented_pairs import KINDS, AugmentedPair, distance_share
 from equitangents_studies.common.images import Images, load_images
 from equitangents_studies.common.infinite import squares_of_means
 from equitangents_studies.common.orbits import SQUARE_GROUPS
-from equitangents_studies.framework.claims import Claim, Records, claim, exact, in_words, ours, theirs, to_rounding
+from equitangents_studies.framework.claims import Claim, Records, claim, exact, ours, theirs, to_rounding
 from equitangents_studies.framework.drawing import name_of
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
+from equitangents_studies.framework.page import Presentation, Shown, columns, drawing, table
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 
@@ -253,10 +254,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             {**theorem, **kernels},
             measure=distance + " The augmented images are trained on explicitly.",
             by=theirs(THEIRS, "Theorem 5.3", "equal"),
-            holds="If only the mean of very wide networks matters, choose by cost: a CNN that sees every turn, or a "
-            "group-convolutional network that sees one.",
-            fails="Do not put a group-convolutional network in the place of an augmented CNN: here their means differ "
-            "even at infinite width.",
         ),
         exact(
             "Without augmentation the means of CNNs and of group-convolutional networks at infinite width differ on "
@@ -265,8 +262,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure=distance,
             at_least=0.01,
             by=ours("our control"),
-            holds="Augmentation matters on these data: a CNN that does without it predicts something else.",
-            fails="On these data augmentation hardly matters at some time, so that equal means say little: try others.",
         ),
         claim(
             "The distance of the means of M members falls as 1/√M, to a floor",
@@ -280,9 +275,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             by=theirs(
                 THEIRS, "figure of the distance against the ensemble’s size", "they approach one another; theory: −1/2"
             ),
-            holds="Four times the members halve what sampling adds to the distance of the means.",
-            fails="The distance of the means does not fall as 1/√M at some width: plan from measured ensembles.",
-            undecided="How fast the distance of the means falls with the members is not decided: train more.",
         ),
         claim(
             "The means of infinitely many members are equal: what is left of their squared distance is at most "
@@ -295,12 +287,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_most=_LEFT,
             unit="%",
             by=theirs(THEIRS, "figure of the distance against the ensemble’s size", "they approach one another"),
-            holds=f"Members, not width, take the distance away: with {min(settings.widths)} to {widest} channels "
-            f"{left.span('.2g')} % is left.",
-            fails=f"Augmentation and architecture stay different: with {min(settings.widths)} to {widest} channels "
-            f"{left.span('.2g')} % is left.",
-            undecided=f"Whether infinitely many members would have equal means is not decided: {left.span('.2g')} % is "
-            "left.",
         ),
         claim(
             f"With {widest} channels the squared distance of the means is within {_WITHIN:g} % of the mean square "
@@ -312,34 +298,117 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_most=_WITHIN,
             unit="%",
             by=ours("our question: how near at every time; the bound is our choice"),
-            holds=f"An ensemble of either kind can stand in for the other with {widest} channels: the share is "
-            f"{near.span('.2g')} %.",
-            fails=f"With {widest} channels the choice between augmentation and architecture changes the mean: the "
-            f"share is {near.span('.2g')} %.",
-            undecided=f"Whether either kind can stand in for the other with {widest} channels is not decided: the "
-            f"share is {near.span('.2g')} %.",
         ),
     ]
 
 
-def headline(settings: Settings, results: Results) -> tuple[str, str]:
-    """What was found, and our numbers beside the source's."""
-    floor, exponent = results.mean_floor().times(100), results.mean_exponent()
-    infinite = float(results.distance.max())
-    widths = sorted(settings.widths)
-    title = (
-        f"On {results.images.titles['test']} the means of augmented CNNs and of group-convolutional networks approach "
-        f"one another as ensembles grow, to within {format_number(floor.high, floor.interval)} % of the mean square "
-        "prediction"
+_COLOURS = (palette.BLUE, palette.GREEN, palette.ORANGE, palette.PURPLE, palette.VERMILLION, palette.INK)
+
+
+def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
+    """Tables and figures."""
+    last = results.steps[-1]
+    floor = shares(settings, results, sorted(settings.widths))
+    rows = [
+        (width, name, size, batch, value)
+        for width in sorted(settings.widths)
+        for name in results.sets
+        for batch, values in enumerate(results.squares(width, name, last))
+        for size, value in zip(results.sizes, values, strict=True)
+    ]
+    infinite = [
+        (time, results.title(name), *(table[t, s] for table in (results.distance, results.without_augmentation)))
+        for t, time in enumerate(settings.times)
+        for s, name in enumerate(results.sets)
+    ]
+    tables = {
+        "floor": floor.table("percent_of_mean_square_prediction"),
+        "members": columns(("width", "inputs", "members", "batch", "squared_distance_share"), rows),
+        "infinite": columns(("time", "inputs", "largest_relative_difference", "without_augmentation"), infinite),
+    }
+    shown: list[Shown] = [
+        _members(settings, results, floor, folder),
+        _table(settings, results, floor),
+        _times(settings, results, floor, folder),
+    ]
+    return Presentation(tables, shown)
+
+
+def _members(settings: Settings, results: Results, floor: Records, folder: RunFolder) -> Figure:
+    last, widths = results.steps[-1], sorted(settings.widths)
+    with drawing.panels(
+        folder,
+        "members-and-width",
+        titles=(f"{drawing.heading(results.title('test'))}, step {last}", f"Floor, step {last}"),
+        caption="Left: distance of the means of M augmented CNNs and M group-convolutional networks, as a share of the "
+        "root mean square prediction, by channels, with 95 % intervals over batches of members; dashes: the floor, "
+        "where it is positive. Right: the floor against channels, squared, with 95 % intervals over members.",
+        alt="Distance of means against members and width",
+    ) as drawn:
+        left, right = drawn
+        for width, shade in drawing.shades_of(widths):
+            squares = results.squares(width, "test", last)
+            shares = [bootstrap(column, np.sqrt).times(100) for column in squares.T]
+            drawing.estimates(left, results.sizes, shares, shade, label=f"{width} channels")
+            level = results.share(width, "test", last).value
+            if level > 0:
+                left.axhline(100 * level**0.5, color=shade, lw=0.8, ls=(0, (3, 3)))
+        top = 100 * float(np.sqrt(results.squares(widths[0], "test", last)[:, 0].mean()))
+        drawing.power(left, results.sizes, top, -0.5, label="∝ 1/√M")
+        drawing.logarithmic(left, "both", results.sizes, base=2, fine=True)
+        left.set_xlabel("members M")
+        left.set_ylabel("distance of means, %")
+        values = {results.title(name): floor.where(inputs=name, step=last).estimates for name in results.sets}
+        drawing.curves(right, widths, values, _COLOURS, apart=1.05, lw=1)
+        right.axhline(0, color=palette.INK.light, lw=0.8)
+        drawing.logarithmic(right, "x", widths)
+        right.set_xlabel("channels")
+        right.set_ylabel("squared distance, %")
+        drawn.legend(left, right, columns=5)
+    return drawn.figure
+
+
+def _times(settings: Settings, results: Results, floor: Records, folder: RunFolder) -> Figure:
+    widest = max(settings.widths)
+    with drawing.panels(
+        folder,
+        "times",
+        titles=(f"{widest} channels, infinitely many members", "Infinite width"),
+        caption=(
+            "Left: squared distance of the means against training steps with the most channels, in per "
+            "cent of the mean square prediction, with 95 % intervals over members. Right: largest "
+            "difference of the means at infinite width relative to the largest prediction, over training "
+            "time in units of the fastest direction’s decay; dashed: CNNs without augmentation."
+        ),
+        alt="Distance of means against training time",
+    ) as drawn:
+        left, right = drawn
+        place = drawing.places(settings.times)
+        values = {results.title(name): floor.where(width=widest, inputs=name).estimates for name in results.sets}
+        drawing.curves(left, results.steps[1:], values, _COLOURS, apart=1.03, lw=1)
+        for s, colour in enumerate(_COLOURS[: len(results.sets)]):
+            right.plot(place, results.distance[:, s], "o-", color=colour.light)
+            right.plot(place, results.without_augmentation[:, s], "o--", color=colour.light, lw=1)
+        left.axhline(0, color=palette.INK.light, lw=0.8)
+        drawing.logarithmic(left, "x", results.steps[1:])
+        left.set_xlabel("training step")
+        left.set_ylabel("squared distance of means, %")
+        drawing.time_ticks(right, settings.times)
+        drawing.logarithmic(right, "y")
+        right.set_ylabel("largest relative difference")
+    return drawn.figure
+
+
+def _table(settings: Settings, results: Results, floor: Records) -> Table:
+    last = results.steps[-1]
+    header = ["Channels", *(results.title(name) for name in results.sets)]
+    rows = [[str(width), *floor.where(width=width, step=last).estimates] for width in sorted(settings.widths)]
+    return table(
+        f"Floor after {last} steps: squared distance of the means of infinitely many members, in per cent of the mean "
+        "square prediction of one CNN; in brackets 95 % intervals over members.",
+        header,
+        rows,
     )
-    said = (
-        f"The distance of the two means falls as the number of members to the power "
-        f"{in_words(exponent)} (theory: −1/2), towards "
-        f"{in_words(floor)} % of the mean square prediction with {widths[0]} to "
-        f"{widths[-1]} channels (the source: they approach one another); at infinite width they "
-        f"differ by {format_number(infinite)} of the largest prediction."
-    )
-    return title, said
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

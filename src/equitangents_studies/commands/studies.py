@@ -95,7 +95,7 @@ def reproduce(
         ),
     ] = None,
 ) -> None:
-    """Run a study; write its results, figures and report; print its claims with their verdicts.
+    """Run a study; write its results, figures and report; print its claims with their outcomes.
 
     A claim that fails is a result: the exit status is 0 all the same.
     """
@@ -118,7 +118,7 @@ def reproduce(
     from rich.table import Table
 
     import equitangents_studies as studies
-    from equitangents_studies.verdict import ORIGINS
+    from equitangents_studies.claim import KINDS
 
     more: dict[str, Any] = {} if workers is None else {"executor": workers}
     if force:
@@ -126,12 +126,12 @@ def reproduce(
     result = studies.run(
         study, preset=preset, out=out, resume=resume, settings=changes, data_dir=data_dir, progress=True, **more
     )
-    table = Table("claim", "number", "uncertainty", "verdict", title=f"{study}, preset {preset}", title_justify="left")
-    for claim in sorted(result.claims, key=lambda claim: ORIGINS.index(claim.origin)):
-        table.add_row(claim.claim, claim.number, claim.uncertainty, claim.mark or "found")
+    table = Table("kind", "claim", "number", "interval", "bound", "outcome")
+    for claim in sorted(result.claims, key=lambda claim: KINDS.index(claim.kind)):
+        cells = (claim.number_cell, claim.interval_cell, claim.bound_cell, claim.outcome)
+        table.add_row(claim.kind, claim.statement, *cells)
     console = Console()
     console.print(table)
-    console.print(result.summary)
     console.print(f"report: {result.report}", soft_wrap=True, highlight=False)
 
 

@@ -7,8 +7,6 @@ from jaxtyping import Float
 
 from equitangents.errors import InvalidArgumentError
 
-CRITICAL_TEMPERATURE = 2 / np.log(1 + np.sqrt(2))  # of the infinite lattice, in units of J; Onsager 1944
-
 
 def energy(spins: Float[np.ndarray, "n rows columns"], coupling: float = 1.0) -> Float[np.ndarray, " n"]:
     """H = −J Σ s_i s_j over nearest neighbours, periodic: every site counts its right and its lower neighbour."""

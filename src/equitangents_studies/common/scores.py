@@ -133,15 +133,6 @@ def mean_estimate(estimates: Sequence[Estimate]) -> Estimate:
     return Estimate(of("value"), of("low"), of("high"), estimates[0].confidence)
 
 
-FLOOR = (
-    "The resampling floor is the orbit same predictions of a function that is exactly invariant on continuous images: "
-    "the mean of trained networks over all turns of the spline through an image’s pixels. It misses the perfect score "
-    "only because turned images were resampled, which smooths them and cuts their corners, before it sees them. It "
-    "belongs to these networks: a function that ignores what resampling destroys would do better. Control: over "
-    "quarter turns, which move pixels to pixels,"
-)
-
-
 def twice_turned(action: Action, x: Float[np.ndarray, "n ..."]) -> Float[np.ndarray, "order_order_n ..."]:
     """All ρ(h)ρ(g)x as one batch, h slowest, then g."""
     return orbit_batch(action, orbit_batch(action, x))

@@ -9,7 +9,7 @@ Fewer repetitions widen intervals, so that fewer contenders are shown to be good
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from equitangents.report import Table
 from equitangents.statistics import Estimate, binomial_ends, bootstrap, exactly, no_interval, shared_level, t_interval
@@ -19,51 +19,6 @@ from equitangents_studies.framework.records import Records, table
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
 
 ACCURACY, AGREEMENT = "rotated", "outside"
-
-
-def recommendation(settings: Settings, results: Results) -> list[str]:
-    """The most accurate and the most invariant, those shown to lose little to them, and the cheapest of those."""
-    named = lambda name: results.titles[name]
-    number = lambda name, measure: in_words(results.estimate(results.labels[name], measure))
-    if len(results.labels) == 1:
-        (only,) = results.labels
-        return [
-            f"There is one contender, {named(only)}: accuracy over all orientations {number(only, ACCURACY)}, orbit "
-            f"same predictions on foreign images {number(only, AGREEMENT)} of {results.order}. Add others beside it."
-        ]
-    accurate, steady = (_best(results, measure) for measure in (ACCURACY, AGREEMENT))
-    enough = {measure: good_enough(settings, results, measure) for measure in (ACCURACY, AGREEMENT)}
-    share = f"{100 * settings.tolerated:g} %"
-    said = []
-    for measure, best, what, of in (
-        (ACCURACY, accurate, "accurate over all orientations", "images"),
-        (AGREEMENT, steady, "invariant on foreign images", "orientations"),
-    ):
-        others = [named(name) for name in enough[measure] if name != best]
-        said.append(
-            f"Most {what}: {named(best)}, {number(best, measure)}. Shown to lose at most {share} of the {of} to it: "
-            f"{', '.join(others) if others else 'no other contender'}."
-        )
-    both = [name for name in enough[ACCURACY] if name in enough[AGREEMENT]]
-    if both:
-        chosen = _cheapest(results, both)
-        said.append(
-            f"Recommended: {named(chosen)}, the cheapest to train that is shown to lose at most {share} in both."
-            + _what_it_costs(results, accurate, chosen)
-        )
-    else:
-        first, second = (_cheapest(results, enough[measure]) for measure in (ACCURACY, AGREEMENT))
-        said.append(
-            f"No contender is shown to lose at most {share} in both: take {named(first)} where accuracy counts, "
-            f"{named(second)} where all orientations must give one class."
-        )
-    repetitions = "repetition" if settings.repetitions == 1 else "repetitions"
-    said.append(
-        "Differences from the best are paired over inputs, their intervals are over "
-        f"{settings.repetitions} {repetitions} and hold for all contenders of a measure together. A contender that is "
-        "not named may be as good: these data do not show it. The tolerated loss is the setting `tolerated`."
-    )
-    return said
 
 
 def good_enough(settings: Settings, results: Results, measure: str) -> list[str]:
@@ -113,25 +68,10 @@ def lag_table(settings: Settings, results: Results) -> Table:
     )
 
 
-def _what_it_costs(results: Results, best: str, chosen: str) -> str:
-    """How far the choice lies behind the most accurate, and how much longer it takes to answer."""
-    if best == chosen:
-        return ""
-    behind = lag(results, ACCURACY, chosen)
-    first, second = (results.cost(name, "inference_seconds") for name in (chosen, best))
-    times = f"{first / second:.2g} times as long" if second > 0 else "too short a time to compare"
-    differs = f" Its accuracy differs from that of {results.titles[best]} by {in_words(behind)}."
-    return f"{differs} One prediction takes {times}."
-
-
 def _best(results: Results, measure: str) -> str:
     """The one of the highest score; of several the cheapest."""
     key = lambda name: (results.score(results.labels[name], measure).mean(), -results.cost(name))
     return max(results.labels, key=key)
-
-
-def _cheapest(results: Results, names: Sequence[str]) -> str:
-    return min(names, key=lambda name: results.cost(name))
 
 
 def _range(results: Results, measure: str) -> float:
@@ -147,7 +87,6 @@ STATED: dict[str, dict[str, tuple[float, float]]] = {  # orbit same predictions 
 }
 PLACE = "comparison table of the slides"
 UPRIGHT = ("gcnn", "canonicalisation")  # which here see images as they are
-TURNED = ("augmented", "ensemble", "gcnn-augmented", "canonicalisation-augmented", "test-time", "variational")
 _BY_CONSTRUCTION = (
     "gcnn", "gcnn-augmented", "gcnn-ensemble", "canonicalisation", "canonicalisation-augmented", "test-time",
 )  # fmt: skip
@@ -170,8 +109,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
                 at_least=0,
                 aggregate=("all of these inputs", whole),
                 by=theirs(THEIRS, PLACE, _stated_pair(settings.group)),
-                holds="Where orientations must not matter, averaging augmented networks brings more than training one.",
-                fails="Averaging does not make augmented networks more invariant here.",
             )
         )
     exact = [name for name in _BY_CONSTRUCTION if name in present]
@@ -185,10 +122,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
                 covers=EXACT,
                 at_least=results.order,
                 by=theirs(THEIRS, PLACE, "4 ± 0 for C4"),
-                holds="Where the class must never depend on the orientation, build the invariance in: the group "
-                "moves pixels to pixels, and nothing is left to training.",
-                fails="Rounding decides between classes of nearly equal score for some orientation: built-in "
-                "invariance holds up to rounding.",
             )
         )
     others = [name for name in present if name != "plain"]
@@ -206,12 +139,10 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
                 covers=over,
                 at_least=0,
                 by=ours("ours: the plain network is the floor"),
-                holds="Any of them is better than to hope that orientation does not matter.",
-                fails="At least one contender does not earn its cost: it is no better than the plain network.",
             )
         )
     if results.curves and "gcnn" in present:
-        judged.append(_small_against_one(settings, results, over))
+        judged.append(_small_against_one(results, over))
     if settings.data == "fashion_mnist":
         judged += [
             _as_stated(settings, results, name, over)
@@ -228,14 +159,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
                 covers=over,
                 at_least=results.order / 2,
                 by=ours("ours"),
-                holds="None is far from invariant.",
-                fails="At least one is far from invariant.",
             )
         )
     return judged
 
 
-def _small_against_one(settings: Settings, results: Results, over: str) -> Claim:
+def _small_against_one(results: Results, over: str) -> Claim:
     level = shared_level(len(results.curves))
 
     def ahead(shrink: int) -> Estimate:
@@ -255,11 +184,6 @@ def _small_against_one(settings: Settings, results: Results, over: str) -> Claim
         covers=over,
         at_least=0,
         by=ours("ours: the question of cost"),
-        holds="With this budget, small augmented networks averaged do at least as well as one equivariant network.",
-        fails="With this budget, at least one size of small networks is less accurate than one equivariant "
-        "network: see the trade-off before averaging.",
-        undecided="At equal cost small averaged networks and one equivariant network are not told apart in "
-        "accuracy: choose by invariance.",
     )
 
 
@@ -295,10 +219,6 @@ def _as_stated(settings: Settings, results: Results, name: str, over: str) -> Cl
         number, over = exactly(number.value), EXACT
     upright = " It was trained on images as they are, the source’s on turned ones." * (chosen in UPRIGHT)
     by_set = {results.images.titles[s]: results.on(results.labels[chosen], s) for s in results.foreign}
-    as_they_are = ""
-    if chosen != name and name in results.labels:
-        other = in_words(results.estimate(results.labels[name], "outside"))
-        as_they_are = f"Trained on images as they are it is {other}. "
     return agreement(
         f"Orbit same predictions out of distribution: {title}",
         number,
@@ -308,27 +228,4 @@ def _as_stated(settings: Settings, results: Results, name: str, over: str) -> Cl
         measure=f"{title}, out of {results.order}, mean over {', '.join(by_set)}.{upright}",
         covers=(over, repeated(settings)),
         by=theirs(THEIRS, PLACE),
-        agrees=f"The source’s number is met: {title}.",
-        differs=f"The source’s number is not met: {title}. Networks, training, pixels and foreign images are ours.",
-        undecided=f"Whether the source’s number is met is not decided by this run: {title}.",
-        why=f"{as_they_are}{why_by_set(by_set, value)}{upright}".strip(),
-    )
-
-
-def why_by_set(by_set: Mapping[str, Estimate], stated: float) -> str:
-    """What the difference from the source's number becomes without the set that is farthest from it, and between which
-    sets that number lies.
-    """
-    if len(by_set) < 2:
-        return ""
-    far = max(by_set, key=lambda title: abs(by_set[title].value - stated))
-    others = [e.value for title, e in by_set.items() if title != far]
-    whole, rest = sum(e.value for e in by_set.values()) / len(by_set), sum(others) / len(others)
-    nearer = "nearer to" if abs(rest - stated) < abs(whole - stated) else "no nearer to"
-    shown = ", ".join(f"{e.value:.2f} on {title}" for title, e in by_set.items())
-    least, most = (choose(by_set, key=lambda title: by_set[title].value) for choose in (min, max))
-    inside = by_set[least].value <= stated <= by_set[most].value
-    return (
-        f"Without {far} it is {rest:.2f}, {nearer} the source’s. Set by set it is {shown}; which images the source "
-        f"took we do not know{f', and its number lies between {least} and {most}' if inside else ''}."
     )

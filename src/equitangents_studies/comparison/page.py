@@ -2,22 +2,109 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from matplotlib.ticker import LogLocator
 
-from equitangents.extending import formatting
 from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate
 from equitangents_studies import contenders
-from equitangents_studies.common.images import is_own
-from equitangents_studies.common.input_pictures import corners, input_pictures, why_foreign
-from equitangents_studies.common.scores import FLOOR, floor_control
-from equitangents_studies.comparison.claims import TURNED, UPRIGHT, lag_table, recommendation, stated_text
-from equitangents_studies.comparison.settings import COSTS, MEASURES, Results, Settings, covers, pairs, small_channels
-from equitangents_studies.comparison.source_page import beside_the_source, found_of
+from equitangents_studies.common.input_pictures import input_pictures
+from equitangents_studies.comparison.claims import STATED, lag_table, stand_in, stated, stated_text
+from equitangents_studies.comparison.settings import COSTS, MEASURES, Results, Settings, covers, pairs
 from equitangents_studies.contenders.turned_filters import exact_on_filters
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, section, table
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, Shown, columns, drawing, table
 from equitangents_studies.framework.records import in_words
+
+_MARKS = "osD^vPX"
+_SET_LOOK = (palette.GREEN, palette.PURPLE, palette.ORANGE, palette.VERMILLION, palette.MUTED)
+
+
+_SHORT = {
+    "ensemble": "ensemble", "augmented": "one network", "gcnn": "group convolutions",
+    "gcnn-augmented": "group convolutions,\non turned images", "canonicalisation": "canonicalisation",
+    "canonicalisation-augmented": "canonicalisation,\non turned images",
+}  # fmt: skip
+
+
+Found = Mapping[str, tuple[Estimate, Mapping[str, Estimate]]]
+"""By contender: its number over all foreign inputs, and that on each set."""
+
+
+def found_of(results: Results) -> Found:
+    """What the source has numbers of, and what stands in for it."""
+    chosen = dict.fromkeys(name for base in STATED for name in (base, stand_in(results, base)))
+    return {
+        name: (
+            results.estimate(results.labels[name], "outside"),
+            {results.images.titles[s]: results.on(results.labels[name], s) for s in results.foreign},
+        )
+        for name in chosen
+        if name in results.labels
+    }
+
+
+def beside_the_source(settings: Settings, results: Results, folder: RunFolder) -> list[Figure | Table]:
+    """The first section of the page, where there is something to set beside the source's."""
+    found = found_of(results)
+    if not found:
+        return []
+    group, over = settings.group, covers(settings)
+    return [_beside_figure(found, group, results.order, folder), _by_set(results, found, group, over)]
+
+
+def _beside_figure(found: Found, group: str, order: int, folder: RunFolder) -> Figure:
+    with drawing.panels(
+        folder,
+        "beside-the-source",
+        size=(8.6, 3.6),
+        ylabel=f"orbit same predictions, of {order}",
+        caption=(
+            "Out of distribution: our mean with its 95 % interval (blue), by set of inputs (small), and "
+            "the source’s number with its error (grey)."
+        ),
+        alt="Orbit same predictions of the contenders beside those of the source",
+    ) as drawn:
+        (axes,) = drawn
+        first = next(iter(found.values()))[1]
+        for i, (name, (whole, by_set)) in enumerate(found.items()):
+            theirs = stated(name, group)
+            if theirs is not None:
+                label = "source" if i == 0 else None
+                axes.errorbar(
+                    [i - 0.18], [theirs[0]], yerr=[theirs[1]], fmt="D", ms=6, color=palette.MUTED.light, capsize=3,
+                    label=label,
+                )  # fmt: skip
+            drawing.estimates(axes, [i], [whole], palette.BLUE.light, fmt="o", ms=7, label="ours" if i == 0 else None)
+            for k, e in enumerate(by_set.values()):
+                label = list(first)[k] if i == 0 else None
+                axes.plot(
+                    [i + 0.14 + 0.08 * k], [e.value], _MARKS[k % 7], ms=4, color=_SET_LOOK[k % 5].light, label=label
+                )
+        axes.axhline(order, color=palette.INK.light, lw=0.8, ls=(0, (3, 3)))
+        axes.set_xticks(range(len(found)), [_SHORT.get(name, name) for name in found])
+        axes.set_xlim(-0.5, len(found) - 0.2)
+    return drawn.figure
+
+
+def _by_set(results: Results, found: Found, group: str, over: str) -> Table:
+    sets = list(next(iter(found.values()))[1])
+    rows = [
+        [
+            results.titles[name],
+            in_words(whole),
+            stated_text(name.removesuffix("-augmented"), group) or "–",
+            *(f"{by_set[s].value:.2f}" for s in sets),
+        ]
+        for name, (whole, by_set) in found.items()
+    ]
+    return table(
+        f"Orbit same predictions, of {results.order}; in brackets 95 % intervals over {over}.",
+        ["", "ours", "source", *sets],
+        rows,
+    )
+
 
 _WORDS = {
     "upright": "accuracy, upright",
@@ -31,7 +118,7 @@ _LOOK = (palette.BLUE, palette.VERMILLION, palette.GREEN, palette.PURPLE, palett
 
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Tables, figures and words."""
+    """Tables and figures."""
     problem = results.problem
     tables = {
         "contenders": contender_table(results),
@@ -41,119 +128,23 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     }
     if results.curves:
         tables["small_networks"] = curve_table(results)
-    over, foreign = covers(settings), ", ".join(results.images.titles[name] for name in results.foreign)
-    sections = [
+    shown: list[Shown] = [
         *beside_the_source(settings, results, folder),
-        section("What to use", *(recommendation(settings, results)), lag_table(settings, results)),
-        section(
-            "All contenders",
-            f"Trained on {_training_images(results)}, in "
-            f"{_repetitions(settings)}; {len(results.images.test_y):,} test images and foreign ones "
-            f"({foreign}) are shown in all {results.order} orientations. Orbit same predictions (OSP) count the "
-            f"orientations with the class of the image as it is, of {results.order}. All networks see every "
-            f"training image {settings.epochs} times and have about as many parameters; an ensemble has them in "
-            "every member. Seconds are of processors; multiplications are those of one prediction.",
-            *why_foreign(results.images.titles),
-            *_notes(settings, results),
-            _main_table(settings, results),
-            _cost_figure(results, folder),
-        ),
+        lag_table(settings, results),
+        _main_table(settings, results),
+        _cost_figure(results, folder),
     ]
     if results.curves:
-        sections.append(
-            section(
-                "Many small networks, or one equivariant one",
-                "Augmented ensembles of networks with as many or fewer channels against one group-convolutional "
-                "network, at no more multiplications. All take the same number of training steps, so "
-                "multiplications per prediction measure the cost of training too.",
-                *_too_dear(settings, results),
-                _trade_off(settings, results, folder),
-            )
-        )
-    sections.append(
-        section(
-            "The inputs as the networks see them",
-            "The first image of each set, standardised, in some of its orientations.",
-            *corners(problem.action, settings.zero),
-            input_pictures(folder, problem.action, results.images.sets, results.images.titles),
-        )
-    )
-    split = "Own file" + (f", split by seed {settings.seed} unless it has x_test" if is_own(settings.data) else "")
-    height, width, _ = problem.shape
-    facts = {
-        "Data": f"{results.images.titles['test']}, {height}×{width}" + (f". {split}" if is_own(settings.data) else ""),
-        "Group": f"{settings.group}, " + ("pixels move to pixels" if problem.action.exact else _resampled(settings)),
-        "Networks": f"{' and '.join(map(str, settings.channels))} channels, Adam, step {settings.learning_rate:g}",
-        "Intervals": f"95 %, over {over}",
-    }
-    return Presentation(tables, sections, facts, finding(settings, results), sentence(settings, results))
-
-
-def _training_images(results: Results) -> str:
-    """How many of which images, and whether every contender sees them turned."""
-    count, title = f"{len(results.images.train_x):,}", results.images.titles["test"]
-    if results.labels.keys() <= set(TURNED):
-        return f"{count} upright images of {title}, turned at random in training"
-    return f"{count} images of {title} as they are"
-
-
-def _resampled(settings: Settings) -> str:
-    """What fills corners tells two runs of one group apart."""
-    return "resampled, corners filled with the " + ("image’s mean" if settings.zero == "mean" else "border’s shade")
-
-
-def _notes(settings: Settings, results: Results) -> list[str]:
-    notes = []
-    if settings.zero == "border":
-        notes.append("Then every image is shifted once more, so that the median of its outermost pixels is 0.")
-    notes += [f"Left out: {contenders.find(name).title}: {why}." for name, why in results.left_out.items()]
-    notes += _not_run(settings, results)
-    if not exact_on_filters(settings.group) and any(name.startswith("gcnn") for name in results.labels):
-        notes.append(
-            f"Filters of the group-convolutional networks for {settings.group} are 5×5 and sums of smooth functions, "
-            "each turned as a function of the plane: invariance holds up to what pixels of filters and images lose."
-        )
-    if results.floor:
-        scores = np.mean(
-            [floor_control(results.problem.action, results.floor[name]).mean() for name in results.images.sets]
-        )
-        notes.append(
-            f"{FLOOR} the same function reaches {scores:.4g} of 4. The networks are those of “"
-            f"{results.titles[results.floor_of]}”."
-        )
-    if {"infinite", "invariant-kernel"} & results.labels.keys():
-        said = f"Kernel machines are trained on the first {results.problem.kernel_images:,} training images"
-        blocks = "; the invariant kernel sees them averaged over blocks of pixels"
-        if "infinite" in results.labels and not results.problem.action.exact:
-            rows = results.order * results.problem.kernel_images
-            said += f", infinitely wide networks on all {results.order} orientations of each: {rows:,} inputs"
-        notes.append(said + (blocks if "invariant-kernel" in results.labels else "") + ".")
-    return notes
+        shown += [_trade_off(results, folder)]
+    if results.left_out:
+        rows = [(contenders.find(name).title, why) for name, why in results.left_out.items()]
+        shown.append(table("Contenders that cannot run on this problem.", ["", "reason"], rows))
+    shown += [input_pictures(folder, problem.action, results.images.sets, results.images.titles)]
+    return Presentation(tables, shown)
 
 
 def _repetitions(settings: Settings) -> str:
     return f"{settings.repetitions} repetition" + ("" if settings.repetitions == 1 else "s")
-
-
-def _not_run(settings: Settings, results: Results) -> list[str]:
-    """Which of the standard contenders the settings leave out, and what the dearest of them would have cost."""
-    notes, missing = [], [name for name in Settings().contenders if name not in settings.contenders]
-    if missing:
-        titles = ", ".join(contenders.find(name).title for name in missing)
-        notes.append(f"Not among the contenders of this run: {titles}.")
-    if "gcnn-ensemble" in missing and "gcnn" in results.labels:
-        one, networks = results.cost("gcnn", "training_seconds"), settings.group_members * settings.repetitions
-        notes[-1] += (
-            f" The {settings.group_members} networks of a group-convolutional ensemble in {_repetitions(settings)} "
-            f"would take about {formatting.duration(networks * one)} of processors, at {one:.3g} s a network."
-        )
-    if not settings.shrink and {"gcnn", "plain"} <= results.labels.keys():
-        times = results.gcnn_multiplications / results.cost("plain", "multiplications")
-        notes.append(
-            "No ensembles of small networks were trained at the cost of one group-convolutional network "
-            f"(`shrink` is empty): one such network takes as many multiplications as {times:.0f} plain ones."
-        )
-    return notes
 
 
 def _amount(value: float) -> str:
@@ -260,8 +251,8 @@ def _cost_figure(results: Results, folder: RunFolder) -> Figure:
         titles=(_WORDS["rotated"].capitalize(), f"OSP on foreign images, of {results.order}"),
         size=(8.6, 4.0),
         xlabel="training, seconds of processors",
-        caption="Every contender: mean over repetitions with its 95 % interval against the seconds that one training "
-        "took." + (f" Dashed: the {_FLOOR}." if results.floor else ""),
+        caption="Every contender: mean over repetitions with its 95 % interval against the seconds of one training. "
+        "Dashed: the resampling floor, of groups that resample pixels.",
         alt="Accuracy and orbit same predictions of every contender against training time",
     ) as drawn:
         for axes, which in zip(drawn, ("rotated", "outside"), strict=True):
@@ -281,15 +272,17 @@ def _cost_figure(results: Results, folder: RunFolder) -> Figure:
     return drawn.figure
 
 
-def _trade_off(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+def _trade_off(results: Results, folder: RunFolder) -> Figure:
     with drawing.panels(
         folder,
         "many-small-or-one-equivariant",
         titles=(_WORDS["rotated"].capitalize(), f"OSP on foreign images, of {results.order}"),
         size=(8.6, 3.8),
         xlabel="multiplications per prediction",
-        caption="Augmented ensembles of 1, 2, 4, … networks by their channels, and one group-convolutional network "
-        f"(diamond), with 95 % intervals over {covers(settings)}.",
+        caption=(
+            "Augmented ensembles of 1, 2, 4, … networks by their channels, and one group-convolutional "
+            "network (diamond), with 95 % intervals."
+        ),
         alt="Accuracy and orbit same predictions against multiplications for ensembles of small networks",
     ) as drawn:
         for axes, which in zip(drawn, ("rotated", "outside"), strict=True):
@@ -306,58 +299,3 @@ def _trade_off(settings: Settings, results: Results, folder: RunFolder) -> Figur
             axes.set_xscale("log")
         drawn.legend(columns=4)
     return drawn.figure
-
-
-def _too_dear(settings: Settings, results: Results) -> list[str]:
-    dear = [small_channels(settings, k) for k in settings.shrink if k not in results.curves]
-    return [f"Left out, since one network costs more: {' and '.join(map(str, c))} channels." for c in dear]
-
-
-def finding(settings: Settings, results: Results) -> str:
-    """The page's title: the ensemble beside one of its networks, or else what was trained on turned images."""
-    found = found_of(results)
-    kept = {name: f"{whole.value:.2f}" for name, (whole, _) in found.items()}
-    height, width, _ = results.problem.shape
-    under = [
-        *["grey corners"] * (settings.zero == "mean" and not results.problem.action.exact),
-        *[f"{height}×{width} pixels"] * (settings.pixels is None),
-    ]
-    of = f"of {results.order} orientations of unfamiliar images" + f" with {' and '.join(under)}" * bool(under)
-    if {"ensemble", "augmented"} <= found.keys():
-        return (
-            f"An ensemble of {settings.members} keeps its class in {kept['ensemble']} {of}, one augmented network in "
-            f"{kept['augmented']}"
-        )
-    turned = [name for name in found if name not in UPRIGHT]
-    if not turned:
-        return ""
-    source = {name: stated_text(name.removesuffix("-augmented"), settings.group) for name in turned}
-    first, *others = (
-        (_one(results.titles[name].split(",")[0]), kept[name], f" (source: {source[name]})" * bool(source[name]))
-        for name in turned
-    )
-    more = "".join(f", {who} in {number}{said}" for who, number, said in others)
-    return f"Trained on turned images, {first[0]} keeps its class in {first[1]} {of}{first[2]}{more}"
-
-
-def _one(title: str) -> str:
-    """One of the kind, as a sentence names it."""
-    return f"one {title}" if title.endswith("network") and not title.startswith("one ") else title
-
-
-def sentence(settings: Settings, results: Results) -> str:
-    """Our numbers beside the source's."""
-    found = found_of(results)
-    upright = () if results.problem.action.exact else UPRIGHT
-    named = [
-        f"{results.titles[name]}{', trained on images as they are,' * (name in upright)} {in_words(whole)}"
-        + (f", the source {said}" if (said := stated_text(name.removesuffix("-augmented"), settings.group)) else "")
-        for name, (whole, _) in found.items()
-    ]
-    if not named:
-        return ""
-    data = results.images.titles["test"]
-    return (
-        f"All were trained on {data}; in so many of {results.order} orientations images unlike those keep their class: "
-        f"{'; '.join(named)}."
-    )

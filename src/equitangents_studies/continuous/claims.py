@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from equitangents_studies.framework.claims import (
     after,
     claim,
     exact,
-    in_words,
     ours,
     theirs,
     to_rounding,
@@ -54,19 +53,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "differences.",
             at_most=1,
             by=theirs(THEIRS, "Lemma 6.2", "at most 1"),
-            holds="κ C(x) is a safe bound when choosing how many orientations to show: the change takes up at most "
-            f"{share.max():.0%} of it here.".replace("%", " %"),
-            fails="With the gradient searched at so few places κ C(x) is no safe bound: raise the setting points.",
         ),
         to_rounding(
             "On the test images the mean does not change under the rotations of C_k, to rounding",
             Records.over(own, words, k=settings.orders, t=times),
             measure="On rings: largest change under C_k, relative to the root mean square prediction.",
             by=theirs(THEIRS, "main theorem", "0"),
-            holds="If only finitely many orientations occur in use, show exactly those: the infinitely wide "
-            "ensemble is then invariant under them.",
-            fails="The closed-form mean changes even under the rotations that the data show: find out why before "
-            "looking at those between them.",
         ),
         claim(
             "The change under all rotations falls at least in proportion to κ",
@@ -75,12 +67,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers="inputs",
             at_least=1,
             by=ours("expected from the lemma, which bounds the change by κ", stated="at least 1"),
-            holds="Each further doubling of the orientations shown at least halves the change under all rotations, "
-            "where it halves κ.",
-            fails="More orientations reduce the change under all rotations more slowly than κ: measure it at the "
-            "number that is to be used.",
-            undecided="How fast the change under all rotations falls with κ is not decided: more test images or "
-            "more orders would tell.",
         ),
         claim(
             f"After augmentation with C{finest} the change on pixels is at most twice the error of resampling",
@@ -89,12 +75,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers="inputs",
             at_most=2,
             by=ours("our question; the bound is our choice"),
-            holds=f"On pixels more than {finest} orientations would gain little: resampling sets the limit (the "
-            f"change is {pixels.span()} times its error).",
-            fails=f"On pixels {finest} orientations are not enough to reach the limit that resampling sets: the "
-            f"change is {pixels.span()} times its error at the recorded steps.",
-            undecided=f"Whether more than {finest} orientations would gain much on pixels is not decided: the "
-            f"change is {pixels.span()} times the error of resampling.",
         ),
         claim(
             f"After augmentation with C{finest} exact rotations of rings change the mean by at most half of what "
@@ -104,12 +84,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers="inputs",
             at_most=0.5,
             by=ours("our question; the bound is our choice"),
-            holds="Where invariance below the error of resampling is needed, use a representation that can "
-            "be rotated exactly, such as rings.",
-            fails="An exact representation does not bring the change clearly below the error of resampling with "
-            f"{finest} orientations: show more of them.",
-            undecided=f"Whether an exact representation pays with {finest} orientations is not decided: more test "
-            "images would tell.",
         ),
     ]
     if settings.trained:
@@ -128,12 +102,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
                 at_least=0.5,
                 at_most=2,
                 by=ours("expected; the bounds are our choice"),
-                holds="The number of orientations can be chosen in closed form, before any network is trained: "
-                f"measured over predicted is {finite.span()}.",
-                fails="Choose the number of orientations from trained networks, not in closed form: measured over "
-                f"predicted is {finite.span()} at width {settings.width}.",
-                undecided="Whether the closed form tells how much trained ensembles violate the symmetry is not "
-                f"decided (measured over predicted is {finite.span()}): more members would tell.",
             )
         )
     return found if results.images is None else [*found, *image_claims(settings, results.images)]
@@ -171,7 +139,6 @@ def image_claims(settings: Settings, found: ImageEnsembles) -> Sequence[Claim]:
     error = {"test": found.difference(found.error(first)[-1], found.error(last)[-1])}
     before = found.orders[-2]
     gain = rise(last, before, each)
-    dearer = f"{last / first:g} times the training cost"
     judged = [
         claim(
             f"Over all angles image ensembles trained with C{last} agree with themselves more often than with C{first}",
@@ -181,12 +148,6 @@ def image_claims(settings: Settings, found: ImageEnsembles) -> Sequence[Claim]:
             at_least=0,
             aggregate=(f"the mean over {len(sets)} sets of inputs", over_sets(rises)),
             by=theirs(THEIRS, _PLACE, "emergent invariance under SO(2), up to the discretisation"),
-            holds=f"More orientations steady predictions between them too: from C{first} to C{last} agreement over all "
-            f"angles rises by {_points(more)} at {dearer}.",
-            fails=f"More orientations do not steady predictions at all angles on every set: from C{first} to C{last} "
-            f"agreement changes by {_points(more)}.",
-            undecided=f"Whether more orientations steady predictions at all angles on every set is not decided: from "
-            f"C{first} to C{last} agreement changes by {_points(more)}.",
         ),
         claim(
             "Over all angles image ensembles agree with themselves more often than their members do",
@@ -196,11 +157,6 @@ def image_claims(settings: Settings, found: ImageEnsembles) -> Sequence[Claim]:
             at_least=0,
             aggregate=(f"the mean over {len(found.orders)} groups and {len(sets)} sets of inputs", over_sets(leads)),
             by=theirs(THEIRS, _PLACE),
-            holds=f"Averaging steadies predictions also at angles that training did not show: by {_points(members)}.",
-            fails="Averaging does not steady predictions at all angles for every number of orientations and set: the "
-            f"lead of the mean is {_points(members)}.",
-            undecided="Whether averaging steadies predictions at all angles for every number of orientations and set "
-            f"is not decided: the lead of the mean is {_points(members)}.",
         ),
         claim(
             f"Over all angles image ensembles trained with C{last} err less often than with C{first}",
@@ -210,11 +166,6 @@ def image_claims(settings: Settings, found: ImageEnsembles) -> Sequence[Claim]:
             f"C{last}, after {found.epochs[-1]} epochs each.",
             at_least=0,
             by=ours("ours: the error over all angles"),
-            holds=f"Where images come at any angle, C{last} in place of C{first} lowers the error by "
-            f"{100 * error['test'].value:.3g} percentage points, at {dearer}.",
-            fails=f"C{last} does not lower the error over all angles below that of C{first}.",
-            undecided=f"Whether C{last} lowers the error over all angles below that of C{first} is not decided: more "
-            "test images or ensembles would tell.",
         ),
         claim(
             f"After training with C{last} image ensembles agree with themselves at all angles as often as resampling "
@@ -225,12 +176,6 @@ def image_claims(settings: Settings, found: ImageEnsembles) -> Sequence[Claim]:
             "turned once.",
             at_most=_OF_FLOOR,
             by=ours("our question; the bound is our choice"),
-            holds=f"Further orientations would gain little: agreement lies {_points(short)} below what resampling "
-            "allows.",
-            fails=f"C{last} is not enough to reach what resampling allows on every set: agreement lies "
-            f"{_points(short)} below.",
-            undecided=f"Whether C{last} reaches what resampling allows on every set is not decided: agreement lies "
-            f"{_points(short)} below.",
         ),
         claim(
             f"From C{before} to C{last} agreement over all angles gains at most 1 % of the angles",
@@ -239,41 +184,9 @@ def image_claims(settings: Settings, found: ImageEnsembles) -> Sequence[Claim]:
             measure=f"{agreement}; C{last} minus C{before}, after {found.epochs[-1]} epochs each.",
             at_most=_GAIN,
             by=ours("our question; the bound is our choice"),
-            holds=f"C{before} is enough: C{last} costs {last / before:g} times as much and changes agreement by "
-            f"{_points(gain)}.",
-            fails=f"C{last} still pays on some set: at {last / before:g} times the cost of C{before} it changes "
-            f"agreement by {_points(gain)}.",
-            undecided=f"Whether C{last} pays at {last / before:g} times the cost of C{before} is not decided: it "
-            f"changes agreement by {_points(gain)}.",
         ),
     ]
     return [*judged, *_at_equal_cost(found, agreement, over)]
-
-
-def headline(found: ImageEnsembles) -> tuple[str, str]:
-    """What was found, and our numbers beside the source's."""
-    first, last = found.orders[0], found.orders[-1]
-    ends = [100 * _mean_over_sets(found, k, found.agreement).value for k in (first, last)]
-    mean, member, floor = (
-        _mean_over_sets(found, last, of).times(100) for of in (found.agreement, found.of_members, found.floor)
-    )
-    title = (
-        f"An ensemble trained on {last} rotations keeps its class at {ends[1]:.1f} % of all angles, one trained on "
-        f"{first} at {ends[0]:.1f} %"
-    )
-    said = (
-        f"The source says that ensembles become invariant under SO(2) up to the discretisation; ours, trained with "
-        f"C{last}, keep their class at {in_words(mean)} % of {found.order} angles on "
-        f"average over {len(found.sets)} sets of inputs, with C{first} at {ends[0]:.1f} %, single networks at "
-        f"{member.value:.1f} %, and resampling alone leaves {floor.value:.1f} %."
-    )
-    return title, said
-
-
-def _mean_over_sets(found: ImageEnsembles, k: int, of: Callable[[int, str], np.ndarray]) -> Estimate:
-    """The mean over sets, each with the same weight, of a share after the last epoch."""
-    each = [of(k, name)[-1].mean(axis=-1) for name in found.sets]
-    return t_interval(np.mean(each, axis=0), 0.95, (0.0, 1.0))
 
 
 def _at_equal_cost(found: ImageEnsembles, agreement: str, over: str) -> list[Claim]:
@@ -308,20 +221,9 @@ def _at_equal_cost(found: ImageEnsembles, agreement: str, over: str) -> list[Cla
             "cost.",
             at_least=0,
             by=ours("our question"),
-            holds="Spend training time on orientations before epochs: at equal cost agreement changes by "
-            f"{_points(lead)} with the larger group.",
-            fails="More orientations at equal cost do not pay for every group and set: agreement changes by "
-            f"{_points(lead)}. See where the curves of agreement against cost cross.",
-            undecided="Whether more orientations at equal cost pay for every group and set is not decided: agreement "
-            f"changes by {_points(lead)}.",
             covers=over,
         )
     ]
-
-
-def _points(shares: Records) -> str:
-    """A span of shares of the angles, in percentage points."""
-    return f"{shares.times(100).span()} percentage points"
 
 
 STUDY: Study[Settings, Results] = Study(study.PRESETS, study.measure, claims, (THEIRS,), study.check_settings)

@@ -7,10 +7,8 @@ from collections.abc import Callable
 import numpy as np
 from matplotlib.axes import Axes
 
-from equitangents.report import Figure, Section, Table, palette
+from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, bootstrap
-from equitangents_studies.common.scores import covered
-from equitangents_studies.continuous.claims import headline
 from equitangents_studies.continuous.study import (
     WAYS,
     ImageEnsembles,
@@ -19,49 +17,23 @@ from equitangents_studies.continuous.study import (
     bound_share,
     finite_violation,
 )
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, in_words, section
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, Shown, columns, drawing, in_words
 
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Tables, figures and words."""
+    """Tables and figures."""
     tables: dict[str, Columns] = {
         "violation": violation_table(settings, results),
         "angles": angles_table(settings, results),
     }
-    worst = 100 * results.round_trip.max()
-    sections = [
-        section(
-            "From finite subgroups to the circle",
-            f"Ensembles see {settings.train_images} images in k orientations and are tested at {settings.angles} "
-            "angles. On rings an image is a function of radius and angle, sampled at "
-            f"{settings.rings}×{settings.samples} places: a finite sum of harmonics, which any rotation turns "
-            "exactly. Pixels are resampled by cubic splines inside the inscribed disc; turning there and back "
-            f"changes images by up to {worst:.0f} %, and what that does to a prediction is the floor below which "
-            "its invariance on pixels cannot be measured.",
-            "The bound is κ C(x): κ is the largest distance of a rotation from the nearest one of the subgroup, "
-            "in operator norm, and C(x) the norm of the input times the largest gradient of the closed-form mean "
-            "on the way. The gradient is computed from the mean, at a grid of places.",
-            _against_kappa(settings, results, folder),
-        ),
-        section(
-            "From angle to angle",
-            "The change against the angle of rotation. Rotations of rings by a multiple of 360°/k are shown in "
-            "training; on pixels only those by multiples of 90° need no resampling.",
-            _over_angles(settings, results, folder),
-        ),
+    shown: list[Shown] = [
+        _against_kappa(settings, results, folder),
+        _over_angles(settings, results, folder),
     ]
-    facts = {
-        "Groups": ", ".join(f"C{k}" for k in settings.orders),
-        "Angles tested": str(settings.angles),
-        "Training": f"{settings.train_images} images, full-batch gradient descent",
-        "Finite ensembles": f"{settings.members} MLPs of width {settings.width}" if settings.trained else "none",
-    }
     if results.images is not None:
         tables |= image_tables(results.images)
-        sections = [*image_sections(results.images, folder), *sections]
-        facts |= image_facts(results.images)
-    said = () if results.images is None else headline(results.images)
-    return Presentation(tables, sections, facts, *said)
+        shown = [*image_sections(results.images, folder), *shown]
+    return Presentation(tables, shown)
 
 
 def violation_table(settings: Settings, results: Results) -> Columns:
@@ -155,9 +127,11 @@ def _over_angles(settings: Settings, results: Results, folder: RunFolder) -> Fig
         xlabel="angle, degrees",
         ylabel="relative change",
         sharey=True,
-        caption=f"Root mean square change over test images against the angle of rotation, step {results.steps[-1]:,}. "
-        "Floor of resampling: what turning the image by this angle and back changes. Changes below 10⁻⁶ lie "
-        "below the panel.",
+        caption=(
+            "Root mean square change over test images against the angle of rotation, last step. Floor of "
+            "resampling: what turning the image by this angle and back changes. Changes below 10⁻⁶ lie "
+            "below the panel."
+        ),
         alt="Change under rotations against angle",
     ) as drawn:
         for axes, k in zip(drawn, chosen, strict=True):
@@ -178,18 +152,6 @@ def _over_angles(settings: Settings, results: Results, folder: RunFolder) -> Fig
 
 _DASHED = (0, (3, 3))
 _FLOOR = "floor of resampling"
-
-
-def image_facts(found: ImageEnsembles) -> dict[str, str]:
-    """What was trained on what."""
-    recipe, images = found.recipe, found.images
-    foreign = ", ".join(images.titles[name] for name in found.sets[1:])
-    return {
-        "Image ensembles": f"{recipe.ensembles} of {recipe.members} CNNs, "
-        f"{' and '.join(map(str, recipe.channels))} channels, for every k",
-        "Images": f"{len(images.train_x):,} of {images.titles['test']}; tested on {len(images.test_y):,} others"
-        + (f", and on {foreign}" if foreign else ""),
-    }
 
 
 def image_tables(found: ImageEnsembles) -> dict[str, Columns]:
@@ -229,29 +191,12 @@ def image_tables(found: ImageEnsembles) -> dict[str, Columns]:
     }
 
 
-def image_sections(found: ImageEnsembles, folder: RunFolder) -> list[Section]:
+def image_sections(found: ImageEnsembles, folder: RunFolder) -> list[Figure | Table]:
     """Both figures and the table of the last epoch."""
-    foreign = " and ".join(found.images.titles[name] for name in found.sets[1:])
-    unlike = f" Nothing like the foreign images ({foreign}) is in the training data." if foreign else ""
     return [
-        section(
-            "Ensembles of images at all angles",
-            f"CNNs are trained on {len(found.images.train_x):,} images ({found.images.titles['test']}) in k "
-            f"orientations each, and asked at {found.order} angles. Agreement is the share of the angles at which "
-            f"the predicted class is that of the image as it is.{unlike} The floor of resampling is the agreement "
-            "of images that are turned there and back: an invariant predictor would fall short of 100 % by about "
-            "as much.",
-            _images_over_angles(found, folder),
-        ),
-        section(
-            "What an orientation costs",
-            "Full augmentation multiplies the data by k, and with it the steps of an epoch. A step of all "
-            f"{found.recipe.networks} networks takes {1000 * found.seconds:.3g} ms of processors, timed on its "
-            f"own, and {found.multiplications:.2g} multiplications. Curves are drawn through training, so that "
-            "more orientations and more epochs can be compared at equal cost.",
-            _against_cost(found, folder),
-            _table(found),
-        ),
+        _images_over_angles(found, folder),
+        _against_cost(found, folder),
+        _table(found),
     ]
 
 
@@ -274,9 +219,11 @@ def _images_over_angles(found: ImageEnsembles, folder: RunFolder) -> Figure:
         ylabel="agreement, % of inputs",
         size=(8.6, 3.2),
         sharey=True,
-        caption=f"Share of inputs whose predicted class at an angle is that of the image as it is, after "
-        f"{found.epochs[-1]} epochs: the mean over {found.recipe.ensembles} ensembles of {found.recipe.members} CNNs. "
-        f"Dashed: the floor of resampling for C{last}, where images are turned by the angle and back.",
+        caption=(
+            "Share of inputs whose predicted class at an angle is that of the image as it is, after the "
+            "last epoch: the mean over ensembles of CNNs. Dashed: the floor of resampling for the largest"
+            " group, where images are turned by the angle and back."
+        ),
         alt="Agreement of image ensembles against the angle of rotation, for every k",
     ) as drawn:
         for axes, name in zip(drawn, found.sets, strict=True):
@@ -319,10 +266,12 @@ def _against_cost(found: ImageEnsembles, folder: RunFolder) -> Figure:
         titles=[view[0] for view in views],
         xlabel="training steps",
         size=(8.6, 3.4),
-        caption="Error and agreement over all angles against the training steps of every network, which are in "
-        f"proportion to the cost; one curve a number of orientations, through {found.epochs[-1]} epochs, with 95 % "
-        f"intervals over {covered(found.recipe.ensembles, 'ensembles')}. Dashed: the floor of "
-        f"resampling for C{found.orders[-1]} after the last epoch.",
+        caption=(
+            "Error and agreement over all angles against the training steps of every network, which are "
+            "in proportion to the cost; one curve a number of orientations, through training, with 95 % "
+            "intervals over ensembles. Dashed: the floor of resampling for the largest group after the "
+            "last epoch."
+        ),
         alt="Error and agreement of image ensembles against training steps, for every k",
     ) as drawn:
         for axes, (_, label, of, floor) in zip(drawn, views, strict=True):

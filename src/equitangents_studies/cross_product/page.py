@@ -6,66 +6,27 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.report import Figure, format_number, palette
+from equitangents.report import Figure, palette
 from equitangents.statistics import bootstrap
 from equitangents_studies.cross_product.study import FUNCTIONS, SETS, SOLIDS, TITLES, Results, Settings
-from equitangents_studies.framework.claims import after
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, section
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing
 
 _COLOURS = {"none": palette.MUTED, "T": palette.ORANGE, "O": palette.GREEN, "I": palette.BLUE}
 _PAIRS = {"training": "Training pairs", "test": "Test pairs", "far": "Far pairs"}
 
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Tables, figures and words."""
+    """Tables and figures."""
     tables = {
         "closed_form": closed_form_table(results),
         "members": members_table(settings, results),
         "permutation_shift": shift_table(results),
     }
-    sections = [
-        section(
-            "Members and their mean",
-            f"Networks learn the cross product of two vectors from {settings.train_pairs} pairs, each shown in all "
-            "orientations of a regular solid with the label turned alike. What is shown is how much the prediction "
-            "changes when the input is turned and the output turned back. Far pairs are "
-            f"{settings.stretch:g} times as long as any that was seen; nothing about them was in the data.",
-            "Dividing the change of one member by √M gives what sampling leaves of it in a mean of M members if "
-            "the expectation is equivariant.",
-            _members(settings, results, folder),
-        ),
-        section(
-            "Rotations that the group lacks",
-            "Labels and inputs were turned by the rotations of one group alone. Here test pairs are turned by "
-            f"{settings.rotations} random rotations, and the closed-form mean is compared with the turned one.",
-            _between(settings, results, folder),
-        ),
+    shown = [
+        _members(settings, results, folder),
+        _between(results, folder),
     ]
-    facts = {
-        "Groups": ", ".join(TITLES[name] for name in settings.groups),
-        "Members": f"{settings.members} MLPs, {settings.hidden_layers} hidden layers of {settings.width}, ReLU",
-        "Training": "full-batch gradient descent",
-    }
-    return Presentation(tables, sections, facts, *headline(settings, results))
-
-
-def headline(settings: Settings, results: Results) -> tuple[str, str]:
-    """What was found, and one sentence beside what the source shows."""
-    name, last = settings.trained_groups[-1], len(results.times) - 1
-    single, mean = violations(results, name, "test", last)
-    one, many = float(np.sqrt((single**2).mean())), f"the mean of {settings.members:,}"
-    worst = lambda table: format_number(float(np.max([table[g] for g in settings.groups])))
-    percent = lambda x: f"{100 * x:.0f} %" if x >= 0.1 else f"{100 * x:.2g} %"
-    off = results.covariance_error["none"][last]
-    return (
-        f"One augmented network is off equivariance by {percent(one)} of its outputs, {many} by {percent(mean)}",
-        f"Augmented with the {TITLES[name]} group, {after(int(results.times[last]))}, one network violates "
-        f"equivariance on test pairs by {percent(one)} of its outputs and {many} by {percent(mean)} "
-        f"(1/√{settings.members} of one’s is {percent(one / settings.members**0.5)}); in closed form μ_t and Σ_t turn "
-        f"with their inputs to {worst(results.mean_error)} and {worst(results.covariance_error)} at every time, while "
-        f"without augmentation Σ_t is off by {percent(off.min())} to {percent(off.max())}. The source states both as "
-        "exact and shows ensembles against members, without numbers.",
-    )
+    return Presentation(tables, shown)
 
 
 def closed_form_table(results: Results) -> Columns:
@@ -121,9 +82,11 @@ def _members(settings: Settings, results: Results, folder: RunFolder) -> Figure:
         titles=tuple(_PAIRS.values()),
         ylabel="relative violation",
         sharey=True,
-        caption=f"Root mean square change of ρ(g)⁻¹f(gx) over the {TITLES[name]} group, relative to the members’ "
-        f"outputs: {shown} of {settings.members} members (grey), their mean (blue), and the root mean square of the "
-        "members divided by the square root of their number (dotted).",
+        caption=(
+            "Root mean square change of ρ(g)⁻¹f(gx) over the first group, relative to the members’ "
+            "outputs: some members (grey), their mean (blue), and the root mean square of the members "
+            "divided by the square root of their number (dotted)."
+        ),
         alt="Violation of equivariance over training",
     ) as drawn:
         for axes, key in zip(drawn, SETS, strict=True):
@@ -139,7 +102,7 @@ def _members(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     return drawn.figure
 
 
-def _between(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+def _between(results: Results, folder: RunFolder) -> Figure:
     place, names = drawing.places(results.times[1:]), list(results.between)
     sizes = [1 if name == "none" else SOLIDS[name]().order for name in names]
     root = lambda squares: bootstrap(squares, np.sqrt)
@@ -150,10 +113,12 @@ def _between(settings: Settings, results: Results, folder: RunFolder) -> Figure:
         ylabel="relative violation, random rotations",
         size=(8.6, 3.8),
         sharey=True,
-        caption=f"Left: root mean square of μ(Rx) − Rμ(x) over {settings.rotations} random rotations and the test "
-        "pairs, relative to μ, of infinitely wide ensembles, with 95 % intervals over pairs. Right: the same after the "
-        "last step against the size of the group (black), the bound on it (dotted), and the relative error of the "
-        "prediction itself (dashed).",
+        caption=(
+            "Left: root mean square of μ(Rx) − Rμ(x) over random rotations and the test pairs, relative "
+            "to μ, of infinitely wide ensembles, with 95 % intervals over pairs. Right: the same after "
+            "the last step against the size of the group (black), the bound on it (dotted), and the "
+            "relative error of the prediction itself (dashed)."
+        ),
         alt="Violation under random rotations",
     ) as drawn:
         left, right = drawn

@@ -11,7 +11,7 @@ inverses on X; the mean and the covariance of the infinitely wide ensemble are s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,14 +24,17 @@ from scipy.stats import special_ortho_group
 from equitangents import actions, groups, nn
 from equitangents.ensembles import InfiniteEnsemble
 from equitangents.groups import Group, MatrixGroup
-from equitangents.statistics import Estimate, bootstrap, surviving_share
+from equitangents.statistics import Estimate, bootstrap, exactly, shared_level, surviving_share, t_interval
 from equitangents_studies.common.infinite import gradient_descent, orbit_means
 from equitangents_studies.common.networks import mlp
 from equitangents_studies.common.orbits import orbit_batch
 from equitangents_studies.common.rotation_bound import covering_angle, gradients_on_chords, to_nearest
+from equitangents_studies.common.scores import largest
 from equitangents_studies.common.training import train_to_last
+from equitangents_studies.framework.claims import Claim, Records, after, claim, exact, ours, theirs, to_rounding
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.study import Arrays, RunFolder, Task, at_least, check, presets
+from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
+from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
 
 SETS = ("training", "test", "far")
 SOLIDS = {"T": groups.tetrahedral, "O": groups.octahedral, "I": groups.icosahedral}
@@ -303,3 +306,166 @@ def _trained(settings: Settings, folder: RunFolder, rates: Mapping[str, float], 
         seed=settings.seed,
     )
     return {key: turned_back(outputs, y).astype(np.float32) for key, y in recorded.items()}
+
+
+_BOUND_OURS = f"{THEIRS}; the bound is our choice"
+_THEOREM = "theorem of emergent equivariance"
+_EXPERIMENT = "experiments, cross product"
+
+
+def claims(settings: Settings, results: Results) -> Sequence[Claim]:
+    """Closed form first, then ensembles, then what lies between the group's rotations, then controls."""
+    return [
+        *_closed_form(settings, results),
+        *_trained_claims(settings, results),
+        _bound(settings, results),
+        *_ours(settings, results),
+    ]
+
+
+def _words(name: str, step: int, pairs: str) -> str:
+    return f"{TITLES[name]}, {after(step)}, {pairs} pairs"
+
+
+def _exact(results: Results, table: dict[str, np.ndarray], names: Sequence[str], first: int = 0) -> Records:
+    """Closed-form violations by group, step (from `first` on) and set."""
+    steps = tuple(map(int, results.times))
+    of = lambda name, step, pairs: exactly(table[name][steps.index(step), SETS.index(pairs)])
+    return Records.over(of, _words, name=names, step=[t for t in steps if t >= first], pairs=SETS)
+
+
+def _functions(settings: Settings, table: dict[str, np.ndarray]) -> Records:
+    """How far each function of the kernels is from commuting, by group."""
+    of = lambda function, name: exactly(table[name][FUNCTIONS.index(function)])
+    words = lambda function, name: f"{function}, {TITLES[name]}"
+    return Records.over(of, words, function=FUNCTIONS, name=settings.groups)
+
+
+def _closed_form(settings: Settings, results: Results) -> list[Claim]:
+    return [
+        to_rounding(
+            "At infinite width the mean is equivariant, at every time, on and off the data",
+            _exact(results, results.mean_error, settings.groups),
+            measure="Largest change of ρ(g)⁻¹μ(gx) over the group, relative to the largest prediction.",
+            by=theirs(THEIRS, _THEOREM, "exactly equivariant"),
+        ),
+        to_rounding(
+            "At infinite width the covariance Σ_t is equivariant, at every time, on and off the data",
+            _exact(results, results.covariance_error, settings.groups),
+            measure="Largest change of Σ(gx, gx′) over the group, relative to the largest entry; outputs are "
+            "independent and alike, so that Σ is a multiple of the unit matrix between them.",
+            by=theirs(THEIRS, "review: the distribution is equivariant, by μ_t and Σ_t", "exactly equivariant"),
+        ),
+        to_rounding(
+            "The group’s permutations of the training set commute with functions of the kernels",
+            _functions(settings, results.shift),
+            measure="Largest entry of Π(g)FΠ(g)ᵀ − F over the group, relative to F’s, for F of Θ, K and their inverses "
+            "on the augmented pairs, after the last step; Π(g) is the permutation that turning them by g makes.",
+            by=theirs(THEIRS, "lemma on the permutation shift", "Π(g)F = FΠ(g)"),
+        ),
+    ]
+
+
+def _trained_claims(settings: Settings, results: Results) -> list[Claim]:
+    steps, names = tuple(map(int, results.times)), settings.trained_groups
+    cells = [(name, pairs, time) for name in names for pairs in SETS for time in range(len(steps))]
+    level = shared_level(len(cells))
+
+    def each(number: Callable[..., Estimate]) -> Records:
+        of = lambda name, step, pairs: number(results, name, pairs, steps.index(step))
+        return Records.over(of, _words, name=names, step=steps, pairs=SETS)
+
+    single = t_interval(np.mean([member_violations(results, *cell) for cell in cells], axis=0))
+    share = "averaging over ever more members would leave (unbiased, so it may come out negative)."
+    return [
+        claim(
+            "Single members are not equivariant: they violate it by more than 1 % of their outputs",
+            each(lambda *cell: t_interval(member_violations(*cell))),
+            aggregate=("the mean over groups, steps and pairs", single),
+            measure="Root mean square violation of a member, relative to its outputs; mean over members.",
+            covers=("members", settings.members),
+            at_least=0.01,
+            by=theirs(_BOUND_OURS, _EXPERIMENT),
+        ),
+        claim(
+            "The mean of ever more members is equivariant, at initialisation and at every later step, to within 3 % of "
+            "one member’s violation",
+            each(lambda of, name, pairs, time: mean_share(of, name, pairs, time, level).times(100)),
+            measure="Share of the members’ mean square violation that " + share,
+            covers=("members", settings.members),
+            at_most=3,
+            unit="%",
+            by=theirs(_BOUND_OURS, f"{_EXPERIMENT}; {_THEOREM}", "0 %"),
+        ),
+        claim(
+            "The covariance of ever more members is equivariant, at initialisation and at every later step, to within "
+            "3 % of one member’s violation",
+            each(lambda of, name, pairs, time: covariance_share(of, name, pairs, time, level).times(100)),
+            measure="For products of outputs f(gx) f(gx′)ᵀ, whose mean is the second moment: share of their mean "
+            "square violation that " + share,
+            covers=("members", settings.members),
+            at_most=3,
+            unit="%",
+            by=theirs(_BOUND_OURS, "review: the distribution is equivariant", "0 %"),
+        ),
+    ]
+
+
+def _bound(settings: Settings, results: Results) -> Claim:
+    late = [i for i, step in enumerate(results.times) if step > 0]
+    level = shared_level(len(settings.groups) * len(late))
+    bounded = Records.over(
+        lambda name, time: largest(results.worst[name][time] / results.bound[name][time], level),
+        lambda name, time: f"{TITLES[name]}, {after(int(results.times[time]))}",
+        name=settings.groups,
+        time=late,
+    )
+    return claim(
+        "Under any rotation the violation is at most κ (C(x) + |μ(x)|)",
+        bounded,
+        measure=f"Violation of the closed-form mean under the worst of {settings.rotations} random rotations over "
+        f"the bound, for the worst of {settings.test_pairs} test pairs. κ follows from the group; the largest "
+        f"gradient in C(x) is computed at {settings.points} places on the way to each rotation. The interval "
+        "reaches from the largest that was seen to where that of a further pair may lie.",
+        covers="test pairs",
+        at_most=1,
+        by=theirs(THEIRS, "Lemma 6.2, with labels that turn along"),
+    )
+
+
+def _ours(settings: Settings, results: Results) -> list[Claim]:
+    ladder = [("none", settings.groups[0]), *zip(settings.groups, settings.groups[1:], strict=False)]
+    gains = {
+        f"{TITLES[finer]} over {TITLES[coarser]}": gain(results, finer, coarser, shared_level(len(ladder)))
+        for coarser, finer in ladder
+    }
+    unaugmented = _exact(results, results.covariance_error, ("none",), first=1)
+    return [
+        claim(
+            "With every larger group the mean comes closer to equivariance under all rotations",
+            gains,
+            measure="Root mean square violation of the infinitely wide ensemble under random rotations of test pairs "
+            "after the last step, divided by that of the next smaller group.",
+            covers=("test pairs", settings.test_pairs),
+            at_most=1,
+            by=ours("expected: the group’s own rotations come closer to any rotation the more there are"),
+        ),
+        exact(
+            "Without augmentation Σ_t is not equivariant",
+            unaugmented,
+            measure="Largest change of Σ(gx, gx′) over the tetrahedral group, relative to the largest entry, of the "
+            "ensemble that saw every pair in one orientation.",
+            at_least=1e-3,
+            by=ours("our control"),
+        ),
+        exact(
+            "A permutation that no rotation makes does not commute with the kernels",
+            _functions(settings, results.shuffled),
+            measure="The same number as of the permutation shift, for one random permutation of the augmented pairs.",
+            at_least=1e-3,
+            by=ours("our control"),
+        ),
+    ]
+
+
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

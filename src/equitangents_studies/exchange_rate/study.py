@@ -19,13 +19,13 @@ import numpy as np
 from equitangents import actions, groups, nn
 from equitangents.ensembles import InfiniteEnsemble
 from equitangents.kernels import orbit_average
-from equitangents.report import Figure, Table, palette, with_interval
+from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, exactly, shared_level, t_interval
 from equitangents_studies.common.infinite import largest_difference
 from equitangents_studies.common.networks import mlp
 from equitangents_studies.framework.claims import Claim, Records, claim, ours, theirs, to_rounding
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Columns, Presentation, columns, drawing, section, table
+from equitangents_studies.framework.page import Columns, Presentation, Shown, columns, drawing, table
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EXCHANGE_RATE as THEIRS
 from equitangents_studies.framework.works import OMNISCIENT_RISK
@@ -180,10 +180,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     level = shared_level(len(orders))
     over = ("training sets from the same signals", settings.repetitions)
     name = lambda order: f"C{order}"
-    factors = {name(n): results.factor(n) for n in orders}
     costs = {name(n): results.cost(n, level) for n in orders}
-    seen = ", ".join(f"{e.value:.3g} ({label})" for label, e in factors.items())
-    worse = ", ".join(f"{e.value:.3g} ({label})" for label, e in costs.items())
     told = {f"{name(n)}, right": results.expected(n).over(results.factor(n)) for n in orders}
     told |= {f"{name(n)}, wrong": exactly(results.expected_cost(n)).over(results.cost(n)) for n in orders}
     return [
@@ -196,8 +193,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_least=SLOPES[0],
             at_most=SLOPES[1],
             by=theirs(f"{THEIRS}; the bounds are our choice", "third finding", "1.28 (0.92 to 2.05); theory 1"),
-            holds=f"Count on a group of n elements to stand for nearly n times the samples: the factors are {seen}.",
-            fails=f"Do not count on n times the samples: the factors are {seen}.",
         ),
         claim(
             "A wrong group of the same order is worse than none",
@@ -206,8 +201,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers=over,
             at_least=1,
             by=theirs(THEIRS, "first finding", "worse than none"),
-            holds=f"Leave a symmetry out that the targets do not have: the errors are {worse} times as large.",
-            fails=f"At some order the wrong group does no harm: the errors are {worse} times as large.",
         ),
         to_rounding(
             "Training on all copies, with outputs averaged over orbits, is training of the invariant kernel",
@@ -215,8 +208,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure="Largest difference of predictions over the largest one. The mean of infinitely wide networks that "
             "are trained on all copies is invariant already.",
             by=theirs(f"{THEIRS}, of networks", "second finding", "identical"),
-            holds="Augment, or build the group in: of a mean of wide networks it is the same.",
-            fails="Augmentation is not what the invariant kernel makes of the data, which theory excludes.",
         ),
         claim(
             f"Kernels and targets tell what right and wrong groups are worth to within a factor of {CLOSE:g}",
@@ -227,8 +218,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_least=1 / CLOSE,
             at_most=CLOSE,
             by=ours(f"asked by {THEIRS}; the bound is our choice"),
-            holds="Ask the kernel before collecting data: its predictions hold for right and wrong groups.",
-            fails="For some group the prediction is farther off than that: measure.",
         ),
     ]
 
@@ -259,52 +248,11 @@ def _ends(e: Estimate) -> tuple[float, float, float]:
 
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Tables, figures and words."""
-    said = (
-        "Targets are the sum over all shifts by Cn of one random quadratic function, on Gaussian signals. Both kernels "
-        "see the same training sets, so that what makes larger groups harder or easier enters both, and leaves the "
-        "factor. The wrong group shifts scrambled positions."
-    )
-    sections = [section("What a group is worth", said, _growth(settings, results, folder), _rows(settings, results))]
-    words = f"Lines are predictions, without training.{_helped(settings, results)}"
-    sections.append(section("Errors", words, _errors(settings, results, folder)))
-    facts = {
-        "Network": f"MLP, ReLU, hidden layers: {settings.hidden_layers}, infinite width, NTK",
-        "Signals": f"{settings.samples:,} on {settings.points} points",
-    }
+    """Tables and figures."""
+    shown: list[Shown] = [_growth(settings, results, folder), _rows(settings, results)]
+    shown += [_errors(settings, results, folder)]
     tables = {"errors": errors_table(settings, results), "factors": factors_table(settings, results)}
-    return Presentation(tables, sections, facts, *headline(settings, results))
-
-
-def headline(settings: Settings, results: Results) -> tuple[str, str]:
-    """What was found, and our numbers beside the source's."""
-    n = max(settings.orders)
-    each = ", ".join(
-        f"C{n} {results.factor(n).value:.3g} (predicted {results.expected(n).value:.3g})" for n in settings.orders
-    )
-    slope = growth({n: results.factor(n) for n in settings.orders})
-    wrong = [results.cost(n).value for n in settings.orders]
-    title = (
-        f"To build in the right group of {n} elements is worth {results.factor(n).value:.3g} times the samples; with a "
-        f"wrong one the error is {results.cost(n).value:.3g} times that without a group"
-    )
-    said = (
-        f"The right group stands for so many times the samples: {each}. They grow as its order to the power "
-        f"{with_interval(slope.value, slope.interval)} (source: 1.28, 0.92 to 2.05). From {settings.sizes[-1]} samples "
-        f"the squared error with wrong groups is {min(wrong):.2g} to {max(wrong):.2g} times that with none, with "
-        f"C{n} {results.cost(n).value:.3g} times (source: larger)."
-    )
-    return title, said
-
-
-def _helped(settings: Settings, results: Results) -> str:
-    """Where a wrong group errs less than none in the mean: it leaves less to be learnt from few samples."""
-    more = {n: (results.errors[n, WRONG] - results.errors[n, PLAIN]).mean(axis=1) >= 0 for n in settings.orders}
-    below = {n: int(np.argmax(at)) if at.any() else len(at) for n, at in more.items()}
-    until = [f"C{n} up to {settings.sizes[count - 1]} samples" for n, count in below.items() if count]
-    if not until:
-        return ""
-    return f" From few samples a wrong group may err less than none, as it leaves less to learn: {', '.join(until)}."
+    return Presentation(tables, shown)
 
 
 _LOOKS = {
@@ -347,8 +295,10 @@ def _errors(settings: Settings, results: Results, folder: RunFolder) -> Figure:
         ylabel="squared error",
         size=(7.6, 3.4),
         sharey=True,
-        caption=f"Of the smallest and the largest group: means over {settings.repetitions} repetitions with 95 % "
-        "intervals, of targets of variance 1.",
+        caption=(
+            "Of the smallest and the largest group: means over repetitions with 95 % intervals, of "
+            "targets of variance 1."
+        ),
         alt="Squared errors against training samples",
     ) as drawn:
         for axes, n in zip(drawn, ends, strict=True):

@@ -28,7 +28,7 @@ from equitangents_studies.finite_width.settings import (
     Settings,
     width_name,
 )
-from equitangents_studies.framework.claims import EXACT, Claim, Records, after, claim, identity, in_words, ours, theirs
+from equitangents_studies.framework.claims import EXACT, Claim, Records, after, claim, identity, ours, theirs
 
 OPEN = "open question of arXiv 2403.03103"
 EXACT_AT_ANY_WIDTH = "arXiv 2410.01452; the bound is our choice"
@@ -109,9 +109,6 @@ def group_claim(settings: Settings, results: Results) -> Claim:
         covers=EXACT,
         at_most=_ROUNDING,
         by=identity("construction: lifting, convolutions on the group and the mean over it", stated="0"),
-        holds="Where no violation is allowed, take a group-convolutional network: neither width nor members matter.",
-        fails="A group-convolutional network changes its prediction by more than rounding: the turns are not among the "
-        "symmetries that it was built for.",
     )
 
 
@@ -182,12 +179,6 @@ def architecture_claims(settings: Settings, results: Results, architecture: str)
             at_most=3,
             unit="%",
             by=theirs(EXACT_AT_ANY_WIDTH, "arXiv 2410.01452, main theorem", "0"),
-            holds=f"With all group elements in the data, more {nouns} remove the violation at any of these widths: "
-            "that takes no wide networks.",
-            fails=f"At some width more {nouns} do not remove the violation although all group elements are in the "
-            "data: look for a part of the training that prefers a direction.",
-            undecided=f"Whether more {nouns} remove the whole violation is not decided at every width: more of them "
-            "would tell.",
         ),
         claim(
             f"The violation of {nouns} falls as one over the square root of the number of members, at every width",
@@ -197,10 +188,6 @@ def architecture_claims(settings: Settings, results: Results, architecture: str)
             at_least=-0.6,
             at_most=-0.4,
             by=ours("theory of independent members; the bounds are our choice", stated="−1/2"),
-            holds=f"Four times as many {nouns} roughly halve the violation: plan their number from a few.",
-            fails=f"Four times as many {nouns} do not roughly halve the violation at every width: do not extrapolate "
-            "from a few members to many.",
-            undecided=f"The rate is not measured well enough at every width to extrapolate from a few {nouns} to many.",
         ),
         width_claim(
             Records.over(fall, lambda task: f"{results.titles[task]}, {when(middle)}", task=tasks),
@@ -219,12 +206,6 @@ def architecture_claims(settings: Settings, results: Results, architecture: str)
             at_least=0.8,
             at_most=1.25,
             by=ours(OPEN + "; the bounds are our choice"),
-            holds=f"The closed form tells how much violation of {nouns} remains, however many there are, if some group "
-            f"elements are left out of the data: measured over predicted is {left.span()}.",
-            fails=f"Do not take from the closed form how much violation of {nouns} remains if some group elements are "
-            f"left out of the data: measured over predicted is {left.span()}.",
-            undecided=f"Whether the closed form tells how much violation of {nouns} incomplete augmentation leaves is "
-            f"not decided (measured over predicted is {left.span()}): more members would tell.",
         ),
         claim(
             f"Of M {nouns} at {at_width} the mean square violation is A(∞)/M + B(∞), to within a third",
@@ -234,12 +215,6 @@ def architecture_claims(settings: Settings, results: Results, architecture: str)
             at_least=0.75,
             at_most=1.33,
             by=ours(OPEN + "; the bounds are our choice"),
-            holds=f"At {at_width} the number of {nouns} for a given violation can be planned in closed form: "
-            f"measured over predicted is {totals.span()}.",
-            fails=f"At {at_width} the closed form does not tell the violation of M {nouns} to within a third "
-            f"(measured over predicted is {totals.span()}): plan from a pilot of trained networks.",
-            undecided=f"Whether the closed form tells the violation of M {nouns} at {at_width} is not decided "
-            f"(measured over predicted is {totals.span()}): plan from a pilot of trained networks.",
         ),
         order_claim(
             {f"{results.titles[task]}, {when(middle)}": leading(task) for task in tasks},
@@ -252,8 +227,6 @@ def architecture_claims(settings: Settings, results: Results, architecture: str)
 
 def width_claim(fall: Records | Mapping[str, Estimate], nouns: str, at_width: str, widest: str, when: str) -> Claim:
     """Whether the correction of finite width falls as theory’s leading order; `widest` says how large it is at last."""
-    found = fall.estimates if isinstance(fall, Records) else tuple(fall.values())
-    exponents = ", ".join(in_words(e) for e in found if np.isfinite(e.value))
     return claim(
         f"Finite width’s effect on the violation of {nouns} falls as the inverse of the width",
         fall,
@@ -263,18 +236,11 @@ def width_claim(fall: Records | Mapping[str, Estimate], nouns: str, at_width: st
         at_least=_ORDER[0],
         at_most=_ORDER[1],
         by=ours(f"{OPEN}; theory of very wide networks has −1; the bounds are our choice", stated="−1"),
-        holds=f"The correction of finite width can be extrapolated: of the mean square change of {nouns} at "
-        f"{at_width} it is {widest}, and four times less at four times the width.",
-        fails=f"At these widths theory’s leading order, −1, is excluded: the exponents are {exponents}. The correction "
-        f"is {widest} for {nouns} at {at_width}. Measure the violation at the width that is to be used.",
-        undecided="How fast the correction of finite width falls is not decided; of the mean square change of "
-        f"{nouns} it is {widest} at {at_width}, and where it is not told from 0 more members would tell.",
     )
 
 
 def order_claim(fits: Mapping[str, tuple[Estimate, float]], degrees: int, nouns: str, when: str) -> Claim:
     """Whether the leading order of theory is seen once the next is taken out."""
-    seen = "; ".join(f"{in_words(e)}, χ² = {chi:.1f}" for e, chi in fits.values() if np.isfinite(e.value))
     return claim(
         f"Once the next order is taken out, finite width’s effect on the violation of {nouns} falls as the inverse of "
         "the width",
@@ -285,9 +251,6 @@ def order_claim(fits: Mapping[str, tuple[Estimate, float]], degrees: int, nouns:
         at_least=_ORDER[0],
         at_most=_ORDER[1],
         by=ours(f"{OPEN}; theory of very wide networks has orders −1, −2, …; the bounds are our choice", stated="−1"),
-        holds=f"What a single power misses is the next order ({seen}): from three widths or more, fit c/n + c′/n².",
-        fails=f"One further order does not bring the exponent to −1 ({seen}): more of them matter at these widths.",
-        undecided="Which order is seen is not decided" + (f" ({seen})" if seen else "") + ": more widths would tell.",
     )
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from equitangents.report import Figure, Section, palette
+from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, bootstrap
 from equitangents_studies.common.infinite import squares_of_means
-from equitangents_studies.finite_width.claims import group_change, members_exponent, surviving, width_exponent
+from equitangents_studies.finite_width.claims import group_change, members_exponent, width_exponent
 from equitangents_studies.finite_width.settings import (
     ARCHITECTURES,
     KINDS,
@@ -17,7 +17,7 @@ from equitangents_studies.finite_width.settings import (
     Settings,
     width_name,
 )
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, in_words, section
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, Shown, columns, drawing
 
 
 def parts_table(settings: Settings, results: Results) -> Columns:
@@ -88,87 +88,26 @@ _COLOURS = {"mlp": palette.BLUE, "cnn": palette.ORANGE, "gcnn": palette.GREEN}
 
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Tables, figures and words."""
+    """Tables and figures."""
     tables = {
         "parts": parts_table(settings, results),
         "members": members_table(settings, results),
         "exponents": exponents_table(settings, results),
         "group": group_table(settings, results),
     }
-    sections = [
-        section(
-            "Three architectures",
-            f"Networks learn {_tasks(results)}. The violation is the change of the prediction when the image is "
-            "turned by 90°, 180° or 270°, in units of the targets’ size. Single MLPs and CNNs that train on all "
-            "four turns still change their predictions, at every width. A group-convolutional network does not: "
-            "it is invariant by construction, at any width and before any training, up to rounding (about 1e-7 "
-            "in single precision), so that it has no fluctuation, no bias and no exponent. The others need members "
-            "to come near it.",
-            _architectures(settings, results, folder),
-        ),
-        *(_section(settings, results, folder, name) for name in ARCHITECTURES),
+    shown: list[Shown] = [
+        _architectures(settings, results, folder),
+        *(item for name in ARCHITECTURES for item in _section(settings, results, folder, name)),
     ]
-    facts = {
-        "Group": "C4 acting on square images, which for convolutions are tori",
-        "Members": ", ".join(f"{settings.members_of(name)} {NOUNS[name]}" for name in NOUNS) + ", at every width",
-        "Networks": f"{settings.hidden_layers} hidden layers, ReLU",
-        "Training": f"{settings.train_spins} configurations, {settings.train_images} images, full-batch gradient "
-        "descent",
-    }
-    said = (_finding(settings, results), _sentence(settings, results))
-    return Presentation(tables, sections, facts, *said)
+    return Presentation(tables, shown)
 
 
-def _most_left(settings: Settings, results: Results) -> str:
-    """The highest end of all intervals on what averaging leaves, over architectures, tasks, widths and times."""
-    left = [e for name in ARCHITECTURES for e in surviving(settings, results, name).labelled().values()]
-    return f"{max(e.high for e in left):.2g} %"
-
-
-def _finding(settings: Settings, results: Results) -> str:
-    return (
-        f"Averaging leaves at most {_most_left(settings, results)} of the mean square violation of equivariance, "
-        "whatever the width"
-    )
-
-
-def _sentence(settings: Settings, results: Results) -> str:
-    """Ours beside what is proved, and the correction of finite width beside theory’s order."""
-    said = []
-    for name in ARCHITECTURES:
-        at = {t: width_exponent(settings, name, cell, len(results.steps) // 2) for t, cell in results.of(name).items()}
-        said += [
-            f"{in_words(e)} ({NOUNS[name]}, {results.titles[task]})" for task, e in at.items() if np.isfinite(e.value)
-        ]
-    fall = f": by the width to the power {', '.join(said)}, where theory’s leading order is −1" if said else ""
-    return (
-        "It is proved that at any width the mean of networks trained on all turned copies is invariant (arXiv "
-        f"2410.01452), and so it is measured: ever more networks leave at most {_most_left(settings, results)} of the "
-        "mean square change of one (the highest end of intervals, each architecture’s together at 95 %). Single "
-        f"networks come nearer to infinite width as they widen{fall}."
-    )
-
-
-def _tasks(results: Results) -> str:
-    return " and ".join(
-        "the energy of spins on a torus" if name == "ising" else f"whether the class of an image is odd ({title})"
-        for name, title in results.titles.items()
-    )
-
-
-def _section(settings: Settings, results: Results, folder: RunFolder, architecture: str) -> Section:
-    nouns = NOUNS[architecture]
-    return section(
-        f"{nouns}: members, width, and the parts of the violation",
-        "The initialisation has no preferred direction. So, with all four turns in the data, theory expects "
-        "sampling alone: a violation that keeps falling with the number of members, at every width. With half "
-        "turns alone the expected prediction itself may change, and averaging cannot go below that. The closed "
-        f"form gives the fluctuation A(∞) of one infinitely wide network and the square B(∞) of the expected "
-        f"change. Finite {nouns} have A(n) and B(n) of their own, estimated from the members.",
+def _section(settings: Settings, results: Results, folder: RunFolder, architecture: str) -> list[Figure | Table]:
+    return [
         _against_members(settings, results, folder, architecture),
         _against_width(settings, results, folder, architecture),
         _parts(settings, results, folder, architecture),
-    )
+    ]
 
 
 def _architectures(settings: Settings, results: Results, folder: RunFolder) -> Figure:
@@ -180,9 +119,11 @@ def _architectures(settings: Settings, results: Results, folder: RunFolder) -> F
         xlabel="width, or channels",
         ylabel="change of one network",
         sharey=True,
-        caption="Single networks, before any averaging: root mean square change of their predictions under turns, "
-        f"after {results.steps[-1]} steps, with 95 % intervals over networks. MLPs and CNNs train on all four turns; "
-        "group-convolutional networks train on none, and change by rounding alone.",
+        caption=(
+            "Single networks, before any averaging: root mean square change of their predictions under "
+            "turns, after the last step, with 95 % intervals over networks. MLPs and CNNs train on all "
+            "four turns; group-convolutional networks train on none, and change by rounding alone."
+        ),
         alt="Violation of single networks against width, by architecture",
     ) as drawn:
         for axes, task in zip(drawn, results.titles, strict=True):
@@ -206,8 +147,10 @@ def _against_members(settings: Settings, results: Results, folder: RunFolder, ar
         xlabel="members averaged, M",
         ylabel="change under rotations",
         sharey="row",
-        caption=f"Root mean square change of the mean of M {NOUNS[architecture]} after {results.steps[-1]} steps, with "
-        f"95 % intervals over disjoint batches of {max(sizes)} members, and √(A(∞)/M + B(∞)).",
+        caption=(
+            "Root mean square change of the mean of M networks after the last step, with 95 % intervals "
+            "over disjoint batches of members, and √(A(∞)/M + B(∞))."
+        ),
         alt="Violation against the number of members",
     ) as drawn:
         for axes, (task, kind) in zip(drawn, places, strict=True):
@@ -241,10 +184,12 @@ def _against_width(settings: Settings, results: Results, folder: RunFolder, arch
         rows=len(cells),
         size=(8.6, 0.7 + 2.8 * len(cells)),
         xlabel="width n" if architecture == "mlp" else "channels n",
-        caption=f"Left: mean square fluctuation of one member’s change over that of an infinitely wide network, "
-        f"{TITLES[first]}. Right: square of the expected change over that of the closed form, without sampling bias, "
-        f"{TITLES[second]}; intervals that reach beyond the panel are cut. {NOUNS[architecture]}, 95 % intervals over "
-        "members.",
+        caption=(
+            "Left: mean square fluctuation of one member’s change over that of an infinitely wide "
+            "network, on the first task. Right: square of the expected change over that of the closed "
+            "form, without sampling bias, on the second task; intervals that reach beyond the panel are "
+            "cut. 95 % intervals over members."
+        ),
         alt="Fluctuation and bias against width",
     ) as drawn:
         for (left, right), cell in zip(
@@ -283,9 +228,11 @@ def _parts(settings: Settings, results: Results, folder: RunFolder, architecture
         xlabel="M",
         ylabel="mean square change",
         sharey="row",
-        caption=f"Mean square change of the mean of M {NOUNS[architecture]} after {results.steps[-1]} steps as a sum: "
-        "finitely many members, incomplete augmentation, and what finite width adds or, where the narrow bar lies "
-        "above the mark, takes away; for the narrowest and the widest networks.",
+        caption=(
+            "Mean square change of the mean of M networks after the last step as a sum: finitely many "
+            "members, incomplete augmentation, and what finite width adds or, where the narrow bar lies "
+            "above the mark, takes away; for the narrowest and the widest networks."
+        ),
         alt="Parts of the violation",
     ) as drawn:
         for axes, (task, kind, width) in zip(drawn, places, strict=True):

@@ -16,7 +16,9 @@ from typing import Literal
 import numpy as np
 from scipy.special import fdtri
 
+from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, exactly, no_interval, t_interval
+from equitangents_studies.common.input_pictures import picture_grid
 from equitangents_studies.common.system_runs import (
     SystemImages,
     by_key,
@@ -25,8 +27,10 @@ from equitangents_studies.common.system_runs import (
     draw_accuracies,
     repeated_images,
 )
-from equitangents_studies.framework.claims import EXACT, Claim, claim, in_words, ours, theirs
+from equitangents_studies.framework.claims import EXACT, Claim, claim, ours, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
+from equitangents_studies.framework.page import Columns, Presentation, Shown, columns, drawing, table
+from equitangents_studies.framework.records import in_words
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.systems import architecture, inference, rotate
@@ -34,7 +38,6 @@ from equitangents_studies.systems.descent import GradientInference
 
 GROUPS = ("I", "O(3)^d")
 INFERENCES = ("NN", "NN+")
-Key = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -252,9 +255,6 @@ def _falls(settings: Settings, results: Results, how: str) -> Claim:
         {f"{how}, {width} against {last} channels": e if known else no_interval(e.value, e.confidence)},
         measure=f"Mean accuracy at {width} channels minus that at {last}, run by run.",
         covers=(RUNS, settings.runs), at_least=0, unit=_POINTS, by=theirs(THEIRS, FIGURE),
-        holds=f"Wider is not better: with {how} take VEC of moderate width.",
-        fails=f"Here accuracy grows on past {BEST[how]} channels.",
-        undecided=f"Accuracies at {width} and {last} channels are too near to one another for this many runs.",
     )  # fmt: skip
 
 
@@ -267,38 +267,23 @@ def _fluctuates(settings: Settings, results: Results) -> Claim:
         measure=f"Standard deviation of test accuracies at {narrow} channels over that of all wider networks; the mean "
         "of each kind of network and that of each run, whose images all kinds share, are taken out; all runs count.",
         covers=(RUNS, settings.runs), at_least=1, by=theirs(THEIRS, FIGURE, "large fluctuations at small widths"),
-        holds=f"Train narrow networks more than once: at {narrow} channels accuracies spread {in_words(e)} times as "
-        "far as at greater widths.",
-        fails=f"At {narrow} channels accuracies spread {in_words(e)} times as far as at greater widths.",
-        undecided=f"At {narrow} channels accuracies spread {in_words(e)} times as far as at greater widths: not told "
-        "from 1.",
-        why="Training and test sets are small, and their share in the spread is taken out only as far as it is common.",
     )  # fmt: skip
 
 
 def _ahead(settings: Settings, results: Results) -> Claim:
     widths = {how: best_width(results.widths, how) for how in INFERENCES}
     numbers = {f"{how}, {w} channels": results.ahead(how, "I", w) for how, w in widths.items()}
-    like = results.mean_of([(how, w) for how, w in widths.items()], "I", "draws")
     return claim(
         "VEC of the source’s best width predicts better than infinitely wide VEC, the mean of infinitely many networks",
         numbers,
         measure="Accuracy of single networks minus that of the NTK on the same images, images as they are.",
         covers=(RUNS, settings.runs), at_least=0, unit=_POINTS, by=theirs(THEIRS, FIGURE, STATED),
         aggregate=("the mean of both inferences", results.mean_of(list(widths.items()), "I", "mean")),
-        why=f"The comparison is of single networks with a mean: the NTK predicts {results.wide('I').value:.1f} %, one "
-        f"infinitely wide network, drawn from its exact law, {results.single('I').value:.1f} %, since its random "
-        f"initial outputs stay in what it predicts after {settings.train_images:,} images. Against such draws the "
-        f"networks are {_points(like)} percentage points ahead.",
-        holds="Networks of finite width use neighbourhoods that the infinite limit is blind to.",
-        fails=f"With {settings.train_images:,} images the mean of infinitely many networks is ahead of single ones.",
-        undecided="The difference is within its errors.",
     )  # fmt: skip
 
 
 def _behind(settings: Settings, results: Results) -> Claim:
     every = [(how, w) for how in INFERENCES for w in results.widths]
-    like = results.mean_of(every, "O(3)^d", "draws")
     return claim(
         "On rotated images infinitely wide VEC, the mean, predicts at least as well as VEC of finite width",
         {f"{how}, {w} channels": results.ahead(how, "O(3)^d", w) for how, w in every},
@@ -306,10 +291,6 @@ def _behind(settings: Settings, results: Results) -> Claim:
         "runs count.",
         covers=(RUNS, settings.runs), at_most=0, unit=_POINTS, by=theirs(THEIRS, FIGURE),
         aggregate=("the mean over widths and inferences", results.mean_of(every, "O(3)^d", "mean")),
-        holds="Where neighbourhoods are of no use, take the kernel’s mean. It would be ahead for being a mean alone: "
-        f"of one infinitely wide network these are {_points(like)} percentage points ahead.",
-        fails="Networks are ahead of the NTK on rotated images, too.",
-        undecided="The difference is within its errors.",
     )  # fmt: skip
 
 
@@ -320,8 +301,6 @@ def _unmoved(results: Results) -> Claim:
         {"the largest of all runs": exactly(100 * float(moved))},
         measure="Difference of the NTK’s accuracies on rotated images and images as they are.",
         covers=EXACT, at_most=0.5, unit=_POINTS, by=theirs(THEIRS, "Theorem 4.1 and Figure 3", "equal"),
-        holds="At infinite width VEC has the symmetry O(3)^d, and rotations cost it nothing.",
-        fails="Rotations change the kernel’s predictions by more than rounding.",
     )  # fmt: skip
 
 
@@ -332,7 +311,6 @@ def _like(settings: Settings, results: Results, group: str) -> Claim:
     }
     e = results.mean_of(list(widths.items()), group, "draws")
     which = "images as they are" if group == GROUPS[0] else "rotated images"
-    of = f"{results.single(group).value:.1f} % (its mean: {results.wide(group).value:.1f} %)"
     return claim(
         f"Like for like: on {which}, one network of the source’s best width against one infinitely wide network",
         numbers,
@@ -340,18 +318,12 @@ def _like(settings: Settings, results: Results, group: str) -> Claim:
         "one infinitely wide network after training, on the same images.",
         covers=(RUNS, settings.runs), at_least=0, unit=_POINTS, by=ours("our question: the like comparison"),
         aggregate=("the mean of both inferences", e),
-        holds=f"Single networks are {_points(e)} percentage points ahead of one infinitely wide network, which has "
-        f"{of}.",
-        fails=f"One infinitely wide network, with {of}, is ahead of single networks by {_points(e, -1)} points.",
-        undecided=f"Single networks and one infinitely wide network, with {of}, differ by less than errors.",
     )  # fmt: skip
 
 
 def _cost(settings: Settings, results: Results) -> Claim:
     numbers = {f"{how}, {w} channels": results.cost(how, w) for how in INFERENCES for w in results.widths}
     e = results.mean_cost()
-    limit = f"{results.single('I').value - results.single('O(3)^d').value:.1f}".replace("-", "−")
-    said = f"{_points(e)} percentage points, mean over widths and inferences (one infinitely wide network: {limit})"
     return claim(
         "A rotation of the channels at every position costs VEC of finite width accuracy",
         numbers,
@@ -359,18 +331,97 @@ def _cost(settings: Settings, results: Results) -> Claim:
         covers=(RUNS, settings.runs), at_least=0, unit=_POINTS,
         by=ours("our question: the source shows it from about 10,000 images on, below which VEC learns as LCN does"),
         aggregate=("the mean over widths and inferences", e),
-        holds=f"The rotation costs {said}.",
-        fails=f"With {settings.train_images:,} images rotations help: the cost is {said}.",
-        undecided=f"With {settings.train_images:,} images the cost is {said}: not told from 0.",
     )  # fmt: skip
 
 
-def _points(e: Estimate, sign: int = 1) -> str:
-    return (
-        f"{sign * e.value + 0.0:.1f}".replace("-0.0", "0.0").replace("-", "−")
-        if math.isfinite(e.value)
-        else "an unknown number of"
+_COLOURS = {"I": palette.BLUE, "O(3)^d": palette.VERMILLION}
+_TITLES = {"I": "as they are", "O(3)^d": "rotated by O(3)^d"}
+
+
+def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
+    """The table, figures and facts."""
+    s = settings
+    shown: list[Shown] = [
+        _figure(results, folder),
+        _table(s, results),
+        _pictures(results, folder),
+    ]
+    return Presentation({"runs": _rows(results)}, shown)
+
+
+def _rows(results: Results) -> Columns:
+    """One row for every run; of the NTK without a width."""
+    trained = results.best.table("best_accuracy", last_accuracy=results.last, training_accuracy=results.learnt)
+    rows = list(zip(*trained.values(), strict=True))
+    rows += [("NTK", g, "", r, float(v), float(v), 1.0) for g in GROUPS for r, v in enumerate(results.limit[g])]
+    rows += [("one draw", g, "", r, float(v.mean()), float(v.mean()), 1.0)
+             for g in GROUPS for r, v in enumerate(results.draws[g])]  # fmt: skip
+    return columns(tuple(trained), rows)
+
+
+def _pictures(results: Results, folder: RunFolder) -> Figure:
+    count = results.pictures.shape[1]
+    return picture_grid(
+        folder,
+        "images",
+        list(results.pictures),
+        [_TITLES[g] if i == 0 else "" for g in GROUPS for i in range(count)],
+        size=(1.5 * count, 3.4),
+        caption="The first run’s images as the networks see them.",
+        alt="Sample images as they are and with channels rotated at every position",
+        fontsize=8,
     )
+
+
+def _figure(results: Results, folder: RunFolder) -> Figure:
+    with drawing.panels(
+        folder,
+        "accuracy",
+        titles=INFERENCES,
+        xlabel="channels",
+        ylabel="test accuracy, %",
+        sharey=True,
+        caption=(
+            "Mean test accuracy of VEC with 95 % intervals over runs that count, at widths with enough of"
+            " them. Dashed, with bands: infinitely wide VEC as the NTK, the mean of infinitely many; "
+            "dotted: one infinitely wide network, mean of draws from its law on the same images."
+        ),
+        alt="Accuracy of VEC against width, with and without rotations",
+    ) as drawn:
+        for axes, how in zip(drawn, INFERENCES, strict=True):
+            for k, group in enumerate(GROUPS):
+                colour, wide = _COLOURS[group].light, drawing.drawable(results.wide(group))
+                values = {w: results.accuracy(how, group, w) for w in results.widths}
+                shown = {w: drawing.drawable(e) for w, e in values.items() if np.isfinite(e.value)}
+                place = np.array(list(shown)) * 1.04 ** (k - 0.5)
+                drawing.estimates(axes, place, list(shown.values()), colour, label=_TITLES[group])
+                axes.axhspan(wide.low, wide.high, color=colour, alpha=0.12, lw=0)
+                axes.axhline(wide.value, color=colour, lw=0.9, ls=(0, (4, 2)), label=f"NTK, {_TITLES[group]}")
+                one = results.single(group).value
+                axes.axhline(one, color=colour, lw=0.9, ls=(0, (1, 2)), label=f"one draw, {_TITLES[group]}")
+            axes.set_xlim(results.widths[0] * 0.8, results.widths[-1] * 1.25)
+            drawing.logarithmic(axes, "x", results.widths, base=2)
+            axes.tick_params(colors=palette.MUTED.light)
+    return drawn.figure
+
+
+def _table(s: Settings, results: Results) -> Table:
+    rows: list[list[object]] = []
+    for how, group in results.best:
+        cells = []
+        for w in results.widths:
+            e, count = results.accuracy(how, group, w), results.successful(how, group, w)
+            number = in_words(e) if np.isfinite(e.value) else "–"
+            cells.append(f"{number}; {count} of {s.runs}")
+        rows.append([f"{how}, {group}", *cells])
+    for group in GROUPS:
+        rows.append([f"NTK, {group}", *[""] * (len(results.widths) - 1), results.wide(group)])
+        rows.append([f"one draw, {group}", *[""] * (len(results.widths) - 1), results.single(group)])
+    caption = (
+        "Test accuracy in percent by width, in brackets 95 % intervals, and how many runs count; in the last column "
+        "that of the NTK and of one draw of GP(μ, Σ), one infinitely wide network."
+    )
+    return table(caption, ["", *(str(w) for w in results.widths)], rows)
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

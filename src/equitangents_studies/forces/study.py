@@ -7,7 +7,7 @@ readouts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,16 +18,17 @@ from equitangents import nn
 from equitangents.extending import require
 from equitangents.groups import so3
 from equitangents.molecules import AtomSignals, MoleculeRegressor, Molecules
-from equitangents.report import format_number
+from equitangents.report import Figure, palette
 from equitangents.statistics import Estimate, bootstrap, exactly
 from equitangents_studies import data
 from equitangents_studies.common.molecule_kernels import mean_square, so3_network
 from equitangents_studies.common.scores import largest
-from equitangents_studies.data.molecules import TRAJECTORIES
+from equitangents_studies.data.molecules import KCAL_PER_EV, TRAJECTORIES
 from equitangents_studies.forces import water_tensors
 from equitangents_studies.forces.water_tensors import KINDS, WaterSettings, WaterTensors
-from equitangents_studies.framework.claims import Claim, claim, exact, identity, in_words, ours, theirs
+from equitangents_studies.framework.claims import Claim, claim, exact, identity, ours, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
+from equitangents_studies.framework.page import Columns, Presentation, columns, drawing
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS
 
@@ -256,8 +257,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "frame.",
             at_most=1e-6,
             by=identity(_THEORY),
-            holds="Predicted forces conserve the predicted energy: molecular dynamics can run with them.",
-            fails="Do not run molecular dynamics with these forces: they do not conserve the predicted energy.",
         ),
         exact(
             "Predicted forces are free of curl",
@@ -266,8 +265,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "first test frame.",
             at_most=1e-6,
             by=identity(_THEORY),
-            holds="Predicted Hessians are symmetric: vibrations can be computed from them.",
-            fails="Predicted Hessians are not symmetric: do not compute vibrations from them.",
         ),
         claim(
             "Turning a molecule keeps its energy and turns its forces"
@@ -281,10 +278,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             by=theirs(
                 EQUIVARIANT_KERNELS, "review", "the extension to equivariant outputs is exact; the bound is our choice"
             ),
-            holds="Predictions need no data in other orientations: the sampling of rotations to tolerance "
-            f"{settings.tolerance:g} is fine enough.",
-            fails=f"Rotations are sampled too coarsely with tolerance {settings.tolerance:g}: take a smaller one.",
-            undecided="Whether turning changes predictions by less than 1 % is not decided: take more turns.",
         ),
     ]
     if results.water:
@@ -299,11 +292,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
                 covers="test molecules",
                 at_most=1,
                 by=ours("our question"),
-                holds=f"Equivariant readouts are worth their cost for tensors of water: {_percent(ratios)}.",
-                fails="A simpler model does as well or better for some tensor of water "
-                f"({_percent(ratios)}): use it, or more molecules.",
-                undecided="Whether equivariant readouts beat the simplest models for every tensor of water is not "
-                f"decided ({_percent(ratios)}): take more molecules.",
             )
         )
     return judged
@@ -312,7 +300,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
 def _learnt(results: Results, frames: int) -> Claim:
     """Whether forces are predicted at all, after each way of training."""
     ratios = {f"from {target}": guessed(results, target) for target in TARGETS}
-    said = ", ".join(f"{100 * e.value:.3g} % {label}" for label, e in ratios.items())
     return claim(
         f"With {frames} frames the kernel predicts forces: their error is below that of guessing their mean",
         ratios,
@@ -322,33 +309,11 @@ def _learnt(results: Results, frames: int) -> Claim:
         covers="test frames",
         at_most=1,
         by=ours(_ASKED, place="review"),
-        holds=f"Forces come with the energies’ kernel: errors are {said} of the spread.",
-        fails=f"The kernel does not predict forces from so few frames: errors are {said} of the spread.",
-        undecided=f"More test frames would tell whether forces are predicted: errors are {said} of the spread.",
     )
-
-
-def headline(settings: Settings, results: Results) -> tuple[str, str]:
-    """What was found, and our numbers beside the source's."""
-    both, alone = (guessed(results, target) for target in ("both", "energies"))
-    meV = bootstrap(1000 * results.forces["both"][-1])
-    percent = both.times(100)
-    shown = format_number(percent.value, percent.interval)
-    frames = settings.sizes[-1]
-    title = (
-        f"From {frames} frames of {settings.molecule} the invariant kernel predicts forces to {shown} % of their spread"
-    )
-    said = (
-        f"After training on energies and forces of {frames} frames the error of force components is "
-        f"{in_words(meV)} meV/Å, {shown} % of their mean deviation; after energies alone it is "
-        f"{format_number(100 * alone.value)} %. The source has no forces, a reviewer asked for them."
-    )
-    return title, said
 
 
 def _helped(what: str, ratio: Estimate, frames: int) -> Claim:
     """Whether `what` is predicted better after training on energies and forces than on energies alone."""
-    found = f"the error of predicted {what} is {100 * ratio.value:.3g} % of what energies alone leave"
     return claim(
         f"With {frames} frames, {what} are predicted better after training on both than on energies",
         {"": ratio},
@@ -357,15 +322,84 @@ def _helped(what: str, ratio: Estimate, frames: int) -> Claim:
         covers="test frames",
         at_most=1,
         by=ours(_ASKED, place="review"),
-        holds=f"Where forces come with the energies, train on both: with {frames} frames {found}.",
-        fails=f"For {what} alone, leave the training forces out: with {frames} frames {found}.",
-        undecided=f"Whether training on forces too helps to predict {what} is not decided: {found}.",
     )
 
 
-def _percent(ratios: Mapping[str, Estimate]) -> str:
-    parts = [f"the error of {kind} is {100 * e.value:.3g} % of the simplest model’s" for kind, e in ratios.items()]
-    return ", ".join(parts)
+_COLOURS = dict(zip(TARGETS, (palette.VERMILLION, palette.GREEN, palette.BLUE), strict=True))
+
+
+def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
+    """Tables and figures."""
+    shown = [_curves(settings, results, folder)]
+    tables = {"errors": errors_table(settings, results)}
+    if results.water:
+        shown += [_tensors(settings, results, folder)]
+        tables["tensors"] = tensors_table(settings, results)
+    return Presentation(tables, shown)
+
+
+def errors_table(settings: Settings, results: Results) -> Columns:
+    """Errors of every test frame."""
+    rows = [
+        (t, n, i, 1000 * results.energies[t][j, i], KCAL_PER_EV * results.energies[t][j, i],
+         1000 * results.forces[t][j, i], KCAL_PER_EV * results.forces[t][j, i])
+        for t in TARGETS for j, n in enumerate(settings.sizes) for i in range(settings.test)
+    ]  # fmt: skip
+    names = ("trained_on", "frames", "test_frame", "energy_meV", "energy_kcal_per_mol", "force_meV_per_A")
+    return columns((*names, "force_kcal_per_mol_A"), rows)
+
+
+def tensors_table(settings: Settings, results: Results) -> Columns:
+    """Errors of tensors of every test molecule."""
+    rows = [
+        (kind, n, i, e)
+        for kind, found in results.water.items()
+        for n, row in zip(settings.water_sizes, found.errors, strict=True)
+        for i, e in enumerate(row)
+    ]
+    return columns(("tensor", "molecules", "test_molecule", "error_atomic_units"), rows)
+
+
+def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+    with drawing.panels(
+        folder,
+        "learning-curves",
+        titles=("energies, meV", "force components, meV/Å"),
+        xlabel="training frames",
+        ylabel="mean absolute error",
+        caption="Mean absolute errors with 95 % intervals over test frames. Dotted: the error of always guessing the "
+        "mean of the test frames.",
+        alt="Errors of energies and forces against training frames",
+    ) as drawn:
+        for axes, table, spread in zip(drawn, (results.energies, results.forces), results.spread, strict=True):
+            drawing.logarithmic(axes, "both", settings.sizes, fine=True)
+            for shift, target in zip((0.98, 1.0, 1.02), TARGETS, strict=True):
+                values = [bootstrap(1000 * row) for row in table[target]]
+                drawing.estimates(
+                    axes, shift * np.array(settings.sizes), values, _COLOURS[target].light, label=f"from {target}"
+                )
+            drawing.power(axes, settings.sizes, 1000 * spread, 0, label="mean of the test frames")
+    return drawn.figure
+
+
+def _tensors(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+    with drawing.panels(
+        folder,
+        "tensors",
+        titles=tuple(f"{KINDS[kind]}, a.u." for kind in results.water),
+        xlabel="training molecules",
+        ylabel="mean absolute error",
+        caption="Mean absolute errors of components with 95 % intervals over test molecules. Dotted: the simplest "
+        "models that turn as they must, dipoles of one charge for each element and the mean polarisability times the "
+        "identity.",
+        alt="Errors of dipoles and polarisabilities against training molecules",
+    ) as drawn:
+        for axes, found in zip(drawn, results.water.values(), strict=True):
+            drawing.logarithmic(axes, "both", settings.water_sizes, fine=True)
+            values = [bootstrap(row) for row in found.errors]
+            drawing.estimates(axes, settings.water_sizes, values, palette.PURPLE.light, label="equivariant readout")
+            drawing.power(axes, settings.water_sizes, found.guess.mean(), 0, label="simplest model")
+    return drawn.figure
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EQUIVARIANT_KERNELS,), check_settings)

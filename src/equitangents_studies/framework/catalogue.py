@@ -41,7 +41,7 @@ def _shipped(
     summary: str,
     presets: tuple[str, ...] = _WITH_DESK,
     claims: str = "study",
-    page: str = "page",
+    page: str = "study",
 ) -> StudyInfo:
     """A study that comes with the package, in the folder of its name: short ones have all in `study`.
 
@@ -67,7 +67,7 @@ registry: dict[str, StudyInfo] = {
             _EMERGENT,
             "Ensembles of MLPs of growing width against the closed form: do their means converge, and is the "
             "orbit spread of M members that of GP(μ, Σ/M), on training, test and foreign spins?",
-            claims="claims",
+            page="page",
         ),
         _shipped(
             "rotated-images",
@@ -76,6 +76,7 @@ registry: dict[str, StudyInfo] = {
             "CNNs trained on rotated images: how often members, their mean and the infinitely wide ensemble "
             "predict the same for all rotations of an image, in and out of distribution.",
             ("quick", "desk", "paper", "paper-c8", "paper-c16"),
+            page="page",
         ),
         _shipped(
             "predicted-agreement",
@@ -92,6 +93,7 @@ registry: dict[str, StudyInfo] = {
             "One network, augmented ones, ensembles, group-convolutional networks, canonicalisation, averaging at "
             "test time and kernels, side by side: accuracy and invariance against cost, also on your own images.",
             (*_WITH_DESK, "desk-c8", "desk-c16"),
+            page="page",
         ),
         StudyInfo(
             name="histology",
@@ -109,7 +111,7 @@ registry: dict[str, StudyInfo] = {
             _KERNELS,
             "Mean predictions of augmented MLPs and of group-convolutional networks without augmentation: are "
             "they equal at infinite width and any depth, for frozen finite kernels, and in the limit for trained ones?",
-            claims="claims",
+            page="page",
         ),
         _shipped(
             "augmented-cnn-to-gcnn",
@@ -124,7 +126,7 @@ registry: dict[str, StudyInfo] = {
             _EMERGENT,
             "MLPs learn vectors that turn with the inputs, under the rotation groups of the regular solids: "
             "equivariance of mean and covariance, in closed form and of trained ensembles, on and off the data.",
-            claims="claims",
+            page="page",
         ),
         _shipped(
             "continuous",
@@ -133,6 +135,7 @@ registry: dict[str, StudyInfo] = {
             "Images augmented with C2 to C32 and turned by any angle: the change against the bound of Lemma 6.2, on "
             "rings and on pixels beside their floor; ensembles of CNNs at all angles, and what each orientation costs.",
             claims="claims",
+            page="page",
         ),
         _shipped(
             "sampling",
@@ -141,6 +144,7 @@ registry: dict[str, StudyInfo] = {
             "Complete augmentation against subgroups, random, partial and importance-sampled group elements at a fixed "
             "budget, in closed form; systematic against random elements in trained ensembles, with accuracy.",
             claims="claims",
+            page="page",
         ),
         _shipped(
             "finite-width",
@@ -148,6 +152,7 @@ registry: dict[str, StudyInfo] = {
             _EMERGENT,
             "Size of the violation of MLPs, CNNs and group-convolutional networks against width and members, on two "
             "tasks: how much is due to finitely many members, to finite width and to incomplete augmentation?",
+            page="page",
         ),
         _shipped(
             "admissible",
@@ -162,7 +167,6 @@ registry: dict[str, StudyInfo] = {
             _MEAN_FIELD,
             "At which output scale do networks leave what the tangent kernel predicts? At the mean-field scale: do "
             "augmentation and feature averaging become one, and single networks invariant, as the width grows?",
-            page="study",
         ),
         _shipped(
             "frozen-kernel",
@@ -175,8 +179,9 @@ registry: dict[str, StudyInfo] = {
             "other-ensembles",
             "Ensembles beyond plain averaging",
             _EMERGENT,
-            "Bayesian posteriors, random priors, bagging, snapshots and boosting: which are invariant in "
-            "expectation, which come close to it as they grow, and why.",
+            "Bayesian posteriors, random priors, bagging: which are invariant in expectation, which come close to it "
+            "as they grow?",
+            page="page",
         ),
         _shipped(
             "medical-kernels",
@@ -205,7 +210,6 @@ registry: dict[str, StudyInfo] = {
             _KERNELS,
             "Monte Carlo kernels of group-convolutional networks of growing width, on the plane and on the "
             "sphere: do they converge to the analytic NNGP and NTK, and at the expected rate?",
-            page="study",
         ),
         _shipped(
             "symmetry-groups",
@@ -213,7 +217,6 @@ registry: dict[str, StudyInfo] = {
             _SYNERGY,
             "FCN, LCN, VEC, GAP and LAP under rotations of channels or of all coordinates, and permutations: do "
             "predictions stay when training and test images are moved together, at infinite and finite width?",
-            page="study",
         ),
         _shipped(
             "spurious-symmetries",
@@ -223,6 +226,7 @@ registry: dict[str, StudyInfo] = {
             "the group, through the data and through the model, is the NTK ahead then, and how many samples does it "
             "cost?",
             claims="claims",
+            page="page",
         ),
         _shipped(
             "finite-width-vec",
@@ -244,7 +248,6 @@ registry: dict[str, StudyInfo] = {
             _SYNERGY,
             "Fully connected networks with a Gaussian or a uniform first layer, on images moved by permutations and "
             "rotations of all coordinates: which symmetries are left, and does accuracy notice?",
-            page="study",
         ),
         _shipped(
             "learning-curves",
@@ -253,6 +256,7 @@ registry: dict[str, StudyInfo] = {
             "Errors of infinitely wide networks against training size, on images as they are and rotated: exponents "
             "and cusps with intervals, whether exponents grow with data, and what the kernel’s spectrum predicts.",
             (*_WITH_DESK, "full", "features", "pooled", "networks"),
+            page="page",
         ),
         _shipped(
             "imagenet-scale",
@@ -260,7 +264,8 @@ registry: dict[str, StudyInfo] = {
             _SYNERGY,
             "ResNets and an MLP-Mixer on images read from files, as they are and with channels rotated at every "
             "position: exponents of learning curves before and after their cusp, and where the cusp lies.",
-            claims="claims",
+            claims="page",
+            page="page",
         ),
         _shipped(
             "spectra",
@@ -275,7 +280,6 @@ registry: dict[str, StudyInfo] = {
             _EXCHANGE,
             "Signals whose targets are invariant under Cn, n from 2 on: do the samples that the group saves grow as n, "
             "what does a wrong group of the same order cost, and do kernels tell both beforehand?",
-            page="study",
         ),
         _shipped(
             "partial-orbits",
@@ -283,31 +287,14 @@ registry: dict[str, StudyInfo] = {
             _PARTIAL,
             "Some classes are seen in all orientations, others in part: are the others classified rightly in "
             "orientations never seen? Digits and letters, finite groups, in the irrep basis and exactly.",
-            page="study",
         ),
         _shipped(
-            "segmentation",
-            "Masks that turn with their images",
+            "moving-outputs",
+            "Outputs that move with their inputs",
             _KERNELS,
-            "Masks of cells or digits, or of a folder’s images, from few annotated images: by what factor a group that "
-            "turns masks with images saves annotation, and equivariance at every time, on and off the data.",
-            page="study",
-        ),
-        _shipped(
-            "vector-fields",
-            "Flows whose vectors turn with the grid",
-            _KERNELS,
-            "Vortices carried along by a stream, exact solutions on a torus: how many flows a group saves that turns "
-            "grid and vectors together, and equivariance at every time, on and off the data.",
-            page="study",
-        ),
-        _shipped(
-            "orientations",
-            "The group element that turned a template",
-            _KERNELS,
-            "Targets on C_n and on SO(3), by networks that end on the group: how many images the right group saves, "
-            "and equivariance at every time, on and off the data.",
-            page="study",
+            "Masks that turn with images, flows whose vectors turn with the grid, the element that turned a template: "
+            "how many inputs the right group saves, and equivariance at every time, on and off the data.",
+            (*_WITH_DESK, "flows-quick", "flows-desk", "flows-paper", "turns-quick", "turns-desk", "turns-paper"),
         ),
     )
 }

@@ -9,11 +9,9 @@ from __future__ import annotations
 import contextlib
 import csv
 import hashlib
-import html
 import json
 import math
 import os
-import re
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,15 +22,15 @@ import numpy as np
 
 from equitangents.errors import InvalidArgumentError
 from equitangents.extending import LEFTOVER, UNREADABLE, file_bytes, locks, quoted, read_json, whole_file
+from equitangents_studies.claim import Claim
 from equitangents_studies.framework import stage_files
 from equitangents_studies.framework.progress import Progress, Task
 from equitangents_studies.framework.sessions import Ending, Sessions
 from equitangents_studies.framework.stages import Arrays, Key, Stage
-from equitangents_studies.verdict import Verdict
 
 Columns = Mapping[str, Sequence[Any] | np.ndarray]
 
-_OURS = ("config.json", "verdicts.json", "report.html", "results", "figures", "stages", "checkpoints")
+_OURS = ("config.json", "claims.json", "report.json", "report.html", "results", "figures", "stages", "checkpoints")
 _EVERY = 10.0  # seconds between notes of the run time
 _NEW, _COMPLETE, _LOCK = ".new", "complete", ".lock"
 
@@ -351,16 +349,14 @@ def _plain(value: object) -> object:
     return repr(value) if isinstance(value, float) else quoted(value)
 
 
-def finished(path: Path) -> tuple[str, tuple[Verdict, ...], float] | None:
-    """The summary and verdicts of the run in `path` and its seconds; None where no whole run is finished there."""
+def finished(path: Path) -> tuple[tuple[Claim, ...], float] | None:
+    """The claims of the run in `path` and its seconds; None where no whole run is finished there."""
     if not (path / "report.html").is_file() or (path / ".new").exists():
         return None
     try:
-        config, verdicts = (read_json(file_bytes(path / f"{n}.json")) for n in ("config", "verdicts"))
+        config, claims = (read_json(file_bytes(path / f"{n}.json")) for n in ("config", "claims"))
         if config["sessions"][-1]["ended"] != "finished":
             return None
-        said = re.search(r'<p class="summary">(.*?)</p>', file_bytes(path / "report.html").decode(), re.S)
-        summary = html.unescape(said[1]) if said else ""
-        return summary, tuple(map(Verdict.from_dict, verdicts)), float(config["seconds"])
+        return tuple(map(Claim.from_dict, claims)), float(config["seconds"])
     except UNREADABLE:
         return None

@@ -66,11 +66,6 @@ class Records:
         """Lower and upper ends of the intervals."""
         return np.array([e.low for e in self.estimates]), np.array([e.high for e in self.estimates])
 
-    def span(self, digits: str = ".3g") -> str:
-        """The smallest to the largest number, for a sentence: "0.912 to 1.2"; one number if both print alike."""
-        ends = [f"{end:{digits}}".replace("-", "−") for end in (self.values.min(), self.values.max())]
-        return " to ".join(dict.fromkeys(ends))
-
     def table(self, value: str = "value") -> Columns:
         """One row per record: its coordinates, its number under the name `value`, its interval."""
         coordinates = {name: [row[i] for row in self.rows] for i, name in enumerate(self.names)}

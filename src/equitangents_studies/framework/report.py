@@ -1,47 +1,65 @@
-"""The report of a study: claims, sections with figures, settings and citations, as data and as one HTML file."""
+"""The report of a study: claims, figures, tables, settings and citations, as one HTML file."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from equitangents.report import Figure, Section, environment, palette, with_interval
-from equitangents_studies.verdict import FAILS, HOLDS, UNDECIDED, Origin, Verdict
+from equitangents.extending import formatting
+from equitangents.report import Figure, Section, Table, environment, palette
+from equitangents_studies.claim import Claim
+from equitangents_studies.framework.catalogue import StudyInfo
 
-_BADGES = {HOLDS: "holds", FAILS: "fails", UNDECIDED: "undecided"}
+_TITLES = {"source": "Claims of the source", "ours": "Questions of our own", "check": "Checks of the code"}
 
 
 @dataclass(frozen=True)
 class Page:
-    """All that the report of a study shows: title, sections, figures and sources; `seconds` is what the run took."""
+    """What the report of a run shows; `seconds` is what the run took."""
 
-    title: str
-    kicker: str
-    summary: str
-    verdicts: Sequence[Verdict]
-    sections: Sequence[Section]
+    info: StudyInfo
+    preset: str
+    claims: Sequence[Claim]
+    shown: Sequence[Figure | Table]
     settings: Mapping[str, Any]
     versions: Mapping[str, str]
     rerun: str
-    citations: Sequence[str] = ()
-    facts: Mapping[str, str] = field(default_factory=dict)
-    seconds: float = math.nan
+    citations: Sequence[str]
+    seconds: float
 
     @property
     def figure(self) -> Figure | None:
-        """The first of the first section, which stands before all else."""
-        shown = self.sections[0].shown if self.sections else ()
-        return next((item for item in shown if isinstance(item, Figure)), None)
+        """The first figure, which stands before all else."""
+        return next((item for item in self.shown if isinstance(item, Figure)), None)
 
-    def of(self, origin: Origin) -> list[Verdict]:
-        """The verdicts on claims of one origin."""
-        return [v for v in self.verdicts if v.origin == origin]
+    @property
+    def sections(self) -> list[Section]:
+        """Figures and tables."""
+        return [Section("Figures and tables", [], list(self.shown))] if self.shown else []
+
+    @property
+    def run_time(self) -> str:
+        """How long the run took."""
+        return formatting.exact_duration(self.seconds)
+
+    @property
+    def groups(self) -> dict[str, list[Claim]]:
+        """Claims by the title of their table."""
+        found = {title: [c for c in self.claims if c.kind == kind] for kind, title in _TITLES.items()}
+        return {title: claims for title, claims in found.items() if claims}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Settings, versions, command and what is shown, for JSON: figures without their drawings, and tables."""
+        shown = [
+            {"kind": "figure", "name": item.name, "alt": item.alt, "caption": item.caption}
+            if isinstance(item, Figure)
+            else {"kind": "table", "caption": item.caption, "header": [*item.header], "rows": [*map(list, item.rows)]}
+            for item in self.shown
+        ]
+        return {"settings": self.settings, "versions": self.versions, "command": self.rerun, "shown": shown}
 
     def html(self) -> str:
         """The report, complete in itself."""
         template = environment("equitangents_studies.framework").get_template("page.html.jinja")
-        version = self.versions.get("equitangents", "")
-        shown = {"badges": _BADGES, "with_interval": with_interval, "colours": palette.COLOURS}
-        return template.render(page=self, version=version, **shown)
+        return template.render(page=self, version=self.versions.get("equitangents", ""), colours=palette.COLOURS)

@@ -1,4 +1,4 @@
-"""Running a study: settings, folder, measurement, verdicts, tables, figures, report."""
+"""Running a study: settings, folder, measurement, claims, tables, figures, report."""
 
 from __future__ import annotations
 
@@ -12,27 +12,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.extending import ExecutorLike, formatting, may_write, real
+from equitangents.extending import ExecutorLike, may_write, real
 from equitangents_studies.framework.catalogue import StudyInfo, load, lookup
 
 if TYPE_CHECKING:
+    from equitangents_studies.claim import Claim
     from equitangents_studies.framework.folder import RunFolder
     from equitangents_studies.framework.study import Present, Study
-    from equitangents_studies.verdict import Verdict
 
 logger = logging.getLogger("equitangents")
 
 
 @dataclass(frozen=True)
 class StudyResult:
-    """A finished run: where it lies, its report, its summary and a verdict per claim; seconds of all its parts."""
+    """A finished run: its folder, report and claims; `seconds` of all its sessions."""
 
     name: str
     preset: str
     folder: Path
     report: Path
-    summary: str
-    claims: tuple[Verdict, ...]
+    claims: tuple[Claim, ...]
     seconds: float
 
 
@@ -55,7 +54,7 @@ def run(
     force: bool = False,
     executor: ExecutorLike | None = None,
 ) -> StudyResult:
-    """Run study `name` and write its folder: config.json, results/, figures/, verdicts.json and report.html.
+    """Run study `name` and write its folder: config.json, results/, figures/, claims.json and report.html.
 
     `out` is the folder, by default `runs/<name>-<preset>`. What an earlier run with the same settings left there is
     replaced when the new one is complete; with `resume` the run goes on from it, and a finished one in a folder that
@@ -126,37 +125,34 @@ def _report(
     folder: RunFolder,
     rerun: str,
 ) -> StudyResult:
-    """Verdicts, tables, figures and the page; then the run is complete."""
+    """Claims, tables, figures and the page; then the run is complete."""
     from equitangents.report import write
-    from equitangents_studies.framework.claims import lead
     from equitangents_studies.framework.folder import write_json
     from equitangents_studies.framework.report import Page
     from equitangents_studies.framework.settings import as_text
     from equitangents_studies.framework.works import Work
 
-    verdicts = tuple(study.claims(settings, results))
+    claims = tuple(study.claims(settings, results))
     shown = present(settings, results, folder)
     for table, columns in shown.tables.items():
         folder.write_table(table, columns)
-    write_json(folder.path / "verdicts.json", [verdict.to_dict() for verdict in verdicts])
-    seconds, chosen = folder.seconds, as_text(settings)
-    seed = {"Seed": chosen["seed"]} if "seed" in chosen else {}
+    write_json(folder.path / "claims.json", [claim.to_dict() for claim in claims])
+    seconds = folder.seconds
     page = Page(
-        title=shown.finding or info.title,
-        kicker=f"Study {info.name}, preset {preset}. Source: {info.source}",
-        summary=shown.sentence or lead(verdicts),
-        verdicts=verdicts,
-        sections=shown.sections,
-        settings=chosen,
+        info=info,
+        preset=preset,
+        claims=claims,
+        shown=shown.shown,
+        settings=as_text(settings),
         versions=installed_versions(),
         rerun=rerun,
         citations=[work.bibtex if isinstance(work, Work) else work for work in study.citations],
-        facts={**shown.facts, **seed, "Run time": formatting.exact_duration(seconds)},
         seconds=seconds,
     )
+    write_json(folder.path / "report.json", page.to_dict())
     write(page, folder.path / "report.html")
     folder.finish()
-    return StudyResult(info.name, preset, folder.path, folder.path / "report.html", page.summary, verdicts, seconds)
+    return StudyResult(info.name, preset, folder.path, folder.path / "report.html", claims, seconds)
 
 
 def installed_versions() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What a study is: settings, a measurement and claims about it; and what its page makes of them.
+"""A study: settings, a measurement, claims about it, figures and tables.
 
 With `framework.claims` it has all that `study.py` of a study needs, as `framework.page` has for its page.
 """
@@ -6,40 +6,38 @@ With `framework.claims` it has all that `study.py` of a study needs, as `framewo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from equitangents.report import Section
+from equitangents.report import Figure, Table
+from equitangents_studies.claim import Claim
 from equitangents_studies.framework.folder import Columns, RunFolder
 from equitangents_studies.framework.progress import Task
 from equitangents_studies.framework.settings import at_least, check, check_some, presets
 from equitangents_studies.framework.stages import Arrays, Stage
-from equitangents_studies.verdict import Verdict
 
 __all__ = [
-    "Arrays", "Present", "Presentation", "RunFolder", "Stage", "Study", "Task", "at_least", "check", "check_some",
-    "presets",
+    "Arrays", "Present", "Presentation", "RunFolder", "Shown", "Stage", "Study", "Task", "at_least", "check",
+    "check_some", "presets",
 ]  # fmt: skip
 
 SettingsT = TypeVar("SettingsT")
 ResultsT = TypeVar("ResultsT")
 
 
+Shown = Figure | Table
+
+
 @dataclass(frozen=True)
 class Presentation:
-    """A study's results for readers: tables for `results/`, sections of the page, a few facts.
+    """A study's results for readers: `tables` for `results/`, figures and tables `shown` on the page.
 
-    `finding` is the page's title: what was found, from the results, without a word on what holds or fails; `sentence`
-    sets our number beside the source's. Without them the page has the study's title, and its first sentence follows
-    from the claims. The first figure of the first section is the one that the source shows.
+    The first figure is the one that the source shows, and stands above the claims.
     """
 
     tables: Mapping[str, Columns]
-    sections: Sequence[Section]
-    facts: Mapping[str, str] = field(default_factory=dict)
-    finding: str = ""
-    sentence: str = ""
+    shown: Sequence[Shown]
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ class Study(Generic[SettingsT, ResultsT]):
 
     presets: Mapping[str, SettingsT]
     measure: Callable[[SettingsT, RunFolder], ResultsT]
-    claims: Callable[[SettingsT, ResultsT], Sequence[Verdict]]
+    claims: Callable[[SettingsT, ResultsT], Sequence[Claim]]
     citations: tuple[str, ...]
     check: Callable[[SettingsT, Path | None], None] = lambda settings, data_dir: None
 

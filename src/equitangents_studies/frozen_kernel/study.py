@@ -7,6 +7,7 @@ output scale it does not fall: features are learnt at every width.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,15 +20,46 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents import kernels, nn
-from equitangents.extending import FiniteNetwork, Params
+from equitangents.extending import ArrayLike, FiniteNetwork, Params
+from equitangents.report import Figure, palette
 from equitangents.statistics import Estimate, bootstrap, log_ratio, shared_level
 from equitangents_studies.common.images import Images, load_images
 from equitangents_studies.common.networks import mlp
-from equitangents_studies.framework.claims import Claim, Records, after, claim, in_words, ours, theirs
+from equitangents_studies.framework.claims import Claim, Records, after, claim, ours, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
+from equitangents_studies.framework.page import Columns, Presentation, drawing
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import TANGENT_KERNEL, WIDE_NETWORKS
-from equitangents_studies.frozen_kernel.parametrisations import PARAMETRISATIONS, TITLES, parametrised
+from equitangents_studies.systems.architectures import Reparametrised
+
+PARAMETRISATIONS = ("ntk", "standard", "mean-field")
+TITLES = {"ntk": "NTK parametrisation", "standard": "standard parametrisation", "mean-field": "mean-field output scale"}
+
+
+@dataclass(frozen=True)
+class MeanField:
+    """`net` with its output divided by √width."""
+
+    net: nn.Sequential
+    width: int
+
+    def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: str = "float32") -> Params:
+        """The parameters of `net`."""
+        return self.net.init(key, input_shape, dtype)
+
+    def apply(self, params: Params, x: ArrayLike) -> jax.Array:
+        """1/√width times what `net` gives."""
+        return self.net.apply(params, x) / math.sqrt(self.width)
+
+
+def parametrised(net: nn.Sequential, width: int, parametrisation: str) -> FiniteNetwork:
+    """`net` under one of PARAMETRISATIONS."""
+    known: dict[str, FiniteNetwork] = {
+        "ntk": net,
+        "standard": Reparametrised(net),
+        "mean-field": MeanField(net, width),
+    }
+    return known[parametrisation]
 
 
 @dataclass(frozen=True)
@@ -248,7 +280,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     orders, scaled = of("ntk", [smooth, relu], [last]), of("mean-field", [smooth, relu], [last])
     each_phi = [results.exponent((phi, "ntk"), last) for phi in (smooth, relu)]
     mean = Estimate(*(sum(ends) / 2 for ends in zip(*((e.value, e.low, e.high) for e in each_phi), strict=True)))
-    slope = f"its exponents are {orders.span('.2f')}, on average {in_words(mean)}"
     moved = lambda phi, parametrisation: results.movement[phi, parametrisation][-1, :, -1]
     quotients = Records.over(
         lambda phi: log_ratio(moved(phi, "ntk"), moved(phi, "mean-field"), confidence=shared_level(2)),
@@ -261,12 +292,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "fast as one over the square root of the width",
             here,
             by=theirs(_THEOREM, _PLACE, "at most −1/2"),
-            holds=f"Kernels of smooth networks freeze as theory says: exponents are {here.span('.2f')}. The "
-            "wider the network, the nearer its training to what its kernel at initialisation predicts.",
-            fails=f"At these widths the kernel does not freeze as fast as its bound in the limit (exponents are "
-            f"{here.span('.2f')}): compare trained networks with the closed form before relying on it.",
-            undecided=f"Whether the kernel freezes as fast as its bound is not decided (exponents are "
-            f"{here.span('.2f')}): train more networks, or wider ones.",
         ),
         bounded(
             "With ReLU in NTK parametrisation the tangent kernel’s relative movement falls at least as fast as one "
@@ -276,24 +301,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
                 f"our question: the theorem asks for nonlinearities that are {_CONDITIONS}, which ReLU is not",
                 stated="at most −1/2",
             ),
-            holds=f"ReLU networks freeze here, too, as a measurement, not by the theorem: exponents are "
-            f"{there.span('.2f')}.",
-            fails=f"Kernels of ReLU networks do not freeze as fast as those that the theorem covers: exponents are "
-            f"{there.span('.2f')}.",
-            undecided=f"Whether kernels of ReLU networks freeze as fast as the theorem’s is not decided: exponents are "
-            f"{there.span('.2f')}.",
         ),
         bounded(
             "In standard parametrisation, with learning rates of the order 1/n, the tangent kernel’s relative movement "
             "falls at least as fast as one over the square root of the width",
             standard,
             by=theirs(_THEOREM + "; ReLU is our addition", _PLACE, "at most −1/2"),
-            holds="Networks as other libraries set them up freeze as well when their learning rate falls as 1/n: "
-            f"exponents are {standard.span('.2f')}.",
-            fails="Networks as other libraries set them up do not all freeze at these widths: exponents are "
-            f"{standard.span('.2f')}.",
-            undecided="Whether networks as other libraries set them up freeze is not decided: exponents are "
-            f"{standard.span('.2f')}.",
         ),
         claim(
             f"In NTK parametrisation the tangent kernel’s relative movement {after(last)} falls as one over the width, "
@@ -308,10 +321,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
                 "perturbation theory in 1/n (Dyer & Gur-Ari 2020; Huang & Yau 2020); the bounds are our choice",
                 stated="−1",
             ),
-            holds="Twice the width roughly halves the movement: extrapolate from two widths to the one that is needed.",
-            fails=f"At widths {reach} the movement does not fall as 1/n yet: {slope}, and −1 lies outside. Do not "
-            "extrapolate it from two widths by theory’s order.",
-            undecided=f"Whether the movement falls as 1/n at widths {reach} is not decided: {slope}.",
         ),
         claim(
             f"With a mean-field output scale the tangent kernel’s relative movement {after(last)} does not fall with "
@@ -323,12 +332,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             by=ours(
                 "theory of feature learning (Chizat et al. 2019; Yang & Hu 2021); the bound is our choice", stated="0"
             ),
-            holds="It is the output scale, not the width alone, that freezes kernels: with this one, wider networks "
-            "come no nearer to their kernel at initialisation.",
-            fails="Kernels freeze in spite of the mean-field output scale here: train longer, or on labels that ask "
-            "for features.",
-            undecided="Whether kernels freeze with the mean-field output scale is not decided: exponents are "
-            f"{scaled.span('.2f')}.",
         ),
         claim(
             f"At width {widest} the tangent kernel moves less than half as far in NTK parametrisation as with a "
@@ -339,14 +342,108 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers="networks",
             at_most=0.5,
             by=ours("ours: the same networks, trained as long, with another output scale"),
-            holds="The same networks train near their kernel or far from it by their output scale alone: the quotient "
-            f"of the movements is {quotients.span('.2g')}.",
-            fails="At this width the output scale changes little: networks in NTK parametrisation are still too "
-            "narrow to train near their kernel.",
-            undecided="Whether the output scale matters by that much at this width is not decided: train more of the "
-            "networks.",
         ),
     ]
+
+
+_COLOURS = dict(zip(PARAMETRISATIONS, (palette.BLUE, palette.GREEN, palette.VERMILLION), strict=True))
+
+
+def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
+    """Tables and figures."""
+    steps = [int(step) for step in results.steps]
+    slopes = exponents(settings, results, PARAMETRISATIONS, settings.nonlinearities, steps)
+    shown = [
+        _against_width(settings, results, folder),
+        _over_training(settings, results, folder),
+        _exponents(settings, results, folder),
+    ]
+    tables = {"movement": movement_table(results), "exponents": slopes.table("exponent")}
+    return Presentation(tables, shown)
+
+
+def movement_table(results: Results) -> Columns:
+    """How far every network's kernel has moved at every recorded step, its loss and its learning rate."""
+    loss = results.movement.alike({kind: losses[:, :, 1:] for kind, losses in results.loss.items()})
+    moved = results.movement.items()
+    rate = results.movement.alike({k: np.broadcast_to(results.rate[k][..., None], m.shape) for k, m in moved})
+    return results.movement.table("relative_movement", training_loss=loss, learning_rate=rate)
+
+
+def _against_width(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+    last, widths = int(results.steps[-1]), results.widths
+    with drawing.panels(
+        folder,
+        "movement-against-width",
+        titles=[TITLES[p].capitalize() if p != "ntk" else TITLES[p] for p in PARAMETRISATIONS],
+        xlabel="width n",
+        ylabel="‖Θₜ − Θ₀‖ / ‖Θ₀‖",
+        sharey=True,
+        caption=(
+            "How far the tangent kernel has moved after the last step, relative to its size at "
+            "initialisation: geometric mean over networks, with 95 % intervals over networks. Dotted: "
+            "1/√n and 1/n."
+        ),
+        alt="Relative movement of the tangent kernel against width",
+    ) as drawn:
+        for axes, parametrisation in zip(drawn, PARAMETRISATIONS, strict=True):
+            values = {
+                NAMES[phi]: [results.size((phi, parametrisation), int(w), last) for w in widths]
+                for phi in settings.nonlinearities
+            }
+            drawing.curves(axes, widths, values, (palette.BLUE, palette.ORANGE), apart=1.05)
+            if parametrisation != "mean-field":
+                first = results.size((settings.smooth, parametrisation), int(widths[0]), last).value
+                drawing.power(axes, widths, first, -0.5, label="∝ 1/√n, ∝ 1/n")
+                drawing.power(axes, widths, first, -1)
+            drawing.logarithmic(axes, "both", widths, base=2)
+    return drawn.figure
+
+
+def _over_training(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+    pairs = [(phi, p) for phi in settings.nonlinearities for p in PARAMETRISATIONS]
+    with drawing.panels(
+        folder,
+        "movement-over-training",
+        titles=[f"{NAMES[phi]}, {TITLES[p]}" for phi, p in pairs],
+        rows=2,
+        size=(8.6, 5.4),
+        xlabel="training step",
+        ylabel="‖Θₜ − Θ₀‖ / ‖Θ₀‖",
+        sharey=True,
+        sharex=True,
+        caption="The same over training, for every width. Geometric means over networks, with 95 % intervals.",
+        alt="Relative movement of the tangent kernel over training",
+    ) as drawn:
+        for axes, kind in zip(drawn, pairs, strict=True):
+            for width, colour in drawing.shades_of(results.widths.tolist()):
+                values = [results.size(kind, width, int(step)) for step in results.steps]
+                drawing.estimates(axes, results.steps, values, colour, label=f"width {width}")
+            drawing.logarithmic(axes, "both")
+    return drawn.figure
+
+
+def _exponents(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+    with drawing.panels(
+        folder,
+        "exponents",
+        titles=[NAMES[phi] for phi in settings.nonlinearities],
+        xlabel="training step",
+        ylabel="exponent of the width",
+        sharey=True,
+        caption="Exponents of the movement against width, with 95 % intervals over networks. Lines: 0 (no width "
+        "freezes the kernel), −1/2 (the theorem’s bound) and −1 (perturbation theory).",
+        alt="Exponent of the movement against width over training",
+    ) as drawn:
+        for axes, phi in zip(drawn, settings.nonlinearities, strict=True):
+            values = {
+                TITLES[p]: [results.exponent((phi, p), int(step)) for step in results.steps] for p in PARAMETRISATIONS
+            }
+            drawing.curves(axes, results.steps, values, _COLOURS.values(), apart=1.12)
+            for level in (0, -0.5, -1):
+                axes.axhline(level, color=palette.INK.light, lw=0.8, ls=(0, (2, 2)))
+            drawing.logarithmic(axes, "x")
+    return drawn.figure
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (TANGENT_KERNEL, WIDE_NETWORKS), check_settings)

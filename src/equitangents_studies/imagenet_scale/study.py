@@ -302,7 +302,7 @@ def _trained(
     task: Task,
 ) -> Arrays:
     """Which test images a network classifies rightly after training on `size` images; τ is drawn anew in every run."""
-    from equitangents_studies.imagenet_scale import networks, training  # which need Flax
+    from equitangents_studies.imagenet_scale import training  # which needs Flax
 
     recipe = training.Recipe(
         pixels=s.pixels, batch=s.batch, steps=max(s.fewest_steps, -(-s.epochs * size // s.batch)), rate=s.rate,
@@ -311,6 +311,6 @@ def _trained(
     order = np.random.default_rng([s.seed, run]).permutation(len(images.train))  # the same for all sizes: nested
     tau = transformation(group, (s.pixels, s.pixels, 3), seed=s.seed + run)
     checkpoints = folder.checkpoints(_plain(f"{network}-{group}-{size}-{run}"))
-    module = networks.network(network, len(images.class_names), shrink=s.shrink, patch=s.patch)
+    module = training.network(network, len(images.class_names), shrink=s.shrink, patch=s.patch)
     state = training.train(module, images.train[order[:size]], tau, recipe, checkpoints, task)
     return {"right": training.right(module, state, images.test, tau, recipe)}

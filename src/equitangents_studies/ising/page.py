@@ -8,17 +8,13 @@ import numpy as np
 
 from equitangents.report import Figure, palette
 from equitangents.statistics import geometric_mean, log_ratio, squared_mean
-from equitangents_studies.framework.claims import in_words
-from equitangents_studies.framework.page import Columns, Presentation, Records, RunFolder, columns, drawing, section
+from equitangents_studies.framework.page import Columns, Presentation, Records, RunFolder, columns, drawing
 from equitangents_studies.ising.study import (
     SETS,
     Results,
     Settings,
-    falls,
     measured_spread,
-    overall_ratio,
     predicted_sizes,
-    share_left,
     spread_ratio,
     three_times,
 )
@@ -28,7 +24,7 @@ _MARKS = {"training": palette.BLUE, "test": palette.GREEN, "foreign": palette.PU
 
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Tables, figures and words."""
+    """Tables and figures."""
     distances = distance_records(settings, results)
     tables = {
         "distance": distances.table("squared_distance"),
@@ -36,63 +32,14 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "predictions": prediction_table(settings, results),
         "every_size": every_size_table(settings, results),
     }
-    sections = [
-        section(
-            "The orbit spread of M members",
-            f"Networks see a {settings.lattice}×{settings.lattice} lattice of spins on a torus and learn its "
-            f"energy from {settings.train_spins} configurations of independent spins, each shown in its four "
-            "orientations. Test spins are drawn alike; foreign spins come from Metropolis chains at temperature "
-            f"{settings.temperature:g} J, where neighbours align and energies lie far below those of the training "
-            "set.",
-            "The relative orbit standard deviation divides the norm of the standard deviation over the four "
-            "orientations by the norm of the mean over them, norms taken over all inputs of a set. Theory draws "
-            "ensembles of M members from GP(μ, Σ/M) on whole orbits. At initialisation the expected prediction is "
-            "zero, so an ensemble’s spread and mean shrink together, and M does not matter.",
-            _for_every_size(settings, results, folder),
-            _spread(settings, results, folder),
-            _ratio(settings, results, folder),
-        ),
-        section(
-            "From the ensemble’s mean to the NTK’s",
-            "The mean of finitely many members differs from the closed form for two reasons: finite width, and the "
-            "sampling error of averaging few members. The second is subtracted: what is shown is an unbiased "
-            "estimate of the squared distance of the mean of infinitely many members.",
-            _distance(settings, distances, folder),
-            _learning(settings, results, folder),
-        ),
+    shown = [
+        _for_every_size(settings, results, folder),
+        _spread(settings, results, folder),
+        _ratio(settings, results, folder),
+        _distance(settings, distances, folder),
+        _learning(settings, results, folder),
     ]
-    facts = {
-        "Group": "C4 acting on the lattice",
-        "Widths": ", ".join(map(str, sorted(settings.widths))),
-        "Members": f"{settings.members:,} at every width",
-        "Training": f"full-batch gradient descent, step {results.learning_rate:.3g}",
-    }
-    return Presentation(tables, sections, facts, *headline(settings, results))
-
-
-def headline(settings: Settings, results: Results) -> tuple[str, str]:
-    """What was found, and one sentence beside what the source shows."""
-    narrow, wide, most = min(settings.widths), max(settings.widths), max(settings.groups)
-    ratio = overall_ratio(settings, results, wide, [t for t in settings.steps if t > 0])
-    fall, predicted = falls(settings, results, wide, SETS)
-    left = share_left(results, wide, -1).times(100)
-    near = (
-        squared_mean(results.errors(narrow, "training", -1)).value
-        / squared_mean(results.errors(wide, "training", -1)).value
-    )
-    last = max(settings.steps)
-    by_set = ", ".join(
-        f"{overall_ratio(settings, results, wide, [last], [name]).value:.2f} on {name} spins" for name in SETS
-    )
-    return (
-        f"Ensembles that predict energies of spins spread over orbits {ratio.value:.2f} times as much as infinite "
-        "width says, in and out of distribution",
-        f"At width {wide} the orbit spread of M networks is {in_words(ratio)} times the predicted one (after {last:,} "
-        f"steps {by_set}), and averaging {most} networks divides it by {1 / fall.value:.1f} (theory: "
-        f"{1 / predicted:.1f}). From width {narrow} to {wide} the squared distance of the ensemble’s mean to the NTK’s "
-        f"on training spins falls {near:.0f}-fold, to {in_words(left)} % of the mean square prediction over all sets. "
-        "The source shows both as figures, without numbers.",
-    )
+    return Presentation(tables, shown)
 
 
 def distance_records(settings: Settings, results: Results) -> Records:
@@ -154,10 +101,12 @@ def _learning(settings: Settings, results: Results, folder: RunFolder) -> Figure
         titles=tuple(_TITLES.values()),
         xlabel="configuration, sorted",
         ylabel="energy / standard deviation",
-        caption=f"Energies after {int(results.times[-1])} steps, in units of their standard deviation on independent "
-        f"spins. Dots and band: mean and standard deviation of {settings.members} members of width {wide}, and the "
-        "same in closed form. Whether an MLP extrapolates to foreign spins does not matter for the comparison with "
-        "the closed form.",
+        caption=(
+            "Energies after the last step, in units of their standard deviation on independent spins. "
+            "Dots and band: mean and standard deviation of the widest members, and the same in closed "
+            "form. Whether an MLP extrapolates to foreign spins does not matter for the comparison with "
+            "the closed form."
+        ),
         alt="Predicted energies by set of spins",
     ) as drawn:
         for name, axes in zip(SETS, drawn, strict=True):
@@ -187,11 +136,13 @@ def _distance(settings: Settings, distances: Records, folder: RunFolder) -> Figu
         xlabel="width",
         ylabel="squared distance of means",
         sharey=True,
-        caption=f"Squared distance between the mean of {settings.members} members and the closed form, per input, in "
-        "units of the energies’ variance, without sampling bias. Dots: estimates whose 95 % interval (bars, over "
-        "members) excludes zero; open triangles: upper ends of intervals that hold zero; intervals below zero are not "
-        "drawn; crosses: sizes of estimates without an interval. The dotted line begins at the training spins of the "
-        "last step.",
+        caption=(
+            "Squared distance between the mean of members and the closed form, per input, in units of the"
+            " energies’ variance, without sampling bias. Dots: estimates whose 95 % interval (bars, over "
+            "members) excludes zero; open triangles: upper ends of intervals that hold zero; intervals "
+            "below zero are not drawn; crosses: sizes of estimates without an interval. The dotted line "
+            "begins at the training spins of the last step."
+        ),
         alt="Distance to the closed form against width",
     ) as drawn:
         for name, axes in zip(SETS, drawn, strict=True):
@@ -220,9 +171,11 @@ def _spread(settings: Settings, results: Results, folder: RunFolder) -> Figure:
         ylabel="relative orbit standard deviation",
         size=(8.6, 3.6),
         sharey=True,
-        caption="Relative orbit standard deviation of ensembles of M members over training time. Lines: drawn from "
-        "GP(μ, Σ/M) (band: central 68 % of single ensembles). Dots: geometric mean over all disjoint groups of M of "
-        f"the {settings.members} trained members of width {wide}.",
+        caption=(
+            "Relative orbit standard deviation of ensembles of M members over training time. Lines: drawn"
+            " from GP(μ, Σ/M) (band: central 68 % of single ensembles). Dots: geometric mean over all "
+            "disjoint groups of M of the widest trained members."
+        ),
         alt="Relative orbit standard deviation against training steps",
     ) as drawn:
         for name, axes in zip(SETS, drawn, strict=True):
@@ -249,9 +202,11 @@ def _for_every_size(settings: Settings, results: Results, folder: RunFolder) -> 
         ylabel="relative orbit standard deviation",
         size=(8.6, 3.5),
         sharey=True,
-        caption="Relative orbit standard deviation against the number of members. Lines: median over ensembles drawn "
-        f"from GP(μ, Σ/M), for every M; bands: central 95 % of them. Dashes: disjoint groups of the {settings.members} "
-        f"trained members of width {wide}, dots their medians.",
+        caption=(
+            "Relative orbit standard deviation against the number of members. Lines: median over "
+            "ensembles drawn from GP(μ, Σ/M), for every M; bands: central 95 % of them. Dashes: disjoint "
+            "groups of the widest trained members, dots their medians."
+        ),
         alt="Relative orbit standard deviation against members",
     ) as drawn:
         for name, axes in zip(SETS, drawn, strict=True):
@@ -276,9 +231,11 @@ def _ratio(settings: Settings, results: Results, folder: RunFolder) -> Figure:
         titles=(f"Against members, at width {wide}", "Against width, single members"),
         ylabel="measured / predicted spread",
         sharey=True,
-        caption=f"Measured over predicted relative orbit standard deviation after {int(results.times[-1])} steps, with "
-        "95 % intervals over groups of members. Where the interval of single members excludes 1, finite width "
-        "shows.",
+        caption=(
+            "Measured over predicted relative orbit standard deviation after the last step, with 95 % "
+            "intervals over groups of members. Where the interval of single members excludes 1, finite "
+            "width shows."
+        ),
         alt="Ratio of measured and predicted spread",
     ) as drawn:
         for shift, name in zip((0.96, 1.0, 1.04), SETS, strict=True):

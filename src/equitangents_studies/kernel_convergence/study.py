@@ -16,11 +16,11 @@ import numpy as np
 
 from equitangents import kernels, nn
 from equitangents.groups import so3, wallpaper
-from equitangents.report import Figure, format_number, palette
+from equitangents.report import Figure, palette
 from equitangents.statistics import Estimate, bootstrap, exactly, power_law, shared_level
-from equitangents_studies.framework.claims import IN_ERRORS, Claim, Records, claim, in_words, ours, theirs
+from equitangents_studies.framework.claims import IN_ERRORS, Claim, Records, claim, ours, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Columns, Presentation, columns, drawing, section
+from equitangents_studies.framework.page import Columns, Presentation, columns, drawing
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 
@@ -162,7 +162,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     over = partial(
         Records.over, words=lambda space, kind: f"{kind.upper()}, {SPACES[space]}", space=tuple(SPACES), kind=KINDS
     )
-    resolution = 300 * max(relative_error(settings, results, space, kind) for space in SPACES for kind in KINDS)
     exponents = over(lambda space, kind: power_law(widths, deviations(results, space, kind), confidence=level))
     of_rate = partial(
         claim,
@@ -177,8 +176,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             exponents,
             at_most=0,
             by=theirs(THEIRS, "slides, convergence of kernels", "they converge"),
-            holds="Wide networks have the analytic kernels, and the wider the nearer.",
-            fails="Random networks do not come nearer to the analytic kernels as they grow.",
         ),
         of_rate(
             "They do so as one over the square root of the width",
@@ -186,11 +183,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_least=-0.6,
             at_most=-0.4,
             by=ours("theory of kernels that fluctuate as 1/√width; the bounds are our choice", stated="−1/2"),
-            holds="The deviation of a finite network from the infinite one can be extrapolated: four times the "
-            "width halves it.",
-            fails="The deviation of a finite network does not halve with four times the width; measure it at the "
-            "width that is to be used.",
-            undecided="The rate is not measured well enough to extrapolate the deviation to other widths.",
         ),
         claim(
             "The limit of their means in growing width is the analytic kernel, to within three standard errors",
@@ -201,45 +193,14 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers=IN_ERRORS,
             at_most=3,
             by=theirs(THEIRS, "slides, convergence of kernels", "equal"),
-            holds="Random networks show no error in the analytic kernels; one of less than "
-            f"{resolution:.2g} % of the kernel could hide in three standard errors.",
-            fails="Random networks do not go to the analytic kernels: do not use these for wide networks.",
         ),
     ]
 
 
-def relative_error(settings: Settings, results: Results, space: str, kind: str) -> float:
-    """Standard error of the limit, root mean square over entries, relative to the kernel."""
-    _, error = limits(settings, results, space, kind)
-    return float(np.sqrt((error**2).mean() / (results.exact[space, kind] ** 2).mean()))
-
-
-def headline(settings: Settings, results: Results) -> tuple[str, str]:
-    """What was found, and our numbers beside the source's."""
-    found = rate(settings, results)
-    shown = in_words(found)
-    worst = max(errors_off(settings, results, *key) for key in results.exact)
-    title = f"Kernels of random networks approach the analytic ones as the width to the power {shown.split(' (')[0]}"
-    said = (
-        f"The deviation of random networks’ kernels from the analytic NNGP and NTK falls with the width to the power "
-        f"{shown} (theory: −1/2; the source shows that it falls), and extrapolated to infinite width it is "
-        f"{format_number(worst)} standard errors at most, on the plane and on the sphere."
-    )
-    return title, said
-
-
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
     """Tables, the figure and facts."""
-    text = (
-        f"Root mean square deviation of the mean over {settings.samples} random networks from the kernel of infinite "
-        "width, relative to it."
-    )
-    facts = {
-        "Networks": f"{settings.batches} × {settings.samples} of every width",
-        "Inputs": f"{settings.inputs} random signals",
-    }
-    sections = [section("Convergence", text, _figure(settings, results, folder))]
-    return Presentation({"entries": entries(settings, results)}, sections, facts, *headline(settings, results))
+    shown = [_figure(settings, results, folder)]
+    return Presentation({"entries": entries(settings, results)}, shown)
 
 
 def entries(settings: Settings, results: Results) -> Columns:

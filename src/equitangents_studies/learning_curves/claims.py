@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from equitangents.statistics import Estimate, exactly, shared_level, t_interval
-from equitangents_studies.framework.claims import EXACT, Claim, claim, identity, in_words, ours, theirs
+from equitangents_studies.framework.claims import EXACT, Claim, claim, identity, ours, theirs
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
-from equitangents_studies.learning_curves.largest import FULL, POINTS, SOURCE, share, whole_claims
+from equitangents_studies.learning_curves.largest import FULL, POINTS, SOURCE, share, trained_claims, whole_claims
 from equitangents_studies.learning_curves.settings import (
     DRAWN,
     DRAWN_SIZES,
@@ -20,7 +20,6 @@ from equitangents_studies.learning_curves.settings import (
     off,
     pools,
 )
-from equitangents_studies.learning_curves.trained import trained_claims
 
 SETS = "training and test sets from the same images"
 OURS = "our question"
@@ -53,8 +52,6 @@ def _recovery(results: Results) -> Claim:
         at_least=95,
         unit="%",
         by=identity("our fits of known curves"),
-        holds="Take the intervals of exponents and cusps for what they say.",
-        fails="Intervals of exponents and cusps hold less often than they say: take a higher level.",
     )
 
 
@@ -64,14 +61,10 @@ def _predictions(settings: Settings, results: Results) -> list[Claim]:
     level = shared_level(len(results.measured) * len(settings.predicted_sizes))
     found = []
     kinds = (
-        (
-            "omniscient estimate, from the spectrum alone,",
-            results.omniscient,
-            "take the estimate with a variance for each input",
-        ),
-        ("estimate with a variance for each input", results.inputs, "measure the curve"),
+        ("omniscient estimate, from the spectrum alone,", results.omniscient),
+        ("estimate with a variance for each input", results.inputs),
     )
-    for what, predicted, instead in kinds:
+    for what, predicted in kinds:
         numbers = {
             f"{name}, {size} images": e
             for name in results.measured
@@ -79,8 +72,6 @@ def _predictions(settings: Settings, results: Results) -> list[Claim]:
                 settings.predicted_sizes, off(predicted[name], results.measured[name], level), strict=True
             )
         }
-        worst = max(numbers, key=lambda label: abs(numbers[label].value))
-        at = f"the furthest off is {numbers[worst].value:.2g} % ({worst})".replace("-", "−")
         found.append(
             claim(
                 f"The {what} predicts the squared error to within {_WITHIN:g} % from {settings.predicted_sizes[0]} "
@@ -93,20 +84,13 @@ def _predictions(settings: Settings, results: Results) -> list[Claim]:
                 at_most=_WITHIN,
                 unit="%",
                 by=ours(OURS),
-                holds=f"Read learning curves off the pool: {at}.",
-                fails=f"Do not rely on it where training sets are a large part of the pool: {at}; {instead}.",
-                undecided=f"Intervals reach beyond {_WITHIN:g} %: {at}.",
             )
         )
     return found
 
 
 def _growth(settings: Settings, results: Results) -> Claim:
-    fitted = "; ".join(f"{m} {signed(law.grows.difference)}" for (m, g), law in results.laws.items() if g == "I")
     numbers = {m: t_interval(row) for (m, g), row in results.half_growths().items() if g == "I"}
-    said = "; ".join(f"{m} {signed(e)}" for m, e in numbers.items())
-    growing = [m for m, e in numbers.items() if e.low > 0]
-    small = f" Not 0, if small: {', '.join(growing)}." if growing else ""
     return claim(
         "Data do not improve the data efficiency of the NTK: its exponent does not grow",
         numbers,
@@ -114,18 +98,12 @@ def _growth(settings: Settings, results: Results) -> Claim:
         f"over the lower half, by repetition; a growth below {GROWTH:g}, our margin, counts as none.",
         covers=(SETS, settings.repetitions), at_most=GROWTH,
         by=theirs(THEIRS, "§6.1, Figure 4", "the effect disappears"),
-        holds=f"One power law nearly does for the NTK: exponents change by {said}.{small} Across a fitted cusp: "
-        f"{fitted}.",
-        fails=f"The NTK’s exponent grows, too: by {said}.",
-        undecided=f"The NTK’s exponents change by {said}, which the margin does not decide.",
-        why=f"Across a fitted cusp exponents grow by {fitted}: these curves bend.",
     )  # fmt: skip
 
 
 def _scaling(settings: Settings, results: Results) -> Claim:
     """Figure S6: one power law, and how far it is from the measured errors."""
     off = {f"{m}, {g}": results.off_one_law(m, g) for m, g in results.laws}
-    worst = max(off.values(), key=lambda e: abs(e.value))
     return claim(
             "Learning curves of infinite width are clean power laws",
             off,
@@ -133,10 +111,6 @@ def _scaling(settings: Settings, results: Results) -> Claim:
             "off.",
             covers=(SETS, settings.repetitions), at_least=-_CLEAN, at_most=_CLEAN, unit="%",
             by=theirs(THEIRS, "Figure S6", f"straight lines; that {_CLEAN:g} % count as straight is ours"),
-            holds=f"One power law describes each curve to {abs(worst.value):.1f} %.",
-            fails=f"Some curve is off one power law by {abs(worst.value):.1f} %.",
-            undecided=f"Curves are off one power law by up to {abs(worst.value):.1f} %, which repetitions do not tell "
-            "from the margin.",
     )  # fmt: skip
 
 
@@ -145,7 +119,6 @@ def _approximated(settings: Settings, results: Results) -> list[Claim]:
     found = []
     for model, right in results.exact_right.items():
         lost = features_less_exact(settings, right)
-        said = "; ".join(f"{label} {in_words(e)}" for label, e in lost.items())
         taken = f"{settings.features:,} features"
         found.append(
             claim(
@@ -159,9 +132,6 @@ def _approximated(settings: Settings, results: Results) -> list[Claim]:
                 at_least=-_LOST,
                 unit=POINTS,
                 by=ours("our question: the exact kernel takes weeks at the source’s size"),
-                holds=f"Take features where the exact kernel is too dear: {said}.",
-                fails=f"What features classify is no estimate of what the exact kernel would: {said}.",
-                undecided=f"So few images do not tell what features lose: {said}.",
             )
         )
         reached = share(results.feature_right[model][-1])
@@ -176,8 +146,6 @@ def _approximated(settings: Settings, results: Results) -> list[Claim]:
                 at_least=0,
                 unit="%",
                 by=ours("the source’s size; its number is of the exact kernel", stated=exact),
-                holds=f"So many features classify {in_words(reached)} % of the test images.",
-                fails="",
             )
         )
     return found
@@ -187,11 +155,6 @@ def features_less_exact(settings: Settings, right: np.ndarray) -> dict[str, Esti
     """Accuracy of features minus that of the exact kernel in percentage points, paired over images, by their number."""
     exact, *others = 100.0 * right
     return {f"{m:,} features": t_interval(o - exact) for m, o in zip(compared_features(settings), others, strict=True)}
-
-
-def signed(e: Estimate) -> str:
-    """A change with its sign and interval."""
-    return f"{e.value:+.3f} ({e.low:.3f} to {e.high:.3f})".replace("-", "−")
 
 
 def _symmetries(settings: Settings, results: Results) -> list[Claim]:
@@ -207,8 +170,6 @@ def _symmetries(settings: Settings, results: Results) -> list[Claim]:
                 covers=EXACT,
                 at_most=1e-2,
                 by=theirs(THEIRS, "Theorem 4.1", "equal"),
-                holds="These kernels do not see how channels of neighbouring pixels go together.",
-                fails="Errors change by more than rounding: raise the ridge, or compute in float64.",
             )
         )
     pooling = [model for model in results.sizes if pools(model)]
@@ -225,9 +186,6 @@ def _symmetries(settings: Settings, results: Results) -> list[Claim]:
                 at_least=0,
                 unit=POINTS,
                 by=theirs(THEIRS, "Figure 2"),
-                holds="Pooling pays as far as the data are translation invariant; these rotations end that.",
-                fails="Pooling loses nothing here: these images carry their class elsewhere.",
-                undecided="More repetitions would decide whether pooling loses accuracy.",
             )
         )
     if {"VEC", "FCN"} <= set(results.sizes):
@@ -241,9 +199,6 @@ def _symmetries(settings: Settings, results: Results) -> list[Claim]:
                 at_least=0,
                 unit=POINTS,
                 by=theirs(THEIRS, "Figure 2"),
-                holds="Windows help even where nothing is pooled.",
-                fails="Windows without pooling do not help on these images.",
-                undecided="More repetitions would decide between VEC and FCN.",
             )
         )
     return found

@@ -16,11 +16,17 @@ import scipy.linalg
 from jaxtyping import Float
 
 from equitangents import kernels
+from equitangents.extending import formatting
+from equitangents.report import Figure, Table, palette
 from equitangents_studies.common.system_runs import SystemImages
+from equitangents_studies.framework.page import Columns, RunFolder, columns, drawing, table
 from equitangents_studies.framework.study import Arrays, Task
+from equitangents_studies.learning_curves.claims import features_less_exact
+from equitangents_studies.learning_curves.largest import FULL, SOURCE, share
 from equitangents_studies.learning_curves.settings import (
     FEATURE_RIDGES,
     PREPARED,
+    Results,
     Settings,
     compared_features,
     feature_sizes,
@@ -149,3 +155,119 @@ def out_of_fold(K: np.ndarray, targets: np.ndarray) -> Float[np.ndarray, "ridges
 
 def _centred(K: np.ndarray) -> np.ndarray:
     return np.asarray(K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean())
+
+
+def approximated(settings: Settings, results: Results, folder: RunFolder, model: str) -> list[Figure | Table]:
+    """The section on one model."""
+    s = settings
+    return [_figure(s, results, folder, model), _learnt(s, results, model), _beside(s, results, model)]
+
+
+def approximated_rows(settings: Settings, results: Results) -> dict[str, Columns]:
+    """Every number."""
+    s = settings
+    learnt = [
+        (model, s.features, int(n), r, v, share(hit), t)
+        for model, right in results.feature_right.items()
+        for n, r, v, hit, t in zip(
+            feature_sizes(s),
+            results.feature_ridge[model],
+            results.feature_validation[model],
+            right,
+            results.learnt_seconds[model],
+            strict=True,
+        )
+    ]
+    beside = [
+        (model, m, share(hit), e, d, t)
+        for model, right in results.exact_right.items()
+        for m, hit, e, d, t in zip(
+            ("exact", *compared_features(s)),
+            right,
+            (0.0, *results.kernel_error[model]),
+            (0.0, *results.prediction_error[model]),
+            results.exact_seconds[model],
+            strict=True,
+        )
+    ]
+    tested = ("validation_accuracy", "test_accuracy", "low", "high", "seconds")
+    names = ("model", "features", "training_images", "ridge", *tested)
+    others = ("model", "features", "accuracy", "low", "high", "kernel_error", "prediction_error", "seconds")
+    return {"features": columns(names, learnt), "beside_exact": columns(others, beside)}
+
+
+def _images(s: Settings) -> int:
+    return s.whole_images + left(s) + s.whole_tested
+
+
+def _for_all(s: Settings, results: Results, model: str) -> list[float]:
+    """Seconds for all images, as fast as for a few, of the exact kernel and of features: of the kernel for all pairs of
+    training images, and of these with all others.
+    """
+    n, few = s.whole_images, s.exact_images
+    pairs = n * (n + 1) / 2 + n * (_images(s) - n)
+    exact, *features = (float(seconds) for seconds in results.exact_seconds[model])
+    return [exact / (few * (few + 1) / 2) * pairs, *(seconds / few * _images(s) for seconds in features)]
+
+
+def _figure(s: Settings, results: Results, folder: RunFolder, model: str) -> Figure:
+    with drawing.panels(
+        folder,
+        f"features-{model}",
+        size=(6.4, 3.6),
+        xlabel="training images",
+        ylabel="accuracy on test images, %",
+        caption="Random features: accuracy with its 95 % interval over test images; the exact kernel on fewer images, "
+        "in folds; the source’s number, where it has one, of the exact kernel and all images.",
+        alt="Accuracy of random features against training images",
+    ) as drawn:
+        (axes,) = drawn
+        reached = [share(right) for right in results.feature_right[model]]
+        drawing.estimates(axes, feature_sizes(s), reached, palette.BLUE.light, label=f"{s.features:,} features")
+        exact = share(results.exact_right[model][0])
+        few = round(0.75 * s.exact_images)
+        drawing.estimates(axes, [few], [exact], palette.GREEN.light, fmt="s", ms=6, label="exact kernel, ours")
+        if model in SOURCE:
+            colour = palette.MUTED.light
+            axes.plot([FULL], [SOURCE[model]], "D", ms=7, color=colour, label="exact kernel, source")
+        drawing.logarithmic(axes, "x")
+    return drawn.figure
+
+
+def _learnt(s: Settings, results: Results, model: str) -> Table:
+    rows = [
+        [f"{n:,}", f"{ridge:.2g}", f"{100 * validation:.1f}", share(right)]
+        for n, ridge, validation, right in zip(
+            feature_sizes(s),
+            results.feature_ridge[model],
+            results.feature_validation[model],
+            results.feature_right[model],
+            strict=True,
+        )
+    ]
+    caption = (
+        f"Accuracy in percent of {s.features:,} random features of {model}; in brackets 95 % intervals over test "
+        "images. The ridge, of the mean of the kernel’s diagonal, is the best in validation."
+    )
+    return table(caption, ["training images", "ridge", "validation", "test"], rows)
+
+
+def _beside(s: Settings, results: Results, model: str) -> Table:
+    right, lost = results.exact_right[model], features_less_exact(s, results.exact_right[model])
+    exact, *costs = (
+        [f"{seconds:.3g}", formatting.duration(of_all)]
+        for seconds, of_all in zip(results.exact_seconds[model], _for_all(s, results, model), strict=True)
+    )
+    rows = [["exact kernel", share(right[0]), "–", "–", "–", *exact]]
+    for i, (label, cost) in enumerate(zip(lost, costs, strict=True)):
+        errors = [f"{100 * of[model][i]:.3g}" for of in (results.kernel_error, results.prediction_error)]
+        rows.append([label, share(right[i + 1]), lost[label], *errors, *cost])
+    caption = (
+        f"{s.exact_images:,} images in four folds: accuracy in percent, and that of features minus that of the exact "
+        "kernel, paired over images, with 95 % intervals over images; the error of the centred kernel in the Frobenius "
+        "norm, and the root mean square by which predictions differ at the exact kernel’s best ridge, in percent of "
+        "the exact ones; seconds of processors, and the time that the kernel, or the features, of "
+        f"{_images(s):,} images would take at that rate."
+    )
+    header = ["", "accuracy", "minus exact", "kernel off, %", "predictions off, %", "s", f"{_images(s):,} images"]
+    return table(caption, header, rows)

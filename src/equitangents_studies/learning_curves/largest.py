@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
-from statistics import NormalDist
 
 import numpy as np
 
+from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, exactly, t_interval
-from equitangents_studies.framework.claims import EXACT, By, Claim, agreement, claim, in_words, ours, theirs
+from equitangents_studies.framework.claims import EXACT, By, Claim, agreement, claim, ours, theirs
+from equitangents_studies.framework.page import RunFolder, drawing, table
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
-from equitangents_studies.learning_curves.settings import (
-    FIELDS,
-    PLAIN,
-    PREPARED,
-    TRIED_RIDGES,
-    Results,
-    Settings,
-    left,
-    sizes_of,
-)
+from equitangents_studies.learning_curves.settings import FIELDS, GROWTH, Results, Settings, half_growth, left, sizes_of
 
 SOURCE = {"GAP": 77.0, "VEC": 67.0}  # per cent, infinite width, 45,000 images of CIFAR-10
 FULL = 45_000
@@ -37,13 +28,8 @@ def whole_claims(settings: Settings, results: Results) -> list[Claim]:
             f"{field.upper()}{', with flips' if flips else ''}": share(results.whole[model, flips, field, "test"])
             for flips in (("", "-flips") if settings.flips else ("",)) for field in FIELDS
         }  # fmt: skip
-        best = max(e.value for e in numbers.values())
         if model in SOURCE and full_size(settings) and not settings.flips:
-            right, validation = (
-                {field: results.accuracy_of_all(model, field, part) for field in FIELDS}
-                for part in ("test", "validation")
-            )
-            kept = len(results.whole[model, "", "ntk", "validation"])
+            right = {field: results.accuracy_of_all(model, field, "test") for field in FIELDS}
             found.append(
                 agreement(
                     f"Infinitely wide {model} classifies {SOURCE[model]:g} % after {FULL:,} images",
@@ -53,11 +39,6 @@ def whole_claims(settings: Settings, results: Results) -> list[Claim]:
                     covers=EXACT,
                     by=theirs(THEIRS, "Figure 2"),
                     numbers={field.upper(): exactly(value) for field, value in right.items()},
-                    agrees=f"Infinitely wide {model} classifies as the source says: {right['ntk']:.1f} %.",
-                    differs=f"Infinitely wide {model} has {right['ntk']:.1f} % of the test images right.",
-                    why=f"{_tried(settings, results, model)} {_by_chance(results, model)} Of the test images the NNGP "
-                    f"has {right['nngp']:.1f} %; of the {kept:,} images left for validation the NTK has "
-                    f"{validation['ntk']:.1f} %, the NNGP {validation['nngp']:.1f} %.",
                 )
             )  # fmt: skip
             continue
@@ -69,8 +50,6 @@ def whole_claims(settings: Settings, results: Results) -> list[Claim]:
                 f"{'; with flips the training set is doubled' * settings.flips}.",
                 covers="test images", at_least=0, unit="%",
                 by=_nobody_s(settings, model),
-                holds=f"Infinitely wide {model} classifies up to {best:.1f} % of the test images.",
-                fails="",
             )
         )  # fmt: skip
     return [*found, *_in_order(settings, results)]
@@ -88,8 +67,6 @@ def _in_order(settings: Settings, results: Results) -> list[Claim]:
     if len(named) < 2 or named != sorted(named, key=_order):
         return []
     numbers = ahead(named, results)
-    said = "; ".join(f"{label} {in_words(e)}" for label, e in numbers.items())
-    nngp = "; ".join(f"{label} {in_words(e)}" for label, e in ahead(named, results, "nngp").items())
     return [
         claim(
             f"Infinitely wide networks classify better, the fewer symmetries they have: {' < '.join(named)}",
@@ -98,9 +75,6 @@ def _in_order(settings: Settings, results: Results) -> list[Claim]:
             f"images, after the same {settings.whole_images:,} training images.",
             covers="test images", at_least=0, unit=POINTS,
             by=theirs(THEIRS, "Figure 2"),
-            holds=f"Each is ahead of the one before, in percentage points: {said}; as NNGP: {nngp}.",
-            fails=f"Not each is ahead of the one before, in percentage points: {said}; as NNGP: {nngp}.",
-            undecided=f"So few test images do not tell all of them apart, in percentage points: {said}.",
         )
     ]  # fmt: skip
 
@@ -121,75 +95,9 @@ def _nobody_s(settings: Settings, model: str) -> By:
     return ours(said, stated=f"{SOURCE[model]:g} % without flips")
 
 
-def tried_changes(settings: Settings, results: Results, model: str, portion: float = 1.0) -> dict[str, Estimate]:
-    """By how many percentage points another ridge than the largest kernel's, or another preparation of images or
-    networks, at the ridge that suits it best, changes the accuracy after the largest training set of the curves, or a
-    portion of it, paired over repetitions.
-    """
-    ours = TRIED_RIDGES.index(settings.whole_ridge)
-    errors = results.tried[model, PLAIN[portion]]
-    changed = {f"a ridge of {r:g}": errors[i] for i, r in enumerate(TRIED_RIDGES) if i != ours and portion == 1}
-    for name in results.tried_otherwise(model, portion):
-        each = results.tried[model, name]
-        changed[PREPARED[name].words] = each[each.mean(axis=1).argmin()]
-    return {what: t_interval(100 * (errors[ours] - error)) for what, error in changed.items()}
-
-
-def _tried(settings: Settings, results: Results, model: str) -> str:
-    """What other ridges and preparations change, in words."""
-    there = [portion for portion, plain in PLAIN.items() if (model, plain) in results.tried]
-    if not there or settings.whole_ridge not in TRIED_RIDGES:
-        return "What else differs from the source was not tried."
-    changes = {portion: tried_changes(settings, results, model, portion) for portion in there}
-    missing = SOURCE[model] - results.accuracy_of_all(model, "ntk", "test")
-    side = 1 if missing > 0 else -1
-    bring = [
-        f"{what} {in_words(e)} after {tried_images(settings, model, portion):,} images"
-        for portion, found in changes.items()
-        for what, e in found.items()
-        if side * e.value >= abs(missing) and e.low * e.high > 0
-    ]
-    missed = "that are missing are brought" if side > 0 else "too many are taken"
-    tried = f"of {len({what for found in changes.values() for what in found})} changes that were tried"
-    by = f"{len(bring)} {tried} ({'; '.join(bring)}); with {settings.whole_images:,} images this run did not try it"
-    by = by if bring else f"none {tried}"
-    said = ". After ".join(
-        f"{tried_images(settings, model, portion):,} images: "
-        + "; ".join(f"{what} {in_words(e)}" for what, e in found.items())
-        for portion, found in changes.items()
-    )
-    return (
-        f"The {abs(missing):.1f} points {missed} by {by}. Each at the best "
-        f"of {len(TRIED_RIDGES)} ridges, these change, in percentage points against a ridge of "
-        f"{settings.whole_ridge:g}, windows of 3×3 on a torus and {PREPARED['image'].words}, after {said}; an interval "
-        "is of its change alone, not of the best of so many. Targets that are not centred change no class, since they "
-        "add one function to all outputs; a shorter training was not tried."
-    )
-
-
 def tried_images(settings: Settings, model: str, portion: float) -> int:
     """How many training images something was tried with."""
     return round(portion * int(sizes_of(settings, model)[-1]))
-
-
-def _by_chance(results: Results, model: str) -> str:
-    """How often as many other images would give what rounds to the source's number, in words."""
-    right = results.whole[model, "", "ntk", "test"]
-    kept, accuracy = len(results.whole[model, "", "ntk", "validation"]), float(right.mean())
-    side = 1 if 100 * accuracy > SOURCE[model] else -1  # of the source's number
-    end = SOURCE[model] + side * _ROUNDED
-
-    def chance(count: int) -> float:
-        """That so many images show what rounds to the source's or is beyond, if both are draws from the same images."""
-        spread = max(math.sqrt(accuracy * (1 - accuracy) * (1 / len(right) + 1 / count)), 1e-12)  # all may be right
-        return NormalDist().cdf(side * (end / 100 - accuracy) / spread)
-
-    said = " and ".join(f"another {n:,} with a chance of {100 * chance(n):.0f} %" for n in (len(right), kept))
-    within = f"less than {end:g} %" if side > 0 else f"{end:g} % or more"
-    return (
-        f"Over images like these the accuracy is {in_words(share(right))} %. Which images the source’s is of we do not "
-        f"know: {said} would show {within}, which rounds to it; on the same images there is no such chance."
-    )
 
 
 def full_size(settings: Settings) -> bool:
@@ -201,3 +109,117 @@ def full_size(settings: Settings) -> bool:
 def share(right: np.ndarray) -> Estimate:
     """Accuracy in percent, with an interval over images."""
     return t_interval(100.0 * right, bounds=(0, 100))
+
+
+_ROTATED = "O(3)^d"
+_PLACE = "§6.1, Figure 4"
+_COLOURS = {
+    ("VEC", "I"): palette.BLUE,
+    ("VEC", _ROTATED): palette.VERMILLION,
+    ("LCN", "I"): palette.PURPLE,
+    ("GAP", "I"): palette.GREEN,
+    ("GAP", _ROTATED): palette.ORANGE,
+    ("FCN", "I"): palette.INK,
+}
+_IN_FULL = {"VEC on rotated images": "VEC on images whose positions are rotated one by one", "LCN": "LCN"}
+_SEEN = "runs, each with images, a rotation and initial weights of its own"
+
+
+def growths(settings: Settings, results: Results) -> dict[str, Estimate]:
+    """By how much the exponent of each kind of network grows, over runs; nothing of fewer than four sizes."""
+    return {label: t_interval(runs) for label, runs in _growths(settings, results).items()}
+
+
+def _growths(settings: Settings, results: Results) -> dict[str, np.ndarray]:
+    """The same by run: run r of every kind of network has the same training and test images."""
+    sizes = np.array(settings.network_sizes)
+    if len(sizes) < 4:
+        return {}
+    return {_label(*key): half_growth(sizes, errors) for key, errors in results.networks.items()}
+
+
+def trained_claims(settings: Settings, results: Results) -> list[Claim]:
+    """The source's: the exponent of VEC grows with data, but not on rotated images, and not that of LCN."""
+    found, covers = [], (_SEEN, settings.members)
+    by_run = _growths(settings, results)
+    numbers = growths(settings, results)
+    measure = (
+        "Exponent of the classification error over the upper half of training sizes (in logarithms) minus that over "
+        f"the lower half, by run; {settings.width} channels, {settings.network_depth} hidden layers, {results.source} "
+        f"at {settings.pixels}×{settings.pixels} pixels, {settings.network_sizes[0]} to {settings.network_sizes[-1]:,} "
+        "images."
+    )
+    grown = {label: e for label, e in numbers.items() if label == _label("VEC", "I")}
+    if grown:
+        found.append(
+            claim(
+                "Data improve the data efficiency of trained VEC: its exponent grows",
+                grown,
+                measure=measure,
+                covers=covers,
+                at_least=0,
+                by=theirs(THEIRS, _PLACE, "the curve becomes steeper"),
+            )
+        )
+    others = {label: e for label, e in numbers.items() if label in _IN_FULL}
+    if grown and others:
+        ahead = {label: t_interval(by_run[_label("VEC", "I")] - by_run[label]) for label in others}
+        found.append(
+            claim(
+                f"It grows more than that of {' and that of '.join(_IN_FULL[label] for label in others)}",
+                ahead,
+                measure="Growth of the exponent of trained VEC minus the other’s, by run, with the same training and "
+                "test images.",
+                covers=covers,
+                at_least=0,
+                by=theirs(THEIRS, _PLACE, "that curve alone becomes steeper"),
+            )
+        )
+    if others:
+        found.append(
+            claim(
+                f"That effect disappears for {' and for '.join(_IN_FULL[label] for label in others)}: the exponent "
+                "does not grow",
+                others,
+                measure=f"{measure} A growth below {GROWTH:g}, our margin, counts as none.",
+                covers=covers,
+                at_most=GROWTH,
+                by=theirs(THEIRS, _PLACE, "the effect disappears there, too"),
+            )
+        )
+    return found
+
+
+def trained_section(settings: Settings, results: Results, folder: RunFolder) -> list[Figure | Table]:
+    """Errors of trained networks, in a figure and a table."""
+    return [_figure(settings, results, folder), _errors(settings, results)]
+
+
+def _figure(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+    with drawing.panels(
+        folder,
+        "trained",
+        titles=("trained networks",),
+        xlabel="training images",
+        ylabel="classification error",
+        caption="Classification error on images not trained on, means over runs with 95 % intervals.",
+        alt="Classification error of trained networks against training images",
+    ) as drawn:
+        (axes,) = drawn
+        for key, errors in results.networks.items():
+            values = [t_interval(row, bounds=(0, 1)) for row in errors]
+            drawing.estimates(axes, settings.network_sizes, values, _COLOURS[key].light, label=_label(*key), fmt="o-")
+        drawing.logarithmic(axes, "both", fine=True)
+    return drawn.figure
+
+
+def _errors(settings: Settings, results: Results) -> Table:
+    rows = [
+        [_label(*key), *(t_interval(row, bounds=(0, 1)) for row in errors)] for key, errors in results.networks.items()
+    ]
+    header = ["", *(f"{n:,} images" for n in settings.network_sizes)]
+    return table("Classification errors of trained networks (NN); in brackets 95 % intervals.", header, rows)
+
+
+def _label(model: str, group: str) -> str:
+    return model if group == "I" else f"{model} on rotated images"

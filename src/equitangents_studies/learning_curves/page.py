@@ -6,14 +6,13 @@ import numpy as np
 
 from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, t_interval
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, section, table
-from equitangents_studies.learning_curves.features_page import (
+from equitangents_studies.claim import FAILS, HOLDS, UNDECIDED
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, Shown, columns, drawing, table
+from equitangents_studies.learning_curves.features import (
     approximated,
-    approximated_finding,
     approximated_rows,
-    approximated_sentence,
 )
-from equitangents_studies.learning_curves.largest import FULL, SOURCE, full_size, share, tried_images
+from equitangents_studies.learning_curves.largest import share, trained_section, tried_images
 from equitangents_studies.learning_curves.settings import (
     FIELDS,
     GROUPS,
@@ -25,10 +24,7 @@ from equitangents_studies.learning_curves.settings import (
     Settings,
     off,
     parts,
-    pool_size,
 )
-from equitangents_studies.learning_curves.trained import trained_finding, trained_section, trained_sentence
-from equitangents_studies.verdict import FAILS, HOLDS, UNDECIDED
 
 _COLOURS = {
     "FCN": palette.VERMILLION,
@@ -43,7 +39,7 @@ _TITLES = {"I": "images as they are", "O(3)^d": "channels rotated at every posit
 
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Tables, figures and words."""
+    """Tables and figures."""
     curves = [
         (model, group, int(n), r, results.classification[model, group][i, r], results.squared[model, group][i, r],
          results.predicted[model, group][i])
@@ -78,101 +74,22 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         ),
         "networks": {"model": trained.pop("network"), **trained},
     }
-    told = (
-        f"{settings.images:,} images of {results.source} at {settings.pixels}×{settings.pixels} pixels"
-        f"{_fewer(settings)}. Every repetition leaves a "
-        "fifth to test on, and its training sets are nested. Lines are two power laws, joined at a cusp. Intervals of "
-        "exponents and cusp hold together at 95 %."
-    )
-    pool = (
-        f"The kernel of an MLP on {settings.predicted_images:,} images of each set predicts the squared error of "
-        "training on some of them. The spectrum alone treats all images alike; where some are far easier than others "
-        "(digits, MNIST), it is too low once training sets are a large part of the pool."
-    )
-    sections = [
-        *([section("Learning curves", told, _curves(settings, results, folder), _laws(results))] if curves else []),
-        *(approximated(settings, results, folder, model) for model in results.feature_right),
-        *([section("Predicted and measured", pool, _ratios(settings, results, folder))] if predicted else []),
+    shown: list[Shown] = [
+        *([_curves(results, folder), _laws(results)] if curves else []),
+        *(item for model in results.feature_right for item in approximated(settings, results, folder, model)),
+        *([_ratios(settings, results, folder)] if predicted else []),
     ]
     if results.networks:
-        sections.insert(0, trained_section(settings, results, folder))
-    facts = {
-        "Kernels": f"NTK of {', '.join(settings.models + settings.approximated)}, {settings.depth} hidden layers",
-        **({"Ridge of the curves": f"{settings.ridge:g} of the mean diagonal"} if settings.models else {}),
-    }
+        shown = [*trained_section(settings, results, folder), *shown]
     if settings.prepared != PLAIN[1.0]:
-        facts["Images and networks"] = PREPARED[settings.prepared].words
+        pass
     if results.feature_right:
         tables |= approximated_rows(settings, results)
     if results.whole:
         tables["whole"] = _whole_rows(results)
         tables["tried"] = results.tried.table("classification_error")
-        tried = [_tried(settings, results)] if results.tried else []
-        size = "At the source’s size" if full_size(settings) else f"After {settings.whole_images:,} training images"
-        sections.insert(1, section(size, _whole(settings, results), *tried))
-    return Presentation(
-        tables, sections, facts, finding=_finding(settings, results), sentence=_sentence(settings, results)
-    )
-
-
-def _finding(settings: Settings, results: Results) -> str:
-    if not results.laws:
-        return approximated_finding(settings, results)
-    if settings.whole and full_size(settings):
-        model = settings.whole[-1]
-        flips = f", {results.accuracy_of_all(model, 'ntk', 'test', True):.1f} % with flips" if settings.flips else ""
-        theirs = f" (source: {SOURCE[model]:g} %)" if model in SOURCE else ""
-        prepared = "" if settings.prepared == PLAIN[1.0] else f", {PREPARED[settings.prepared].words}"
-        return (
-            f"Infinitely wide {model} classifies {results.accuracy_of_all(model, 'ntk', 'test'):.1f} % of CIFAR-10’s "
-            f"test images after training on {FULL:,}{flips}{prepared}{theirs}"
-        )
-    if settings.whole:
-        last, *others = reversed(settings.whole)
-        right = lambda model: f"{results.accuracy_of_all(model, 'ntk', 'test'):.1f} %"
-        beside = "".join(f", {model} {right(model)}" for model in others)
-        return (
-            f"Infinitely wide {last} classifies {right(last)} of {settings.whole_tested:,} test images after training "
-            f"on {settings.whole_images:,}{beside}{_prepared(settings)}"
-        )
-    if trained := trained_finding(settings, results):
-        return trained
-    growths = [t_interval(row) for (_, g), row in results.half_growths().items() if g == "I"]
-    if max(e.high for e in growths) <= GROWTH:
-        return "Kernels of infinite width learn by one power law: their exponents hardly grow with data"
-    return "How errors of infinitely wide networks fall with data"
-
-
-def _sentence(settings: Settings, results: Results) -> str:
-    if not results.laws:
-        return approximated_sentence(settings, results)
-    exponents = [f"{results.exponent(m, 'I'):.3f} ({m})" for m in results.sizes]
-    said = [trained] if (trained := trained_sentence(settings, results)) else []
-    for model in settings.whole:
-        which = f"with {settings.whole_images:,} images{_prepared(settings)} {model} has"
-        of = " of the test images right"
-        if model != settings.whole[0]:
-            which, of = model, ""
-        plain = results.accuracy_of_all(model, "ntk", "test")
-        nngp = results.accuracy_of_all(model, "nngp", "test")
-        flipped = lambda field, model=model: f"{results.accuracy_of_all(model, field, 'test', True):.1f} %"
-        more = f", with left-right flips {flipped('ntk')} ({flipped('nngp')})" if settings.flips else ""
-        theirs = "; the source shows this network in a figure alone (Figure 2)" * full_size(settings)
-        if model in SOURCE:
-            theirs = f"; source {SOURCE[model]:g} %{f' after {FULL:,}' * (not full_size(settings))}"
-        said.append(f"{which} {plain:.1f} %{of} (NNGP {nngp:.1f} %){more}{theirs}")
-    said.append(
-        f"from {settings.smallest} to {max(n[-1] for n in results.sizes.values()):,} images of {results.source} the "
-        f"error of the NTK falls with the exponent {', '.join(exponents)} (source: clean power laws, Figure S6)"
-    )
-    text = "; ".join(said)
-    return f"{text[0].upper()}{text[1:]}."
-
-
-def _fewer(settings: Settings) -> str:
-    """How many images networks that pool get, where that is not as many as the others, in words."""
-    fewer = [model for model in settings.models if pool_size(settings, model) != settings.images]
-    return f" ({settings.pooled_images:,} for {' and '.join(fewer)})" if fewer else ""
+        shown[1:1] = [_whole(settings, results), *([_tried(settings, results)] if results.tried else [])]
+    return Presentation(tables, shown)
 
 
 def _prepared(settings: Settings) -> str:
@@ -228,7 +145,7 @@ def _tried(settings: Settings, results: Results) -> Table:
     return table(caption, ["", *(f"ridge {ridge:g}" for ridge in TRIED_RIDGES)], rows)
 
 
-def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+def _curves(results: Results, folder: RunFolder) -> Figure:
     with drawing.panels(
         folder,
         "curves",
@@ -236,8 +153,10 @@ def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:
         xlabel="training images",
         ylabel="classification error",
         sharey=True,
-        caption="Classification error on images not trained on: dots, means over "
-        f"{settings.repetitions} repetitions with 95 % intervals; lines, two power laws joined at a cusp.",
+        caption=(
+            "Classification error on images not trained on: dots, means over repetitions with 95 % "
+            "intervals; lines, two power laws joined at a cusp."
+        ),
         alt="Classification error against training images",
     ) as drawn:
         for axes, group in zip(drawn, GROUPS, strict=True):

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from equitangents import actions, nn
-from equitangents.report import Figure, palette, with_interval
+from equitangents.report import Figure, palette
 from equitangents.statistics import Estimate, power_law, shared_level, squared_mean, surviving_share
 from equitangents_studies.common.images import Images, load_images
 from equitangents_studies.common.infinite import gradient_descent, orbit_means
@@ -26,7 +26,7 @@ from equitangents_studies.common.orbits import deviations
 from equitangents_studies.common.training import train_to_last
 from equitangents_studies.framework.claims import Claim, Records, claim, ours, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Columns, Presentation, columns, drawing, section
+from equitangents_studies.framework.page import Columns, Presentation, columns, drawing
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import BEYOND_THE_LIMIT, LAZY_TRAINING, MEAN_FIELD
 
@@ -220,8 +220,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers="members",
             at_most=FALLS,
             by=theirs(f"{MEAN_FIELD}; the bound is our choice", "theorem on the mean-field limit", "0 in the limit"),
-            holds="In this limit it does not matter how the symmetry is brought in: augment, or average outputs.",
-            fails="At these widths the two trainings stay apart: the limit is farther away than they reach.",
         ),
         claim(
             "At the mean-field scale single networks become invariant as the width grows",
@@ -230,8 +228,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers="members",
             at_most=FALLS,
             by=theirs(f"{MEAN_FIELD}; the bound is our choice", "theorem on the mean-field limit", "0 in the limit"),
-            holds="Width takes the place of members: one network of this scale is as invariant as the mean of many.",
-            fails="At these widths single networks do not become invariant as fast as independent units would.",
         ),
         claim(
             f"Infinitely many augmented networks leave at most {100 * LEFT:g} % of a member’s violation at every scale",
@@ -240,9 +236,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers="members",
             at_most=LEFT,
             by=theirs(f"{BEYOND_THE_LIMIT}: exactly 0 at every width; the bound is our choice", "main theorem", "0"),
-            holds="Equivariance of the mean does not need the tangent kernel: it survives where features are learnt.",
-            fails="At some scale something is left that theory excludes.",
-            undecided="Whether anything is left is not decided at every scale: more members would tell.",
         ),
         claim(
             f"At the mean-field scale the mean of networks is more than {100 * LEAVES:g} % away from what the tangent "
@@ -253,8 +246,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers="members",
             at_least=LEAVES,
             by=ours(f"{LAZY_TRAINING}: weights move by a share of order 1/λ; the bound is our choice"),
-            holds="Where features are learnt, do not plan by the closed form: plan from a pilot of trained networks.",
-            fails="Here the closed form tells the mean of networks at the mean-field scale, too.",
         ),
     ]
 
@@ -276,53 +267,12 @@ def distances_table(settings: Settings, results: Results) -> Columns:
 
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Tables, figures and words."""
-    text = (
-        "Networks of n hidden units, times α, trained at 1/α² times the learning rate: at their start all have the "
-        "same tangent kernel. λ = α√n is 1 at the mean-field scale and √n where the tangent kernel describes training; "
-        "every width ends there. The closed form has the same steps."
-    )
-    sections = [
-        section("Where the tangent kernel is left", text, _distances(settings, results, folder)),
-        section(
-            "Single networks and two ways of training",
-            "At the mean-field scale a network is its units’ mean, and fluctuates as one over the square root of their "
-            "number. At the scale of the tangent kernel single networks stay apart at any width.",
-            _widths(settings, results, folder),
-        ),
+    """Tables and figures."""
+    shown = [
+        _distances(settings, results, folder),
+        _widths(settings, results, folder),
     ]
-    facts = {
-        "Networks": f"{settings.members} of each width and scale, {settings.steps} steps",
-        "Data": f"{settings.data}, odd and even, {settings.train_images} training images in four turns",
-    }
-    return Presentation(
-        {"distances": distances_table(settings, results)},
-        sections,
-        facts,
-        finding=_finding(settings, results),
-        sentence=_sentence(settings, results),
-    )
-
-
-def _finding(settings: Settings, results: Results) -> str:
-    n = max(settings.widths)
-    return (
-        f"At the mean-field scale the mean of networks of {n} units is {100 * results.distance(n, 1.0).value:.0f} % "
-        "away from what the tangent kernel predicts"
-    )
-
-
-def _sentence(settings: Settings, results: Results) -> str:
-    n = max(settings.widths)
-    kernel, field = (results.distance(n, scale) for scale in (math.sqrt(n), 1.0))
-    left = _left(settings, results).labelled().values()
-    return (
-        f"Means of networks of {n} units miss the tangent kernel’s prediction by "
-        f"{with_interval(field.value, field.interval)} of its size at the mean-field scale, by "
-        f"{with_interval(kernel.value, kernel.interval)} at the kernel’s own; infinitely many leave at most "
-        f"{100 * max(e.high for e in left):.2g} % of a member’s mean square violation at any of {len(left)} widths and "
-        "scales (the highest end of intervals that hold together at 95 %; source: 0)."
-    )
+    return Presentation({"distances": distances_table(settings, results)}, shown)
 
 
 _COLOURS = (palette.BLUE, palette.ORANGE, palette.VERMILLION, palette.GREEN, palette.PURPLE)

@@ -6,32 +6,127 @@ CNN learns from all copies of its images. Claimed: invariant kernels classify be
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from equitangents import nn
-from equitangents.actions import grid
+from equitangents.actions import Action, grid
 from equitangents.ensembles import InfiniteEnsemble
+from equitangents.errors import InvalidArgumentError
 from equitangents.extending import box_offsets
 from equitangents.groups import wallpaper
 from equitangents.inference import augment_inputs
 from equitangents.kernels import KeptKernel, KernelStore, orbit_average
+from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, exactly, shared_level, t_interval
 from equitangents_studies import data
 from equitangents_studies.common import kernel_classification
 from equitangents_studies.common.infinite import largest_difference, unit_times
 from equitangents_studies.common.networks import cnn, hidden
 from equitangents_studies.common.orbits import SQUARE_GROUPS
-from equitangents_studies.framework.claims import Claim, Records, claim, exact, in_words, ours, theirs, to_rounding
+from equitangents_studies.framework.claims import Claim, Records, claim, exact, ours, theirs, to_rounding
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
+from equitangents_studies.framework.page import Presentation, Shown, drawing, table
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
-from equitangents_studies.medical_kernels.tissue import Tissue, element_kernels, elements_of, load_tissue
+from equitangents_studies.systems.grams import GroupGrams
+
+
+@dataclass(frozen=True, eq=False)
+class Tissue:
+    """Images (N, pixels, pixels, C) with labels; `specimen` numbers what must stay on one side of a split."""
+
+    x: Float[np.ndarray, "n height width channels"]
+    y: Int[np.ndarray, " n"]
+    specimen: Int[np.ndarray, " n"]
+    class_names: tuple[str, ...]
+    knows_specimens: bool
+
+    @property
+    def classes(self) -> int:
+        """Number of classes."""
+        return len(self.class_names)
+
+    def folds(self, count: int, seed: int) -> Int[np.ndarray, " n"]:
+        """The fold of every image: specimens whole, those of each class dealt out in random order."""
+        rng = np.random.default_rng(seed)
+        fold = np.empty(len(self.x), int)
+        for label in range(self.classes):
+            own = np.unique(self.specimen[self.y == label])
+            dealt = dict(zip(rng.permutation(own), np.arange(len(own)) % count, strict=True))
+            rows = np.flatnonzero(self.y == label)
+            fold[rows] = [dealt[s] for s in self.specimen[rows]]
+        return fold
+
+
+def load_tissue(name: str, data_dir: Path | None, *, count: int | None, pixels: int, seed: int) -> Tissue:
+    """`count` images (None: all) of a data set, classes in proportion, resized by averaging over areas.
+
+    Raises DataNotFoundError where the file is missing, InvalidArgumentError for images that are too small or too few.
+    """
+    source = data.load(name, data_dir)
+    height, width, _ = source.shape
+    if height != width or pixels > height:
+        raise InvalidArgumentError(f"images of {name!r} are {height}×{width}; pixels was {pixels}")
+    x, y = source.pooled
+    tiles = source.train_tile is not None and source.test_tile is not None
+    specimen = np.concatenate([source.train_tile, source.test_tile]) if tiles else np.arange(len(x))
+    if count is not None and count > len(x):
+        raise InvalidArgumentError(f"images was {count}; {name!r} has {len(x)}")
+    rng = np.random.default_rng(seed)
+    rank = np.empty(len(x))
+    for label in np.unique(y):
+        rows = rng.permutation(np.flatnonzero(y == label))
+        rank[rows] = (np.arange(len(rows)) + rng.random()) / len(rows)
+    chosen = np.argsort(rank, kind="stable")[:count]
+    small = data.resize(x[chosen], (pixels, pixels))
+    return Tissue(((small - 0.5) / 0.25).astype(np.float32), y[chosen], specimen[chosen], source.class_names, tiles)
+
+
+def element_kernels(
+    kernel: KeptKernel, action: Action, x: Float[np.ndarray, "n ..."], step: Callable[[float, float], None]
+) -> GroupGrams:
+    """The NTK Θ_g, (N, N), for one element of each pair g, g⁻¹; `step(done, total)` counts tiles.
+
+    Raises InvalidArgumentError where the kernel of single images is not invariant, so that one orbit does not suffice.
+    """
+    group, n = action.group, len(x)
+    if not kernel.invariant_under(action, x.shape[1:]):
+        raise InvalidArgumentError(f"the kernel is not known to be invariant under {action.name}")
+    elements = [g for g in range(group.order) if g <= group.inverse(g)]
+    slices = kernel.slices(n)
+    tiles = [(g, a, b) for g in elements for a in slices for b in slices if group.inverse(g) != g or b.start >= a.start]
+    grams = {g: np.empty((n, n), x.dtype) for g in elements}
+    moved: dict[int, np.ndarray] = {}
+    read = 0
+    for done, (g, a, b) in enumerate(tiles, 1):
+        if g not in moved:
+            moved = {g: np.asarray(action(g, x))}
+        same = g == group.identity and a == b
+        found, known = kernel.one_tile(x[a], None if same else moved[g][b])
+        read += known
+        grams[g][a, b] = block = found.ntk
+        if group.inverse(g) == g and a != b:
+            grams[g][b, a] = block.T
+        step(done, len(tiles))
+    kernel.report(read, len(tiles))
+    return GroupGrams(group, grams)
+
+
+def elements_of(part: Action, whole: Action, x: Float[np.ndarray, "n ..."]) -> list[int]:
+    """The elements of `whole` that move the inputs x as those of `part` do, in the order of `part`."""
+    copies = np.asarray(whole.orbit(x))
+    return [
+        int(np.argmax([np.array_equal(image, np.asarray(part(h, x))) for image in copies]))
+        for h in range(part.group.order)
+    ]
+
 
 TITLES = {"cnn": "CNN", "C4": "group-convolutional, C4", "D4": "group-convolutional, D4"}
 GROUPS = SQUARE_GROUPS
@@ -238,9 +333,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_least=0,
             unit="percentage points",
             by=ours("our question"),
-            holds="Build in reflections too: they cost twice the kernel and do not lower accuracy.",
-            fails="Stop at turns: reflections lower the accuracy here.",
-            undecided="Whether reflections add anything to turns is not decided by these splits.",
         ),
         to_rounding(
             "A CNN trained on all turned (and reflected) copies of its images predicts what the invariant kernel does, "
@@ -249,9 +341,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure="Largest difference of predictions relative to the largest, early and late in training; the copies "
             f"are trained on explicitly, {settings.checked} images in all orientations.",
             by=theirs(THEIRS, "Theorem 5.1", "equal"),
-            holds="The augmented CNN is the invariant kernel: it needs no row of its own in the tables, and the "
-            "copies need not be trained on.",
-            fails="Augmentation and the invariant kernel differ here: read their rows apart.",
         ),
         exact(
             "The kernel of group convolutions (p4, p4m) is the orbit mean of the CNN’s, to rounding",
@@ -260,8 +349,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             f"stride 1, images averaged down to at most {_SMALL}×{_SMALL}, no shortcut for symmetric windows.",
             at_most=1e-10,
             by=theirs(THEIRS, "Theorem 5.3", "equal"),
-            holds="Group convolutions cost |G| CNN kernels, not fields on the whole group.",
-            fails="Orbit means are not the group-convolutional kernel here: compute it directly.",
         ),
     ]
 
@@ -269,7 +356,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
 def _ahead(settings: Settings, results: Results, ahead: Records, group: str) -> Claim:
     """Whether a kernel invariant under the group classifies better than the CNN's; the source has C4."""
     points = ahead.where(group=group).times(100)
-    span = f"the lead is {points.span('.2g')} percentage points, by training size"
     return claim(
         f"The kernel invariant under {group} classifies more accurately than the CNN’s",
         {f"{size:,} training images": e for size, e in zip(settings.sizes, points.estimates, strict=True)},
@@ -282,32 +368,90 @@ def _ahead(settings: Settings, results: Results, ahead: Records, group: str) -> 
         by=theirs(THEIRS, "figure of accuracies on medical images", "better at every training size")
         if group == "C4"
         else ours("our question"),
-        holds=f"Where tissue has no preferred orientation, take the invariant kernel: {span}.",
-        fails=f"Do not expect invariance under {group} to pay: {span}.",
-        undecided=f"Whether invariance under {group} pays is not decided: {span}.",
     )
-
-
-def headline(settings: Settings, results: Results) -> tuple[str, str]:
-    """What was found, and our numbers beside the source's."""
-    ahead = results.mean_lead("C4").times(100)
-    every = len(settings.sizes)
-    above = sum(results.lead("C4", j).value > 0 for j in range(every))
-    shown = in_words(ahead)
-    title = (
-        f"On tissue the kernel invariant under turns classifies {shown.split(' (')[0]} percentage points better than "
-        "the CNN’s"
-    )
-    said = (
-        f"The C4 kernel is ahead of the CNN’s by {shown} percentage points in the mean over {every} training "
-        f"sizes, and at {'each' if above == every else above} of them (the source: better at every size)."
-    )
-    return title, said
 
 
 def _difference(results: Results, one: str, other: str) -> Estimate:
     """The difference of accuracies with the largest training set, paired by split."""
     return t_interval(results.accuracy[one][:, -1] - results.accuracy[other][:, -1], bounds=(-1, 1))
+
+
+_COLOURS = dict(zip(TITLES, (palette.INK, palette.BLUE, palette.VERMILLION), strict=True))
+_SHOWN = 6
+
+
+def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
+    """Tables and figures."""
+    ahead = leads(settings, results)
+    tables = {
+        "accuracy": results.accuracy.table("accuracy", "split training_images model", ridge=results.ridge),
+        "difference": ahead.table("accuracy_minus_that_of_the_cnn"),
+    }
+    shown: list[Shown] = [
+        _accuracy(settings, results, ahead, folder),
+        _table(settings, results),
+        _images(results, folder),
+    ]
+    return Presentation(tables, shown)
+
+
+def _accuracy(settings: Settings, results: Results, ahead: Records, folder: RunFolder) -> Figure:
+    with drawing.panels(
+        folder,
+        "accuracy",
+        titles=("Accuracy on images not trained on", "Accuracy minus that of the CNN, paired"),
+        xlabel="training images",
+        caption=(
+            "Left: accuracy of the three kernels, mean over splits with 95 % intervals over splits. "
+            "Right: what invariance under turns (C4) and under turns and reflections (D4) adds, in "
+            "percentage points of the images, split by split, with 95 % intervals over splits, whose "
+            "training parts share images."
+        ),
+        alt="Accuracy against training images",
+    ) as drawn:
+        left, right = drawn
+        accuracy = {
+            title: [t_interval(column, bounds=(0, 1)) for column in results.accuracy[model].T]
+            for model, title in TITLES.items()
+        }
+        points = {group: ahead.where(group=group).times(100).estimates for group in GROUPS}
+        drawing.curves(left, settings.sizes, accuracy, _COLOURS.values(), apart=1.03)
+        drawing.curves(right, settings.sizes, points, [_COLOURS[group] for group in GROUPS], apart=1.03, label=None)
+        right.axhline(0, color=palette.GREEN.light, lw=0.8)
+        right.set_ylabel("percentage points")
+        for axes in drawn:
+            drawing.logarithmic(axes, "x", settings.sizes)
+    return drawn.figure
+
+
+def _table(settings: Settings, results: Results) -> Table:
+    header = ["Training images", *TITLES.values(), *(f"{group} minus CNN, points" for group in GROUPS)]
+    rows = []
+    for j, size in enumerate(settings.sizes):
+        cells = [t_interval(results.accuracy[model][:, j], bounds=(0, 1)) for model in TITLES]
+        cells += [results.lead(group, j).times(100) for group in GROUPS]
+        rows.append([f"{size:,}", *cells])
+    return table(f"Accuracy; in brackets 95 % intervals over {settings.folds} splits.", header, rows)
+
+
+def _images(results: Results, folder: RunFolder) -> Figure:
+    names = results.tissue.class_names
+    shown = [int(np.flatnonzero(results.tissue.y == c)[0]) for c in range(min(_SHOWN, len(names)))]
+    turned = GROUPS["D4"]()
+    with drawing.panels(
+        folder,
+        "images",
+        titles=[""] * len(shown),
+        size=(8.6, 2.0),
+        caption="The first image of each class as it is, below it turned and reflected by an element of D4.",
+        alt="One image of every class, and a turned and reflected copy",
+    ) as drawn:
+        for axes, i in zip(drawn, shown, strict=True):
+            x = results.tissue.x[i : i + 1]
+            pair = np.concatenate([x[0], np.asarray(turned(turned.group.order - 1, x))[0]], axis=0)
+            axes.imshow(np.clip(0.5 + 0.25 * pair, 0, 1).squeeze(), cmap="gray", interpolation="nearest")
+            axes.axis("off")
+    return drawn.figure
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

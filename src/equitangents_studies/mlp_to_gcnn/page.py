@@ -6,15 +6,14 @@ import numpy as np
 
 from equitangents.report import Figure, palette
 from equitangents.statistics import bootstrap
-from equitangents_studies.framework.page import Columns, Presentation, Records, RunFolder, columns, drawing, section
-from equitangents_studies.mlp_to_gcnn.claims import headline
+from equitangents_studies.framework.page import Columns, Presentation, Records, RunFolder, columns, drawing
 from equitangents_studies.mlp_to_gcnn.study import SETS, Results, Settings, trained_shares
 
 _COLOURS = dict(zip(SETS, (palette.BLUE, palette.GREEN, palette.ORANGE, palette.PURPLE), strict=True))
 
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Tables, figures and words."""
+    """Tables and figures."""
     trained = trained_shares(settings, results, sorted(settings.trained_widths))
     squares = [(w, i, v) for j, w in enumerate(settings.widths) for i, v in enumerate(results.squares[:, j])]
     tables = {
@@ -23,43 +22,12 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "trained": trained.table("share"),
         "depth": depth_table(results),
     }
-    sections = [
-        section(
-            "At infinite width, and for frozen kernels",
-            "A group-convolutional network whose filters reach over the whole image and the whole group has the "
-            "orbit average of an MLP’s kernel; so, in theory, training it is training an MLP with augmentation, as "
-            f"far as the mean goes. Both are solved here for {settings.train_images} digits (odd or even), the MLP "
-            "on all augmented images, with no shortcut. Of the spread the theorem says nothing: the standard "
-            "deviation of an augmented MLP over that of the group-convolutional network is "
-            f"{results.std_ratio[-1]:.2g} on test images {drawing.name_of(results.times[-1])}, in the median.",
-            "The same is asked at finite width of networks that start at zero output and move little: their "
-            "kernels stay what they are at initialisation. The MLP’s kernel, averaged over the copies of its "
-            "weights that the group makes, trains on augmented images; the orbit mean of this one network, which "
-            "is a group-convolutional network of the same weights, trains without.",
-            _distances(results, folder),
-        ),
-        section(
-            "At every depth",
-            "The theorems hold for any number of hidden layers. Theorem 5.2 joins MLPs with networks whose windows "
-            "are full; Theorem 5.3 joins CNNs with networks on the wallpaper group p4 or p4m, of the same 3×3 "
-            f"windows. Both are solved at each depth with no shortcut: MLPs on {settings.train_images} images, "
-            f"CNNs on {settings.depth_images}. For frozen kernels of one finite network the first is repeated at "
-            "some depths.",
-            _depths(results, folder),
-        ),
-        section(
-            "Independent weights, and trained networks",
-            "Kernels of networks drawn independently, with full windows on the group, differ by their "
-            "fluctuations. Trained networks also move away from their kernels.",
-            _convergence(settings, results, trained, folder),
-        ),
+    shown = [
+        _distances(results, folder),
+        _depths(results, folder),
+        _convergence(settings, results, trained, folder),
     ]
-    facts = {
-        "Group": f"{settings.group} on 8×8 digits",
-        "Networks": f"{settings.hidden_layers} hidden layers, ReLU",
-        "Trained": f"{settings.members} of each kind and width, full-batch gradient descent, zero output at the start",
-    }
-    return Presentation(tables, sections, facts, *headline(settings, results))
+    return Presentation(tables, shown)
 
 
 def distance_table(settings: Settings, results: Results) -> Columns:
@@ -165,10 +133,12 @@ def _convergence(settings: Settings, results: Results, trained: Records, folder:
         titles=("Frozen kernels, independent weights", f"Trained networks, step {last}"),
         xlabel="width",
         ylabel="root mean square difference",
-        caption=f"Left: difference of predictions on test images by frozen kernels of independent networks, "
-        f"{settings.draws} pairs at every width, with 95 % intervals over pairs. Right: squared distance between the "
-        f"means of {settings.members} trained networks of each kind, without sampling bias, as a share of the mean "
-        "square prediction of one MLP, with 95 % intervals over members.",
+        caption=(
+            "Left: difference of predictions on test images by frozen kernels of independent networks, in"
+            " pairs at every width, with 95 % intervals over pairs. Right: squared distance between the "
+            "means of trained networks of each kind, without sampling bias, as a share of the mean square"
+            " prediction of one MLP, with 95 % intervals over members."
+        ),
         alt="Difference against width",
     ) as drawn:
         left, right = drawn

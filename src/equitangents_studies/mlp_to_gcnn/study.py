@@ -12,7 +12,7 @@ A network that starts at zero output has no prior variance: `.nngp` is 0.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -27,16 +27,18 @@ from equitangents.ensembles import InfiniteEnsemble
 from equitangents.extending import ArrayLike, Params
 from equitangents.inference import augment_inputs
 from equitangents.kernels import Kernels
-from equitangents.statistics import Estimate, second_moment_share
+from equitangents.statistics import Estimate, exactly, power_law, second_moment_share, shared_level
 from equitangents_studies import data
 from equitangents_studies.common import networks
 from equitangents_studies.common.augmented_pairs import KINDS, AugmentedPair
 from equitangents_studies.common.images import standardise
 from equitangents_studies.common.infinite import largest_difference, unit_times
 from equitangents_studies.common.orbits import SQUARE_GROUPS as GROUPS
-from equitangents_studies.framework.claims import Records
+from equitangents_studies.framework.claims import Claim, Records, claim, exact, ours, theirs, to_rounding
+from equitangents_studies.framework.drawing import name_of
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.study import Arrays, RunFolder, Task, at_least, check, presets
+from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
+from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 
 NETWORKS = ("mlp", "gcnn")
 SETS = ("training", "test", "photographs", "noise")
@@ -313,3 +315,122 @@ def _drawn(settings: Settings, pair: AugmentedPair, width: int, task: Task) -> A
         squares[i] = ((mean(symmetrised, pair.action) - mean(invariant, None)) ** 2).mean()
         task.step(i + 1, settings.draws)
     return {"independent": squares}
+
+
+def claims(settings: Settings, results: Results) -> Sequence[Claim]:
+    """The theorem at infinite width, its counterpart for frozen kernels, and how trained networks approach it."""
+    wide, last, times = max(settings.trained_widths), max(settings.steps), range(len(results.times))
+    steps = len([step for step in recorded_steps(settings) if step > 0])
+
+    def at_infinite_width(table: np.ndarray, sets: Sequence[str]) -> Mapping[str, Estimate]:
+        of = lambda t, name: exactly(float(table[t, SETS.index(name)]))
+        words = lambda t, name: f"{name_of(results.times[t])}, {name}"
+        return Records.over(of, words, t=times, name=sets).labelled()
+
+    theorem, control = (
+        at_infinite_width(results.distance, SETS),
+        at_infinite_width(results.without_augmentation, ["test"]),
+    )
+    kernels = {f"{k} itself": exactly(v) for k, v in zip(("NNGP", "NTK"), results.kernel_distance, strict=True)}
+    rate = power_law(np.array(settings.widths), results.squares, seed=settings.seed)
+    shares = trained_shares(settings, results, [wide], shared_level(steps * len(SETS))).times(100)
+    distance = "Largest difference of the two mean predictions relative to the largest prediction."
+    return [
+        to_rounding(
+            "At infinite width augmented MLPs and group-convolutional networks have the same mean, to rounding, at all "
+            "times, on and off the data",
+            {**theorem, **kernels},
+            measure=distance + " The augmented data are trained on explicitly.",
+            by=theirs(THEIRS, "Theorem 5.2", "equal"),
+        ),
+        exact(
+            "Without augmentation the means of MLPs and of group-convolutional networks at infinite width differ on "
+            "the test images, by more than 1 % of the largest prediction",
+            control,
+            measure=distance,
+            at_least=0.01,
+            by=ours("our control"),
+        ),
+        to_rounding(
+            "Frozen kernels of an augmented MLP and of the group-convolutional network with its weights predict the "
+            "same, to rounding",
+            {
+                f"width {width}": exactly(float(table.max()))
+                for width, table in zip(settings.widths, results.exact, strict=True)
+            },
+            measure=distance + " Worst of all times and inputs, one network of every width. The MLP’s kernel is "
+            "averaged over the group’s copies of its weights; the group-convolutional network has the window {e} on "
+            "the group. Both start at zero output.",
+            by=theirs(THEIRS, "review", "equal for single networks that start at zero output"),
+        ),
+        claim(
+            "With independent weights the predictions from frozen kernels of augmented MLPs and of group-convolutional "
+            "networks approach one another as one over the square root of the width",
+            {"late in training, test": rate},
+            measure="Exponent of the root mean square difference of predictions on test images against width; full "
+            "windows on the group.",
+            covers="draws of networks",
+            at_least=-0.7,
+            at_most=-0.3,
+            by=ours("theory of kernels that fluctuate as 1/√width; the bounds are our choice", stated="−1/2"),
+        ),
+        claim(
+            f"Trained MLPs and group-convolutional networks of width {wide} that start at zero output have the same "
+            f"mean up to step {last}, to within 5 % of the mean square prediction",
+            shares,
+            measure="Squared distance of the two means as a share of the mean square prediction of one MLP; free of "
+            "the bias that a finite number of members brings, so it may come out negative.",
+            covers="members",
+            at_most=5,
+            unit="%",
+            by=ours("the theorem says 0 in the limit of width; the bound is our choice"),
+        ),
+        *by_depth_claims(settings, results),
+    ]
+
+
+def by_depth_claims(settings: Settings, results: Results) -> list[Claim]:
+    """Both theorems at every depth that was solved, and frozen kernels of the same weights."""
+    when = [name_of(time) for time in results.times]
+    depths = lambda layers: f"{layers} hidden layer{'' if layers == 1 else 's'}"
+    made = []
+    for theorem, plain, windows in (("5.2", "MLPs", "full"), ("5.3", "CNNs", "3×3")):
+        solved = [depth for name, depth in results.deep_distance if name == theorem]
+        over = f"{min(solved)} to {max(solved)}" if len(solved) > 1 else str(min(solved))
+        means = {
+            f"{depths(depth)}, {when[t]}, {SETS[s]}": exactly(value)
+            for depth in solved
+            for (t, s), value in np.ndenumerate(results.deep_distance[theorem, depth])
+        }
+        kernels = {
+            f"{depths(depth)}, {name} itself": exactly(value)
+            for depth in solved
+            for name, value in zip(("NNGP", "NTK"), results.deep_kernels[theorem, depth], strict=True)
+        }
+        made.append(
+            to_rounding(
+                f"At infinite width augmented {plain} and group-convolutional networks with {windows} windows have the "
+                f"same mean and kernel, to rounding, with {over} hidden layers",
+                {**means, **kernels},
+                measure="Largest difference of the mean predictions relative to the largest prediction, at all times, "
+                "on and off the data, and of the kernel from the orbit mean of the other; augmented data are trained "
+                "on explicitly.",
+                by=theirs(THEIRS, f"Theorem {theorem}", "equal, at any depth"),
+            )
+        )
+    if results.deep_exact:
+        worst = {depths(depth): exactly(float(table.max())) for depth, table in results.deep_exact.items()}
+        made.append(
+            to_rounding(
+                f"Frozen kernels of one augmented MLP of width {settings.depth_width} and of the group-convolutional "
+                "network with its weights predict the same, to rounding, at several depths",
+                worst,
+                measure="Largest difference of the predictions relative to the largest one, worst of all times and "
+                "inputs; otherwise as for the widths.",
+                by=theirs(THEIRS, "review", "equal, at any depth"),
+            )
+        )
+    return made
+
+
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

@@ -3,25 +3,125 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from equitangents.statistics import bootstrap, exactly, log_ratio, shared_level
+import numpy as np
+from jaxtyping import Float
+
+from equitangents.statistics import Estimate, bootstrap, exactly, log_ratio, power_law, shared_level, surviving_share
+from equitangents_studies.common.infinite import squares_of_means
 from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, ours, theirs
+from equitangents_studies.framework.settings import presets
 from equitangents_studies.framework.works import AUGMENTED_POSTERIORS
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
-from equitangents_studies.other_ensembles.settings import (
-    CLOSED,
-    CONTROL,
-    INDEPENDENT,
-    ONE_RUN,
-    POSTERIORS,
-    SETS,
-    TITLES,
-    Results,
-    Settings,
-    exponent,
-    share,
-    squares,
+
+INDEPENDENT = {
+    "plain": "plain averaging",
+    "nngp": "Bayesian posterior (last layer)",
+    "ntk": "random prior (NTK posterior)",
+    "bagged": "bagging of inputs",
+    "bagged-copies": "bagging of augmented copies",
+}
+CONTROL = {"unaugmented": "plain averaging, not augmented"}
+TITLES = {**INDEPENDENT, **CONTROL}
+POSTERIORS = {
+    "variational": "variational posteriors, a draw of each",
+    "draws": "draws of one posterior",
+    "averaged": "draws of one averaged over the group",
+    "projected": "draws of one projected",
+    "expanded": "draws of one that began as an orbit",
+}
+_DRAWS = tuple(kind for kind in POSTERIORS if kind != "variational")
+BAGGED = {kind: TITLES[kind] for kind in ("bagged", "bagged-copies")}
+CLOSED = {"posterior": "Bayesian posterior", "random-prior": "random prior", **BAGGED}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Energies of the Ising model on a torus under turns by 90°, all four in the data of all kinds but the control's.
+
+    `noise` is the variance of the posteriors' noise; `sizes` are numbers of members or draws; `members` are
+    independent ones of each kind. Each of `runs` variational posteriors is of a network of `posterior_width`, has
+    noise of variance `posterior_noise` and scales that begin at `posterior_scale`, and takes `posterior_steps` of Adam
+    at the rate `posterior_rate`.
+    """
+
+    lattice: int = 4
+    train_spins: int = 12
+    test_spins: int = 24
+    width: int = 128
+    hidden_layers: int = 2
+    members: int = 256
+    runs: int = 128
+    sizes: tuple[int, ...] = (1, 2, 4, 8, 16)
+    steps: int = 100
+    noise: float = 0.05
+    rate: float = 0.5
+    resamples: int = 40
+    posterior_width: int = 32
+    posterior_noise: float = 0.002
+    posterior_scale: float = 0.1
+    posterior_steps: int = 300
+    posterior_rate: float = 0.02
+    W_std: float = 2**0.5
+    b_std: float = 0.1
+    seed: int = 0
+
+
+PRESETS = presets(
+    Settings(),
+    desk="lattice=6 train_spins=16 test_spins=32 members=1024 runs=256 sizes=1,2,4,8,16,32 resamples=100",
+    paper="lattice=8 train_spins=64 test_spins=64 width=512 members=2048 runs=512 sizes=1,2,4,8,16,32,64 steps=300 "
+    "resamples=200",
 )
+
+
+SETS = 10  # independent sets of resampled copies
+
+
+def nested_means(
+    d: Float[np.ndarray, "members runs values"], sizes: tuple[int, ...]
+) -> Float[np.ndarray, "runs sizes"]:
+    """Mean square of means over M members of one run, evenly spaced among all of them, the last included."""
+    count = len(d)
+    chosen = [np.unique(np.round(np.linspace(count - 1, -1, m, endpoint=False)).astype(int)) for m in sizes]
+    return np.stack([(d[rows].mean(axis=0) ** 2).mean(axis=-1) for rows in chosen], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """`closed[kind]` is the largest relative change of (mean, covariance) over orbits, in closed form; `changes[kind]`
+    are f(gx) − f(x): (M, values) of independent members, (draws, runs, values) of draws of one posterior.
+    `broken` is that of the mean for `SETS` independent sets of resampled copies. `misfits[kind]`, (runs,), is the mean
+    square by which the mean of all draws of a posterior misses the energies that it learnt.
+    """
+
+    closed: dict[str, np.ndarray]
+    changes: dict[str, np.ndarray]
+    broken: np.ndarray
+    misfits: dict[str, np.ndarray]
+
+
+def squares(settings: Settings, results: Results, kind: str) -> np.ndarray:
+    """Mean square change of ensembles of every size of `sizes`, one row per independent batch or run."""
+    changes = results.changes[kind].astype(np.float64)
+    if kind in _DRAWS:
+        return nested_means(changes, settings.sizes)
+    return squares_of_means(changes, settings.sizes)
+
+
+def share(results: Results, kind: str, level: float = 0.95) -> Estimate:
+    """Share of the mean square change that averaging ever more independent members or posteriors would leave."""
+    changes = results.changes[kind].astype(np.float64)
+    if kind in _DRAWS:
+        changes = changes.mean(axis=0)
+    return surviving_share(changes, confidence=level)
+
+
+def exponent(settings: Settings, results: Results, kind: str, level: float = 0.95) -> Estimate:
+    """The exponent of the root mean square change against the size of one ensemble."""
+    return power_law(np.array(settings.sizes), squares(settings, results, kind), confidence=level)
+
 
 OPEN = f"open question of {THEIRS}"
 
@@ -33,11 +133,9 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         _copies(settings, results),
         _expectations(settings, results),
         _growth(settings, results),
-        _one_run(settings, results, "snapshots", "snapshots"),
-        _one_run(settings, results, "boosted", "boosting stages"),
         _plain(settings, results),
         _control(settings, results),
-        _one_run(settings, results, "draws", "draws from the posterior"),
+        _draws(settings, results),
         _posteriors(settings, results),
         _symmetrised(settings, results),
         _expanded(settings, results),
@@ -63,9 +161,6 @@ def _closed(results: Results, settings: Settings) -> Claim:
         covers=EXACT,
         at_most=1e-8,
         by=ours(OPEN),
-        holds="Choose among Bayesian posteriors, random priors and bagging of inputs by their error bars: in "
-        "closed form none of them costs invariance.",
-        fails="Some closed form that should be invariant is not: check it before relying on its symmetry.",
     )
 
 
@@ -80,33 +175,22 @@ def _copies(settings: Settings, results: Results) -> Claim:
         at_least=0.1,
         unit="%",
         by=ours("expected; the bound is our choice"),
-        holds="To bag and stay invariant, resample inputs and keep all copies of each: resampled copies change "
-        f"the mean by {broken.value:.2g} % over an orbit.",
-        fails=f"Resampled copies change the mean by {broken.value:.2g} % only: they may be good enough.",
-        undecided="Whether resampled copies change the mean by 0.1 % or more is not decided; resampled inputs "
-        "with all their copies are the safer choice.",
     )
 
 
 def _expectations(settings: Settings, results: Results) -> Claim:
-    kinds = (*INDEPENDENT, *ONE_RUN)
+    kinds = tuple(INDEPENDENT)
     shares = Records.over(lambda kind: share(results, kind, shared_level(len(kinds))), _title, kind=kinds)
     return claim(
         "The expectation over all that is random is invariant for every kind of ensemble, to within 4 % of one "
-        "member’s or run’s mean square change",
+        "member’s mean square change",
         shares.times(100),
-        measure="Share of the mean square change of one member (or run) that averaging over ever more independent "
+        measure="Share of the mean square change of one member that averaging over ever more independent "
         "ones would leave (unbiased, so it may come out negative).",
-        covers=("members or runs", settings.runs),
+        covers=("members", settings.members),
         at_most=4,
         unit="%",
         by=ours(OPEN + "; the bound is our choice"),
-        holds="Every kind of ensemble tried becomes invariant, to within 4 % at least, by averaging "
-        "independent members or runs.",
-        fails="Some kind of ensemble does not become invariant however many independent members or runs are "
-        "averaged: see its share left in expectation below.",
-        undecided="Whether every kind becomes invariant by averaging independent members or runs is not "
-        "decided to within 4 %: train more of them to tell.",
     )
 
 
@@ -121,32 +205,19 @@ def _growth(settings: Settings, results: Results) -> Claim:
         at_least=-0.6,
         at_most=-0.4,
         by=ours("expected of independent members; the bounds are our choice", stated="−1/2 (theory)"),
-        holds="Four times as many independent members about halve the change under rotations, whatever kind "
-        f"of ensemble they form: the exponents are {slopes.span('.2f')}.",
-        fails="Not every ensemble of independent members gains as the square root of their number: the exponents are "
-        f"{slopes.span('.2f')}.",
-        undecided="How fast every kind of independent members gains is not measured well enough to plan their "
-        f"number (exponents {slopes.span('.2f')}): train more.",
     )
 
 
-def _one_run(settings: Settings, results: Results, kind: str, parts: str) -> Claim:
-    """Whether growing an ensemble within one run leaves its violation where it is."""
-    found = exponent(settings, results, kind)
-    power = f"{found.value:.3f}".replace("-", "−")
+def _draws(settings: Settings, results: Results) -> Claim:
+    """Whether more draws of one posterior leave its violation where it is."""
     return claim(
-        f"More {parts} of one run do not bring invariance: the change falls more slowly than their number to the power "
-        "−0.2",
-        {"": found},
-        measure=f"Exponent of the root mean square change against the number of {parts} of one run.",
+        "More draws from the posterior of one run do not bring invariance: the change falls more slowly than their "
+        "number to the power −0.2",
+        {"": exponent(settings, results, "draws")},
+        measure="Exponent of the root mean square change against the number of draws from the posterior of one run.",
         covers=("runs", settings.runs),
         at_least=-0.2,
         by=ours(OPEN + "; the bound is our choice"),
-        holds=f"For invariance, average independent runs: with more {parts} of one, the change goes as their "
-        f"number to the power {power}.",
-        fails=f"More {parts} of one run do reduce the change, as their number to the power {power}: they can stand in "
-        "for some independent runs.",
-        undecided=f"Whether more {parts} of one run help is not decided; independent runs are the safer choice.",
     )
 
 
@@ -162,10 +233,6 @@ def _plain(settings: Settings, results: Results) -> Claim:
         at_most=2,
         unit="%",
         by=theirs(f"{THEIRS}; the bound is our choice", "theorem of emergent equivariance", "0 %"),
-        holds="Plain averages are what the other kinds are compared with: nothing of one network’s change is seen to "
-        "survive.",
-        fails="Plain averages do not become invariant here: compare the other kinds with care.",
-        undecided="Whether plain averages become invariant is not decided to within 2 %: train more members.",
     )
 
 
@@ -181,10 +248,6 @@ def _control(settings: Settings, results: Results) -> Claim:
         at_least=2,
         unit="%",
         by=ours("our control; the bound is that of augmented networks"),
-        holds=f"Averaging alone brings no symmetry: without augmentation {left.value:.0f} % of one network’s mean "
-        "square change survives ever more of them.",
-        fails=f"Averages are nearly invariant without augmentation too ({left.value:.0f} % is left): this task does "
-        "not need it.",
     )
 
 
@@ -201,9 +264,6 @@ def _posteriors(settings: Settings, results: Results) -> Claim:
         at_most=4,
         unit="%",
         by=ours(f"expected of the law in {AUGMENTED_POSTERIORS}; the bound is our choice"),
-        holds="A posterior that began anywhere is not invariant, but the mean over many of them is: train several.",
-        fails="The mean over variational posteriors is not invariant: see their shares left below.",
-        undecided="Whether the mean over variational posteriors is invariant is not decided to within 4 %.",
     )
 
 
@@ -218,10 +278,6 @@ def _symmetrised(settings: Settings, results: Results) -> Claim:
         at_least=-0.6,
         at_most=-0.4,
         by=ours("expected of what is invariant in the mean; the bounds are our choice", stated="−1/2 (theory)"),
-        holds="A posterior that is averaged or projected after training needs no further posteriors for invariance: "
-        f"its draws gain with the exponents {slopes.span('.2f')}.",
-        fails=f"Draws of a symmetric posterior do not gain as independent members do: {slopes.span('.2f')}.",
-        undecided=f"How fast draws of a symmetric posterior gain is not measured well enough: {slopes.span('.2f')}.",
     )
 
 
@@ -237,8 +293,4 @@ def _expanded(settings: Settings, results: Results) -> Claim:
         covers=("posteriors", settings.runs),
         at_most=1,
         by=theirs(str(AUGMENTED_POSTERIORS), "orbit expansion against augmentation alone, on images"),
-        holds="To have one posterior nearly invariant, begin with every unit in all orientations: it changes "
-        f"{ratio.value:.2f} times as much as one that begins anywhere.",
-        fails=f"Beginning with every unit in all orientations does not help: {ratio.value:.2f} times the change.",
-        undecided="Whether it helps to begin with every unit in all orientations is not decided.",
     )

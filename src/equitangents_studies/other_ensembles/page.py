@@ -8,12 +8,9 @@ import numpy as np
 
 from equitangents.report import Figure, Table, format_number, palette
 from equitangents.statistics import Estimate, bootstrap
-from equitangents_studies.framework.page import Presentation, RunFolder, columns, drawing, section
-from equitangents_studies.other_ensembles.settings import (
+from equitangents_studies.framework.page import Presentation, RunFolder, Shown, columns, drawing
+from equitangents_studies.other_ensembles.claims import (
     CLOSED,
-    CONTROL,
-    INDEPENDENT,
-    ONE_RUN,
     POSTERIORS,
     TITLES,
     Results,
@@ -40,14 +37,12 @@ _RANDOM = {
     "ntk": "a draw of the random prior function, whose law is invariant",
     "bagged": "initialisation and the inputs; every resample keeps all copies of its inputs",
     "bagged-copies": "initialisation and the copies; any resample is as likely as its rotation",
-    "snapshots": "one initialisation and order of batches, which all snapshots share",
     "unaugmented": "initialisation alone; the data are in one orientation, and not invariant",
-    "boosted": "a new initialisation at every stage, which learns what earlier ones left on the data",
 }
 
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Tables, figures and words."""
+    """Tables and figures."""
     tables = {
         "size": columns(
             ("ensemble", "size", "unit", "mean_square_change"),
@@ -67,82 +62,29 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
             ],
         ),
     }
-    sections = [
-        section(
-            "As ensembles grow",
-            "All learn the energy of spins on a torus from configurations in all four orientations, the control "
-            "from one orientation of each. What is shown is the change of the prediction on new spins when they "
-            "are turned, against the number of independent "
-            "members, of snapshots of one run, or of boosting stages.",
-            _sizes(
-                settings,
-                results,
-                folder,
-                list(TITLES),
-                "change-against-size",
-                "members, snapshots or stages",
-                "Change under rotations against ensemble size",
-            ),
+    shown: list[Shown] = [
+        _sizes(
+            settings,
+            results,
+            folder,
+            list(TITLES),
+            "change-against-size",
+            "members",
+            "Change under rotations against ensemble size",
         ),
-        section(
-            "What theory expects",
-            "If everything random in training has a law that the group does not change, the expectation is "
-            "invariant. An ensemble comes close to its expectation if its members are independent. Beside what is "
-            "random in each kind stands what was measured.",
-            _table(settings, results),
+        _table(settings, results),
+        _sizes(
+            settings,
+            results,
+            folder,
+            list(POSTERIORS),
+            "posteriors-against-size",
+            "posteriors, or draws of one",
+            "Change under rotations against the number of posteriors or draws",
         ),
-        section(
-            "Variational posteriors",
-            "A Gaussian posterior with independent weights is fitted to the augmented data by the evidence lower "
-            "bound. Over all that it may begin with the mean is invariant; that of one posterior need not be, however "
-            "many networks are drawn of it. It is if the group, which moves weights with the inputs that they read, "
-            "leaves the posterior as it is: averaged or projected after training it is, at a loss on the data; one "
-            "that began with every unit in all orientations stays so but for the noise of its gradients.",
-            _sizes(
-                settings,
-                results,
-                folder,
-                list(POSTERIORS),
-                "posteriors-against-size",
-                "posteriors, or draws of one",
-                "Change under rotations against the number of posteriors or draws",
-            ),
-            _posteriors(settings, results),
-        ),
+        _posteriors(settings, results),
     ]
-    facts = {
-        "Group": f"C4 acting on a {settings.lattice}×{settings.lattice} lattice",
-        "Networks": f"{settings.hidden_layers} hidden layers of {settings.width}, ReLU",
-        "Members": f"{settings.members} of each independent kind; {settings.runs} runs of snapshots and of boosting",
-        "Noise of posteriors": f"variance {settings.noise:g}",
-        "Variational posteriors": f"{settings.runs} of networks of {settings.posterior_width} a layer, noise of "
-        f"variance {settings.posterior_noise:g}",
-    }
-    return Presentation(tables, sections, facts, *headline(settings, results))
-
-
-def headline(settings: Settings, results: Results) -> tuple[str, str]:
-    """What was found, and one sentence beside what the source asks."""
-    most, (control,) = max(settings.sizes), CONTROL
-
-    def left(kind: str) -> float:
-        means = squares(settings, results, kind).mean(axis=0)
-        return 100 * float(np.sqrt(means[-1] / means[0]))
-
-    single = [left(kind) for kind in INDEPENDENT]
-    ends = " to ".join(dict.fromkeys(f"{end:.0f}" for end in (min(single), max(single))))
-    survives = 100 * max(share(results, kind).high for kind in (*INDEPENDENT, *ONE_RUN))
-    return (
-        f"Averaging {most} independent networks leaves {ends} % of one’s change under turns; {most} snapshots of one "
-        f"run leave {left('snapshots'):.0f} %, {most} boosting stages {left('boosted'):.0f} %",
-        "The source asks whether equivariance emerges in ensembles other than plain averages. With augmentation, "
-        f"averaging {most} independent members of any of {len(INDEPENDENT)} kinds leaves {ends} % of the change of one "
-        f"(1/√{most} is {100 / most**0.5:.0f} %), and ever more members or runs at most {survives:.2g} % of its mean "
-        f"square (upper ends of 95 % intervals) for all {len(INDEPENDENT) + len(ONE_RUN)} kinds, against "
-        f"{100 * share(results, control).value:.0f} % without augmentation. {most} snapshots of one run leave "
-        f"{left('snapshots'):.0f} %, {most} boosting stages {left('boosted'):.0f} %, {most} draws of one variational "
-        f"posterior {left('draws'):.0f} %, of one that began as an orbit {left('expanded'):.0f} %.",
-    )
+    return Presentation(tables, shown)
 
 
 def _sizes(
@@ -178,9 +120,9 @@ def _table(settings: Settings, results: Results) -> Table:
         left, slope = share(results, kind).times(100), exponent(settings, results, kind)
         rows.append((f"{title}: {_RANDOM[kind]}", f"{_with_interval(left)} %", _with_interval(slope)))
     caption = (
-        "Share of the mean square change that averaging infinitely many independent members or runs would leave; "
+        "Share of the mean square change that averaging infinitely many independent members would leave; "
         "exponent of the root mean square change against the size of one ensemble. In brackets: 95 % intervals over "
-        "members or runs."
+        "members."
     )
     return Table(caption, ("ensemble, and what is random", "left in expectation", "exponent"), rows)
 

@@ -3,11 +3,6 @@
 With augmented data the law of a trained network is invariant, f(g·) ~ f, as long as everything random in its training
 is. Then so is the expectation. Whether one ensemble comes close to it is another question: independent members do as
 1/√M, members of one run need not.
-
-Ensembles whose members depend on one another: boosted ones, and nested means of what one run leaves behind.
-
-Boosting: network s + 1, freshly initialised, learns the residual y − ν Σ_{j ≤ s} f_j of the data; the prediction after
-S stages is ν Σ_{j ≤ S} f_j. Source: Friedman 2001, Greedy function approximation: a gradient boosting machine.
 """
 
 from __future__ import annotations
@@ -33,8 +28,7 @@ from equitangents_studies.common.training import train_to_last, trained
 from equitangents_studies.contenders.variational import MeanField, MeanFieldPosterior, Posterior, outputs_of_draws
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
 from equitangents_studies.framework.works import AUGMENTED_POSTERIORS, EMERGENT_EQUIVARIANCE
-from equitangents_studies.other_ensembles.claims import claims
-from equitangents_studies.other_ensembles.settings import (
+from equitangents_studies.other_ensembles.claims import (
     CONTROL,
     INDEPENDENT,
     POSTERIORS,
@@ -43,56 +37,16 @@ from equitangents_studies.other_ensembles.settings import (
     TITLES,
     Results,
     Settings,
+    claims,
 )
 from equitangents_studies.other_ensembles.symmetrised import Expanded, Symmetry
 
-
-def boosted(
-    net: FiniteNetwork,
-    x: Float[np.ndarray, "n ..."],
-    y: Float[np.ndarray, " n"],
-    points: Float[np.ndarray, "p ..."],
-    *,
-    runs: int,
-    stages: int,
-    shrinkage: float,
-    rate: float,
-    steps: int,
-    seed: int,
-    task: Task,
-) -> Float[np.ndarray, "stages runs p"]:
-    """Predictions on `points` after every stage, of independent runs; each stage takes `steps` of gradient descent."""
-    with precision.scope(np.float32):
-        data, asked = jnp.asarray(x, jnp.float32), jnp.asarray(points, jnp.float32)
-        residual = jnp.tile(jnp.asarray(y, jnp.float32), (runs, 1))
-        total, found = jnp.zeros((runs, len(points)), jnp.float32), []
-        for stage in range(stages):
-            keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), stage), runs)
-            learnt, predicted = _stage(net, rate, steps, keys, data, residual, asked)
-            residual = residual - shrinkage * learnt
-            total = total + shrinkage * predicted
-            found.append(np.asarray(total))
-            task.step(stage + 1, stages)
-    return np.stack(found)
-
-
-@partial(jax.jit, static_argnums=(0, 1, 2))
-def _stage(
-    net: FiniteNetwork, rate: float, steps: int, keys: jax.Array, x: jax.Array, targets: jax.Array, points: jax.Array
-) -> tuple[jax.Array, jax.Array]:
-    """One network a run, trained on its own targets (runs, N): its outputs on the data and on the points."""
-
-    def run(key: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Array]:
-        loss = lambda params: ((net.apply(params, x)[:, 0] - y) ** 2).mean() / 2
-        step = lambda _, params: jax.tree.map(lambda p, g: p - rate * g, params, jax.grad(loss)(params))
-        params = jax.lax.fori_loop(0, steps, step, net.init(key, x.shape[1:], "float32"))
-        return net.apply(params, x)[:, 0], net.apply(params, points)[:, 0]
-
-    # one run after another: their weights stay in a core's cache
-    return jax.lax.map(lambda pair: run(*pair), (keys, targets))
-
-
 _FEW = 8  # test inputs of the closed forms
+_SEEDS = {  # added to the seed of the settings
+    **{kind: i for i, kind in enumerate(INDEPENDENT)},
+    **dict.fromkeys(CONTROL, 7),
+    **{kind: 8 + i for i, kind in enumerate(POSTERIORS)},
+}
 
 
 @dataclass(frozen=True)
@@ -120,19 +74,18 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
 
 
 def measure(settings: Settings, folder: RunFolder) -> Results:
-    """Closed forms, then ensembles of independent members, then those of one run."""
+    """Closed forms, ensembles of independent members, and draws of posteriors."""
     problem = _Problem(settings)
-    independent = (*INDEPENDENT, "snapshots", *CONTROL)
+    independent = (*INDEPENDENT, *CONTROL)
     found = folder.stages(
         {
             "closed-forms": Stage("closed-forms", "Closed forms", partial(_closed, problem)),
             "copies": Stage("copies", "Bagging of augmented copies", partial(_copies, problem)),
             **{kind: _trained(problem, folder, kind) for kind in independent},
-            "boosted": Stage("boosted", "Training: boosting", partial(_boosted, problem)),
             **{kind: _posterior(problem, folder, kind) for kind in ("variational", "expanded")},
         }
     )
-    changes = {kind: found[kind]["changes"] for kind in (*independent, "boosted")}
+    changes = {kind: found[kind]["changes"] for kind in independent}
     drawn = found["variational"] | found["expanded"]
     changes |= {kind: drawn[f"{kind}-changes"] for kind in POSTERIORS}
     misfits = {kind: drawn[f"{kind}-misfits"] for kind in POSTERIORS if f"{kind}-misfits" in drawn}
@@ -215,23 +168,18 @@ def _copies(problem: _Problem, task: Task) -> Arrays:
 
 
 def _trained(problem: _Problem, folder: RunFolder, kind: str) -> Stage:
-    """Independent members after training, or the snapshots of every run."""
-    s, rate = problem.settings, problem.rate
+    """Independent members after training."""
+    s = problem.settings
     variations: dict[str, ensembles.Variation] = {
         "nngp": ensembles.NNGPPosterior(s.noise),
         "ntk": ensembles.NTKPosterior(s.noise),
         "bagged": ensembles.Bootstrap(),
         "bagged-copies": CopyBootstrap(),
     }
-    options: dict[str, Any] = {"members": s.members, "learning_rate": rate, "record_at": [s.steps]}
-    if kind == "snapshots":
-        taken = s.every * np.arange(1, max(s.sizes) + 1)
-        options = {"members": s.runs, "learning_rate": 0.5 * rate, "record_at": taken}
-        options |= {"optimizer": "sgd", "batch_size": s.batch}
+    options: dict[str, Any] = {"members": s.members, "learning_rate": problem.rate, "record_at": [s.steps]}
 
     def changes(recorded: Arrays) -> Arrays:
-        found = problem.changes(recorded["test"][..., 0])
-        return {"changes": found if kind == "snapshots" else found[0]}
+        return {"changes": problem.changes(recorded["test"][..., 0])[0]}
 
     train = partial(
         train_to_last,
@@ -244,7 +192,7 @@ def _trained(problem: _Problem, folder: RunFolder, kind: str) -> Stage:
         orbits=problem.action,
         keep=changes,
         variation=variations.get(kind),
-        seed=s.seed + list(TITLES).index(kind),
+        seed=s.seed + _SEEDS[kind],
         **options,
     )
     return Stage(kind, f"Training: {TITLES[kind]}", train, ensemble=True)
@@ -281,7 +229,7 @@ def _posterior(problem: _Problem, folder: RunFolder, kind: str) -> Stage:
             learning_rate=s.posterior_rate,
             batch_size=len(x),
             variation=MeanFieldPosterior(s.posterior_noise),
-            seed=s.seed + len(TITLES) + list(POSTERIORS).index(kind),
+            seed=s.seed + _SEEDS[kind],
         )
         arrays: Arrays = {} if expanded else {f"{kind}-changes": changes(model.recorded_["test"][0])}
         for name, change in made.items():
@@ -311,24 +259,6 @@ def _draws(
         q = jax.tree.map(jnp.asarray, q)
         keys = jax.random.split(jax.random.key(seed), len(jax.tree.leaves(q)[0]))
         return np.asarray(every(q, keys, jnp.asarray(x, jnp.float32))).swapaxes(0, 1)
-
-
-def _boosted(problem: _Problem, task: Task) -> Arrays:
-    s, action = problem.settings, problem.action
-    outputs = boosted(
-        problem.net,
-        orbit_batch(action, problem.train),
-        np.tile(problem.y, action.group.order),
-        orbit_batch(action, problem.test),
-        runs=s.runs,
-        stages=max(s.sizes),
-        shrinkage=s.shrinkage,
-        rate=problem.rate,
-        steps=s.stage_steps,
-        seed=s.seed,
-        task=task,
-    )
-    return {"changes": problem.changes(by_element(action, outputs[..., None])[..., 0])}
 
 
 WORKS = (EMERGENT_EQUIVARIANCE, AUGMENTED_POSTERIORS)

@@ -15,15 +15,18 @@ from typing import Literal
 import numpy as np
 
 from equitangents import actions, nn
+from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, excess_exponent, shared_level
 from equitangents_studies.common.images import Images, load_images
 from equitangents_studies.common.infinite import gradient_descent
+from equitangents_studies.common.input_pictures import input_pictures
 from equitangents_studies.common.networks import patch_cnn
 from equitangents_studies.common.orbits import same_predictions
 from equitangents_studies.common.scores import COVERS, SEVERAL, Trained, disjoint_scores, mean_estimate, powers_of_two
 from equitangents_studies.common.training import train_to_last
-from equitangents_studies.framework.claims import Claim, Records, after, claim, in_words, ours, theirs
+from equitangents_studies.framework.claims import Claim, Records, after, claim, ours, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
+from equitangents_studies.framework.page import Columns, Presentation, Shown, columns, drawing, table
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
 
@@ -212,7 +215,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         name=names,
         m=results.sizes,
     )
-    most = float(np.abs(left.values).max())
     every = mean_estimate([results.exponent(name, last) for name in names])
     of_slope = partial(
         claim,
@@ -221,17 +223,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         covers=("members", settings.members),
         aggregate=(f"the mean over {len(names)} sets of inputs", every),
     )
-    found = f"the difference falls as the width to the power {in_words(every)}"
     return [
         of_slope(
             "The orbit same predictions of single trained networks approach those of infinite width as the width grows",
             exponents,
             at_most=0,
             by=theirs(THEIRS, _PLACE),
-            holds=f"Wider networks are better described by theory: {found}.",
-            fails=f"The difference does not shrink with width, infinite width is no guide here: {found}.",
-            undecided="Whether the difference shrinks with width is not decided: where it cannot be told from 0 at "
-            "some width it has no exponent.",
         ),
         claim(
             f"Ensembles of {widths[-1]} channels are nearer to what theory expects than those of {widths[0]}",
@@ -241,10 +238,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_least=0,
             aggregate=(f"the mean over sets of inputs and M = {', '.join(map(str, several))}", closer),
             by=theirs(THEIRS, _PLACE),
-            holds=f"From {widths[0]} to {widths[-1]} channels the prediction gets better by "
-            f"{in_words(closer)} of {order}.",
-            fails="The prediction does not get better with width.",
-            undecided="Whether width brings ensembles nearer to the prediction is not decided.",
         ),
         of_slope(
             "The difference of single trained networks from infinite width falls as the inverse of the width",
@@ -254,10 +247,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             by=ours(
                 "theory: the leading order of expansions in the inverse width; the bounds are our choice", stated="−1"
             ),
-            holds="Four times the width leave a quarter of the difference: extrapolate from a pilot.",
-            fails=f"These widths are not in the range of the leading order, which is −1: {found}. Do not extrapolate "
-            "by it.",
-            undecided=f"Whether the leading order, −1, describes these widths is not decided: {found}.",
         ),
         claim(
             f"Trained ensembles of {widths[-1]} channels agree with themselves as often as theory expects, whatever "
@@ -268,12 +257,135 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_least=-least,
             at_most=least,
             by=ours("ours: whether this width suffices to plan with"),
-            holds=f"At {widths[-1]} channels theory tells how many members a wanted invariance takes.",
-            fails=f"At {widths[-1]} channels theory is still off by up to {most:.2g} of {order}: plan from a pilot of "
-            "trained networks, or use wider ones.",
-            undecided=f"Whether theory tells the agreement of ensembles of {widths[-1]} channels is not decided.",
         ),
     ]
+
+
+_SETS = (palette.BLUE, palette.GREEN, palette.PURPLE, palette.ORANGE)
+
+
+def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
+    """Tables and figures."""
+    agreement, exponents = agreement_table(results), exponent_table(results)
+    shown: list[Shown] = [
+        _over_members(results, folder),
+        _over_width(settings, results, folder),
+        _exponents(results),
+        input_pictures(folder, results.action, results.images.sets, results.images.titles),
+    ]
+    tables = {"agreement": agreement, "exponents": exponents}
+    return Presentation(tables, shown)
+
+
+def agreement_table(results: Results) -> Columns:
+    """Trained and expected orbit same predictions by set, step, width and M."""
+    rows = []
+    for name, title in results.images.titles.items():
+        for step in results.steps:
+            for width in results.widths:
+                for m in results.sizes:
+                    t = results.trained(width, name, step, m)
+                    e = t.difference(results.bounds)
+                    found = (len(t.scores), float(t.scores.mean()), t.expected, t.low, t.high, t.inside)
+                    rows.append((title, step, width, m, *found, e))
+    names = ("inputs", "step", "width", "members", "ensembles", "trained", "expected", "expected_low", "expected_high")
+    return columns((*names, "share_inside", "difference", "low", "high"), rows)
+
+
+def exponent_table(results: Results) -> Columns:
+    """Exponents of the difference against width by set and step."""
+    rows = []
+    for name, title in results.images.titles.items():
+        for step in results.steps:
+            rows.append((title, step, results.exponent(name, step)))
+    return columns(("inputs", "step", "exponent", "low", "high"), rows)
+
+
+def _over_members(results: Results, folder: RunFolder) -> Figure:
+    order, last = results.action.group.order, results.steps[-1]
+    with drawing.panels(
+        folder,
+        "agreement-over-members",
+        titles=[drawing.heading(title) for title in results.images.titles.values()],
+        xlabel="members averaged, M",
+        ylabel=f"orbit same predictions, of {order}",
+        size=(8.6, 3.4),
+        sharey=True,
+        caption=(
+            "Disjoint trained ensembles of M members after the last step, means with 95 % intervals where"
+            " there are several, by width; dotted: what GP(μ, Σ/M) expects, with the range of 95 % of "
+            "infinitely wide ensembles."
+        ),
+        alt="Orbit same predictions against members, trained and expected",
+    ) as drawn:
+        for axes, name in zip(drawn, results.images.titles, strict=True):
+            expected = results.predicted[name][-1]
+            axes.fill_between(
+                results.sizes, expected[:, 1], expected[:, 2], color=palette.MUTED.light, alpha=0.25, lw=0
+            )
+            axes.plot(
+                results.sizes, expected[:, 0], color=palette.INK.light, lw=1.4, ls=(0, (2, 2)), label="infinite width"
+            )
+            for width, colour in drawing.shades_of(results.widths):
+                found = [results.trained(width, name, last, m) for m in results.sizes]
+                sizes = [m for m, t in zip(results.sizes, found, strict=True) if len(t.scores) >= SEVERAL]
+                axes.plot(
+                    results.sizes,
+                    [t.scores.mean() for t in found],
+                    "o-",
+                    ms=3.5,
+                    color=colour,
+                    label=f"{width} channels",
+                )
+                ends = [t.difference(results.bounds) for t in found[: len(sizes)]]
+                low, high = (
+                    [getattr(e, end) + t.expected for e, t in zip(ends, found, strict=False)] for end in ("low", "high")
+                )
+                axes.fill_between(sizes, low, high, color=colour, alpha=0.2, lw=0)
+            axes.set_ylim(1, order * 1.005)
+            drawing.logarithmic(axes, "x", results.sizes, base=2)
+    return drawn.figure
+
+
+def _over_width(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+    shown = [1, *[m for m in (8, 32) if m in results.sizes and settings.members // m >= 2]]
+    last, widths = results.steps[-1], results.widths
+    with drawing.panels(
+        folder,
+        "difference-over-width",
+        titles=[f"M = {m}" for m in shown],
+        xlabel="channels",
+        ylabel="OSP, trained minus expected",
+        size=(8.6, 3.2),
+        sharey=True,
+        caption=(
+            "Orbit same predictions of trained ensembles of M minus those expected, after the last step, "
+            "with 95 % intervals. Grey: within the tolerance, of the group’s elements."
+        ),
+        alt="Difference of trained and expected orbit same predictions against width",
+    ) as drawn:
+        for axes, m in zip(drawn, shown, strict=True):
+            within = settings.tolerance * results.action.group.order
+            axes.axhspan(-within, within, color=palette.MUTED.light, alpha=0.2, lw=0)
+            axes.axhline(0, color=palette.INK.light, lw=0.8)
+            for (name, title), colour in zip(results.images.titles.items(), _SETS, strict=False):
+                found = [results.trained(width, name, last, m).difference(results.bounds) for width in widths]
+                drawing.estimates(axes, widths, found, colour.light, label=title)
+            drawing.logarithmic(axes, "x", np.array(widths), base=2)
+    return drawn.figure
+
+
+def _exponents(results: Results) -> Table:
+    rows = []
+    for name, title in results.images.titles.items():
+        cells = [results.exponent(name, step) for step in results.steps]
+        rows.append([title, *[e if np.isfinite(e.value) else "–" for e in cells]])
+    return table(
+        "Exponent a in |difference| ∝ width^a of single networks; in brackets 95 % intervals over members. No number "
+        "where the difference cannot be told from 0 at some width.",
+        ["inputs", *[after(step) for step in results.steps]],
+        rows,
+    )
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

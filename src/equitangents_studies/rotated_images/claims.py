@@ -22,7 +22,6 @@ from equitangents_studies.framework.claims import (
     claim,
     identity,
     ours,
-    standing,
     theirs,
 )
 from equitangents_studies.framework.folder import RunFolder
@@ -85,11 +84,6 @@ def floor_claim(settings: Settings, results: Results) -> Claim:
         covers="inputs",
         at_least=least,
         by=ours("ours: the source states no floor"),
-        holds="What is left of the violation is due to the pixels: neither more members nor more training would help "
-        "much.",
-        fails="The ensemble stays behind what its pixels allow on at least one set: more members or more training may "
-        "help.",
-        undecided="Whether the ensemble is as invariant as its pixels allow is not decided on these inputs.",
     )
 
 
@@ -140,14 +134,6 @@ def _scores(results: Results, labels: np.ndarray) -> np.ndarray:
     return results.agreement(labels[:, :, :PREDICTED]).mean(axis=-1)
 
 
-def distance(results: Results, members: dict[str, np.ndarray], level: float = 0.95) -> Estimate:
-    """|trained − expected| of single networks, mean over sets; bootstrapped over members (M, |G|, N) of every set."""
-    names = judged_sets(results)
-    scores = np.column_stack([_scores(results, members[name]) for name in names])
-    expected = np.array([results.predicted[name][0, 0] for name in names])
-    return bootstrap(scores, lambda means: np.abs(means - expected).mean(axis=-1), confidence=level)
-
-
 def last_members(results: Results) -> dict[str, np.ndarray]:
     """Classes of the members after the last epoch."""
     return {name: results.members[name][-1] for name in judged_sets(results)}
@@ -174,14 +160,7 @@ def approach_claim(settings: Settings, results: Results) -> Claim:
         lambda name: results.images.titles[name],
         name=names,
     )
-    far, near = distance(results, results.narrow), distance(results, last_members(results))
     few, many = settings.narrow[-1], settings.channels[-1]
-    power = float(np.log(near.value / far.value) / np.log(many / few))
-    found = (
-        f"{far.value:.2f} rotations out of {settings.order} at {few} channels, {near.value:.2f} at {many}: as the "
-        f"width to the power {power:.2f}".replace("-", "−")
-        + ", where theory’s leading order is −1"
-    )
     return claim(
         "The wider the networks, the nearer their agreement over rotations to what infinite width predicts",
         each,
@@ -192,9 +171,6 @@ def approach_claim(settings: Settings, results: Results) -> Claim:
         at_least=0,
         aggregate=(f"the mean over {len(names)} sets of inputs", _nearer(results, names, 0.95)),
         by=theirs(THEIRS, f"{experiment(settings)}; stated in the limit of width"),
-        holds=f"Networks approach the prediction of infinite width: they are {found}.",
-        fails=f"These networks do not approach the prediction of infinite width: they are {found}.",
-        undecided=f"Whether networks approach the prediction is not decided: they are {found}.",
     )
 
 
@@ -202,11 +178,6 @@ def members_finding(settings: Settings, results: Results) -> Claim:
     """Ensembles of every size, to within a tolerance that is ours."""
     found = differences(settings, results)
     least, most = -TOLERANCE * settings.order, TOLERANCE * settings.order
-    outside = []
-    for name in judged_sets(results):
-        at = found.where(name=name)
-        off = at.column("members")[~((least <= at.values) & (at.values <= most))]
-        outside += [f"M = {', '.join(map(str, off))} ({results.images.titles[name]})"] if len(off) else []
     return claim(
         f"Ensembles of every size agree with themselves as often as infinitely wide ones, to within "
         f"{100 * TOLERANCE:g} % of the rotations",
@@ -217,12 +188,6 @@ def members_finding(settings: Settings, results: Results) -> Claim:
         at_least=least,
         at_most=most,
         by=ours("ours: whether this width suffices to plan with"),
-        holds="Numbers of members can be planned from infinite width at this width.",
-        fails=f"At {settings.channels[-1]} channels infinite width is off by more than {most:g} rotations out of "
-        f"{settings.order} for {'; '.join(outside)}. The study `predicted-agreement` shows what width does to the "
-        "difference.",
-        undecided=f"At {settings.channels[-1]} channels the difference from infinite width is {found.span('.2g')} "
-        f"rotations out of {settings.order}: not for every size and set is it told whether that is within {most:g}.",
     )
 
 
@@ -267,13 +232,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         judged.append(members_finding(settings, results))
     if results.floor:
         judged.append(floor_claim(settings, results))
-    return [*judged, _untrained(settings, results)]
-
-
-def central(settings: Settings, results: Results) -> str:
-    """What became of the source's central claim: the mean ahead of its members, and infinite width invariant."""
-    judged = [ahead(settings, results)]
-    return standing([*judged, invariant(settings, results)] if results.infinite else judged)
+    return [*judged, _untrained(results)]
 
 
 def _trained_epochs(results: Results) -> list[int]:
@@ -296,7 +255,6 @@ def ahead(settings: Settings, results: Results) -> Claim:
     )
     means = {e: over_sets([lead(results, n, place(e), shared_level(len(epochs))) for n in names]) for e in epochs}
     least = min(epochs, key=lambda e: means[e].low)
-    found = f"the lead is {each.span('.2g')} rotations out of {settings.order} over all sets and times"
     return claim(
         "Throughout training the ensemble agrees with itself over rotations more often than its members do, on and off "
         "the data",
@@ -311,9 +269,6 @@ def ahead(settings: Settings, results: Results) -> Claim:
             means[least],
         ),
         by=theirs(THEIRS, experiment(settings), stated_agreement(settings)),
-        holds=f"Averaging makes predictions steadier under turns than one network’s, at every recorded time: {found}.",
-        fails=f"At some time averaging does not make predictions steadier under turns: {found}.",
-        undecided=f"Whether averaging helps at every time is not decided: {found}.",
     )
 
 
@@ -332,10 +287,6 @@ def invariant(settings: Settings, results: Results) -> Claim:
             covers=EXACT,
             at_least=settings.order,
             by=By("source" if results.action.exact else "ours", THEIRS, "main theorem"),
-            holds="Where its kernel matrix is affordable, the infinitely wide ensemble gives predictions that no "
-            "rotation changes.",
-            fails="Even the infinitely wide ensemble changes its prediction under some rotation: more members or more "
-            "width will not help.",
         )
     moved = lambda name, epoch: exactly(results.deviation[name][place(epoch)])
     margin = min(float(results.margin[name][place(epoch)]) for name in names for epoch in epochs)
@@ -349,9 +300,6 @@ def invariant(settings: Settings, results: Results) -> Claim:
         covers=EXACT,
         at_most=_ROUNDING,
         by=theirs(THEIRS, "main theorem", "0"),
-        holds="Where its kernel matrix is affordable, the infinitely wide ensemble gives predictions that no rotation "
-        "changes, to rounding.",
-        fails="The infinitely wide ensemble’s mean changes under some rotation by more than rounding.",
     )
 
 
@@ -360,7 +308,6 @@ def _best(settings: Settings, results: Results) -> Claim:
     each = Records.over(
         lambda name: lead_of_best(results, name, -1, level), lambda name: results.images.titles[name], name=names
     )
-    found = f"{each.span('.2g')} rotations out of {settings.order}, by set of inputs"
     return claim(
         f"After training the ensemble agrees with itself more often than the best of its {settings.members} members",
         each,
@@ -369,14 +316,10 @@ def _best(settings: Settings, results: Results) -> Claim:
         covers="inputs",
         at_least=0,
         by=ours("ours: choosing a member in place of averaging"),
-        holds=f"Even the best member, chosen set by set, agrees with itself less often than the mean: {found}.",
-        fails=f"On some set a single well-chosen network agrees with itself more often than the mean: {found}.",
-        undecided=f"The best of {settings.members} members, chosen set by set, comes near to the mean: the mean’s lead "
-        f"is {found}.",
     )
 
 
-def _untrained(settings: Settings, results: Results) -> Claim:
+def _untrained(results: Results) -> Claim:
     """Means of M networks drawn from a centred Gaussian process are, but for 1/√M, draws from it."""
     names = tuple(results.images.sets)
     start = list(map(int, results.epochs)).index(0)
@@ -395,6 +338,4 @@ def _untrained(settings: Settings, results: Results) -> Claim:
         covers=P_VALUE,
         at_least=_RARE,
         by=identity("check: a mean of centred Gaussian processes is one of them, up to scale"),
-        holds="Averaging begins to help with training, not before: an untrained mean is one more random function.",
-        fails="The untrained mean does not look like one more member.",
     )

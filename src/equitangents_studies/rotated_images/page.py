@@ -9,15 +9,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from equitangents.report import Figure, Table, figures, format_number, palette
+from equitangents.report import Figure, Table, figures, format_number, palette, with_interval
 from equitangents.statistics import bootstrap, bootstrap_intervals
-from equitangents_studies.common.input_pictures import corners, input_pictures, visible, why_foreign
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, section
+from equitangents_studies.common.input_pictures import input_pictures, visible
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, Shown, columns, drawing, table
 from equitangents_studies.framework.records import in_words
-from equitangents_studies.rotated_images.claims import (
-    central,
-    judged_sets,
-)
+from equitangents_studies.rotated_images.claims import INPUTS, floor_rows, judged_sets, trained
 from equitangents_studies.rotated_images.settings import (
     Results,
     Settings,
@@ -25,14 +22,93 @@ from equitangents_studies.rotated_images.settings import (
     ensemble_sizes,
     stated_agreement,
 )
-from equitangents_studies.rotated_images.theory_page import (
-    closed_form_section,
-    closed_form_table,
-    expected_section,
-    expected_table,
-    floor_section,
-    floor_table,
-)
+
+
+def expected_table(settings: Settings, results: Results) -> Columns:
+    """Trained ensembles of M beside what is expected of them, by set and M."""
+    rows = []
+    for name in judged_sets(results):
+        for m in ensemble_sizes(settings):
+            found = trained(settings, results, name, m)
+            e = found.difference(results.scales["agreement"])
+            shown = (found.scores.mean(), found.expected, found.low, found.high, found.inside, e.value, e.low, e.high)
+            rows.append((results.images.titles[name], m, len(found.scores), *map(float, shown)))
+    names = ("inputs", "members", "ensembles", "trained", "expected", "expected_low", "expected_high")
+    return columns((*names, "share_inside", "difference", "low", "high"), rows)
+
+
+def expected_section(settings: Settings, results: Results) -> list[Table]:
+    """The expected agreement as a table of the page."""
+    table = expected_table(settings, results)
+    keys = ("inputs", "members", "ensembles", "trained", "expected", "expected_low", "expected_high", "share_inside")
+    rows = [
+        [title, f"{m}", f"{count}", f"{score:.3f}", with_interval(mean, (low, high)), f"{inside:.0%}"]
+        for title, m, count, score, mean, low, high, inside in zip(*(table[k] for k in keys), strict=True)
+    ]
+    return [
+        Table(
+            f"Orbit same predictions, of {settings.order}; in brackets the range that holds 95 % of infinitely "
+            "wide ensembles, and the share of the trained ones that lie in it.",
+            ["inputs", "members", "ensembles", "trained, mean", "expected", "in the range"],
+            rows,
+        )
+    ]
+
+
+def closed_form_table(results: Results) -> Columns:
+    """What moves of the infinitely wide mean under any rotation, and the smallest lead of one output, by time."""
+    rows = [
+        (results.images.titles[name], int(epoch), float(results.deviation[name][i]), float(results.margin[name][i]))
+        for name in results.deviation
+        for i, epoch in enumerate(results.epochs)
+    ]
+    return columns(("inputs", "epoch", "largest_change", "smallest_lead"), rows)
+
+
+def closed_form_section(results: Results) -> list[Table]:
+    """That the classes of infinite width do not agree for want of a difference between outputs."""
+    later = results.epochs > 0
+    rows = [
+        [
+            results.images.titles[name],
+            format_number(float(results.deviation[name][later].max())),
+            format_number(float(results.margin[name][later].min())),
+        ]
+        for name in results.deviation
+    ]
+    return [
+        table(
+            "In units of the root mean square of all outputs, over all times after the first.",
+            ["inputs", "largest change of μ_t under a rotation", "smallest lead of the largest output"],
+            rows,
+        )
+    ]
+
+
+def floor_table(results: Results) -> Columns:
+    """The floor and its control, by set."""
+    rows = [
+        (title, which, e)
+        for title, floor, control in floor_rows(results)
+        for which, e in (("all turns", floor), ("quarter turns", control))
+    ]
+    return columns(("inputs", "over", "orbit_same_predictions", "low", "high"), rows)
+
+
+def floor_section(settings: Settings, results: Results) -> list[Table]:
+    """What resampling leaves of a perfectly invariant function, beside the ensemble."""
+    rows = []
+    for name, (title, floor, control) in zip(results.floor, floor_rows(results), strict=True):
+        ensemble = results.agreement(results.mean[name][-1])[:INPUTS].mean()
+        rows.append([title, f"{ensemble:.2f}", floor, control])
+    return [
+        table(
+            "Orbit same predictions; in brackets 95 % intervals over inputs.",
+            ["inputs", f"ensemble, of {settings.order}", f"resampling floor, of {settings.order}", "control, of 4"],
+            rows,
+        )
+    ]
+
 
 _SHOWN_MEMBERS = 6
 _SHOWN_IMAGES = 2
@@ -40,100 +116,28 @@ _SUBSETS = 20
 
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Tables, figures and words."""
+    """Tables and figures."""
     sizes = ensemble_size_table(settings, results)
     tables = {"agreement": agreement_table(results), "accuracy": accuracy_table(results), "ensemble_size": sizes}
     further = []
     if results.deviation and results.action.exact:
         tables["closed_form"] = closed_form_table(results)
-        further.append(closed_form_section(results))
+        further += closed_form_section(results)
     if judged_sets(results):
         tables["expected"] = expected_table(settings, results)
-        further.append(expected_section(settings, results))
+        further += expected_section(settings, results)
     if results.floor:
         tables["resampling_floor"] = floor_table(results)
-        further.append(floor_section(settings, results))
-    turn = f"{360 / settings.order:g}°"
-    sections = [
-        section(
-            "Agreement over rotations",
-            f"For each image the orbit same prediction counts the rotations, out of {settings.order}, for which "
-            f"the predicted class is that of the image as it is; {settings.order} is perfect. The networks are "
-            f"trained on {len(results.images.train_x):,} images ({results.images.titles['test']}) in "
-            f"{settings.order} orientations, {turn} apart. Nothing like the images of the other sets is in the "
-            "training data; they have no right class, but an invariant predictor gives all orientations of an "
-            "image the same.",
-            *why_foreign(results.images.titles),
-            agreement_figure(settings, results, folder),
-        ),
-        section(
-            "Accuracy, and how many members it takes",
-            _accuracy_and_size(settings, results, sizes, folder),
-            _final_table(settings, results),
-        ),
+        further += floor_section(settings, results)
+    shown: list[Shown] = [
+        agreement_figure(settings, results, folder),
+        _accuracy_and_size(settings, results, sizes, folder),
+        _final_table(settings, results),
         *further,
-        section(
-            "The inputs as the networks see them",
-            f"Training images are seen in all {settings.order} orientations, like the first image of the test set "
-            "here; foreign ones only when they are asked for.",
-            *corners(results.action),
-            input_pictures(folder, results.action, results.images.sets, results.images.titles),
-        ),
-        section(
-            "Single images",
-            "The first images of each set, in four orientations, with the class that members and ensembles "
-            "predict for each. A grey row is a prediction that no turn changes.",
-            _orbits(settings, results, folder),
-        ),
+        input_pictures(folder, results.action, results.images.sets, results.images.titles),
+        _orbits(settings, results, folder),
     ]
-    facts = {
-        "Data": f"{results.images.titles['test']}, {len(results.images.train_x):,} training images",
-        "Group": f"{settings.group}, turns by {turn}" + ("" if results.action.exact else ", resampled"),
-        "Members": f"{settings.members} CNNs, {' and '.join(map(str, settings.channels))} channels",
-        "Training": f"{settings.epochs} epochs, {settings.optimizer}, step {results.learning_rate:.3g}",
-    }
-    return Presentation(
-        tables, sections, facts, finding=_finding(settings, results), sentence=_sentence(settings, results)
-    )
-
-
-def _last_scores(results: Results, name: str) -> tuple[float, float]:
-    """Orbit same predictions of the mean and of a member, mean over members, after the last epoch."""
-    return tuple(float(results.agreement(of[name][-1]).mean()) for of in (results.mean, results.members))  # type: ignore[return-value]
-
-
-def _foreign_scores(results: Results) -> tuple[float, float] | None:
-    """The same, mean over all sets unlike the training data; None where there is none."""
-    scores = [_last_scores(results, name) for name in results.images.sets if name != "test"]
-    return tuple(map(float, np.mean(scores, axis=0))) if scores else None  # type: ignore[return-value]
-
-
-def _finding(settings: Settings, results: Results) -> str:
-    foreign = _foreign_scores(results)
-    mean, member = foreign or _last_scores(results, "test")
-    return (
-        f"The mean of {settings.members} networks keeps its class in {mean:.2f} of {settings.order} orientations of "
-        f"{'unfamiliar' if foreign else 'test'} images, one network in {member:.2f}"
-    )
-
-
-def _sentence(settings: Settings, results: Results) -> str:
-    """Whether the central claim is met, by which numbers, and the source's own."""
-    inside, foreign = _last_scores(results, "test"), _foreign_scores(results)
-    numbers = f"on {results.images.titles['test']} {inside[0]:.2f} against {inside[1]:.2f}"
-    if foreign:
-        numbers += f", on images unlike the training data {foreign[0]:.2f} against {foreign[1]:.2f}"
-    exact = ""
-    if results.deviation and results.action.exact:
-        moved = max(float(of.max()) for of in results.deviation.values())
-        exact = f"; at infinite width no rotation moves the mean by more than {format_number(moved)} of its size"
-    stated = stated_agreement(settings)
-    return (
-        f"The source’s central claim, that ensembles trained on all turned copies become invariant while their members "
-        f"do not, is {central(settings, results)} here: of {settings.order} orientations the mean keeps, "
-        f"after {settings.epochs} epochs, {numbers} of a single network{exact}."
-        + (f" The source has {stated}." if stated else "")
-    )
+    return Presentation(tables, shown)
 
 
 def _models(results: Results, name: str) -> dict[str, np.ndarray]:
@@ -216,10 +220,9 @@ def agreement_figure(settings: Settings, results: Results, folder: RunFolder) ->
         ylabel=f"orbit same predictions, of {settings.order}",
         size=(8.6, 3.4),
         sharey=True,
-        caption=f"Orbit same predictions over training: {settings.members} members, the mean of their outputs (band: "
-        "95 % interval over inputs)"
-        + (", and the infinitely wide ensemble in closed form" if results.infinite else "")
-        + ". At initialisation a mean of wide networks is distributed like one of them, up to scale.",
+        caption="Orbit same predictions over training: members, the mean of their outputs (band: 95 % interval over "
+        "inputs), and the infinitely wide ensemble in closed form, where it was computed. At initialisation a mean of "
+        "wide networks is distributed like one of them, up to scale.",
         alt="Orbit same predictions against epochs",
     ) as drawn:
         for axes, name in zip(drawn, results.images.sets, strict=True):
@@ -236,9 +239,8 @@ def _accuracy_and_size(settings: Settings, results: Results, sizes: Columns, fol
         titles=(accuracy, f"Orbit same predictions, of {settings.order}, after epoch {settings.epochs}"),
         size=(8.6, 3.4),
         caption="Left: accuracy over all orientations of the test images (band: 95 % interval over inputs). Right: "
-        f"agreement of the mean of M members, averaged over {_SUBSETS} random subsets (band: their range)"
-        + (", and what GP(μ, Σ/M) expects of infinitely wide members (dotted)" if results.predicted else "")
-        + f"; thin dashes: {settings.order}, perfect agreement.",
+        "agreement of the mean of M members, averaged over random subsets (band: their range); dotted: what GP(μ, Σ/M) "
+        "expects of infinitely wide members, where it was computed; thin dashes: perfect agreement.",
         alt="Accuracy over training; agreement against ensemble size",
     ) as drawn:
         left, right = drawn
@@ -291,8 +293,6 @@ def _orbits(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     shown = [(name, i) for name in results.images.sets for i in range(_SHOWN_IMAGES)]
     models = list(range(min(_SHOWN_MEMBERS, settings.members)))
     rows = [f"member {m + 1}" for m in models] + ["mean"] + (["infinite"] if results.infinite else [])
-    names = results.images.class_names
-    listed = ", ".join(f"{k} {name}" for k, name in enumerate(names))
     with drawing.panels(
         folder,
         "single-images",
@@ -300,9 +300,10 @@ def _orbits(settings: Settings, results: Results, folder: RunFolder) -> Figure:
         rows=2,
         size=(8.6, 1.2 + 0.24 * len(rows)),
         height_ratios=[1, 0.9 * len(rows)],
-        caption=f"The first {_SHOWN_IMAGES} images of each set, not selected, after the last epoch. Numbers are "
-        "predicted classes; orange cells differ from the prediction for the image as it is."
-        + ("" if all(len(name) <= 2 for name in names) else f" Classes: {listed}."),
+        caption=(
+            "The first images of each set, not selected, after the last epoch. Numbers are predicted "
+            "classes; orange cells differ from the prediction for the image as it is."
+        ),
         alt="Predicted classes of single images in four orientations",
     ) as drawn:
         drawn.canvas.set_layout_engine("constrained", w_pad=0.01, h_pad=0.02)

@@ -13,7 +13,7 @@ import numpy as np
 
 from equitangents.statistics import Estimate, exactly, log_ratio, power_law, shared_level
 from equitangents_studies.common.scores import covered
-from equitangents_studies.framework.claims import Claim, Records, claim, in_words, ours, theirs, to_rounding
+from equitangents_studies.framework.claims import Claim, Records, claim, ours, theirs, to_rounding
 from equitangents_studies.framework.drawing import name_of
 from equitangents_studies.framework.study import Study
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
@@ -58,10 +58,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             Records.over(lambda t, s: exactly(float(results.complete[t, s])), words, t=times, s=sets),
             measure="Root mean square change over orbits, relative to the prediction.",
             by=theirs(EMERGENT_EQUIVARIANCE, "main theorem", "exactly invariant"),
-            holds="Where every rotation can be shown, show every rotation: the mean is then invariant whatever the "
-            "training time.",
-            fails="The closed form of complete augmentation is not invariant to rounding here: find out why before "
-            "comparing incomplete ones with it.",
         ),
         claim(
             "Random elements of each input’s own violate the symmetry less than as many that all inputs share, at "
@@ -71,12 +67,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers="draws of elements",
             at_most=1,
             by=ours(OPEN),
-            holds=f"Draw elements anew for every input, not once for all: the violation is {own.span()} times as "
-            "large.",
-            fails="Elements drawn anew for every input do not beat shared ones at every budget and time: the "
-            f"violation is {own.span()} times as large. Look at the budget and time that are to be used.",
-            undecided="Whether drawing elements anew for every input always helps is not decided (the violation "
-            f"is {own.span()} times as large): more draws would tell.",
         ),
         claim(
             f"A subgroup of order {largest} violates the symmetry less than {largest} random elements of each input’s "
@@ -86,12 +76,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers="draws of elements",
             at_most=1,
             by=ours("ours: the source compares random elements with all of them"),
-            holds=f"With {largest} of {settings.order} elements to spend, take evenly spaced ones: the violation "
-            f"is {subgroup.span()} times that of random ones.",
-            fails=f"{largest} evenly spaced elements are not better than random ones at every time: the violation "
-            f"is {subgroup.span()} times as large. Choose by the time at which training stops.",
-            undecided=f"Whether {largest} evenly spaced elements always beat random ones is not decided (the "
-            f"violation is {subgroup.span()} times as large): more draws would tell.",
         ),
         claim(
             "Elements drawn by how far they move the input violate the symmetry less than those drawn uniformly, at "
@@ -101,12 +85,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers="draws of elements",
             at_most=1,
             by=ours(OPEN),
-            holds="Importance sampling by distance pays at all budgets and times tried: the violation is "
-            f"{important.span()} times that of uniform sampling.",
-            fails="Importance sampling by distance does not pay at every budget and time: the violation is "
-            f"{important.span()} times that of uniform sampling.",
-            undecided="Whether importance sampling by distance always pays is not decided (the violation is "
-            f"{important.span()} times that of uniform sampling): more draws would tell.",
         ),
         claim(
             "Early in training the distance from the complete ensemble falls as one over the square root of the budget",
@@ -117,11 +95,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_least=-0.6,
             at_most=-0.4,
             by=ours("theory of unbiased estimates of the gradient; the bounds are our choice", stated="−1/2"),
-            holds="Early in training four times the budget roughly halves the distance from complete augmentation.",
-            fails="Even early in training four times the budget does not roughly halve the distance from complete "
-            "augmentation: measure it at the budget that is to be used.",
-            undecided="How fast the distance from complete augmentation falls with the budget is not measured "
-            "well enough to extrapolate it: take more draws.",
         ),
         claim(
             f"With random elements of each input’s own the violation is larger {when[late]} than {when[0]}, at every "
@@ -131,12 +104,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers="draws of elements",
             at_least=1,
             by=ours(OPEN),
-            holds="Where augmentation is incomplete, stopping early keeps the violation smaller: from the first to "
-            f"the last time it grows {growth.span()} times.",
-            fails="Stopping early is no remedy for incomplete augmentation at every budget: from the first to the "
-            f"last time the violation becomes {growth.span()} times as large.",
-            undecided="Whether training always makes the violation larger is not decided (from the first to the "
-            f"last time it becomes {growth.span()} times as large): more draws would tell.",
         ),
     ]
     return found if results.trained is None else [*found, *trained_claims(results.trained)]
@@ -156,7 +123,6 @@ def trained_claims(found: TrainedEnsembles) -> Sequence[Claim]:
 def _accuracy(found: TrainedEnsembles) -> Claim:
     shown = f"{found.titles[_SYSTEMATIC]} or {found.titles[_RANDOM]}"
     difference = found.more_accurate(_SYSTEMATIC, _RANDOM)
-    off = f"the former less the latter is {in_words(difference.times(100))} percentage points"
     return claim(
         f"Ensembles that are shown {shown} are equally accurate over the orbits of test images, to within 1 percentage "
         "point",
@@ -167,9 +133,6 @@ def _accuracy(found: TrainedEnsembles) -> Claim:
         at_least=-_ACCURACY,
         at_most=_ACCURACY,
         by=theirs(_SOURCE, _PLACE, _STATED),
-        holds=f"For accuracy, take whichever is easier, {shown}: {off}.",
-        fails=f"For accuracy the choice matters, {shown}: {off}.",
-        undecided=f"Whether the choice matters for accuracy, {shown}, is not decided: {off}.",
     )
 
 
@@ -182,7 +145,6 @@ def _agreement(found: TrainedEnsembles) -> Claim:
     )
     whole = found.steadier_overall(_SYSTEMATIC, _RANDOM)
     bound = _AGREEMENT * found.order
-    off = f"the former less the latter is {in_words(whole)} of {found.order} rotations"
     return claim(
         f"Ensembles that are shown {shown} agree with themselves equally often, in and out of distribution, to within "
         "2 % of the rotations",
@@ -194,27 +156,7 @@ def _agreement(found: TrainedEnsembles) -> Claim:
         at_most=bound,
         aggregate=(f"the mean over {len(found.sets)} sets of inputs", whole),
         by=theirs(_SOURCE, _PLACE, _STATED),
-        holds=f"For invariance, take whichever is easier, {shown}: {off}.",
-        fails=f"For invariance the choice matters, {shown}: {off}.",
-        undecided=f"Whether the choice matters for invariance, {shown}, is not decided: {off}.",
     )
-
-
-def headline(found: TrainedEnsembles) -> tuple[str, str]:
-    """What was found, and our numbers beside the source's."""
-    accuracy = found.more_accurate(_SYSTEMATIC, _RANDOM).times(100)
-    agreement = found.steadier_overall(_SYSTEMATIC, _RANDOM)
-    title = (
-        f"Training on all {found.order} rotations or on a random one at every visit changes accuracy by "
-        f"{abs(accuracy.value):.2f} percentage points, agreement by {abs(agreement.value):.2f} of {found.order} "
-        "rotations"
-    )
-    said = (
-        "The source saw no notable difference between systematic and random group elements; ours, all "
-        f"{found.order} less a random one at every visit, is {in_words(accuracy)} percentage points of accuracy and "
-        f"{in_words(agreement)} of {found.order} rotations of agreement."
-    )
-    return title, said
 
 
 STUDY: Study[Settings, Results] = Study(

@@ -7,13 +7,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 
-from equitangents.report import Figure, Section, Table, palette
+from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, bootstrap, exactly
-from equitangents_studies.common.scores import covered, table_mean
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, section, table
-from equitangents_studies.sampling.claims import headline
-from equitangents_studies.sampling.strategies import RANDOM, STRATEGIES
-from equitangents_studies.sampling.study import PAIRS, SETS, Results, Settings, TrainedEnsembles
+from equitangents_studies.common.scores import table_mean
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, Shown, columns, drawing, table
+from equitangents_studies.sampling.study import PAIRS, SETS, STRATEGIES, Results, Settings, TrainedEnsembles
 
 _COLOURS = dict(
     zip(
@@ -22,43 +20,19 @@ _COLOURS = dict(
         strict=True,
     )
 )
-_NOT_RANDOM = " and ".join(title for name, title in STRATEGIES.items() if name not in RANDOM)
 
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Tables, figures and words."""
-    sections = [
-        section(
-            "The budget",
-            f"Training shows b of {settings.order} rotations of every image to an infinitely wide network, on "
-            "rings, where rotations are exact. Shown is how much its mean prediction changes over the whole orbit "
-            "of a test image. The elements of a subgroup are evenly spaced, neighbouring elements cover part of "
-            "the circle, and random ones are drawn once for all inputs or anew for every input, without or with "
-            "replacement.",
-            "Importance sampling draws the rotations that move an image far more often, and weights the others up "
-            "so that the expected loss is that of complete augmentation.",
-            _against_budget(settings, results, folder),
-        ),
-        section(
-            "Training time",
-            "To first order in time the mean is linear in the sample, so that sampled elements give an unbiased "
-            "estimate of the complete ensemble. Later it is not: directions in which the orbit average says "
-            "nothing are fitted too.",
-            _over_time(settings, results, folder),
-        ),
+    """Tables and figures."""
+    shown: list[Shown] = [
+        _against_budget(settings, results, folder),
+        _over_time(settings, results, folder),
     ]
-    facts = {
-        "Group": f"C{settings.order} on rings of {settings.rings}×{settings.samples} samples",
-        "Data": f"{settings.train_images} digits; tested on {settings.test_images} digits and as much noise",
-        "Draws": f"{settings.draws} of each random choice",
-    }
     tables = {"choices": choices_table(settings, results)}
     if results.trained is not None:
         tables |= trained_tables(results.trained)
-        facts |= trained_facts(results.trained)
-        sections = [trained_section(results.trained, folder), *sections]
-    said = () if results.trained is None else headline(results.trained)
-    return Presentation(tables, sections, facts, *said)
+        shown = [*trained_section(results.trained, folder), *shown]
+    return Presentation(tables, shown)
 
 
 def choices_table(settings: Settings, results: Results) -> Columns:
@@ -100,9 +74,11 @@ def _against_budget(settings: Settings, results: Results, folder: RunFolder) -> 
         ylabel="relative change over orbits",
         size=(8.6, 4.1),
         sharey=True,
-        caption="Root mean square change of the closed-form mean over the whole group, relative to its size, on test "
-        "images, at the first and the last training time. Geometric means over draws with 95 % intervals over draws; "
-        f"{_NOT_RANDOM} are not random and have none. Complete augmentation has {results.complete.max():.0e} at most.",
+        caption=(
+            "Root mean square change of the closed-form mean over the whole group, relative to its size, "
+            "on test images, at the first and the last training time. Geometric means over draws with 95 "
+            "% intervals over draws; choices that are not random have none."
+        ),
         alt="Violation against the number of elements",
     ) as drawn:
         for axes, t in zip(drawn, chosen, strict=True):
@@ -123,8 +99,10 @@ def _over_time(settings: Settings, results: Results, folder: RunFolder) -> Figur
         ),
         ylabel="relative change over orbits",
         size=(8.6, 4.1),
-        caption="Left: the same over training time. Right: relative root mean square distance of the mean from that of "
-        f"complete augmentation, {drawing.name_of(results.times[0])}.",
+        caption=(
+            "Left: the same over training time. Right: relative root mean square distance of the mean "
+            "from that of complete augmentation, at the first time."
+        ),
         alt="Violation over training time, distance against budget",
     ) as drawn:
         left, right = drawn
@@ -145,18 +123,6 @@ def _over_time(settings: Settings, results: Results, folder: RunFolder) -> Figur
 
 _FLOOR = "floor of resampling"
 _TRAINED_COLOURS = (palette.BLUE, palette.GREEN, palette.PURPLE, palette.ORANGE)
-
-
-def trained_facts(found: TrainedEnsembles) -> dict[str, str]:
-    """What was trained on what."""
-    images, recipe = found.images, found.recipe
-    foreign = ", ".join(images.titles[name] for name in found.sets[1:])
-    return {
-        "Trained ensembles": f"{recipe.members} CNNs each, {' and '.join(map(str, recipe.channels))} channels, "
-        f"{found.repetitions} repetitions",
-        "Their data": f"{len(images.train_x):,} images ({images.titles['test']}) under C{found.order}; tested on "
-        f"{len(images.test_y):,} others" + (f", and on {foreign}" if foreign else ""),
-    }
 
 
 def trained_tables(found: TrainedEnsembles) -> dict[str, Columns]:
@@ -187,21 +153,9 @@ def trained_tables(found: TrainedEnsembles) -> dict[str, Columns]:
     }
 
 
-def trained_section(found: TrainedEnsembles, folder: RunFolder) -> Section:
+def trained_section(found: TrainedEnsembles, folder: RunFolder) -> list[Figure | Table]:
     """Figure and table."""
-    steps = sorted(set(found.steps.values()))
-    foreign = " and ".join(found.images.titles[name] for name in found.sets[1:])
-    unlike = f" Nothing like the foreign images ({foreign}) is in the training data." if foreign else ""
-    return section(
-        "Systematic or random, in trained ensembles",
-        f"CNNs are trained on images under C{found.order} for {' to '.join(f'{n:,}' for n in steps)} steps in four "
-        f"ways: all elements of every image in each epoch; one element, drawn anew at every visit; {found.budget} "
-        f"equally spaced elements; and {found.budget} random elements of each image’s own. In a repetition all "
-        f"start from the same weights and images.{unlike} The floor of resampling is the score of images that are "
-        "turned there and back.",
-        _figure(found, folder),
-        _table(found),
-    )
+    return [_figure(found, folder), _table(found)]
 
 
 def _figure(found: TrainedEnsembles, folder: RunFolder) -> Figure:
@@ -211,9 +165,11 @@ def _figure(found: TrainedEnsembles, folder: RunFolder) -> Figure:
         "systematic-and-random",
         titles=(f"Accuracy, {found.images.titles['test']}, %", f"Orbit same predictions, of {found.order}"),
         size=(8.6, 3.6),
-        caption=f"Ensembles of {found.recipe.members} CNNs, trained on systematic elements and on random ones for "
-        f"equally many steps, with 95 % intervals over {covered(found.repetitions, 'repetitions')}. Left: accuracy "
-        "over all orientations of the test images. Right: agreement over orbits. Squares: the floor of resampling.",
+        caption=(
+            "Ensembles of CNNs, trained on systematic elements and on random ones for equally many steps,"
+            " with 95 % intervals over repetitions. Left: accuracy over all orientations of the test "
+            "images. Right: agreement over orbits. Squares: the floor of resampling."
+        ),
         alt="Accuracy and agreement of ensembles trained on systematic and on random elements",
     ) as drawn:
         left, right = drawn

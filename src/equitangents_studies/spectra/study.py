@@ -7,7 +7,6 @@ the same nested training sets. Asked for in the reviews of the source: does theo
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,13 +16,14 @@ from typing import Any
 import numpy as np
 
 from equitangents import nn
-from equitangents.report import format_number, with_interval
-from equitangents.statistics import Estimate, exactly
+from equitangents.report import Figure, Table, format_number, palette
+from equitangents.statistics import Estimate, exactly, t_interval
 from equitangents_studies import data
 from equitangents_studies.common.images import standardise
 from equitangents_studies.common.networks import mlp
 from equitangents_studies.common.orbits import SQUARE_GROUPS as GROUPS
 from equitangents_studies.framework.claims import Claim, claim, exact, identity, ours, theirs
+from equitangents_studies.framework.page import Presentation, Shown, columns, drawing, table
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 from equitangents_studies.framework.works import OMNISCIENT_RISK
@@ -208,26 +208,6 @@ def mean_factor(factors: Mapping[str, Estimate]) -> Estimate:
     return Estimate(value, low, high, next(iter(factors.values())).confidence)
 
 
-def _shown(e: Estimate) -> tuple[float, tuple[float, float]]:
-    return e.value, e.interval
-
-
-def headline(settings: Settings, results: Results) -> tuple[str, str]:
-    """What was found, and our numbers beside the source's."""
-    of = lambda kind: mean_factor({str(key): case.measured[kind] for key, case in results.cases.items()})
-    right, wrong = of("right"), of("wrong")
-    least = min(results.cases, key=lambda key: results.cases[key].measured["right"].value)
-    fewest = results.cases[least].measured["right"]
-    title = f"To build in the group that images have is worth {format_number(*_shown(right))} times the samples"
-    said = (
-        f"The plain kernel needs {with_interval(*_shown(right))} times the samples of the invariant one in the "
-        f"geometric mean over {len(results.cases)} pairs of set and group, least for {', '.join(least)}: "
-        f"{with_interval(*_shown(fewest))}; with a wrong group {with_interval(*_shown(wrong))} (the source, in review: "
-        "fewer samples, no number)."
-    )
-    return title, said
-
-
 def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     """What groups are worth, whether the spectrum says so, and how kernels are conditioned."""
     of = lambda kind: {
@@ -235,15 +215,11 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         for (name, group), case in results.cases.items()
         if kind in case.measured
     }
-    shown = lambda value: f"{value:.3g}" if math.isfinite(value) else "none, as no error is on both curves"
-    span = lambda kind: ", ".join(f"{shown(e.value)} ({label})" for label, e in of(kind).items())
     close = {
         f"{name}, {group}, {kind}": case.expected[kind].over(case.measured[kind])
         for (name, group), case in results.cases.items()
         for kind in case.measured
     }
-    typical = format_number(*_shown(mean_factor(of("right"))))
-    worst = max((abs(math.log(e.value)) for e in close.values() if e.value > 0), default=math.nan)
     explicit = {f"{name}, {group}": exactly(case.explicit) for (name, group), case in results.cases.items()}
     conditioned = {
         f"{name}, {group}": exactly(case.condition[1] / case.condition[0])
@@ -259,10 +235,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers=("training sets from the same images", settings.repetitions),
             at_least=1,
             by=theirs(THEIRS, "review", "invariant kernels need fewer samples"),
-            holds=f"Build in the group that the data have: the plain kernel needs {typical} times the samples in the "
-            f"mean, by set and group {span('right')}.",
-            fails=f"The group does not save samples: the factors are {span('right')}.",
-            undecided=f"More repetitions would decide whether it saves samples: the factors are {span('right')}.",
         ),
         claim(
             "A wrong group of the same size saves none",
@@ -272,9 +244,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers=("training sets from the same images", settings.repetitions),
             at_most=1,
             by=ours(OURS, place="review"),
-            holds=f"Invariance by itself is no gain; it has to be that of the data: the factors are {span('wrong')}.",
-            fails=f"Even a wrong group saves samples: the factors are {span('wrong')}.",
-            undecided=f"More repetitions would decide whether a wrong group costs samples: {span('wrong')}.",
         ),
         claim(
             f"The spectra predict all these factors to within a factor of {CLOSE:g}",
@@ -286,9 +255,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_least=1 / CLOSE,
             at_most=CLOSE,
             by=ours(OURS, place="review"),
-            holds=f"Read off the spectrum what a symmetry is worth: at most {math.exp(worst):.3g} times off.",
-            fails=f"Measure what a symmetry is worth: the prediction is up to {math.exp(worst):.3g} times off.",
-            undecided=f"Predictions are at most {math.exp(worst):.3g} times off, but intervals reach beyond {CLOSE:g}.",
         ),
         exact(
             "The invariant kernel is conditioned no worse than the plain one on all copies",
@@ -296,8 +262,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure="Condition number of the invariant kernel over that of the plain one on all copies of the images.",
             at_most=1 + 1e-6,
             by=identity("theory: its eigenvalues are some of those"),
-            holds="Iterative solvers take no more steps with the symmetry built in.",
-            fails="The invariant kernel is conditioned worse, which theory excludes: rounding rules here.",
         ),
         exact(
             "Spectra by irrep are those of all copies in one matrix, to rounding",
@@ -305,10 +269,131 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure=f"Largest difference of eigenvalues over the largest one, {_EXPLICIT} images.",
             at_most=1e-10,
             by=identity("theory"),
-            holds="Diagonalise one irrep after another.",
-            fails="The blocks of the irreps are not the spectrum here.",
         ),
     ]
+
+
+_COLOURS = {"plain": palette.INK, "right": palette.BLUE, "subgroup": palette.GREEN, "wrong": palette.VERMILLION}
+_NAMES = {"plain": "plain", "right": "right group", "subgroup": "subgroup", "wrong": "wrong group"}
+
+
+def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
+    """Tables and figures."""
+    errors = [
+        (name, group, kind, size, r, case.curves[kind][i, r], case.predicted[kind][i])
+        for (name, group), case in results.cases.items()
+        for kind in case.curves
+        for i, size in enumerate(settings.sizes)
+        for r in range(settings.repetitions)
+    ]
+    factors = [
+        (name, group, kind, case.orders[kind], e, p)
+        for (name, group), case in results.cases.items()
+        for kind, e in case.measured.items()
+        for p in (case.expected[kind],)
+    ]
+    irreps = [
+        (name, group, i + 1, int(case.multiplicity[i]), k + 1, value)
+        for (name, group), case in results.cases.items()
+        for i, values in enumerate(case.eigenvalues)
+        for k, value in enumerate(values)
+    ]
+    tables = {
+        "errors": columns(
+            ("data", "group", "kernel", "training_images", "repetition", "squared_error", "predicted"), errors
+        ),
+        "factors": columns(
+            ("data", "group", "kernel", "order", "measured", "low", "high", "predicted", "predicted_low",
+             "predicted_high"), factors,
+        ),
+        "eigenvalues": columns(("data", "group", "irrep", "multiplicity", "rank", "eigenvalue"), irreps),
+    }  # fmt: skip
+    shown: list[Shown] = [
+        _errors(settings, results, folder),
+        _factors(results),
+        _spectra(results, folder),
+        _irreps(results),
+    ]
+    return Presentation(tables, shown)
+
+
+def _errors(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+    titles = [f"{name}, {group}" for name, group in results.cases]
+    rows = len(dict.fromkeys(name for name, _ in results.cases))
+    with drawing.panels(
+        folder,
+        "errors",
+        titles=titles,
+        rows=rows,
+        size=(8.6, 2.9 * rows + 0.4),
+        xlabel="training images",
+        ylabel="squared error",
+        caption=(
+            "Squared error on images not trained on, of the plain kernel and of kernels with a group "
+            "built in: dots, means over repetitions with 95 % intervals. Lines are predictions."
+        ),
+        alt="Squared errors against training images",
+    ) as drawn:
+        for axes, case in zip(drawn, results.cases.values(), strict=True):
+            for kind in case.curves:
+                values = [t_interval(row) for row in case.curves[kind]]
+                colour = _COLOURS[kind].light
+                drawing.estimates(axes, settings.sizes, values, colour, label=_NAMES[kind], fmt="o")
+                axes.plot(settings.sizes, case.predicted[kind], color=colour, lw=1)
+            drawing.logarithmic(axes, "both", settings.sizes, fine=True)
+    return drawn.figure
+
+
+def _factors(results: Results) -> Table:
+    rows = []
+    for (name, group), case in results.cases.items():
+        for kind in KINDS:
+            if kind in case.measured:
+                pair = (case.measured[kind], case.expected[kind])
+                rows.append([f"{name}, {group}: {_NAMES[kind]}", str(case.orders[kind]), *pair])
+    caption = (
+        "Samples that the plain kernel needs for the same error over those with the group built in: above 1 the group "
+        "saves samples, below 1 it costs some. In brackets 95 % intervals. Wrong groups turn scrambled pixels."
+    )
+    return table(caption, ["", "order", "measured", "predicted"], rows)
+
+
+def _spectra(results: Results, folder: RunFolder) -> Figure:
+    first = list(results.cases.items())[:2]
+    with drawing.panels(
+        folder,
+        "spectra",
+        titles=[f"{name}, {group}" for (name, group), _ in first],
+        xlabel="rank within the irrep",
+        ylabel="eigenvalue λ",
+        caption="Eigenvalues of the plain kernel on all copies of the images, by irrep; the trivial one in blue.",
+        alt="Eigenvalues by irrep",
+    ) as drawn:
+        for axes, (_, case) in zip(drawn, first, strict=True):
+            for i, values in enumerate(case.eigenvalues):
+                positive = values[values > 0]
+                look: dict[str, Any] = (
+                    {"color": palette.BLUE.light, "lw": 1.8}
+                    if i == 0
+                    else {"color": palette.INK.light, "lw": 0.8, "alpha": 0.6}
+                )
+                label = "trivial irrep" if i == 0 else "other irreps"
+                axes.plot(np.arange(1, len(positive) + 1), positive, label=label, **look)
+            drawing.logarithmic(axes)
+    return drawn.figure
+
+
+def _irreps(results: Results) -> Table:
+    rows = []
+    for (name, group), case in results.cases.items():
+        for i in range(len(case.trace)):
+            irrep = "trivial irrep" if i == 0 else f"irrep {i + 1}"
+            decay = "" if np.isnan(case.decay[i]) else f"{case.decay[i]:.2f}"
+            rows.append([f"{name}, {group}: {irrep}", str(case.multiplicity[i]), f"{100 * case.trace[i]:.3g} %", decay])
+        plain, invariant = (format_number(c) if np.isfinite(c) else "hidden by rounding" for c in case.condition)
+        rows.append([f"{name}, {group}: condition numbers", "", f"plain {plain}", f"invariant {invariant}"])
+    header = ["", "multiplicity", "share of the trace", "decay exponent"]
+    return Table("Irreps of the plain kernel, and condition numbers on all copies.", header, rows)
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS, OMNISCIENT_RISK), check_settings)

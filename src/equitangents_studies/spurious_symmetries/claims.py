@@ -6,18 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from equitangents.report import format_number
 from equitangents.statistics import Estimate, exactly
-from equitangents_studies.common.system_runs import COUNTED
 from equitangents_studies.framework.claims import Claim, claim, exact, ours, theirs
 from equitangents_studies.framework.study import Study
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.spurious_symmetries import study
-from equitangents_studies.spurious_symmetries.pools import extra, lead
-from equitangents_studies.spurious_symmetries.rank_test import RankTest
+from equitangents_studies.spurious_symmetries.pools import ORDER, RankTest, extra, lead
 from equitangents_studies.spurious_symmetries.study import GROUPS, INFERENCES, Results, Settings
-from equitangents_studies.spurious_symmetries.symmetries import ORDER
-from equitangents_studies.systems.data_groups import data_group, expected_symmetry
+from equitangents_studies.systems.data_groups import expected_symmetry
 
 FIGURE = "Figure 2"
 FULL = 45_000
@@ -62,9 +58,6 @@ def _ranks(settings: Settings, results: Results) -> list[Claim]:
             measure=f"Accuracy minus accuracy with a larger group, mean over pairs along {ORDER}, architectures and "
             f"inferences, by repetition. {_counts(test)}",
             covers=(TRAINED, settings.repetitions), at_least=0, unit=_POINTS, by=theirs(THEIRS, FIGURE),
-            holds=f"{larger}, the lower is accuracy: by {e.value:.1f} percentage points a pair of groups.",
-            fails="Accuracies rise along the order of groups.",
-            undecided=f"Accuracies change by {e.value:.1f} percentage points a pair of groups, within errors.",
         )
         for statement, e, test, larger in kinds
     ]  # fmt: skip
@@ -95,9 +88,6 @@ def _wide(settings: Settings, results: Results) -> list[Claim]:
             measure="Accuracy of the NTK on images as they are minus that on moved images, same folds.",
             covers=(FOLDS, s.folds), at_least=0, unit=_POINTS, by=theirs(THEIRS, FIGURE),
             aggregate=("the mean over groups", mean),
-            holds=f"Spurious symmetries of the data cost infinitely wide GAP {mean.value:.1f} percentage points.",
-            fails="Infinitely wide GAP is better on moved images.",
-            undecided=f"The moves cost {mean.value:.1f} percentage points, within errors.",
         ),
         *(
             claim(
@@ -105,10 +95,6 @@ def _wide(settings: Settings, results: Results) -> list[Claim]:
                 {f"{most:,} training images of {side}×{side} pixels": e},
                 measure="Difference of accuracies of NTKs after the same training images on the same test images.",
                 covers=(FOLDS, s.folds), at_least=0, unit=_POINTS, by=theirs(THEIRS, FIGURE, stated),
-                holds=f"With fewer symmetries that images lack, {better} is {e.value:.1f} percentage points ahead of "
-                f"{worse}.",
-                fails=f"At this size {worse} is ahead.",
-                undecided=f"{better} and {worse} differ by {e.value:.1f} percentage points, within errors.",
             )
             for better, worse, e, most, side, stated in orders
         ),
@@ -126,14 +112,7 @@ def _inferences(settings: Settings, results: Results) -> list[Claim]:
             (f"NTK minus {how}" if under else f"{how} minus NTK"): _signed(results.kernel_ahead([how], under), under)
             for how in INFERENCES[1:]
         }
-        like = _signed(results.kernel_ahead(INFERENCES[1:], under, "draws"), under)
         both = _signed(results.kernel_ahead(INFERENCES[1:], under), under)
-        mean, single = (results.wide_accuracy(under, of) for of in ("mean", "draws"))
-        aside = (
-            f"The NTK, the mean of infinitely many networks, has {mean:.1f} % there, one infinitely wide network drawn "
-            f"from its exact law {single:.1f} %"
-        )
-        apart = f"{like.value:+.1f} ({like.low:.1f} to {like.high:.1f}) percentage points".replace("-", "−")
         found.append(
             claim(
                 f"The NTK predicts {'better' if under else 'worse'} than NN and NN+ {'under' if under else 'without'} "
@@ -145,14 +124,6 @@ def _inferences(settings: Settings, results: Results) -> list[Claim]:
                 covers=(TRAINED, settings.repetitions), at_least=0, unit=_POINTS,
                 by=theirs(THEIRS, FIGURE, "" if under else "GAP 84 against 77 %, VEC 78 against 67 %"),
                 aggregate=("the mean of both inferences", both),
-                why=f"The comparison is of single networks with a mean. {aside}: like for like, "
-                f"{'the kernel leads by' if under else 'networks lead by'} {apart}.",
-                holds="Where neighbourhoods are of no use, the kernel’s mean is ahead of single networks. "
-                f"{aside}: like for like, the kernel leads by {apart}."
-                if under else "Where neighbourhoods are of use, training finds features that the kernel lacks.",
-                fails=f"With {settings.train_images:,} images "
-                + ("networks are ahead even of the NTK on such data." if under else "the NTK is ahead of networks."),
-                undecided="The difference is within its errors.",
             )
         )  # fmt: skip
     return found
@@ -181,17 +152,12 @@ def _equality(settings: Settings, results: Results) -> list[Claim]:
             measure="Largest difference of NTKs of moved and unmoved images, training and test, relative to the "
             "largest entry, in float32.",
             at_most=1e-5, by=theirs(THEIRS, "Theorem 4.1", "equal"),
-            holds="These systems cannot tell moved images from images as they are: their own symmetry costs them as "
-            "much as that of the data would.",
-            fails="A kernel changes by more than rounding where the theorem says that it does not.",
         ),
         exact(
             "At infinite width LCN and VEC are one algorithm",
             {"the largest over groups and repetitions": exactly(100 * apart)},
             measure="Difference of accuracies of their NTKs on the same images.",
             at_most=1e-9, unit=_POINTS, by=theirs(THEIRS, FIGURE, "equal"),
-            holds="Sharing weights makes no difference to the kernel, as long as nothing is pooled.",
-            fails="Their accuracies differ.",
         ),
     ]  # fmt: skip
 
@@ -202,7 +168,6 @@ def _like(settings: Settings, results: Results) -> list[Claim]:
         numbers = {how: results.kernel_ahead([how], under, "draws") for how in INFERENCES[1:]}
         e = results.kernel_ahead(INFERENCES[1:], under, "draws")
         where = "under spurious symmetries" if under else "without spurious symmetries"
-        by = f"{abs(e.value):.1f} percentage points"
         found.append(
             claim(
                 f"Like for like: one infinitely wide network against one trained network, {where}",
@@ -211,10 +176,6 @@ def _like(settings: Settings, results: Results) -> list[Claim]:
                 "minus that of single networks after the last epoch, on the same images.",
                 covers=(TRAINED, settings.repetitions), at_least=0, unit=_POINTS,
                 by=ours("our question: the like comparison"), aggregate=("the mean of both inferences", e),
-                holds=f"{where.capitalize()} one infinitely wide network is ahead of one trained network by {by}.",
-                fails=f"{where.capitalize()} one infinitely wide network is behind one trained network by {by}.",
-                undecided=f"{where.capitalize()} one infinitely wide network and one trained network differ by {by}, "
-                "within errors.",
             )
         )  # fmt: skip
     return found
@@ -223,9 +184,7 @@ def _like(settings: Settings, results: Results) -> list[Claim]:
 def _samples(settings: Settings, results: Results) -> Claim:
     s = settings
     better, worse = results.small["GAP", "I"], results.small["GAP", "O(3)^d"]
-    dimension = data_group("O(3)^d", (s.small_pixels, s.small_pixels, 3)).dimension
     e = extra(better, worse)
-    said = f"{format_number(e.value)} images, where dim O(3)^d = {dimension:,}"
     return claim(
         "What O(3)^d costs infinitely wide GAP in training images",
         {f"{worse.most:,} images of {s.small_pixels} pixels": e},
@@ -233,15 +192,7 @@ def _samples(settings: Settings, results: Results) -> Claim:
         covers=(FOLDS, s.folds), at_least=0,
         by=ours("the source asks for about dim(G) images or more; training sets here end near dim(G)"),
         unit="images",
-        holds=f"The rotations cost GAP {said}.",
-        fails=f"The rotations save GAP images: {said}.",
-        undecided=f"The rotations cost GAP {said}; the interval holds 0.",
     )  # fmt: skip
-
-
-def share_counted(results: Results) -> str:
-    """How many of the trained networks count, in words."""
-    return f"{100 * results.share_counted:.0f} % of the trained networks reach {100 * COUNTED:.0f} % training accuracy"
 
 
 STUDY: Study[Settings, Results] = Study(study.PRESETS, study.measure, claims, (THEIRS,), study.check_settings)

@@ -7,12 +7,10 @@ import numpy as np
 from equitangents.report import Figure, Table, palette
 from equitangents.statistics import t_interval
 from equitangents_studies.common.input_pictures import picture_grid
-from equitangents_studies.common.system_runs import COUNTED
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, section, table
-from equitangents_studies.spurious_symmetries.claims import FINITE, FULL, WIDE, share_counted
-from equitangents_studies.spurious_symmetries.pools import Pool, share
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, Shown, columns, drawing, table
+from equitangents_studies.spurious_symmetries.claims import FINITE, FULL, WIDE
+from equitangents_studies.spurious_symmetries.pools import Pool, own_group, share
 from equitangents_studies.spurious_symmetries.study import GROUPS, INFERENCES, Results, Settings
-from equitangents_studies.spurious_symmetries.symmetries import ORDER, own_group
 
 _COLOURS = {
     "FCN": palette.VERMILLION,
@@ -28,51 +26,18 @@ _TITLES = {"NTK": "NTK, infinite width", "NN": "NN", "NN+": "NN+"}
 
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Tables, figures and words."""
+    """Tables and figures."""
     s = settings
-    figure = (
-        f"{s.repetitions} repetitions, each with {s.train_images:,} training and {s.test_images:,} test images of its "
-        f"own at {s.pixels}×{s.pixels} pixels, a transformation and initial weights of its own. Networks count from "
-        f"{100 * COUNTED:.0f} % training accuracy ({share_counted(results)}), and with their highest test accuracy "
-        "along training, as in the source; the table has the last one, too."
-    )
-    wide = (
-        f"NTKs of {s.kernel_depth} hidden layers. Every image is tested once, after training on the images of the "
-        f"other {s.folds - 1} folds; training sets are nested. Lines are fitted power laws, their number chosen by BIC."
-    )
-    sections = [
-        section("Five groups", figure, _accuracies(s, results, folder), _accuracy_table(results)),
-        section("Images", _pictures(s, results, folder)),
-        section("Infinite width", wide, _curves(s, results, folder), *_moved(s, results), _pools(s, results)),
+    shown: list[Shown] = [
+        _accuracies(results, folder),
+        _accuracy_table(results),
+        _pictures(results, folder),
+        _curves(s, results, folder),
+        *_moved(s, results),
+        _pools(s, results),
     ]
-    facts = {
-        "Data": results.source,
-        "Order of groups": ORDER,
-        "Networks": f"{s.depth} hidden layers of {s.width} channels, FCN {8 * s.width}, LCN {max(s.width // 4, 1)}",
-    }
     tables = {"accuracy": _rows(results), "pools": _pool_rows(s, results)}
-    return Presentation(tables, sections, facts, *headline(s, results))
-
-
-def headline(s: Settings, results: Results) -> tuple[str, str]:
-    """What was found, and our numbers beside the source's."""
-    mean, one = (results.wide_accuracy(True, of) for of in ("mean", "draws"))
-    ahead, clean = (results.kernel_ahead(INFERENCES[1:], under) for under in (True, False))
-    single = results.kernel_ahead(INFERENCES[1:], True, "draws")
-    fall = results.falls_through_data().low > 0
-    title = "Accuracy falls with the symmetries of the data" if fall else "Symmetries of the data"
-    if ahead.low > 0 and single.low <= 0:
-        title += "; the kernel leads under spurious ones as a mean, not as one network"
-    elif single.low > 0:
-        title += "; the kernel leads under spurious ones"
-    signed = lambda value: f"{value:+.1f}".replace("-", "−")
-    said = (
-        f"With {s.train_images:,} images of {s.pixels}×{s.pixels} pixels the NTK, the mean of infinitely many "
-        f"networks, leads single trained networks by {signed(ahead.value)} percentage points under spurious symmetries "
-        f"and by {signed(clean.value)} without (source, with 45,000 images: ahead, and −7 to −11); under spurious ones "
-        f"one infinitely wide network has {one:.1f} % where the mean has {mean:.1f} %."
-    )
-    return title, said
+    return Presentation(tables, shown)
 
 
 def _rows(results: Results) -> Columns:
@@ -109,7 +74,7 @@ def _pool_rows(s: Settings, results: Results) -> Columns:
     return columns(names, rows)
 
 
-def _pictures(s: Settings, results: Results, folder: RunFolder) -> Figure:
+def _pictures(results: Results, folder: RunFolder) -> Figure:
     rows = list(results.pictures.swapaxes(0, 1))
     return picture_grid(
         folder,
@@ -117,22 +82,26 @@ def _pictures(s: Settings, results: Results, folder: RunFolder) -> Figure:
         rows,
         GROUPS,
         size=(7.5, 1.5 * len(rows) + 0.3),
-        caption="The same images moved by one random element of each group, as the networks see them, "
-        f"{s.kernel_pixels}×{s.kernel_pixels} pixels.",
+        caption=(
+            "The same images moved by one random element of each group, as the networks see them, at the "
+            "size of the kernels’ images."
+        ),
         alt="Sample images moved by each group",
     )
 
 
-def _accuracies(s: Settings, results: Results, folder: RunFolder) -> Figure:
+def _accuracies(results: Results, folder: RunFolder) -> Figure:
     with drawing.panels(
         folder,
         "accuracy",
         titles=[_TITLES[how] for how in INFERENCES],
         ylabel="test accuracy, %",
         sharey=True,
-        caption=f"Mean test accuracy with 95 % intervals over those of {s.repetitions} repetitions that count; all "
-        "images moved by one random element of each group. Bars without a dot: one infinitely wide network, drawn from "
-        "its exact law, where dots are the mean of infinitely many.",
+        caption=(
+            "Mean test accuracy with 95 % intervals over those repetitions that count; all images moved "
+            "by one random element of each group. Bars without a dot: one infinitely wide network, drawn "
+            "from its exact law, where dots are the mean of infinitely many."
+        ),
         alt="Accuracy by group, architecture and inference",
     ) as drawn:
         place = np.arange(len(GROUPS))
@@ -182,8 +151,10 @@ def _curves(s: Settings, results: Results, folder: RunFolder) -> Figure:
         xlabel="training images",
         ylabel="classification error",
         sharey=True,
-        caption="Classification error of NTKs: means over folds with 95 % intervals, and fitted power laws. "
-        f"Dashed: moved images. Crosses: the source’s infinitely wide networks with {FULL:,} images.",
+        caption=(
+            "Classification error of NTKs: means over folds with 95 % intervals, and fitted power laws. "
+            "Dashed: moved images. Crosses: the source’s infinitely wide networks, with more images."
+        ),
         alt="Classification error against training images",
     ) as drawn:
         for name, pool in results.pools.items():

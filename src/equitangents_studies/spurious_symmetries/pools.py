@@ -5,19 +5,128 @@ The kernel of a pool is computed once for each group, tile by tile; a run that i
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import scipy.fft
+from jaxtyping import Float
 
 from equitangents.kernels import KeptKernel, KernelStore
 from equitangents.statistics import Estimate, t_interval
 from equitangents_studies.common.system_runs import relative
 from equitangents_studies.framework.study import Arrays
-from equitangents_studies.systems import architecture, fit_power_law, rotate
+from equitangents_studies.systems import ARCHITECTURES, architecture, fit_power_law, rotate
+from equitangents_studies.systems.data_groups import NAMES as GROUPS
+from equitangents_studies.systems.data_groups import data_group, expected_symmetry
 from equitangents_studies.systems.grams import PoolKernel
 from equitangents_studies.systems.power_laws import PowerLaw
+
+ORDER = "I ⊂ O(3)⊗I ⊂ O(3)^d ⊂ O(3d) and I ⊂ P(3d) ⊂ O(3d)"
+_SHAPE = (8, 8, 3)  # inclusions are the same for all
+
+
+def within(one: str, other: str) -> bool:
+    """Whether `one` is a subgroup of `other`, and another group.
+
+    >>> within("P(3d)", "O(3d)"), within("O(3)^d", "P(3d)")
+    (True, False)
+    """
+    return one != other and data_group(other, _SHAPE).holds(data_group(one, _SHAPE))
+
+
+def own_group(architecture: str, inference: str) -> str:
+    """The largest of the groups, permutations left out, under which Theorem 4.1 says that the algorithm is symmetric.
+
+    >>> own_group("VEC", "NTK"), own_group("VEC", "NN+")
+    ('O(3)^d', 'O(3)xI')
+    """
+    held = [g for g in GROUPS if g != "P(3d)" and expected_symmetry(architecture, g, _SHAPE, finite=inference != "NTK")]
+    return held[-1]
+
+
+def by_data(groups: Sequence[str] = GROUPS) -> Pairs:
+    """Pairs of places in `groups`, the smaller group first."""
+    return [(i, j) for i, a in enumerate(groups) for j, b in enumerate(groups) if within(a, b)]
+
+
+def by_model(inference: str, architectures: Sequence[str] = ARCHITECTURES) -> Pairs:
+    """Pairs of places in `architectures`, that of the smaller group first."""
+    return by_data([own_group(name, inference) for name in architectures])
+
+
+def spurious(architecture: str, group: str) -> bool:
+    """Whether a trained network on data moved by the group has to do without neighbourhoods."""
+    return any(within("O(3)xI", g) or g == "P(3d)" for g in (own_group(architecture, "NN"), group))
+
+
+Pairs = Sequence[tuple[int, int]]
+LEAST = 1e-12
+"""Smallest p-value of many repetitions, of which Fourier transforms tell no smaller ones."""
+_FEW = 40
+
+
+@dataclass(frozen=True)
+class RankTest:
+    """`p_value`: of falling along the order; `reverse`: of rising. `falling` and `rising` of `comparisons` do so."""
+
+    p_value: float
+    reverse: float
+    falling: int
+    rising: int
+    comparisons: int
+
+
+def rank_test(systems: Sequence[tuple[Float[np.ndarray, "repetitions places"], Pairs]]) -> RankTest:
+    """The test of several systems with the same places, each with pairs (below, above) of its order.
+
+    Values that are not numbers are compared with nothing; places with equal values count neither way.
+
+    >>> found = rank_test([(np.array([[3.0, 2, 1], [3, 2, 1]]), [(0, 1), (0, 2), (1, 2)])])
+    >>> found.falling, round(found.p_value * 36, 9)
+    (6, 1.0)
+    """
+    repetitions, places = systems[0][0].shape
+    signs = []
+    for values, _ in systems:
+        difference = np.asarray(values, np.float64)[:, :, None] - np.asarray(values, np.float64)[:, None, :]
+        signs.append(np.where(np.isfinite(difference), np.sign(difference), 0).astype(np.int8))
+    kinds, times = np.unique(np.stack(signs, axis=1), axis=0, return_counts=True)  # repetitions that are alike, once
+    orders = np.array(list(itertools.permutations(range(places))))
+    reach = sum(len(pairs) for _, pairs in systems)
+    laws = []
+    falling = rising = 0
+    for kind, count in zip(kinds, times.tolist(), strict=True):
+        sums = np.zeros(len(orders), int)
+        for sign, (_, pairs) in zip(kind, systems, strict=True):
+            for low, high in pairs:
+                sums += sign[orders[:, low], orders[:, high]]
+                falling += count * int(sign[low, high] > 0)
+                rising += count * int(sign[low, high] < 0)
+        laws.append(np.bincount(sums + reach, minlength=2 * reach + 1) / len(orders))
+    law = _sum_of(laws, times.tolist())
+    at = falling - rising + repetitions * reach
+    tail = lambda part: float(min(max(part.sum(), LEAST if repetitions > _FEW else 0.0), 1.0))
+    return RankTest(tail(law[at:]), tail(law[: at + 1]), falling, rising, repetitions * reach)
+
+
+def _sum_of(laws: list[np.ndarray], times: list[int]) -> np.ndarray:
+    """The law of the sum of independent numbers, of each law so many: for many of them by Fourier transforms."""
+    if sum(times) <= _FEW:
+        law = np.ones(1)
+        for one, count in zip(laws, times, strict=True):
+            for _ in range(count):
+                law = np.convolve(law, one)
+        return law
+    length = sum(times) * (len(laws[0]) - 1) + 1
+    size = scipy.fft.next_fast_len(length)
+    product = np.ones(size // 2 + 1, complex)
+    for one, count in zip(laws, times, strict=True):
+        product *= np.fft.rfft(one, size) ** count
+    return np.fft.irfft(product, size)[:length]
+
 
 POOLED = ("GAP", "LAP4", "LAP8")  # whose kernels need all pairs of positions
 _TILE, _POOLED_TILE, _DISK = 500, 50, 10**11

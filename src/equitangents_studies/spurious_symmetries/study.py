@@ -18,7 +18,6 @@ import numpy as np
 
 from equitangents.statistics import Estimate, no_interval, t_interval
 from equitangents_studies.common.system_runs import (
-    COUNTED,
     SystemImages,
     by_key,
     counted_runs,
@@ -31,9 +30,18 @@ from equitangents_studies.common.system_runs import (
     repeated_images,
 )
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Task, at_least, check, check_some, presets
-from equitangents_studies.spurious_symmetries.pools import Pool, lead, measure_pool, pool_of
-from equitangents_studies.spurious_symmetries.rank_test import Pairs, RankTest, rank_test
-from equitangents_studies.spurious_symmetries.symmetries import by_data, by_model, spurious
+from equitangents_studies.spurious_symmetries.pools import (
+    Pairs,
+    Pool,
+    RankTest,
+    by_data,
+    by_model,
+    lead,
+    measure_pool,
+    pool_of,
+    rank_test,
+    spurious,
+)
 from equitangents_studies.systems import ARCHITECTURES, architecture, inference, rotate, transformation
 from equitangents_studies.systems.data_groups import NAMES as GROUPS
 from equitangents_studies.systems.descent import GradientInference
@@ -160,12 +168,6 @@ class Results:
         key = architecture, inference
         return counting(self.best[key], self.learnt[key])
 
-    @property
-    def share_counted(self) -> float:
-        """The share of all trained networks that is counted."""
-        networks = [self.learnt[key] >= COUNTED for key in self.learnt if key[1] != "NTK"]
-        return float(np.mean(networks))
-
     def accuracy(self, architecture: str, inference: str, group: str) -> Estimate:
         """The mean over repetitions that count, in percent."""
         values = self.counted(architecture, inference)[GROUPS.index(group)]
@@ -219,11 +221,6 @@ class Results:
         cells = [(a, i) for a in self.architectures for i, g in enumerate(GROUPS) if spurious(a, g) == under]
         ahead = np.array([self._wide(a, of)[i] - self._trained(a, how, of)[i] for how in inferences for a, i in cells])
         return _over_repetitions(lambda: np.nanmean(ahead, axis=0))
-
-    def wide_accuracy(self, under: bool, of: Literal["mean", "draws"]) -> float:
-        """The mean accuracy of infinite width over the cells of `kernel_ahead`."""
-        cells = [(a, i) for a in self.architectures for i, g in enumerate(GROUPS) if spurious(a, g) == under]
-        return float(np.mean([self._wide(a, of)[i] for a, i in cells]))
 
     def _wide(self, architecture: str, of: str) -> np.ndarray:
         return self.counted(architecture, "NTK") if of == "mean" else 100 * self.draws[architecture].mean(axis=2)

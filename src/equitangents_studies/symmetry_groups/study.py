@@ -17,12 +17,12 @@ from typing import Any
 import jax
 import numpy as np
 
-from equitangents.report import Figure, Table, format_number, palette
+from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, bootstrap, exactly
 from equitangents_studies.common.system_runs import SystemImages, asked_images, predicted, relative
 from equitangents_studies.framework.claims import P_VALUE, Claim, claim, exact, identity, theirs, to_rounding
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Columns, Presentation, columns, drawing, section
+from equitangents_studies.framework.page import Columns, Presentation, Shown, columns, drawing
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.systems import ARCHITECTURES, System, algorithmic_symmetry, architecture, transformation
@@ -214,9 +214,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure=f"Largest difference of outputs of random networks of {EMBEDDED_WIDTH} channels and of the larger "
             "architecture with the weights of Theorem 3.1, relative to the largest output, in float64.",
             at_most=1e-12, by=theirs(THEIRS, "Theorem 3.1", "equal"),
-            holds="What a smaller architecture computes, the larger one can: they differ in what they are symmetric "
-            "under, not in what they reach.",
-            fails="Some network is not one of the larger architecture with these weights.",
         ),
         exact(
             "At infinite width kernels stay, to rounding, under every group that Theorem 4.1 names",
@@ -224,25 +221,18 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure="Largest difference of NTKs of moved and unmoved images, training and test, relative to the "
             "largest entry, in float32.",
             at_most=1e-5, by=theirs(THEIRS, "Theorem 4.1", "equal"),
-            holds="Predictions of these systems cannot tell the moved data from the data as they are.",
-            fails="A kernel changes where the theorem says that it does not.",
         ),
         exact(
             "At infinite width predictions change under every other group",
             _named(other, results.predictions, exactly),
             measure="Largest change of a prediction when all inputs are moved, relative to the largest prediction.",
             at_least=1e-3, by=theirs(THEIRS, "Theorem 4.1", "not equal"),
-            holds="The symmetries in the theorem are all that these five groups have to offer.",
-            fails="Some system has a symmetry that the theorem does not give it, at this size.",
         ),
         to_rounding(
             "At finite width coupled networks stay equal through training, to rounding",
             _named(coupled, results.numbers, exactly),
             measure="Largest difference of trained outputs, relative to the largest, in float64.",
             by=theirs(THEIRS, "Theorem 4.1", "equal in law"),
-            holds="These algorithms have the same law on moved data: each run on data as they are is, from other "
-            "initial weights, a run on moved data.",
-            fails="Coupled networks come apart: this proves nothing about the law, but the construction fails here.",
         ),
         claim(
             "At finite width VEC, GAP and LAP have another law on data moved by O(3)^d",
@@ -250,19 +240,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure=f"p-value of the energy distance between {settings.members} networks trained on moved data and as "
             "many on data as they are.",
             covers=P_VALUE, at_most=LEVEL, by=theirs(THEIRS, "Theorem 4.1", "another law"),
-            holds="Networks of this width, VEC among them, are not symmetric under O(3)^d, as infinitely wide VEC is.",
-            fails="",
-            undecided="A difference of law, if there is one, is too small for so few networks of this width: take more "
-            "members, or narrower networks.",
         ),
         claim(
             "Where laws are equal, the two-sample test rejects at most twice as often as its level of 0.05 says",
             {f"{settings.cases} cases": results.alarms},
             measure="Share of cases of FCN under O(3d) that are rejected at level 0.05.",
             covers=("cases", settings.cases), at_most=0.1, by=identity("our test of the test"),
-            holds="Its p-values can be read as they stand.",
-            fails="Its p-values are too small.",
-            undecided="There are too few cases to tell how often it raises a false alarm.",
         ),
     ]  # fmt: skip
 
@@ -272,44 +255,13 @@ _COLOURS = {"FCN": palette.VERMILLION, "VEC": palette.BLUE, "GAP": palette.GREEN
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
     """The tables of Theorem 4.1, at infinite and finite width, and what the moves cost in accuracy."""
-    text = (
-        "Largest change of predictions of the NTK when training and test images are moved by one random element of the "
-        "group, relative to the largest prediction. A star: Theorem 4.1 says that there is none."
-    )
-    finite = (
-        "Trained networks: largest differences of coupled networks, relative to the largest output, and p-values of "
-        "the two-sample test where there is no coupling. A star: Theorem 4.1 says that laws are equal."
-    )
-    sections = [
-        section("Infinite width", text, _table(results.predictions, None, "NTK", finite=False)),
-        section("Finite width", finite, _table(results.numbers, results.methods, "networks", finite=True)),
-        section("What a move costs", _accuracies(settings, results, folder)),
+    shown: list[Shown] = [
+        _table(results.predictions, None, "NTK", finite=False),
+        _table(results.numbers, results.methods, "networks", finite=True),
+        _accuracies(results, folder),
     ]
-    facts = {
-        "Data": f"{results.source}, {settings.pixels}×{settings.pixels} pixels",
-        "Training images": f"{settings.train_images:,}; for GAP and LAP {settings.pooled_images:,}",
-        "Hidden layers": f"{settings.depth} at infinite width, {settings.finite_depth} of {settings.width} channels at "
-        "finite width (FCN 8 times as many)",
-    }
     tables = {"symmetry": symmetry(results)}
-    return Presentation(tables, sections, facts, *headline(results))
-
-
-def headline(results: Results) -> tuple[str, str]:
-    """What was found, and our numbers beside the source's."""
-    within, beyond = (entries(symmetric, finite=False) for symmetric in (True, False))
-    changed = min(results.predictions[pair] for pair in beyond)
-    title = "Which learning algorithm is symmetric under which group"
-    if max(results.predictions[pair] for pair in within) < changed:
-        title = "Infinitely wide VEC has the symmetry O(3)^d, VEC of finite width has not"
-    kept = max(results.kernels[pair] for pair in within)
-    coupled = max(results.numbers[pair] for pair in entries(True, finite=True))
-    said = (
-        f"Under the groups that Theorem 4.1 names, infinitely wide kernels change by at most {format_number(kept)} and "
-        f"coupled networks of finite width by {format_number(coupled)} (source: not at all); under all others "
-        f"predictions change by {100 * changed:.0f} % of the largest or more."
-    )
-    return title, said
+    return Presentation(tables, shown)
 
 
 def symmetry(results: Results) -> Columns:
@@ -338,15 +290,17 @@ def _table(numbers: Keyed[float], methods: Keyed[int] | None, of: str, *, finite
     return Table(f"{of}; * where Theorem 4.1 says that nothing changes.", ["", *GROUPS], rows)
 
 
-def _accuracies(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+def _accuracies(results: Results, folder: RunFolder) -> Figure:
     with drawing.panels(
         folder,
         "accuracy",
         titles=("",),
         ylabel="accuracy",
-        caption="Accuracy of infinitely wide networks on test images, all images moved by one random element of each "
-        f"group, with 95 % intervals over {len(results.right['FCN', 'I'])} test images. {' and '.join(POOLED[:1])} has "
-        f"{settings.pooled_images:,} training images, FCN and VEC {settings.train_images:,}.",
+        caption=(
+            "Accuracy of infinitely wide networks on test images, all images moved by one random element "
+            "of each group, with 95 % intervals over test images. Networks that pool have fewer training "
+            "images than FCN and VEC."
+        ),
         alt="Accuracy by group",
     ) as drawn:
         place = np.arange(len(GROUPS))

@@ -1,13 +1,11 @@
-"""What a comparison of architectures found: curves, factors between their samples, and the sentences that follow."""
+"""The result of a comparison of architectures: learning curves and factors between their samples."""
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +16,7 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.extending import FileName, formatting, looks_channels_first, notebook, whole_file
 from equitangents.report import environment, palette, with_interval
 from equitangents.statistics import Estimate
+from equitangents_studies.claim import plain_number
 from equitangents_studies.systems.conventions import write_csv
 from equitangents_studies.systems.curves import ErrorName, LearningCurve
 from equitangents_studies.systems.factors import (
@@ -25,12 +24,8 @@ from equitangents_studies.systems.factors import (
     Factor,
     Key,
     cell,
-    moved_data,
-    saved,
-    which_symmetry,
 )
 from equitangents_studies.systems.power_laws import PowerLaw
-from equitangents_studies.verdict import plain_number
 
 _MOST_COLOURS = 4  # channels of an image; an array (N, a, b) with b above it may be images without channels
 
@@ -62,7 +57,7 @@ class Affordable:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ArchitectureComparison:
-    """Learning curves by (architecture, group), and which architecture's symmetries hurt or help: `sentences`.
+    """Learning curves by (architecture, group), and factors between the samples that they need.
 
     A group "I" is the data as they are. `checks`: where an architecture does not notice a group by Theorem 4.1, by how
     much its kernel of a few inputs changed, relative to its largest entry; there is no curve of its own there.
@@ -106,10 +101,14 @@ class ArchitectureComparison:
             raise InvalidArgumentError(f"there is no curve of {architecture} under {group!r}")
         return found
 
-    @cached_property
-    def sentences(self) -> tuple[str, ...]:
-        """What follows from the numbers."""
-        return _sentences(self)
+    @property
+    def best(self) -> tuple[str, ...]:
+        """The architectures that are not shown to need more samples of the data as they are than another one."""
+        plain = [f for f in self.factors if f.first[1] == AS_THEY_ARE]
+        beaten = {f.first[0] for f in plain if f.verdict == "fewer"} | {
+            f.second[0] for f in plain if f.verdict == "more"
+        }
+        return tuple(name for name in self.architectures if name not in beaten)
 
     @cached_property
     def laws(self) -> dict[Key, PowerLaw | None]:
@@ -169,7 +168,7 @@ class ArchitectureComparison:
         """Everything as plain values."""
         blank = lambda v: plain_number(v) if isinstance(v, float) else v
         return {
-            "sentences": list(self.sentences),
+            "best": list(self.best),
             "facts": self.facts,
             "architectures": list(self.architectures),
             "groups": list(self.groups),
@@ -210,7 +209,7 @@ class ArchitectureComparison:
         return write_csv(self.table, path)
 
     def to_html(self, path: FileName) -> Path:
-        """Write sentences, curves and tables as one self-contained page."""
+        """Write curves and tables as one self-contained page."""
         from equitangents_studies.systems.comparison_drawing import drawing  # matplotlib is slow to import
 
         page = environment("equitangents_studies.systems").get_template("systems.html.jinja")
@@ -238,92 +237,22 @@ class ArchitectureComparison:
             told = _shown(law.exponent), "one power law" if law.segments == 1 else grows
         return key[0], "as they are" if key[1] == AS_THEY_ARE else key[1], _shown(e), *told
 
+    def _rows(self) -> list[tuple[str, str]]:
+        """Labelled numbers: facts, the best, the errors of the largest training sets, factors, groups not noticed."""
+        errors = [(f"Error, {_name(key)}", _shown(c.estimates(self.error)[-1])) for key, c in self.curves.items()]
+        factors = [(f"Samples, {what}", f"{factor}: {verdict}") for what, factor, verdict in self.factor_rows()]
+        unnoticed = [(f"Change of the kernel, {_name(key)}", f"{change:.1g}") for key, change in self.checks.items()]
+        return [*self.facts.items(), ("Not beaten", ", ".join(self.best)), *errors, *factors, *unnoticed]
+
     def __repr__(self) -> str:
-        facts = [f"{name}: {value}" for name, value in self.facts.items()]
-        n = self.sizes[-1]
-        errors = [f"Error with {n:,} training inputs, data moved by the group in brackets:"]
-        for (name, group), curve in self.curves.items():
-            e = curve.estimates(self.error)[-1]
-            errors.append(f"  {_name((name, group))}: {_shown(e)}")
-        return "\n".join([*facts, "", *errors, "", *(f"- {sentence}" for sentence in self.sentences)])
+        return "\n".join([str(self.affordable), *(f"{name}: {value}" for name, value in self._rows())])
 
     def _repr_html_(self) -> str:
-        rows = [*self.facts.items(), *((str(i), text) for i, text in enumerate(self.sentences, 1))]
-        return notebook.table("Architectures on these data", rows)
+        return notebook.table("Architectures on these data", self._rows())
 
 
 def _name(key: Key) -> str:
     return key[0] if key[1] == AS_THEY_ARE else f"{key[0]} ({key[1]})"
-
-
-def _sentences(found: ArchitectureComparison) -> tuple[str, ...]:
-    """The best architecture, what each saves, whose symmetries hurt or help, what moving costs, what is not noticed."""
-    names, n = found.architectures, int(found.sizes[-1])
-    return (
-        _best(found),
-        *(saved(found.factor((names[0], AS_THEY_ARE), (name, AS_THEY_ARE)), n) for name in names[1:]),
-        *(which_symmetry(found.factor((a, AS_THEY_ARE), (b, AS_THEY_ARE)), found.shape) for a, b in pairwise(names)),
-        *(moved_data(f) for f in found.factors if f.first[1] != AS_THEY_ARE),
-        *_unnoticed(found),
-        _together(found),
-    )
-
-
-def _best(found: ArchitectureComparison) -> str:
-    """The architecture that needs fewer samples than every other one, or those of which none is shown to need more."""
-    beaten = {f.first[0] for f in _plain(found) if f.verdict == "fewer"}
-    beaten |= {f.second[0] for f in _plain(found) if f.verdict == "more"}
-    left = [name for name in found.architectures if name not in beaten]
-    if len(left) == 1:
-        against = [f for f in _plain(found) if left[0] in (f.first[0], f.second[0])]
-        if all(f.verdict != "undecided" for f in against):
-            return f"{left[0]} needs the fewest samples of {_listed(found.architectures)}."
-        return f"Only {left[0]} is beaten by none, but it is not shown to need fewer samples than all others."
-    if len(left) == len(found.architectures):
-        return f"Which of {_listed(left)} needs the fewest samples is not decided by these data."
-    if not left:
-        return "Every architecture needs more samples than some other one, so none is the best."
-    lost = [name for name in found.architectures if name in beaten]
-    return (
-        f"Which of {_listed(left)} needs the fewest samples is not decided; {_listed(lost)} "
-        f"need{'s' * (len(lost) == 1)} more than another one."
-    )
-
-
-def _unnoticed(found: ArchitectureComparison) -> list[str]:
-    said = []
-    for name in found.architectures:
-        groups = [group for group in found.groups if (name, group) in found.checks]
-        if groups:
-            worst = max((found.checks[name, group] for group in groups), key=lambda c: math.inf if c != c else c)
-            said.append(
-                f"{name} does not notice {_listed(groups)} (Theorem 4.1 of arXiv 2207.04612): its kernel of a few "
-                f"inputs changed by at most {worst:.1g} of its largest entry."
-            )
-    if "VEC" in found.architectures and "LCN" not in found.architectures:
-        said.append("At infinite width LCN is VEC: what is said of VEC holds for LCN, too.")
-    return said
-
-
-def _together(found: ArchitectureComparison) -> str:
-    bounds = (
-        " “More than” compares the largest training set of the one with the smallest of the other."
-        if any(f.bound is not None and f.verdict != "undecided" for f in found.factors)
-        else ""
-    )
-    return (
-        f"Factors are at the smallest {found.error} error that both curves reach, the worse one with "
-        f"{found.sizes[-1]:,} training inputs; their intervals hold together at {100 * found.confidence:.4g} %, over "
-        f"training sets drawn from the same {found.affordable.inputs:,} inputs.{bounds}"
-    )
-
-
-def _plain(found: ArchitectureComparison) -> list[Factor]:
-    return [f for f in found.factors if f.first[1] == AS_THEY_ARE]
-
-
-def _listed(names: tuple[str, ...] | list[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _shown(e: Estimate) -> str:

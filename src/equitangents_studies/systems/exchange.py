@@ -36,12 +36,9 @@ from equitangents_studies.systems.curve_data import CurveData, DataLike, curve_d
 from equitangents_studies.systems.curves import ErrorName, LearningCurve, curve_of, kernel_curve
 from equitangents_studies.systems.factors import (
     bound,
-    ends_of,
-    inverted,
     jackknifed,
     log_factor,
     measured_factor,
-    number_of,
 )
 from equitangents_studies.systems.grams import KernelName, PoolKernel, finite_action, group_grams, symmetric_kernel
 from equitangents_studies.systems.predictions import PREDICTIONS, Missed
@@ -108,44 +105,10 @@ class GroupExchange:
     bounds: tuple[float | None, float | None] = (None, None)
     missed: Missed | None = None
 
-    @property
-    def sentence(self) -> str:
-        """What follows from the numbers."""
-        name = {"right": self.group, "subgroup": f"the subgroup {self.group}", "wrong": f"the wrong group {self.group}"}
-        value, (low, high) = self.measured.value, self.measured.interval
-        said = f"the spectra predict {_predicted(self.predicted, self.bounds[1])}"
-        if self.missed is not None:
-            said = f"the spectra tell nothing, since the error that they predict is {self.missed}"
-        if math.isnan(value):
-            least = self.bounds[0]
-            if least is None:
-                return f"With {name[self.kind]} built in no factor could be measured; {said}."
-            needs = f"the plain network needs more than {least:.3g} times as many samples"
-            costs = f"more than {-least:.3g} times as many samples are needed"
-            return f"With {name[self.kind]} built in {needs if least > 0 else costs}; {said}."
-        level = f"{100 * self.measured.confidence:.4g} % interval"
-        if math.isnan(low):
-            return f"With {name[self.kind]} built in the factor is {value:.3g}, without an interval; {said}."
-        if low > 1:
-            return (
-                f"With {name[self.kind]} built in the same error takes {number_of(self.measured)} times fewer samples "
-                f"({level} {ends_of(self.measured)}); {said}."
-            )
-        if high < 1:
-            inverse = inverted(self.measured)
-            return (
-                f"With {name[self.kind]} built in the same error takes {number_of(inverse)} times more samples "
-                f"({level} {ends_of(inverse)}); {said}."
-            )
-        return (
-            f"Whether {name[self.kind]} saves samples or costs some is not decided: the factor is "
-            f"{number_of(self.measured)} ({level} {ends_of(self.measured)}); {said}."
-        )
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ExchangeRate:
-    """What groups are worth, best known as `sentence`; `right`, `subgroup` and `wrong` are the rows.
+    """How many samples groups save; `right`, `subgroup` and `wrong` are the rows.
 
     Measured factors compare mean errors of the kind `error`, with intervals over repetitions, whose training sets come
     from the same inputs; predicted ones are of the squared error, with intervals over those inputs. Both are jackknife
@@ -173,11 +136,6 @@ class ExchangeRate:
         return self.rows[-1]
 
     @property
-    def sentence(self) -> str:
-        """What all groups are worth, in words that follow from the numbers."""
-        return " ".join(row.sentence for row in self.rows)
-
-    @property
     def table(self) -> dict[str, list[Any]]:
         """One row a group."""
         return {
@@ -193,18 +151,23 @@ class ExchangeRate:
         }
 
     def _cells(self) -> list[tuple[str, str]]:
-        of = lambda e: with_interval(e.value, e.interval)
-        return [
-            (f"{row.kind}: {row.group}, order {row.order}", f"{of(row.measured)}, predicted {of(row.predicted)}")
-            for row in self.rows
-        ]
+        cells = []
+        for row in self.rows:
+            label = f"{row.kind}: {row.group}, order {row.order}"
+            cells += [
+                (label, _factor(row.measured, row.bounds[0])),
+                ("predicted", _factor(row.predicted, row.bounds[1])),
+            ]
+            if row.missed is not None:
+                cells.append(("predicted error", str(row.missed)))
+        return cells
 
     def __repr__(self) -> str:
         title = f"Samples that {self.model} needs over those with a group built in, for the same {self.error} error"
-        return "\n".join([title, *(f"{name}: {value}" for name, value in self._cells()), self.sentence])
+        return "\n".join([title, *(f"{name}: {value}" for name, value in self._cells())])
 
     def _repr_html_(self) -> str:
-        return notebook.table(f"Exchange rates of {self.model}", [*self._cells(), ("in words", self.sentence)])
+        return notebook.table(f"Exchange rates of {self.model}", self._cells())
 
 
 def exchange_rate(
@@ -353,13 +316,8 @@ def _subgroup(action: Action, given: Elements | None) -> list[int] | None:
     return [int(g) for g in max(proper, key=lambda part: part.order).elements] if proper else None
 
 
-def _predicted(e: Estimate, least: float | None) -> str:
-    """What the spectra say, the right way round for a reader."""
-    if math.isnan(e.value):
-        if least is None:
-            return "nothing"
-        return f"more than {abs(least):.3g} times {'fewer' if least > 0 else 'more'}"
-    word, shown = ("fewer", e) if e.value >= 1 else ("more", inverted(e))
-    if not e.has_interval:
-        return f"{shown.value:.3g} times {word}, without an interval"
-    return f"{number_of(shown)} times {word} ({ends_of(shown)})"
+def _factor(e: Estimate, least: float | None) -> str:
+    """A factor with its interval, or the bound that it exceeds; a negative bound is that of its inverse."""
+    if math.isnan(e.value) and least is not None:
+        return f"> {least:.3g}" if least > 0 else f"< {-1 / least:.3g}"
+    return with_interval(e.value, e.interval)

@@ -16,13 +16,11 @@ from jaxtyping import Float
 
 from equitangents.report import format_number, with_interval
 from equitangents.statistics import Estimate, no_interval, t_interval
+from equitangents_studies.claim import plain_number
 from equitangents_studies.systems.curves import ErrorName, LearningCurve
-from equitangents_studies.systems.data_groups import LARGEST, data_group
-from equitangents_studies.verdict import plain_number
 
 _EQUAL = 1e-6  # below which the logarithm of a factor is rounding
 _LEVELS = 33  # errors at which curves are compared
-_WIDE = 100  # times: ends of an interval so far apart say nothing
 
 
 def log_factor(
@@ -206,54 +204,6 @@ def _bound(span: float, a: np.ndarray, b: np.ndarray, level: float) -> float | N
     return -span if t_interval(b[-1] - a[0], level).low > 0 else None
 
 
-def saved(f: Factor, n: int) -> str:
-    """Samples that the second architecture saves over the first, of n in the largest training set."""
-    a, b, times = f.first[0], f.second[0], f.times
-    if f.verdict == "undecided":
-        return f"Whether {b} saves samples over {a} is not decided{_why(f)}."
-    if f.verdict == "more":
-        return f"{b} saves no samples: it needs {_more(f)} {a}{_how_many(f)}."
-    if f.bound is not None and f.bound > 0:
-        return f"{b} saves more than {100 * (1 - 1 / f.bound):.3g} % of the samples that {a} needs."
-    if times is None:
-        return f"{b} saves samples over {a}{_how_many(f)}."
-    share, sizes = (
-        [100 * (1 - 1 / v) for v in (times.value, *times.interval)],
-        [n / v for v in (times.value, *times.interval)],
-    )
-    return (
-        f"{b} saves {share[0]:.0f} % ({share[1]:.0f} to {share[2]:.0f} %) of the samples that {a} needs: about "
-        f"{sizes[0]:,.0f} ({sizes[2]:,.0f} to {sizes[1]:,.0f}) training inputs do what {a} does with {n:,}."
-    )
-
-
-def which_symmetry(f: Factor, shape: tuple[int, ...]) -> str:
-    """Whether what the first architecture is symmetric under, and the second is not, hurts."""
-    a, b = f.first[0], f.second[0]
-    larger, smaller = (data_group(LARGEST[name[:3]], shape) for name in (a, b))
-    worse, better = (a, b) if f.verdict == "fewer" else (b, a)
-    needs = f"{worse} needs {_more(f)} {better} for the same error{_how_many(f)}"
-    if larger == smaller:
-        which = f"{a} and {b} have the same symmetry, {larger.name}"
-        if f.verdict == "undecided":
-            return f"{which}; which of them needs fewer samples is not decided{_why(f)}."
-        return f"{which}; {needs}."
-    which = f"{a} cannot tell data moved by {larger.name} from those not moved, {b} only by {smaller.name}"
-    if f.verdict == "undecided":
-        return f"{which}; whether that symmetry of {a} hurts on these data is not decided{_why(f)}."
-    return f"{which}; that symmetry of {a} {'hurts' if f.verdict == 'fewer' else 'helps'}: {needs}."
-
-
-def moved_data(f: Factor) -> str:
-    """What it costs an architecture that a group, which it notices, moved the data."""
-    name, group = f.first
-    if f.verdict == "undecided":
-        return f"Whether {name} needs more samples of data moved by {group} is not decided{_why(f)}."
-    worse, better = ("moved", "not moved") if f.verdict == "fewer" else ("not moved", "moved")
-    follows = f"what {group} destroys helps {name}" if f.verdict == "fewer" else f"what {group} destroys hurts {name}"
-    return f"Of data {worse} by {group}, {name} needs {_more(f)} those {better}{_how_many(f)}: {follows}."
-
-
 def cell(f: Factor) -> str:
     """A factor in a table."""
     if f.bound is not None:
@@ -264,39 +214,3 @@ def cell(f: Factor) -> str:
     if f.cut:
         return cut_off(f)
     return f"{number_of(e)} ({ends_of(e)})" if e.has_interval else with_interval(e.value, e.interval)
-
-
-def _why(f: Factor) -> str:
-    """Why no number is decided."""
-    e = f.estimate
-    if f.bound is not None:
-        return ": one curve ends above where the other begins"
-    if math.isnan(e.value):
-        return ": some error is 0"
-    if f.cut:
-        return f": the factor is {cut_off(f)}"
-    if not e.has_interval:
-        return f": the factor is {e.value:.3g}, without an interval"
-    if not e.high < _WIDE * e.low:
-        return f": the factor is {e.value:.2g}, and its interval wider than a factor of {_WIDE}"
-    equal = e.low > 1 or e.high < 1
-    also = ", but the errors with the largest training sets may be equal" if equal and f.verdict == "undecided" else ""
-    return f": the factor is {_factor(e)}{also}"
-
-
-def _more(f: Factor) -> str:
-    """By how much the worse needs more."""
-    if f.times is not None:
-        return f"{_factor(f.times)} times the samples of"
-    if f.bound is not None and (f.bound > 0) == (f.verdict == "fewer"):
-        return f"more than {abs(f.bound):.3g} times the samples of"
-    return "more samples than"
-
-
-def _how_many(f: Factor) -> str:
-    """What is not known of a difference that is decided."""
-    return "" if _more(f) != "more samples than" else f" (how many is not decided{_why(f)})"
-
-
-def _factor(e: Estimate) -> str:
-    return f"{number_of(e)} ({ends_of(e)})"

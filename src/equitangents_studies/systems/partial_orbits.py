@@ -37,7 +37,7 @@ from equitangents.extending import (
 from equitangents.groups import Group
 from equitangents.inference import GroupFourier, fourier_irreps
 from equitangents.kernels import KernelFunction
-from equitangents.report import format_number, with_interval
+from equitangents.report import with_interval
 from equitangents.solvers import solve
 from equitangents.statistics import Estimate, mean_interval
 from equitangents_studies.systems.conventions import Step, check_ridge, model_name, steps
@@ -204,18 +204,6 @@ class PartialOrbits:
         return self._mean(right[elements == seen][:, self.test_partial == partial].mean(axis=0))
 
     @property
-    def sentence(self) -> str:
-        """What follows from the numbers."""
-        e = self.unseen_accuracy
-        shown = f"{format_number(100 * e.value, (100 * e.low, 100 * e.high))} %"
-        ends = "no interval" if not e.has_interval else f"{100 * e.low:.3g} to {100 * e.high:.3g} %"
-        m, order = int(self.seen[:, self.partial][:, 0].sum()), len(self.seen)
-        return (
-            f"Of training inputs that were seen in {m} of {order} orientations, {shown} of the other orientations get "
-            f"the right class ({ends}, {100 * self.confidence:.4g} % interval over inputs)."
-        )
-
-    @property
     def table(self) -> dict[str, list[Any]]:
         """One row a group of inputs: share of right classes, and its interval."""
         rows = [("training, unseen orientations", self.unseen_accuracy)]
@@ -253,7 +241,7 @@ class PartialOrbits:
 
     def __repr__(self) -> str:
         lines = [f"{name}: {value}" for name, value in self._rows()]
-        return "\n".join([f"Right classes of {self.model}, {self.group}", *lines, self.sentence])
+        return "\n".join([f"Right classes of {self.model}, {self.group}", *lines])
 
     def _repr_html_(self) -> str:
         return notebook.table(f"Right classes of {self.model}, {self.group}", self._rows())

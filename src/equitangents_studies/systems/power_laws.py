@@ -17,9 +17,9 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeErr
 from equitangents.extending import Numbers, check_array, check_confidence, check_whole, is_whole, notebook
 from equitangents.report import format_number, with_interval
 from equitangents.statistics import Estimate, no_interval, shared_level
+from equitangents_studies.claim import FAILS, HOLDS, UNDECIDED, Outcome
 from equitangents_studies.systems.broken_lines import BrokenLines, Noise, fit_broken_lines, measured_points
 from equitangents_studies.systems.conventions import check_positive
-from equitangents_studies.verdict import FAILS, HOLDS, UNDECIDED, Decision
 
 MOST_SEGMENTS = 4
 _TRIED = 3  # segments up to which "auto" chooses
@@ -36,7 +36,7 @@ class Growth:
     difference: Estimate
 
     @property
-    def verdict(self) -> Decision:
+    def verdict(self) -> Outcome:
         """Whether data improve data efficiency on these sizes."""
         if not self.difference.has_interval:
             return UNDECIDED

@@ -18,15 +18,19 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
 
 from equitangents import actions, groups, nn
 from equitangents.ensembles import InfiniteEnsemble
-from equitangents.statistics import Estimate, exactly, shared_level, surviving_share, t_interval
+from equitangents.report import Figure, figures, palette
+from equitangents.statistics import Estimate, bootstrap, exactly, shared_level, surviving_share, t_interval
 from equitangents_studies.common import networks
 from equitangents_studies.common.infinite import expected_squares, largest_rate
 from equitangents_studies.common.orbits import by_element, orbit_batch
 from equitangents_studies.common.training import train_to_last
 from equitangents_studies.framework.claims import Claim, Records, after, claim, exact, ours, theirs, to_rounding
+from equitangents_studies.framework.page import Columns, Presentation, columns, drawing
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
 
@@ -118,12 +122,6 @@ def violations(trained: Trained, region: int) -> np.ndarray:
 def member_sizes(results: Results, region: int, step: int) -> np.ndarray:
     """Violation of every member, (M,)."""
     return np.sqrt((violations(results.augmented, region)[results.at(step)] ** 2).mean(axis=(1, 2))) / results.scale
-
-
-def mean_size(results: Results, region: int, step: int) -> float:
-    """Violation of the mean of all members."""
-    d = violations(results.augmented, region)[results.at(step)].mean(axis=0)
-    return float(np.sqrt((d**2).mean()) / results.scale)
 
 
 def parts(results: Results, region: int, step: int) -> np.ndarray:
@@ -289,9 +287,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers=("members", settings.members),
             at_least=0.01,
             by=theirs(f"{THEIRS}; the bound is our choice", "slides, members at steps 0, 1, 2, 3 and 2000"),
-            holds="Augmentation alone does not make a network invariant: a turn changes one network’s answer by "
-            f"{100 * single.value:.0f} % of the true function’s standard deviation.",
-            fails="A single augmented network can be nearly invariant here; test it before training many.",
         ),
         claim(
             "The ensemble mean is invariant, at initialisation and at every later step",
@@ -302,12 +297,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             at_most=2,
             unit="%",
             by=theirs(f"{THEIRS}; the bound is our choice", _THEOREM + "; slides", "0 %"),
-            holds="Average: M networks leave about 1/√M of one network’s change, on the data and away from them, "
-            "whenever training is stopped.",
-            fails="Averaging leaves a violation that more members do not remove: train wider networks, or use "
-            "an equivariant architecture.",
-            undecided="There are too few members to tell whether averaging removes the violation: train more "
-            "before relying on it.",
         ),
         to_rounding(
             "At infinite width the mean is exactly invariant",
@@ -315,9 +304,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure="Largest change of the closed-form mean when its input is turned, relative to the standard "
             "deviation of the true function.",
             by=theirs(THEIRS, _THEOREM, "0"),
-            holds="Where its kernel matrix is affordable, the closed form gives the invariant mean without "
-            "training a network.",
-            fails="The closed form of these networks is not invariant to rounding: do not take it for the limit.",
         ),
         exact(
             "Without augmentation the mean at infinite width is not invariant",
@@ -331,8 +317,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "step.",
             at_least=0.01,
             by=ours("our control"),
-            holds="The symmetry comes from the augmentation: averaging networks trained without it does not help.",
-            fails="The mean is invariant without augmentation too, so this task does not need it.",
         ),
         claim(
             f"The mean of {together} members changes at most half as much under a turn as they do",
@@ -344,11 +328,165 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             covers=("parts of the ensemble", 10),
             at_most=0.5,
             by=theirs(f"{THEIRS}; the bound is our choice", "slides, members and mean at steps 0, 1, 2, 3 and 2000"),
-            holds=f"Even {together} networks, averaged, are much nearer to invariance than one of them.",
-            fails=f"Averaging {together} networks does not bring them much nearer to invariance: take another method.",
-            undecided=f"Whether averaging {together} networks halves the change is not decided: train more of them.",
         ),
     ]
+
+
+_COLOURS = LinearSegmentedColormap.from_list("two-sided", ["#004478", "#56a0d0", "#f7f7f7", "#f09646", "#aa3c00"])
+_TITLES = ("On the training disc", "Beyond the training disc")
+
+
+def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
+    """Tables and figures."""
+    sizes = ensemble_sizes(settings, results)
+    tables = {"violation": violation_table(results), "ensemble_size": sizes.table("relative_change")}
+    shown = [
+        _snapshots(settings, results, folder),
+        _over_time(settings, results, folder),
+        _over_members(settings, sizes, folder),
+    ]
+    return Presentation(tables, shown)
+
+
+def _mean_squares(trained: Trained, region: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mean square change under a turn at every time: of each member, of their mean, of infinite width."""
+    d, exact = violations(trained, region), trained.infinite_orbits[region]
+    of_infinite = ((exact[:, 1:] - exact[:, :1]) ** 2).mean(axis=(1, 2))
+    return (d**2).mean(axis=(2, 3)), (d.mean(axis=1) ** 2).mean(axis=(1, 2)), of_infinite
+
+
+def violation_table(results: Results) -> Columns:
+    """One row per region, time and model: the relative change under a turn."""
+    rows: list[tuple[str, int, str, float]] = []
+    for region, name in enumerate(REGIONS):
+        single, mean, infinite = (np.sqrt(v) / results.scale for v in _mean_squares(results.augmented, region))
+        expected = results.expected_violation[region] / results.scale
+        for i, time in enumerate(map(int, results.times)):
+            rows += [(name, time, f"member {m}", v) for m, v in enumerate(single[i])]
+            rows += [(name, time, "ensemble mean", mean[i]), (name, time, "infinite width", infinite[i])]
+            rows.append((name, time, "expected of one infinitely wide network", expected[i]))
+    return columns(("inputs", "step", "model", "relative_change"), rows)
+
+
+def ensemble_sizes(settings: Settings, results: Results) -> Records:
+    """Root mean square change of the mean of M members, over all disjoint groups of M, at the claims' steps."""
+    sizes = [2**k for k in range(int(np.log2(settings.members)) + 1)]
+    changes = {name: violations(results.augmented, region) for region, name in enumerate(REGIONS)}
+
+    def change(inputs: str, step: int, members: int) -> Estimate:
+        now = changes[inputs][results.at(step)]
+        groups = now[: len(now) // members * members].reshape(-1, members, *now.shape[1:]).mean(axis=1)
+        squares = (groups**2).mean(axis=(1, 2))
+        low, high = bootstrap(squares, bounds=(0.0, np.inf)).interval if len(squares) >= 10 else (np.nan, np.nan)
+        return Estimate(*(float(np.sqrt(v) / results.scale) for v in (squares.mean(), low, high)))
+
+    return Records.over(change, inputs=REGIONS, step=settings.steps, members=sizes)
+
+
+def _snapshots(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+    maps, p = results.augmented.maps, settings.plane
+    rows = {f"Member {m + 1}": maps["members"][:, m] for m in range(min(2, maps["members"].shape[1]))}
+    rows |= {f"Mean of {settings.members}": maps["mean"], "Infinite width": maps["infinite"]}
+    titles = ["initialisation" if step == 0 else f"step {step:,}" for step in settings.steps] + ["true function"]
+    limit, across = 1.2 * float(np.abs(results.truth).max()), len(titles)
+    look: dict[str, Any] = {
+        "cmap": _COLOURS,
+        "vmin": -limit,
+        "vmax": limit,
+        "extent": (-p, p, -p, p),
+        "interpolation": "bilinear",
+    }
+    with drawing.panels(
+        folder,
+        "snapshots",
+        titles=titles + [""] * across * (len(rows) - 1),
+        rows=len(rows),
+        size=(8.2, 8.2 / across * len(rows) * 1.04),
+        caption="Two members, the mean of all members and the infinitely wide ensemble at the steps of the claims. The "
+        "true function carries the augmented training points (dots) on their disc (dashed). Nothing is averaged over "
+        "turns.",
+        alt="Maps of members, mean and infinite width at five times",
+    ) as drawn:
+        for axes in drawn:
+            axes.title.set_fontweight("normal")
+            _bare(axes)
+        for i, (name, values) in enumerate(rows.items()):
+            drawn[i * across].set_ylabel(name, color=palette.INK.light, fontweight="bold")
+            drawn[(i + 1) * across - 1].axis("off")
+            for j, step in enumerate(settings.steps):
+                drawn[i * across + j].imshow(values[results.at(step)], **look)
+        truth, angles = drawn[across - 1], np.linspace(0, 2 * np.pi, 200)
+        truth.imshow(results.truth, **look)
+        truth.plot(np.cos(angles), np.sin(angles), color=palette.INK.light, lw=0.8, ls=(0, (4, 3)))
+        orbit = np.asarray(plane_rotations(settings.rotations).orbit(results.train_x)).reshape(-1, 2)
+        truth.plot(*orbit.T, ".", ms=2.2, color=palette.INK.light)
+        truth.set_xlim(-p, p)
+        truth.set_ylim(-p, p)
+    return drawn.figure
+
+
+def _bare(axes: Axes) -> None:
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.grid(visible=False)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+
+
+def _over_time(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+    with drawing.panels(
+        folder,
+        "violation-over-time",
+        titles=_TITLES,
+        ylabel="relative change under a turn",
+        sharey=True,
+        caption=(
+            "Change under a turn of members, of the mean of all of them, and what theory expects of one "
+            "infinitely wide network and of the mean of all."
+        ),
+        alt="Change under a turn against training steps",
+    ) as drawn:
+        for region, axes in enumerate(drawn):
+            single, mean, _ = (np.sqrt(v) / results.scale for v in _mean_squares(results.augmented, region))
+            expected = results.expected_violation[region] / results.scale
+            axes.plot(results.times, single[:, :40], color=palette.MEMBER.light, lw=0.6, alpha=0.55)
+            axes.plot([], [], color=palette.MEMBER.light, label="members")
+            axes.plot(results.times, mean, color=palette.BLUE.light, label="their mean")
+            dashed, dotted = (0, (5, 3)), (0, (1.5, 2))
+            look: dict[str, Any] = {"color": palette.VERMILLION.light, "lw": 1.5}
+            axes.plot(results.times, expected, ls=dashed, label="expected of one", **look)
+            many = f"expected of the mean of {settings.members}"
+            axes.plot(results.times, expected / np.sqrt(settings.members), ls=dotted, label=many, **look)
+            axes.set_yscale("log")
+            drawing.steps(axes, int(results.times[-1]))
+            figures.plain_log(axes, "y")
+    return drawn.figure
+
+
+def _over_members(settings: Settings, sizes: Records, folder: RunFolder) -> Figure:
+    with drawing.panels(
+        folder,
+        "violation-over-members",
+        titles=_TITLES,
+        xlabel="members averaged, M",
+        ylabel="relative change under a turn",
+        sharey=True,
+        caption=(
+            "Change under a turn of the mean of M members, root mean square over all disjoint groups of M"
+            " members (band: 95 % interval over groups, where there are at least 10). Dotted: 1/√M, the "
+            "law of an exactly invariant limit."
+        ),
+        alt="Change under a turn against ensemble size",
+    ) as drawn:
+        for region, axes in enumerate(drawn):
+            for step, colour in drawing.shades_of(settings.steps):
+                at = sizes.where(inputs=REGIONS[region], step=step)
+                label = "initialisation" if step == 0 else f"step {step:,}"
+                axes.plot(at.column("members"), at.values, "o-", color=colour, ms=3.5, label=label)
+                axes.fill_between(at.column("members"), *at.interval, color=colour, alpha=0.25)
+                drawing.power(axes, at.column("members"), at.values[0], -0.5)
+            drawing.logarithmic(axes, base=2)
+    return drawn.figure
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

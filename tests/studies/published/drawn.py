@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from equitangents import studies
-from equitangents.report import Section, Table
+from equitangents.report import Table
 from equitangents_studies.framework import drawing
 from equitangents_studies.framework.study import Presentation
 from studies.small import Small
@@ -21,8 +21,7 @@ class Drawn(Small):
         with drawing.panels(folder, "draws", caption="Draws * of y.", alt="Numbers in their order") as drawn:
             drawn[0].plot(y)
         table = Table("Of 4.", ["", "OSP"], [["ensemble | mean", "3.9"]])
-        sections = [Section("Numbers < 4", ["Drawn for $1."], [drawn.figure, table])]
-        return Presentation({"numbers": {"y": y}}, sections, {"Members": "3"})
+        return Presentation({"numbers": {"y": y}}, [drawn.figure, table])
 
 
 def everything(root):
@@ -33,7 +32,7 @@ def published(root, name=NAME):
     return (root / "docs" / "results" / f"{name}.md").read_text()
 
 
-def forget(folder, *keys):
-    path = folder / "config.json"
-    config = json.loads(path.read_text())
-    path.write_text(json.dumps({key: value for key, value in config.items() if key not in keys}))
+def edit(root, name=NAME, **changes):
+    """What is written by hand into the record of a published run."""
+    path = root / "docs" / "results" / name / "run.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))

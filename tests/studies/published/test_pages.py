@@ -10,75 +10,63 @@ from types import SimpleNamespace
 import pytest
 from tools.results import small
 from tools.results.__main__ import main
-from tools.results.markup import parse
-from tools.results.page import counts
+from tools.results.page import counts, plain
 
-from equitangents_studies.framework.claims import lead
-from equitangents_studies.verdict import Verdict
-from studies.published.drawn import NAME, forget, published
+from equitangents_studies.claim import Claim
+from studies.published.drawn import NAME, edit, published
 
 
 class TestThePageOfARun:
-    def test_says_of_every_claim_its_number_interval_verdict_and_meaning(self, root, folder):
+    def test_has_a_row_for_every_claim(self, root, folder):
         assert main([str(folder)], root) == 0
-        page, claims = published(root), json.loads((folder / "verdicts.json").read_text())
+        page, claims = published(root), json.loads((folder / "claims.json").read_text())
         assert len(claims) > 0
-        for claim in claims:
-            assert f"### {claim['claim']}" in page
-            assert Verdict.from_dict(claim).mark in page
-            for part in ("number", "uncertainty", "meaning", "criterion", "measure", "place"):
-                assert claim[part] in page.replace("\\", ""), part
+        for claim in map(Claim.from_dict, claims):
+            assert f"| {claim.place} | {claim.outcome} | {claim.number_cell}" in page
+            for cell in (claim.statement, claim.measure, claim.interval_cell, claim.bound_cell):
+                assert plain(cell) in page
 
-    def test_begins_with_how_many_claims_hold(self, root, folder, finished):
+    def test_begins_with_what_was_written_by_hand_also_when_published_again(self, root, folder):
         main([str(folder)], root)
-        assert published(root).splitlines()[2] == lead(finished.claims, named=False)
-
-    def test_begins_with_the_finding_and_its_sentence_where_there_are_any(self, root, folder):
-        path = folder / "report.html"
-        html = path.read_text().replace(">A drawn study</h1>", ">Draws are 1 on average</h1>")
-        path.write_text(re.sub(r'(<p class="summary">)[^<]*', r"\1The mean is 1.0, the source’s 0.9.", html))
-        main([str(folder)], root)
-        first = published(root).splitlines()[:5:2]
-        picture = "![Numbers in their order](drawn/draws.svg)"
-        assert first == ["# Draws are 1 on average", "The mean is 1.0, the source’s 0.9.", picture]
+        edit(root, title="Draws are 1 on average", summary="The mean is 1.0.", notes={"It is not so": "Noise."})
+        for arguments in ([], [str(folder)]):
+            assert main(arguments, root) == 0
+            first = published(root).splitlines()[:5:2]
+            picture = "![Numbers in their order](drawn/draws.svg)"
+            assert first == ["# Draws are 1 on average", "The mean is 1.0.", picture]
+            assert "- It is not so: Noise." in published(root)
         assert "| Draws are 1 on average |" in (root / "docs/results/index.md").read_text()
-        said = "Draws are 1 on average. The mean is 1.0, the source’s 0.9."
-        assert said in (root / "docs/gallery.md").read_text()
+        assert "Draws are 1 on average. The mean is 1.0." in (root / "docs/gallery.md").read_text()
 
-    def test_the_sources_claims_stand_open_and_all_else_folds(self, root, folder):
-        claims = json.loads((folder / "verdicts.json").read_text())
-        ours = {**claims[0], "claim": "Draws are fair", "origin": "ours", "verdict": "fails"}
-        check = {**claims[0], "claim": "Draws are numbers", "origin": "check"}
-        (folder / "verdicts.json").write_text(json.dumps([ours, *claims, check]))
+    def test_claims_stand_by_kind_and_the_sources_alone_are_counted(self, root, folder):
+        claims = json.loads((folder / "claims.json").read_text())
+        ours = {**claims[0], "statement": "Draws are fair", "kind": "ours", "bound": [9, None]}
+        check = {**claims[0], "statement": "Draws are numbers", "kind": "check"}
+        (folder / "claims.json").write_text(json.dumps([ours, *claims, check]))
         main([str(folder)], root)
-        opened, besides, checks, full, *_ = published(root).split("<details markdown")
-        assert f"| {claims[0]['claim']} | here | ✓ holds |" in opened
-        assert "Draws are" not in opened
-        assert "| Draws are fair |" in besides
-        assert "fails" not in besides
-        assert "| Draws are numbers |" in checks
-        assert full.count("### ") == 3
-        index = (root / "docs/results/index.md").read_text()
-        assert "| 1 | 0 | 0 |" in index
+        page = published(root)
+        places = [page.index(x) for x in (claims[0]["statement"], "## Questions", "Draws are fair", "Draws are num")]
+        assert places == sorted(places)
+        assert "| 1 | 0 | 0 |" in (root / "docs/results/index.md").read_text()
 
-    def test_the_first_table_says_what_each_number_is_and_of_a_family_which(self, root, folder):
-        claims = json.loads((folder / "verdicts.json").read_text())
-        claims[0] |= {"measure": "The mean of all.", "note": "Shown: the least of 2, in 0.5 s. The other is 3."}
-        (folder / "verdicts.json").write_text(json.dumps(claims))
+    def test_a_run_without_a_page_is_rows_of_the_table_of_settings(self, root, folder):
         main([str(folder)], root)
-        opened = published(root).split("<details")[0]
-        assert "<br><small>The mean of all. Shown: the least of 2, in 0.5 s.</small> |" in opened
-
-    def test_one_whose_claims_were_judged_anew_says_when(self, root, folder):
-        main([str(folder)], root)
-        path = root / "docs" / "results" / NAME / "run.json"
-        path.write_text(json.dumps({**json.loads(path.read_text()), "judged": "2026-11-24"}))
+        for variant, rate in (("slow", "0.5"), ("fast", "0.9")):
+            main([str(folder), "--variant", variant], root)
+            settings = json.loads((root / f"docs/results/{NAME}-{variant}/run.json").read_text())["settings"]
+            edit(root, f"{NAME}-{variant}", table_of=NAME, settings={**settings, "rate": rate})
         main([], root)
-        assert "Claims were judged anew from this run’s numbers on 2026-11-24." in published(root)
+        assert not (root / "docs/results" / f"{NAME}-slow.md").exists()
+        assert "| run | rate | claim | number | interval | the source’s | outcome |" in published(root)
+        assert re.search(r"\n\| fast \| 0.9 \| [^|]+ \| [^|]+ \| [^|]+ \| – \| holds \|", published(root))
+        assert f"[{NAME}-slow]({NAME}.md)" in (root / "docs/results/index.md").read_text()
 
-    def test_what_was_taken_over_from_another_run_stands_below_the_claims(self, root, folder):
+    def test_what_is_not_of_this_run_is_said(self, root, folder):
         assert main([str(folder), "--taken-over", "Draws * are of yesterday."], root) == 0
-        assert "\n\nTaken over: Draws \\* are of yesterday.\n\n" in published(root).split("<details")[0]
+        edit(root, judged="2026-11-24")
+        main([], root)
+        assert "| Claims judged again | 2026-11-24 |" in published(root)
+        assert "| Taken over | Draws \\* are of yesterday. |" in published(root)
         assert main([str(folder)], root) == 0
         assert "Taken over" not in published(root)
 
@@ -91,8 +79,9 @@ class TestThePageOfARun:
             assert f"| {key} | {version} |" in page
         assert config["sessions"][0]["machine"]["processor"] in page
         assert "equitangents reproduce drawn --preset quick --set" in page
-        assert re.search(r"\| Run time \| \d+ s; \d+ (min \d+ )?s of processors \|", page)
-        assert "| Interrupted and resumed | no |" in page
+        assert re.search(r"\| Run time \| \d+ s \|", page)
+        assert re.search(r"\| Processor time \| \d+ (min \d+ )?s \|", page)
+        assert "| Interruptions | 0 |" in page
         assert f"| Date | {config['sessions'][0]['began'][:10]} |" in page
 
     def test_shows_every_figure_and_publishes_no_table_of_the_run(self, root, folder):
@@ -107,10 +96,7 @@ class TestThePageOfARun:
     def test_shows_the_tables_of_the_report(self, root, folder):
         main([str(folder)], root)
         page = published(root)
-        assert (
-            "## Numbers &lt; 4\n\nDrawn for \\$1.\n\n|  | OSP |\n| --- | ---: |\n| ensemble \\| mean | 3.9 |\n\n*Of 4.*"
-            in page
-        )
+        assert "## Figures and tables\n\n|  | OSP |\n| --- | ---: |\n| ensemble \\| mean | 3.9 |\n\n*Of 4.*" in page
 
     def test_says_how_often_the_run_was_interrupted(self, root, folder):
         path = folder / "config.json"
@@ -118,18 +104,19 @@ class TestThePageOfARun:
         (last,) = config["sessions"]
         last["processor_seconds"] = 1.0
         killed = {**last, "ended": "running", "processor_seconds": 1000.0}
-        for before, words in (([killed], "once"), ([killed, killed], "2 times"), ([], "no")):
+        for before in ([killed], [killed, killed], []):
             path.write_text(json.dumps({**config, "sessions": [*before, last]}))
             main([str(folder)], root)
-            assert re.search(rf"\| Interrupted and resumed \| {words}\b", published(root))
+            assert f"| Interruptions | {len(before)} |" in published(root)
         later = {**last, "began": "2099-01-01T00:00:00Z"}  # what is finished is resumed: only read
         path.write_text(json.dumps({**config, "sessions": [killed, last, later]}))
         main([str(folder)], root)
-        assert "| Interrupted and resumed | once;" in published(root)
+        assert "| Interruptions | 1 |" in published(root)
         assert f"| Date | {last['began'][:10]} |" in published(root)
         path.write_text(json.dumps({**config, "seconds": 4000.0, "sessions": [killed, last]}))
         main([str(folder)], root)
-        assert re.search(r"\| Run time \| 1 h 6 min; 16 min 41 s of processors", published(root))
+        assert "| Run time | 1 h 6 min |" in published(root)
+        assert "| Processor time | 16 min 41 s |" in published(root)
 
     def test_says_that_a_killed_copy_has_the_same_tables_or_refuses_it(self, root, folder, tmp_path, capsys):
         copy = shutil.copytree(folder, tmp_path / "copy")
@@ -140,39 +127,25 @@ class TestThePageOfARun:
         config["sessions"].insert(0, {**config["sessions"][0], "ended": "running"})
         (copy / "config.json").write_text(json.dumps(config))
         assert publish() == 0
-        assert "| no; a copy of it was, once, and has the same tables to the last bit |" in published(root)
+        assert "| Interruptions of a copy with the same tables | 1 |" in published(root)
         (copy / "results" / "numbers.csv").write_text("y\n0\n")
         assert publish() == 1
         assert "tables of" in capsys.readouterr().err
-        report = (copy / "report.html").read_text()
-        (copy / "report.html").write_text(re.sub(r"(<th[^>]*>rate</th><td>)[^<]*", r"\g<1>1234", report))
+        report = json.loads((copy / "report.json").read_text())
+        report["settings"]["rate"] = "1234"
+        (copy / "report.json").write_text(json.dumps(report))
         assert publish() == 1
         assert "other settings" in capsys.readouterr().err
 
-    def test_says_what_a_folder_of_an_earlier_version_does_not_know(self, root, folder):
-        forget(folder, "sessions")
-        assert main([str(folder)], root) == 0
-        for what in ("Date", "Interrupted and resumed", "Machine"):
-            assert f"| {what} | not recorded |" in published(root)
-        assert "processor time not recorded" in published(root)
 
-
-class TestTheOutcome:
-    @pytest.mark.parametrize(
-        ("holding", "undecided", "failing", "words"),
-        [
-            (2, 0, 0, "2 of 2 claims of the source hold."),
-            (1, 1, 0, "1 of 2 claims of the source holds, 1 is undecided."),
-            (0, 2, 3, "0 of 5 claims of the source hold, 2 are undecided, 3 do not."),
-            (1, 0, 1, "1 of 2 claims of the source holds, 1 does not."),
-        ],
-    )
-    def test_counts_every_claim_of_the_source_once_and_no_other(self, holding, undecided, failing, words):
-        kinds = ["holds"] * holding + ["not decidable at this size"] * undecided + ["fails"] * failing
-        verdicts = [Verdict("c", kind, "m", "k", 1.0, (1.0, 1.0), "s", origin="source") for kind in kinds]
-        others = [Verdict("c", "fails", "m", "k", 1.0, (1.0, 1.0), "s", origin="ours")] * 3
-        assert lead(verdicts + others, named=False) == words
-        assert list(counts(SimpleNamespace(verdicts=verdicts + others)).values()) == [holding, undecided, failing]
+@pytest.mark.parametrize(("holding", "undecided", "failing"), [(2, 0, 0), (0, 2, 3)])
+def test_counts_every_claim_of_the_source_once_and_no_other(holding, undecided, failing):
+    made = lambda high, kind: Claim("c", kind, "s", "p", "m", 1.0, (0.5, high), bound=(-1.0, 2.0))
+    ends = [1.5] * holding + [2.5] * undecided
+    missing = [Claim("c", "source", "s", "p", "m", 4.0, (3.0, 5.0), bound=(-1.0, 2.0))] * failing
+    claims = [*(made(end, "source") for end in ends), *missing, *[made(2.5, "ours")] * 3]
+    found = counts(SimpleNamespace(judged_claims=claims))
+    assert list(found.values()) == [holding, undecided, failing]
 
 
 class TestLargeFiles:
@@ -180,10 +153,3 @@ class TestLargeFiles:
         (folder / "figures" / "draws.svg").write_text("x" * (small.LIMIT + 1))
         assert main([str(folder)], root) == 0
         assert f"]({NAME}/draws.png)" in published(root)
-
-
-def test_html_is_read_as_a_tree():
-    document = parse("<p class='a b'>one <b>two</b><br>three &amp; four</p><p class='c'>five</p>")
-    assert document.first("p", "b").text == "one twothree & four"
-    assert [node.text for node in document.every("p")] == ["one twothree & four", "five"]
-    assert document.first("table").text == ""

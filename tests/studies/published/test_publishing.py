@@ -10,10 +10,11 @@ import sys
 
 from tools.results import small
 from tools.results.__main__ import ROOT, main
+from tools.results.page import plain
 from tools.results.record import Record
 
 from equitangents import studies
-from studies.published.drawn import NAME, everything, published
+from studies.published.drawn import NAME, everything
 
 
 class TestPublishing:
@@ -40,13 +41,13 @@ class TestPublishing:
         assert all(f"- `{name}`: " in unpublished() for name in studies.registry)
         assert main([str(folder)], root) == 0
         index = (root / "docs/results/index.md").read_text()
-        verdicts = [claim["verdict"] for claim in json.loads((folder / "verdicts.json").read_text())]
-        numbers = " | ".join(str(verdicts.count(v)) for v in ("holds", "not decidable at this size", "fails"))
-        assert f"| [{NAME}]({NAME}.md) | Is it &lt;large>? | {numbers} |" in index
+        outcomes = [claim["outcome"] for claim in json.loads((folder / "claims.json").read_text())]
+        numbers = " | ".join(str(outcomes.count(v)) for v in ("holds", "undecided", "fails"))
+        assert f"| [{NAME}]({NAME}.md) | A drawn study | {numbers} |" in index
         gallery = (root / "docs/gallery.md").read_text()
         assert f"`{NAME}`" not in unpublished()
         assert unpublished().count("\n- `") == len(studies.registry) - 1
-        assert Record.from_json((root / "docs/results" / NAME / "run.json").read_text()).sentence in gallery
+        assert plain(Record.from_json((root / "docs/results" / NAME / "run.json").read_text()).summary) in gallery
         assert f"](results/{NAME}/draws.svg)" in gallery
         assert f"](results/{NAME}.md)" in gallery
         assert all(info.name in gallery for info in studies.registry.values())
@@ -58,8 +59,7 @@ class TestPublishing:
     def test_a_variant_has_a_page_of_its_own(self, root, folder):
         assert main([str(folder)], root) == 0
         assert main([str(folder), "--variant", "C8"], root) == 0
-        assert published(root, f"{NAME}-C8").splitlines()[0].endswith(": C8")
-        assert f"| [{NAME}-C8]({NAME}-C8.md) | The same for C8. |" in (root / "docs/results/index.md").read_text()
+        assert f"| [{NAME}-C8]({NAME}-C8.md) |" in (root / "docs/results/index.md").read_text()
         assert f"[report](results/{NAME}.md), [C8](results/{NAME}-C8.md)" in (root / "docs/gallery.md").read_text()
 
     def test_check_says_what_is_out_of_date_and_leaves_it(self, root, folder, capsys):
@@ -100,8 +100,9 @@ class TestRefused:
         assert "draws.svg" in self.refused(folder, root, capsys)
 
     def test_is_a_setting_that_is_a_path(self, root, folder, capsys):
-        path = folder / "report.html"
-        path.write_text(re.sub(r"(<th[^>]*>rate</th><td>)[^<]*", r"\1/home/me/x.npz", path.read_text()))
+        path = folder / "report.json"
+        report = json.loads(path.read_text())
+        path.write_text(json.dumps({**report, "settings": {**report["settings"], "rate": "/home/me/x.npz"}}))
         assert "rate /home/me/x.npz" in self.refused(folder, root, capsys)
 
     def test_is_a_readme_without_a_place_for_the_table(self, root, folder, capsys):
@@ -128,16 +129,18 @@ class TestTheRepository:
         rounded = lambda x, like: round(float(x), len(like.split(".")[1])) == float(like)
         for path in (ROOT / "docs" / "results").glob("*/run.json"):
             record = Record.from_json(path.read_text())
-            title, said = (re.findall(r"\d+\.\d+", text) for text in (record.finding, record.sentence))
+            title, said = (re.findall(r"\d+\.\d+", text) for text in (record.title, record.summary))
             missing = [x for x in title if not any(rounded(x, y) or rounded(y, x) for y in said)]
             assert missing == [], record.name
 
     def test_every_page_belongs_to_a_study_and_names_its_files(self):
         results = ROOT / "docs" / "results"
         pages = {path.stem: path.read_text() for path in results.glob("*.md") if path.stem not in ("index", "findings")}
-        assert set(pages) == {path.name for path in results.iterdir() if path.is_dir()}
+        runs = [Record.from_json(path.read_text()) for path in results.glob("*/run.json")]
+        assert set(pages) == {run.name for run in runs if not run.table_of}
         for name, page in pages.items():
             record = Record.from_json((results / name / "run.json").read_text())
+            assert record.table_of == ""
             assert record.study in studies.registry
             assert name == "-".join(part for part in (record.study, record.variant) if part)
             for path in (results / name).iterdir():

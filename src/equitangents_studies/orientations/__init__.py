@@ -1,1 +1,0 @@
-"""The study `orientations`: which group element turned a template, learnt from few images."""

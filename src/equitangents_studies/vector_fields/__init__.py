@@ -1,1 +1,0 @@
-"""The study `vector-fields`: how many flows a symmetry saves where outputs are fields of vectors."""
