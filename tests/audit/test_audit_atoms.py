@@ -385,7 +385,7 @@ def test_the_command_line_audits_a_file_of_structures(tmp_path: Path, capsys: py
     with pytest.raises(SystemExit) as end:
         main([*run, "--fail-above", "0.01"])
     assert end.value.code == 0
-    assert capsys.readouterr().out.startswith("holds (at the noise floor): ")
+    assert capsys.readouterr().out.startswith("holds (at noise floor): ")
     assert (tmp_path / "page.html").stat().st_size > 1000
     with pytest.raises(SystemExit) as end:
         main([*run, "--fail-above", "0"])

@@ -20,7 +20,7 @@ from equitangents.report.render import environment
 
 FORMAT: Literal["equitangents.audit.atoms/2"] = "equitangents.audit.atoms/2"
 AtomsReason = Literal[
-    "at the noise floor", "below the tolerance", "above the tolerance", "not finite", "raises", "undecided tests",
+    "at noise floor", "below the tolerance", "above the tolerance", "not finite", "raises", "undecided tests",
     "interrupted",
 ]  # fmt: skip
 STATES = {"holds": "holds", "within tolerance": "holds", "fails": "fails", "undecided": "undecided"}
