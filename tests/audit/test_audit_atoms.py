@@ -45,6 +45,7 @@ def test_emt_passes_on_molecules_and_crystals_of_any_sizes() -> None:
     assert report.row("rotation", "stress").structures == 2  # of crystals alone
     assert report.row("gradient").error.mean < 1e-3
     assert report.advice == []
+    assert len(report.first_line) <= 120
 
 
 def test_a_planted_anisotropy_of_known_size_is_recovered_within_its_interval() -> None:
