@@ -68,7 +68,7 @@ def example_report(order=16, reflections=4, name="module.net", images=True):
     return AuditReport(
         format=FORMAT,
         verdict="broken",
-        reason="above the noise floor",
+        reason="above noise floor",
         contract=s.ContractSection(
             group="D16",
             order=2 * order,

@@ -45,6 +45,7 @@ def test_emt_passes_on_molecules_and_crystals_of_any_sizes() -> None:
     assert report.row("rotation", "stress").structures == 2  # of crystals alone
     assert report.row("gradient").error.mean < 1e-3
     assert report.advice == []
+    assert len(report.first_line) <= 120
 
 
 def test_a_planted_anisotropy_of_known_size_is_recovered_within_its_interval() -> None:
@@ -385,7 +386,7 @@ def test_the_command_line_audits_a_file_of_structures(tmp_path: Path, capsys: py
     with pytest.raises(SystemExit) as end:
         main([*run, "--fail-above", "0.01"])
     assert end.value.code == 0
-    assert capsys.readouterr().out.startswith("holds (at the noise floor): ")
+    assert capsys.readouterr().out.startswith("holds (at noise floor): ")
     assert (tmp_path / "page.html").stat().st_size > 1000
     with pytest.raises(SystemExit) as end:
         main([*run, "--fail-above", "0"])

@@ -11,10 +11,24 @@ import pytest
 import equitangents as et
 from audit.example_report import GUILTY, example_report
 from equitangents.audit.report.drawings import CENTRE, RADIUS, cells, nice_ticks, place
-from equitangents.audit.report.numbers import number
+from equitangents.audit.report.numbers import Estimate, number
 from equitangents.audit.report.page import html
+from equitangents.audit.report.sections import DECIDES, REASONS, Headline
 from equitangents.report.render import outside_resources
 
+VERDICTS = {
+    "equivariant": ["at noise floor"],
+    "equivariant within tolerance": ["within the tolerance"],
+    "equivariant on its data": ["fails off the data"],
+    "broken": [
+        "above noise floor", "above the tolerance", "some elements", "single input", "not finite",
+        "worse off the data",
+    ],
+    "undecided": [
+        "rounding", "interpolation", "spread", "constant", "unmoved inputs", "vanishing", "noise", "interval",
+        "interrupted",
+    ],
+}  # fmt: skip
 SECTIONS = ("table", "elements", "orbits", "layers", "ensemble", "contract", "reproduce", "cite")
 
 
@@ -102,8 +116,8 @@ def test_zero_errors_can_be_drawn():
     zero = dataclasses.replace(spread, estimate=dataclasses.replace(spread.estimate, mean=0.0, low=0.0, high=0.0))
     zero = dataclasses.replace(zero, q05=0.0, q25=0.0, median=0.0, q75=0.0, q95=0.0, worst=0.0)
     elements = [dataclasses.replace(e, error=zero, floor=0.0) for e in report.elements]
-    page = html(dataclasses.replace(report, elements=elements, verdict="equivariant", reason="at the noise floor"))
-    assert "at the noise floor" in page
+    page = html(dataclasses.replace(report, elements=elements, verdict="equivariant", reason="at noise floor"))
+    assert "at noise floor" in page
     assert "nan" not in re.sub(r"base64,[^\"]*", "", page).lower().split("<style>")[0]
 
 
@@ -131,3 +145,23 @@ def test_elements_that_are_no_turns_of_the_plane_stand_in_columns() -> None:
     turned = et.audit(lambda x: x[:, :1], "C4", x[:, :2], effort="quick")
     assert [e.angle for e in turned.elements] == [90, 180, 270]
     assert et.audit(lambda x: x[:, :1], "C2", x, inputs=flips, effort="quick").elements[0].label == "element 1"
+
+
+@pytest.mark.parametrize("partial", [False, True])
+def test_first_lines_have_at_most_120_characters(partial):
+    report = example_report(order=2, reflections=0, images=False)
+    contract = dataclasses.replace(report.contract, group="translations of a torus of 1,024 × 1,024 pixels" * 4)
+    for verdict, reasons in VERDICTS.items():
+        for reason in reasons:
+            for mean in (0.0, 1.23e-15, 0.123, 12.3, 1.23e5, np.inf, np.nan):
+                error = dataclasses.replace(report.error, estimate=Estimate(mean, mean, mean))
+                headline = Headline("spread", "", error, 1.23e-16, mean)
+                settings = {"verdict": verdict, "reason": reason, "partial": partial, "headline": headline}
+                line = dataclasses.replace(report, contract=contract, **settings).first_line
+                assert len(line) <= 120
+                assert "noise floor 1.2·10⁻¹⁶, " in line
+
+
+def test_every_reason_belongs_to_one_verdict():
+    assert sorted(reason for reasons in VERDICTS.values() for reason in reasons) == sorted(REASONS)
+    assert set(VERDICTS["undecided"]) == set(DECIDES)

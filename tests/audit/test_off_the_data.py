@@ -73,4 +73,4 @@ def test_a_model_that_is_exact_everywhere_stays_green(dtype, centre):
 def test_a_model_that_is_broken_on_its_data_says_no_more():
     report = et.audit(features, "C4", IMAGES, **QUIET)
     assert report.verdict == "broken"
-    assert report.reason == "above the noise floor"
+    assert report.reason == "above noise floor"

@@ -73,10 +73,10 @@ def test_files_are_written(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
     options = ["--data", "images.npz", "--group", "C4", *files]
     status, out, err = run(capsys, "audited_models:weighted", *options, "--limit", "12")
     assert (status, err) == (0, "")
-    assert out.startswith("broken (above the noise floor): ")
+    assert out.startswith("broken (above noise floor): ")
     written = json.loads(Path("a.json").read_text(encoding="utf-8"))
     assert written["settings"]["inputs"] == 12
-    assert written["reason"] == "above the noise floor"
+    assert written["reason"] == "above noise floor"
     assert written["relative"]["task"] == "root mean square error"
     assert Path("a.md").read_text(encoding="utf-8").startswith("## ")
     assert "</html>" in Path("new/deep/a.html").read_text(encoding="utf-8"), "folders are made"

@@ -31,7 +31,7 @@ def test_a_failure_names_element_and_output() -> None:
     with pytest.raises(AssertionError) as failure:
         assert_equivariant(lambda x: {"a": corner(x), "b": x.sum((1, 2))}, "C4", X)
     said = str(failure.value)
-    assert said.startswith("broken (above the noise floor): ")
+    assert said.startswith("broken (above noise floor): ")
     (line,) = (line for line in said.splitlines() if line.startswith("fails under"))
     assert line.split() == ["fails", "under", "a", "90°,", "180°,", "270°", "3", "of", "3", "elements"]
 

@@ -275,7 +275,7 @@ def reason(judgement: Judgement, floors: Floors, verdict: Verdict) -> Reason:
     if verdict == "undecided":
         return _open(judgement, floors)
     if verdict != "broken":
-        return "at the noise floor" if verdict == "equivariant" else "within the tolerance"
+        return "at noise floor" if verdict == "equivariant" else "within the tolerance"
     if judgement.undefined:
         return "not finite"
     if headline.tolerance is not None:
@@ -283,7 +283,7 @@ def reason(judgement: Judgement, floors: Floors, verdict: Verdict) -> Reason:
     if judgement.counterexample is not None:
         return "single input"
     low = not headline.steady and headline.error.estimate.mean <= FACTOR * headline.floor
-    return "some elements" if low else "above the noise floor"
+    return "some elements" if low else "above noise floor"
 
 
 def _open(judgement: Judgement, floors: Floors) -> Reason:

@@ -20,7 +20,7 @@ from equitangents.report.render import environment
 
 FORMAT: Literal["equitangents.audit.atoms/2"] = "equitangents.audit.atoms/2"
 AtomsReason = Literal[
-    "at the noise floor", "below the tolerance", "above the tolerance", "not finite", "raises", "undecided tests",
+    "at noise floor", "below the tolerance", "above the tolerance", "not finite", "raises", "undecided tests",
     "interrupted",
 ]  # fmt: skip
 STATES = {"holds": "holds", "within tolerance": "holds", "fails": "fails", "undecided": "undecided"}
@@ -74,10 +74,16 @@ class AtomsReport(WrittenReport):
     def first_line(self) -> str:
         """Verdict, the row that decides with its interval and noise floor, and how many tests fail."""
         row, failing = worst_row(self.rows), sum(r.outcome == "fails" for r in self.rows)
-        head = " ".join([*["partial,"][: self.partial], f"{self.verdict} ({self.reason})"])
-        error = f"{row.test} of {row.quantity} {interval(row.error, format_number)} {row.unit}"
-        line = f"{head}: {error}, noise floor {format_number(row.floor)}, {failing} of {len(self.rows)} tests fail, "
-        return line + folded(self.calculator, max(LENGTH - len(line), 3))
+        head = " ".join(
+            [*["partial,"][: self.partial], f"{self.verdict} ({self.reason}): {row.test} of {row.quantity}"]
+        )
+        floor = f"{row.unit}, noise floor {format_number(row.floor)}"
+        tail = f"{failing} of {len(self.rows)} tests fail, {self.calculator}"
+        lines = [
+            f"{head} {error} {floor}, {tail}"
+            for error in (interval(row.error, format_number), format_number(row.error.mean))
+        ]
+        return next((line for line in lines if len(line) <= LENGTH), folded(lines[-1], LENGTH))
 
     @property
     def _poses(self) -> list[list[str]]:

@@ -249,4 +249,4 @@ def _verdict(rows: list[Row], broken: list[BrokenPose], stopped: bool) -> tuple[
         return "undecided", "undecided tests"
     if any(r.outcome == "within tolerance" for r in rows):
         return "within tolerance", "below the tolerance"
-    return "holds", "at the noise floor"
+    return "holds", "at noise floor"

@@ -76,7 +76,7 @@ def first_line(report: Findings) -> str:
     head = " ".join(["partial,", *known] if report.partial else known)
     error, floor = interval(headline.error.estimate, write), write(headline.floor)
     line = f"{head}: error {error} {report.unit}, noise floor {floor}, "
-    return line + folded(report.contract.group, max(LENGTH - len(line), 3))
+    return line + folded(report.contract.group, max(LENGTH - len(line), 1))
 
 
 def rows(report: Findings) -> list[Row]:

@@ -17,17 +17,17 @@ HOLDING: tuple[Verdict, ...] = ("equivariant", "equivariant within tolerance")
 """The verdicts of models that are as they should be, as far as was looked."""
 
 Reason = Literal[
-    "at the noise floor", "within the tolerance", "fails off the data",
-    "above the noise floor", "above the tolerance", "some elements", "single input", "not finite",
+    "at noise floor", "within the tolerance", "fails off the data",
+    "above noise floor", "above the tolerance", "some elements", "single input", "not finite",
     "worse off the data",
     "rounding", "interpolation", "spread", "constant", "unmoved inputs", "vanishing", "noise", "interval",
     "interrupted",
 ]  # fmt: skip
 REASONS: dict[Reason, str] = {
-    "at the noise floor": "every element at its noise floor",
+    "at noise floor": "every element at its noise floor",
     "within the tolerance": "every element within the tolerance",
     "fails off the data": "holds on the data, fails on other inputs",
-    "above the noise floor": "mean error above twice its noise floor",
+    "above noise floor": "mean error above twice its noise floor",
     "above the tolerance": "mean error above the tolerance under some element",
     "some elements": "some elements above their noise floors, which hide the others",
     "single input": "one input above its own noise floor, measured again",
