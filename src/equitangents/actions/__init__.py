@@ -1,4 +1,4 @@
-"""How groups act on images, positions, vectors, point clouds, channels and labels."""
+"""Actions of groups on images, positions, vectors, point clouds, channels and labels."""
 
 from equitangents.actions.action import Action
 from equitangents.actions.compact import CompactAction

@@ -64,7 +64,7 @@ class GroupAction(ABC):
 
     @abstractmethod
     def verify(self, x: Tree) -> None:
-        """Check on signals x that products are respected; NotAnActionError says where they are not."""
+        """Check on signals x that ρ(g) ρ(h) = ρ(g·h); raises NotAnActionError with a counterexample."""
 
     @abstractmethod
     def check_elements(self, elements: Elements, name: str = "elements") -> np.ndarray:

@@ -48,7 +48,7 @@ class ImageMotions(GivenMap):
     turner: Turner
 
     def check_signals(self, name: str, x: np.ndarray) -> None:
-        """Raise ShapeError unless x holds images, square ones where the turns need it."""
+        """Raise ShapeError unless x holds images, square ones where rotations need it."""
         if x.ndim != 4:
             raise ShapeError(name, x.shape, remedy="turns of images need (N, H, W, C) or (N, C, H, W)")
         H, W = x.shape[1:3]

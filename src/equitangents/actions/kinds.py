@@ -128,7 +128,7 @@ def kinds_named(named: GroupName, group: SymmetryGroup) -> Kinds:
 
 
 def kinds_of(group: SymmetryGroup) -> Kinds | None:
-    """What a group does of which elements say it themselves, as angles or matrices do; None where numbers do not."""
+    """Actions of a group whose elements are angles or matrices; None for numbered elements."""
     if isinstance(group, PlaneRotations):
         return Kinds("plane", group, lambda g: (g, False))
     if isinstance(group, RotationGroup):
@@ -137,7 +137,7 @@ def kinds_of(group: SymmetryGroup) -> Kinds | None:
 
 
 def turns_of(family: str, n: int) -> Motion:
-    """Element f·n + k of C_n or D_n reflects f times, then turns by k·360°/n."""
+    """Element f·n + k of C_n or D_n: f reflections, then rotation by k·360°/n."""
     if family == "C":
         return lambda g: (360.0 * g / n, False)
     return lambda g: (360.0 * (g % n) / n, g >= n)

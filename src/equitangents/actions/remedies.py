@@ -1,4 +1,4 @@
-"""What to do about arrays that are images in another form: flattened, or with their channels first."""
+"""Remedies for arrays that are images in another form: flattened, or with channels first."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Turner:
         self.order, self.mask, self.outside = order, mask, outside
 
     def orbit(self, motions: Sequence[tuple[float, bool]], x: np.ndarray) -> Iterator[np.ndarray]:
-        """For every (degrees, reflected): x, reflected left to right or not, then turned counter-clockwise."""
+        """For every (degrees, reflected): x, reflected left to right or not, then rotated counter-clockwise."""
         coefficients: dict[bool, np.ndarray] = {}
         for degrees, reflected in motions:
             start = x[:, :, ::-1] if reflected else x

@@ -50,7 +50,7 @@ class Irrep:
 
     @property
     def multiplicity(self) -> int:
-        """How often the irrep occurs in the regular representation over its field; Σ dimension · multiplicity = |G|."""
+        """Multiplicity in the regular representation over its field; Σ dimension · multiplicity = |G|."""
         real = not np.iscomplexobj(self.matrices)
         return self.dimension // _COMMUTANT[self.kind] if real else self.dimension
 

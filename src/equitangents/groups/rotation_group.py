@@ -200,7 +200,7 @@ def check_rotations(name: str, matrices: object, reflections: bool) -> Float[np.
 
 
 def _character(l: int, odd: bool, g: Element) -> np.ndarray:
-    """χ_l = 1 + 2 Σ_m cos mω of the proper part, which turns by ω; times det g if `odd`; g (…, 3, 3)."""
+    """χ_l = 1 + 2 Σ_m cos mω of the proper part, of angle ω; times det g if `odd`; g (…, 3, 3)."""
     g = np.asarray(g)
     sign = np.round(np.linalg.det(g))
     angle = angles_of(g * sign[..., None, None])

@@ -25,7 +25,7 @@ class Permutations(Immutable, SymmetryGroup):
 
     @property
     def order(self) -> int:
-        """How many permutations there are, n!."""
+        """The number of permutations, n!."""
         return math.factorial(self.n)
 
     @property

@@ -40,7 +40,7 @@ class Both(NamedTuple):
 
     @property
     def to(self) -> tuple[Any, Any]:
-        """What f and g are multiplied by where their norms are made equal: (a, 1/a)."""
+        """Factors of f and g that make their norms equal: (a, 1/a)."""
         return self.a, self.b
 
     @property
@@ -59,7 +59,7 @@ class Both(NamedTuple):
         return self._replace(a=jax.lax.stop_gradient(self.a), b=jax.lax.stop_gradient(self.b))
 
     def gap(self, one: Any, other: Any) -> Any:
-        """How far apart what belongs to f and to g is at equal norms: a·one - other/a."""
+        """Difference at equal norms: a·one - other/a."""
         return self.a * one - self.b * other
 
 

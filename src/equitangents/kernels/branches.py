@@ -43,7 +43,7 @@ class Parallel(Operation):
 
     @property
     def held(self) -> tuple[tuple[Any, ...], ...]:
-        """What is done to the field that comes in, one list of operations a branch."""
+        """Operations on the incoming field, one list per branch."""
         return self.branches
 
     @property
@@ -57,7 +57,7 @@ class Parallel(Operation):
 
     @property
     def is_closed(self) -> bool:
-        """Whether one field goes into all branches, and one comes out."""
+        """Whether it has one input field and one output field."""
         return bool(self.branches) and [join.fields for join in self.joins] == [tuple(range(len(self.branches)))]
 
     @property
@@ -93,7 +93,7 @@ def closed(branches: tuple[tuple[Any, ...], ...], shares: tuple[float, ...] | No
 
 
 def residual(ops: tuple[Any, ...]) -> Parallel:
-    """A residual block: the field plus what `ops` make of it."""
+    """A residual block: the field plus ops(field)."""
     return closed(((), ops))
 
 

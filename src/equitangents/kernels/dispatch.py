@@ -20,7 +20,7 @@ from equitangents.kernels.engines import REFERENCE, choose
 from equitangents.kernels.fields.part import Part
 from equitangents.kernels.program import Positions, Program
 from equitangents.kernels.projected import compute as projected
-from equitangents.kernels.projected.program import Turning
+from equitangents.kernels.projected.program import EquivariantOutputs
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations.program import Sphere, sections
 from equitangents.kernels.runs import programs, rotations, steerable, structured
@@ -127,7 +127,7 @@ _KINDS: dict[type, _Kind] = {
         lambda program, dtype: rotations.choose_engine(sections(program), None).engine.name,
         pairs=_in_sections(rotations.compute_pairs),
     ),
-    Turning: _Kind(
+    EquivariantOutputs: _Kind(
         lambda *given: projected.compute(compute, *given),
         lambda *given: projected.compute_diagonal(compute, *given),
         lambda *given: projected.kernel_cost(kernel_cost, *given),

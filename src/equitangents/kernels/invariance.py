@@ -43,7 +43,7 @@ def known_invariant(net: Any, action: GroupAction, input_shape: tuple[int, ...])
 
 
 def draws_noise(net: Any) -> bool:
-    """Whether `net` says that an input with itself is not as with an equal one, as noise such as dropout's is its own.
+    """Whether `net` draws independent noise (dropout), so that x with itself differs from x with an equal input.
 
     Then its kernel is no function of two inputs, and what holds of such functions does not hold of it.
     """
@@ -123,7 +123,7 @@ def _after(op: Any, fields: tuple[Moves, ...], alone: bool) -> Iterator[tuple[Mo
 
 
 def sample_and_noise(x: Any) -> Any:
-    """Some of x, evenly spaced, and noise of their size, which no element leaves alone."""
+    """Some of x, evenly spaced, and noise of their size."""
     sample = x[:: max(1, len(x) // _SAMPLE)][:_SAMPLE]
     size = float(np.abs(np.asarray(sample)).max(initial=0.0)) or 1.0
     noise = np.random.default_rng(0).normal(size=(2, *x.shape[1:])) * size
@@ -139,7 +139,7 @@ def sampled_elements(action: Action) -> list[int]:
 
 
 def tolerance(*x: Any) -> float:
-    """How large such an error may be by rounding, for kernels in the precision of x."""
+    """Bound on such an error by rounding, for kernels in the precision of x."""
     return 1e-4 if any(np.dtype(part.dtype) == np.float32 for part in x) else 1e-9
 
 

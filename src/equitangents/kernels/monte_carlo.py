@@ -1,4 +1,4 @@
-"""Kernels as means over random finite networks, sample i of which depends on (key, i) alone, with standard errors."""
+"""Kernels as means over random finite networks, with standard errors; sample i depends only on (key, i)."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ class FrozenArray:
 
 
 class DualActivation(Protocol):
-    """How a nonlinearity φ acts on a pair of jointly Gaussian fields (u, v); see `equitangents.kernels.duals`."""
+    """Activation kernel of φ on a pair of jointly Gaussian fields (u, v); see `equitangents.kernels.duals`."""
 
     def pair(self, d: Any, q1: Any, q2: Any) -> tuple[Any, Any]:
         """(E[(φ(u) - φ(v))²], E[φ'(u) φ'(v)]) for d = E[(u - v)²], q1 = E[u²], q2 = E[v²]."""
@@ -90,7 +90,7 @@ class LinearMap(Protocol):
 
     @property
     def rates(self) -> tuple[float, float] | None:
-        """How fast weights and bias move, where that is not as in the NTK parametrisation."""
+        """Rates of weights and bias, if not those of the NTK parametrisation."""
 
     def scaled(self, weights: float, bias: float) -> Self:
         """It with the variances of weights and bias times these numbers."""
@@ -134,7 +134,7 @@ class Operation:
 
     @property
     def span(self) -> int:
-        """How many positions each position reads."""
+        """Number of positions that each position reads."""
         return 1
 
     @property
@@ -187,7 +187,7 @@ class Operation:
         return replace(self, branches=tuple(map(change, self.held))) if self.held else self  # type: ignore[type-var]
 
     def signals_after(self, before: int) -> int:
-        """How many fields there are side by side after it."""
+        """Number of fields after it."""
         return before
 
     @property
@@ -241,7 +241,7 @@ class Operation:
 
     @property
     def slots(self) -> int:
-        """How many slots for kept fields there have to be for it."""
+        """Number of slots for kept fields."""
         return 0
 
     def join_offsets(self, joined: dict[int, tuple[int, ...]], offset: tuple[int, ...]) -> None:

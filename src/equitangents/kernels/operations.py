@@ -217,7 +217,7 @@ class Dual(Pointwise):
 
     @property
     def nonlinearity(self) -> DualActivation:
-        """φ, by its dual."""
+        """φ, by its activation kernel."""
         return self.activation
 
 

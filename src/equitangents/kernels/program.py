@@ -67,9 +67,8 @@ else:
 class Program(HashedOnce, Generic[S]):
     """Operations in order on fields over a space.
 
-    The space says which operations there are: `Positions`, or one of the rooms beside this file, which are
-    `StructuredPositions` (with what each input brings along), `Sphere`, `Points` and `Turning`. Asked to, a program on
-    positions runs over all "pairs".
+    The space says which operations there are: `Positions`, or one of the subpackages: `StructuredPositions` (with masks
+    and graphs), `Sphere`, `Points` and `EquivariantOutputs`. Programs on positions can run over all "pairs".
     """
 
     space: S

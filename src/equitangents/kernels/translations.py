@@ -57,9 +57,9 @@ class TranslationMean:
         engine, note = _engine(program, steps, dtype)
         check_result(x1, x2, dtype, self._working_bytes(x1[0].size, len(x1), len(x1 if x2 is None else x2)))
         with precision.scope(dtype):
-            ways = _ways(steps, self.torus, engine)
+            backends = _backends(steps, self.torus, engine)
             first, second = np.asarray(v1, dtype), None if v2 is None else np.asarray(v2, dtype)
-            nngp, ntk, told = by_scale.all_pairs(law_of(program), ways, engine, first, second)
+            nngp, ntk, told = by_scale.all_pairs(law_of(program), backends, engine, first, second)
         notes = (*(() if note is None else (note,)), self._method, *told)
         return result((x1, x2), nngp, ntk, None, 0, engine=engine.name, form="fibre", notes=notes)
 
@@ -129,10 +129,10 @@ def _is_mlp(program: Any) -> bool:
     return program.space == Positions(()) and plan(program).form == "fibre"
 
 
-def _ways(steps: FibrePlan, torus: tuple[int, ...], engine: Engine) -> by_scale.Ways:
+def _backends(steps: FibrePlan, torus: tuple[int, ...], engine: Engine) -> by_scale.Backends:
     """How the means come about for pairs of inputs near in norm, and far."""
 
-    return by_scale.Ways(
+    return by_scale.Backends(
         engine=partial(_means, steps, torus, engine),
         common=lambda v1, v2, factor: _means(with_biases(steps, factor), torus, engine, v1, v2),
         apart=lambda v1, v2, factor: _means(with_biases(steps, factor), torus, None, v1, v2),

@@ -271,7 +271,7 @@ def _products(y: np.ndarray, moves: int) -> np.ndarray:
 
 
 def _striped(rng: np.random.Generator, shape: tuple[int, ...], number: int) -> np.ndarray:
-    """An input that varies along one axis of positions alone: directions differ as much as they can."""
+    """An input that varies along one axis of positions."""
     axes = len(shape) - 1
     kept = [n if axes < 2 or i in (number % axes, axes) else 1 for i, n in enumerate(shape)]
     return np.broadcast_to(rng.standard_normal(kept), shape)

@@ -110,7 +110,7 @@ def _freeze_rotations(rotations: Tree) -> tuple[tuple[int, int], ...] | None:
 
 
 class TableConvolution:
-    """What a GroupConv does on a finite group."""
+    """The operations of GroupConv on a finite group."""
 
     def __init__(self, layer: GroupConv, group: Group) -> None:
         self.layer, self.group = layer, group
@@ -181,7 +181,7 @@ def right_translations(group: Group, elements: tuple[int, ...]) -> FrozenArray:
 
 
 class RotationConvolution:
-    """What a GroupConv does on SO(3) and O(3)."""
+    """The operations of GroupConv on SO(3) and O(3)."""
 
     def __init__(self, layer: GroupConv, group: RotationGroup) -> None:
         if layer.rotations is not None or layer.weights is not None:
@@ -240,7 +240,7 @@ def _transforms(group: RotationGroup) -> tuple[np.ndarray, np.ndarray]:
 
 @singledispatch
 def convolution(positions: Positions, layer: GroupConv) -> TableConvolution | RotationConvolution:
-    """How a kind of positions is convolved."""
+    """The convolution for a kind of positions."""
     raise NetworkError(f"GroupConv reads a signal on a group, not one on {positions}; put a Lift before it")
 
 

@@ -108,7 +108,7 @@ class CosetMean:
 
     @property
     def op(self) -> Op:
-        """What it does to kernels."""
+        """Its operation on kernels."""
         return Pool(FrozenArray(self.labels), self.blocks)
 
 
@@ -128,7 +128,7 @@ class WeightedMean:
 
 @singledispatch
 def pooling(positions: Positions, subgroup: Subgroup | Sequence[int] | None) -> CosetMean | WeightedMean:
-    """How a kind of positions is pooled."""
+    """The pooling for a kind of positions."""
     raise NetworkError(f"GroupPool reads a signal on a group, not one on {positions}; put a Lift before it")
 
 

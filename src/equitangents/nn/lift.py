@@ -68,7 +68,7 @@ class Lift(Layer):
 
     @property
     def action(self) -> Action:
-        """How the group moves positions."""
+        """Moves of positions by the group."""
         assert isinstance(self.onto, Action)
         return self.onto
 
@@ -141,7 +141,7 @@ class Lift(Layer):
         return np.array_equal(self._points(signal).array, _position_table(standard, group.shape).array)
 
     def fibres(self, signal: Signal) -> GroupFibres:
-        """How q moves positions, x → q·x, and the group itself, g → q·g."""
+        """Moves of positions, x → q·x, and of the group, g → q·g."""
         return GroupFibres(self._points(signal), multiplication_table(self.action.group))
 
 

@@ -36,7 +36,7 @@ class Nonlinearity(ParameterFree):
     @property
     @abc.abstractmethod
     def dual(self) -> DualActivation:
-        """What φ does to the covariance of Gaussian fields."""
+        """Activation kernel of φ on Gaussian fields."""
 
     @property
     def no_ntk(self) -> str | None:  # type: ignore[override]
@@ -61,11 +61,11 @@ class Nonlinearity(ParameterFree):
         return self.function(x)
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:
-        """One operation: the nonlinearity's dual."""
+        """One operation: the nonlinearity's activation kernel."""
         return (Dual(self.dual),)
 
     def fold(self, signal: Signal, group: Group) -> tuple[Op, ...]:
-        """The nonlinearity's dual: it acts alike at every position and rotation."""
+        """The nonlinearity's activation kernel: it acts alike at every position and rotation."""
         return self.lower(signal)
 
 
@@ -76,7 +76,7 @@ class Relu(Nonlinearity):
     dual: ClassVar[DualActivation] = duals.PiecewiseLinear(0.0)  # arc-cosine kernels of order 1 and 0
 
     def function(self, x: jax.Array) -> jax.Array:
-        """Positive entries as they are, others zero."""
+        """max(x, 0) of every entry."""
         return jax.nn.relu(x)
 
 
@@ -168,7 +168,7 @@ class Identity(ParameterFree):
         return x
 
     def lower(self, signal: Signal) -> tuple[Op, ...]:
-        """No operation: the kernel stays as it is."""
+        """No operation: the kernel does not change."""
         return ()
 
     def fold(self, signal: Signal, group: Group) -> tuple[Op, ...]:

@@ -135,7 +135,7 @@ class Parallel(Layer):
         return self.run(params, x, signal, Structure())[0]
 
     def run(self, params: Params, x: Tree, signal: Signals, structure: Tree) -> Tree:
-        """The outputs of all branches, with what goes on beside each."""
+        """The outputs of all branches, with their structures."""
         inputs, _, _ = self._inputs(signal)
         several = isinstance(x, tuple)
         xs = x if several else (x,)
@@ -202,7 +202,7 @@ class _Joining(ParameterFree):
         return Branches(tuple(parts), origins, signal.stage)
 
     def run(self, params: Params, x: Tree, signal: Signals, structure: Tree) -> Tree:
-        """The joined signals; what goes on beside them is that of each group's first."""
+        """The joined signals, with the structure of each group's first signal."""
         y = self.apply(params, x, signal)
         beside = structure if isinstance(structure, tuple) else (structure,) * len(x)
         after = tuple(beside[group[0]] for group in self.groups(signal))

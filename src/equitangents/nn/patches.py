@@ -98,5 +98,5 @@ def patches(x: ArrayLike, box: Box) -> jax.Array:
 
 
 def taps(box: Box) -> int:
-    """How many positions the window reads, |S|."""
+    """The number of positions in the window, |S|."""
     return int(np.prod(box.window))

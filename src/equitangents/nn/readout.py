@@ -18,7 +18,7 @@ from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.groups.representations import Representation, RepresentationLike, as_representation
 from equitangents.kernels.operation import FrozenArray
 from equitangents.kernels.program import GroupFibres, Program
-from equitangents.kernels.projected.program import PositionMoves, RotationMoves, Turning
+from equitangents.kernels.projected.program import EquivariantOutputs, PositionMoves, RotationMoves
 from equitangents.kernels.rotations.program import Sphere
 from equitangents.nn.layer import Layer, Weights, check_scale
 from equitangents.nn.signal import Grid, OnGroup, Signal
@@ -105,7 +105,9 @@ class Readout(Layer):
     def _weights(self) -> Weights:
         return Weights(self.W_std, self.b_std)
 
-    def projected(self, flat: Program[Any], fibres: GroupFibres | Sphere, signal: Signal) -> Program[Turning]:
+    def projected(
+        self, flat: Program[Any], fibres: GroupFibres | Sphere, signal: Signal
+    ) -> Program[EquivariantOutputs]:
         """The program of a network with this last layer, into which `signal` goes.
 
         `flat` is that of the network which ends in Flatten and Dense(1), `fibres` says how its group moves positions.
@@ -113,7 +115,7 @@ class Readout(Layer):
         rho = self.matrices(signal)
         mean = np.average(rho, axis=0, weights=signal.positions.weights)
         constant = FrozenArray(self.b_std**2 * np.where(np.abs(mean) > 1e-12, mean, 0.0))
-        turning = Turning(flat.space, self._moves(fibres, rho, signal), constant)
+        turning = EquivariantOutputs(flat.space, self._moves(fibres, rho, signal), constant)
         return Program(turning, flat.ops)
 
     def _moves(self, fibres: GroupFibres | Sphere, rho: np.ndarray, signal: Signal) -> PositionMoves | RotationMoves:

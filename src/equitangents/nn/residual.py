@@ -91,11 +91,11 @@ class Residual(Layer):
         return init_layers(self.layers, key, self.signals(signal), dtype)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """The input plus what the branch makes of it."""
+        """The input plus the branch's output."""
         return summed((x, apply_layers(self.layers, params, x, self.signals(signal))), signal)
 
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
-        """The input plus what the branch makes of it, with masks, graphs and keys."""
+        """The input plus the branch's output, with masks, graphs and keys."""
         y, after = run_layers(self.layers, params, x, self.signals(signal), structure)
         return after.after(summed((x, y), signal), structure.mask)
 

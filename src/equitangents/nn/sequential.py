@@ -41,7 +41,7 @@ from equitangents.nn.lowering import (
 )
 from equitangents.nn.pooling import Flatten
 from equitangents.nn.signal import Grid, Signal
-from equitangents.nn.steerable.ending import turning_dimension
+from equitangents.nn.steerable.readouts import equivariant_dimension
 from equitangents.nn.structure import Structure
 from equitangents.structured import SMALLER, Graphs, Inputs, Masked, checked, is_structured, without_empty_masks
 from equitangents.validation import check_array, check_key, check_shape
@@ -88,7 +88,7 @@ class Sequential(CheckedKeywords):
         None for other networks.
         """
         own = self._layers[-1].turning_outputs
-        return turning_dimension(self._layers) if own is None else own
+        return equivariant_dimension(self._layers) if own is None else own
 
     def __repr__(self) -> str:
         return f"Sequential({', '.join(map(repr, self._layers))})"
@@ -347,7 +347,7 @@ class Sequential(CheckedKeywords):
         return self._named(found, x)
 
     def _named(self, found: KernelField, x: Tree) -> Tree:
-        """The field with the shape of its grid; the NNGP alone where there is nothing else."""
+        """The field with the shape of its grid; only the NNGP if there is no NTK."""
         found = replace(found, grid=self.signals(x.shape[1:])[-1].positions.shape)
         reason = why_no_ntk(self._layers)
         return found if reason is None else NngpKernelField.of(found, reason)
@@ -482,7 +482,7 @@ def _is_invariant(layers: tuple[Layer, ...], action: GroupAction, shape: tuple[i
 
 
 class _Lowered(NamedTuple):
-    """A network on inputs of one shape: leading layers that are functions of the input alone, and what the rest is."""
+    """A network on inputs of one shape: leading layers without weights, and the program of the rest."""
 
     given: int
     program: AnyProgram

@@ -35,7 +35,7 @@ class _Elements(_Plain):
 
     @property
     def count(self) -> int:
-        """How many elements there are."""
+        """The number of elements."""
         return self.group.order
 
     def __str__(self) -> str:
@@ -52,12 +52,12 @@ class Grid(_Plain):
 
     @property
     def count(self) -> int:
-        """How many positions the grid has."""
+        """The number of positions of the grid."""
         return int(np.prod(self.shape, dtype=np.int64))
 
     @property
     def axes(self) -> int:  # type: ignore[override]
-        """How many axes the grid has."""
+        """The number of axes of the grid."""
         return len(self.shape)
 
     def __str__(self) -> str:
@@ -128,7 +128,7 @@ class Signal:
 
     @property
     def axes(self) -> int | None:
-        """How many axes the grid has that it is on; None where its positions are no grid."""
+        """The number of axes of its grid; None if its positions are not a grid."""
         return self.positions.axes
 
 

@@ -32,7 +32,7 @@ class ZonalWindow:
 
     @property
     def op(self) -> Zonal:
-        """What the window does to fields on the sphere."""
+        """The window's operation on fields on the sphere."""
         return FULL if len(self.coefficients) == 1 else Zonal(FrozenArray(np.array(self.coefficients)))
 
     def values(self, cosine: Float[np.ndarray, " *shape"]) -> Float[np.ndarray, " *shape"]:

@@ -30,7 +30,7 @@ class PositionalEmbedding(Enum):
 
 
 class AggregateImplementation(Enum):
-    """How graphs are given: as weights of all pairs of nodes, DENSE, or as lists of edges, SPARSE."""
+    """Form of graphs: weights of all pairs of nodes, DENSE, or lists of edges, SPARSE."""
 
     DENSE = "DENSE"
     SPARSE = "SPARSE"
@@ -44,7 +44,7 @@ def only(name: str, value: object, *allowed: object, instead: str) -> None:
 
 
 def setting(value: str | Enum) -> str:
-    """The name of a setting that is given by an enumeration; a text as it is."""
+    """The name of a setting from an enumeration or a text."""
     return value.name if isinstance(value, Enum) else value
 
 
@@ -106,6 +106,6 @@ def pooled_axes(before: Axes | None) -> Axes | None:
 
 
 def mean_pool(window: Sequence[int], strides: Sequence[int] | None, padding: str) -> nn.AvgPool:
-    """A pool whose stride is 1 unless said otherwise."""
+    """A pool with default stride 1."""
     window = tuple(window)
     return nn.AvgPool(window, (1,) * len(window) if strides is None else tuple(strides), padded(padding))

@@ -35,7 +35,7 @@ _HELD = 16  # fields over all pairs of positions that are alive at once, at most
 
 
 class Start(NamedTuple):
-    """What one field begins with: two sets of inputs with masks and graphs, or kernels; `same` (N1, N2)."""
+    """Start of one field: two sets of inputs with masks and graphs, or kernels; `same` (N1, N2)."""
 
     xs: tuple[ArrayLike, ...]
     masks: tuple[ArrayLike | None, ...]
@@ -57,7 +57,7 @@ Fields = Carried | tuple["Fields", ...]
 
 
 class Facts(NamedTuple):
-    """What holds for all kernels: whether both sets of inputs are one, and given once; the axes of the outputs."""
+    """Facts on all kernels: whether both sets of inputs are one, and passed once; the axes of the outputs."""
 
     same: bool | jax.Array
     alone: bool

@@ -30,7 +30,7 @@ class KernelFn(OfTree):
 
     @cached_property
     def layers(self) -> tuple[Layer, ...]:
-        """The layers of `nn` that it stands for."""
+        """The corresponding layers of `nn`."""
         return self.node.layers
 
     @cached_property
@@ -40,7 +40,7 @@ class KernelFn(OfTree):
 
     @cached_property
     def draws(self) -> bool:
-        """Whether what a layer drops is drawn anew for each set of inputs."""
+        """Whether dropout is drawn for each set of inputs."""
         return any(isinstance(layer, nn.Dropout) for layer in self.layers)
 
     @cached_property
@@ -68,7 +68,7 @@ class KernelFn(OfTree):
         diagonal_spatial: bool | None = None,
         **keywords: Tree,
     ) -> Tree:
-        """Kernels between x1 and x2 (None: x1), or what the layers make of a `Kernel`."""
+        """Kernels between x1 and x2 (None: x1), or the layers applied to a `Kernel`."""
         if keywords:
             refuse_keywords("kernel_fn", [k for k in keywords if k not in ("x1_is_x2", "rng")])
         names = _checked(get)
@@ -104,7 +104,7 @@ def _checked(get: str | Sequence[str] | None) -> tuple[str, ...]:
 
 
 class Asked:
-    """One call of a kernel_fn: what is asked for is computed when it is."""
+    """One call of a kernel_fn, with results computed on demand."""
 
     def __init__(
         self,

@@ -50,7 +50,7 @@ def _moves(axes: Axes, rank: int) -> tuple[list[int], list[int]]:
     return [batch % rank, channel % rank], [0, rank - 1]
 
 
-class Given(NamedTuple):
+class RawInputs(NamedTuple):
     """Inputs x (N, *grid, C), which positions there are, (N, *grid) or None, and graphs, (N, P, P) or None."""
 
     x: ArrayLike
@@ -69,11 +69,11 @@ class Given(NamedTuple):
         return self.x if self.mask is None else Masked(self.x, self.mask, NEURAL_TANGENTS)
 
 
-def given(x: Inputs, node: Node, mask_constant: float | None, pattern: Tree) -> Given:
+def given(x: Inputs, node: Node, mask_constant: float | None, pattern: Tree) -> RawInputs:
     """Inputs of a network with the batch first and channels last; entries that are `mask_constant` are zeros, and
     positions all of whose entries are so are missing."""
     if is_structured(x):
-        return Given(x.x, x.mask, x.adjacency, x)
+        return RawInputs(x.x, x.mask, x.adjacency, x)
     if not hasattr(x, "shape"):
         raise InvalidTypeError("x", type(x), "an array, or a Kernel of kernel_fn", verb="is of type")
     values = moved(x, node.axes_before)  # type: ignore[arg-type]
@@ -86,7 +86,7 @@ def given(x: Inputs, node: Node, mask_constant: float | None, pattern: Tree) -> 
     graphs = graphs_of(node, pattern, tuple(values.shape[1:-1]))
     if graphs is not None and len(graphs) != len(values):
         raise ShapeError("pattern", np.shape(pattern), f"{len(values)} graphs, one for each input")
-    return Given(values, mask, graphs if graphs is None else xp.asarray(graphs))
+    return RawInputs(values, mask, graphs if graphs is None else xp.asarray(graphs))
 
 
 def pieces(x: Inputs) -> list[Input | Kernel]:

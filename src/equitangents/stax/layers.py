@@ -95,7 +95,7 @@ def AvgPool(
     batch_axis: int = 0,
     channel_axis: int = -1,
 ) -> StaxLayer:
-    """`nn.AvgPool`, whose stride is the window unless said otherwise; here it is 1.
+    """`nn.AvgPool` with default stride 1 (in `nn` the window).
 
     normalize_edges=True divides at the borders of "SAME" padding by how many positions of a window lie on the grid.
     """

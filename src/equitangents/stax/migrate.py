@@ -56,7 +56,7 @@ class Report:
     text: str
 
     def counted(self) -> str:
-        """How many findings of each kind there are, in words."""
+        """Text with the number of findings of each kind."""
         count = Counter(finding.kind for finding in self.findings)
         return (
             f"{count[UNCHANGED]} uses unchanged, {count[REPLACED]} imports replaced, "

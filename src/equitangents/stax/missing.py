@@ -37,7 +37,7 @@ _MODULES = ("utils", "experimental")
 
 
 def unmask_fn(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """`fn` itself: outputs are arrays, zero at missing positions, where neural-tangents' have masks beside them."""
+    """`fn` itself: outputs are arrays, zero at missing positions, where neural-tangents returns masked arrays."""
     return fn
 
 

@@ -118,7 +118,7 @@ class InnerPool(ParameterFree):
         return jnp.asarray(self._factors(signal), y.dtype).reshape((1, *y.shape[1:-1], 1))
 
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
-        """The pooled signal, with masks: what they leave out counts as zeros."""
+        """The pooled signal; masked positions count as zeros."""
         y, after = self.pool.run(params, x, signal, structure)
         return y * self._scale(y, signal), after
 
@@ -135,7 +135,7 @@ class Gabor(Nonlinearity):
 
     @property
     def dual(self) -> DualActivation:
-        """The dual of the sine under a Gaussian weight."""
+        """Activation kernel of the sine under a Gaussian weight."""
         return duals.Gabor()
 
     def function(self, x: jax.Array) -> jax.Array:
@@ -152,7 +152,7 @@ class Raised(Nonlinearity):
 
     @property
     def dual(self) -> DualActivation:
-        """The dual of φ, with other moments."""
+        """Activation kernel of φ, with other moments."""
         return duals.Shifted(self.phi.dual, float(self.offset))
 
     def function(self, x: jax.Array) -> jax.Array:
@@ -168,7 +168,7 @@ class Wave(Nonlinearity):
 
     @property
     def dual(self) -> DualActivation:
-        """A mean of the duals of sine and cosine."""
+        """A mean of the activation kernels of sine and cosine."""
         return duals.Wave(float(self.phase))
 
     def function(self, x: jax.Array) -> jax.Array:

@@ -21,7 +21,7 @@ from equitangents.errors import InvalidTypeError, ShapeError
 
 @dataclass(frozen=True)
 class Pattern:
-    """How an `Aggregate` reads its pattern: along which axes of its inputs (None: all), and in which form."""
+    """Axes (None: all) and form of the pattern of an `Aggregate`."""
 
     axes: tuple[int, ...] | None = None
     batch_axis: int = 0

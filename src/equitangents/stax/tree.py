@@ -72,7 +72,7 @@ class Leaf:
         return chain(self.layers, signal)  # type: ignore[arg-type]  # layers that join read several
 
     def after(self, signal: Signals) -> Signals:
-        """The signals that its layers make of these."""
+        """Output signals of its layers."""
         return self.signals(signal)[-1]
 
     def flattened(self, params: Params, name: str = "params") -> tuple[Params, ...]:
@@ -89,7 +89,7 @@ class Leaf:
         return (), last
 
     def run(self, params: Params, x: Tree, signal: Signals, beside: Beside) -> tuple[Tree, Signals, Beside]:
-        """(outputs, their signal, what goes beside them) of the finite network."""
+        """(outputs, their signal, their structure) of the finite network."""
         if self.name == "Aggregate" and getattr(beside, "graphs", None) is None:
             return x, signal, beside
         flat = self.flattened(params)
@@ -101,7 +101,7 @@ class Leaf:
 
 @dataclass(frozen=True)
 class _Joined:
-    """What a `Row` and a `Fan` have in common."""
+    """Base of `Row` and `Fan`."""
 
     children: tuple[Node, ...]
 
@@ -146,7 +146,7 @@ class Row(_Joined):
 
     @property
     def layers(self) -> tuple[Layer, ...]:
-        """The layers of `nn` that it stands for."""
+        """The corresponding layers of `nn`."""
         return tuple(layer for child in self.children for layer in child.layers)
 
     def axes_after(self, before: Axes | None) -> Axes | None:
@@ -160,7 +160,7 @@ class Row(_Joined):
         return self.children[0].readers(count) if self.children else (self,) * count
 
     def after(self, signal: Signals) -> Signals:
-        """The signals that all children make of these, one after another."""
+        """Output signals of all children, one after another."""
         for child in self.children:
             signal = child.after(signal)
         return signal
@@ -178,7 +178,7 @@ class Row(_Joined):
         return tuple(params), signal
 
     def run(self, params: Params, x: Tree, signal: Signals, beside: Beside) -> tuple[Tree, Signals, Beside]:
-        """(outputs, their signal, what goes beside them) of the finite network."""
+        """(outputs, their signal, their structure) of the finite network."""
         for i, (child, held) in enumerate(zip(self.children, params, strict=True)):
             x, signal, beside = child.run(held, x, signal, _within(beside, i))
         return x, signal, beside
@@ -192,7 +192,7 @@ class Fan(_Joined):
 
     @property
     def layers(self) -> tuple[Layer, ...]:
-        """The layer of `nn` that it stands for."""
+        """The corresponding layer of `nn`."""
         return (nn.Parallel(*(list(child.layers) or [nn.Identity()] for child in self.children)),)
 
     def axes_after(self, before: Axes | None) -> Axes | None:
@@ -239,7 +239,7 @@ class Fan(_Joined):
         return tuple(p for p, _ in found), self._joined(signal, [s for _, s in found])
 
     def run(self, params: Params, x: Tree, signal: Signals, beside: Beside) -> tuple[Tree, Signals, Beside]:
-        """(outputs, their signals, what goes beside them) of the finite network."""
+        """(outputs, their signals, their structures) of the finite network."""
         count = len(self.children)
         xs = x if isinstance(x, tuple) else (x,) * count
         besides = beside if isinstance(beside, tuple) else (beside,) * count

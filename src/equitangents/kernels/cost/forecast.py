@@ -122,7 +122,7 @@ class Asked:
 
 
 def asked(n1: int, n2: int | None, dtype: npt.DTypeLike, part: Part | None = None) -> Asked:
-    """What is asked for, checked; n2 None: n1 inputs with themselves, half of the pairs if these are mirrored."""
+    """Checked request; n2 None: n1 inputs with themselves, half of the pairs if these are mirrored."""
     n1 = check_whole("n1", n1, 1)
     n2 = None if n2 is None else check_whole("n2", n2, 1)
     columns = n1 if n2 is None else n2

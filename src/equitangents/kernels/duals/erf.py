@@ -1,4 +1,4 @@
-"""Dual of the error function (Williams 1997), with differences of arcsines taken without cancellation.
+"""Activation kernel of the error function (Williams 1997), with differences of arcsines taken without cancellation.
 
 E[φ(u)φ(v)] = (2/π) arcsin(2k / √((1+2q1)(1+2q2))),  E[φ'(u)φ'(v)] = (4/π) / √((1+2q1)(1+2q2) - 4k²).
 With α, β, γ the arcsines of (q1,q1), (q2,q2), (q1,q2) and m = (α+β)/2: E[(φ(u)-φ(v))²] = (4/π)(m - γ), where
@@ -25,7 +25,7 @@ def _self_angle(q: ArrayLike) -> ArrayLike:
 
 @dataclass(frozen=True)
 class Erf(Traits):
-    """The dual of the error function: the arcsine kernel."""
+    """Activation kernel of the error function: the arcsine kernel."""
 
     odd: ClassVar[bool] = True
     linear_at_zero: ClassVar[bool] = True

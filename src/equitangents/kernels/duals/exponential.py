@@ -1,4 +1,4 @@
-"""Duals of exponentials: a·exp(b x), a·exp(b x²), √2 sin(√(2γ) x + π/4), and the normalised exponential.
+"""Activation kernels of exponentials: a·exp(b x), a·exp(b x²), √2 sin(√(2γ) x + π/4), and the normalised exponential.
 
 Each distance is a sum of terms of one sign, so that nearly equal inputs keep their digits.
 """

@@ -1,4 +1,4 @@
-"""Dual of the Gabor function e^{-x²} sin x: that of the sine under a Gaussian weight, which shrinks the covariance.
+"""Activation kernel of the Gabor function e^{-x²} sin x: that of the sine under a Gaussian weight.
 
 With m = q1 q2 - k² and Δ = (1 + 2 q1)(1 + 2 q2) - 4k² = 1 + 2(q1 + q2) + 4m, the weighted variances are (q + 2m)/Δ and
 the weighted covariance is k/Δ: E[φ(u)φ(v)] = e^{-h} sinh(k/Δ)/√Δ, h half the sum of these variances.
@@ -18,7 +18,7 @@ from equitangents.kernels.duals.geometry import root_gap, safe_sqrt
 
 @dataclass(frozen=True)
 class Gabor:
-    """The dual of e^{-x²} sin x, in closed form."""
+    """Activation kernel of e^{-x²} sin x, in closed form."""
 
     def pair(self, d: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
         """Squared distance after φ, and E[φ'φ'].

@@ -1,4 +1,4 @@
-"""Dual of the exact GELU φ(x) = x Φ(x), by repeated integration by parts of Gaussian expectations.
+"""Activation kernel of the exact GELU φ(x) = x Φ(x), by repeated integration by parts of Gaussian expectations.
 
 With F = E[Φ'(u)Φ'(v)] = 1/(2π√Δ), Δ = (1+q1)(1+q2) - k², P = E[Φ(u)Φ(v)] = 1/4 + arcsin(k/√((1+q1)(1+q2)))/(2π):
 E[φ(u)φ(v)] = kP + F [q1 q2 - k² + k²/(1+q1) + k²/(1+q2)],

@@ -110,7 +110,7 @@ def disagreement(values: Callable[[np.ndarray], np.ndarray], q: np.ndarray) -> n
 
 
 def _changes(root: Any, rule: tuple[Any, Any, Any, Any], other: tuple[Any, Any, Any]) -> list[Any]:
-    """How far E[φ²], E[φ'²], E[zφ] and E[(z²-1)φ] are from each other by two rules, or from means of φ'."""
+    """Differences of E[φ²], E[φ'²], E[zφ] and E[(z²-1)φ] between two rules, or from means of φ'."""
     (z, w, f, g), (w2, f2, g2) = rule, other
     square, steepness = f**2 @ w, g**2 @ w
     first, second = root * (g @ w), root * (g @ (z * w))

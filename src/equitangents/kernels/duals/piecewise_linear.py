@@ -1,4 +1,4 @@
-"""Dual of φ(x) = max(x, 0) + a min(x, 0): ReLU (a = 0), leaky ReLU, absolute value (a = -1), identity (a = 1).
+"""Activation kernel of φ(x) = max(x, 0) + a min(x, 0): ReLU (a = 0), leaky ReLU, |x| (a = -1), identity (a = 1).
 
 φ = (1+a)/2 · x + (1-a)/2 · |x|, whose parts are uncorrelated, so that with the angle θ between u and v
 E[(φ(u)-φ(v))²] = ((1+a)/2)² d + ((1-a)/2)² E[(|u|-|v|)²],

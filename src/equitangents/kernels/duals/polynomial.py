@@ -1,4 +1,4 @@
-"""Dual of a polynomial φ(x) = Σ_j c_j x^j, in finite sums (Mehler's formula).
+"""Activation kernel of a polynomial φ(x) = Σ_j c_j x^j, in finite sums (Mehler's formula).
 
 With a_n(q) = E[φ⁽ⁿ⁾(u)] of u ~ N(0, q): E[φ(u)φ(v)] = Σ_n kⁿ/n! a_n(q1) a_n(q2), and E[φ'(u)φ'(v)] from n ≥ 1 alike.
 The distance is summed over moments of u - v and (u + v)/2, so that nearly equal inputs keep their digits.

@@ -1,4 +1,4 @@
-"""Dual of any elementwise function, to a tolerance that is checked at every pair of variances and angle that occurs.
+"""Activation kernel of any elementwise function, to a tolerance checked at every pair of variances and angle.
 
 Three ways, and none without a check. Hermite series, whose lost terms are bounded at the variances that occur (`line`);
 where they are too long, since φ is nearly a step at that scale, integrals over sectors of the plane, checked pair by

@@ -1,4 +1,4 @@
-"""Dual of a rectified power φ(x) = max(x, 0)ⁿ, n ≥ 2: the arc-cosine kernels of order n (Cho & Saul 2009).
+"""Activation kernel of a rectified power φ(x) = max(x, 0)ⁿ, n ≥ 2: the arc-cosine kernels of order n (Cho & Saul 2009).
 
 E[φ(u)φ(v)] = rⁿ J_n(θ)/(2π), r = √(q1 q2), and E[φ'(u)φ'(v)] = n² rⁿ⁻¹ J_(n-1)(θ)/(2π). With c = cos θ,
 J_n = π Q_n - h_n, where Q_0 = 1, Q_1 = c, h_0 = θ, h_1 = θ cos θ - sin θ, and Q and h both follow

@@ -1,4 +1,4 @@
-"""Dual of a nonlinearity plus a constant: distances and derivatives are those without it, moments are not."""
+"""Activation kernel of a nonlinearity plus a constant: distances and derivatives do not change, moments do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Duals of functions with a jump: sign and step. With the angle θ between u and v,
+"""Activation kernels of functions with a jump: sign and step. With the angle θ between u and v,
 
 E[sign(u) sign(v)] = 1 - 2θ/π and E[step(u) step(v)] = (1 - θ/π)/2. Their derivative is a delta at 0, of which
 E[φ'(u)φ'(v)] = c/√(q1 q2 - k²) is infinite at equal inputs: there is no NTK, and the slope below stands for nothing.

@@ -46,7 +46,7 @@ class Traits:
 
     @property
     def steepness(self) -> int:
-        """The power of |x| as which φ grows; 1 for everything that grows no faster than x, or says nothing."""
+        """Growth exponent of φ in |x|; 1 if φ grows no faster than x, or by default."""
         return 1
 
     @property

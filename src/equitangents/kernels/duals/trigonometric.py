@@ -1,4 +1,4 @@
-"""Duals of sine and cosine: with d = E[(u-v)²] and S = E[(u+v)²] = 2(q1+q2) - d,
+"""Activation kernels of sine and cosine: with d = E[(u-v)²] and S = E[(u+v)²] = 2(q1+q2) - d,
 
 E[sin u sin v] = (e^{-d/2} - e^{-S/2})/2,  E[cos u cos v] = (e^{-d/2} + e^{-S/2})/2; each is the other's derivative.
 """
@@ -36,7 +36,7 @@ def _products(k: ArrayLike, q1: ArrayLike, q2: ArrayLike) -> tuple[ArrayLike, Ar
 
 @dataclass(frozen=True)
 class Sin(Traits):
-    """The dual of the sine, in closed form."""
+    """Activation kernel of the sine, in closed form."""
 
     odd: ClassVar[bool] = True
     linear_at_zero: ClassVar[bool] = True
@@ -78,7 +78,7 @@ class Sin(Traits):
 
 @dataclass(frozen=True)
 class Cos(Traits):
-    """The dual of the cosine, in closed form."""
+    """Activation kernel of the cosine, in closed form."""
 
     even: ClassVar[bool] = True
 
@@ -99,7 +99,7 @@ class Cos(Traits):
 
 @dataclass(frozen=True)
 class Wave:
-    """The dual of sin(x + phase) = cos(phase) sin x + sin(phase) cos x: products of a sine and a cosine vanish."""
+    """Activation kernel of sin(x + phase) = cos(phase) sin x + sin(phase) cos x."""
 
     phase: float
 

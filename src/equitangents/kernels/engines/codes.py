@@ -21,7 +21,7 @@ PANEL_BYTES = 48 << 20  # of prepared inputs that a panel holds on each side, or
 
 
 class OpKind(IntEnum):
-    """What an operation of a plan does; `BACK` takes up what a fork kept, `JOIN` adds it."""
+    """Kind of an operation of a plan; `BACK` restores the field of a fork, `JOIN` adds it."""
 
     BOX = 0
     TABLE = 1
@@ -36,7 +36,7 @@ class OpKind(IntEnum):
 
 
 class DualKind(IntEnum):
-    """Which dual activation an operation is; behind each its parameters."""
+    """Which activation kernel an operation is; behind each its parameters."""
 
     PIECEWISE_LINEAR = 0  # slope below 0
     ERF = 1
@@ -69,7 +69,7 @@ DUAL_SIDES = {
     DualKind.BENT_GELU: 8, DualKind.TABULATED: 2 * HALF_ORDERS + 4, DualKind.TABULATED_ODD: HALF_ORDERS + 4,
     DualKind.TABULATED_EVEN: HALF_ORDERS + 5,
 }  # fmt: skip
-"""Numbers a position that a dual activation needs of each input alone."""
+"""Numbers a position that an activation kernel needs of each input alone."""
 
 
 CONVERTED_SIDES = {
@@ -83,7 +83,7 @@ CONVERTED_SIDES = {
 
 
 class JointKind(IntEnum):
-    """What a step on fields over all pairs of positions does.
+    """Kind of a step on fields over all pairs of positions.
 
     `COVARIANCE` makes K of D, and `DISTANCE` D of K, for those between them that need K. The last two make masks.
     """

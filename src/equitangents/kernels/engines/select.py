@@ -1,4 +1,4 @@
-"""The engines that there are, and which of them runs a program: the fastest that can, or the one asked for.
+"""The engines, and the choice for a program: the fastest that can run it, or a named one.
 
 The first one that is made for JAX's device is the default. The environment variable EQUITANGENTS_ENGINE asks for one
 where no argument does.
@@ -48,7 +48,7 @@ def unregister(engine: Engine) -> None:
 
 
 def engine_of(name: str, asked: str = "engine") -> Engine:
-    """The engine of that name; raises InvalidArgumentError, in terms of what `asked` for it, if there is none."""
+    """The engine of that name; raises InvalidArgumentError, naming the argument `asked`, if there is none."""
     for engine in _ENGINES:
         if engine.name == name:
             return engine
@@ -78,7 +78,7 @@ class Choice(NamedTuple):
 
 
 def engine_name(engine: str | None = None) -> str:
-    """The engine that will run when `engine` is asked for (None: the best one for this machine)."""
+    """Name of the engine that runs for `engine` (None: the best one for this machine)."""
     if (forced := _forced(engine)) is not None:
         return forced[0].name
     fastest, why = _fastest()
@@ -86,7 +86,7 @@ def engine_name(engine: str | None = None) -> str:
 
 
 def engine_description() -> str:
-    """The engine that runs by default, for people: its name, and what it makes of this machine."""
+    """Text on the default engine: its name and description."""
     if (forced := _forced(None)) is not None:
         return f"{forced[0].name} ({forced[0].description()}; {VARIABLE} asks for it)"
     fastest, why = _fastest()
@@ -136,7 +136,7 @@ def _forced(engine: str | None) -> tuple[Engine, str] | None:
 
 
 def fault(engine: Engine) -> str | None:
-    """What is wrong with the kernels of an engine that is untried here, found at its first use; None: nothing."""
+    """Fault of an untried engine, found at its first use; None if there is none."""
     if not engine.untried():
         return None
     if engine not in _faults:
@@ -145,7 +145,7 @@ def fault(engine: Engine) -> str | None:
 
 
 def _distrust(engine: Engine) -> str | None:
-    """Why the results of an engine are not to be trusted on this machine, said once in a warning; or None."""
+    """Reason not to trust an engine on this machine, logged once as a warning; or None."""
     if (found := fault(engine)) is None:
         return None
     why = f"the test of the {engine.name} engine on this machine failed: {found}"

@@ -1,4 +1,4 @@
-"""A small kernel by an engine that is untried here (`Engine.untried`), beside that of the reference engine."""
+"""Comparison of an untried engine (`Engine.untried`) with the reference engine on a small kernel."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def program() -> Program:
 
 
 def fault(engine: Engine, reference: Engine) -> str | None:
-    """What is wrong with the kernels of `engine`, its own error among it; None if they are those of `reference`."""
+    """Fault of the kernels of `engine`, or its error; None if they are those of `reference`."""
     tried, found = program(), 0
     try:
         with jax.ensure_compile_time_eval(), precision.scope(np.float64):

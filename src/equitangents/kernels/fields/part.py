@@ -25,7 +25,7 @@ class Layout:
 
     @property
     def numbers(self) -> int:
-        """How many numbers belong to a pair of inputs."""
+        """Numbers per pair of inputs."""
         return int(np.prod(self.tail, dtype=np.int64))
 
     def zeros(self, shape: tuple[int, ...], dtype: DType) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""How a program's kernel field is run: along the fibres that hold the wanted pairs of positions, or over all pairs.
+"""Plans of kernel fields: along the fibres that hold the wanted pairs of positions, or over all pairs.
 
 A fibre of a field is a part of the result: what a readout would sum is kept.
 """
@@ -37,7 +37,7 @@ class FieldPlan:
 
     @property
     def values(self) -> int:
-        """How many numbers of a pair of inputs there are before the wanted ones are picked."""
+        """Numbers per pair of inputs before the wanted ones are selected."""
         return self.steps.field_values(self.part.count)
 
 
@@ -62,7 +62,7 @@ def field_plan(program: Program, part: Part) -> FieldPlan:
 
 @lru_cache(maxsize=64)
 def staged_field_plan(program: Program, part: Part) -> FieldPlan:
-    """The plan of a program that pools on the way; raises NoFibresError if stages are no remedy."""
+    """The plan of a program with pools between layers; raises NoFibresError if it has no stages."""
     steps = staged_field(program, lambda last: fibres_of(part, last))
     return FieldPlan(steps, part, steps.stages[-1].levels[-1])
 

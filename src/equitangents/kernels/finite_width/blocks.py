@@ -64,7 +64,7 @@ class LinearBlock:
 
 @dataclass(frozen=True)
 class Blocks:
-    """`given`: layers that are functions of the input alone; then blocks, with a nonlinearity between each two.
+    """`given`: layers without weights; then blocks, with a nonlinearity between each two.
 
     ends: positions of the outputs, whose pairs are all read.
     """
@@ -94,7 +94,7 @@ class Blocks:
         return tuple(reversed(found))
 
     def features(self, x: np.ndarray) -> np.ndarray:
-        """What goes into the first block, (N, P, C), in float64."""
+        """Input of the first block, (N, P, C), in float64."""
         with precision.scope(np.float64):
             y: jax.Array = jnp.asarray(x, np.float64)
             for layer, signal in zip(self.given, self.given_signals, strict=True):
@@ -164,7 +164,7 @@ def _check_known(layer: Any) -> None:
 
 
 def linear_block(layers: Sequence[Any], signals: Sequence[Any]) -> LinearBlock:
-    """What linear layers of which at most one has weights do together; `signals[i]` goes into layer i."""
+    """The block of linear layers, of which at most one has weights; `signals[i]` goes into layer i."""
     trained = [i for i, (layer, s) in enumerate(zip(layers, signals, strict=True)) if has_weights(layer, s)]
     chosen = trained[0] if trained else None
     one = [replace(signals[0], channels=1)]

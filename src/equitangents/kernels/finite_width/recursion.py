@@ -180,11 +180,11 @@ class _Local:
         self._f_by_by, self._g_by_by = fold(jet.f_by_by), fold(jet.g_by_by)
 
     def by_f(self, tensor: np.ndarray) -> np.ndarray:
-        """How F moves when the covariance moves by `tensor`, along its first pair, (B, 4Q, ...)."""
+        """Derivative of F along `tensor` on its first pair, (B, 4Q, ...)."""
         return self._moved(self._f_by, tensor)
 
     def by_g(self, tensor: np.ndarray) -> np.ndarray:
-        """How G moves."""
+        """Derivative of G along `tensor`, likewise."""
         return self._moved(self._g_by, tensor)
 
     def _moved(self, by: np.ndarray, tensor: np.ndarray) -> np.ndarray:

@@ -22,12 +22,12 @@ from equitangents.kernels.cost.forecast import KernelCost, repeated
 from equitangents.kernels.fields.size import check_result
 from equitangents.kernels.program import Program
 from equitangents.kernels.projected.program import (
+    EquivariantOutputs,
     KernelOf,
     Nodes,
     PositionMoves,
     RotationMoves,
     Sums,
-    Turning,
     all_pairs,
     diagonal,
 )
@@ -80,19 +80,21 @@ _TYPICAL = 8  # the resolution that costs are given for where signals are not kn
 Base = Callable[..., Kernels]
 
 
-def compute(base: Base, program: Program[Turning], x1: Any, x2: Any = None, engine: str | None = None) -> Kernels:
+def compute(
+    base: Base, program: Program[EquivariantOutputs], x1: Any, x2: Any = None, engine: str | None = None
+) -> Kernels:
     """NNGP and NTK between x1 and x2 (None: x1 with itself, at half the cost), each (N1, N2, d, d)."""
     return _compute(base, program, x1, x2, engine, lambda kernel, nodes: all_pairs(kernel, nodes, x1, x2))
 
 
-def compute_diagonal(base: Base, program: Program[Turning], x: Any, engine: str | None = None) -> Kernels:
+def compute_diagonal(base: Base, program: Program[EquivariantOutputs], x: Any, engine: str | None = None) -> Kernels:
     """NNGP and NTK of each input with itself, each (N, d, d)."""
     return _compute(base, program, x, None, engine, lambda kernel, nodes: diagonal(kernel, nodes, x))
 
 
 def kernel_cost(
     base_cost: Callable[..., KernelCost],
-    program: Program[Turning],
+    program: Program[EquivariantOutputs],
     channels: int,
     n1: int,
     n2: int | None = None,
@@ -109,7 +111,7 @@ def kernel_cost(
 
 def _compute(
     base: Base,
-    program: Program[Turning],
+    program: Program[EquivariantOutputs],
     x1: Any,
     x2: Any,
     engine: str | None,
@@ -135,12 +137,12 @@ def _compute(
 
 
 @lru_cache(maxsize=64)
-def numbers(program: Program[Turning]) -> Program[Any]:
+def numbers(program: Program[EquivariantOutputs]) -> Program[Any]:
     """The program of the kernels of numbers."""
     return Program(program.space.flat, program.ops)
 
 
-def _nodes(program: Program[Turning], kernel: KernelOf, x1: Any, x2: Any) -> tuple[Nodes, Resolution | None]:
+def _nodes(program: Program[EquivariantOutputs], kernel: KernelOf, x1: Any, x2: Any) -> tuple[Nodes, Resolution | None]:
     moves = program.space.moves
     if isinstance(moves, PositionMoves):
         return moves.nodes(0), None
@@ -148,7 +150,7 @@ def _nodes(program: Program[Turning], kernel: KernelOf, x1: Any, x2: Any) -> tup
     return moves.nodes(found.value), found
 
 
-def _check_memory(program: Program[Turning], x1: Any, x2: Any) -> None:
+def _check_memory(program: Program[EquivariantOutputs], x1: Any, x2: Any) -> None:
     n1, n2, d = len(x1), len(x1 if x2 is None else x2), program.space.dimension
     check_result(x1, x2, precision.working_dtype(x1, x2), 0)
     check_fits(

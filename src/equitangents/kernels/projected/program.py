@@ -110,7 +110,7 @@ class RotationMoves:
 
 
 @dataclass(frozen=True)
-class Turning:
+class EquivariantOutputs:
     """The space of d equivariant outputs: kernels K(x, x') between all pairs are (N1, N2, d, d).
 
     The operations, on the space `flat`, give the kernels k of numbers; `constant` (d, d) is what the bias adds, the

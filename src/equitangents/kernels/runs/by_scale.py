@@ -29,7 +29,7 @@ logger = logging.getLogger("equitangents")
 Pair = tuple[np.ndarray, np.ndarray]
 
 
-class Ways(NamedTuple):
+class Backends(NamedTuple):
     """Backends for a block of pairs, in the `precision.scope` of its inputs; each returns (NNGP, NTK)."""
 
     engine: Callable[[np.ndarray, np.ndarray | None], Pair]
@@ -41,7 +41,7 @@ class Ways(NamedTuple):
 
 
 def all_pairs(
-    law: Law, ways: Ways, engine: Engine, x1: np.ndarray, x2: np.ndarray | None, layout: Layout = MATRIX
+    law: Law, backends: Backends, engine: Engine, x1: np.ndarray, x2: np.ndarray | None, layout: Layout = MATRIX
 ) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """(NNGP, NTK, notes) between x1 and x2 (None: x1 with itself), each (N1, N2, *layout.tail), by an engine.
 
@@ -51,11 +51,11 @@ def all_pairs(
     inputs = (x1,) if x2 is None else (x1, x2)
     scales = None if are_ordinary(law, inputs) else scales_of(law, dtype, x1, x2)
     if scales is None or scales.ordinary or not all(map(len, inputs)):
-        nngp, ntk = ways.engine(x1, x2)
-        beyond = _complete(ways, x1, x2, nngp, ntk)
+        nngp, ntk = backends.engine(x1, x2)
+        beyond = _complete(backends, x1, x2, nngp, ntk)
         if scales is not None:
             _clear(scales, nngp, ntk)
-        if not ways.checked:
+        if not backends.checked:
             check_representable(dtype, (nngp, ntk), inputs)
         return nngp, ntk, _told(beyond)
     symmetric = x2 is None
@@ -66,9 +66,9 @@ def all_pairs(
         shift1, shift2 = scales.shift1[rows], scales.shift2[columns]
         a = divided(x1[rows], shift1 + how.first, np.float64 if how.double else dtype)
         b = None if same else divided(other[columns], shift2 + how.second, a.dtype)
-        values, here = _run(ways, how, a, b), np.ix_(rows, columns)
+        values, here = _run(backends, how, a, b), np.ix_(rows, columns)
         if how.way == "engine":
-            found.beyond += _complete(ways, a, b, *values) * (1 + (symmetric and not same))
+            found.beyond += _complete(backends, a, b, *values) * (1 + (symmetric and not same))
         found.apart += len(rows) * len(columns) * (1 + symmetric) * (how.way == "apart" and not engine.any_norms)
         found.put(here, values, layout.spread((shift1 + how.first)[:, None] + (shift2 + how.second)))
         if symmetric and not same:
@@ -88,7 +88,7 @@ def listed(
 ) -> tuple[np.ndarray, np.ndarray, list[str]]:
     """(NNGP, NTK, notes) of the pairs (x1[first[p]], x2[second[p]]), each (P,).
 
-    `run(ways, x1, x2, first, second)` computes some of them in one way: see `Treatment`.
+    `run(way, x1, x2, first, second)` computes some of them in one way: see `Treatment`.
     """
     dtype = x1.dtype
     scales = scales_of(law, dtype, x1, x2)
@@ -140,12 +140,12 @@ def diagonal(
                 out[missing] = values
         return pair
 
-    ways = [treatment(law, int(b), int(b), dtype) for b in np.unique(scales.bins1)]
+    treatments = [treatment(law, int(b), int(b), dtype) for b in np.unique(scales.bins1)]
     if scales.ordinary or not len(x):
         zero = layout.spread(scales.zero1)
         found = _Results(*(np.where(zero, 0, values) for values in run(x)))
-        ways = []
-    for b, how in zip(np.unique(scales.bins1), ways, strict=False):
+        treatments = []
+    for b, how in zip(np.unique(scales.bins1), treatments, strict=False):
         rows = np.nonzero((scales.bins1 == b) & ~scales.zero1)[0]
         if not len(rows):
             continue
@@ -192,20 +192,20 @@ class _Results:
         return found
 
 
-def _complete(ways: Ways, x1: np.ndarray, x2: np.ndarray | None, nngp: np.ndarray, ntk: np.ndarray) -> int:
+def _complete(backends: Backends, x1: np.ndarray, x2: np.ndarray | None, nngp: np.ndarray, ntk: np.ndarray) -> int:
     """How many pairs the engine left out, whose kernels are then filled in: all those of some inputs."""
-    if ways.beyond is None or not nngp.size or not np.isnan(nngp.sum()):
+    if backends.beyond is None or not nngp.size or not np.isnan(nngp.sum()):
         return 0
     missing = np.isnan(nngp)
     rows = np.nonzero(missing.all(axis=1) if x2 is not None else missing.diagonal())[0]
     columns = rows if x2 is None else np.nonzero(missing.all(axis=0))[0]
     others = np.setdiff1d(np.arange(len(x1)), rows)
-    for out, values in zip((nngp, ntk), _filled_up(ways.beyond, x1[rows], x1 if x2 is None else x2), strict=True):
+    for out, values in zip((nngp, ntk), _filled_up(backends.beyond, x1[rows], x1 if x2 is None else x2), strict=True):
         out[rows] = values
         if x2 is None:
             out[:, rows] = values.T
     if x2 is not None and len(others) and len(columns):
-        for out, values in zip((nngp, ntk), _filled_up(ways.beyond, x1[others], x2[columns]), strict=True):
+        for out, values in zip((nngp, ntk), _filled_up(backends.beyond, x1[others], x2[columns]), strict=True):
             out[np.ix_(others, columns)] = values
     return int(missing.sum())
 
@@ -230,12 +230,12 @@ def _told(beyond: int) -> list[str]:
 _LEAST = 8  # inputs to which blocks are filled up
 
 
-def _run(ways: Ways, how: Treatment, a: np.ndarray, b: np.ndarray | None) -> Pair:
+def _run(backends: Backends, how: Treatment, a: np.ndarray, b: np.ndarray | None) -> Pair:
     with precision.scope(a.dtype):
-        if not ways.compiled:
-            return _block(ways, how, a, b)
+        if not backends.compiled:
+            return _block(backends, how, a, b)
         rows, columns = len(a), len(a if b is None else b)
-        nngp, ntk = _block(ways, how, _filled(a), None if b is None else _filled(b))
+        nngp, ntk = _block(backends, how, _filled(a), None if b is None else _filled(b))
         return nngp[:rows, :columns], ntk[:rows, :columns]
 
 
@@ -245,13 +245,13 @@ def _filled(x: np.ndarray) -> np.ndarray:
     return np.concatenate([x, np.repeat(x[-1:], size - len(x), axis=0)])
 
 
-def _block(ways: Ways, how: Treatment, a: np.ndarray, b: np.ndarray | None) -> Pair:
+def _block(backends: Backends, how: Treatment, a: np.ndarray, b: np.ndarray | None) -> Pair:
     if how.way == "engine":
-        return ways.engine(a, b)
+        return backends.engine(a, b)
     if how.way == "common":
-        return ways.common(a, b, 2.0**-how.first)
+        return backends.common(a, b, 2.0**-how.first)
     assert b is not None
-    return ways.apart(a, b, 2.0**-how.first)
+    return backends.apart(a, b, 2.0**-how.first)
 
 
 def _clear(scales: Scales, nngp: np.ndarray, ntk: np.ndarray) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 
 from equitangents import precision
 from equitangents._types import ArrayLike, DType
-from equitangents.kernels import near_axis
+from equitangents.kernels import nearly_parallel
 from equitangents.kernels.engines import Choice, Engine, choose, choose_where
 from equitangents.kernels.engines.protocol import Steps
 from equitangents.kernels.engines.reference import fields as fields_by_reference
@@ -65,7 +65,7 @@ def compute(
         check_field(part, len(x1), len(x1 if x2 is None else x2), dtype, 0)
     choice = _choice(program, engine, dtype, part)
     chosen = choice.engine
-    steps, law, ways, layout, doubt = _prepared(program, chosen, x1.shape[-1], dtype, part)
+    steps, law, backends, layout, doubt = _prepared(program, chosen, x1.shape[-1], dtype, part)
     notes = notes_of(choice, steps, part)
     memory = check_memory(program, chosen, x1, x2, dtype, part)
     if x2 is None and part is not None and not part.mirrors:
@@ -77,11 +77,13 @@ def compute(
             nngp, ntk = _traced(chosen, program, x1, x2, dtype)
         else:
             arrays = np.asarray(x1, dtype), None if x2 is None else np.asarray(x2, dtype)
-            nngp, ntk, told = by_scale.all_pairs(law, ways, chosen, *arrays, layout)
+            nngp, ntk, told = by_scale.all_pairs(law, backends, chosen, *arrays, layout)
             if told:
                 notes = (*notes, *told)
             if doubt is not None:
-                nngp, ntk, mended = near_axis.mend(doubt, partial(_of_pairs, program, *arrays), *arrays, nngp, ntk)
+                nngp, ntk, mended = nearly_parallel.mend(
+                    doubt, partial(_of_pairs, program, *arrays), *arrays, nngp, ntk
+                )
                 if mended:
                     notes = (*notes, f"{mended} pairs of nearly parallel or opposite inputs by the reference engine")
         facts = {"engine": chosen.name, "form": steps.form, "notes": notes}
@@ -172,7 +174,7 @@ class _Prepared(NamedTuple):
 
     steps: Steps
     law: Law
-    ways: by_scale.Ways
+    backends: by_scale.Backends
     layout: Layout
     doubt: bool | None
 
@@ -182,15 +184,15 @@ def _prepared(program: Program, engine: Engine, channels: int, dtype: np.dtype, 
     return _Prepared(
         steps=_steps(program, engine, part),
         law=law_of(program),
-        ways=_ways(program, engine, part),
+        backends=_backends(program, engine, part),
         layout=MATRIX if part is None else part.layout,
         doubt=_doubt(engine, program, channels, dtype) if part is None else None,
     )
 
 
 def _doubt(engine: Engine, program: Program, channels: int, dtype: DType) -> bool | None:
-    """`near_axis.parallel_too`, of an engine that may lose small angles, and computes at no higher precision."""
-    doubt = None if engine.any_norms else near_axis.parallel_too(program)
+    """`nearly_parallel.parallel_too`, of an engine that may lose small angles, and computes at no higher precision."""
+    doubt = None if engine.any_norms else nearly_parallel.parallel_too(program)
     name = np.dtype(dtype).name
     return None if doubt is None or engine.computed_in(program, channels, name) != name else doubt
 
@@ -204,11 +206,11 @@ def _of_pairs(
         return by_reference.listed(program, x1[first].astype(np.float64), other[second].astype(np.float64))
 
 
-def _ways(program: Program, engine: Engine, part: Part | None) -> by_scale.Ways:
+def _backends(program: Program, engine: Engine, part: Part | None) -> by_scale.Backends:
     """Kernels of NumPy arrays by an engine, in their own precision, and by the reference engine where it cannot."""
     run = _run_by(engine, part)
     leaves_out = part is None and engine.leaves_out(program)
-    return by_scale.Ways(
+    return by_scale.Backends(
         engine=partial(run, program),
         common=lambda x1, x2, factor: run(with_biases(program, factor), x1, x2),
         apart=partial(_apart, program, part),

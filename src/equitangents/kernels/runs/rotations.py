@@ -74,12 +74,12 @@ def compute(
             notes: list[str] = []
         else:
             a, b = np.asarray(x1, dtype), None if x2 is None else np.asarray(x2, dtype)
-            ways = _ways(program, found.value, choice.engine)
-            nngp, ntk, notes = by_scale.all_pairs(law_of(program), ways, choice.engine, a, b)
+            backends = _backends(program, found.value, choice.engine)
+            nngp, ntk, notes = by_scale.all_pairs(law_of(program), backends, choice.engine, a, b)
         return _result(nngp, ntk, found, choice, notes, x1, x2)
 
 
-def _ways(program: RotationSections, resolution: int, engine: Engine) -> by_scale.Ways:
+def _backends(program: RotationSections, resolution: int, engine: Engine) -> by_scale.Backends:
     """Kernels of NumPy arrays by an engine, and by the reference engine where it cannot."""
 
     def run(carried: RotationSections, x1: np.ndarray, x2: np.ndarray | None) -> by_scale.Pair:
@@ -88,7 +88,7 @@ def _ways(program: RotationSections, resolution: int, engine: Engine) -> by_scal
     def apart(x1: np.ndarray, x2: np.ndarray, factor: float) -> by_scale.Pair:
         return rules_of(REFERENCE).kernels(with_biases(program, factor), resolution, x1, x2)
 
-    return by_scale.Ways(
+    return by_scale.Backends(
         engine=partial(run, program),
         common=lambda x1, x2, factor: run(with_biases(program, factor), x1, x2),
         apart=apart,

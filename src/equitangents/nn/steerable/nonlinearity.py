@@ -94,7 +94,7 @@ class GatedNonlinearity(SteerableNonlinearity):
         return joined(points, out, values)
 
     def lower(self, signal: Signal) -> tuple[Gate, ...]:
-        """One operation with the duals of both functions."""
+        """One operation with the activation kernels of both functions."""
         into = steerable(signal).features
         out = self.after(into)
         scalars = self.scalars.dual if out.copies(trivial(into.group)) else None

@@ -12,14 +12,14 @@ from equitangents._types import ArrayLike, Params
 from equitangents.errors import NetworkError
 from equitangents.groups import SymmetryGroup
 from equitangents.nn.signal import Signal
-from equitangents.nn.steerable.beginning import Beginning
+from equitangents.nn.steerable.input_layer import InputLayer
 from equitangents.steerable import Features
 from equitangents.steerable.irrep import SPACES, group_name, trivial
 from equitangents.steerable.positions import OnPoints
 
 
 @dataclass(frozen=True)
-class PointCloud(Beginning):
+class PointCloud(InputLayer):
     """Reads points with features, (N, P, n + channels): n coordinates, 2 in the plane and 3 in space, then channels.
 
     Args:
@@ -66,7 +66,7 @@ class PointCloud(Beginning):
 
 
 @dataclass(frozen=True)
-class PlaneImage(Beginning):
+class PlaneImage(InputLayer):
     """Reads images (N, H, W, C) as points at their pixels, at distance 1 and around the image's centre.
 
     `group` is "SO(2)" or "O(2)"; `features` say how the channels turn, C numbers unless given. x points along columns

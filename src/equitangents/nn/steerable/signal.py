@@ -72,7 +72,7 @@ def summed(values: Sequence[jax.Array], signal: Signal) -> jax.Array:
 
 
 def shape_of(signal: Signal) -> str:
-    """How messages name what a branch returns: by its features, or by its shape."""
+    """Name of a branch's output in messages: its features, or its shape."""
     return str(signal.positions if is_on_features(signal) else signal.array_shape)
 
 

@@ -12,13 +12,13 @@ from equitangents._types import ArrayLike, Params
 from equitangents.errors import NetworkError
 from equitangents.groups import SymmetryGroup
 from equitangents.nn.signal import Grid, Signal
-from equitangents.nn.steerable.beginning import Beginning
+from equitangents.nn.steerable.input_layer import InputLayer
 from equitangents.steerable import Features
 from equitangents.steerable.irrep import MAX_DEGREE, SPACES, Irrep, group_name
 from equitangents.steerable.positions import OnWhole
 
 
-class _WholeInput(Beginning):
+class _WholeInput(InputLayer):
     """An input layer of global features."""
 
     @property

@@ -1,4 +1,4 @@
-"""Dual activations as the CPU engine knows them: each kind and its parameters."""
+"""Activation kernels as the CPU engine knows them: each kind and its parameters."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Described:
 
     @property
     def count(self) -> int:
-        """How many coefficients there are, in a row of a table."""
+        """Number of coefficients in a row of a table."""
         return np.size(self.coefficients) if self.columns is None else self.columns
 
     def sides(self, changes: bool = False) -> int:
@@ -59,7 +59,7 @@ _KINDS: dict[type, Callable[[Any], Described | None]] = {
 
 
 def described(activation: Any, bent: bool = False) -> Described | None:
-    """How the engine is told of a dual, or None if it has none such; `bent`: a kink follows a smooth one."""
+    """Description of an activation kernel for the engine, or None; `bent`: a kink follows a smooth one."""
     if isinstance(activation, duals.Quadrature):
         return _tabulated(activation)
     how = _KINDS.get(type(activation))
@@ -71,7 +71,7 @@ def described(activation: Any, bent: bool = False) -> Described | None:
 
 
 def name_of(activation: Any) -> str:
-    """What a dual is called where the engine lacks it."""
+    """Name of an activation kernel that the engine lacks."""
     return name_of(activation.of) if isinstance(activation, duals.Shifted) else type(activation).__name__
 
 
@@ -84,7 +84,7 @@ def _polynomial(coefficients: tuple[float, ...]) -> Described | None:
 
 
 def is_tabulated(activation: Any) -> bool:
-    """Whether a dual is known by a table, over a range of variances alone."""
+    """Whether an activation kernel is a table over a range of variances."""
     of = activation.of if isinstance(activation, duals.Shifted) else activation
     return isinstance(of, duals.Quadrature) and of.order is None
 

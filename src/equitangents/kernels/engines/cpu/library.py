@@ -46,7 +46,7 @@ def _loaded() -> tuple[ctypes.CDLL | None, str | None]:
 
 
 def _limit(library: ctypes.CDLL) -> None:
-    """Leave better instruction sets than EQUITANGENTS_INSTRUCTIONS alone, where that is set."""
+    """Limit instruction sets to EQUITANGENTS_INSTRUCTIONS, if set."""
     wanted, names = os.environ.get(INSTRUCTIONS), _names(library)
     if wanted is None:
         return

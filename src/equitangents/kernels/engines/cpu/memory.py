@@ -1,4 +1,4 @@
-"""How much memory a run of the CPU engine takes beyond its inputs and results: an upper bound.
+"""Upper bound on the memory of a run of the CPU engine beyond inputs and results.
 
 Two panels of prepared inputs (`engine.cpp`), and for every thread the fields of one tile (`fibre.hpp`).
 """

@@ -1,4 +1,4 @@
-"""What the CPU engine runs in place of fibres for programs on rotations: a field at every relative rotation.
+"""Plans of the CPU engine for programs on rotations: a field at every relative rotation.
 
 Behind a full window the field has one position, and signals are their harmonic coefficients, one vector (B²·C,) each,
 scaled so that their kernel is the mean of products. Under windows narrower than the sphere it has the points of a
@@ -86,7 +86,7 @@ class Turns:
 
     @property
     def count(self) -> int:
-        """How many rotations there are."""
+        """The number of rotations."""
         return int(self.signs * self.weights.array.size * self.azimuths.array.size**2)
 
 

@@ -145,7 +145,7 @@ def _at_once(field: tuple[Op, ...], vector: tuple[Op, ...]) -> FibrePlan:
 
 @lru_cache(maxsize=16)
 def plan_of(program: RotationSections, resolution: int, itemsize: int) -> FibrePlan | RotationPlan | SpherePlan:
-    """What the engine runs; raises MemoryLimitError where that is too large."""
+    """The engine's plan; raises MemoryLimitError if it is too large."""
     check_memory(program, resolution, itemsize)
     if program.sphere:
         return sphere_plan(program, resolution)
@@ -178,7 +178,7 @@ def _of_list(rings: Rings) -> tuple[int, np.ndarray, np.ndarray, np.ndarray]:
 
 @lru_cache(maxsize=16)
 def sphere_plan(program: RotationSections, resolution: int) -> SpherePlan:
-    """What the engine runs for a program on fields over the sphere."""
+    """The engine's plan for a program on fields over the sphere."""
     s = sphere_resolution(program.bandlimit, resolution)
     grid = gauss_legendre(s)
     ops = tuple(_windowed(op, s) for op in program.sphere if not op.is_total)

@@ -81,7 +81,7 @@ class _Problem(ctypes.Structure):
 
 @dataclass(frozen=True, eq=False)
 class Kept:
-    """What is kept of the field over P positions in place of its readout: "all", "same" or "listed" pairs of positions.
+    """Kept pairs of positions of a field over P positions, in place of a readout: "all", "same" or "listed".
 
     `numbers` of them; listed ones lie at targets (fibres, P), int32, of which negative ones are left out.
     """

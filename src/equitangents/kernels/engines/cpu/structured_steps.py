@@ -53,7 +53,7 @@ class Registers(Numbers):
         return Field(self.fields - 1, positions, mask)
 
     def give_back(self, field: Field) -> None:
-        """What the place holds is not needed any more."""
+        """Release a place in memory."""
         self._free.append(field.number)
 
     def step(

@@ -106,7 +106,7 @@ class Geometry(Protocol):
 
 
 class At(NamedTuple):
-    """Where an operation stands: its number, the pairs, and what is known of both sides alone."""
+    """Context of an operation: its number, the pairs, and the moments of both sides."""
 
     i: int
     geometry: Geometry

@@ -123,7 +123,7 @@ class FibreGeometry:
         return means._replace(theta=table_mean(state.theta, op, self.tables))
 
     def pool(self, i: int, op: Pool | WindowPool | Flatten, state: State, m1: Moments, m2: Moments) -> State:
-        """Never asked for: pooling before a later layer mixes fibres, and plans then use all pairs."""
+        """Never called: pooling before a later layer mixes fibres, and plans then use all pairs."""
         raise AssertionError(f"{op} mixes fibres")
 
     def decouple(self, i: int, state: State, at: Both) -> State:

@@ -162,7 +162,7 @@ def _diagonal(bare: FibrePlan | PairPlan, scales: Scales, tables: dict[str, Any]
 
 
 class Blocks:
-    """Inputs in blocks of equal size, the last filled up with zeros, each with what is known of it alone.
+    """Inputs in blocks of equal size, the last padded with zeros, each with its moments.
 
     Blocks are prepared when they are asked for; so many are held as fit into `tile.PANEL`.
     """

@@ -51,7 +51,7 @@ def tile_sides(steps: FibrePlan | PairPlan, n1: int, n2: int, itemsize: int) -> 
 
 
 def prepared_numbers(steps: FibrePlan | PairPlan, channels: int) -> int:
-    """How many numbers are held of one input: itself, and its moments at every level."""
+    """Numbers held of one input: the input, and its moments at every level."""
     if steps.form == "fibre":
         levels = [level.positions for level in steps.levels.levels]
         return levels[0] * channels + 2 * sum(levels) + 2 * (len(steps.vector) + 1)
@@ -71,7 +71,7 @@ _Alone = tuple[np.ndarray, np.ndarray]
 
 
 class Prepared(NamedTuple):
-    """What is known of one set of inputs alone: moments in the field, and of the vectors after the readout."""
+    """Moments of one set of inputs: in the field, and of the vectors after the readout."""
 
     field: Moments
     vector: Moments | None
@@ -159,7 +159,7 @@ def _reads_opposite(ops: tuple[Op, ...]) -> bool:
 
 
 def aligned(p1: Prepared, p2: Prepared) -> tuple[Prepared, Prepared]:
-    """What is known of N1 and of N2 inputs, with batch axes of shape (N1, 1) and (1, N2)."""
+    """Moments of N1 and of N2 inputs, with batch axes of shape (N1, 1) and (1, N2)."""
     return jax.tree.map(lambda f: f[..., :, None], p1), jax.tree.map(lambda f: f[..., None, :], p2)
 
 

@@ -103,7 +103,7 @@ def turned_pairs(program: RotationSections, r: int, x: np.ndarray) -> tuple[np.n
 
 
 def sample_values(program: RotationSections, r: int, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """What `resolve` asks for, by the reference engine.
+    """Samples for `resolve`, by the reference engine.
 
     Nonlinearities after the readout may magnify errors: under ReLU the angle of a signal with its turned copy is the
     root of their kernel's error.

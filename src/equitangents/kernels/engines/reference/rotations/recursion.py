@@ -36,7 +36,7 @@ class Side(NamedTuple):
 
 
 class Readout(NamedTuple):
-    """What is known of pairs after the readout, each (P,): K, Θ, E (see `kernels.angular`), variances before it."""
+    """Values of pairs after the readout, each (P,): K, Θ, E (see `kernels.angular`), variances before it."""
 
     k: Any
     theta: Any
@@ -52,7 +52,7 @@ def scaled(program: RotationSections, x: Any) -> Any:
 
 
 def prepare(program: RotationSections, samples: Rings | Sphere, c: Any) -> Side:
-    """What is known of signals c, (B², C, N), alone."""
+    """Moments of signals c, (B², C, N)."""
     if not has_dual(program.vector):
         return Side(c, None)
     own = readout(program, samples, c, c, blocks=False)

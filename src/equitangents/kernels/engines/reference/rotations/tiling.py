@@ -41,7 +41,7 @@ def check_memory(program: RotationSections, resolution: int, itemsize: int) -> N
 
 
 def _pairs_in_tile(program: RotationSections, resolution: int, itemsize: int, elements: int = _TILE_ELEMENTS) -> int:
-    """How many pairs one tile holds; see `check_memory`."""
+    """Number of pairs in a tile; see `check_memory`."""
     if program.sphere:
         s = sphere_resolution(program.bandlimit, resolution)
         each = s * (2 * s - 1)
@@ -73,7 +73,7 @@ def _compiled(rule: Callable[..., Any], program: RotationSections, samples: Any,
 
 
 def _prepare(program: RotationSections, samples: Any, x: ArrayLike) -> recursion.Side:
-    """What is known of signals (N, B², C) alone."""
+    """Moments of signals (N, B², C)."""
     return recursion.prepare(program, samples, recursion.scaled(program, x))
 
 

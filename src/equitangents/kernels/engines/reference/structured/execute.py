@@ -128,7 +128,7 @@ def _window_pool(op: WindowPool, state: State, context: Context) -> State:
 
 
 def _summed(op: Pool | BlockSums, state: State, context: Context) -> State:
-    """Sums, or means over the positions that masks leave."""
+    """Sums, or means over existing positions."""
     if state.sides[0].mask is not None and op.box is not None:
         return mixing.window_pooled(op, state, context.masks)
     return mixing.pooled(op, state, context.tables)

@@ -1,4 +1,4 @@
-"""What a structured program carries: kernels over all pairs of positions, and what is known of each input alone."""
+"""State of a structured program: kernels over all pairs of positions, and moments of each input."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from equitangents.kernels.engines.reference.execute import uncoupled
 
 
 class Side(NamedTuple):
-    """What is known of one set of inputs: variances, means and masks, (positions, N)."""
+    """Moments of one set of inputs: variances, means and masks, (positions, N)."""
 
     q: Any
     mean: Any
@@ -56,17 +56,17 @@ Rule = Callable[[list[Pairs], list[Ends], Ends], Pairs]
 
 
 def left(side: Any) -> Any:
-    """What is known of the first inputs, for pairs of inputs."""
+    """Moments of the first inputs, for pairs of inputs."""
     return jax.tree.map(lambda v: v[..., :, None], side)
 
 
 def right(side: Any) -> Any:
-    """What is known of the second inputs, for pairs of inputs."""
+    """Moments of the second inputs, for pairs of inputs."""
     return jax.tree.map(lambda v: v[..., None, :], side)
 
 
 def ends(sides: tuple[Side, ...]) -> Ends:
-    """What is known of the first inputs and of the last, for pairs of inputs."""
+    """Moments of the first and of the last inputs, for pairs of inputs."""
     return left(sides[0]), right(sides[-1])
 
 
@@ -157,7 +157,7 @@ def state_of_inputs(xs: tuple[ArrayLike, ...], masks: tuple[ArrayLike | None, ..
 
 
 def start(x: Any, mask: Any) -> tuple[Side, Pairs]:
-    """What is known of the inputs (P, N, C) alone."""
+    """Moments of the inputs (P, N, C)."""
     side = Side(jnp.mean(x * x, axis=-1), jnp.mean(x, axis=-1), None if mask is None else jnp.swapaxes(mask, 0, 1))
     e, _ = angular.start(x[:, None], x[None], variances(side, side))
     return side, Pairs(e, jnp.zeros_like(e))
@@ -171,7 +171,7 @@ def state_of_kernels(found: FieldKernels) -> State:
 
 
 def kernels_of_state(state: State) -> FieldKernels:
-    """What a state holds, as kernels; zero where a mask leaves no position."""
+    """Kernels of a state; zero where a mask leaves no position."""
     own, cross = covariances(state)
     assert state.cross is not None
     ntk, masks = state.cross.theta, tuple(side.mask for side in state.sides)

@@ -1,4 +1,4 @@
-"""Sums over positions with weights of each input's own: attention, aggregation over graphs, pools under masks.
+"""Sums over positions with each input's weights: attention, aggregation over graphs, pools under masks.
 
 K' = A K A'ᵀ and Θ' = A Θ A'ᵀ, with A (positions_out, positions, N) of the first inputs and A' of the second.
 """
@@ -120,7 +120,7 @@ def _by_matrices(state: State, matrices: tuple[Any, ...], masks: tuple[Any, ...]
 
 
 def pooled(op: Pool | BlockSums, state: State, tables: dict[str, Any]) -> State:
-    """Means over the positions of a block that masks leave, or sums."""
+    """Means, or sums, over existing positions of a block."""
 
     def matrix(side: Side) -> Any:
         member = jnp.asarray(op.labels.array)[None, :, None] == jnp.arange(op.blocks)[:, None, None]

@@ -11,7 +11,7 @@ from equitangents.nn.signal import Signal
 from equitangents.steerable.irrep import group_name
 
 
-class Beginning(ParameterFree):
+class InputLayer(ParameterFree):
     """Input layer: the representation of the input's channels under the group named `group`."""
 
     group: SymmetryGroup | str

@@ -65,7 +65,7 @@ def mend(
 
 @lru_cache(maxsize=256)
 def parallel_too(program: Program) -> bool | None:
-    """Whether parallel inputs are in doubt beside opposite ones, by an engine that has units of whole networks alone.
+    """Whether parallel inputs are in doubt as well as opposite ones, for an engine with scaling of whole networks.
 
     None: none are in doubt.
     """

@@ -13,7 +13,7 @@ from equitangents._types import Params
 from equitangents.errors import NetworkError
 from equitangents.nn.layer import Layer, ParameterFree
 from equitangents.nn.signal import Grid, Signal
-from equitangents.nn.steerable.beginning import Beginning
+from equitangents.nn.steerable.input_layer import InputLayer
 from equitangents.nn.steerable.linear import SteerableConv, SteerableDense
 from equitangents.nn.steerable.pool import SteerablePool
 from equitangents.nn.steerable.signal import parted, steerable
@@ -42,7 +42,7 @@ class PointFeatures(ParameterFree):
     ends_on_points: ClassVar[bool] = True
 
     def signal(self, signal: Signal) -> Signal:
-        """Components at points as positions of a grid; numbers that do not turn as channels."""
+        """Components at points as positions of a grid; invariant numbers as channels."""
         positions = steerable(signal)
         if not positions.on_points:
             raise NetworkError("PointFeatures ends a network on points; this one ends on a whole input as it is")
@@ -54,7 +54,7 @@ class PointFeatures(ParameterFree):
         return Signal(Grid((*grid, size)), 1, gaussian=True)
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """The features alone, point by point."""
+        """The features at each point, without coordinates."""
         return parted(x, signal)[1].reshape((len(x), *self.signal(signal).array_shape))
 
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
@@ -78,14 +78,14 @@ def steerable_outputs(layers: tuple[Layer, ...]) -> Features | None:
     """The features of a whole input that a steerable network ends on; None for other networks, and on points."""
     begin, every = layers[0], tuple(_all(layers))
     linear = [layer for layer in every if isinstance(layer, SteerableConv | SteerableDense)]
-    if not isinstance(begin, Beginning) or not linear:
+    if not isinstance(begin, InputLayer) or not linear:
         return None
     if begin.on_points and not any(isinstance(layer, SteerablePool) for layer in every):
         return None
     return Features(linear[-1].features, begin.group)
 
 
-def turning_dimension(layers: tuple[Layer, ...]) -> int | None:
+def equivariant_dimension(layers: tuple[Layer, ...]) -> int | None:
     """Number of outputs of a steerable network if they are not invariant; else None."""
     outputs = steerable_outputs(layers)
     if outputs is None or do_not_turn(outputs):

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from equitangents import nn, precision
-from equitangents.kernels import duals, near_axis
-from equitangents.kernels.near_axis import parallel_too
+from equitangents.kernels import duals, nearly_parallel
+from equitangents.kernels.nearly_parallel import parallel_too
 from oracles import precise_kernels
 
 PHI = {
@@ -129,7 +129,7 @@ def test_products_wake_no_other_thread_of_blas(n, inner, m, rng, monkeypatch):
     """OpenBLAS keeps to one thread up to 2**18 multiplications; a vector's up to 2304·4 entries of the matrix."""
     a, b = rng.standard_normal((n, inner)), rng.standard_normal((inner, m))
     monkeypatch.setattr(Seen, "taken", [])
-    np.testing.assert_allclose(near_axis._product(a.view(Seen), b), a @ b, rtol=1e-12, atol=1e-10)
+    np.testing.assert_allclose(nearly_parallel._product(a.view(Seen), b), a @ b, rtol=1e-12, atol=1e-10)
     assert sum(Seen.taken) == n * inner * m
     assert max(Seen.taken) <= 1 << 18
     if n == 1:
