@@ -67,6 +67,9 @@ def fit(
         int | None,
         typer.Option(min=1, help="Pixels of a side, to which images are averaged down; by default the smallest side."),
     ] = None,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave out images that cannot be read, and name them.")
+    ] = False,
     net: Annotated[
         str,
         typer.Option(
@@ -221,7 +224,7 @@ def fit(
     with stages() as stage:
         stage(f"reading {data}")
         of_images = (
-            images.read_labelled(data, targets, size, keep_together, stage)
+            images.read_labelled(data, targets, size, keep_together, skip_bad, stage)
             if images.are_images(data, targets)
             else None
         )
@@ -308,9 +311,11 @@ def fit(
         if of_images is not None:
             images.keep_form(of_images.form, out)
         typer.echo(_said(model, out))
-        size = sum(file.stat().st_size for file in out.glob("arrays-*.bin")) / 1e6
-        if size > _LARGE:
-            typer.echo(f"size: {size:,.0f} MB (inputs and decomposition); --means-only keeps what predictions need")
+        megabytes = sum(file.stat().st_size for file in out.glob("arrays-*.bin")) / 1e6
+        if megabytes > _LARGE:
+            typer.echo(
+                f"size: {megabytes:,.0f} MB (inputs and decomposition); --means-only keeps what predictions need"
+            )
         files = () if of_images is None else of_images.files
         if hasattr(model, "classes_"):
             for line in (images.held_out(model), images.calibration(model)) if choice is None else said(choice, files):

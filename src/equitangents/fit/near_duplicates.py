@@ -28,11 +28,11 @@ def near_duplicates(x: Float[np.ndarray, "n height width channels"], sets: Sets)
     x = np.asarray(x, np.float64)
     x = x - x.mean(axis=(0, 1, 2))
     leaves = np.empty(len(x), np.int64)
-    for k, rows in enumerate(sets):
-        leaves[rows] = k
+    for k, each in enumerate(sets):
+        leaves[each] = k
     window = -(-max(x.shape[1:3]) // _SIDE)
     size = ((x - x.mean(axis=(1, 2), keepdims=True)) ** 2).sum(axis=(1, 2, 3))
-    found = set()
+    found = set[tuple[int, int]]()
     small = _smaller(x, window)
     squares = (small**2).sum(axis=1)
     for copies in _copies(x):

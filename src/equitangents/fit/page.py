@@ -47,7 +47,7 @@ def held_out_page(
     held = HeldOut.of(model, names) if choice is None else choice.score.held
     rows = np.arange(len(held.labels)) if choice is None else choice.rows
     if choice is not None and names:
-        held = replace(held, names=tuple(names[i] for i in rows))
+        held = replace(held, names=tuple(names[int(i)] for i in rows))
     x = np.asarray(model._data[0])
     images = x[rows] if x.ndim == 4 and x.shape[-1] in (1, 3) else None
     sections = [
@@ -169,7 +169,7 @@ def _png(image: np.ndarray) -> str:
     from PIL import Image
 
     low, high = float(image.min()), float(image.max())
-    shades = np.uint8(np.round(255 * (image - low) / (high - low if high > low else 1.0)))
+    shades = np.round(255 * (image - low) / (high - low if high > low else 1.0)).astype(np.uint8)
     out = io.BytesIO()
     Image.fromarray(shades if shades.shape[-1] == 3 else shades[..., 0]).save(out, "PNG")
     return base64.b64encode(out.getvalue()).decode("ascii")

@@ -109,7 +109,7 @@ def predictor(
         whole: AnyModel = ensemble if folder is None else saving.load(CLASSES[about["class"]], folder, net, about)
         standardised = whole.standardisation_ is not None
         outputs = _from_everything(whole, asked, return_std)
-    if probabilities and not return_std:
+    if probabilities and temperature is not None and not return_std:
         outputs = _with_probabilities(outputs, temperature)
     if folder is not None:
         outputs = _checked(folder, arrays, outputs)
