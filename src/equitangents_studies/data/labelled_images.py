@@ -146,8 +146,8 @@ def load_labelled_images(
     kept = {header.name for header in headers}
     rows = [i for i, name in enumerate(names) if name in kept]
     y, sources = y[rows], None if sources is None else sources[rows]
-    files = tuple(names[i] for i in rows)
-    return LabelledImages(folder, files, x, y, form, (*told, *readable.told, *more, *_counted(y)), sources)
+    kept_files = tuple(names[i] for i in rows)
+    return LabelledImages(folder, kept_files, x, y, form, (*told, *readable.told, *more, *_counted(y)), sources)
 
 
 def load_images_like(
