@@ -14,6 +14,24 @@ def superscript(exponent: int) -> str:
     return str(exponent).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
+def percent(value: float) -> str:
+    """A share with one decimal.
+
+    >>> percent(0.125)
+    '12.5%'
+    """
+    return f"{value:.1%}"
+
+
+def decimals(value: float, digits: int = 3) -> str:
+    """A number with so many decimals.
+
+    >>> decimals(1234.5678, 1)
+    '1,234.6'
+    """
+    return f"{value:,.{digits}f}"
+
+
 def memory_size(number: float) -> str:
     """Bytes for people, in powers of 1,000.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import time
 from pathlib import Path
 
 import numpy as np
@@ -11,9 +12,11 @@ import pytest
 from PIL import Image
 
 import equitangents as et
+from equitangents.cli import networks
 from equitangents.cli.main import main
 from equitangents.errors import InvalidArgumentError
 from equitangents.fit.held_out import HeldOut
+from equitangents.kernels.orbit import OrbitAverage
 from equitangents_studies.data.images import read_image
 
 RNG = np.random.default_rng(0)
@@ -201,6 +204,61 @@ def test_the_form_goes_with_the_model_it_was_written_for(run, tiles):
         (tiles / "model/images.json").write_text(broken)
         status, _, err = run("predict", "model", "--data", "flat", "--out", "p.csv")
         assert (status, err.count("\n"), "images.json cannot be read" in err) == (2, 1, True), err
+
+
+def test_tables_of_calibrated_models_need_no_deviations_and_chunks_follow_the_work(run, tiles, monkeypatch):
+    net = "--net", "GAP", "--depth", 1, "--ridge", 1e-2, "--group", "C4"
+    assert run("fit", "--data", "tiles", *net, "--out", "model", "--means-only")[0] == 0
+    found = et.data.load_labelled_images("tiles")
+    options = {"ridge": 1e-2, "augmentation": "C4", "standardise": True, "calibrate": True}
+    whole = et.InfiniteEnsembleClassifier(networks.network("GAP", 1, 1.0, 0.0), **options).fit(found.x, found.y)
+    monkeypatch.setattr("equitangents.ensembles.streaming.to_file._WORK", 2**15)
+    calls, kernel = [], OrbitAverage.kernel
+    monkeypatch.setattr(OrbitAverage, "kernel", lambda k, *x: calls.append(len(x[0])) or kernel(k, *x))
+    assert run("predict", "model", "--data", "tiles", "--out", "p.csv")[0] == 0
+    assert max(calls) < 12
+    with open("p.csv", newline="") as file:
+        probabilities = [float(row["probability"]) for row in csv.DictReader(file)]
+    np.testing.assert_allclose(probabilities, whole.predict_proba(found.x).max(axis=1), rtol=1e-4)
+
+
+def test_files_that_cannot_be_read_are_named_and_left_out_when_asked(run, tiles):
+    whole = (tiles / "tiles/dark/00.png").read_bytes()
+    (tiles / "tiles/dark/cut.png").write_bytes(whole[:60])
+    (tiles / "tiles/dark/text.png").write_text("no image")
+    status, _, err = run(*FIT)
+    assert (status, "text.png is not a readable image" in err or "cut.png" in err, "--skip-bad" in err) == (
+        2,
+        True,
+        True,
+    )
+    status, _, err = run(*FIT, "--skip-bad")
+    assert status == 0, err
+    assert err.count("skipped: ") == 2
+    assert "text.png is not a readable image" in err
+    assert "tiles: 12 images" in err
+    (tiles / "flat/cut.png").write_bytes(whole[:60])
+    assert run("predict", "model", "--data", "flat", "--out", "p.csv")[0] == 2
+    status, _, err = run("predict", "model", "--data", "flat", "--out", "p.csv", "--skip-bad")
+    assert (status, "cut.png" in err) == (0, True)
+    assert len((tiles / "p.csv").read_text().splitlines()) == 13
+    save("none/a/x.png", np.ones((4, 4), np.uint8))
+    save("none/b/x.png", np.ones((4, 4), np.uint8))
+    for name in "ab":
+        (tiles / f"none/{name}/x.png").write_bytes(b"no")
+    with pytest.raises(InvalidArgumentError, match="none of whose images"):
+        et.data.load_labelled_images("none", skip_bad=True)
+
+
+def test_mixed_files_of_a_camera_are_read_in_a_moment(tiles):
+    photo = RNG.integers(0, 256, (900, 1200, 3), dtype=np.uint8)
+    save("photos/a/large.jpg", photo)
+    save("photos/b/grey.png", photo[:640, :640, 0])
+    start = time.process_time()
+    found = et.data.load_labelled_images("photos", size=64)
+    assert time.process_time() - start < 1
+    grey = photo[:640, :640, 0].reshape(64, 10, 64, 10).mean((1, 3)) / 255
+    np.testing.assert_allclose(found.x[1], np.repeat(grey[..., None], 3, axis=2), atol=1e-5)
 
 
 TABLES = {

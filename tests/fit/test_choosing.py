@@ -248,7 +248,7 @@ def test_turned_copies_and_parts_are_predicted_by_networks_fitted_to_the_rest(mo
     result, _, standardisation, problem, *_ = found[0]
     assert choice.curve[-1].accuracy.value == pytest.approx((turning._upright(result, problem).argmax(1) == y).mean())
     rows, elements = np.array([0, 3, 5, 7]), np.array([1, 2, 5, 8])
-    action = et.actions.image_rotations(9).in_numpy().continuous()
+    action = turning._turns_by(9)
     copies = turning._copies(x, action, rows, elements, standardisation, result)
     logits = turning._left_out(result, problem, turning._cross(result, copies, LONG), rows)
     for (rest, inside), (best, _) in zip(problem.split(), result.assessed.folds, strict=True):

@@ -77,6 +77,9 @@ def fit(
         int | None,
         typer.Option(min=1, help="Pixels of a side, to which images are averaged down; by default the smallest side."),
     ] = None,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave out images that cannot be read, and name them.")
+    ] = False,
     net: Annotated[
         str,
         typer.Option(
@@ -238,7 +241,7 @@ def fit(
     with stages() as stage:
         stage(f"reading {data}")
         of_images = (
-            images.read_labelled(data, targets, size, keep_together, stage)
+            images.read_labelled(data, targets, size, keep_together, skip_bad, stage)
             if images.are_images(data, targets)
             else None
         )

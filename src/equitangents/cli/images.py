@@ -52,16 +52,18 @@ def are_images(data: str, targets: str | None = None) -> bool:
     return True
 
 
-def read_labelled(data: str, targets: str | None, size: int | None, together: str | None, stage: Stage) -> Any:
+def read_labelled(
+    data: str, targets: str | None, size: int | None, together: str | None, skip_bad: bool, stage: Stage
+) -> Any:
     """The labelled images (`et.data.LabelledImages`), with a line on stderr of what they are."""
     stage(f"looking through {data}")
     load = beside.room("data").load_labelled_images
-    images = load(data, targets, size=size, together=together, progress=_progress(stage))
+    images = load(data, targets, size=size, together=together, skip_bad=skip_bad, progress=_progress(stage))
     _say(f"{data}: {len(images):,} images of {images.form}", *images.told)
     return images
 
 
-def read_like(data: str, model: Path, stage: Stage) -> Any:
+def read_like(data: str, model: Path, skip_bad: bool, stage: Stage) -> Any:
     """Images in the form of those that the model was fitted to; InvalidArgumentError where they are others."""
     form = form_of(model)
     if form is None:
@@ -70,7 +72,9 @@ def read_like(data: str, model: Path, stage: Stage) -> Any:
             "arrays, or fit on a folder"
         )
     stage(f"looking through {data}")
-    return beside.room("data").load_images_like(data, form, progress=_progress(stage))
+    found = beside.room("data").load_images_like(data, form, skip_bad=skip_bad, progress=_progress(stage))
+    _say(*found.told)
+    return found
 
 
 def check_array(x: Rows, model: Path) -> None:

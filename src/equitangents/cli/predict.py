@@ -31,6 +31,9 @@ def predict(
     out: Annotated[
         str, typer.Option(metavar=PLACE, help="The file that is written: .npy, .npz or .zarr; of images also .csv.")
     ],
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave out images that cannot be read, and name them.")
+    ] = False,
     array: Annotated[str, typer.Option(help="Which array of an .npz file or Zarr group.")] = "x",
     std: Annotated[
         bool, typer.Option("--std", help="Standard deviations, too; of a classifier probabilities as well.")
@@ -65,7 +68,7 @@ def predict(
         from equitangents.scale.reading import read_inputs
 
         if images.are_images(data):
-            found = images.read_like(data, model, stage)
+            found = images.read_like(data, model, skip_bad, stage)
             x, files = found.x, found.files
         else:
             x = read_inputs("data", data, array)

@@ -28,20 +28,20 @@ def near_duplicates(x: Float[np.ndarray, "n height width channels"], sets: Sets)
     x = np.asarray(x, np.float64)
     x = x - x.mean(axis=(0, 1, 2))
     leaves = np.empty(len(x), np.int64)
-    for k, rows in enumerate(sets):
-        leaves[rows] = k
+    for k, each in enumerate(sets):
+        leaves[each] = k
     window = -(-max(x.shape[1:3]) // _SIDE)
     size = ((x - x.mean(axis=(1, 2), keepdims=True)) ** 2).sum(axis=(1, 2, 3))
-    found: set[tuple[int, int]] = set()
+    found = set[tuple[int, int]]()
     small = _smaller(x, window)
     squares = (small**2).sum(axis=1)
     for copies in _copies(x):
         others = _smaller(copies, window)
         for start in range(0, len(x), _ROWS):
-            block = slice(start, start + _ROWS)
-            both = squares[block, None] + squares
-            apart = both - 2 * small[block] @ others.T
-            bound = _NEAR**2 * (size[block, None] + size) / 2 / window**2
+            rows = slice(start, start + _ROWS)
+            both = squares[rows, None] + squares
+            apart = both - 2 * small[rows] @ others.T
+            bound = _NEAR**2 * (size[rows, None] + size) / 2 / window**2
             i, j = np.nonzero(apart <= bound + _ROUNDING * both)
             i = i + start
             i, j = (index[(i < j) & (leaves[i] != leaves[j])] for index in (i, j))

@@ -17,6 +17,7 @@ from equitangents.ensembles import InfiniteEnsembleClassifier
 from equitangents.fit.growing import doubled
 from equitangents.fit.held_out import HeldOut
 from equitangents.fit.result import Choice, Scored, table_of_scores
+from equitangents.formatting import decimals, percent
 from equitangents.report import Figure, Section, Table
 from equitangents.report.figures import canvas, inline_figure
 from equitangents.report.palette import BLUE, FRAME, ORANGE
@@ -64,7 +65,7 @@ def held_out_page(
 
 
 def _facts(model: InfiniteEnsembleClassifier, held: HeldOut, choice: Choice | None) -> dict[str, str]:
-    facts = {"Samples": f"{len(model._data[1]):,}", "Classes": str(len(held.classes))}
+    facts = {"Samples": decimals(len(model._data[1]), 0), "Classes": str(len(held.classes))}
     if choice is None:
         return facts | {
             "Predicted by": model.leave_one_out_.predictor,
@@ -77,9 +78,9 @@ def _facts(model: InfiniteEnsembleClassifier, held: HeldOut, choice: Choice | No
         "Network": best.name,
         "Group": best.group or "none",
         "Kernel, ridge": f"{best.kernel}, {best.ridge:.0e}",
-        "Predictions a second": f"{best.images_a_second:,.1f}",
+        "Predictions a second": decimals(best.images_a_second, 1),
         "Left out": "each alone" if choice.sets is None else f"{choice.sets:,} sets",
-        "Near-duplicate pairs": f"{len(choice.near_duplicates):,}",
+        "Near-duplicate pairs": decimals(len(choice.near_duplicates), 0),
     }
 
 
@@ -96,7 +97,7 @@ def _accuracy(choice: Choice) -> Iterator[Section]:
         axes.set(xlim=(0, 1), xlabel="accuracy on left-out samples (95 %)")
         svg = inline_figure(drawn, "accuracy")
     rows = [
-        [each.name, f"{each.accuracy.value:.1%}", f"{each.log_loss:.3f}", f"{each.calibration_error:.3f}"]
+        [each.name, percent(each.accuracy.value), decimals(each.log_loss), decimals(each.calibration_error)]
         for each in every
     ]
     table = Table(table_of_scores(choice).caption, ["model", "accuracy", "log loss", "calibration error"], rows)
@@ -121,7 +122,7 @@ def _calibration(held: HeldOut, least: float | None) -> Section:
     rows = []
     for level in levels:
         share, right = held.answered(level)
-        rows.append([f"{level:g}", f"{share:.1%}", "" if np.isnan(right) else f"{right:.1%}"])
+        rows.append([f"{level:g}", percent(share), "" if np.isnan(right) else percent(right)])
     caption = f"Calibration error {held.calibration_error():.3f}; by chance about {held.chance_error():.3f}."
     header = ["probability at least", "of all samples", "of these right"]
     shown = [Figure("reliability", caption, _reliability(held), "Reliability", wide=False)]
@@ -154,8 +155,8 @@ def _doubtful(held: HeldOut, images: np.ndarray | None) -> Iterator[Section]:
 def _named(held: HeldOut, order: Sequence[int] | np.ndarray, images: np.ndarray | None) -> Pictures | Table:
     """Samples with label, prediction and both probabilities: as pictures, or as a table where there are none."""
     rows = [
-        [held.names[i], held.classes[held.labels[i]], f"{held.of_label[i]:.2f}",
-         held.classes[held.predictions[i]], f"{held.confidence[i]:.2f}"]
+        [held.names[i], held.classes[held.labels[i]], decimals(held.of_label[i], 2),
+         held.classes[held.predictions[i]], decimals(held.confidence[i], 2)]
         for i in order
     ]  # fmt: skip
     if images is None:
@@ -211,7 +212,7 @@ def _quarters(model: InfiniteEnsembleClassifier, held: HeldOut, x: np.ndarray) -
     moves = {f"turned by {90 * k}°": np.rot90(some, k, axes=(1, 2)) for k in ((1, 2, 3) if square else (2,))}
     moves["mirrored"] = some[:, :, ::-1]
     rows = [
-        [name, f"{np.mean(model.predict(np.ascontiguousarray(copies)) == labels):.1%}"]
+        [name, percent(np.mean(model.predict(np.ascontiguousarray(copies)) == labels))]
         for name, copies in moves.items()
     ]
     return Table(f"Copies of {count:,} training images (--group).", ["copies", "right"], rows)
@@ -230,14 +231,19 @@ def _curve(choice: Choice) -> Iterator[Section]:
             axes.plot([sizes[-1], 2 * sizes[-1]], [values[-1], more], "o:", color=BLUE.light, mfc="none")
         axes.set(xscale="log", xlabel="training samples", ylabel="accuracy")
         axes.set_xticks([*sizes, *(() if more is None else (2 * sizes[-1],))])
-        axes.xaxis.set_major_formatter(lambda value, _: f"{value:.0f}")
+        axes.xaxis.set_major_formatter(lambda value, _: decimals(value, 0))
         axes.minorticks_off()
         svg = inline_figure(drawn, "curve")
     rows = [
-        [f"{each.samples:,}", f"{each.accuracy.value:.1%}", f"{each.accuracy.low:.1%}", f"{each.accuracy.high:.1%}"]
+        [
+            decimals(each.samples, 0),
+            percent(each.accuracy.value),
+            percent(each.accuracy.low),
+            percent(each.accuracy.high),
+        ]
         for each in choice.curve
     ]
     if more is not None:
-        rows.append([f"{2 * sizes[-1]:,}, extrapolated", f"{more:.1%}", "", ""])
+        rows.append([f"{2 * sizes[-1]:,}, extrapolated", percent(more), "", ""])
     table = Table("Of the chosen network.", ["training samples", "accuracy", "from (95 %)", "to"], rows)
     yield Section("More images", shown=[Figure("curve", "", svg, "Learning curve", wide=False), table])

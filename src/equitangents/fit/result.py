@@ -12,7 +12,7 @@ from equitangents.ensembles import InfiniteEnsembleClassifier
 from equitangents.fit.held_out import HeldOut
 from equitangents.fit.left_out import Sets
 from equitangents.fit.problem import Part, Problem
-from equitangents.formatting import duration
+from equitangents.formatting import decimals, duration, percent
 from equitangents.report import Table
 from equitangents.statistics import Estimate, bootstrap
 
@@ -143,7 +143,7 @@ class Choice:
     def turning_table(self) -> Table:
         """Accuracy and confidence at each angle."""
         rows = [
-            [f"{each.angle:.0f}°", f"{each.copies:,}", _interval(each.accuracy), f"{each.confidence:.3f}"]
+            [f"{each.angle:.0f}°", decimals(each.copies, 0), _interval(each.accuracy), decimals(each.confidence)]
             for each in self.turned
         ]
         header = ["angle", "images", "accuracy (95 %)", "mean probability"]
@@ -154,7 +154,7 @@ class Choice:
         labelled = (("chosen", self.best), ("best of 20 images/s or more (--fast)", self.best_fast))
         rows = [
             [label, *(("", "", "", "none") if each is None else (
-                each.name, f"{each.log_loss:.3f}", f"{each.accuracy:.1%}", f"{each.images_a_second:,.1f}"))]
+                each.name, decimals(each.log_loss), percent(each.accuracy), decimals(each.images_a_second, 1)))]
             for label, each in labelled
         ]  # fmt: skip
         return _text(Table("predictions on this machine", ["", "network", "log loss", "accuracy", "images/s"], rows))
@@ -164,8 +164,8 @@ class Choice:
         order = sorted(range(len(self.tried)), key=lambda i: (self.tried[i].log_loss, i))
         rows = [
             [("* " if i == self.chosen else "  ") + each.name, each.group, each.kernel,
-             f"{each.ridge:.0e}" + "↓" * each.ends, f"{each.log_loss:.3f}", f"{each.accuracy:.1%}",
-             duration(each.seconds), f"{each.images_a_second:,.1f}"]
+             f"{each.ridge:.0e}" + "↓" * each.ends, decimals(each.log_loss), percent(each.accuracy),
+             duration(each.seconds), decimals(each.images_a_second, 1)]
             for i, each in ((i, self.tried[i]) for i in order[:_SHOWN])
         ]  # fmt: skip
         rows += [["  …"] + [""] * 7] * (len(order) > _SHOWN)
@@ -179,7 +179,7 @@ def table_of_scores(choice: Choice) -> Table:
     """The chosen model and the baselines on samples of folds that nothing was chosen on."""
     left = "each alone" if choice.sets is None else f"{choice.sets:,} sets"
     rows = [
-        [each.name, _interval(each.accuracy), f"{each.log_loss:.3f}", f"{each.calibration_error:.3f}",
+        [each.name, _interval(each.accuracy), decimals(each.log_loss), decimals(each.calibration_error),
          "" if each is choice.score else _signed(each.ahead)]
         for each in (choice.score, *choice.others)
     ]  # fmt: skip

@@ -12,14 +12,14 @@ import numpy as np
 import scipy.special
 from jaxtyping import Float
 
-from equitangents.actions import image_rotations
-from equitangents.actions.group_action import GroupAction
+from equitangents.actions.image_motions import ImageMotions
 from equitangents.actions.images import ImageTurns
 from equitangents.ensembles.standardisation import Standardisation
 from equitangents.fit.assessing import best_of
 from equitangents.fit.problem import Problem
 from equitangents.fit.result import Turned
 from equitangents.fit.searching import Result
+from equitangents.groups import cyclic
 from equitangents.kernels.cost.forecast import as_part
 from equitangents.statistics import bootstrap
 
@@ -45,21 +45,26 @@ def turning(
     count = min(_MOST, _ANGLES * n, int(seconds * result.tried.images_a_second))
     if turns is None or x.shape[1] != x.shape[2] or count < _FEWEST:
         return ()
-    action = image_rotations(turns * (_ANGLES + 1)).in_numpy().continuous()
+    action = _turns_by(turns * (_ANGLES + 1))
     order = np.random.default_rng(seed).permutation(n)
     at = np.arange(count)
     rows, elements = order[at % n], 1 + (at + at // n) % _ANGLES  # every image once before any twice
-    logits = _upright(result, problem)
-    used = np.unique(rows)
-    found = [_turned(0.0, logits[used], problem.labels[used])]
     cross = _cross(result, _copies(x, action, rows, elements, standardisation, result), seconds)
     rows, elements = rows[: len(cross)], elements[: len(cross)]
     copies = _left_out(result, problem, cross, rows)
+    used = np.unique(rows)
+    found = [_turned(0.0, _upright(result, problem)[used], problem.labels[used])]
     for k in range(1, _ANGLES + 1):
         here = elements == k
         if here.any():
             found.append(_turned(action.angle(k) or 0.0, copies[here], problem.labels[rows[here]]))
     return tuple(found)
+
+
+def _turns_by(order: int) -> ImageMotions:
+    """Turns by 360°/order, beyond the border of an image its edge."""
+    motion = lambda g: (360.0 * g / order, False)
+    return ImageMotions(cyclic(order), motion, outside="edge")
 
 
 def _turns(result: Result) -> int | None:
@@ -71,7 +76,7 @@ def _turns(result: Result) -> int | None:
 
 def _copies(
     x: np.ndarray,
-    action: GroupAction,
+    action: ImageMotions,
     rows: np.ndarray,
     elements: np.ndarray,
     standardisation: Standardisation | None,
