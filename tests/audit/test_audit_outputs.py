@@ -147,14 +147,14 @@ def test_select_on_the_command_line(
     np.save("x.npy", X)
     options = ["--data", "x.npy", "--group", "C4", "--on-data-only"]
     for model, select, said in (
-        ("f", "logits", "is not invariant"),
-        ("f", "pooled", "is invariant"),
-        ("g", "1", "is invariant"),
+        ("f", "logits", "broken "),
+        ("f", "pooled", "equivariant: "),
+        ("g", "1", "equivariant: "),
     ):
         with pytest.raises(SystemExit) as stop:
             main(["audit", f"hub_model:{model}", *options, "--select", select])
         assert not stop.value.code
-        assert said in capsys.readouterr().out
+        assert capsys.readouterr().out.startswith(said)
     with pytest.raises(SystemExit) as stop:
         main(["audit", "hub_model:f", *options, "--select", "logit"])
     output = capsys.readouterr()
