@@ -102,7 +102,7 @@ def start(f: ArrayLike, g: ArrayLike, at: Both, *, opposite: bool = False) -> tu
 
 
 def vanishing(e: Any, at: Both) -> Any:
-    """The distance E of a·f and g/a: zero where a variance is, or an angle that rounding alone makes of none."""
+    """The distance E of a·f and g/a: zero where a variance is zero, or the angle is below rounding."""
     return valued(_vanishing, lambda e, root: e, e, at.root)
 
 

@@ -22,7 +22,7 @@ class Join:
 
 @dataclass(frozen=True)
 class Parallel(Operation):
-    """Branches, each a list of operations, and joins: one field goes into all, or as many fields each into its own.
+    """Branches, each a list of operations, and joins: one common input field, or one field per branch.
 
     Without branches the fields are joined as they are, without joins they go on side by side, up to the next. A branch
     without operations is the field itself, so that a residual block is the sum of () and another.

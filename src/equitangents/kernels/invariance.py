@@ -96,7 +96,7 @@ def _reads_products(ops: tuple[Any, ...]) -> bool:
 
 
 def walk(ops: tuple[Any, ...], fields: tuple[Moves, ...], *, alone: bool = False) -> Iterator[tuple[Moves, ...]]:
-    """Where the positions of fields side by side may be said to go behind operations, if they go so before them.
+    """Moves of the positions of parallel fields after operations, given their moves before.
 
     alone: of one input of two, the other one staying as it is.
     """

@@ -192,7 +192,7 @@ class Operation:
 
     @property
     def moves_no_weight(self) -> bool:
-        """Whether it has rates of its own, and weights of variance 0, which they cannot be set against."""
+        """Whether it has its own rates, and weights of variance 0."""
         return False
 
     @property
@@ -264,5 +264,5 @@ class Pointwise(Operation):
     stays: ClassVar[bool] = True
 
     def elements_after(self, level: L, lifted: L, folded: bool) -> L:
-        """Where they were, since it acts at each position alone."""
+        """Unchanged, since it acts at each position."""
         return level

@@ -66,7 +66,7 @@ class Box(Operation):
 
     @property
     def sides(self) -> tuple[int, ...]:
-        """How many positions the window has along each axis."""
+        """Number of positions of the window along each axis."""
         return self.window
 
     @property
@@ -139,7 +139,7 @@ class Table(Operation):
         return bool((index == index[0]).all() and np.ptp(weights) <= 1e-15 * np.abs(weights).max())
 
     def at_one_position(self) -> Self:
-        """The first window stands for all."""
+        """The first window, which equals all others."""
         return replace(self, index=FrozenArray(self.index.array[:1]))
 
     def positions_after(self, positions: int) -> int:
@@ -167,7 +167,7 @@ class Affine(Pointwise):
 
     @property
     def rates(self) -> tuple[float, float] | None:
-        """How fast weights and bias move (see `RatedAffine`), where that is not as in the NTK parametrisation."""
+        """Rates of weights and bias (see `RatedAffine`), if not those of the NTK parametrisation."""
         return None
 
     def scaled(self, weights: float, bias: float) -> Self:
@@ -230,7 +230,7 @@ class Decouple(Operation):
     numbers_pass: ClassVar[bool] = True
 
     def moves_alone_after(self, moves: Moves) -> Iterator[Moves]:
-        """None moves, since each position has weights of its own."""
+        """Only the identity, since each position has its own weights."""
         return of_none(moves)
 
 
@@ -319,7 +319,7 @@ class Flatten(Operation):
         yield moves[:1] * 0
 
     def moves_alone_after(self, moves: Moves) -> Iterator[Moves]:
-        """None moves, since each position has weights of its own."""
+        """Only the identity, since each position has its own weights."""
         return (found[:1] for found in of_none(moves))
 
     def positions_after(self, positions: int) -> int:

@@ -31,7 +31,7 @@ Op = Box | Table | Affine | Dual | Decouple | Pool | WindowPool | Flatten | Para
 
 @dataclass(frozen=True)
 class GroupFibres:
-    """How the elements q of a lifted network's group move positions: before the lift x → qx, after it g → qg.
+    """Moves of positions by elements q of a lifted network's group: before the lift x → qx, after it g → qg.
 
     `folded` > 1: each position of the field stands for that many elements of the group (those that differ in their
     rotation), because the fields do not depend on the rotation. The field then lives on the grid, moved as the input.
@@ -84,7 +84,7 @@ class Program(HashedOnce, Generic[S]):
 
     @property
     def lift(self: Program[Positions]) -> GroupFibres | None:
-        """How the group of a lifted network moves positions."""
+        """Moves of positions by the group of a lifted network."""
         return self.space.lift
 
 

@@ -117,7 +117,7 @@ def _keys(law: Law, logarithms: Any) -> Any:
 
 
 class Treatment(NamedTuple):
-    """How pairs of two bins are computed: by the engine, with biases scaled, too, or "apart", by the reference engine.
+    """Computation of pairs of two bins: by the engine, also with scaled biases, or "apart", by the reference engine.
 
     Powers of two are taken out of inputs; only where biases are not scaled can these differ.
     """
@@ -129,7 +129,7 @@ class Treatment(NamedTuple):
 
 
 def treatment(law: Law, bin1: int, bin2: int, dtype: DType) -> Treatment:
-    """How pairs of inputs of two bins are computed."""
+    """The `Treatment` of pairs of inputs of two bins."""
     near = abs(bin1 - bin2) <= 1
     least, most = BITS * min(bin1, bin2), BITS * max(bin1, bin2)
     if law.homogeneous and not law.biased:
@@ -172,7 +172,7 @@ class Scales:
 
 
 def least_and_most(values: np.ndarray) -> tuple[float, float]:
-    """The extremes of non-negative numbers, NaN where one is; of few by a list, which every small kernel asks for."""
+    """Minimum and maximum of non-negative numbers, NaN if any is NaN."""
     if values.size > _FEW:
         return float(values.min()), float(values.max())
     numbers = values.tolist()
@@ -180,7 +180,7 @@ def least_and_most(values: np.ndarray) -> tuple[float, float]:
 
 
 def are_ordinary(law: Law, inputs: tuple[np.ndarray, ...]) -> bool:
-    """Whether the extreme norms alone show that all pairs are for the engine, as they are; then none of them is zero.
+    """Whether the extreme norms show that the engine computes all pairs unscaled; then no norm is zero.
 
     False does not say that they are not: see `scales_of`.
     """

@@ -54,12 +54,12 @@ class Structure:
     others: int  # how many numbers the other parameters have
 
     def numbers(self) -> int:
-        """What is held of one input: a and δ of every product, Jacobians of the rest."""
+        """Numbers held of one input: a and δ of every product, Jacobians of the rest."""
         kept = sum(p.positions * (p.inner + self.outputs * p.outer) for p in self.products)
         return kept + self.outputs * self.others
 
     def pair_numbers(self, form: str) -> int:
-        """What is held of one pair of inputs at a time: products of the a, and of the δ, of all pairs of positions."""
+        """Numbers held of one pair of inputs: products of the a, and of the δ, of all pairs of positions."""
         pairs = {"mean": 1, "each": self.outputs, "full": self.outputs**2}[form]
         return max((p.positions**2 * (1 + pairs) for p in self.products), default=1)
 
@@ -141,7 +141,7 @@ def _product(eqn: Any, side: int, leaf: int) -> Product:
 
 
 class Factors(NamedTuple):
-    """What is held: a (N, p, c) and δ (N, outputs, p, w) of each product; the rest's Jacobian (N, outputs, numbers)."""
+    """Factors a (N, p, c) and δ (N, outputs, p, w) of each product; the rest's Jacobian (N, outputs, numbers)."""
 
     inner: list[jax.Array]
     outer: list[jax.Array]

@@ -59,7 +59,7 @@ def cheapest(params: Params, n1: int, n2: int, outputs: int, known: Structure, f
 
 
 def parameter_count(params: Params) -> int:
-    """How many numbers the parameters are."""
+    """The number of parameters."""
     return sum(math.prod(np.shape(leaf)) for leaf in jax.tree.leaves(params))
 
 

@@ -1,4 +1,4 @@
-"""How many threads engines use: OMP_NUM_THREADS, else the cores that this process may use."""
+"""Threads of engines: OMP_NUM_THREADS, else the cores available to this process."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import lru_cache
 
 
 def threads() -> int:
-    """How many threads an engine on the CPU uses."""
+    """The number of threads of a CPU engine."""
     wanted = _counted(os.environ.get("OMP_NUM_THREADS", ""))
     if wanted > 0:
         return wanted

@@ -66,7 +66,7 @@ class TranslationMean:
     def kernel_cost(
         self, input_shape: tuple[int, ...], n1: int, n2: int | None = None, dtype: npt.DTypeLike = "float32"
     ) -> KernelCost:
-        """What `kernel` will take; its time is that of a few tiles. The products are those of transforms."""
+        """Cost of `kernel`, with the time of a few tiles and the products of transforms."""
         cost: KernelCost = self.net.kernel_cost(input_shape, n1, n2, dtype)
         count = math.prod(self.torus)
         channels = math.prod(input_shape) // count

@@ -29,7 +29,7 @@ P = TypeVar("P")
 
 
 def unit_bias(*parts: Iterable[Any]) -> Any:
-    """What biases add to an input's mean square in t²; None: the network is not homogeneous, and has no units."""
+    """Contribution of biases to t²; None if the network is not homogeneous, and has no units."""
     first, *others = unit_biases(op for part in parts for op in flat(part))
     return None if others else first
 
@@ -40,7 +40,7 @@ def changes_unit(op: Any) -> bool:
 
 
 def unit_biases(ops: Iterable[Any], changes: Callable[[Any], bool] = changes_unit) -> list[Any]:
-    """What biases add to the mean square of an input, and to that behind each op that `changes` the unit."""
+    """Contributions of biases to the mean square of an input, and after each op that `changes` the unit."""
     found: list[Any] = [0.0]
     gain: Any = 1.0
     for op in ops:

@@ -194,7 +194,7 @@ def _own_of(k: Kernel, cov: ArrayLike, grid: Shape) -> jax.Array:
 
 
 def _by_positions(values: ArrayLike, batches: int, dimensions: int, spatial: bool) -> jax.Array:
-    """(N…, H, H, W, W) to (P, P, N…); of positions with themselves alone, zero elsewhere."""
+    """(N…, H, H, W, W) to (P, P, N…); for positions with themselves only, zero elsewhere."""
     values = jnp.asarray(values)
     if spatial and dimensions:
         flat = values.reshape((*values.shape[:batches], -1))

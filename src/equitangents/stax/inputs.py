@@ -115,7 +115,7 @@ def graphs_of(node: Node, pattern: Tree, grid: Shape) -> ArrayLike | None:
 
 
 def check_convention(*inputs: Inputs | None) -> None:
-    """Raise NotImplementedError for masks of another convention than neural-tangents', which layers one by one have."""
+    """Raise NotImplementedError for masks of another convention than neural-tangents'."""
     for x in inputs:
         if is_structured(x) and x.mask is not None and x.convention != NEURAL_TANGENTS:
             raise NotImplementedError(

@@ -196,7 +196,7 @@ class _Script(ast.NodeVisitor):
         return b"".join(lines).decode()
 
     def _path(self, node: ast.expr) -> str | None:
-        """The place in neural-tangents that an expression names, "" for the package; None for others."""
+        """The path in neural-tangents that an expression names, "" for the package; None for others."""
         if isinstance(node, ast.Name):
             return self.bound.get(node.id)
         if isinstance(node, ast.Attribute):

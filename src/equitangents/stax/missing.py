@@ -50,17 +50,17 @@ class Missing:
         self._message = f"{'equitangents' if name in _MODULES else 'stax'}.{name}: {instead}"
 
     def __call__(self, *args: object, **keywords: object) -> NoReturn:
-        """Say what to use instead."""
+        """Raise NotImplementedError with a remedy."""
         raise NotImplementedError(self._message)
 
     def __getattr__(self, name: str) -> NoReturn:
-        """Say what to use instead; tools that ask for what they know are told that it is not there."""
+        """Raise NotImplementedError with a remedy; AttributeError for private names."""
         if name.startswith("_"):
             raise AttributeError(name)
         raise NotImplementedError(self._message)
 
     def __getitem__(self, index: object) -> NoReturn:
-        """Say what to use instead."""
+        """Raise NotImplementedError with a remedy."""
         raise NotImplementedError(self._message)
 
 

@@ -32,7 +32,7 @@ Beside = Structure | tuple["Beside", ...]
 
 @dataclass(frozen=True)
 class Leaf:
-    """One layer. `axes_before` and `axes_written` are those of what goes in and comes out; None: those of the others.
+    """One layer. `axes_before` and `axes_written` are the axes of input and output; None: those of the neighbours.
 
     `pattern`: how it reads graphs, of an `Aggregate`.
     """
@@ -117,7 +117,7 @@ class _Joined:
 
     @property
     def pattern(self) -> Pattern | None:
-        """How the layers read `pattern=`; None where none does."""
+        """The `Pattern` that the layers read; None if none does."""
         found = {leaf.pattern for leaf in self.leaves if leaf.pattern is not None}
         if len(found) > 1:
             raise NotImplementedError("Aggregate layers that read one pattern in several ways are not here")
@@ -204,7 +204,7 @@ class Fan(_Joined):
         return self.children
 
     def parts(self, signal: Signals) -> tuple[Signals, ...]:
-        """What goes into each of the layers; NetworkError where there are not as many signals."""
+        """Input signals of each of the layers; NetworkError if their number differs."""
         if not signal.several:
             return (replace(signal, given=False),) * len(self.children)
         if len(signal.parts) != len(self.children):
@@ -214,7 +214,7 @@ class Fan(_Joined):
         return signal.parts
 
     def after(self, signal: Signals) -> Signals:
-        """What comes out of all."""
+        """Output signals of all layers."""
         return self._joined(signal, [c.after(s) for c, s in zip(self.children, self.parts(signal), strict=True)])
 
     def _joined(self, signal: Signals, parts: list[Signals]) -> Branches:

@@ -147,5 +147,5 @@ def parallel(*layers: StaxLayer) -> StaxLayer:
 
 
 def repeat(layer: StaxLayer, n: int) -> StaxLayer:
-    """The layer n times one after another, with weights of its own each time; the identity for n = 0."""
+    """The layer n times one after another, with independent weights each time; the identity for n = 0."""
     return of_node(Row((_node_of("layer", layer),) * n, "repeat"))

@@ -44,7 +44,7 @@ def bound(tolerance: float, dtype: Any) -> float:
 
 
 def panels(edges: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Gauss-Legendre nodes and weights of panels between edges, so many in each."""
+    """Gauss-Legendre nodes and weights of panels between edges, `counts` in each."""
     nodes, weights = [], []
     for low, high, count in zip(edges[:-1], edges[1:], counts, strict=True):
         x, w = np.polynomial.legendre.leggauss(int(count))

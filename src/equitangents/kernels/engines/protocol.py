@@ -185,4 +185,4 @@ class RotationRules(ABC):
 
     @abstractmethod
     def pieces(self, n1: int, n2: int | None, rows: int, columns: int) -> float:
-        """How many such pieces follow each other on every thread."""
+        """Number of such pieces per thread."""

@@ -32,7 +32,7 @@ class FieldPlan:
 
     @property
     def settled(self) -> bool:
-        """Whether one number stands for a whole fibre, since its field is the same everywhere."""
+        """Whether the field of each fibre is constant, so that one number represents it."""
         return self.steps.settles(self.part.count)
 
     @property

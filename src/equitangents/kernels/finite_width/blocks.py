@@ -43,7 +43,7 @@ class LinearBlock:
         return out + self.bias if with_bias else out
 
     def reads(self, pairs: np.ndarray) -> np.ndarray:
-        """Which pairs of positions those of outputs read, both as masks (P, P); closed under (p, p), (q, q), (q, p)."""
+        """Pairs of positions that pairs of outputs read, both as masks (P, P); closed under (p, p), (q, q), (q, p)."""
         seen = np.zeros((self.slots.shape[2],) * 2, bool)
         for r in self.slots != 0:
             seen |= (r.T.astype(np.float32) @ pairs.astype(np.float32) @ r.astype(np.float32)) > 0

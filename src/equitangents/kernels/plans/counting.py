@@ -23,7 +23,7 @@ from equitangents.kernels.program import Op
 
 @dataclass(frozen=True)
 class LayerKind:
-    """What one element-layer costs: its window (sides of a box, or the size of a table; () is none), and its φ."""
+    """Cost class of an element-layer: window (sides of a box, or the size of a table; () is none), and its φ."""
 
     window: tuple[int, ...] = ()
     indexed: bool = False
@@ -33,7 +33,7 @@ class LayerKind:
 
 @dataclass(frozen=True)
 class Work:
-    """What a pair of inputs takes: `layers` maps kinds to element-layers, `products` positions of the first product."""
+    """Work of a pair of inputs: `layers` maps kinds to element-layers, `products`: positions of the first product."""
 
     fibres: int
     field: int
@@ -43,7 +43,7 @@ class Work:
 
     @property
     def element_layers(self) -> int:
-        """How often a layer is applied to a pair of positions, over all layers."""
+        """Number of applications of layers to pairs of positions."""
         return sum(count for _, count in self.layers)
 
 

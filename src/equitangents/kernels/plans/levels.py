@@ -33,7 +33,7 @@ class GridLevel:
 
     @property
     def positions(self) -> int:
-        """How many positions there are."""
+        """The number of positions."""
         count = 1
         for side in self.shape:
             count *= side
@@ -50,12 +50,12 @@ class GridLevel:
 
     @property
     def offsets(self) -> tuple[int, ...]:
-        """How many offsets there are along each axis, each of which is a fibre."""
+        """Number of offsets along each axis, one per fibre."""
         return self.shape if self.wrap else tuple(2 * n - 1 for n in self.shape)
 
     @property
     def fibre_count(self) -> int:
-        """How many fibres there are."""
+        """The number of fibres."""
         return int(np.prod(self.offsets, dtype=np.int64))
 
     def fibres(self, numbers: np.ndarray) -> np.ndarray:
@@ -110,7 +110,7 @@ class TableLevel:
 
     @property
     def positions(self) -> int:
-        """How many positions there are."""
+        """The number of positions."""
         return int(self.table.array.shape[1])
 
     @property
@@ -120,7 +120,7 @@ class TableLevel:
 
     @property
     def fibre_count(self) -> int:
-        """How many fibres there are, one an element."""
+        """The number of fibres, one per element."""
         return len(self.table.array)
 
     def fibres(self, numbers: np.ndarray) -> np.ndarray:
@@ -155,7 +155,7 @@ class TableLevel:
         return np.flatnonzero(joined.any(axis=1)).astype(np.int32)
 
     def at_one_position(self) -> TableLevel:
-        """The level of fields that are the same everywhere: one position stands for all."""
+        """The level of constant fields, with one position."""
         return TableLevel(FrozenArray(np.zeros((len(self.table.array), 1), np.int32)))
 
 

@@ -37,16 +37,16 @@ class FibrePlan(HashedOnce):
     __hash__ = HashedOnce.__hash__
 
     def settles(self, count: int) -> bool:
-        """Whether one number stands for a whole fibre of a field of `count` positions, the same everywhere."""
+        """Whether each fibre of a field of `count` positions is constant, so that one number represents it."""
         return self.levels.levels[-1].positions < count
 
     def field_values(self, count: int) -> int:
-        """How many numbers of a pair of inputs a field of `count` positions has along the fibres."""
+        """Numbers per pair of inputs in a field of `count` positions, along the fibres."""
         return len(self.fibres.array) * (1 if self.settles(count) else count)
 
     @property
     def single(self) -> bool:
-        """Whether the readout needs the diagonal fibre alone."""
+        """Whether the readout needs only the diagonal fibre."""
         return len(self.fibres.array) == 1
 
     @property
@@ -56,7 +56,7 @@ class FibrePlan(HashedOnce):
 
     @property
     def numbers(self) -> int:
-        """How many numbers the largest field of two inputs has: one a position."""
+        """Numbers in the largest field of two inputs: one per position."""
         return self.positions
 
     @property
@@ -88,12 +88,12 @@ class PairPlan:
         return False
 
     def field_values(self, count: int) -> int:
-        """How many numbers of a pair of inputs a field of `count` positions has: one a pair of them."""
+        """Numbers per pair of inputs in a field of `count` positions: one per pair of positions."""
         return count**2
 
     @property
     def numbers(self) -> int:
-        """How many numbers the largest field of two inputs has: one a pair of positions."""
+        """Numbers in the largest field of two inputs: one per pair of positions."""
         return self.positions**2
 
     @property

@@ -31,7 +31,7 @@ _BAND = 8  # fibres of the first stage along the last axis but one
 
 @dataclass(frozen=True)
 class Stage:
-    """Run `steps` along `fibres`; it begins with the signals, or with what `pool` makes of the stage before.
+    """Run `steps` along `fibres`, from the signals, or from the stage before after its `pool`.
 
     `own[j]` are the fibres of stage j that the diagonal fibre of this one needs: they give the variances after the
     pool. `carried` are the slots in which branches around the pool keep a field, each with the level of the stage
@@ -47,7 +47,7 @@ class Stage:
 
     @property
     def pairs_of_positions(self) -> int:
-        """How many numbers a field over the pairs of positions holds with which the stage begins."""
+        """Numbers in the field over pairs of positions with which the stage begins."""
         start = self.levels[0].grid
         offsets = self.fibres.array.astype(np.int64) * np.array(start.step, np.int64)
         shape = np.array(start.shape, np.int64)
@@ -71,16 +71,16 @@ class StagedPlan(HashedOnce):
     __hash__ = HashedOnce.__hash__
 
     def settles(self, count: int) -> bool:
-        """Whether one number stands for a whole fibre of a field of `count` positions."""
+        """Whether each fibre of a field of `count` positions is constant, so that one number represents it."""
         return False
 
     def field_values(self, count: int) -> int:
-        """How many numbers of a pair of inputs a field of `count` positions has along the fibres."""
+        """Numbers per pair of inputs in a field of `count` positions, along the fibres."""
         return len(self.stages[-1].fibres.array) * count
 
     @property
     def single(self) -> bool:
-        """Whether the readout needs the diagonal fibre alone."""
+        """Whether the readout needs only the diagonal fibre."""
         return len(self.stages[-1].fibres.array) == 1
 
     @property
@@ -90,7 +90,7 @@ class StagedPlan(HashedOnce):
 
     @property
     def pairs_of_positions(self) -> int:
-        """How many numbers are held over pairs of positions, in all fields between stages."""
+        """Numbers over pairs of positions, in all fields between stages."""
         return sum(stage.pairs_of_positions * (1 + len(stage.carried)) for stage in self.stages[1:])
 
 

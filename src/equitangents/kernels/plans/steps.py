@@ -56,7 +56,7 @@ class Restore(Kept):
 
 @dataclass(frozen=True)
 class AddSaved(Kept):
-    """What operation number `fork` kept in `slot` is added.
+    """Add the field that operation `fork` kept in `slot`.
 
     With `shares` (w of what was kept, w' of the other) channels are put side by side, so that no means are multiplied.
     """
@@ -87,7 +87,7 @@ def unrolled(ops: tuple[Op, ...], levels: Levels | None = None) -> tuple[list[St
 
 
 def depth(steps: Sequence[Step]) -> int:
-    """How many branches lie inside each other."""
+    """Depth of nested branches."""
     return max((step.slots for step in steps), default=0)
 
 

@@ -94,7 +94,7 @@ class PositionMoves:
 
 @dataclass(frozen=True)
 class RotationMoves:
-    """Rotations of signals on the sphere, sampled as finely as `accuracy` asks for."""
+    """Rotations of signals on the sphere, sampled to `accuracy`."""
 
     group: RotationGroup | MatrixGroup
     bandlimit: int

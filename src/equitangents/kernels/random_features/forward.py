@@ -131,7 +131,7 @@ def start(x: jax.Array, embedding: ArrayLike) -> Field:
 
 
 def run(ops: tuple[Op, ...], field: Field, drawn: list[Any], shift: Shift = jnp.zeros_like) -> Field:
-    """The field after `ops`; `shift` is asked by every affine map, in the order of `flat`."""
+    """The field after `ops`; every affine map calls `shift`, in the order of `flat`."""
     for op, own in zip(ops, drawn, strict=True):
         field = _RULES[type(op)](op, field, own, shift)
     return field

@@ -47,7 +47,7 @@ class HaarMean(Operation):
 
 @dataclass(frozen=True)
 class Accuracy:
-    """How finely integrals over rotations are sampled: to an error of `tolerance`, or at `resolution` if it is set."""
+    """Sampling of integrals over rotations: to an error of `tolerance`, or at `resolution` if it is set."""
 
     tolerance: float
     resolution: int | None = None

@@ -1,4 +1,4 @@
-"""How finely to sample rotations: measured on the signals themselves, against a finer grid.
+"""Resolution of rotations, measured on the signals against a finer grid.
 
 K(Q) of bandlimited signals is bandlimited, but a nonlinearity of it is not: the error of the Haar mean falls with the
 resolution at a rate that depends on the nonlinearity, on the signals' size, and most of all on how alike they are (the
@@ -64,7 +64,7 @@ def sample(x1: np.ndarray, x2: np.ndarray) -> np.ndarray:
 
 
 def from_several_sides(x: np.ndarray) -> np.ndarray:
-    """Signals as they are, and turned by fixed rotations.
+    """Signals, and their copies under fixed rotations.
 
     The error of a mean over the grid depends on how the signals lie to it, up to fivefold, and a kernel holds them in
     any position. Only for means over all rotations, which no turn changes.
@@ -74,7 +74,7 @@ def from_several_sides(x: np.ndarray) -> np.ndarray:
 
 
 def pairs_of(x: np.ndarray, turns: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """n signals with themselves, with copies turned by each rotation matrix, and with the next signal."""
+    """Pairs of n signals with themselves, with rotated copies, and with the next signal."""
     turned = [rotate(x, R) for R in turns]
     return np.concatenate([x] * (len(turns) + 2)), np.concatenate([x, *turned, np.roll(x, 1, axis=0)])
 

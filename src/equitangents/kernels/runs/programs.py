@@ -157,7 +157,7 @@ def notes_of(choice: Choice, steps: Steps, part: Part | None = None) -> tuple[st
 def check_memory(
     program: Program, engine: Engine, x1: ArrayLike, x2: ArrayLike | None, dtype: np.dtype, part: Part | None = None
 ) -> int:
-    """Bytes of a kernel field with what is held beside it, 0 of kernels; raises MemoryLimitError if they cannot fit."""
+    """Bytes of a run of a kernel field, 0 for kernels; raises MemoryLimitError if they do not fit."""
     n1, n2 = len(x1), len(x1 if x2 is None else x2)
     sizes = x1.shape[-1], n1, n2, dtype.itemsize
     if part is None:

@@ -197,7 +197,7 @@ def _listed(
 
 
 def choose_engine(program: RotationSections, engine: str | None) -> Choice:
-    """The engine that runs `program`; raises InvalidArgumentError where the one asked for cannot."""
+    """The engine that runs `program`; raises InvalidArgumentError if a named one cannot."""
 
     def obstacle(candidate: Engine) -> str | None:
         return "it has no rule for rotations" if candidate.rotations is None else candidate.rotations.obstacle(program)
@@ -206,7 +206,7 @@ def choose_engine(program: RotationSections, engine: str | None) -> Choice:
 
 
 def rules_of(engine: Engine) -> RotationRules:
-    """How an engine that was chosen for a program on rotations runs it."""
+    """`RotationRules` of the chosen engine."""
     assert engine.rotations is not None
     return engine.rotations
 

@@ -1,4 +1,4 @@
-"""Kernels of steerable programs: in batches of pairs of inputs, on the reference engine alone, in double precision.
+"""Kernels of steerable programs: in batches of pairs of inputs, on the reference engine, in double precision.
 
 Where all outputs are numbers that do not move, kernels are (N1, N2), of one of them; otherwise (N1, N2, D, D) of all D
 outputs, with K(gx, g'x') = ρ(g) K(x, x') ρ(g')ᵀ. Of programs that end on points they are fields, between components at
@@ -162,7 +162,7 @@ def _pair_bytes(program: SteerableProgram, points: int) -> int:
 
 
 def facts_of(engine: str | None) -> dict[str, Any]:
-    """What results say of how they were computed, where `engine` is asked for."""
+    """Facts of results (engine, form, notes) for a requested `engine`."""
     notes = choose_where(lambda e: None if e.over_all_pairs else WHY, engine).notes or (WHY,)
     return {"engine": REFERENCE.name, "form": "pairs", "notes": notes}
 

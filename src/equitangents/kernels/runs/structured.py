@@ -165,7 +165,7 @@ def tile_bytes(program: StructuredProgram) -> int:
 
 
 def positions(program: StructuredProgram) -> int:
-    """The largest number of positions on the way."""
+    """The largest number of positions of any field."""
     given = int(np.prod(program.shape, dtype=np.int64))
     return max(given, *(op.positions_after(given) for op in flat(program.ops)))
 

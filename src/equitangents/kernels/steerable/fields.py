@@ -1,4 +1,4 @@
-"""The kernels of one pair of inputs on the way through a steerable program."""
+"""The kernels of one pair of inputs in a steerable program."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ def point_kernels(into: Features, out: Features) -> Kernels:
 
 
 def count(kernels: Kernels, out: Irrep) -> int:
-    """How many kernels end in an irrep, over all that they start from."""
+    """Number of kernels that end in an irrep."""
     return sum(len(found) for (b, _), found in kernels.items() if b == out)
 
 
@@ -44,7 +44,7 @@ class Geometry(NamedTuple):
 
 
 def geometry(points: ArrayLike, largest: int, radii: tuple[float, ...], width: float) -> Geometry:
-    """What kernels of frequencies up to `largest` are made of, at points (P, n)."""
+    """Harmonics and rings of kernels of frequencies up to `largest`, at points (P, n)."""
     unit, length = directions_and_lengths(points[None, :, :] - points[:, None, :])
     first, *others = direction_harmonics(unit, largest)
     there = (length > 0).astype(points.dtype)[..., None]

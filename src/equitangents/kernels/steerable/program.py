@@ -83,7 +83,7 @@ class Filter(PointOperation):
 
 @dataclass(frozen=True)
 class PointMap(PointOperation):
-    """Equivariant maps at each point: the kernels of a `Filter` that act on the point itself alone."""
+    """Equivariant maps at each point: the kernels of a `Filter` at distance 0."""
 
     into: Features
     out: Features
@@ -120,7 +120,7 @@ class Sampled(PointOperation):
         return self.widest(space) ** 2
 
     def widest(self, space: int) -> int:
-        """How many directions are sampled: the most values that it holds of one position."""
+        """Number of sampled directions, the most values per position."""
         return len(samples(space, self.resolution, 0).points)
 
 
@@ -169,7 +169,7 @@ class Points:
 
     @property
     def coordinates(self) -> int:
-        """How many of the first channels are coordinates."""
+        """Number of leading channels that are coordinates."""
         return 0 if self.whole else self.features.space
 
 

@@ -1,4 +1,4 @@
-"""Kernels kept on disk by the hash of what they are made of, and read where they are asked for again."""
+"""Kernels kept on disk under a hash of program, inputs and versions."""
 
 from equitangents.caches import cache_folder
 from equitangents.kernels.store.folder import KernelStore

@@ -35,7 +35,7 @@ class LoweredNetwork(KernelFunction, Protocol):
         """The layers, first to last."""
 
     def lower(self, input_shape: tuple[int, ...]) -> tuple[int, Program[Any]]:
-        """How many leading layers come before the program, and the program."""
+        """Number of leading layers before the program, and the program."""
 
     def lowered(self, x: ArrayLike) -> tuple[ArrayLike, Program[Any]]:
         """The inputs that the program reads, and the program."""

@@ -1,4 +1,4 @@
-"""What a kernel depends on, as one hash: the program, the inputs to the last bit, precision, engine and versions.
+"""Hash of a kernel: program, inputs to the last bit, precision, engine and versions.
 
 key = SHA-256(format, VERSION, package version, engine, program, x1, x2)
 """

@@ -1,4 +1,4 @@
-"""Inputs of structured programs as they are computed with: positions in one axis, masks and graphs beside them."""
+"""Inputs of structured programs: positions in one axis, with masks and graphs."""
 
 from __future__ import annotations
 

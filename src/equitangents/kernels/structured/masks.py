@@ -1,4 +1,4 @@
-"""Where masks go through windows, by one of two conventions.
+"""Masks after windows, by one of two conventions.
 
 "smaller": what comes out is that of the smaller input itself, for masks that leave the first n' positions along each
 axis. Windows without padding are there where their last position is; with zero padding and stride 1 where the position
@@ -54,7 +54,7 @@ def _numbers(axes: list[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
 
 
 def fitted_windows(op: Fitted, mask: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """What the windows of each smaller input read, for a mask (N, positions): positions (N, out, |S|), which of these
+    """Windows of each smaller input, for a mask (N, positions): positions (N, out, |S|), which of these
     there are, (N, out, |S|), and which windows, (N, out)."""
     box, count = op.box, len(mask)
     grid = mask.reshape((count, *box.in_shape))

@@ -1,4 +1,4 @@
-"""What networks with branches, masks, graphs, attention or dropout do to kernels, as data.
+"""Programs of networks with branches, masks, graphs, attention or dropout.
 
 A structured program runs over all pairs of positions. Beside the operations of field programs it holds those below,
 some of which read the two inputs by themselves: their masks, their graphs, and their kernels with themselves.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Structured(Operation):
-    """An operation of structured programs alone."""
+    """An operation only of structured programs."""
 
     is_structured: ClassVar[bool] = True
 
@@ -80,7 +80,7 @@ class Attend(Structured):
     b_var: float
 
     def moves_after(self, moves: Moves) -> Iterator[Moves]:
-        """As before it, since positions are told apart by their features alone."""
+        """As before it, since only features distinguish positions."""
         yield moves
 
     @property
@@ -89,7 +89,7 @@ class Attend(Structured):
         return self.mechanism != "softmax"
 
     def products(self, positions: int) -> int:
-        """What two products with full matrices take."""
+        """Multiply-adds of two products with full matrices."""
         return 4 * positions**3
 
 
@@ -114,7 +114,7 @@ class Mix(Structured):
         return positions if self.matrix is None else len(self.matrix.array)
 
     def products(self, positions: int) -> int:
-        """What two products take, of which zeros of a given matrix take nothing."""
+        """Multiply-adds of two products, without zeros of a given matrix."""
         if self.matrix is None:
             return 4 * positions**3
         return 2 * int(np.count_nonzero(self.matrix.array)) * (positions + len(self.matrix.array))
@@ -165,7 +165,7 @@ StructuredProgram = Program[StructuredPositions]
 
 
 def why_structured(ops: tuple[Any, ...]) -> str:
-    """What keeps a structured program from running along fibres."""
+    """Reason why a structured program does not run along fibres."""
     names = dict.fromkeys(op.said for op in flat(ops) if op.is_structured)
     held = ", ".join(names) or "masks"
     return f"it holds {held}"

@@ -98,7 +98,7 @@ class Kept:
 
     @property
     def side(self) -> int:
-        """How many positions there are, of all pairs."""
+        """The number of positions, for all pairs."""
         return math.isqrt(self.numbers)
 
 
@@ -248,7 +248,7 @@ def results(shape: tuple[int, ...], dtype: np.dtype) -> tuple[np.ndarray, np.nda
 
 
 def called(function: Any, description: Arrays, problem: ctypes.Structure, cancel: ctypes.c_int32, work: float) -> None:
-    """Runs a function of the library on a problem of so many numbers; Ctrl-C stops it, through `cancel`.
+    """Runs a function of the library; Ctrl-C stops it, through `cancel`.
 
     Raises MemoryLimitError where memory runs out. Where threads cannot be started, fewer do the work.
     """

@@ -68,7 +68,7 @@ class CompiledStructured(StructuredRules):
         return _run(program, batch, None, (len(batch.x),), -1)
 
     def working_bytes(self, program: StructuredProgram, channels: int, n1: int, n2: int, itemsize: int) -> int:
-        """The fields of all threads, what is known of each input alone, and inputs and results in double precision."""
+        """Bytes of the fields of all threads, moments of each input, and inputs and results in double precision."""
         found = _sized(program)
         signal = int(np.prod(program.shape, dtype=np.int64)) * channels
         each = (2 * found.sides + signal) * 8

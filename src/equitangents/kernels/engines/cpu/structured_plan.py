@@ -74,7 +74,7 @@ def changes_units(program: StructuredProgram) -> bool:
 
 @lru_cache(maxsize=64)
 def describe(program: StructuredProgram, channels: int, masked: bool) -> Described:
-    """The steps of a program that has all of them; raises NetworkError where masks meet windows they do not fit."""
+    """The steps of a program; raises NetworkError if masks do not fit windows."""
     positions = int(np.prod(program.shape, dtype=np.int64))
     registers = Registers([positions] if masked else [])
     writer = _Writer(registers, program.space.masks)

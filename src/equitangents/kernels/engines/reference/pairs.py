@@ -80,7 +80,7 @@ class PairGeometry:
         return State(e, table_mean_pairs(state.theta, op, self.tables))
 
     def pool(self, i: int, op: AnyPool, state: State, m1: Moments, m2: Moments) -> State:
-        """Covariances are pooled, and E formed anew from them; those of flattened fields are means of distances."""
+        """Pool covariances and form E from them; for flattened fields, means of distances."""
         before, after = (both(m1.q[level][:, None], m2.q[level][None]) for level in (i, i + 1))
         theta = pool_pairs(op, state.theta, self.tables)
         if op.is_diagonal:

@@ -39,7 +39,7 @@ def box_mean(x: ArrayLike, op: Box, axes: Axes) -> ArrayLike:
 
 
 def box_variances(at: Both, op: Box, axes: Axes) -> list[Both]:
-    """The variances at the padded grid, and what each dimension of the box in turn makes of them."""
+    """The variances at the padded grid, and after each dimension of the box."""
     found = [at]
     for dimension in range(len(axes)):
         pieces = [_pieces(q, op, axes, dimension) for q in (at.q1, at.q2)]

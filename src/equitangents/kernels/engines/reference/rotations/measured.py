@@ -39,7 +39,7 @@ SampleValues = Callable[[RotationSections, int, np.ndarray], tuple[np.ndarray, n
 
 
 def resolve(program: RotationSections, x1: ArrayLike, x2: ArrayLike | None, values: SampleValues) -> Resolution:
-    """The resolution for these signals; for traced ones it is measured on random signals, and the result says so.
+    """The resolution for these signals; for traced ones measured on random signals, as notes say.
 
     `values(program, r, x)` are (NNGP, NTK) of the `turned_pairs` of a few signals x by one of the engines, in float64;
     without nonlinearities after the readout, (K, Θ) there.

@@ -46,7 +46,7 @@ from equitangents.structured import SMALLER
 
 @dataclass(frozen=True)
 class Context:
-    """What operations read beside the fields: tables, graphs (P, P, N) of each set of inputs, and which pairs of inputs
+    """Context of operations: tables, graphs (P, P, N) of each set of inputs, and which pairs of inputs
     are one input.
     """
 
