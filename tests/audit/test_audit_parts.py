@@ -131,11 +131,15 @@ def test_deep_ensembles_beside_their_theory() -> None:
     settings = {"learning_rate": 1.0}
     deep = et.DeepEnsemble(net, members=24, optimizer="gd", epochs=10, **settings).fit(x, y)
     wide = et.InfiniteEnsemble(net, dynamics="discrete", time=10, **settings).fit(x, y)
-    report = et.audit(deep, "C4", rng.normal(size=(12, 3, 3, 1)), theory=wide, **QUIET)
+    asked = rng.normal(size=(12, 3, 3, 1))
+    report = et.audit(deep, "C4", asked, theory=wide, **QUIET)
     law = report.ensemble
     assert report.model.kind == "deep ensemble"
     assert law.members == 24
     assert law.theory_limit == pytest.approx(law.limit.mean, rel=0.5)
+    means = [wide.predict(np.rot90(asked, k, (1, 2))) for k in range(4)]  # of all inputs
+    squared = np.mean([np.sum((m - means[0]) ** 2) for m in means[1:]]) / np.sum(means[0] ** 2)
+    assert law.theory_limit == pytest.approx(np.sqrt(squared), rel=1e-6)
     first = law.sizes[0]
     assert first.theory == pytest.approx(first.squared_error.mean, rel=0.5)
     assert report.relative.member_spread > 0
