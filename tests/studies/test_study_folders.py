@@ -92,13 +92,13 @@ def test_the_run_can_be_published_with_every_claim_figure_and_table(finished, tm
 def test_what_holds_exactly_holds_at_any_size(finished):
     for i in EXACT.get(finished.name, ()):
         claim = finished.claims[i]
-        assert claim.verdict == "holds", claim
+        assert claim.outcome == "holds", claim
         assert claim.interval[0] == claim.interval[1]
 
 
 def test_numbering_of_atoms_changes_nothing_and_forces_have_no_curl(finished):
     certain = {"molecules": finished.claims[-1:], "forces": finished.claims[3:5]}.get(finished.name, ())
-    assert all(claim.verdict == "holds" for claim in certain)
+    assert all(claim.outcome == "holds" for claim in certain)
 
 
 def test_frozen_kernels_with_the_same_weights_agree_to_rounding_at_every_width_and_time(finished):

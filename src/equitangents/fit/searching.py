@@ -61,7 +61,7 @@ class Trial:
 
     @property
     def name(self) -> str:
-        """Of the candidate, with the group."""
+        """Name of the candidate, with the group."""
         return f"{self.candidate.name}, {self.group_name}" if self.group_name else self.candidate.name
 
     @property
@@ -228,7 +228,7 @@ class Search:
             self.results.append(Result(tried, found, trial, double, *kept))
 
     def probabilities(self, problem: Problem) -> np.ndarray:
-        """Of every sample, by the candidate that is best on the rest of its fold, (n, K).
+        """Class probabilities (n, K) of every sample, by the candidate that is best on the rest of its fold.
 
         Double precision takes no part: whether it was tried hangs on all labels.
         """

@@ -74,15 +74,14 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         ),
         "networks": {"model": trained.pop("network"), **trained},
     }
+    of_curves: list[Shown] = [_curves(results, folder), _laws(results)] if curves else []
     shown: list[Shown] = [
-        *([_curves(results, folder), _laws(results)] if curves else []),
+        *of_curves,
         *(item for model in results.feature_right for item in approximated(settings, results, folder, model)),
         *([_ratios(settings, results, folder)] if predicted else []),
     ]
     if results.networks:
         shown = [*trained_section(settings, results, folder), *shown]
-    if settings.prepared != PLAIN[1.0]:
-        pass
     if results.feature_right:
         tables |= approximated_rows(settings, results)
     if results.whole:
