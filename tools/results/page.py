@@ -36,7 +36,6 @@ def page(record: Record, published: Sequence[Record] = ()) -> str:
         table(("", ""), [*record.facts.items(), ("Source", registry[record.study].source)]),
         *(_section(section, record) for section in record.sections),
         "## Details",
-        *_folded("Every number of each claim", [_family(c) for c in record.judged_claims]),
         *_folded(
             "The run",
             [
@@ -127,12 +126,6 @@ def settings_table(runs: Sequence[Record]) -> str:
         for run in runs for c in run.judged_claims if c.kind == "source"
     ]  # fmt: skip
     return table(("run", *differing, "claim", "number", "interval", "the source’s", "outcome"), rows) if rows else ""
-
-
-def _family(c: Claim) -> str:
-    if not c.numbers:
-        return ""
-    return f"### {plain(c.statement)}\n\n{table(('', 'number'), c.family.items())}"
 
 
 def _section(section: Json, record: Record) -> str:
