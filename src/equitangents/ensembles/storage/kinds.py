@@ -254,7 +254,7 @@ _TABLE = {
         "work:Work": "path Place; kernel Network; action none|GroupAction; record Record; arrays {Chunks}",
     },
     "tiles": {
-        "chunks:Chunks": "folder Place; shape (int); dtype dtype; inner none|(int); portable bool",
+        "chunks:Chunks": "folder Place; shape (int); dtype dtype; inner none|(int)",
         "place:ObjectPath": "root text; key text",
     },
 }
