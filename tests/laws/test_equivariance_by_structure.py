@@ -80,12 +80,12 @@ def test_readouts_know_what_turns_with_them_and_nothing_else():
     action, plane = et.actions.permutations(S3, S3.table), S3.irreps("real")[2]
     net = Sequential(Lift(action, 4), Relu(), Readout(plane))
     right = np.stack([plane(g) for g in S3.generators])
-    assert net.outputs_turn_under(action, (6, 2), right)
+    assert net.outputs_equivariant_under(action, (6, 2), right)
     for wrong in (right[::-1], -right, np.stack([np.eye(2)] * len(right)), np.full_like(right, np.nan)):
-        assert not net.outputs_turn_under(action, (6, 2), wrong)
+        assert not net.outputs_equivariant_under(action, (6, 2), wrong)
     other = et.actions.permutations(S3, 5 - S3.table[:, ::-1])
-    assert not net.outputs_turn_under(other, (6, 2), right)
-    assert not net.outputs_turn_under(action, (5, 2), right)
+    assert not net.outputs_equivariant_under(other, (6, 2), right)
+    assert not net.outputs_equivariant_under(action, (5, 2), right)
 
 
 def test_blank_inputs_do_not_make_a_pool_follow_translations():

@@ -145,7 +145,7 @@ def test_kernels_of_residual_networks_on_the_sphere_are_literal_sums_and_move():
     x, read, features = signals_and_features(group)
     literal(net, oracle, outputs, features, x, read)
     check_moves_on_the_sphere(net, x, group, outputs, seed=2)
-    assert net.turning_outputs == 4
+    assert net.equivariant_outputs == 4
 
 
 def check_fields(group, layers, oracle, outputs, x):

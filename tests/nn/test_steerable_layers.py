@@ -298,8 +298,8 @@ def test_ensembles_learn_vectors_that_turn_with_the_points():
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(4, 4, 2)), rng.normal(size=(4, 2))
     net = nn.Sequential(*NET.layers[:4], nn.SteerableDense("1x1"))
-    assert net.turning_outputs == 2
-    assert NET.turning_outputs is None
+    assert net.equivariant_outputs == 2
+    assert NET.equivariant_outputs is None
     g = np.array([[0.6, -0.8], [0.8, 0.6]])
     model = et.InfiniteEnsemble(net, ridge=1e-6).fit(x[:3], y[:3])
     np.testing.assert_allclose(model.predict(x[:3]), y[:3], atol=1e-3)
@@ -338,5 +338,5 @@ def test_sampling_a_function_that_is_linear_changes_nothing():
 @pytest.mark.parametrize(("outputs", "turning"), [("3x0", None), ("1x1", 2)])
 def test_outputs_turn_where_they_are_no_numbers(outputs, turning):
     net = nn.Sequential(nn.PointCloud("SO(2)"), CONV, nn.SteerablePool(), nn.SteerableDense(outputs))
-    assert net.turning_outputs == turning
-    assert nn.Sequential(nn.Dense(3)).turning_outputs is None
+    assert net.equivariant_outputs == turning
+    assert nn.Sequential(nn.Dense(3)).equivariant_outputs is None

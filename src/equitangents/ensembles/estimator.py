@@ -24,7 +24,7 @@ from sklearn.utils.validation import validate_data
 from equitangents import notebook
 from equitangents._types import ArrayLike, InputShape, Numbers, Targets, Times
 from equitangents.actions.remedies import channels_first, remedy
-from equitangents.ensembles.fields.kernel import turning_outputs
+from equitangents.ensembles.fields.kernel import equivariant_outputs
 from equitangents.ensembles.fields.targets import Positions
 from equitangents.ensembles.labels import check_label_fields, indices_of, labels_of
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, NotFittedError, ShapeError
@@ -248,7 +248,7 @@ def label_rows(estimator: BaseEstimator, x: np.ndarray, y: Targets | None) -> np
 def positions_of(estimator: BaseEstimator) -> tuple[int, ...]:
     """The grid on which a fitted estimator's outputs are, () for others and for outputs that turn."""
     net = getattr(getattr(estimator, "ensemble", estimator), "net", None)
-    return () if turning_outputs(net) is not None else tuple(getattr(estimator, "positions_", ()))
+    return () if equivariant_outputs(net) is not None else tuple(getattr(estimator, "positions_", ()))
 
 
 def each_row(sample_weight: Numbers | None, grid: tuple[int, ...]) -> np.ndarray | None:

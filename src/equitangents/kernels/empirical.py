@@ -47,7 +47,7 @@ def check_finite_network(net: object) -> None:
 
 def form_of(net: object) -> str:
     """Form of a network's kernels: "full", all pairs of outputs, for equivariant outputs, else their "mean"."""
-    return "mean" if getattr(net, "turning_outputs", None) is None else "full"
+    return "mean" if getattr(net, "equivariant_outputs", None) is None else "full"
 
 
 @dataclass(frozen=True)

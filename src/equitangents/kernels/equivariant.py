@@ -37,7 +37,7 @@ class EquivariantAverage:
     representation: Representation
 
     @property
-    def turning_outputs(self) -> int:
+    def equivariant_outputs(self) -> int:
         """d, the number of equivariant outputs."""
         return self.representation.dimension
 
@@ -50,7 +50,9 @@ class EquivariantAverage:
         """This average, its base sampled as inputs x ask for."""
         return replace(self, base=sampled_for(self.base, lambda: x))
 
-    def outputs_turn_under(self, action: GroupAction, input_shape: tuple[int, ...], matrices: np.ndarray) -> bool:
+    def outputs_equivariant_under(
+        self, action: GroupAction, input_shape: tuple[int, ...], matrices: np.ndarray
+    ) -> bool:
         """Whether K(gx, x') = M_g K(x, x') is known for each generator g."""
         if action != self.action or not isinstance(action, Action) or not action.exact:
             return False
@@ -138,7 +140,7 @@ def equivariant_average(
     """
     if not hasattr(net, "kernel"):
         raise InvalidTypeError("net", net, "a network, or anything with .kernel(x1, x2)")
-    if getattr(net, "turning_outputs", None) is not None:
+    if getattr(net, "equivariant_outputs", None) is not None:
         raise InvalidArgumentError("net has outputs that turn already; give a network whose outputs are alike")
     if draws_noise(net):
         raise InvalidArgumentError(

@@ -66,7 +66,7 @@ class Layer(CheckedKeywords, metaclass=_OfPlainNumbers):
     """Whether no layer may follow it, as after `Readout`."""
     ends_on_points: ClassVar[bool] = False
     """Whether a network that ends with it has its outputs on points, and a kernel field of them."""
-    turning_outputs: ClassVar[int | None] = None
+    equivariant_outputs: ClassVar[int | None] = None
     """How many outputs, which turn into one another with the input, a network that ends with it has; else None."""
     steers: ClassVar[bool] = False
     """Whether it works on steerable features: features that rotations turn by irreps."""

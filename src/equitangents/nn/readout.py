@@ -55,7 +55,7 @@ class Readout(Layer):
         """d, the number of outputs."""
         return self._turned.dimension
 
-    turning_outputs = dimension
+    equivariant_outputs = dimension
 
     @property
     def _turned(self) -> Representation:

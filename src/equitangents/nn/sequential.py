@@ -82,12 +82,12 @@ class Sequential(CheckedKeywords):
         return self._layers
 
     @property
-    def turning_outputs(self) -> int | None:
+    def equivariant_outputs(self) -> int | None:
         """d, if the outputs are equivariant (a `Readout`, steerable features) and kernels are (N1, N2, d, d).
 
         None for other networks.
         """
-        own = self._layers[-1].turning_outputs
+        own = self._layers[-1].equivariant_outputs
         return equivariant_dimension(self._layers) if own is None else own
 
     def __repr__(self) -> str:
@@ -183,7 +183,7 @@ class Sequential(CheckedKeywords):
             return False
         return outputs_move(ops, action, shape, moves, alone=alone)
 
-    def outputs_turn_under(self, action: Action, input_shape: tuple[int, ...], matrices: np.ndarray) -> bool:
+    def outputs_equivariant_under(self, action: Action, input_shape: tuple[int, ...], matrices: np.ndarray) -> bool:
         """Whether K(ρ(g)x, x') = M_g K(x, x') is known for equivariant outputs, all inputs and each generator g.
 
         matrices: (generators, d, d). Known of a `Readout` after a `Lift` of the group that moves the inputs.

@@ -265,9 +265,9 @@ class TurningField:
         return _each(cast(Any, self.net).kernel_diagonal(x), lambda k: np.einsum("naa->na", k))
 
 
-def turning_outputs(net: object) -> int | None:
+def equivariant_outputs(net: object) -> int | None:
     """How many outputs turn into one another; None for networks whose outputs are alike."""
-    found: int | None = getattr(net, "turning_outputs", None)
+    found: int | None = getattr(net, "equivariant_outputs", None)
     return found
 
 
@@ -276,9 +276,10 @@ def turning_symmetry(
 ) -> KernelSymmetry:
     """Whether K(gx, x') = ρ_Y(g) K(x, x') for all inputs: then copies (gx_i, ρ_Y(g)y_i) say nothing new.
 
-    By what the network says of itself in `outputs_turn_under`; what says nothing is not known to turn.
+    By what the network says of itself in `outputs_equivariant_under`; what says nothing is not known to turn.
     """
-    says, turned = getattr(net, "outputs_turn_under", None), [np.eye(outputs)] * len(augmentation.group.generators)
+    says = getattr(net, "outputs_equivariant_under", None)
+    turned = [np.eye(outputs)] * len(augmentation.group.generators)
     if label_action is not None:  # its rows are what becomes of unit vectors
         units = np.eye(outputs)
         turned = [np.asarray(label_action(g, units), np.float64).T for g in augmentation.group.generators]

@@ -13,7 +13,7 @@ import numpy as np
 from equitangents._types import AnyAction, AnyModel, ArrayLike, Element, Targets
 from equitangents.actions.products import FieldAction
 from equitangents.actions.subset import augmenting_elements, whole_action
-from equitangents.ensembles.fields.kernel import turning_outputs
+from equitangents.ensembles.fields.kernel import equivariant_outputs
 from equitangents.errors import InvalidArgumentError, NetworkError, ShapeError
 from equitangents.groups.group_maps import GroupMap
 from equitangents.groups.symmetry_group import SymmetryGroup
@@ -75,7 +75,7 @@ def output_positions(net: KernelFunction | FieldFunction, x: ArrayLike, y: Targe
     Of networks of one's own the shape of `kernel_field` says how many they are, and that of the targets y their grid.
     """
     targets = np.asarray(y).shape  # what only becomes an array, such as a data frame, may refuse NumPy's functions
-    if (outputs := turning_outputs(net)) is not None:
+    if (outputs := equivariant_outputs(net)) is not None:
         return Positions((outputs,), turning=True)
     if isinstance(net, Sequential):
         try:

@@ -22,7 +22,7 @@ from equitangents.ensembles.estimator import (
     check_targets,
     target_rows,
 )
-from equitangents.ensembles.fields.kernel import turning_outputs
+from equitangents.ensembles.fields.kernel import equivariant_outputs
 from equitangents.ensembles.fields.targets import output_positions
 from equitangents.ensembles.infinite.approximation import Approximation, approximation
 from equitangents.ensembles.infinite.base import InfiniteEnsembleBase, TimedPredictions
@@ -294,7 +294,7 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
     def _orbit_question(self, x: Numbers, y: Numbers | None) -> tuple[InfiniteEnsemble, np.ndarray, np.ndarray | None]:
         """(the ensemble whose outputs are measured, x, targets (n, outputs) or None), checked."""
         self._check_fitted()
-        if turning_outputs(self.net) is not None:
+        if equivariant_outputs(self.net) is not None:
             raise InvalidArgumentError(
                 "orbit statistics compare outputs that stay the same along an orbit, and those of this network turn; "
                 "metrics.equivariance_error(ensemble.predict, action, x, output_action) measures these"

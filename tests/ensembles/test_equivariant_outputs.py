@@ -156,7 +156,7 @@ def test_networks_that_cannot_be_read_out_are_refused():
         n.Readout("vector")
 
 
-def test_the_score_of_turning_outputs_is_the_mean_over_outputs():
+def test_the_score_of_equivariant_outputs_is_the_mean_over_outputs():
     model = fitted()
     apart, about = ((Y - z) ** 2 for z in (model.predict(X[:4]), Y.mean(axis=0)))
     assert model.score(X[:4], Y) == pytest.approx((1 - apart.sum(axis=0) / about.sum(axis=0)).mean())
