@@ -164,7 +164,7 @@ class TestClaims:
         )
 
     def saving(self, **how):
-        return [c.outcome for c in shared.saving_claims({"": self.learning(**how)}, "images", "masks turn")]
+        return [c.outcome for c in shared.saving_claims({"": self.learning(**how)}, "images")]
 
     def over_time(self, **how):
         return [c.outcome for c in shared.time_claims({"": self.learning(**how)}, "images")]
