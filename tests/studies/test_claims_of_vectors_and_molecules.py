@@ -113,7 +113,7 @@ class TestMolecules:
     def test_true(self):
         found = molecules.claims(self.settings, self.results())
         assert verdicts(found) == ["holds"] * 5
-        assert found[0].aggregate == "the geometric mean over training sizes"
+        assert found[0].shown == "the geometric mean over training sizes"
         assert 0.45 < found[0].number < 0.55
         assert [c.covers == EXACT for c in found] == [False] * 4 + [True]
 

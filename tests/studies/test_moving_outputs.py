@@ -164,7 +164,7 @@ class TestClaims:
         )
 
     def saving(self, **how):
-        return [c.outcome for c in shared.saving_claims({"": self.learning(**how)}, "images", "masks turn")]
+        return [c.outcome for c in shared.saving_claims({"": self.learning(**how)}, "images")]
 
     def over_time(self, **how):
         return [c.outcome for c in shared.time_claims({"": self.learning(**how)}, "images")]
@@ -198,9 +198,9 @@ class TestTrained:
         return shared.trained_claim(learning, "flows")[0].outcome
 
     def test_the_claim_is_on_the_mean_and_free_of_the_bias_of_few_networks(self):
-        assert self.outcome() == "holds"
-        assert self.outcome(bias=1.0) == "fails"
-        assert self.outcome(members=5) == "undecided"
+        assert self.verdict() == "holds"
+        assert self.verdict(bias=1.0) == "fails"
+        assert self.verdict(members=5) == "undecided"
         assert shared.trained_claim(TestClaims().learning(), "flows") == []
 
     def test_the_mean_of_members_errs_less_by_the_root_of_their_number(self):
