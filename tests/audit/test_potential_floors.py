@@ -186,7 +186,7 @@ def test_steps_too_large_for_a_contact_are_in_the_floor() -> None:
     assert report.row("gradient").outcome == "undecided"
     assert report.row("gradient").error.mean <= 2 * report.row("gradient").floor
     assert report.verdict == "undecided"
-    assert "structures without contacts" in report.row("gradient").decide
+    assert report.row("gradient").decide
 
 
 def test_one_structure_beyond_all_others_is_named() -> None:
