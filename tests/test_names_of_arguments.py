@@ -25,6 +25,7 @@ def test_a_second_name_of_an_argument():
         rows(X, X=X)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("cls", [et.InfiniteEnsemble, et.InfiniteEnsembleClassifier, et.DeepEnsemble])
 def test_estimators_take_x_and_the_name_that_scikit_learn_has_for_it(cls):
     y = np.arange(12) % 2
@@ -115,6 +116,7 @@ class TestProgress:
         assert np.all(np.diff(done) >= 0)
         assert capsys.readouterr().err == ""
 
+    @pytest.mark.quick(1)
     @pytest.mark.parametrize(("given", "pieces"), [({}, 3), ({"members_per_chunk": 1, "executor": 1}, 2)])
     def test_of_an_ensemble_may_be_a_function(self, given, pieces, tmp_path):
         told = []

@@ -47,6 +47,7 @@ def test_a_report_shows_its_finding_and_every_element() -> None:
     assert all(e.label in text for e in report.elements)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("make", [et.InfiniteEnsemble, lambda net: et.DeepEnsemble(net, members=2, epochs=1)])
 def test_a_fitted_ensemble_shows_what_was_fitted_and_an_unfitted_one_does_not(make) -> None:
     model = make(NET)

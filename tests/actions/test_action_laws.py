@@ -131,6 +131,7 @@ class TestCalls:
         some = np.arange(action.group.order)[::-3]
         np.testing.assert_allclose(action.orbit(x, elements=some), orbit[some], atol=1e-14)
 
+    @pytest.mark.quick(2)
     def test_act_each_applies_one_element_to_each(self, case):
         action, x = case
         g = np.array([0, action.group.order - 1, action.group.order // 2])
@@ -139,6 +140,7 @@ class TestCalls:
         traced = jax.jit(action.act_each)(jnp.asarray(g), jnp.asarray(x))
         np.testing.assert_allclose(traced, expected, rtol=1e-5, atol=1e-6)
 
+    @pytest.mark.quick(2)
     def test_jit_agrees_with_numpy(self, case):
         action, x = case
         g = action.group.order - 1
@@ -160,6 +162,7 @@ class TestCalls:
             assert y.dtype == dtype
             assert action.orbit(x.astype(dtype)).dtype == dtype
 
+    @pytest.mark.quick(2)
     def test_jax_in_jax_out_in_its_precision(self, case):
         action, x = case
         with jax.enable_x64(True):

@@ -125,6 +125,7 @@ class TestAudit:
         np.testing.assert_array_equal(given.errors, named.errors)
         assert given.errors.shape == (32, 12)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("output", [TURNS, pytest.param("vectors", marks=pytest.mark.slow)])
     def test_outputs_turn_along(self, output):
         f = lambda x: x.mean(axis=1)
@@ -164,6 +165,7 @@ class TestExactSums:
         with pytest.raises(InvalidTypeError, match=r"infinitely many elements.*icosahedral"):
             use()
 
+    @pytest.mark.slow
     def test_nodes_and_random_elements_augment(self, rng):
         x, y = rng.standard_normal((4, 3)), rng.standard_normal(4)
         nodes, random = sampled(TURNS), sampled(TURNS, 12, seed=3)

@@ -82,6 +82,7 @@ def test_deep_estimators_take_names_for_actions() -> None:
     et.DeepEnsembleClassifier(two, augmentation="C4", **settings).fit(IMAGES, CLASSES)
 
 
+@pytest.mark.slow
 def test_questions_about_orbits_take_names_for_actions() -> None:
     rot = et.actions.image_rotations(4)
     model = et.InfiniteEnsemble(NET, augmentation="C4", time=10.0).fit(IMAGES, LABELS)

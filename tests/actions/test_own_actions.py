@@ -75,6 +75,7 @@ class TestFinite:
         np.testing.assert_allclose(model.predict(-X), model.predict(X), atol=1e-5)
         assert np.abs(model.predict(X)).max() > 1e-3
 
+    @pytest.mark.slow
     def test_deep_ensembles_take_it(self):
         model = et.DeepEnsemble(NET, members=2, epochs=2, augmentation=FLIPS, seed=0).fit(X, Y)
         assert np.isfinite(model.predict(X)).all()
@@ -86,6 +87,7 @@ class TestFinite:
 
 
 class TestAllRotations:
+    @pytest.mark.slow
     def test_audits_take_it(self):
         norm = lambda x: (x**2).sum(1)
         assert et.audit(norm, CLOUDS, VECTORS, off_data=False).verdict == "equivariant"

@@ -37,6 +37,7 @@ def copper(rattled: float = 0.1) -> Atoms:
     return atoms
 
 
+@pytest.mark.slow
 def test_emt_passes_on_molecules_and_crystals_of_any_sizes() -> None:
     tests = [*SYMMETRIES, "lattice translation", "supercell", "conservation"]
     report = et.audit.atoms(EMT(), [copper(), molecule("CH3OH"), bulk("Al")], tests, elements=2, **FEW)
@@ -101,6 +102,7 @@ def test_the_asymmetry_of_the_jacobian_is_that_of_the_whole_matrix() -> None:
     assert et.audit.atoms(Cluster(), atoms, "conservation", **FEW).row("asymmetry").outcome == "holds"
 
 
+@pytest.mark.slow
 def test_forces_that_are_no_gradient_heat_a_run_at_constant_energy() -> None:
     swirl = lambda F: F + 0.05 * np.cross([0.0, 0.0, 1.0], F)
     broken = et.audit.atoms(Cluster(forces=swirl), CLUSTERS[:1], "dynamics", **FEW).row("drift")

@@ -19,6 +19,7 @@ def pooled(x: np.ndarray) -> np.ndarray:
     return np.tanh(x).sum((1, 2))
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("group", "x", "order"),
     [

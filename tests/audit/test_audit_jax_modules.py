@@ -64,6 +64,7 @@ def model_of(library: str) -> tuple[Any, Any, Any]:
     return given, X, silent
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("library", [pytest.param("nnx", marks=pytest.mark.slow), "linen", "equinox"])
 def test_modules_are_evaluated_in_their_own_mode_and_show_their_layers(library: str) -> None:
     given, x, function = model_of(library)

@@ -37,6 +37,7 @@ def test_labels_of_no_class_are_refused() -> None:
         et.audit(model, "C4", IMAGES, y=CLASSES, **QUIET)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("names", [(0, 1), (-1, 1), (3, 1500), (7, 8)])
 @pytest.mark.parametrize("truth", [(0, 1), (-1, 1), (1500, 3), (5, 8)])
 def test_class_numbers_are_compared_with_labels_as_they_are(names: tuple, truth: tuple) -> None:

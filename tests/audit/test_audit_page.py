@@ -42,6 +42,7 @@ def sections(page):
     return re.findall(r'<section id="([a-z]+)"', page)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("order", "reflections"),
     [(4, 4), (64, 0), *(pytest.param(*sizes, marks=pytest.mark.slow) for sizes in ((4, 0), (64, 4)))],
@@ -54,6 +55,7 @@ def test_every_section_is_shown_and_nothing_is_loaded(order, reflections):
     assert page.count("data:image/png;base64,") == 2 * order
 
 
+@pytest.mark.slow
 def test_same_report_same_page():
     assert html(example_report()) == drawn()
 

@@ -45,6 +45,7 @@ def test_a_network_without_a_flaw_has_no_guilty_layer() -> None:
     assert report.layers.sweep == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("at", "change"),
     [
@@ -123,6 +124,7 @@ def test_the_limit_of_ensembles_is_covered() -> None:
     assert held >= 34
 
 
+@pytest.mark.slow
 def test_deep_ensembles_beside_their_theory() -> None:
     rng = np.random.default_rng(2)
     x, w = rng.normal(size=(16, 3, 3, 1)), rng.normal(size=9)
@@ -259,6 +261,7 @@ def test_remedies_are_measured() -> None:
     assert {r.name: r.how for r in unknown} == {averaging.name: "exact", augmentation.name: "no refit"}
 
 
+@pytest.mark.slow
 def test_averaging_over_a_sample_leaves_what_two_samples_differ_by() -> None:
     x = np.random.default_rng(8).normal(size=(60, 3))
     invariant = lambda x: 5 + np.sum(x * x, axis=1, keepdims=True)

@@ -86,6 +86,7 @@ def test_the_published_schema_is_that_of_the_code() -> None:
     assert json.loads(PUBLISHED.read_text(encoding="utf-8")) == et.audit.schema()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["forest", "turns", "space", "infinite"])
 def test_json_follows_the_schema(reports: dict, name: str, tmp_path: Path) -> None:
     path = reports[name].to_json(tmp_path / "audit.json")
@@ -133,6 +134,7 @@ def test_markdown_is_made_of_tables(reports: dict, tmp_path: Path) -> None:
     assert not re.search(r"<(?!!)", text.replace("&lt;", "")), "no HTML gets through"
 
 
+@pytest.mark.slow
 def test_the_page_loads_nothing(reports: dict, tmp_path: Path) -> None:
     for name, report in reports.items():
         html = report.to_html(tmp_path / f"{name}.html").read_text(encoding="utf-8")
@@ -175,6 +177,7 @@ def unescaped(text: str) -> str:
     return html_text.unescape(re.sub(r"\\([\\`*\[\]|~$_])", r"\1", text))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE)
 def test_names_are_shown_as_they_are_in_markdown_and_xml(name: str) -> None:
     report = example_report(order=2, reflections=0, name=name, images=False)

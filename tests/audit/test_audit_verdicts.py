@@ -131,6 +131,7 @@ def test_same_predictions_leave_the_identity_out() -> None:
     assert report.sets[0].same_predictions.mean == 0
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("share", [0.0, 0.003, 0.5])
 @pytest.mark.parametrize("tolerance", [None, 0.01])
 def test_summary_markdown_json_and_page_agree(share: float, tolerance: float | None, tmp_path: Path) -> None:

@@ -94,6 +94,7 @@ def test_values_that_are_not_finite_are_said_to_be_of_the_moved_inputs() -> None
         et.audit(lambda x: np.where(x[:, 0, 0] == IMAGES[:, 0, 0], x[:, 0, 0], np.nan), "C4", IMAGES, **QUIET)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("dtype", "inside"),
     [(np.float64, None), pytest.param(np.float32, None, marks=pytest.mark.slow), (np.float64, np.float32)],

@@ -154,6 +154,7 @@ def test_raw_detections_are_no_invariant() -> None:
 GREY, FRAMES = RNG.normal(size=(12, 8, 8)), RNG.normal(size=(12, 3, 8, 8, 2))
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("x", "axes", "layout"),
     [(GREY, (1, 2), None), (FRAMES, (2, 3), "channels_last"), (np.moveaxis(FRAMES, 4, 1), (3, 4), "channels_first")],

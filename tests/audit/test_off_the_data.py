@@ -59,6 +59,7 @@ def test_a_tolerance_is_not_kept_by_a_model_that_breaks_it_off_the_data():
     assert not below(nearly, 0.05).passed
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(("dtype", "centre"), [(np.float64, 0.0), (np.float32, 30.0), (np.float16, 0.0)])
 def test_a_model_that_is_exact_everywhere_stays_green(dtype, centre):
     model = lambda x: invariant(x.astype(dtype)).astype(dtype) + dtype(centre)

@@ -73,6 +73,7 @@ def exit_status(report, check):
     return 0
 
 
+@pytest.mark.slow
 @given(EDGES, SIZES, st.sampled_from([0.0, 1.0]), SIZES)
 @settings(max_examples=100, deadline=None)
 def test_line_badge_and_exit_status_agree(interval, floor, share, limit):
@@ -113,6 +114,7 @@ def test_nothing_stands_anywhere_where_a_number_is_missing():
     assert standing(Estimate(math.inf, math.inf, math.inf), 0.0, 1.0) == "above"
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("group", ["C4", "SO2"])
 def test_limits_of_an_audit_are_those_of_its_tolerance(group):
     for share in (0.0, 0.03):

@@ -157,6 +157,7 @@ def test_outputs_are_no_sets_where_there_are_as_many_of_them_as_inputs() -> None
         assert verdict(f, "C4", IMAGES, (Unordered(), None), batch_size=batch) == "equivariant"
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("empty", [np.array([]), np.zeros((0, 4))], ids=str)
 @pytest.mark.parametrize("batch", [1, 2, 9])
 def test_sets_without_any_item_have_no_width(empty: np.ndarray, batch: int) -> None:

@@ -358,6 +358,7 @@ def test_outcomes_and_limits_go_by_the_one_decision(interval, floor, limit, has_
     assert (check.passed, check.undecided) == (passes, not passes and not fails), check
 
 
+@pytest.mark.slow
 def test_a_shorter_time_step_decides_what_the_run_says_it_would() -> None:
     water = molecule("H2O")
     water.rattle(0.05, seed=1)

@@ -34,6 +34,7 @@ KINDS = {
 }
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_exact_networks_hold_and_broken_ones_do_not(kind):
     exact, broken = (et.audit(lambda x, c=c: KINDS[kind](x, c), "C4", IMAGES, **QUIET) for c in (0.0, 0.05))

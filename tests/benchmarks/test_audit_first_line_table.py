@@ -12,6 +12,7 @@ def bench():
     return importlib.import_module("benchmarks.bench_audit_first_line")
 
 
+@pytest.mark.slow
 def test_first_lines_of_thirty_models_are_right(bench):
     rows = bench.measure(30, {name: kind for name, kind in bench.KINDS.items() if name != "potential"})
     assert [row.models for row in rows] == [3] * 10
@@ -23,6 +24,7 @@ def test_first_lines_of_thirty_models_are_right(bench):
     assert "misses: 0 of " in bench.table(rows)
 
 
+@pytest.mark.slow
 def test_first_lines_of_potentials_are_right(bench):
     (row,) = bench.measure(6, {"potential": bench.KINDS["potential"]})
     assert (row.models, row.alarms, row.misses) == (6, 0, 0)

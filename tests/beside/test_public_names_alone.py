@@ -55,6 +55,7 @@ def test_there_is_something_to_read():
     assert sum("from equitangents" in path.read_text(encoding="utf-8") for path in SOURCES) > 100
 
 
+@pytest.mark.slow
 def test_no_file_imports_what_users_cannot():
     found = {path.name: inner for path in SOURCES if (inner := list(inner_names(path.read_text(encoding="utf-8"))))}
     assert found == {}
@@ -70,6 +71,7 @@ def private_names(text: str) -> set[str]:
     return {name for name in read - own if name.startswith("_") and not name.startswith("__")}
 
 
+@pytest.mark.slow
 def test_no_file_reads_what_objects_keep_to_themselves():
     assert private_names("group._compose(a, b)") == {"_compose"}
     found = {path.name: inner for path in SOURCES if (inner := private_names(path.read_text(encoding="utf-8")))}

@@ -40,12 +40,14 @@ def modules_after(statement: str) -> set[str]:
     return {name.partition(".")[0] for name in names} & set(HEAVY)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["list"], ["reproduce", "--help"], ["reproduce"]])
 def test_light_commands_load_nothing_heavy(arguments: list[str]) -> None:
     command = f"from equitangents.cli.main import main\ntry: main({arguments!r})\nexcept SystemExit: pass"
     assert modules_after(command) == set()
 
 
+@pytest.mark.slow
 def test_importing_the_package_loads_nothing_heavy() -> None:
     assert modules_after("import equitangents") == set()
     assert "jax" in modules_after("import equitangents.precision"), "the probe itself must see what is loaded"

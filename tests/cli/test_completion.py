@@ -33,6 +33,7 @@ def offered(line, shell="bash"):
     return done.stdout.split("\n") if shell == "bash" else done.stdout
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
@@ -75,6 +76,7 @@ def test_what_is_offered_is_there():
         parse_group_name("group", name)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("line", "said"),
     [

@@ -21,6 +21,7 @@ def run_doctor(capsys, *arguments: str) -> tuple[int, str, str]:
     return int(stop.value.code or 0), *capsys.readouterr()
 
 
+@pytest.mark.slow
 def test_this_installation_is_well(capsys) -> None:
     status, out, err = run_doctor(capsys)
     assert (status, err) == (0, "")

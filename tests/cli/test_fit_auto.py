@@ -44,6 +44,7 @@ def tiles(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_folder_is_chosen_for_and_predicted(run, tiles, monkeypatch):
     for name, value in {"_TREES": 10, "_NEIGHBOURS": (1, 3), "_C": (10.0,), "_GAMMA": (1.0,)}.items():
         monkeypatch.setattr(f"equitangents.fit.baselines.{name}", value)
@@ -68,6 +69,7 @@ def test_a_folder_is_chosen_for_and_predicted(run, tiles, monkeypatch):
     assert run("predict", "model", "--data", "flat", "--out", "p.csv")[0] == 0
 
 
+@pytest.mark.slow
 def test_a_column_or_an_array_says_what_leaves_together(run, tiles):
     by_table = et.data.load_labelled_images("flat", "labels.csv", together="Slide")
     by_folder = et.data.load_labelled_images("tiles")
@@ -89,6 +91,7 @@ def test_a_column_or_an_array_says_what_leaves_together(run, tiles):
     assert "expected an array clinic" in err
 
 
+@pytest.mark.slow
 def test_what_auto_does_not_take(run, tiles):
     fit = "fit", "--data", "tiles", "--net", "auto", "--out", "model"
     status, _, err = run(*fit, "--ridge", "0.1")

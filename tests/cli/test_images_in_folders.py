@@ -58,6 +58,7 @@ def save(name: str, pixels: np.ndarray, **how) -> None:
     Image.fromarray(pixels).save(name, **how)
 
 
+@pytest.mark.slow
 def test_a_folder_a_class_is_fitted_scored_and_predicted_into_a_table(run, tiles):
     status, out, err = run(*FIT)
     assert status == 0
@@ -140,6 +141,7 @@ def test_labels_keep_their_kind(tiles, labels, kind):
     assert [str(each) for each in y] == labels or kind == "f"
 
 
+@pytest.mark.slow
 def test_sizes_are_brought_together_and_said(run, tiles):
     wide = RNG.integers(0, 256, (4, 8), dtype=np.uint8)
     save("tiles/dark/wide.png", wide)
@@ -180,6 +182,7 @@ WRONG = {
 }
 
 
+@pytest.mark.slow
 def test_other_data_than_the_training_set_is_told_in_one_line(run, tiles):
     run(*FIT)
     for name, (shape, dtype, match) in WRONG.items():
@@ -192,6 +195,7 @@ def test_other_data_than_the_training_set_is_told_in_one_line(run, tiles):
     assert run("predict", "model", "--data", "x.npy", "--out", "p.csv")[0] == 2
 
 
+@pytest.mark.slow
 def test_the_form_goes_with_the_model_it_was_written_for(run, tiles):
     run(*FIT)
     np.savez("t.npz", x=RNG.normal(size=(6, 4)), y=[0, 1] * 3)

@@ -94,6 +94,7 @@ def test_labels_make_a_classifier_and_augmentation_can_be_left_out(capsys, vecto
     assert (status, "1 copies" in out) == (0, True)
 
 
+@pytest.mark.slow
 def test_a_network_and_data_are_planned_for_by_a_pilot(capsys, images, tmp_path):
     written = tmp_path / "plan.json"
     options = ["--depth", 1, "--width", 8, "--pilot", 5, "--epochs", 20, "--target", 0.2, "--draws", 100]

@@ -29,6 +29,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, st
     return int(stop.value.code or 0), output.out, output.err
 
 
+@pytest.mark.slow
 def test_the_answer_is_that_of_compare_architectures_and_every_file_is_whole(capsys, data, tmp_path):
     folder, page, numbers = tmp_path / "new" / "out", tmp_path / "page.html", tmp_path / "numbers.json"
     files = ["--out", folder, "--html", page, "--json", numbers]

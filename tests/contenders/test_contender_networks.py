@@ -19,6 +19,7 @@ def outputs_on_orbit(net, group, x=X):
 
 
 class TestGroupConvolutionalNetwork:
+    @pytest.mark.slow
     @pytest.mark.parametrize("group", ["C4", pytest.param("D4", marks=pytest.mark.slow)])
     def test_it_is_invariant_where_pixels_move_to_pixels(self, group):
         y = outputs_on_orbit(TurnedFilters(group, 3, 3), group)
@@ -47,6 +48,7 @@ class TestGroupConvolutionalNetwork:
                 along = (image.ravel() @ literal) / np.linalg.norm(image) / np.linalg.norm(literal)
                 assert along == pytest.approx(1, abs=1e-12)
 
+    @pytest.mark.slow
     def test_a_turn_by_45_degrees_costs_a_smooth_image_little(self):
         row, column = np.mgrid[:14, :14] - 6.5
         blob = np.exp(-((row - 2) ** 2 + (column + 1) ** 2) / 6) - np.exp(-((row + 2) ** 2 + column**2) / 5)

@@ -56,6 +56,7 @@ def test_what_is_no_prediction_is_not_averaged(answer, said):
 
 
 class TestTurnedFilters:
+    @pytest.mark.slow
     def test_are_the_sums_of_their_formula(self):
         """Lift, means over blocks, one convolution over C4, readout: loops over pixels and elements."""
         net, width = TurnedFilters("C4", 2, 3), 2

@@ -51,6 +51,7 @@ class TestDivergence:
         ratios = (-(noise**2) / 2 - np.log(scale) + (mean + scale * noise) ** 2 / 2).sum(axis=1)
         assert abs(ratios.mean() - found) < 4 * ratios.std() / len(noise) ** 0.5
 
+    @pytest.mark.slow
     def test_its_gradient_is_added_at_the_rate(self):
         with precision.scope(np.float64):
             q = random_posterior()
@@ -66,6 +67,7 @@ class TestDivergence:
                 assert 0.3 * slope == pytest.approx(float(expected), abs=1e-8)
 
 
+@pytest.mark.slow
 def test_gradients_of_drawn_losses_are_those_of_the_expected_loss_in_the_mean():
     """f = ω·x/√d: E_q ½(f − y)² = ½(μ·x/√d − y)² + ½ Σ σ²x²/d."""
     with precision.scope(np.float64):
@@ -91,6 +93,7 @@ def test_gradients_of_drawn_losses_are_those_of_the_expected_loss_in_the_mean():
         assert np.max(np.abs(gradients.mean(axis=0) - expected[name]) / errors) < 4.5, name
 
 
+@pytest.mark.slow
 def test_a_linear_network_finds_the_best_independent_gaussian():
     """Its mean is the posterior's; its precisions are the diagonal of the posterior's, of all augmented copies."""
     noise, action = 0.4, et.actions.linear(et.groups.cyclic(3), np.stack([np.roll(np.eye(3), g, 0) for g in range(3)]))
@@ -121,6 +124,7 @@ class TestMembers:
             weights = drawn(own(model.params_["params"]), start.state)
             np.testing.assert_allclose(outputs, NET.apply(weights, X), rtol=1e-4, atol=1e-5)
 
+    @pytest.mark.slow
     def test_go_on_from_a_checkpoint_to_the_same_bits(self, tmp_path):
         whole = self.fitted().fit(X, Y)
         self.fitted(2, checkpoint_dir=tmp_path, checkpoint_every=1).fit(X, Y)
@@ -147,6 +151,7 @@ def fitted():
 
 
 class TestContender:
+    @pytest.mark.slow
     def test_predicts_the_mean_of_probabilities_of_networks_drawn_from_one_posterior(self, fitted):
         q = jax.tree.map(lambda a: a[0], fitted.ensemble.params_["params"])
         outputs = np.asarray(outputs_of_draws(cnn(PROBLEM), q, jax.random.key(0), IMAGES, 4), float)

@@ -34,6 +34,7 @@ def test_a_page_loses_no_code_and_is_a_valid_notebook(page: str) -> None:
     assert all(block in text for block in code)
 
 
+@pytest.mark.slow
 def test_cells_hold_what_they_printed_and_a_failing_one_is_an_error() -> None:
     run = docs_notebooks.executed(docs_notebooks.notebook_of(PAGE))
     outputs = [cell.outputs for cell in run.cells if cell.cell_type == "code"]

@@ -57,6 +57,7 @@ def same(model, params):
     return all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(model.params_), params, strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["flipped", "cut", "empty"])
 def test_damage_of_any_file_is_found_before_anything_is_read(copy, how):
     _, run, _ = copy
@@ -171,6 +172,7 @@ def schedule(*rates):
     return optax.sgd(lambda step: table[step] + 1e-9 * jax.random.uniform(key))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("one", "other"),
     [

@@ -24,6 +24,7 @@ def quantile(scores):
     return np.sort(scores)[int(np.ceil((len(scores) + 1) * LEVEL)) - 1]
 
 
+@pytest.mark.slow
 def test_intervals_are_the_mean_and_a_quantile_of_held_back_errors_and_hold_as_often():
     held = []
     new, truth = noisy(1000, seed=99)

@@ -38,6 +38,7 @@ def bits_equal(a, b):
     jax.tree.map(np.testing.assert_array_equal, a, b)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", ["gd", pytest.param("sgd", marks=pytest.mark.slow)])
 def test_full_augmentation_is_training_on_all_orbits(optimizer):
     settings = GD | {"optimizer": optimizer}

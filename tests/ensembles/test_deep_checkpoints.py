@@ -107,6 +107,7 @@ def test_optimizer_state_and_schedules_survive(tmp_path, optimizer):
     bits_equal(state(resumed), state(straight))
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_read_and_not_repeated(tmp_path):
     first = DeepEnsemble(**settings(checkpoint_dir=tmp_path)).fit(X, Y, **RECORD)
     calls = []
@@ -116,6 +117,7 @@ def test_a_finished_run_is_read_and_not_repeated(tmp_path):
     assert not calls
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_leaves_what_was_done(tmp_path, uninterrupted):
     def interrupt(epoch, _):
@@ -149,6 +151,7 @@ def test_an_interrupt_amid_an_epoch_waits_for_it(tmp_path):
     bits_equal(state(resumed), state(model().fit(X, Y)))
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("changed", "message"),
     [

@@ -37,6 +37,7 @@ def fitted_one():
     return DeepEnsemble(ONE, members=5, epochs=3).fit(X, Y[:, 0])
 
 
+@pytest.mark.slow
 def test_predictions_are_moments_over_members(fitted):
     members = fitted.predict_members(X)
     assert members.shape == (5, 20, 2)

@@ -42,6 +42,7 @@ def assert_same(one, two):
     np.testing.assert_array_equal(one.predict(X), two.predict(X))
 
 
+@pytest.mark.slow
 def test_threads_train_the_ensemble_of_one_machine(alone):
     with ThreadPoolExecutor(2) as pool:
         model = DeepEnsemble(NET, executor=pool, **SETTINGS).fit(X, Y, **RECORD)

@@ -74,6 +74,7 @@ def root_mean_square(errors):
     return np.sqrt((errors**2).mean())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("hidden", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_wide_ensembles_follow_the_closed_form(hidden):
     found = measured(512, hidden)

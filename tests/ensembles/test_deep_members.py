@@ -52,6 +52,7 @@ def test_chunks_change_neither_initialisation_nor_order(five, chunk):
         jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-6), member(start.params_, i), expected)
 
 
+@pytest.mark.slow
 def test_training_again_gives_the_same_bits(five):
     again = DeepEnsemble(CNN, members=5, members_per_chunk=2, **SETTINGS).fit(X, Y)
     bits_equal(again.params_, five.params_)

@@ -87,6 +87,7 @@ OPTIMIZERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*(pytest.param(name, marks=SLOW) for name in ("gd", "sgd", "adam")), "momentum"])
 def test_every_optimizer_against_a_literal_loop(name):
     tx, batch = OPTIMIZERS[name]

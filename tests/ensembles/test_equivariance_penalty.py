@@ -37,6 +37,7 @@ def double():
         yield
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gamma", [-1.0, -0.5, 2.5])
 def test_steps_descend_the_sum_over_samples_and_elements(gamma):
     model = DeepEnsemble(NET, label_action=TURN, equivariance_penalty=gamma, epochs=2, **GD).fit(X, Y)
@@ -48,6 +49,7 @@ def test_steps_descend_the_sum_over_samples_and_elements(gamma):
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a[1], b, rtol=1e-9), model.params_, params)
 
 
+@pytest.mark.slow
 def test_a_batch_is_of_whole_orbits(monkeypatch):
     settings = GD | {"optimizer": "sgd", "batch_size": 7, "epochs": 2, "members": 1}  # two orbits of 3, and a row over
     model = DeepEnsemble(NET, label_action=TURN, equivariance_penalty=1.5, **settings).fit(X, Y)
@@ -66,6 +68,7 @@ def test_a_batch_is_of_whole_orbits(monkeypatch):
         jax.tree.map(lambda a, b: np.testing.assert_allclose(a[0], b, rtol=1e-9), found.params_, params)
 
 
+@pytest.mark.slow
 def test_resamples_keep_their_orbits():
     settings = GD | {"label_action": TURN, "epochs": 1, "variation": Bootstrap(), "members": 1}
     model = DeepEnsemble(NET, equivariance_penalty=2.0, **settings).fit(X, Y)
@@ -74,6 +77,7 @@ def test_resamples_keep_their_orbits():
     np.testing.assert_allclose(model.history_[0, 0], literal_loss(start, 2.0, X[drawn], Y[drawn]), rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_a_linear_model_learns_its_equivariant_part_as_before_and_forgets_the_rest_faster():
     """Of an orthogonal action: rate λη of what is equivariant, (1 + γ)λη of the rest."""
     swap = actions.linear(groups.cyclic(2), np.array([[[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]]))
@@ -92,6 +96,7 @@ def test_a_linear_model_learns_its_equivariant_part_as_before_and_forgets_the_re
     np.testing.assert_allclose(fit(-1.0, 0.05), [plain[0], start[1]], rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_batch_statistics_are_those_of_whole_orbits():
 
     class Normalised(linen.Module):
@@ -142,6 +147,7 @@ def test_fields_have_none():
         DeepEnsemble(net, augmentation="C4", equivariance_penalty=1.0, epochs=1).fit(images, images)
 
 
+@pytest.mark.slow
 def test_it_is_an_entry_of_training_and_saved_with_it(tmp_path):
     model = DeepEnsemble(NET, training=Training(optimizer="gd", equivariance_penalty=2.0), augmentation=TURN)
     assert model.equivariance_penalty == model.get_params()["training__equivariance_penalty"] == 2.0

@@ -56,6 +56,7 @@ def augmented(action, label_action, x, y):
 
 
 class TestInvariantLabels:
+    @pytest.mark.quick(2)
     @times
     @pytest.mark.parametrize("ridge", [0.0, 0.2])
     @pytest.mark.parametrize("kernel", ["ntk", "nngp"])
@@ -139,6 +140,7 @@ class TestInvariantLabels:
 
 
 class TestEquivariantLabels:
+    @pytest.mark.quick(2)
     @times
     @pytest.mark.parametrize("ridge", [0.0, 0.2])
     @given(seed=seeds)

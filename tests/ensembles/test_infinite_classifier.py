@@ -27,6 +27,7 @@ class TestAgainstRegression:
         assert model.solver_ == model.ensemble_.solver_ == "dense N×N"
         assert model.max_learning_rate_ == model.ensemble_.max_learning_rate_
 
+    @pytest.mark.slow
     def test_one_large_input_leaves_the_others_apart_in_float32(self):
         inputs = np.linspace(0, 1, 40)[:, None]
         inputs[3] = 2e4

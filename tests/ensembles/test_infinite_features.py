@@ -19,6 +19,7 @@ def data(rng):
     return x, np.stack([np.sin(x[:, 0]), x[:, 1] * x[:, 2]], axis=1), rng.standard_normal((4, 5))
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("features", [40, 300])  # fewer than inputs, and more
 @pytest.mark.parametrize("settings", [{"ridge": 1e-3, "time": 20.0}, {"ridge": 0.1, "kernel": "nngp"}])
 def test_the_primal_solution_is_that_of_the_kernel_of_features(features, settings, data):
@@ -64,6 +65,7 @@ def test_no_square_matrix_of_the_inputs_is_formed(rng, monkeypatch):
     assert np.isfinite(model.predict(x[:3])).all()
 
 
+@pytest.mark.slow
 def test_approximation_falls_with_the_number_of_features(data):
     x, y, _ = data
     each = [et.InfiniteEnsemble(random_features(NET, m), ridge=0.1).fit(x, y).approximation_ for m in (64, 2048)]

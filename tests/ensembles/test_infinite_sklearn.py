@@ -30,6 +30,7 @@ CHECKS = [
 ]
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(("estimator", "check"), CHECKS)
 def test_scikit_learns_checks(estimator, check):
     with warnings.catch_warnings():

@@ -33,6 +33,7 @@ def same(model, reference, x=X_TEST, atol=1e-8):
     assert model.max_learning_rate_ == pytest.approx(reference.max_learning_rate_, rel=1e-2)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("kernel", ["ntk", "nngp"])
 @pytest.mark.parametrize("time", [40.0, np.inf])
 @pytest.mark.parametrize("solver", EXACT, ids=str)
@@ -236,6 +237,7 @@ def test_kernels_are_held_both_one_or_none_by_the_memory_there_is(limit, held):
     assert training_matrices(NET, X, "ntk", None, limit, whole=False).bytes == 0
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("stored", [False, True])
 @pytest.mark.parametrize("solver", ["cholesky", "nystrom", solvers.PCG(rank=9), "out-of-core"], ids=str)
 def test_an_ensemble_is_saved_in_a_folder_and_loaded(tmp_path, solver, stored):

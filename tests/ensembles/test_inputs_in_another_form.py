@@ -33,6 +33,7 @@ def deep(x: Any, **settings: Any) -> Any:
     return et.DeepEnsemble(settings.pop("net", MLP), members=1, epochs=1, **settings).fit(x, LABELS)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("fit", "settings"),
     [
@@ -61,6 +62,7 @@ def test_an_ensemble_that_was_fitted_to_flat_images_is_audited_on_images() -> No
     np.testing.assert_allclose(report.errors, literal.errors, rtol=1e-9)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("fit", [infinite, deep])
 def test_images_with_channels_first_are_told_to_be_transposed(
     fit: Callable[..., Any], caplog: pytest.LogCaptureFixture
@@ -110,6 +112,7 @@ ENTRIES: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("dtype", HALF)
 @pytest.mark.parametrize("entry", ENTRIES.values(), ids=ENTRIES)
 def test_half_precision_gives_what_the_same_numbers_give_in_single(
@@ -184,6 +187,7 @@ def infinite_of(x: Any, y: Any) -> Any:
     return et.InfiniteEnsemble(MLP, ridge=0.1).fit(x, y)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("taker", TAKES_ARRAYS)
 def test_masked_entries_are_no_numbers_and_masks_that_hide_nothing_are_no_matter(taker: str, tmp_path: Any) -> None:
     take = TAKES_ARRAYS[taker]

@@ -12,6 +12,7 @@ from oracles.literal_network import LiteralNetwork
 
 
 class TestLaws:
+    @pytest.mark.slow
     @given(seeds, st.sampled_from(sorted(CASES)), st.sampled_from([0.2, 10.0, np.inf]))
     def test_mean_and_covariance_are_equivariant_on_and_off_the_data(self, seed, name, time):
         action, _, label_action = CASES[name]
@@ -34,6 +35,7 @@ class TestLaws:
         error = np.sqrt((np.outer(np.diag(covariance), np.diag(covariance)) + covariance**2) / 4000)
         assert (np.abs(np.cov(draws, rowvar=False) - covariance) < 4 * error).all()
 
+    @pytest.mark.quick(1)
     @pytest.mark.parametrize("symmetric", [False, True])
     @pytest.mark.parametrize("name", ["C8", "D4", "Q8"])  # complex, real and quaternionic irreps
     def test_samples_on_orbits_have_the_joint_covariance(self, name, symmetric):

@@ -20,6 +20,7 @@ turned = actions.linear(C3, np.stack([np.linalg.matrix_power(np.array([[_c, -_s]
 @pytest.mark.parametrize("time", TIMES)
 @pytest.mark.parametrize("name", CASES)
 class TestAgainstTheExplicitProblem:
+    @pytest.mark.quick(2)
     def test_invariant_labels(self, name, time):
         action, _, _ = CASES[name]
         x, y, x_test = data(name, 0)
@@ -29,6 +30,7 @@ class TestAgainstTheExplicitProblem:
         assert model.covariance_solver_.startswith(f"irreps of {action.group.name}: 5 blocks, largest ")
         check(model, action, x, labels, x_test, kernel="ntk", time=time, ridge=0.0)
 
+    @pytest.mark.quick(2)
     def test_equivariant_labels(self, name, time):
         action, _, label_action = CASES[name]
         x, y, x_test = data(name, 1)
@@ -36,6 +38,7 @@ class TestAgainstTheExplicitProblem:
         model = InfiniteEnsemble(mlp, augmentation=action, label_action=label_action, time=time, ridge=0.1).fit(x, y)
         check(model, action, x, labels, x_test, kernel="ntk", time=time, ridge=0.1, orbits=False)
 
+    @pytest.mark.quick(2)
     def test_a_label_for_every_copy(self, name, time):
         action, _, _ = CASES[name]
         x, _, x_test = data(name, 2)
@@ -109,6 +112,7 @@ def test_in_discrete_steps(seed, group, steps, ridge):
     check(model, action, x, labels, x_test, orbits=False, **how)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("time", TIMES)
 @pytest.mark.parametrize("name", ["C8", "D4", "O"])
 def test_ill_conditioned_kernels(name, time):
@@ -142,6 +146,7 @@ class TestFixedInputs:
         np.testing.assert_allclose(model.predict(x), labels.mean(axis=0), atol=1e-6)
         check(model.set_params(time=4.0).fit(x, labels), action, x, labels, x + 1, kernel="ntk", time=4.0, ridge=0.0)
 
+    @pytest.mark.quick(2)
     @pytest.mark.parametrize("dynamics", ["flow", "discrete"])
     @pytest.mark.parametrize("time", [0.0, 1.0, 50.0])
     @pytest.mark.parametrize("inputs", [1, 3])

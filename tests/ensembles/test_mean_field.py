@@ -45,6 +45,7 @@ def trained(net, rate, members=2, epochs=12, **options):
     return np.stack([model.predict_members(TURNS(g, NEW))[..., 0] for g in range(4)], axis=1)  # (members, 4, inputs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "n_scale",
     [(16, 0.25), pytest.param((16, 1.0), marks=pytest.mark.slow)],
@@ -62,6 +63,7 @@ def test_of_units_in_orbits_all_ways_are_one_at_every_output_scale(n_scale):
     assert np.abs(free - free[:, :1]).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_units_that_the_group_fixes_stay_fixed():
     y = trained(InOrbits(16, 0.25, fixed=True), 5.0)
     free = trained(InOrbits(16, 0.25, fixed=True), 5.0, augmentation=None)
@@ -69,6 +71,7 @@ def test_units_that_the_group_fixes_stay_fixed():
     assert np.abs(free - free[:, :1]).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_of_independent_units_they_become_one_as_one_over_the_root_of_the_width():
     def apart(n, scale):
         augmented, averaged = (
@@ -84,6 +87,7 @@ def test_of_independent_units_they_become_one_as_one_over_the_root_of_the_width(
     assert lazy[1] > 5 * many[1]
 
 
+@pytest.mark.slow
 def test_the_limit_is_one_function_whatever_the_start():
     """Particles of two seeds, each followed by the literal equation of motion."""
     n, rate = 2048, 0.3

@@ -68,6 +68,7 @@ def test_moments_serve_any_ensemble_with_means_and_covariances():
     np.testing.assert_allclose(moments.covariance[1], [[a @ b for b in turned] for a in turned])
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("members", [1, 7])
 def test_expected_squares_are_those_of_draws(fitted, members):
     model, x = fitted

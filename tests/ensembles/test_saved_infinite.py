@@ -92,6 +92,7 @@ def test_models_that_differ_deep_inside_a_long_network_or_in_ones_own_have_other
         assert saving.fingerprint(one) == saving.fingerprint(same) != saving.fingerprint(other)
 
 
+@pytest.mark.slow
 def test_models_that_differ_in_arrays_and_functions_within_have_other_fingerprints():
     group, x = et.groups.cyclic(2), X.reshape(6, 3, 3)
     swaps = [np.eye(3)[order] for order in ([1, 0, 2], [0, 2, 1])]

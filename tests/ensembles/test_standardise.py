@@ -119,6 +119,7 @@ def test_networks_that_read_vectors_are_given_vectors_and_those_that_read_coordi
         fitted_standardisation(RNG.normal(size=(5, 4, 2)), points)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     "model",
     [

@@ -41,6 +41,7 @@ def trained(variation, **settings):
     return DeepEnsemble(mlp(16), variation=variation, **given | settings).fit(X, Y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "settings",
     [
@@ -127,6 +128,7 @@ def last_layer_descent(member, model, noise, steps, rate):
     return start(ELSEWHERE) + kernel(ELSEWHERE, x) @ response @ (disturbed - start(x))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [1, 5, 4000])
 def test_members_of_an_nngp_posterior_descend_in_closed_form_at_any_width(steps):
     model = trained(NNGPPosterior(0.3), epochs=steps, augmentation=FLIP, members=2, learning_rate=0.4)
@@ -135,6 +137,7 @@ def test_members_of_an_nngp_posterior_descend_in_closed_form_at_any_width(steps)
         np.testing.assert_allclose(model.predict_members(ELSEWHERE)[member], expected, rtol=1e-8, atol=1e-9)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("noise", [0.0, 0.3])
 def test_members_of_an_nngp_posterior_keep_their_features_under_weight_decay(noise):
     given = {"members": 2, "optimizer": optax.adamw(0.1, weight_decay=0.5)}
@@ -179,6 +182,7 @@ def noise_of(field, share, x=X):
     return share * float(np.trace(getattr(mlp(1).kernel(x), field))) / len(x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "field"),
     [pytest.param(NTKPosterior, "ntk", marks=pytest.mark.slow), (NNGPPosterior, "nngp")],
@@ -266,6 +270,7 @@ def test_wide_bagged_members_follow_the_closed_form():
     assert abs(np.mean(np.square(scores)) - 1) < 0.2
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     "variation",
     [Bootstrap(), pytest.param(NTKPosterior(0.1), marks=pytest.mark.slow), NNGPPosterior(0.1)],
@@ -280,6 +285,7 @@ def test_members_do_not_depend_on_how_many_there_are_or_how_they_are_kept(variat
     np.testing.assert_array_equal(DeepEnsemble.load(tmp_path / "saved").predict_members(X), few.predict_members(X))
 
 
+@pytest.mark.slow
 def test_an_interrupted_posterior_goes_on_to_the_same_bits(tmp_path):
     settings = {"checkpoint_dir": tmp_path, "checkpoint_every": 3}
     trained(NTKPosterior(0.1), epochs=3, **settings)

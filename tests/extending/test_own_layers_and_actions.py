@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import jax
 import numpy as np
+import pytest
 
 from equitangents import DeepEnsemble, InfiniteEnsemble, actions, groups, metrics, nn
 from equitangents.nn.layer import Layer, ParameterFree
@@ -47,6 +48,7 @@ def network(phi):
     return nn.Sequential(nn.Flatten(), nn.Dense(6, b_std=0.3), phi, nn.Dense(1))
 
 
+@pytest.mark.slow
 def test_an_own_layer_is_lowered_initialised_applied_and_trained(rng):
     # max(x, 0) twice is max(x, 0), so that the network with the user's layer is the network with the package's.
     own, known = network(Twice(nn.Relu())), network(nn.Relu())
@@ -60,6 +62,7 @@ def test_an_own_layer_is_lowered_initialised_applied_and_trained(rng):
     np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.slow
 def test_an_own_action_is_verified_augments_and_is_measured(rng):
     action = Mirrored()
     x, y = rng.standard_normal((6, 3, 1)), rng.standard_normal(6)

@@ -165,6 +165,7 @@ def test_samples_that_belong_together_leave_together():
     assert (whole.sets, apart.sets) == (10, None)
 
 
+@pytest.mark.slow
 def test_three_sets_are_enough_for_every_model_and_baselines_without_time_are_named():
     few = auto(X, Y, together=np.arange(len(X)) % 3, minutes=LONG)
     assert [each.name for each in few.others] == ["majority", "neighbours", "forest", "SVM"]

@@ -36,6 +36,7 @@ def literal(x1, x2):
     return np.einsum("iou,jpu->ijop", jacobian(x1), jacobian(x2))
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("implementation", ["jacobians", "vectors", "structured"])
 def test_all_ways_give_the_product_of_derivatives(implementation):
     full = literal(X, OTHER)
@@ -113,6 +114,7 @@ def test_outputs_of_another_shape_are_refused():
         et.empirical_ntk_fn(f, implementation=4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fn", [et.empirical_ntk_fn, et.empirical_nngp_fn])
 def test_axes_that_outputs_do_not_have_are_refused_and_names_of_one_axis_are_one(fn):
     for axes in ((2,), 5, (-3,)):
@@ -189,6 +191,7 @@ def mixed(params, x):
 SHAPES = {"shared": (2, 4), "bias": (4,), "left": (2, 3), "scaled": (8, 2), "twice": (2, 2), "alone": (2,)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "form",
     [((), ()), *(pytest.param(f, marks=pytest.mark.slow) for f in (((), (-1,)), ((-1,), ())))],

@@ -123,6 +123,7 @@ class TestKnownGroups:
         overlaps = [np.vdot(i.character, traces).real / 60 for i in G.irreps()]
         np.testing.assert_allclose(sorted(overlaps), [0, 0, 0, 0, 1], atol=1e-12)
 
+    @pytest.mark.quick(2)
     @pytest.mark.parametrize(
         "make",
         [

@@ -70,6 +70,7 @@ class TestLiteralFormulas:
         np.testing.assert_allclose(at.covariance(P_test, steps), expected, atol=1e-9)
         assert process.max_learning_rate == pytest.approx(eta / 0.95, rel=1e-12)
 
+    @pytest.mark.quick(2)
     @pytest.mark.parametrize("time", TIMES)
     @pytest.mark.parametrize("ridge", [0.0, 0.3])
     @pytest.mark.parametrize("dynamics", [Flow, Descent])

@@ -77,6 +77,7 @@ CLASSES = itertools.product(
 LONG = {("ties", "different", 1000), ("near", "a hundredfold apart", 1000)}  # the oracle's grids
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("means", "stds", "classes"),
     [pytest.param(*case, marks=pytest.mark.slow if case in LONG else ()) for case in CLASSES],

@@ -71,6 +71,7 @@ def test_a_registered_engine_computes_what_the_reference_does(toy, x):
     np.testing.assert_allclose(own.ntk, np.diag(LINEAR.kernel(x, engine="toy").ntk), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_inside_jax_programs_it_has_the_derivatives_of_the_reference(toy, x):
     with jax.enable_x64(True):
         slope, expected = (

@@ -126,6 +126,7 @@ def test_inputs_that_cannot_be_written_to_and_those_with_gaps_are_read_as_others
             np.testing.assert_array_equal(NET.kernel(y, y[:2]).ntk, wanted)
 
 
+@pytest.mark.slow
 def test_what_is_said_once_and_what_is_said_each_time(x, monkeypatch, caplog):
     monkeypatch.setattr(select, "_logged", set())
     net = Sequential(Dense(1), Elementwise(lambda u: u + u**2), Dense(1))
@@ -139,6 +140,7 @@ def test_what_is_said_once_and_what_is_said_each_time(x, monkeypatch, caplog):
     assert len(notes) == 2
 
 
+@pytest.mark.slow
 def test_networks_of_equal_layers_and_other_widths_of_inputs_have_their_own(rng):
     for channels in (2, 3, 2):
         y = rng.standard_normal((3, 8, channels))

@@ -78,6 +78,7 @@ SIGNALS = (st.integers(1, 5), st.integers(1, 3), st.integers(1, 20), st.integers
 CASES = st.tuples(networks(), *SIGNALS)
 
 
+@pytest.mark.slow
 @settings(max_examples=3)
 @given(CASES)
 def test_random_networks_have_the_kernels_of_the_reference(case):
@@ -157,6 +158,7 @@ def derivatives(f):
     return all_of
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("of", "make", "readout"),
     [
@@ -220,6 +222,7 @@ TWO_WINDOWS = narrow(groups.so3(4), nn.Relu(), (BUMP, STEEP), POOL, DENSE)
 SLOW = pytest.mark.slow
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "net",
     [
@@ -291,6 +294,7 @@ def test_what_it_cannot_run_is_refused_with_the_reason(rng):
         OTHER.kernel(signals(rng, 2, 2, 1), engine="cpu")
 
 
+@pytest.mark.slow
 def test_what_it_cannot_run_goes_to_the_reference_and_says_so(rng, monkeypatch, caplog):
     monkeypatch.setattr(select, "_logged", set())
     caplog.set_level(logging.INFO, logger="equitangents")

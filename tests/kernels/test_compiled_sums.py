@@ -40,6 +40,7 @@ def test_networks_on_grids(name):
     check(layers, x[:3], engine="cpu")
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     "phi", [("relu",), ("leaky_relu", 0.3), ("abs",), ("erf",), ("gelu",), ("sin",), ("cos",)], ids=lambda phi: phi[0]
 )
@@ -74,6 +75,7 @@ REFERENCE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REFERENCE)
 def test_branches_by_the_reference_engine(name):
     x = np.random.default_rng(4).standard_normal((3, 4, 4, 2))

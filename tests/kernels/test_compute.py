@@ -20,6 +20,7 @@ def small_tiles(monkeypatch):
     monkeypatch.setattr(tile, "TILE_ELEMENTS", 5 * 6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n1", "n2"), [(7, 5), *(pytest.param(*n, marks=pytest.mark.slow) for n in ((1, 3), (4, 2)))])
 def test_tiles_of_any_raggedness_give_one_matrix(n1, n2, rng, small_tiles):
     x1, x2 = rng.standard_normal((n1, 5, 2)), rng.standard_normal((n2, 5, 2))
@@ -30,6 +31,7 @@ def test_tiles_of_any_raggedness_give_one_matrix(n1, n2, rng, small_tiles):
         np.testing.assert_allclose(tiled.nngp[i], single.nngp[0], rtol=1e-13)
 
 
+@pytest.mark.slow
 def test_half_of_a_symmetric_matrix_is_enough(rng, small_tiles):
     x = rng.standard_normal((7, 5, 2))
     half, full = NET.kernel(x, engine="reference"), NET.kernel(x, x, engine="reference")
@@ -77,6 +79,7 @@ def test_inside_jit_the_same_numbers_come_out(rng, small_tiles):
     np.testing.assert_allclose(symmetric, NET.kernel(x1).nngp, rtol=2e-6)
 
 
+@pytest.mark.slow
 def test_derivatives_are_those_of_finite_differences(rng, small_tiles):
     x1, x2 = rng.standard_normal((3, 5, 2)), rng.standard_normal((2, 5, 2))
     weights, direction = rng.standard_normal((3, 2)), rng.standard_normal(x1.shape)

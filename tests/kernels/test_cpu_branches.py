@@ -159,6 +159,7 @@ def test_groups(readout, window, rng):
     check_cpu(net, rng.standard_normal((3, 3, 3, 2)), rng.standard_normal((18, 3, 3, 2)))
 
 
+@pytest.mark.slow
 def test_plain_vectors(rng):
     block = Residual(Dense(1, b_std=0.2), Relu(), Residual(Dense(1), Gelu()))
     net = Sequential(Dense(1), Relu(), block, Residual(Dense(1), Relu()), Dense(1))
@@ -167,6 +168,7 @@ def test_plain_vectors(rng):
     check_cpu(Sequential(Residual(Dense(1), Residual(Dense(1)))), rng.standard_normal((4, 1)), None)
 
 
+@pytest.mark.slow
 def test_too_many_branches_inside_each_other_go_to_the_reference(rng):
     layer = Dense(1)
     for _ in range(9):

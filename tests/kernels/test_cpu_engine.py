@@ -45,6 +45,7 @@ def grid_cases(draw):
     return net, rng.standard_normal((n1, *shape)), rng.standard_normal((n2, *shape)) if n2 else None
 
 
+@pytest.mark.slow
 @given(grid_cases())
 @settings(max_examples=2)
 def test_random_networks_on_grids(case):
@@ -67,6 +68,7 @@ def one_of_each_family(often):
     )
 
 
+@pytest.mark.quick(1)
 @one_of_each_family({Relu, Erf, Gelu, Identity})
 @pytest.mark.parametrize(("scale", "tolerance"), [(1e-3, None), (1.0, None), (30.0, 1e-5)])
 def test_every_nonlinearity_at_every_scale(dual, scale, tolerance, rng):
@@ -74,6 +76,7 @@ def test_every_nonlinearity_at_every_scale(dual, scale, tolerance, rng):
     check_cpu(net, scale * rng.standard_normal((9, 5)), None, tolerance)  # K is what is left of variances around 900
 
 
+@pytest.mark.slow
 @one_of_each_family({Relu, Identity})
 def test_an_input_of_zeros_beside_large_ones(dual, rng):
     net = Sequential(Dense(1), dual, Dense(1, b_std=0.1), dual, Dense(1))
@@ -105,6 +108,7 @@ def test_locally_connected_layers(rng):
     check_cpu(Sequential(*layers, GlobalAvgPool(), Dense(1)), rng.standard_normal((5, 6, 4, 2)), None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "n", [pytest.param(n, marks=() if n == 65 else pytest.mark.slow) for n in (1, 63, 64, 65, 130)]
 )
@@ -157,6 +161,7 @@ def test_near_equal_inputs_keep_their_digits_in_single_precision(rng):
     assert_as_exact(net, x, y, engine="cpu", dtype=np.float32, judge="cpu")
 
 
+@pytest.mark.slow
 def test_it_runs_inside_jax_programs(rng):
     net = Sequential(Conv(1, 3, b_std=0.1), Relu(), Conv(1, 3), Relu(), GlobalAvgPool(), Dense(1))
     x1 = jnp.asarray(rng.standard_normal((5, 6, 2)), jnp.float32)
@@ -166,6 +171,7 @@ def test_it_runs_inside_jax_programs(rng):
     np.testing.assert_allclose(jitted.ntk, eager.ntk, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_jax_programs_may_batch_it(rng):
     net = Sequential(Conv(1, 3, b_std=0.1), Relu(), Conv(1, 3), Relu(), GlobalAvgPool(), Dense(1))
     x1 = jnp.asarray(rng.standard_normal((5, 6, 2)), jnp.float32)

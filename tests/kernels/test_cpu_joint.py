@@ -204,6 +204,7 @@ def test_results_come_as_inputs_do_and_compiled_programs_name_their_engine(mixed
     np.testing.assert_allclose(traced, small.kernel(plain).ntk, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_inputs_of_very_different_norm_keep_their_digits():
     net = nn.Sequential(nn.Dense(1), nn.LayerNorm(positions=True, eps=0.0), nn.Relu(), nn.Attention(1), nn.Flatten())
     rng = np.random.default_rng(1)

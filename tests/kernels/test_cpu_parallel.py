@@ -105,6 +105,7 @@ def test_one_branch_is_its_layers(end, join, engine, rng):
         assert np.abs(plain.ntk).min() > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(4, 3), pytest.param((2, 3, 2), marks=pytest.mark.slow)])
 def test_branches_that_end_the_grid_are_joined_as_vectors(shape, rng):
     x = rng.standard_normal((3, *shape, 2))

@@ -53,6 +53,7 @@ def expectation(f, q1, q2, rho):
     return total
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("name", CASES)
 def test_duals_are_gaussian_expectations(name):
     dual, phi, slope = CASES[name]
@@ -69,6 +70,7 @@ def test_duals_are_gaussian_expectations(name):
         assert mean == pytest.approx(expectation(lambda u, v: phi(u), q1, q2, rho), abs=tolerance)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("name", ["relu", "leaky", "abs", *SMOOTH])
 @pytest.mark.parametrize("gap", [1e-3, 1e-6])
 def test_small_distances_keep_their_digits(name, gap):
@@ -80,6 +82,7 @@ def test_small_distances_keep_their_digits(name, gap):
     assert float(values[0]) == pytest.approx(exact, rel=3 * gap + 2e-3, abs=0)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_equal_inputs_stay_equal_exactly(name, dtype):
@@ -92,6 +95,7 @@ def test_equal_inputs_stay_equal_exactly(name, dtype):
         assert np.isfinite(derivative).all()
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=pytest.mark.slow if name in ("leaky", "abs") else ()) for name in CASES]
 )
@@ -125,6 +129,7 @@ def test_moments_by_quadrature_are_more_accurate_than_the_error_that_the_layer_s
     assert np.max(np.abs(found / exact - 1)) <= layer.quadrature_error
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("name", CASES)
 def test_uncorrelated_variables_have_the_product_of_their_means(name):
     """Near k = 0 the sign of k is rounding, and compiled code may see it differently in different places."""

@@ -90,6 +90,7 @@ def pair_and_lost(d, q1, q2):
     return jnp.stack(duals.Quadrature(jax.lax.erf).pair(d, q1, q2)), lost(line(jax.lax.erf, q1), q1, MANY)
 
 
+@pytest.mark.slow
 def test_distances_and_slopes_are_those_of_the_closed_form_down_to_the_smallest_angle():
     """erf has both: through series, where these are too long through sectors, and where both miss it there is none."""
     q1, q2 = np.array([[1e-10, 0.5, 4.0, 40.0, 1e6, 1e12, 1e30], [2e-10, 0.5, 4.1, 40.0, 2e6, 1e12, 1e30]])
@@ -122,6 +123,7 @@ def test_what_misses_its_tolerance_where_it_is_used_is_an_error():
         net.kernel(np.eye(3))
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("fn", [lambda x: jax.nn.relu(x - 1), lambda x: (jnp.abs(x) > 1) * 1.0, jnp.sign])
 def test_kinks_and_jumps_that_the_sums_do_not_see_are_refused(fn):
     with pytest.raises(InvalidArgumentError, match="tolerance"):

@@ -33,6 +33,7 @@ def test_the_cpu_engine_is_built_and_chosen():
     assert net.kernel(np.ones((2, 3))).notes == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("net", "shape", "reason"),
     [
@@ -118,6 +119,7 @@ kernel(x[:2]).block_until_ready()  # the next call runs
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "program",
     [
@@ -153,6 +155,7 @@ print((after - before) / 1024)
 """
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_number_of_inputs():
     done = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)
     assert float(done.stdout) < 300

@@ -69,6 +69,7 @@ def test_a_faulty_engine_gives_way_to_the_reference_engine_with_a_warning(kind, 
     assert re.search(FAULTS[kind], select.engine_description())
 
 
+@pytest.mark.slow
 def test_an_engine_that_passes_is_used_and_tested_once_a_process_in_compiled_programs_too(plant, monkeypatch):
     engine = plant(planted.Right)
     chosen = []

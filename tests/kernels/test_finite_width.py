@@ -54,6 +54,7 @@ def test_a_linear_network_has_the_spread_of_a_product_of_chi_squares(rng):
     np.testing.assert_allclose(k.nngp_correction, 0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_one_hidden_layer_by_the_fourth_moments_of_its_features(rng):
     """Var K̂ = W_std⁴ (E[φ²φ²] - F²)/n, exactly; by a literal mean over a dense grid of Gaussian values."""
     x = rng.standard_normal((2, 3))
@@ -73,6 +74,7 @@ def test_one_hidden_layer_by_the_fourth_moments_of_its_features(rng):
         assert found == pytest.approx(variance, rel=1e-3 if isinstance(phi, Relu) else 1e-6)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("phi", [Relu(), Abs(), LeakyRelu(0.3)])
 def test_the_diagonal_of_scale_invariant_networks_has_no_correction(phi, rng):
     k = finite_width(mlp(phi, (8, 16, 8), b_std=0.3), rng.standard_normal((4, 5)))
@@ -97,6 +99,7 @@ def test_windows_of_one_position_are_dense_layers(rng):
     np.testing.assert_allclose(one.ntk_std, two.ntk_std, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_parallel_and_equal_inputs_are_the_limit_of_close_ones(rng):
     x = rng.standard_normal(4)
     close = np.stack([x, x + 2e-4 * rng.standard_normal(4)])
@@ -148,6 +151,7 @@ def check(net, x, count, *, second_order):
         assert np.max(np.abs(spread - std) / allowed) <= 1
 
 
+@pytest.mark.slow
 def test_sampled_networks_of_two_layers(rng):
     check(mlp(Erf(), (32, 32), outputs=2), rng.standard_normal((2, 3)), 300, second_order=0.005)
 
@@ -187,6 +191,7 @@ def test_pools_over_many_positions_are_refused_with_a_remedy(rng):
         finite_width(net, rng.standard_normal((1, 16, 16, 1)))
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("cut", "b_std", "phi"), [(0, 0.3, Relu()), (1, 0.0, Relu()), (1, 0.3, Erf()), (2, 0.3, Relu())]
 )

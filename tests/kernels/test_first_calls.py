@@ -42,6 +42,7 @@ for one, other in zip(jax.tree.leaves(params), jax.tree.leaves(net.init(jax.rand
 """
 
 
+@pytest.mark.slow
 def test_a_traced_call_may_come_before_any_concrete_one():
     done = subprocess.run([sys.executable, "-c", TRACED_FIRST], env=dict(os.environ), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -74,6 +74,7 @@ FIBRES = {
 OFTEN = {"zero gap", "ragged strides", "pool in blocks", "layers after flattening", "roto-translations"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name in OFTEN else pytest.mark.slow) for name in FIBRES]
 )
@@ -110,6 +111,7 @@ def test_diagonals_inside_jax_programs(readout, rng):
     assert (traced.engine, traced.form) == (own.engine, own.form)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("shape", "layers", "why"),
     [

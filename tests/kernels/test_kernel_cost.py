@@ -248,6 +248,7 @@ def test_a_store_announces_itself_and_not_every_tile(monkeypatch, caplog, tmp_pa
     assert "inputs by the cpu engine: about" in caplog.text
 
 
+@pytest.mark.slow
 def test_progress_is_logged(monkeypatch, caplog):
     caplog.set_level(logging.INFO, logger="equitangents")
     monkeypatch.setattr(tile, "TILE_ELEMENTS", 16 * 4)
@@ -256,6 +257,7 @@ def test_progress_is_logged(monkeypatch, caplog):
     assert "kernels: 33 % of the tiles are done" in caplog.text
 
 
+@pytest.mark.slow
 def test_inputs_prepared_again_and_again_give_the_same_kernels(monkeypatch, rng):
     net = Sequential(Conv(1, 3), Relu(), GlobalAvgPool(), Dense(1))
     x = rng.standard_normal((7, 4, 4, 2))

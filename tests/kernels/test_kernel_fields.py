@@ -96,6 +96,7 @@ def test_a_network_of_one_position_has_a_field_of_one_position():
     assert net.kernel_field_diagonal(x).ntk.shape == (3, 1, 1)
 
 
+@pytest.mark.slow
 def test_inputs_of_very_different_norm_keep_their_digits():
     x = inputs(3) * np.array([1, 1e8, 1e-8])[:, None, None, None]
     field, pooled = NET.kernel_field(x), n.Sequential(*NET.layers, n.GlobalAvgPool()).kernel(x)
@@ -104,6 +105,7 @@ def test_inputs_of_very_different_norm_keep_their_digits():
     np.testing.assert_allclose(each, [field.ntk[i, :, i] for i in range(3)], rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_traced_fields_are_those_of_arrays():
     x = inputs(2, np.float32)
     field = jax.jit(lambda a: NET.kernel_field(a, positions=[[0, 1], [2, 2]]))(x)

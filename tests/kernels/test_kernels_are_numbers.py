@@ -17,6 +17,7 @@ CASES = list(itertools.product(NETS, [np.float32, np.float64], [None, "reference
 FIRST = CASES[1]  # the reference engine compiles each
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("name", "dtype", "engine"),
     [pytest.param(*case, marks=() if case[2] is None or case == FIRST else pytest.mark.slow) for case in CASES],

@@ -43,6 +43,7 @@ def sampled(net, time, count, x):
         return np.asarray(jax.jit(lambda k: jax.lax.map(one, k, batch_size=100))(keys))[..., 0].T
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("phi", "time", "test"),
     [(Erf(), np.inf, [1.0, -1.0, -1.0]), pytest.param(Relu(), 0.5, [0.2, 0.3, 1.5], marks=pytest.mark.slow)],

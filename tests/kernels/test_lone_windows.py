@@ -52,6 +52,7 @@ def test_padding_does_not_matter_where_nothing_beside_is_read(net, readout, rng)
             np.testing.assert_allclose(found.ntk, expected.ntk, rtol=1e-13)
 
 
+@pytest.mark.slow
 def test_windows_that_read_around_a_broken_torus_still_mix_fibres(rng):
     x = rng.standard_normal((2, 4, 4, 2))
     for window, stride in itertools.product([(1, 3), (3, 3)], [1, 2]):

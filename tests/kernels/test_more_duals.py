@@ -62,6 +62,7 @@ def values(dual, a, b, c):
         return [np.asarray(v) for v in jax.jit(all_of)(a, b, c)]
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("name", SMOOTH)
 def test_duals_are_gaussian_integrals(name):
     layer, phi, slope = SMOOTH[name]
@@ -78,6 +79,7 @@ def test_duals_are_gaussian_integrals(name):
         assert np.max(np.abs(found - expected)) <= 1e-9 * max(1, np.max(np.abs(expected)))
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("name", SMOOTH)
 def test_near_equal_inputs_keep_their_digits(name):
     layer, _, slope = SMOOTH[name]

@@ -58,6 +58,7 @@ def check(phis, b_std, scale, dtype, engine, rng):
     return found
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("phis", STACKS, ids=str)
 def test_dense_networks_keep_their_digits(phis, dtype, rng):
@@ -65,6 +66,7 @@ def test_dense_networks_keep_their_digits(phis, dtype, rng):
     check(phis, 0.003, 1e-3, dtype, "cpu", rng)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("dtype", [np.float32])
 @pytest.mark.parametrize("phis", WITHOUT_UNITS[1:3], ids=str)
 def test_a_bias_before_a_kink_leaves_angles_where_there_are_no_units(phis, dtype, rng):

@@ -23,6 +23,7 @@ STACKS = [("relu",) * 4, ("abs",) * 4, ("leaky_relu",) * 4, ("erf",) * 4, ("abs"
 OFTEN = {(("abs", "erf"), 0.0)}
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("engine", "names", "bias"),
     [
@@ -88,6 +89,7 @@ def test_with_one_channel_and_windows_of_one_pixel_every_pair_is_parallel_or_opp
                 np.testing.assert_allclose(value, expected, atol=tolerance * expected.max(), rtol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("engine", "phi"),
     [("cpu", Erf()), *(pytest.param(*case, marks=pytest.mark.slow) for case in [("cpu", Sin()), ("reference", Erf())])],

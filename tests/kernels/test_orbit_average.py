@@ -121,6 +121,7 @@ def test_no_inputs_make_a_kernel_invariant_that_says_nothing_of_itself(rng):
         np.testing.assert_allclose(k.ntk, both_orbits(net, x1, x2), rtol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("net", "note", "traced_first"),
     [

@@ -109,6 +109,7 @@ def _consistent(name, rng, features, seeds):
     assert np.all(spread.ravel() <= 6 / np.sqrt([features, min(features, 8 * channels)]))
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("name", SMALL)
 def test_kernels_from_features_agree_with_the_exact_ones_within_their_spread(name, rng):
     _consistent(name, rng, 256, 6)
@@ -129,6 +130,7 @@ def _rate(name, rng, sizes, seeds):
     return np.polyfit(np.log(sizes), np.log(each), 1)[0]
 
 
+@pytest.mark.slow
 def test_errors_of_a_small_network_fall_as_one_over_the_root_of_the_number(rng):
     assert -0.65 <= _rate("mlp", rng, [128, 1024], 20) <= -0.35
 
@@ -140,6 +142,7 @@ def test_errors_fall_as_one_over_the_root_of_the_number(name, few, rng):
     assert -0.65 <= _rate(name, rng, [few, 8 * few], 48) <= -0.35
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("parametrisation", ["ntk", "standard"])
 def test_sketches_are_on_average_the_jacobian_by_the_weights(parametrisation, rng):
     layer = lambda n: nn.Dense(n, GAIN, 0.3, parametrisation=parametrisation)
@@ -189,6 +192,7 @@ def test_what_features_give_is_semidefinite_symmetric_and_one_thing(rng):
     assert isinstance(made, FeatureMap)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(("name", "dtype"), [("mlp", np.float32), ("pooled", np.float64)])
 def test_features_of_an_input_do_not_depend_on_the_others(name, dtype, rng):
     net, shape = NETWORKS[name]
@@ -215,6 +219,7 @@ def test_features_are_the_same_in_another_process():
     np.testing.assert_allclose(np.frombuffer(bytes.fromhex(run.stdout.strip())).reshape(ours.shape), ours, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_both_precisions_jax_arrays_and_traced_ones_agree(rng):
     net, shape = NETWORKS["pooled"]
     x = rng.standard_normal((3, *shape))
@@ -280,6 +285,7 @@ def test_bad_input_is_refused_in_words(rng):
         random_features(net, 10**10).transform(x)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("block", "covered"),
     [
@@ -302,6 +308,7 @@ def test_sums_that_read_the_mean_of_inputs_are_refused_and_others_right(block, c
             made.transform(x)
 
 
+@pytest.mark.slow
 def test_inputs_may_be_lists(rng):
     net, shape = NETWORKS["pooled"]
     x = rng.standard_normal((3, *shape))

@@ -38,6 +38,7 @@ def dense(phi):
     return nn.Sequential(nn.Dense(1), phi, nn.Dense(1), phi, nn.Dense(1))
 
 
+@pytest.mark.slow
 @examples(12, random=300)
 @given(
     names=st.lists(st.sampled_from(["erf", "gelu"]), min_size=1, max_size=2),

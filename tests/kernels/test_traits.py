@@ -32,6 +32,7 @@ def test_a_dual_of_users_that_says_nothing_has_the_defaults():
     assert type(traits_of(object())) is Traits
 
 
+@pytest.mark.quick(2)
 @EACH
 def test_gain_is_of_homogeneous_functions_that_keep_the_ratio_of_variances(dual):
     gain = traits_of(dual).gain

@@ -74,6 +74,7 @@ def problems(draw):
     return mlp(*phis), action, x, draw(st.booleans())
 
 
+@pytest.mark.slow
 @given(problems())
 @settings(max_examples=3)
 def test_random_problems_are_literal_means(problem):
@@ -103,6 +104,7 @@ def test_the_reference_engine_gives_the_same(dtype, rng, monkeypatch):
     assert assert_literal(net, action, x[:2], x, whole).engine == "reference"
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("net", "tolerance"),
     [
@@ -118,6 +120,7 @@ def test_networks_of_several_kinds(net, tolerance, rng):
     assert_literal(net, et.actions.translations((3, 2)), x1, x2, tolerance=tolerance)
 
 
+@pytest.mark.slow
 def test_tiles_of_any_raggedness(rng, monkeypatch):
     monkeypatch.setattr(translations, "_TILE_ELEMENTS", 12 * 4)
     action, x = et.actions.translations((4, 3)), rng.standard_normal((5, 4, 3, 1))

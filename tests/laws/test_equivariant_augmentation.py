@@ -101,6 +101,7 @@ def check(action, ordinary, lifted, x, irrep):
     np.testing.assert_allclose(augmented.predict(x, time=TIMES), expected, rtol=0, atol=1e-9)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("case", EACH)
 def test_augmented_training_has_the_mean_of_the_equivariant_network(case):
     action, ordinary, lifted, x = CASES[case]()
@@ -123,6 +124,7 @@ def test_on_random_inputs(group, seed):
         check(*on_itself(group, seed), irrep)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", [S3, pytest.param(D4, marks=pytest.mark.slow)], ids=lambda g: g.name)
 def test_the_kernel_of_signals_on_a_group_is_the_mean_of_the_augmented_networks(group):
     """Θ^{g,g'} = (1/|G|) Σ_h Θ_aug^{hg,g'}(ρ_reg(h)f, f'), Θ_aug^{g,g'} = δ_gg' Θ: each output has its weights."""

@@ -112,6 +112,7 @@ def scales(kernel):
     return np.sqrt(np.outer(own, own))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", _some("locally connected"))
 def test_outputs_have_the_nngp_for_a_covariance(name):
     # Weights of its own at every position are many numbers to draw.
@@ -122,6 +123,7 @@ def test_outputs_have_the_nngp_for_a_covariance(name):
     assert_agrees(*sampled_nngp(net, x, samples, seed=1), kernel, scales(kernel))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", _some("cnn, zero, stride"))
 def test_gradients_have_the_ntk_for_a_mean(name):
     shape, net = nets(256, 1)[name]

@@ -99,6 +99,7 @@ OFTEN = {
 REFERENCE = {"window as wide as the grid"}
 
 
+@pytest.mark.quick(2)
 @by_engines("name", TABLE, OFTEN, REFERENCE)
 def test_networks_by_name(engine, name):
     grid, layers = TABLE[name]
@@ -116,6 +117,7 @@ def test_every_nonlinearity(engine, nonlinearity):
     check([zconv((3,)), phi, *GAP], x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["tanh", *(pytest.param(k, marks=SLOW) for k in ("square", "softplus"))])
 def test_elementwise_is_the_double_integral(name):
     import jax

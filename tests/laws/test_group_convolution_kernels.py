@@ -106,6 +106,7 @@ OFTEN = {
 }
 
 
+@pytest.mark.quick(1)
 @by_engines(
     "plane, nonlinearity, readout",
     list(itertools.product(PLANES, ["relu", "erf"], ["flatten", "pool", "cosets"])),

@@ -162,6 +162,7 @@ def test_near_equal_inputs_of_relu_networks(depth, dtype, rtol):
     np.testing.assert_allclose(np.asarray(kernels.ntk)[0], rows[:, 2], rtol=rtol)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", [3, pytest.param(20, marks=SLOW)])
 def test_relu_diagonals_follow_the_exact_recursion(depth):
     x = np.random.default_rng(0).standard_normal((5, 7)) * np.array([[1e-3], [0.1], [1.0], [10.0], [1e3]])
@@ -234,6 +235,7 @@ def _with_zeros():
 ALL = ["relu", "leaky_relu", "abs", "erf", "gelu", "sin", "cos"]
 
 
+@pytest.mark.quick(1)
 @by_engines("phi", ALL, ALL, [])
 def test_zero_inputs(engine, phi):
     phi = ("phi", phi, 0.1) if phi == "leaky_relu" else ("phi", phi)
@@ -251,6 +253,7 @@ def test_zero_inputs_of_deeper_networks(phi, b):
     assert np.isfinite(got_pair(network(layers).kernel(_with_zeros().astype(np.float32)))).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["mlp", *(pytest.param(k, marks=SLOW) for k in ("cnn", "gcnn", "pairs"))])
 def test_gradients_are_finite_even_at_equal_inputs(name):
     net, shape = {

@@ -64,6 +64,7 @@ CASES = {
 }
 
 
+@pytest.mark.quick(1)
 @by_engines("name", CASES, CASES.keys() - {"strides that mix fibres"}, {"zero"})
 def test_fields_are_the_literal_sums_at_all_pairs_of_positions(engine, name):
     grid, layers = CASES[name]

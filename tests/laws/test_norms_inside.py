@@ -102,6 +102,7 @@ def test_small_weights_behind_a_bias(dtype, rng):
     assert_within(nn.Sequential(*made).kernel(x, engine="cpu"), exact, LIMITS[dtype])
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("dtype", LIMITS)
 @pytest.mark.parametrize(
     "phis", [("cube", "cube"), ("hermite",), pytest.param(("hermite", "square"), marks=pytest.mark.slow)]
@@ -114,6 +115,7 @@ def test_the_reference_engine_keeps_them_behind_exponentials(rng):
     check_dense(("exp", "exp"), 0.3, (0.5, 2.0, 2.5), "float64", "reference", rng)  # up to 1e27
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bias", [pytest.param(0.0, marks=pytest.mark.slow), 0.3])
 def test_derivatives_through_polynomials_and_exponentials(bias, rng):
     net, layers = dense(("hermite", "exp"), bias)

@@ -122,18 +122,21 @@ def check(network, x, dtype, made=lambda x: x, keep=lambda i, v: v, graphs=None,
     assert_within(nn.Sequential(*layers).kernel(made(x), engine=engine), exact, LIMITS[dtype])
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("dtype", LIMITS)
 @pytest.mark.parametrize("name", VECTORS)
 def test_of_vectors(name, dtype, rng):
     check(VECTORS[name], directions((6,), RATIOS, rng), dtype)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("dtype", LIMITS)
 @pytest.mark.parametrize("name", SIGNALS)
 def test_of_signals(name, dtype, rng):
     check(SIGNALS[name], directions((8, 3), RATIOS, rng)[:6], dtype)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("dtype", LIMITS)
 @pytest.mark.parametrize("name", STRUCTURED)
 def test_under_masks(name, dtype, rng):
@@ -163,6 +166,7 @@ TURNED = {
 }
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("dtype", LIMITS)
 @pytest.mark.parametrize("name", TURNED)
 def test_on_rotations_kernels_are_homogeneous(name, dtype, rng):
@@ -176,6 +180,7 @@ def test_on_rotations_kernels_are_homogeneous(name, dtype, rng):
         assert np.max(np.abs(other / 8.0**degree - one) / (first[:, None] * second)) <= LIMITS[dtype]
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("wave", [nn.Sin(), nn.Cos()])
 def test_waves_of_fields_far_from_one_another_in_size_stay_finite(wave, rng):
     """Rounding alone is left of the distance of a small field from one far larger: less than opposite ones have."""

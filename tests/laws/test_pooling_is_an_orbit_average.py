@@ -73,6 +73,7 @@ def group_networks(draw):
     return body, moves_of(positions, table), x
 
 
+@pytest.mark.slow
 @given(group_networks())
 @settings(max_examples=3)
 def test_pooling_averages_flattening_over_the_orbit(case):
@@ -92,6 +93,7 @@ def test_pooling_averages_flattening_over_the_orbit_of_many(case):
     assert_same(pooled.kernel, Mean(flat, moves), x)
 
 
+@pytest.mark.slow
 @by_engines("name", list(finite_groups.SMALL), list(finite_groups.SMALL), [])
 def test_full_windows_make_an_mlp(engine, name):
     group, table = small_group(name)
@@ -161,6 +163,7 @@ def _roto_translations(size, window, rotations=4):
     return gcnn, cnn, turns, x
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "window", "rotations"),
     [(4, (3, 3), 4), pytest.param(5, (3, 3), 4, marks=SLOW), pytest.param(4, (1, 3), 2, marks=SLOW)],
@@ -171,6 +174,7 @@ def test_symmetric_windows_average_the_pooled_cnn_over_rotations(size, window, r
     assert_same(gcnn.kernel, et.kernels.orbit_average(cnn, et.actions.image_rotations(rotations)).kernel, x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("size", "window"), [(4, (1, 3)), pytest.param(5, (2, 2), marks=SLOW), pytest.param(4, (2, 3), marks=SLOW)]
 )

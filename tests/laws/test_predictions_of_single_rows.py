@@ -107,6 +107,7 @@ SETTINGS = (
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=2, deadline=None)
 @given(
     st.sampled_from([MLP, EVEN, AROUND, ON_GROUP]),
@@ -144,6 +145,7 @@ FACES = {
 }
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     "face", [pytest.param(face, marks=[pytest.mark.slow] if face == "noise" else []) for face in FACES]
 )

@@ -81,6 +81,7 @@ def check_turning(case):
     assert np.linalg.eigvalsh(matrix)[0] >= -1e-12 * np.trace(matrix)
 
 
+@pytest.mark.slow
 @given(lifted_networks())
 @settings(max_examples=4)
 def test_kernels_of_readouts_are_the_literal_double_sums(case):
@@ -94,6 +95,7 @@ def test_kernels_of_many_readouts_are_the_literal_double_sums(case):
     check_literal(case)
 
 
+@pytest.mark.slow
 @given(lifted_networks())
 @settings(max_examples=4)
 def test_kernels_turn_with_either_input_and_are_positive(case):

@@ -36,6 +36,7 @@ def network(layers, group=None, readout=None, windows=("full", "full", "full"), 
 TWO = ((1.3, 0.1, "erf"), (1.2, 0.3, "erf"))
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("bandlimit", "layers", "tolerance", "fine"),
     [
@@ -247,6 +248,7 @@ def test_jax_arrays_and_compiled_functions_give_the_same():
     assert np.allclose(pairs, exact.ntk[[0, 1], [3, 2]], rtol=1e-10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("windows", "same"),
     [(("full",), False), *(pytest.param(w, s, marks=SLOW) for w, s in ((("full",), True), ((bump,), False)))],
@@ -317,6 +319,7 @@ def test_the_error_estimate_sees_what_relu_after_the_mean_makes_of_errors():
     assert found.error_estimate <= 1e-3
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("nonlinearity", "after"),
     [

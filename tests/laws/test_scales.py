@@ -76,6 +76,7 @@ def cases(draw):
     return net, layers, (scale * x[:2]).astype(dtype), (scale * ratio * x[1:]).astype(dtype)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", FASTEST)
 @given(case=cases())
 @settings(max_examples=4)
@@ -83,6 +84,7 @@ def test_kernels_are_precise_at_every_ratio_of_norms(engine, case):
     assert_precise(*case, engine)
 
 
+@pytest.mark.quick(1)
 @every(
     "phi, biases, engine",
     [0.0, "erf"],
@@ -156,6 +158,7 @@ def test_without_biases_kernels_follow_the_scale_exactly(readout, padding, dtype
                 )
 
 
+@pytest.mark.slow
 @every(
     "phi, engine",
     ["relu", "erf", "gelu", "sin", "cos", "abs"],
@@ -180,6 +183,7 @@ def test_convolutions_of_dark_and_bright_images_are_literal_sums(phi, engine, rn
         check(layers, x, ratio * rng.standard_normal((2, 6, 2)), net=net, engine=engine)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", FASTEST)
 def test_pixels_of_very_different_brightness_in_one_image(engine, rng):
     """Windows join them: single precision against double, both of the same rounded numbers."""
@@ -195,6 +199,7 @@ def test_pixels_of_very_different_brightness_in_one_image(engine, rng):
 USUAL = ((nn.Relu, np.float32), (nn.Relu, np.float64), (nn.Gelu, np.float64))
 
 
+@pytest.mark.quick(1)
 @every(
     "make, dtype, engine",
     [nn.Relu, nn.Erf, nn.Gelu, nn.Sin],
@@ -211,6 +216,7 @@ def test_an_input_of_zeros_without_biases_gives_exactly_zero(make, dtype, engine
     assert_zeros(net.kernel(x, x[::-1].copy(), engine=engine))
 
 
+@pytest.mark.slow
 @every(
     "make, dtype, engine",
     [nn.Relu, nn.Erf, nn.Gelu, nn.Sin],
@@ -242,6 +248,7 @@ def assert_zeros(kernels):
         assert (np.diag(values)[[0, 1, 3]] != 0).all()
 
 
+@pytest.mark.quick(1)
 @every("dtype, engine", FLOATS, ENGINES, usual=lambda dtype, engine: (dtype, engine) != (np.float32, "reference"))
 def test_erf_saturates_at_large_inputs(dtype, engine, rng):
     net, layers = dense((1.0, 0.1, "erf"), (1.0, 0.1, "erf"))
@@ -278,6 +285,7 @@ def test_inputs_of_zeros_are_standardised_by_eps_alone(dtype, engine):
     assert "exceed" not in str(error.value)
 
 
+@pytest.mark.quick(1)
 @every(
     "phi, bias, engine",
     [0.0, "erf"],
@@ -313,6 +321,7 @@ def test_norms_inside_jax_programs_are_read_from_bits_without_logarithms_which_a
     np.testing.assert_allclose(found, net.kernel(apart, apart[::-1]).ntk, rtol=3e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_derivatives_of_traced_kernels_do_not_feel_the_powers_of_two(depth, rng):
     net, _ = dense(*[(1.4, 0.0, 0.0)] * depth)
@@ -346,6 +355,7 @@ def test_means_over_translations_by_fft_are_precise_at_every_ratio_of_norms(dtyp
             assert largest(getattr(found, name), np.mean(terms, axis=0), *own) <= TOLERANCES[np.dtype(dtype)]
 
 
+@pytest.mark.quick(1)
 @every(
     "make, bias, dtype, engine",
     [nn.Relu, nn.Erf],

@@ -92,6 +92,7 @@ def check_moves(net, x, group, features, outputs, seed, tolerance=1e-12):
     return before
 
 
+@pytest.mark.slow
 def test_gated_kernels_of_the_plane_are_literal_sums_and_move():
     group, outputs = "O(2)", "2x0o+1x1"
     hidden, rings = "2x0e+1x0o+1x1", ((1.0,), 0.7)
@@ -135,6 +136,7 @@ def check_moves_on_the_sphere(net, x, group, outputs, seed, tolerance=1e-12):
         assert np.max(np.abs(b - turned)) <= tolerance * np.max(np.abs(a))
 
 
+@pytest.mark.slow
 def test_kernels_of_residual_networks_on_the_sphere_are_literal_sums_and_move():
     group, hidden, outputs = "O(3)", "1x0e+1x1o", "1x0e+1x1o"
     norm, inner = nn.NormNonlinearity(BUMP), nn.SteerableDense(hidden, W_std=0.8, b_std=0.2)

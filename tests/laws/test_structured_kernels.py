@@ -126,6 +126,7 @@ CASES = {
 }
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("engine", ["cpu", "reference"])
 @pytest.mark.parametrize("name", CASES)
 def test_structured_kernels_are_the_literal_sums(name, engine):
@@ -211,6 +212,7 @@ def test_layers_without_a_limit_say_what_to_use_instead(layer):
         layer(2)
 
 
+@pytest.mark.slow
 def test_structured_kernels_keep_precision_norms_and_traces():
     """Diagonals, single precision, compiled programs, and inputs of very different norm agree with the whole matrix."""
     net = N.Sequential(N.Dense(3, W_std=1.2), N.LayerNorm(positions=True, eps=0.0), N.Relu(), N.Flatten(), N.Dense(1))

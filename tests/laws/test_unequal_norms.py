@@ -44,6 +44,7 @@ def assert_within(net, layers, x, others, engine, limit=None):
         assert np.max(error) <= (limit or LIMITS[x.dtype]), f"off by {np.max(error):.1e}"
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("bias", [0.0, 0.003, 0.1, 1.0])
 @pytest.mark.parametrize("engine", engines("cpu"))
@@ -56,6 +57,7 @@ def test_dense_layers(name, engine, bias, dtype, rng):
     assert_within(nn.Sequential(*made), layers, *inputs(dtype, rng), engine)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bias", [0.003, pytest.param(0.1, marks=pytest.mark.slow)])
 def test_the_reference_engine_too(bias, rng):
     layers = [("dense", 1.4, bias), ("phi", 0.0), ("dense", 1.4, bias), ("phi", 0.0), ("dense", 1.4, bias)]
@@ -125,6 +127,7 @@ def assert_within_of_signals(phis, bias, pooled, values, x, others, engine):
         assert np.max(error) <= OF_SIGNALS[engine, x.dtype.name], f"off by {np.max(error):.1e}"
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("engine", ["cpu", "reference"])
 @pytest.mark.parametrize(
     ("phis", "bias", "pooled", "dtype"),
@@ -140,6 +143,7 @@ def test_parallel_and_opposite_signals(phis, bias, pooled, dtype, engine, rng):
     assert_within_of_signals(phis, bias, pooled, (found.nngp, found.ntk), x, others, engine)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("phis", "dtype"),
     [
@@ -161,6 +165,7 @@ def test_parts_of_signals_that_are_parallel_or_opposite_at_norms_of_their_own(ph
     assert_within_of_signals(phis, 0.003, pooled, (found.nngp, found.ntk), x, others, "reference")
 
 
+@pytest.mark.slow
 def test_parallel_inputs_under_masks_too(rng):
     """By the reference engine; what acts at each position knows one of them."""
     layers = [("dense", 1.4, 0.003), ("phi", 0.0), ("dense", 1.4, 0.003), ("phi", "erf"), ("dense", 1.4, 0.003)]
@@ -179,6 +184,7 @@ def test_parallel_inputs_under_masks_too(rng):
         assert np.max(error) <= 1e-14, f"off by {np.max(error):.1e}"
 
 
+@pytest.mark.slow
 def test_calls_inside_jax_programs_by_the_reference_engine_too(rng):
     phis = SIGNALS[0]
     x, others = signals(np.float32, rng)

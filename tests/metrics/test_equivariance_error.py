@@ -26,6 +26,7 @@ def skewed(x):
 
 
 class TestDefinition:
+    @pytest.mark.slow
     @given(seeds)
     def test_one_by_one(self, seed):
         x = vectors(seed)
@@ -45,6 +46,7 @@ class TestDefinition:
         assert result.quantiles(0.0) == 0  # the identity's
         assert (result.errors <= result.quantiles(0.5)).mean() >= 0.5
 
+    @pytest.mark.slow
     @given(seeds)
     def test_nothing_for_equivariant_functions(self, seed):
         x = vectors(seed)

@@ -47,6 +47,7 @@ def displaced(i, coordinate, sign):
     return x
 
 
+@pytest.mark.slow
 def test_covariances_are_derivatives_of_the_kernel(smooth):
     joint = joint_kernels(smooth, BATCH)
     value_at = partial(value, smooth)
@@ -65,6 +66,7 @@ def test_covariances_are_derivatives_of_the_kernel(smooth):
         np.testing.assert_allclose(blocks[:, 1 + a, 1 + b] / scale, both / scale, rtol=0, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_joint_covariances_are_symmetric_and_nearly_positive(net, smooth):
     joint = joint_kernels(smooth, BATCH)
     for matrix in joint:
@@ -103,6 +105,7 @@ def test_training_data_are_learnt(trained):
     np.testing.assert_allclose(found.forces, forces, atol=2e-2)
 
 
+@pytest.mark.slow
 def test_forces_are_minus_the_gradient_of_the_energy(trained):
     model, _ = trained
     batch = molecules(1, seed=9)
@@ -129,6 +132,7 @@ def test_forces_are_free_of_curl(trained):
     np.testing.assert_allclose(jacobian, jacobian.T, rtol=0, atol=1e-5 * np.abs(jacobian).max())
 
 
+@pytest.mark.slow
 def test_predictions_turn_with_the_molecule(trained):
     model, train = trained
     batch = molecules(2, seed=11)
@@ -141,6 +145,7 @@ def test_predictions_turn_with_the_molecule(trained):
     assert stretched.energy_std.min() > 10 * model.predict(train, return_std=True).energy_std.max()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("given", [pytest.param("energies", marks=pytest.mark.slow), "forces"])
 def test_one_kind_of_data_is_enough(net, ridge, given):
     train = molecules(4, seed=4)

@@ -52,6 +52,7 @@ def test_normalising_by_zero_is_refused_and_says_which():
     assert (kernel(UNBIASED, LONE, signals=SIGNALS) == 0).all()
 
 
+@pytest.mark.slow
 def test_resolution_of_lone_atoms_has_no_error():
     smooth = kernel_for_forces(network(tolerance=1e-6, layers=1), LONE, SIGNALS)
     assert smooth.error_estimate == 0
@@ -62,6 +63,7 @@ def test_resolution_of_lone_atoms_has_no_error():
     assert kernel_for_tensors(network(tolerance=1e-6), LONE, (0, 1, 2), SIGNALS).error_estimate == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", ["energies", "forces", "both"])
 def test_energies_and_forces_of_lone_atoms(which):
     energies, forces = np.array([3.0, -1.0, 3.0]), np.zeros((3, 3, 3))
@@ -123,6 +125,7 @@ def test_tensors_of_lone_atoms():
         matrices.fit(LONE, np.tile(np.diag([1.0, 2, 3]), (3, 1, 1)))
 
 
+@pytest.mark.slow
 def test_tensors_of_lone_atoms_among_molecules():
     batch = mixed()
     charges = np.where((batch.atomic_numbers > 0) & (batch.sizes > 1)[:, None], batch.atomic_numbers - 4.0, 0)

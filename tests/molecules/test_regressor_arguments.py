@@ -87,6 +87,7 @@ def test_baseline_and_shapes_of_forces(nothing_computed):
             MoleculeRegressor(NET).fit(BATCH, np.zeros(3), np.zeros(shape))
 
 
+@pytest.mark.slow
 @BOTH
 def test_questions(regressor):
     model = regressor(NET, signals=SIGNALS, ridge=1e-4).fit(BATCH, TARGETS[regressor])
@@ -124,6 +125,7 @@ def test_atoms_of_all_elements_are_compared_where_no_energies_of_elements_are_ta
         MoleculeRegressor(NET, **settings).fit(without_carbon, y).predict(BATCH)
 
 
+@pytest.mark.slow
 def test_a_singular_kernel_at_the_end_of_time():
     twice = BATCH[[0, 0, 1]]
     model = MoleculeRegressor(NET, signals=SIGNALS, ridge=0.0, time=1.0).fit(twice, np.array([1.0, 2.0, 0.0]))

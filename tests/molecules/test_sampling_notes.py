@@ -22,6 +22,7 @@ def network(resolution: int) -> nn.Sequential:
     return nn.Sequential(lift, nn.Erf(), nn.GroupPool(), nn.Dense(1))
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(("resolution", "said"), [(3, True), (5, False)])
 def test_turned_dipoles_are_off_where_the_notes_say_so(resolution: int, said: bool) -> None:
     train, test = waters(0), waters(1)

@@ -53,6 +53,7 @@ def test_kernel_is_a_sum_over_turned_signals():
     np.testing.assert_allclose(smooth.steered(c[:1], c[1:], 1)[0, 0, 0], expected, rtol=1e-10, atol=1e-14)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("degree", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_resolution_is_measured_on_the_parts_that_turn(degree):
     """They are small beside the kernel: a resolution that is fine for energies may be far too coarse."""
@@ -78,6 +79,7 @@ def smooth():
     return kernel_for_forces(NET, BATCH, SIGNALS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("degree", [0, 1, 2])
 def test_turning_a_molecule_turns_the_kernel(smooth, degree):
     moved, R = turned(BATCH)
@@ -90,6 +92,7 @@ def test_turning_a_molecule_turns_the_kernel(smooth, degree):
     np.testing.assert_allclose(own, before, rtol=0, atol=1e-10 * np.abs(before).max())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rank", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_predictions_and_covariances_turn(rank):
     train, test = molecules(6, seed=3), molecules(2, seed=8)
@@ -122,6 +125,7 @@ def test_bad_arguments():
         model.fit(BATCH, np.full((3, 3), np.nan))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("degree", [0, 1, 2])
 def test_atoms_turn_by_the_kernel_of_a_readout(degree):
     """What vectors and tensors of molecules are made of is the projection that `nn.Readout` takes."""

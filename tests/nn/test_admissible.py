@@ -34,6 +34,7 @@ def ending(*layers):
     return Sequential(*layers, Relu(), Flatten(), Dense(2))
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("net", "action", "shape"),
     [
@@ -76,6 +77,7 @@ def test_a_layer_that_breaks_the_symmetry_is_named(net, action, shape, layer):
     assert "does not carry" in found.reason
 
 
+@pytest.mark.slow
 def test_admissible_networks_have_equivariant_means_at_width_four(rng):
     """The mean over 4,000 initial networks of f(x)² is that at the turned image, and with a 3 × 1 window it is not."""
     x = np.tile(rng.standard_normal((1, 4, 1, 1)), (1, 1, 4, 1)).astype(np.float32)  # stripes
@@ -91,6 +93,7 @@ def test_admissible_networks_have_equivariant_means_at_width_four(rng):
         assert bool(is_admissible(net, "C4", (4, 4, 1))) is expected
 
 
+@pytest.mark.slow
 def test_other_networks_are_sampled_and_say_what_would_have_been_seen():
     whole = Sequential(Conv(4, 3), Residual(Relu(), Conv(4, 3)), Relu(), Flatten(), Dense(8))
     found = is_admissible(whole, "C4", (4, 4, 1), members=128)
@@ -103,6 +106,7 @@ def test_other_networks_are_sampled_and_say_what_would_have_been_seen():
     assert "standard errors" in found.reason
 
 
+@pytest.mark.slow
 def test_turns_carry_normalised_rows_out_of_rows():
     rows, whole = (Sequential(Conv(3, 3), LayerNorm(positions=p), Relu(), Flatten(), Dense(2)) for p in ((0,), True))
     assert is_admissible(whole, "C4", (4, 4, 1)).exact
@@ -143,6 +147,7 @@ def test_small_differences_of_many_moments_are_seen_together(rng):
     assert np.isnan(_together(noise, 1e-9))
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     "shape", [6, (6.5, 6, 1), (6, 6, 1.0), (True, 6, 1), "661", (), (6, 0, 1), (6, -6, 1), (6, 6, np.nan)]
 )

@@ -47,6 +47,7 @@ def literal(x: np.ndarray, w: np.ndarray, box: Box) -> np.ndarray:
     return y
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(("grid", "window", "stride", "padding", "channels", "outputs"), CASES)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_products_and_their_transposes_are_literal_sums(grid, window, stride, padding, channels, outputs, dtype, rng):
@@ -84,6 +85,7 @@ def test_products_and_their_transposes_are_literal_sums(grid, window, stride, pa
     assert np.abs(shared - first).max() <= tolerance * np.abs(first).max()
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(("dtype", "channels"), [("float32", 16), ("float64", 8)])
 @pytest.mark.parametrize("padding", ["valid", "zero", "circular"])
 @pytest.mark.parametrize("long", [0, 1])
@@ -113,6 +115,7 @@ def ensemble(members, convolutions=1):
     return et.DeepEnsemble(net, members, learning_rate=0.05, epochs=3, batch_size=4, dtype="float64")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("convolutions", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_trained_members_are_those_of_patches(convolutions, rng, monkeypatch):
     x, y = rng.normal(size=(10, 6, 6, 2)), rng.normal(size=(10, 2))
@@ -128,11 +131,13 @@ def test_trained_members_are_those_of_patches(convolutions, rng, monkeypatch):
     assert np.abs(fast - untrained).max() > 1e-3
 
 
+@pytest.mark.slow
 def test_a_member_does_not_depend_on_the_others(rng):
     x, y = rng.normal(size=(10, 6, 6, 2)), rng.normal(size=(10, 2))
     assert np.array_equal(ensemble(1).fit(x, y).predict_members(x)[0], ensemble(5).fit(x, y).predict_members(x)[0])
 
 
+@pytest.mark.slow
 def test_networks_outside_training_keep_all_their_derivatives():
     net = nn.Sequential(nn.Conv(2, (3, 3)), nn.Erf(), nn.Flatten(), nn.Dense(1))
     params = net.init(jax.random.key(0), (4, 4, 1))

@@ -122,6 +122,7 @@ def test_group_convolutions_over_many_elements_agree_with_those_over_few(rng):
     np.testing.assert_allclose(y[:, g], expected, rtol=1e-11)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reflections", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_finite_group_convolutional_networks_are_invariant(reflections, rng):
     group = et.groups.wallpaper(rotations=4, reflections=reflections, shape=(5, 5))
@@ -160,6 +161,7 @@ def test_residual_adds_its_input(rng):
     np.testing.assert_allclose(np.asarray(net.apply(params, x)), x + inner, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_parameters_depend_on_the_key_alone_and_come_in_the_asked_precision():
     net = Sequential(Conv(3, (3, 3)), Relu(), Flatten(), Dense(2, b_std=0.1))
     first, again = (net.init(jax.random.key(7), (4, 4, 1)) for _ in range(2))
@@ -171,6 +173,7 @@ def test_parameters_depend_on_the_key_alone_and_come_in_the_asked_precision():
     assert net.output_shape((4, 4, 1)) == (2,)
 
 
+@pytest.mark.slow
 def test_members_of_an_ensemble_run_side_by_side(rng):
     net = Sequential(Conv(3, (3, 3)), Relu(), GlobalAvgPool(), Dense(2))
     keys = jax.random.split(KEY, 3)

@@ -85,6 +85,7 @@ def test_a_layer_that_folds_gives_the_kernel_of_one_that_does_not(x: np.ndarray)
     np.testing.assert_allclose(folded.kernel(x).ntk, plain.kernel(x).ntk, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_positions_that_are_numbered_otherwise_have_the_same_kernel(x: np.ndarray) -> None:
     """A wallpaper group may move positions that are not numbered as its grid's points: then nothing is folded."""
     p4 = et.groups.wallpaper(rotations=4, reflections=False, shape=(4, 4))

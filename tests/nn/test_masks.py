@@ -52,6 +52,7 @@ def masked(x, sizes, convention="smaller"):
 QUICK = ("circular", "blocks")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in CASES])
 def test_kernels_and_outputs_are_those_of_the_smaller_inputs(name):
     x, sizes, layers = CASES[name]
@@ -128,6 +129,7 @@ def test_parameters_of_another_number_of_layers_are_refused(wrong):
         net.apply(wrong(params), x)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("end", "convention"),
     [

@@ -71,6 +71,7 @@ def test_a_network_that_ends_on_positions_has_no_kernel():
         Sequential(Conv(3, (3, 3))).kernel(np.zeros((2, *IMAGE)))
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -126,6 +127,7 @@ def test_bad_inputs_are_refused_before_anything_is_computed(x1, x2, message):
 BRANCHED = Sequential(Conv(3, (3, 3)), Residual(Relu(), Conv(3, (3, 3))), Flatten(), Dense(1))
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("net", "shape", "other", "layer"),
     [
@@ -166,6 +168,7 @@ def test_what_is_no_key_is_refused(key):
             call()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [jax.random.key, jax.random.PRNGKey])
 def test_keys_of_both_kinds_are_taken_inside_jax_programs_too(make):
     net, keys = Sequential(Dense(2)), jax.random.split(make(0), 3)

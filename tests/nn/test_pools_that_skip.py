@@ -28,6 +28,7 @@ def test_kernels_are_literal_sums_over_the_positions_left(padding, every, rng):
     check([*layers, ("coset_pool", sublattice(shape, every)), ("dense", 1.0, 0.0)], x, net=net)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("window", [(3, 3), (1, 2)], ids=["folded", "on the group"])
 def test_group_pools_over_a_sublattice_are_literal_sums(window, rng):
     group, table, grid = plane_group(4, False, (4, 4))
@@ -56,6 +57,7 @@ def test_finite_networks_average_the_positions_left(rng):
     np.testing.assert_allclose(net.apply(params, x), lifted[:, :, ::2, ::2].mean((1, 2, 3)), rtol=1e-5)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("padding", ["circular", "zero", "valid"])
 @pytest.mark.parametrize(("window", "stride"), [((2, 3), None), ((3, 2), (1, 2)), ((2, 2), (3, 1))])
 def test_finite_pools_are_means_over_windows(padding, window, stride, rng):

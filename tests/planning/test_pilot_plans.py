@@ -58,6 +58,7 @@ def relative_stds(others, size):
     return (f.std(axis=2) / abs(f.mean(axis=2))).mean(axis=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [2, 4, 8])
 def test_nine_of_ten_trained_ensembles_lie_in_the_interval(plan, trained, size):
     point, values = plan.violation(size), relative_stds(trained[1], size)
@@ -117,6 +118,7 @@ def test_without_augmentation_the_limit_is_that_of_many_networks():
     assert plan._violations.limit(0.025) < limit < plan._violations.limit(0.975)
 
 
+@pytest.mark.slow
 def test_the_mean_is_equivariant_only_if_training_is():
     half = ensemble(5, augmentation=actions.subset(ROT, [0, 2])).fit(*task())
     assert not plan_ensemble(half, ROT, NEW, 0.5, draws=20).equivariant
@@ -137,6 +139,7 @@ def test_the_mean_is_not_equivariant_where_the_network_or_the_optimizer_minds_th
     assert not plan_ensemble(bent, turned, vectors, 0.5, draws=20).equivariant
 
 
+@pytest.mark.slow
 def test_outputs_that_move_are_carried_back():
     turns = actions.linear(groups.cyclic(4), np.stack([np.linalg.matrix_power([[0, -1], [1, 0]], g) for g in range(4)]))
     x = np.random.default_rng(0).normal(size=(12, 2))
@@ -152,6 +155,7 @@ def test_outputs_that_move_are_carried_back():
     assert point.lower / 1.5 < error < 1.5 * point.upper
 
 
+@pytest.mark.slow
 def test_classifiers_are_measured_by_what_they_predict():
     """Trained by cross entropy the prediction is the mean of probabilities: that of a sure member counts for more."""
     x, _ = task(n=12)
@@ -166,6 +170,7 @@ def test_classifiers_are_measured_by_what_they_predict():
     assert wrong.members is not None
 
 
+@pytest.mark.slow
 def test_labels_are_text_in_arrays_of_objects_too():
     x, _ = task()
     labels = np.array(list("ab" * 5))

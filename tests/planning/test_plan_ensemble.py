@@ -213,6 +213,7 @@ def test_errors_relative_to_nothing_are_refused(model, new):
         plan_ensemble(model, ROT, new, measure="error", y=model.predict(new))
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("measure", ["rsd", "osp", "equivariance_error"])
 def test_measures_relative_to_a_mean_of_zero_are_refused(model, new, measure):
     """Untrained networks are as far from the symmetry in any number."""
@@ -308,6 +309,7 @@ def test_a_pilot_makes_plans_for_narrow_networks():
     assert np.sum(np.array(spreads) <= 0.8) >= 18
 
 
+@pytest.mark.slow
 def test_errors_of_labels_at_positions_are_planned_for():
     x = np.random.default_rng(0).normal(size=(8, 4, 4, 1))
     labels = (x[..., 0] > 0).astype(int)

@@ -24,6 +24,7 @@ def model():
     return InfiniteEnsemble(net(), augmentation=ROT, time=20.0).fit(rng.normal(size=(8, 2, 2, 1)), rng.normal(size=8))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "target",
     [0.05, *(pytest.param(t, marks=pytest.mark.slow) for t in (0.1, 0.15, 0.2, 1 - 0.95, 1 - 0.9)), 1 - 3.8 / 4],

@@ -54,6 +54,7 @@ def _draw(folder, name="curve"):
 
 
 class TestFigures:
+    @pytest.mark.slow
     def test_same_numbers_same_bytes(self, tmp_path):
         _draw(tmp_path / "a")
         _draw(tmp_path / "b")
@@ -69,6 +70,7 @@ class TestFigures:
         assert outside_resources(svg) == []
         assert palette.BLUE.light in (tmp_path / "curve.svg").read_text().lower()
 
+    @pytest.mark.slow
     def test_ids_of_two_figures_do_not_meet(self, tmp_path):
         ids = [set(re.findall(r'\bid="([^"]+)"', _draw(tmp_path, name))) for name in ("one", "two")]
         assert ids[0]

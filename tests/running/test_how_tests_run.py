@@ -76,6 +76,7 @@ def pytest_run(tmp_path):
     return run
 
 
+@pytest.mark.slow
 def test_a_hanging_test_fails(pytest_run):
     done = pytest_run("-k", "hangs", "--timeout", "1", "--timeout-method", "thread")
     assert done.returncode != 0

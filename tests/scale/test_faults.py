@@ -19,6 +19,7 @@ from equitangents.scale import GramStore
 
 
 class TestKills:
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("rows", "tile", "number"), [(22, 4, 8), pytest.param(126, 2, 100, marks=pytest.mark.slow)]
     )

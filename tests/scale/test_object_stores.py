@@ -46,6 +46,7 @@ class TestAStore:
         np.testing.assert_array_equal(there.ntk[:], here.ntk[:])
         assert there.verify().ok
 
+    @pytest.mark.slow
     def test_on_a_server_of_s3(self, s3, tmp_path):
         from s3 import content
 

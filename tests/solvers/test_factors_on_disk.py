@@ -37,6 +37,7 @@ def written(monkeypatch):
     return names
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [4, pytest.param(30, marks=pytest.mark.slow)])
 def test_killed_factorisations_end_in_the_factor_of_an_undisturbed_one(tmp_path, number, written):
     assert kills.run("solvers.killed_factors", tmp_path / "killed", number) > 0
@@ -55,6 +56,7 @@ def test_a_finished_factor_is_read_and_not_made_again(tmp_path, written):
     np.testing.assert_array_equal(first.coefficients, second.coefficients)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("kind", ["flip", "cut", "gone"])
 @pytest.mark.parametrize("tile", ["0/0", "3/1", "5/5"])
 def test_a_damaged_tile_is_never_used_and_made_again(tmp_path, kind, tile):

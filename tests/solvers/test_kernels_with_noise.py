@@ -24,6 +24,7 @@ def inputs_and_points(rng):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [0, 1])
 def test_all_parts_are_those_of_one_matrix(rng, kind):
     matrix, whole = inputs_and_points(rng)[kind]

@@ -130,6 +130,7 @@ def test_bumps_around_directions():
     assert np.allclose(sphere.evaluate(profile, x)[0, :, 0], np.exp(-((cosine - 1) ** 2) / 0.3), atol=1e-9)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("dtype", "lengths"),
     [(np.float64, (1e-300, 1e-170, 1e-150, 1e160, 1e305)), (np.float32, (1e-36, 1e-24, 1e-17, 1e19, 1e37))],
@@ -151,6 +152,7 @@ def test_lengths_of_directions_do_not_matter(dtype, lengths):
         assert np.allclose(found, slope(jnp.asarray(r)), rtol=0, atol=1e3 * tolerance)
 
 
+@pytest.mark.slow
 def test_signals_have_derivatives_also_at_the_poles():
     def power(z):
         c = sphere.from_directions(z, jnp.ones((1, 2, 1)), 4, 0.2)
@@ -166,6 +168,7 @@ def test_signals_have_derivatives_also_at_the_poles():
         assert np.allclose(difference.reshape(6, 6), hessian.reshape(6, 6), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_arrays_keep_their_kind_and_precision():
     c = np.random.default_rng(0).normal(size=(2, 9, 1)).astype(np.float32)
     R = groups.so3(1).random(1)[0]

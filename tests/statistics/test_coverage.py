@@ -57,6 +57,7 @@ def of_audits(x, resamples, bounds, seed):
 USUAL = {(name, 10) for name in POPULATIONS} | {(name, n) for name in ("lognormal", "rarely no") for n in (5, 50)}
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     ("name", "n"),
     [

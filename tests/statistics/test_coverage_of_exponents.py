@@ -6,6 +6,7 @@ import pytest
 from equitangents.statistics import excess_exponent, log_ratio, power_law
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("points", [3, 5])
 @pytest.mark.parametrize("count", [5, 8])
 def test_of_means_cover_the_exponent_from_five_samples_on(points, count):

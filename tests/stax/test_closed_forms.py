@@ -82,6 +82,7 @@ def test_rectified_monomials_of_higher_degree_have_the_arc_cosine_kernel_of_thei
     assert np.max(np.abs(found.ntk - expected - K * slope)) <= 1e-13
 
 
+@pytest.mark.slow
 def test_numerical_duals_of_few_nodes_are_as_near_to_the_integral_as_sums_in_the_order_of_neural_tangents():
     q = np.broadcast_to(np.diag(K), (3, 3))
     exact, slope = literal_duals.trapezoid_dual(np.tanh, lambda x: 1 / np.cosh(x) ** 2, q.T, q, K)

@@ -30,6 +30,7 @@ def kernel(x, y):
     return x.reshape((len(x), -1)) @ y.reshape((len(y), -1)).T / x[0].size
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("along", [(0, 1), (0,), pytest.param((1,), marks=pytest.mark.slow)])
 def test_heads_receive_what_their_tails_have(along):
     """By kernel_fn and by apply_fn, whose last layer has a weight for each output."""
@@ -48,6 +49,7 @@ def test_heads_receive_what_their_tails_have(along):
     np.testing.assert_allclose(found, plain, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_axes_are_those_of_the_inputs():
     x, pattern = RNG.standard_normal((2, 2, 3, 4)), RNG.standard_normal((2, 4, 4))
     first = stax.serial(stax.Aggregate(3, channel_axis=1), stax.Flatten(), stax.Dense(1)).kernel_fn
@@ -56,6 +58,7 @@ def test_axes_are_those_of_the_inputs():
     np.testing.assert_allclose(found, last(np.moveaxis(x, 1, -1), None, "ntk", pattern=pattern), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_lists_of_edges_are_counted():
     """Repeated edges have weight 2, edges with a negative end none."""
     x = RNG.standard_normal((2, 3, 2, 2))
@@ -79,6 +82,7 @@ def test_lists_of_edges_are_counted():
     np.testing.assert_array_equal(short, long)
 
 
+@pytest.mark.slow
 def test_without_a_pattern_aggregation_changes_nothing():
     x = RNG.standard_normal((2, 4, 3))
     before, after = (stax.Dense(3), stax.Relu()), (stax.Dense(2), stax.GlobalAvgPool())
@@ -86,6 +90,7 @@ def test_without_a_pattern_aggregation_changes_nothing():
     np.testing.assert_allclose(with_it.kernel_fn(x).ntk, without.kernel_fn(x).ntk, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_kernels_of_kernels_read_patterns_alike():
     x, pattern = RNG.standard_normal((2, 4, 3)), RNG.standard_normal((2, 4, 4))
     before, after = stax.serial(stax.Dense(3), stax.Relu()), stax.serial(stax.Aggregate(), stax.GlobalAvgPool())
@@ -94,6 +99,7 @@ def test_kernels_of_kernels_read_patterns_alike():
     np.testing.assert_allclose(found, whole, rtol=1e-6)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("end", [stax.Flatten(), stax.GlobalAvgPool(), stax.GlobalSumPool()])
 def test_kernels_of_kernels_end_on_vectors(end):
     x = RNG.standard_normal((2, 4, 3))
@@ -103,6 +109,7 @@ def test_kernels_of_kernels_end_on_vectors(end):
     assert (k.shape1, k.batch_axis, k.channel_axis) == (whole.shape1, whole.batch_axis, whole.channel_axis)
 
 
+@pytest.mark.slow
 def test_kernels_of_kernels_may_know_all_pairs_of_inputs_on_either_side():
     x1, x2 = RNG.standard_normal((3, 4, 3)), RNG.standard_normal((2, 4, 3))
     before, end = stax.serial(stax.Dense(3), stax.Relu()), stax.serial(stax.Dense(2), stax.Relu(), stax.Flatten())
@@ -139,6 +146,7 @@ def test_patterns_of_another_shape_are_refused(layer, pattern, error, said):
         stax.serial(layer, stax.Dense(1), stax.GlobalAvgPool()).kernel_fn(x, None, "ntk", pattern=pattern)
 
 
+@pytest.mark.slow
 def test_no_rank_is_promoted():
     x, pattern = jnp.asarray(RNG.standard_normal((2, 3, 2, 2))), jnp.asarray(RNG.standard_normal((2, 3, 3)))
     edges = jnp.asarray(RNG.integers(-1, 3, (2, 4, 1, 2)))

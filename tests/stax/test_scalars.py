@@ -33,6 +33,7 @@ def turned(value, kind):
     return kind(value) if type(value) in (int, float) else value
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("kind", [jnp.asarray, np.asarray, np.float64], ids=["jax", "numpy", "scalar"])
 @pytest.mark.parametrize("name", LAYERS)
 def test_every_layer_of_stax_takes_numbers_as_arrays(name, kind):

@@ -18,6 +18,7 @@ def same(kernel_fn, net, x=X, **keywords):
     assert np.array_equal(found.ntk, expected.ntk)
 
 
+@pytest.mark.slow
 def test_a_residual_network_is_that_of_nn():
     conv = {"padding": "SAME", "W_std": 1.3, "b_std": 0.2}
     main = stax.serial(stax.Conv(4, (3,), **conv), stax.Relu())
@@ -72,6 +73,7 @@ def test_dropout_takes_the_share_that_is_kept():
     same(kernel_fn, nn.Sequential(nn.Dense(4), nn.Relu(), nn.Dropout(0.25), nn.Dense(1)), X[:, 0])
 
 
+@pytest.mark.slow
 def test_inputs_given_twice_are_one_set_and_their_negatives_another():
     _, _, kernel_fn = stax.serial(stax.Dense(4), stax.Relu(), stax.Dropout(0.5, mode="train"), stax.Dense(1))
     x = X[:, 0]

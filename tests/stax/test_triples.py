@@ -77,6 +77,7 @@ def test_width_scales_count_the_inputs_that_the_tangent_kernel_sees():
 NORMS = {(1, -1): (0,), (2, 3): (1,), (1, 2, 3): (0, 1), (3,): (), -1: ()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("axis", [(2, 3), *(pytest.param(a, marks=pytest.mark.slow) for a in NORMS if a != (2, 3))])
 def test_normalisation_takes_the_axes_that_it_is_given(axis):
     layers = stax.Conv(8, (2, 2), padding="SAME", b_std=0.3), stax.LayerNorm(axis)

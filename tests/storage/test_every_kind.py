@@ -44,6 +44,7 @@ def kind(request):
 class TestKills:
     """20 in the fast tests, 500 and more in the slow ones."""
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("fresh", [True, False])
     def test_of_a_model_leave_the_old_or_the_new_one(self, tmp_path, fresh):
         assert kill_at_every_call(KINDS["arrays of a model"], tmp_path / "f", 10, fresh) == 10

@@ -68,6 +68,7 @@ def flips(name: str, place: Path, random_ones: int, aimed_ones: int) -> tuple[li
     return told, refused
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("name", ["model", "deep", "stage.npz"])
 def test_some_flips_are_seen(name, place):
     told, refused = flips(name, place, 4, 3)

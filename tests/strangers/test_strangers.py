@@ -57,6 +57,7 @@ def run(place: Path, seeds: range, names: list[str] | None = None) -> tuple[list
     return told, passed
 
 
+@pytest.mark.slow
 def test_hostile_files_do_nothing(place):
     told, passed = run(place, range(19))
     assert told == []

@@ -3,12 +3,15 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from equitangents import studies
 from equitangents.report.render import outside_resources
 
 PAGE = Path(__file__).parents[2] / "docs" / "guide" / "add-a-study.md"
 
 
+@pytest.mark.slow
 def test_the_study_of_the_page_is_whole_and_small(tmp_path, monkeypatch, capsys):
     (source,) = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
     assert len(source.splitlines()) <= 120

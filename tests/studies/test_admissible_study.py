@@ -48,12 +48,14 @@ def test_verdicts_follow_what_is_planted(numbers, verdicts):
     assert [c.outcome for c in admissible.claims(SETTINGS, results(*numbers))] == verdicts
 
 
+@pytest.mark.slow
 def test_the_study_s_networks_are_what_their_names_say():
     for support in admissible.SUPPORTS:
         net = admissible.network(SETTINGS, 10, support, 4)
         assert bool(nn.is_admissible(net, "C4", (8, 8, 1))) is (support == admissible.SYMMETRIC)
 
 
+@pytest.mark.slow
 def test_training_differs_where_it_is_random_and_prediction_does_not():
     from equitangents_studies.admissible.noisy import NoisyCNN
 

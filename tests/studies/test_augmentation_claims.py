@@ -111,6 +111,7 @@ class TestFiniteWidthClaims:
         assert group_claim(self.settings, self._results(change=change)).outcome == verdict
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("side", [pytest.param(3, marks=pytest.mark.slow), 4])
 def test_group_convolutional_networks_of_the_finite_width_study_are_invariant_at_width_2_and_cnns_are_not(side):
     task = finite_width_tasks.Problem("", np.zeros((1, side, side, 1)), np.zeros(1), np.zeros((1, side, side, 1)))
@@ -167,6 +168,7 @@ class TestOtherEnsemblesClaims:
         assert _verdicts(claims) == ["holds"] * 10
         assert [v.kind for v in claims] == ["ours"] * 4 + ["source"] + ["ours"] * 4 + ["source"]
 
+    @pytest.mark.quick(2)
     @pytest.mark.parametrize(
         ("change", "failing"),
         [

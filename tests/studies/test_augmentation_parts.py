@@ -31,6 +31,7 @@ from equitangents_studies.sampling.study import STRATEGIES, importance, sample, 
 class TestSameWeights:
     settings = mlp_to_gcnn.Settings(hidden_layers=3)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("group", ["C4", pytest.param("D4", marks=pytest.mark.slow)])
     def test_the_network_with_the_same_weights_is_the_orbit_mean(self, group):
         settings = dataclasses.replace(self.settings, group=group)
@@ -43,6 +44,7 @@ class TestSameWeights:
         mean = np.mean([net.apply(params, action(g, x)) for g in range(action.group.order)], axis=0)
         np.testing.assert_allclose(found, mean, atol=1e-12)
 
+    @pytest.mark.slow
     def test_symmetrised_kernel_is_invariant_and_a_frozen_one_is_not(self):
         action = pairs.image_action(self.settings)
         net = pairs.plain(self.settings, 5)

@@ -149,6 +149,7 @@ def test_a_legend_that_is_too_wide_for_the_canvas_takes_fewer_columns(tmp_path):
         assert len(legend.get_texts()) == 6
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(("lines", "columns", "across"), [(5, 2, 2), (2, 6, 2), (1, 6, 1), (4, 4, 4)])
 def test_a_legend_has_the_columns_asked_for_and_none_that_are_empty(tmp_path, lines, columns, across):
     with drawing.panels(SimpleNamespace(figures=tmp_path), "short", caption="c", alt="a") as drawn:

@@ -35,6 +35,7 @@ def verdicts(found):
     return [claim.outcome for claim in study.claims(SETTINGS, found)]
 
 
+@pytest.mark.slow
 def test_all_claims_hold_of_a_distance_that_falls_with_members_to_a_small_floor():
     found = results(lambda width: 0.4 / width)
     assert verdicts(found) == ["holds"] * 5
@@ -50,11 +51,13 @@ def test_a_floor_that_stays_fails():
     assert found[3:] == ["fails", "fails"]
 
 
+@pytest.mark.slow
 def test_equal_means_leave_nothing_and_a_floor_about_the_bound_is_undecided():
     assert verdicts(results(lambda width: 0.0))[3] == "holds"
     assert verdicts(results(lambda width: 0.1))[3] == "undecided"
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(("distance", "verdict"), [(1e-3, "fails"), (np.nan, "undecided")])
 def test_means_that_differ_at_infinite_width_do_not_hold(distance, verdict):
     assert verdicts(results(lambda width: 0.0, distance=distance))[0] == verdict

@@ -86,6 +86,7 @@ class Brightness:
 
 
 class TestOwnModel:
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("group", "models"),
         [
@@ -103,6 +104,7 @@ class TestOwnModel:
         assert [row.split(",")[0] for row in rows[1:]] == [name for name in models for _ in range(4)]
         assert "Differences from the best contender" in result.report.read_text(encoding="utf-8")
 
+    @pytest.mark.slow
     def test_a_file_that_changed_is_not_gone_on_with(self, own, tmp_path, monkeypatch):
         monkeypatch.setattr("equitangents_studies.contenders.registry._registered", {})
         contenders.register("brightness", Brightness)
@@ -175,6 +177,7 @@ class TestRecommendation:
             costs = [min(np.median(few.costs[name]["training_seconds"]) for name in names) for names in enough]
             assert costs[0] >= costs[1]
 
+    @pytest.mark.quick(1)
     @pytest.mark.parametrize("repetitions", [2, 3, 5, 10, 20])
     def test_thinned_to_any_number_of_repetitions_it_rarely_takes_one_that_loses_too_much(self, repetitions):
         """The cheap one loses twice what is tolerated; taken by chance in at most 5 %, however few there are."""

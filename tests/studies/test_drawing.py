@@ -36,6 +36,7 @@ def test_a_logarithmic_axis_within_a_decade_has_numbers():
     assert len(shown) >= 4
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("action", "titles"),
     [

@@ -44,6 +44,7 @@ class TestParametrisations:
         np.testing.assert_allclose(Reparametrised(net).apply(params, x), hidden @ np.asarray(params[2]["w"]), atol=1e-6)
         np.testing.assert_allclose(Reparametrised(net).apply(params, x), net.apply(ours, x), atol=1e-6)
 
+    @pytest.mark.slow
     def test_standard_kernel_weighs_each_layer_by_its_fan_in(self, small):
         net, x = small
         key = jax.random.key(1)

@@ -54,6 +54,7 @@ def leaves(state):
 
 
 class TestNetworks:
+    @pytest.mark.quick(1)
     @pytest.mark.parametrize(
         ("name", "count"),
         [
@@ -80,6 +81,7 @@ class TestTraining:
         assert np.array_equal(np.sort(epochs, axis=1), np.tile(np.arange(9), (4, 1)))
         assert not np.array_equal(epochs[0], epochs[1])
 
+    @pytest.mark.slow
     def test_training_that_is_stopped_goes_on_with_the_same_numbers(self, files, tmp_path):
         tau = transformation("O(3)^d", (4, 4, 3), seed=1)
         whole = training.train(Small(), files, tau, RECIPE, tmp_path / "whole", Task())

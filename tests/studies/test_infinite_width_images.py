@@ -66,6 +66,7 @@ def test_kernels_kept_on_disk_classify_as_in_memory_and_flips_double_the_trainin
         assert found["test"][i].tolist() == ((cross @ weights).argmax(axis=1) == images.test_y).tolist()
 
 
+@pytest.mark.slow
 def test_other_ridges_and_preparations_are_tried_where_the_curves_end(tmp_path, monkeypatch):
     monkeypatch.setenv("EQUITANGENTS_CACHE", str(tmp_path))
     settings = Settings(data="textures", images=300, pixels=4, depth=2, smallest=10, repetitions=3)

@@ -190,6 +190,7 @@ class TestClaims:
         assert self.verdicts()[:9] == ["holds"] * 9
         assert self.verdicts()[9:] == ["holds", "fails", "holds"]  # draws as good as means: ahead, and behind
 
+    @pytest.mark.quick(2)
     @pytest.mark.parametrize(
         ("place", "change", "verdict"),
         [

@@ -30,6 +30,7 @@ def finished(request, finished_miniature):
     return finished_miniature(request.param)
 
 
+@pytest.mark.slow
 def test_files(finished):
     folder = finished.folder
     files = {"config.json", "claims.json", "report.json", "report.html", "results", "figures"}
@@ -110,6 +111,7 @@ def test_frozen_kernels_with_the_same_weights_agree_to_rounding_at_every_width_a
     assert all(float(row["largest_relative_difference"]) < 1e-8 for row in rows)
 
 
+@pytest.mark.slow
 def test_resuming_a_finished_run_changes_nothing(finished):
     before = {p: p.read_bytes() for p in finished.folder.rglob("*") if p.suffix in (".csv", ".svg", ".npz")}
     again = run(finished.name, finished.folder, resume=True)

@@ -9,6 +9,7 @@ from equitangents_studies.framework.settings import as_dict, changed
 from studies.miniatures import TINY, assert_same_tables, run, study
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "total"),
     [
@@ -39,6 +40,7 @@ def test_killed_in_the_middle_of_training_and_resumed(name, total, finished_mini
     assert_same_tables(name, tmp_path / "cut", whole.folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [*(pytest.param(n, marks=pytest.mark.slow) for n in ("toy", "sampling", "imagenet-scale")), "medical-kernels"],

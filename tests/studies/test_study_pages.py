@@ -23,6 +23,7 @@ LEFT_OUT = {  # of parts that these results do without
 RECORDED = json.loads(made_pages.RECORDED.read_text())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_a_page_shows_what_its_study_has_found(name):
     """Its tables and figures; estimates in their intervals; no number missing; and the numbers that are recorded, each

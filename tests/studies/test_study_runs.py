@@ -166,6 +166,7 @@ class TestOneAtATime:
                     run(tmp_path / "run", **how)
         assert contents(tmp_path / "run") == before
 
+    @pytest.mark.slow
     def test_the_lock_of_a_dead_process_does_not_count(self, small, tmp_path):
         code = textwrap.dedent(
             f"""
@@ -181,6 +182,7 @@ class TestOneAtATime:
         run(tmp_path / "run")
         assert not (tmp_path / "run" / ".lock").exists()
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("stages", [1, pytest.param(3, marks=pytest.mark.slow)])
     def test_killed_at_any_time_only_the_stage_under_way_is_lost(self, tmp_path, capsys, stages):
         whole = five_stages(tmp_path / "whole")
@@ -205,6 +207,7 @@ class TestOneAtATime:
         assert set(contents(whole.folder)) == set(contents(resumed.folder))
         assert (resumed.folder / "claims.json").read_bytes() == (whole.folder / "claims.json").read_bytes()
 
+    @pytest.mark.slow
     def test_redirected_output_is_written_as_it_comes(self, tmp_path):
         child = subprocess.Popen(
             [*PROGRAM, str(tmp_path / "run"), "--slow"],

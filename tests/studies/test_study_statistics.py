@@ -77,6 +77,7 @@ class TestSquaredMean:
         assert estimate.low <= estimate.value - width * (1 - 1e-12)
         assert estimate.high >= estimate.value + width * (1 - 1e-12)
 
+    @pytest.mark.slow
     def test_interval_covers(self, monkeypatch):
         drawn = functools.cache(resample)  # as many members each time, the same resamples
         for module in ("bootstrap", "jackknife"):

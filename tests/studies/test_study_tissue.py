@@ -122,6 +122,7 @@ class TestMedicalKernels:
         broken = dataclasses.replace(results, equal={"augmented CNN, C4": np.nan, "group convolutions, C4": np.nan})
         assert all(claim.outcome != "holds" for claim in medical.claims(self.settings, broken)[3:])
 
+    @pytest.mark.slow
     def test_a_second_run_reads_the_kernels_and_gives_the_same(self, finished_miniature, tmp_path, caplog):
         first = finished_miniature("medical-kernels")
         caplog.set_level(logging.INFO)

@@ -51,6 +51,7 @@ def outputs(params, x):
 
 
 class TestWeights:
+    @pytest.mark.slow
     @pytest.mark.parametrize("units", [False, True])
     def test_moved_are_the_network_at_inputs_moved_back(self, units):
         params = weights(0)
@@ -58,6 +59,7 @@ class TestWeights:
             found = outputs(SYMMETRY.moved(params, g, units=units), X)
             np.testing.assert_allclose(found, outputs(params, ORBITS[ACTION.group.inverse(g)]), rtol=1e-10)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("units", [False, True])
     def test_are_moved_one_after_another_as_by_the_product(self, units):
         params = weights(0)
@@ -68,6 +70,7 @@ class TestWeights:
 
 
 class TestFamily:
+    @pytest.mark.slow
     @pytest.mark.parametrize("units", [False, True])
     def test_independent_gaussians_stay_so_and_as_far_from_the_prior(self, units):
         q, noise = posterior(0), weights(9)
@@ -86,6 +89,7 @@ def log_density(q, at):
 
 
 class TestSymmetrised:
+    @pytest.mark.slow
     @pytest.mark.parametrize(("way", "units"), [("averaged", False), ("projected", True)])
     def test_posteriors_are_left_as_they_are_and_change_no_more(self, way, units):
         change = SYMMETRY.ways[way]
@@ -144,6 +148,7 @@ class TestTraining:
         found = [self.gradient(q, SYMMETRY.moved(noise, g, units=True), x, y) for g in range(ORDER)]
         return jax.tree.map(lambda *a: sum(a) / ORDER, *found)
 
+    @pytest.mark.slow
     def test_a_symmetric_posterior_stays_symmetric_on_augmented_data(self):
         q, rows = SYMMETRY.projected(posterior(0)), ORBITS.reshape(-1, *SHAPE)
         for step in range(3):
@@ -152,11 +157,13 @@ class TestTraining:
         for g in range(ORDER):
             same(moved(q, g, True), q, rtol=1e-9)
 
+    @pytest.mark.slow
     def test_it_does_not_without_augmentation(self):
         found = self.over_noise(SYMMETRY.projected(posterior(0)), weights(9), X, Y)["mean"]
         gaps = jax.tree.map(lambda a, b: jnp.abs(a - b).max(), SYMMETRY.moved(found, 1, units=True), found)
         assert float(jax.tree.reduce(jnp.maximum, gaps)) > 1e-3
 
+    @pytest.mark.slow
     def test_over_all_orientations_of_the_noise_it_is_the_projected_gradient_of_one(self):
         q, noise, rows = SYMMETRY.projected(posterior(0)), weights(9), ORBITS.reshape(-1, *SHAPE)
         one = self.gradient(q, noise, rows, np.tile(Y, ORDER))

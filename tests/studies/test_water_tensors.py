@@ -35,6 +35,7 @@ def folder(tmp_path_factory):
     return RunFolder(root / "run", {"study": "forces", "settings": {}}, data_dir=root)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["dipoles", pytest.param("polarizabilities", marks=pytest.mark.slow)])
 def test_tensors_are_learnt_and_turn(folder, kind):
     found = WaterTensors(**water_tensors.learn(SETTINGS, folder.data_dir, kind, Task()))
@@ -75,6 +76,7 @@ def test_bad_settings(folder, change, words):
         water_tensors.check_settings(dataclasses.replace(SETTINGS, **change), folder.data_dir)
 
 
+@pytest.mark.slow
 def test_page_and_claims_show_tensors(tmp_path):
     settings = forces.Settings(sizes=(2, 4), test=3, water_sizes=(2, 4), water_test=20)
     rng = np.random.default_rng(0)

@@ -41,6 +41,7 @@ def test_other_networks_are_no_architecture() -> None:
     assert kind_of(nn.Sequential(nn.Conv(3, 3), nn.Flatten(), nn.Dense(1), nn.Dense(1))) == "network"
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("name", ["FCN", "LCN"])
 def test_the_standard_parametrisation_is_the_same_function_of_other_parameters(name: str) -> None:
     ntk = et.systems.architecture(name, 1, 4, outputs=2)

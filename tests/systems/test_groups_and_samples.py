@@ -98,6 +98,7 @@ class TestExchangeRates:
         moved = moved_at_random(CASES["C4"][0], x, seed=0)
         assert len(np.unique(moved.reshape(40, -1), axis=0)) == 4
 
+    @pytest.mark.slow
     def test_the_right_group_saves_more_than_a_subgroup_and_a_wrong_one_costs(self):
         x = np.zeros((150, 4, 4, 1))
         x[:, 1:3, 1:3] = np.random.default_rng(0).normal(size=(150, 2, 2, 1))

@@ -24,6 +24,7 @@ def difference(net: Any, params: Any, wide: Any, shape: tuple[int, ...]) -> floa
     return float(np.max(np.abs(np.asarray(wide.net.apply(wide.params, x)) - y)) / np.max(np.abs(y)))
 
 
+@pytest.mark.slow
 @examples(3, random=60)
 @given(
     pair=st.sampled_from([(a, b) for a, targets in INCLUSIONS.items() for b in targets]),
@@ -49,6 +50,7 @@ def test_the_larger_architecture_computes_the_smaller_one(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first_layer", ["gaussian", "uniform"])
 def test_networks_of_another_parametrisation_are_embedded_as_the_function_that_they_are(first_layer: str) -> None:
     shape = (4, 4, 3)
@@ -76,6 +78,7 @@ def test_what_cannot_be_embedded_is_refused_by_name(change: dict[str, Any], said
         et.systems.embed(**(given | change))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["FCN", "VEC"])
 def test_locally_connected_layers_are_embedded_whatever_the_grid(target: str) -> None:
     shape = (2, 3, 4)  # channels are the last axis alone

@@ -36,6 +36,7 @@ def member(params: Any, i: int) -> Any:
     return jax.tree.map(lambda a: a[i], params)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("samples", [40, pytest.param(5, marks=pytest.mark.slow)])
 def test_the_largest_eigenvalue_is_that_of_the_tangent_kernel_over_the_number_of_inputs(samples: int) -> None:
     x = np.random.default_rng(0).standard_normal((samples, *SHAPE))
@@ -78,6 +79,7 @@ def test_nn_and_nn_plus_are_those_of_the_source() -> None:
     assert (plus.c, plus.weight_decay, plus.power) == (8, 1e-7, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", [4.0, pytest.param(2.0, marks=pytest.mark.slow)])
 def test_steps_are_those_of_momentum_on_the_source_s_loss(data: Any, power: float) -> None:
     """(1/2KN) Σ |f − y|² + (λ/p) Σ |θ|^p, written out; one batch of all samples."""
@@ -104,6 +106,7 @@ def test_steps_are_those_of_momentum_on_the_source_s_loss(data: Any, power: floa
     assert np.max([np.max(np.abs(a[0] - np.asarray(b))) for a, b in zip(trained, expected, strict=True)]) <= 1e-12
 
 
+@pytest.mark.slow
 def test_a_member_stops_at_full_training_accuracy_and_others_go_on(data: Any) -> None:
     learn = lambda count: et.systems.inference("NN", members=count, epochs=60, batch_size=8, learning_rate=0.3)
     many = et.systems.System("I", NET, learn(5)).fit(data.x, data.labels)

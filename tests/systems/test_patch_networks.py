@@ -26,6 +26,7 @@ def test_patches_change_places_and_stay_as_they_are_inside() -> None:
     assert np.array_equal(tau.inverse(tau(x)), x)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("kind", ["Mixer", "ViT"])
 @pytest.mark.parametrize("group", ["patches(2)", "O(3)xI"])
 def test_coupled_patch_networks_compute_the_same_function(kind: str, group: str) -> None:

@@ -68,6 +68,7 @@ class TestIntervals:
         assert law.exponent.value == pytest.approx(-line.slope)
         assert law.exponent.interval == pytest.approx((-line.slope - t * line.stderr, -line.slope + t * line.stderr))
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("count", "noise", "repetitions"),
         [
@@ -89,6 +90,7 @@ class TestIntervals:
             together += all(holds(law))
         assert together >= 190
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("repetitions", [pytest.param(0, marks=pytest.mark.slow), 5])
     def test_growth_that_is_not_there_is_claimed_in_at_most_5_percent(self, repetitions):
         rng, wrong = np.random.default_rng(1), 0
@@ -135,6 +137,7 @@ class TestGrowth:
 
 
 class TestAutomaticSegments:
+    @pytest.mark.quick(1)
     @pytest.mark.parametrize(("exponents", "expected"), [((0.3, 0.3), 1), ((0.2, 0.5), 2)])
     def test_as_many_as_there_are_in_nine_of_ten_curves(self, exponents, expected):
         rng, right = np.random.default_rng(0), 0

@@ -26,6 +26,7 @@ def infinite() -> SymmetryTable:
     return et.systems.symmetry_table(widths=("infinite",))
 
 
+@pytest.mark.slow
 def test_theorem_4_1_holds_at_infinite_width(infinite: SymmetryTable) -> None:
     assert infinite.contradictions == ()
     assert infinite.undecided == ()
@@ -74,6 +75,7 @@ def test_what_is_not_finite_is_never_symmetric(monkeypatch: pytest.MonkeyPatch) 
     assert "finite" in result.sentence
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("name", ["FCN", "LCN", "VEC"])
 @pytest.mark.parametrize("group", ["O(3)xI", "O(3)^d", "P(3)^d", "O(3d)"])
 def test_coupled_weights_make_of_moved_data_what_plain_ones_make_of_data(name: str, group: str) -> None:

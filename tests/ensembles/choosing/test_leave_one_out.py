@@ -40,6 +40,7 @@ def check(model, x, y, copies=False, atol=1e-8):
 
 
 class TestLeavingASampleOutIsTrainingWithoutIt:
+    @pytest.mark.quick(1)
     @pytest.mark.parametrize("kernel", ["ntk", "nngp"])
     @settings(max_examples=15)
     @given(seed=st.integers(0, 10**6), time=st.sampled_from(TIMES), ridge=st.sampled_from([0.0, 1e-3, 1.0]))
@@ -90,6 +91,7 @@ class TestAugmentedSamplesLeaveWithAllTheirCopies:
         x, y = rng.normal(size=(3, 3)), rng.normal(size=(3, 3))
         check(InfiniteEnsemble(mlp, augmentation=cube, label_action=cube, time=time), x, y)
 
+    @pytest.mark.quick(1)
     @pytest.mark.parametrize(("time", "agree"), [(0.3, False), (np.inf, True)])
     def test_inputs_that_something_fixes_and_that_share_an_orbit(self, time, agree, rng):
         x = np.array([[0.0, 0.0, 1.3], [1.0, 1.0, 1.0], [0.2, 0.5, -1.0], [0.5, -0.2, -1.0], [1.1, 0.0, 0.0]])

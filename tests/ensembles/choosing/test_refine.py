@@ -37,6 +37,7 @@ def test_its_summary_says_in_what_the_likelihood_is_level(slopes, at_bound, says
     assert says in found.summary()
 
 
+@pytest.mark.slow
 def test_it_ends_where_every_neighbour_is_less_likely():
     found = InfiniteEnsemble(NET, ridge=0.01, kernel="nngp").refine(X, Y)
     assert found.converged

@@ -88,6 +88,7 @@ class TestItChoosesWhatRefitsChoose:
         assert found.best.get_params(deep=False).keys() == again.get_params(deep=False).keys()
         assert found.best.ridge == again.ridge
 
+    @pytest.mark.quick(1)
     @pytest.mark.parametrize(
         "how",
         [

@@ -84,6 +84,7 @@ def test_a_field_and_its_copies_are_left_out_together(time):
         turned.leave_one_out_
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("time", TIMES)
 def test_vectors_that_turn_with_their_positions_are_solved_by_irreps(time):
     x, y, _ = fields()
@@ -108,6 +109,7 @@ def test_kernels_that_the_group_changes_are_trained_on_the_copies_themselves(tim
     assert not gap(covariance.reshape(18, 18), literal[1]) > 1e-9
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("time", TIMES[1:])
 def test_shifts_of_a_network_that_is_equivariant_under_them_are_the_samples_themselves(time):
     x, y, _ = fields()
@@ -119,6 +121,7 @@ def test_shifts_of_a_network_that_is_equivariant_under_them_are_the_samples_them
     assert not gap(model.predict(x), plain.predict(x)) > 1e-9
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("time", TIMES[1:])
 def test_shifts_make_a_locally_connected_network_share_its_weights(time):
     local = PatchKernels(local=True)

@@ -35,6 +35,7 @@ def patches(x):
     return np.stack(parts, axis=-1).reshape(-1, 9)
 
 
+@pytest.mark.slow
 def test_a_member_makes_the_steps_of_gradient_descent_on_all_moved_fields(data, model):
     x, y = data
     moved_x, moved_y = (np.concatenate([C4(g, a) for g in range(4)]) for a in (x, y))

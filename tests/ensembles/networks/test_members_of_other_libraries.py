@@ -35,6 +35,7 @@ def ensemble(library, members=2, **settings):
     )
 
 
+@pytest.mark.slow
 @libraries_nnx
 def test_a_member_is_the_network_trained_alone_on_the_same_batches(library, xyz):
     x, y, x_new = xyz

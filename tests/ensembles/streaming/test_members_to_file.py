@@ -23,6 +23,7 @@ def test_means_and_deviations_of_members_are_written_in_parts(rng, tmp_path):
         predict_to_file(model, new, tmp_path / "other.npz", time=1.0)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_inputs_are_standardised_before_they_are_rounded(rng, tmp_path, dtype):
     x, y, new = rng.normal(size=(6, 3)) + 1e7, rng.normal(size=6), rng.normal(size=(9, 3)) + 1e7

@@ -238,6 +238,7 @@ class TestInterrupted:
             predict_to_file(MODEL, NEW, tmp_path / "p.npy", rows=5, shard=(i, 3))
         assert (tmp_path / "p.npy").read_bytes() == (tmp_path / "whole.npy").read_bytes()
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "name", ["p.npy", *(pytest.param(f"p.{f}", marks=pytest.mark.slow) for f in ("npz", "zarr"))]
     )
@@ -367,6 +368,7 @@ class TestTheDisk:
             predict_to_file(MODEL, NEW, tmp_path / "p.npy")
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_number_of_inputs(tmp_path, monkeypatch):
     largest = []
     outputs = MODEL._training.kernel.kernel

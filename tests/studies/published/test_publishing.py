@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 
+import pytest
 from tools.results import small
 from tools.results.__main__ import ROOT, main
 from tools.results.page import plain
@@ -117,6 +118,7 @@ class TestTheRepository:
             sum(path.stat().st_size for path in (ROOT / "docs" / "results").rglob("*") if path.is_file()) <= 4_000_000
         )
 
+    @pytest.mark.slow
     def test_shows_what_follows_from_its_published_runs(self):
         # in a process of its own: other tests add studies to the registry
         done = subprocess.run(
