@@ -25,7 +25,7 @@ from equitangents_studies.common import networks
 from equitangents_studies.common.images import standardise
 from equitangents_studies.common.infinite import largest_difference
 from equitangents_studies.framework.claims import Claim, exact, ours, theirs
-from equitangents_studies.framework.page import Presentation, drawing, table
+from equitangents_studies.framework.page import Presentation, Shown, drawing, table
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Task, at_least, check, presets
 from equitangents_studies.moving_outputs import page as shared
 from equitangents_studies.moving_outputs.kernels import (
@@ -415,7 +415,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     """Tables and figures."""
     s = settings
     both = {f"C{s.order}": results.plane, "SO(3)": results.space}
-    shown = [
+    shown: list[Shown] = [
         shared.scores_figure(folder, "turns", results.plane, _PLANE, "images"),
         shared.scores_table(results.plane, _PLANE, "images"),
         shared.times_figure(folder, "turns-times", results.plane),
