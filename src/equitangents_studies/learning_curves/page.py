@@ -74,12 +74,13 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         ),
         "networks": {"model": trained.pop("network"), **trained},
     }
-    of_curves: list[Shown] = [_curves(results, folder), _laws(results)] if curves else []
-    shown: list[Shown] = [
-        *of_curves,
-        *(item for model in results.feature_right for item in approximated(settings, results, folder, model)),
-        *([_ratios(settings, results, folder)] if predicted else []),
-    ]
+    shown: list[Shown] = []
+    if curves:
+        shown += [_curves(results, folder), _laws(results)]
+    for model in results.feature_right:
+        shown += approximated(settings, results, folder, model)
+    if predicted:
+        shown.append(_ratios(settings, results, folder))
     if results.networks:
         shown = [*trained_section(settings, results, folder), *shown]
     if results.feature_right:
