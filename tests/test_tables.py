@@ -42,7 +42,7 @@ def rows(path):
 
 def test_tables_of_predictions_and_of_systems_quote_names_labels_and_heads(tmp_path):
     names, labels = ("=cmd.png", "a.png"), np.array(["@x", "-3"])
-    write_table(tmp_path / "p.csv", names, {"label": labels, "probability": np.array([[0.9], [0.8]])})
+    write_table(tmp_path / "p.csv", names, {"label": labels, "probability": np.array([[0.9], [0.8]])}, None)
     assert rows(tmp_path / "p.csv")[1:] == [["'=cmd.png", "'@x", "0.9"], ["a.png", "-3", "0.8"]]
     write_csv({"+head": ["=1+1", -2.5, float("nan")]}, tmp_path / "s.csv")
     assert rows(tmp_path / "s.csv") == [["'+head"], ["'=1+1"], ["-2.5"], [""]]

@@ -185,6 +185,7 @@ def test_trees_in_and_out() -> None:
     assert errors[0] > 0.1 > 1e-6 > errors[1], "the dipole is not invariant, the energy is"
 
 
+@pytest.mark.slow
 def test_pseudovectors_and_matrices() -> None:
     pair = (CLOUDS[:, 0], CLOUDS[:, 1])
     cross = lambda a, b: np.cross(a, b)

@@ -19,6 +19,7 @@ def kernel():
     return EmpiricalKernel(net.apply, net.init(jax.random.key(0), (3,), dtype="float64"))
 
 
+@pytest.mark.slow
 def test_a_kernel_answers_with_its_values_at_the_first_inputs_it_sees(kernel):
     model = as_model(kernel)
     first, again = model.run(X), model.run(X[4:])

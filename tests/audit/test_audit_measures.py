@@ -87,6 +87,7 @@ def test_resampled_turns_are_those_of_the_library() -> None:
     np.testing.assert_array_equal(reflected, et.actions.image_dihedral(4)(5, x))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", ["SO2", pytest.param("C16", marks=pytest.mark.slow), "D8"])
 def test_an_invariant_function_of_continuous_images_is_at_the_resampling_floor(group: str) -> None:
     x, w = blobs(30, 20, 0), rings(20).astype(np.float32)
@@ -134,6 +135,7 @@ def test_rounding_is_told_from_violation(dtype: type) -> None:
     assert tiny.verdict == "broken"
 
 
+@pytest.mark.slow
 def test_an_exactly_rotation_equivariant_function_is_at_the_floor() -> None:
     rng = np.random.default_rng(3)
     x = rng.normal(size=(30, 5, 3)).astype(np.float32)

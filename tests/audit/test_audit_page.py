@@ -78,12 +78,14 @@ def test_what_was_not_measured_is_not_shown():
     assert "member spread" in page  # what was left out is said
 
 
+@pytest.mark.slow
 def test_names_are_escaped():
     page = html(example_report(name="<script>alert(1)</script>"))
     assert "<script>alert" not in page
     assert entities.escape("<script>alert(1)</script>") in page
 
 
+@pytest.mark.slow
 def test_numbers_of_the_table_are_those_of_the_report():
     report = example_report(order=8, reflections=2)
     page = drawn(order=8, reflections=2)
@@ -112,6 +114,7 @@ def test_ticks_reach_the_largest_error(limit):
     np.testing.assert_allclose(np.diff([0, *ticks]), ticks[0])
 
 
+@pytest.mark.slow
 def test_zero_errors_can_be_drawn():
     report = example_report(order=4, reflections=0)
     spread = report.error

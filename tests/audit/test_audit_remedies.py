@@ -146,6 +146,7 @@ def test_what_differs_on_inputs_outside_the_sample_is_offered(monkeypatch: pytes
         assert any(r.name == "orbit averaging" for r in report.remedies) == offered
 
 
+@pytest.mark.slow
 def test_no_mean_over_random_rotations_is_offered_that_is_the_same_but_for_chance() -> None:
     x = np.random.default_rng(7).normal(size=(40, 3))
     offered = lambda f: any(r.name == "orbit averaging" for r in et.audit(f, "SO3", x, **QUIET).remedies)

@@ -39,6 +39,7 @@ def rattled(name: str = "Cu", size: float = 0.1) -> Atoms:
 SYMMETRIES = ["rotation", "reflection", "translation", "lattice translation", "permutation", "supercell"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("structure", "least"), [(bulk("Cu", cubic=True), 45), (molecule("H2O"), 36)])
 def test_floors_cost_less_than_a_tenth_of_one_structures_calls(structure: Atoms, least: int) -> None:
     """`least`: the structure, its moves, three for its floors (before they followed the kind of move)."""

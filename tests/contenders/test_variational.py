@@ -159,6 +159,7 @@ class TestContender:
         expected = np.exp(outputs) / np.exp(outputs).sum(axis=-1, keepdims=True)
         np.testing.assert_allclose(fitted.predict(IMAGES), expected.mean(axis=0), rtol=1e-4)
 
+    @pytest.mark.slow
     def test_has_two_numbers_a_weight_and_costs_a_prediction_a_draw(self, fitted):
         assert isinstance(fitted, VariationalNetwork)
         net = cnn(PROBLEM)

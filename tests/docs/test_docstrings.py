@@ -39,6 +39,7 @@ LONG = {  # examples that compile much: run by `make test-docs`, not by `make te
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [pytest.param(m, marks=pytest.mark.slow) if m in LONG else m for m in WITH_EXAMPLES])
 def test_docstring_examples(name: str, tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
@@ -93,6 +94,7 @@ def begins_with_capitalised_symbol(docstring: str, node: ast.AST) -> bool:
     return first[1].lower() in arguments and first[1] not in arguments
 
 
+@pytest.mark.slow
 def test_no_public_docstring_leans_on_the_one_before_it() -> None:
     leaning = re.compile(r"(The same|That|Those|Same as)\b (?!every|all)|Of [a-z]")
     found = [f"{where}: {said.splitlines()[0]}" for where, _, said in public_docstrings() if leaning.match(said)]

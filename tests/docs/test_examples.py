@@ -37,6 +37,7 @@ def by_length(pages: list[Path]) -> list:
 RUN = [page for page in PAGES if examples(page) and page.name not in WITH_TORCH]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", by_length(RUN))
 def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -48,6 +48,7 @@ def test_full_augmentation_is_training_on_all_orbits(optimizer):
     bits_equal(model.params_, explicit.params_)
 
 
+@pytest.mark.slow
 def test_labels_move_with_their_inputs():
     turn = actions.rotations(groups.octahedral())
     x, y = rng.normal(size=(4, 3)), rng.normal(size=(4, 3))

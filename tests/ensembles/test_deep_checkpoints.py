@@ -89,6 +89,7 @@ def test_a_killed_run_goes_on_to_the_same_bits(tmp_path, uninterrupted, kills):
     assert seen[0] > 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "optimizer",
     [
@@ -229,6 +230,7 @@ def test_saving_again_replaces_and_classifiers_keep_their_labels(tmp_path):
     np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
 
 
+@pytest.mark.slow
 def test_what_cannot_be_saved_is_given_again(tmp_path):
     schedule = optax.linear_schedule(0.1, 0.0, 10)  # a function defined in place
     model = DeepEnsemble(NET, members=2, optimizer=optax.sgd(schedule), epochs=1).fit(X, Y)
@@ -243,6 +245,7 @@ def test_errors_of_saving_and_loading(tmp_path, uninterrupted):
     with pytest.raises(NotFittedError):
         DeepEnsemble(NET).save(tmp_path / "new")
     (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "notes.txt").write_text("mine")
     with pytest.raises(InvalidArgumentError, match="exists and is not a saved ensemble"):
         uninterrupted.save(tmp_path / "other")
     with pytest.raises(InvalidArgumentError, match="not a directory that save wrote"):

@@ -200,6 +200,7 @@ class TestClassifier:
         assert model.classes_.tolist() == ["left", "right"]
         assert set(model.predict(x)) == {"left", "right"}
 
+    @pytest.mark.slow
     def test_probabilities_with_cross_entropy_are_the_mean_softmax(self):
         model = DeepEnsembleClassifier(THREE, members=4, epochs=2).fit(X, LABELS)
         members = scipy.special.softmax(model.predict_members(X), axis=2)

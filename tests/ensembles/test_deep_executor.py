@@ -67,6 +67,7 @@ def test_members_of_a_dead_worker_are_trained_again(alone, monkeypatch, caplog):
     assert "2 processes of this machine take the 2 parts of the members that are missing" in caplog.text
 
 
+@pytest.mark.slow
 def test_studies_train_by_an_executor_to_the_same_numbers(alone, tmp_path):
     settings = {name: value for name, value in SETTINGS.items() if name != "epochs"} | RECORD
     with ThreadPoolExecutor(1) as pool:

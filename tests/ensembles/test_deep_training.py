@@ -62,6 +62,7 @@ def cross_entropy(f, y):
     return jnp.mean(jax.scipy.special.logsumexp(f, axis=1) - jnp.sum(f * y, axis=1))
 
 
+@pytest.mark.slow
 def test_gradient_descent_of_a_linear_network_is_the_recursion_written_in_numpy():
     net = nn.Sequential(nn.Dense(2, W_std=1.3))
     settings = {"optimizer": "gd", "learning_rate": 0.4, "epochs": 25, "dtype": "float64", "seed": 5}
@@ -138,6 +139,7 @@ def test_a_network_that_is_linear_in_its_parameters_follows_its_own_kernel():
     np.testing.assert_allclose(model.predict_members(X)[..., 0], [expected, expected], rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_zero_output_is_exactly_zero_at_first_and_trains_the_difference():
     start = DeepEnsemble(MLP, members=2, epochs=0, zero_output=True, dtype="float64").fit(X, Y)
     np.testing.assert_array_equal(start.predict_members(X), np.zeros((2, 7, 2)))
@@ -149,6 +151,7 @@ def test_zero_output_is_exactly_zero_at_first_and_trains_the_difference():
     jax.tree.map(np.testing.assert_array_equal, model.params0_, plain.params_)
 
 
+@pytest.mark.slow
 def test_blocks_of_a_batch_add_up_to_the_batch():
     from equitangents.ensembles.training.network_job import NetworkJob
     from equitangents.ensembles.training.plan import Plan, Workers

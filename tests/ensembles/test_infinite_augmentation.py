@@ -91,6 +91,7 @@ class TestInvariantLabels:
         invariant = InfiniteEnsemble(orbit_average(mlp, permute)).fit(x, y)
         np.testing.assert_allclose(model.predict(x_test, time=time), invariant.predict(x_test, time=time), atol=1e-11)
 
+    @pytest.mark.slow
     @given(seeds, st.one_of(st.floats(0, 100), st.just(np.inf)))
     @examples(6, random=15)
     def test_its_mean_is_invariant_on_and_off_the_data_and_its_covariance_too(self, seed, time):

@@ -153,6 +153,7 @@ def test_same_signs_of_an_untrained_network_are_arcsines():
         assert np.all(abs(per_input - expected) < 4.5 * 0.5 / np.sqrt(20_000))
 
 
+@pytest.mark.slow
 def test_expected_error_is_bias_plus_variance_over_members(fitted):
     model, x = fitted
     y = np.ones((5, 2))

@@ -100,6 +100,7 @@ def test_searches_and_pipelines_reach_into_records():
     assert steps["deepensemble"].training == dataclasses.replace(RECORD, epochs=2)
 
 
+@pytest.mark.slow
 def test_saved_ensembles_keep_their_record_and_take_another(tmp_path):
     model = DeepEnsemble(NET, members=1, training=RECORD).fit(X, Y)
     model.save(tmp_path / "saved")

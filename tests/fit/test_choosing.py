@@ -205,6 +205,7 @@ def test_the_smallest_ridge_of_single_precision_is_followed_by_double_precision(
     assert choice.model.ensemble_._training.x.dtype == np.float64
 
 
+@pytest.mark.slow
 def test_where_time_is_short_one_fold_orders_the_candidates_and_is_not_scored(monkeypatch):
     rng = np.random.default_rng(7)
     x = rng.normal(size=(160, 3))

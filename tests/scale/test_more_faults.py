@@ -72,6 +72,7 @@ def test_a_store_that_may_not_be_written_is_one_line_and_can_be_read(folder, und
     assert content(folder / "k") == undisturbed
 
 
+@pytest.mark.slow
 def test_a_complete_store_is_opened_verified_and_fitted_from_where_nothing_may_be_written(folder, undisturbed):
     x, y = np.random.default_rng(0).normal(size=(22, 3)), np.ones((22, 1))
     left = folder / "k" / "ntk" / ".partial" / f".0-{'0' * 32}"

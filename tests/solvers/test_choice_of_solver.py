@@ -79,6 +79,7 @@ def test_auto_says_why_in_the_report(tmp_path):
     assert report.reason == "auto: 60 rows: neither a decomposition nor a factor fits into 80 kB"
 
 
+@pytest.mark.slow
 def test_the_forecast_of_memory_holds_the_peak():
     import tracemalloc
 

@@ -102,6 +102,7 @@ def test_a_store_has_its_factor_beside_it_and_one_that_grew_another(tmp_path):
     assert len(list((tmp_path / "k.zarr.factors").iterdir())) == 2
 
 
+@pytest.mark.slow
 def test_memory_is_that_of_a_row_of_tiles(tmp_path):
     n, side = 320, 40
     np.save(tmp_path / "theta.npy", positive(n, 100))

@@ -17,7 +17,7 @@ import pytest
 from PIL import Image
 
 from equitangents import studies
-from equitangents.errors import EquitangentsError, InvalidArgumentError
+from equitangents.errors import EquitangentsError, InvalidArgumentError, MissingLibraryError
 from equitangents_studies.data import open_image_folder
 from equitangents_studies.framework.progress import Task
 from equitangents_studies.imagenet_scale import training
@@ -238,7 +238,7 @@ def test_without_flax_it_says_what_to_install(monkeypatch, tmp_path):
 
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "flax" else find(name))
-    with pytest.raises(InvalidArgumentError, match=r"pip install 'equitangents\[flax\]'"):
+    with pytest.raises(MissingLibraryError, match=r"pip install 'equitangents\[studies\]'"):
         studies.run("imagenet-scale", out=tmp_path / "run", progress=False)
 
 

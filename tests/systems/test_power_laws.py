@@ -127,8 +127,8 @@ class TestGrowth:
         noise = np.exp(0.01 * rng.normal(size=12))
         assert fit_power_law(SIZES, joined(SIZES) * noise).grows.verdict == "holds"
         assert fit_power_law(SIZES, joined(SIZES, (0.5, 0.2)) * noise).grows.verdict == "fails"
-        assert fit_power_law(SIZES, SIZES**-0.3 * noise).grows.verdict == "not decidable at this size"
-        assert fit_power_law(SIZES, SIZES**-0.3 * noise, 1).grows.verdict == "not decidable at this size"
+        assert fit_power_law(SIZES, SIZES**-0.3 * noise).grows.verdict == "undecided"
+        assert fit_power_law(SIZES, SIZES**-0.3 * noise, 1).grows.verdict == "undecided"
 
     def test_the_sentence_has_the_number_and_the_verdict(self):
         said = str(fit_power_law(SIZES, joined(SIZES)).grows)

@@ -38,6 +38,7 @@ def test_theorem_4_1_holds_at_infinite_width(infinite: SymmetryTable) -> None:
     assert np.min(other) >= 1e-3
 
 
+@pytest.mark.slow
 def test_the_table_says_what_it_found(infinite: SymmetryTable) -> None:
     lines = str(infinite).splitlines()
     assert lines[0].split() == ["infinite", "width", *("I", "O(3)xI", "O(3)^d", "P(3d)", "O(3d)")]

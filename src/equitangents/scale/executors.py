@@ -95,7 +95,7 @@ def compute_with(pool: TaskExecutor, tasks: Tasks[Item, Result], items: Sequence
             if not running:
                 return
             done, running = wait(running, return_when=FIRST_COMPLETED)
-            for future in done:
+            for future in sorted(done, key=_failed):  # results first: what is complete is not computed again
                 try:
                     result = future.result()
                 except CancelledError:
@@ -104,6 +104,10 @@ def compute_with(pool: TaskExecutor, tasks: Tasks[Item, Result], items: Sequence
     finally:
         for future in running:
             future.cancel()
+
+
+def _failed(future: Future[Result]) -> bool:
+    return future.cancelled() or future.exception() is not None
 
 
 def compute_by_processes(workers: int, tasks: Tasks[Item, Result], items: Sequence[Item]) -> None:

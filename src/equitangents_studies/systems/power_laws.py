@@ -30,7 +30,7 @@ _SPARE = 3  # sizes that "auto" leaves beyond as many as there are parameters
 class Growth:
     """Whether the exponent grows with data: the last exponent minus the first, with its interval.
 
-    `verdict` is "holds" if the whole interval is above 0, "fails" if none of it is, else not decidable.
+    `verdict` is "holds" if the whole interval is above 0, "fails" if none of it is, else "undecided".
     """
 
     difference: Estimate

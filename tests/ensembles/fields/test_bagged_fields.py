@@ -22,6 +22,7 @@ def bagged(**settings):
     return et.ensembles.BaggedInfiniteEnsemble(et.InfiniteEnsemble(NET, ridge=0.1, **settings), resamples=B, seed=4)
 
 
+@pytest.mark.slow
 def test_moments_of_bagged_fields_are_those_of_the_mixture(data):
     x, y, x_test = data
     model = bagged(time=5.0).fit(x, y)

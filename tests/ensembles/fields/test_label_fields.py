@@ -107,6 +107,7 @@ def test_a_saved_classifier_writes_label_fields_to_files(data, fitted, tmp_path)
         assert not np.max(np.abs(held["mean"] - classifier.ensemble_.predict(x_test))) > 1e-12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loss", ["cross_entropy", pytest.param("mse", marks=pytest.mark.slow)])
 def test_finite_networks_learn_label_fields(data, loss):
     x, y, x_test = data

@@ -47,6 +47,7 @@ def test_a_member_is_the_network_trained_alone_on_the_same_batches(library, xyz)
     assert np.abs(mean).max() > 0.05  # the statistics have moved
 
 
+@pytest.mark.slow
 @libraries_nnx
 def test_an_extended_a_resumed_and_a_loaded_ensemble_is_the_one_of_one_fit(library, xyz, tmp_path):
     x, y, x_new = xyz
@@ -130,6 +131,7 @@ def test_a_convolutional_equinox_module_reads_channels_first(rng):
     assert "state" not in model.params_
 
 
+@pytest.mark.slow
 def test_a_network_without_dropout_and_statistics_is_trained_as_its_apply(rng):
     # the same weights by this library: NTK parametrisation scales them, so a factor goes with the inputs
     x, y = rng.normal(size=(5, 3)), rng.normal(size=(5, 2))

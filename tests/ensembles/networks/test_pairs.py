@@ -35,6 +35,7 @@ def test_a_networks_own_two_functions_are_that_network(xy):
     )
 
 
+@pytest.mark.slow
 def test_a_pair_of_stax_is_given_the_shape_of_a_batch():
     x, y = np.ones((4, 5, 5, 2)), np.arange(4.0)
     net = stax.serial(stax.Conv(3, (3, 3)), stax.Relu, stax.Flatten, stax.Dense(1))
@@ -43,6 +44,7 @@ def test_a_pair_of_stax_is_given_the_shape_of_a_batch():
     assert model.predict_members(x).shape == (2, 4, 1)
 
 
+@pytest.mark.slow
 def test_a_pair_carries_a_state_and_is_given_a_key_in_training_alone(xy):
     x, y = xy
     seen = []

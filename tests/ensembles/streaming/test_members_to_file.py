@@ -10,6 +10,7 @@ from equitangents.errors import EquitangentsError
 NET = et.nn.Sequential(et.nn.Dense(4), et.nn.Relu(), et.nn.Dense(1))
 
 
+@pytest.mark.slow
 def test_means_and_deviations_of_members_are_written_in_parts(rng, tmp_path):
     x, y, new = rng.normal(size=(6, 3)), rng.normal(size=6), rng.normal(size=(50, 3))
     model = et.DeepEnsemble(NET, members=3, epochs=2).fit(x, y)
@@ -34,6 +35,7 @@ def test_inputs_are_standardised_before_they_are_rounded(rng, tmp_path, dtype):
     assert not np.array_equal(np.load(tmp_path / "0.npy"), np.load(tmp_path / "1.npy"))
 
 
+@pytest.mark.slow
 def test_models_that_differ_in_their_unit_or_labels_are_told_apart(rng, tmp_path):
     x, new = rng.normal(size=(6, 3)), rng.normal(size=(9, 3))
     settings = {"members": 2, "epochs": 2}

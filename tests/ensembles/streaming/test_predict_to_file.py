@@ -291,6 +291,7 @@ class TestAFileThatIsThere:
         predict_to_file(CLASSIFIER, NEW, path, rows=5, force=True, **deviations)
         assert predict_to_file(CLASSIFIER, NEW, path, rows=5, **deviations) == path
 
+    @pytest.mark.slow
     def test_of_other_content_under_the_same_names_is_not_these(self, tmp_path):
         graphs = [np.eye(3)[order] + np.eye(3) for order in ([1, 0, 2], [0, 2, 1])]
         nets = [nn.Sequential(nn.Aggregate(graph), nn.Flatten(), *NET.layers) for graph in graphs]
