@@ -1,4 +1,4 @@
-"""Beside neural-tangents 0.6.5: pairs per second, agreement, growth and memory, with the machine's limits.
+"""Beside neural-tangents 0.6.5: pairs per second, agreement and memory, with the machine's limits.
 
 Every library runs in a process of its own with all cores, ours on inputs enough to fill them and the peer on as many
 as suit it (its speed a pair hardly depends on them); medians of at least three runs after one that compiles. The bound
@@ -13,7 +13,6 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from benchmarks import growth
 from benchmarks.cases import CASES, QUICK, Case, Job
 from benchmarks.peers import OUT, Measured, measure, peer_python
 from benchmarks.rooflines import Bare, all_cores, matrix_product, stream
@@ -145,7 +144,7 @@ def _against(value: float | None, target: float | None, unit: str) -> str:
 
 
 def main(full: bool = False) -> None:
-    """Print the table and the growth; write both, with a plot, to build/benchmarks."""
+    """Print the table, and write it to build/benchmarks."""
     OUT.mkdir(parents=True, exist_ok=True)
     peer = peer_python()
     bare = all_cores()
@@ -156,17 +155,14 @@ def main(full: bool = False) -> None:
     for case in CASES if full else [CASES[i] for i in QUICK]:
         rows.append(run_case(case, peer, bare))
         print(table(rows[-1:]).splitlines()[-1] if len(rows) > 1 else table(rows), flush=True)
-    text, data = growth.run(peer, full)
-    print(f"\n{text}")
     head = "" if bare is None else f"On all cores, {bare}.\n\n"
-    (OUT / "neural-tangents.md").write_text(f"{head}{table(rows)}\n\n{text}\n")
+    (OUT / "neural-tangents.md").write_text(f"{head}{table(rows)}\n")
     record = {
         "bare": None if bare is None else bare._asdict(),
         "cases": [{**asdict(r), "over_peer": r.over_peer} for r in rows],
-        "growth": data,
     }
     (OUT / "neural-tangents.json").write_text(json.dumps(record, indent=1))
-    print(f"\nwritten: {OUT.relative_to(OUT.parent.parent)}/neural-tangents.md, .json and growth.svg")
+    print(f"\nwritten: {OUT.relative_to(OUT.parent.parent)}/neural-tangents.md and .json")
 
 
 if __name__ == "__main__":

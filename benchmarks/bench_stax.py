@@ -1,4 +1,4 @@
-"""Every layer of `stax` by both libraries: differences of kernels, and times; then the cookbook's regression.
+"""Every layer of `stax` by both libraries: differences of kernels, and times.
 
 Kernels of 32 and of 256 inputs of 8 positions and 3 channels with themselves, in float64, each library in its own
 environment, ours as it is called and compiled by `jax.jit`, which checks nothing, the peer's compiled; milliseconds of
@@ -33,7 +33,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         ours = _layers("equitangents", sys.executable, Path(folder) / "ours.npz")
         theirs = None if peer is None else _layers("neural_tangents", peer, Path(folder) / "theirs.npz")
-    text = f"{layers_table(ours, theirs)}\n\n{myrtle_table(peer)}\n\n{cookbook_table(peer)}\n"
+    text = f"{layers_table(ours, theirs)}\n\n{myrtle_table(peer)}\n"
     print(text)
     OUT.mkdir(parents=True, exist_ok=True)
     (OUT / "stax.md").write_text(text)
@@ -117,16 +117,4 @@ def myrtle_table(peer: str | None) -> str:
             key = f"{name}/float64/ntk"
             cells[6] = f"{_difference(kernels['equitangents'][key], kernels['neural_tangents'][key]):.1e}"
         lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
-def cookbook_table(peer: str | None) -> str:
-    """What the script prints by each library: some means, and its seconds."""
-    lines = ["| cookbook | seconds | mean at -π, -π/2, π/2, π | largest deviation |", "|---|---:|---|---:|"]
-    for library, python in (("equitangents", sys.executable), ("neural_tangents", peer)):
-        if python is None:
-            continue
-        found = run_worker(python, "cookbook.py", library)
-        means = ", ".join(f"{found['mean'][i]:.4f}" for i in (0, 12, 37, 49))
-        lines.append(f"| {library} | {found['seconds']:.2f} | {means} | {max(found['deviation']):.4f} |")
     return "\n".join(lines)

@@ -47,9 +47,7 @@ def test_work_of_jobs_is_what_kernel_costs_count():
     assert vectors.element_layers == this.pairs * this.element_layers
 
 
-def test_exponents_and_tables():
-    growth = importlib.import_module("benchmarks.growth")
-    assert growth.exponent([(x, 3 * x**2.5) for x in (2, 4, 9)]) == pytest.approx(2.5)
+def test_tables():
     bench = importlib.import_module("benchmarks.bench_neural_tangents")
     values = {name: None for name in bench.Row.__dataclass_fields__}
     row = bench.Row(**{**values, "name": "GAP", "ours32": 5000.0, "ours64": 9.0, "reference32": 1.0, "error32": 1e-7,
