@@ -93,7 +93,7 @@ def test_without_onnx_the_report_says_why_layers_are_missing(tmp_path: Path, mon
     monkeypatch.setitem(sys.modules, "onnx", None)
     report = et.audit(path, "C4", images(4), **SETTINGS)
     assert report.layers is None
-    assert "onnx is not installed" in next(m.reason for m in report.missing if m.section == "layers")
+    assert "onnx, which is not installed" in next(m.reason for m in report.missing if m.section == "layers")
 
 
 @pytest.mark.parametrize("suffix", ["onnx", "pt2"])

@@ -86,7 +86,7 @@ def test_operations_between_layers_are_found() -> None:
 
     section = et.audit(Shifted(), "C4", images(1), **FIRST).layers
     assert section.guilty == "second"
-    assert "after first" in section.reason
+    assert (section.reason, section.steepest) == ("outside", "first")
 
 
 def test_layers_that_work_in_place_are_seen_before_and_after() -> None:
