@@ -105,8 +105,12 @@ class Search:
     refused: list[tuple[str, str]] = field(default_factory=list)
     interrupted: bool = False
     screened: int | None = None
-    _slower: float = 1.0  # than foretold, the worst so far
+    _ratios: list[float] = field(default_factory=list)  # of the time that kernels took to that foretold
     _assessing: float = 0.0  # seconds of the last
+
+    @property
+    def _slower(self) -> float:
+        return max(self._ratios, default=1.0)
 
     @property
     def chosen(self) -> int:
@@ -169,7 +173,8 @@ class Search:
             self.untried.append(trial.name)
             return
         took = time.perf_counter() - start
-        self._slower = max(self._slower, took / seconds) if seconds > _LONG else self._slower
+        if seconds > _LONG:
+            self._ratios.append(took / seconds)
         self._assess(trial, kernels, problem, took, double=False)
         self._assessing = time.perf_counter() - start - took
 
