@@ -129,7 +129,8 @@ class Search:
         costs = {trial: trial.seconds(n) for trial in trials}
         first, *order = sorted(trials, key=costs.__getitem__)
         self._try(first, problem, costs[first])
-        if time.perf_counter() + self._slower * sum(costs.values()) > self.deadline and fold.is_enough(_LEAST):
+        every = max(1.0, self._slower) * sum(costs.values())  # other layers may keep to what is foretold
+        if time.perf_counter() + every > self.deadline and fold.is_enough(_LEAST):
             order = self._screened(order, problem, costs)
         for trial in order:
             if self.fast and (n + 1) / 2 < FAST * self._slower * costs[trial]:
