@@ -18,7 +18,6 @@ import math
 from typing import final
 
 import numpy as np
-import scipy.special
 from jaxtyping import Float, Int, Num
 
 from equitangents.groups.group_maps import FiniteGroupMap
@@ -106,12 +105,6 @@ def equivariance_errors(
     for g in range(f.shape[-2]):
         total += _norm(f[..., g, :] - (start if output_action is None else moved(output_action, g, start)))
     return ratio(total / f.shape[-2], _norm(start))
-
-
-def jensen_shannon(p: np.ndarray, q: np.ndarray) -> np.ndarray:
-    """JS in bits along the last axis."""
-    entropy = lambda r: scipy.special.entr(r).sum(axis=-1) / np.log(2)
-    return np.maximum(entropy((p + q) / 2) - (entropy(p) + entropy(q)) / 2, 0.0)
 
 
 def squared_errors(f: Float[np.ndarray, "*draws n outputs"], y: Float[np.ndarray, "n outputs"]) -> np.ndarray:

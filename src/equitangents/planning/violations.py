@@ -101,10 +101,6 @@ class Violations:
             self._known[members] = np.sort(self._relative(values))
         return self._known[members]
 
-    def of_outputs(self, f: np.ndarray) -> np.ndarray:
-        """v of given ensembles' outputs on the orbits, (ensembles, n, |G|, K): in their order, (ensembles,)."""
-        return self._relative(self.measures.of(self.kind.measure, f))
-
     @cached_property
     def limits(self) -> np.ndarray:
         """v of infinitely many members in ascending order; a single one where their mean is known."""

@@ -204,13 +204,6 @@ class ObjectPath:
             for start in range(0, len(keys), 1000):
                 self._retried(partial(bucket(self.root).delete, keys[start : start + 1000]))
 
-    def copy_to(self, target: ObjectPath) -> None:
-        """Copy all objects below it within the store; its own `zarr.json` last, so that the copy appears whole."""
-        names = sorted((name for name, _ in self.sizes()), key=lambda name: (name == "zarr.json", name))
-        with _requests(self):
-            for name in names:
-                self._retried(partial(bucket(self.root).copy, f"{self.key}/{name}", f"{target.key}/{name}"))
-
 
 Place = Path | ObjectPath
 PARTIAL = ".partial"  # the folder in a store's where its files are written before they get their names

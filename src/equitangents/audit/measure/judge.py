@@ -231,7 +231,7 @@ def hidden(judgement: Judgement) -> Hidden | None:
 
 
 def unexact(judgement: Judgement) -> Hidden | None:
-    """What of the floors is too large to be called rounding, or interpolation."""
+    """The part of the noise floor that is too large to be rounding, or interpolation; None if no part is."""
     headline, scales = judgement.headline, judgement.scales
     if headline.unit == "norm" and headline.reason != ASKED and (scales.hidden & scales.judged).any():
         return "spread"

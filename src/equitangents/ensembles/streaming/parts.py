@@ -114,7 +114,7 @@ class Parts:
         return self.group / f"{chunk}.npz"
 
     def missing(self, chunks: Iterable[int]) -> list[int]:
-        """Which chunks are not there."""
+        """Chunks whose file is missing."""
         return [chunk for chunk in chunks if not self.path(chunk).is_file()]
 
     def write(self, chunk: int, values: dict[str, np.ndarray]) -> None:

@@ -36,7 +36,7 @@ CLASSES: dict[str, type[InfiniteEnsembleBase]] = {
 
 @dataclass(frozen=True)
 class Predictor:
-    """A fitted ensemble that is asked for some arrays, at one time if it is infinite.
+    """Predicts named arrays by a fitted ensemble; by an infinite one at one training time.
 
     `arrays` are their names and the shape of a row of each; `outputs` gives them for a block of inputs (M, …). The
     fingerprint is of the ensemble; `samples` are those it was trained on, `dtype` theirs. One that is `standardised`

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from equitangents.kernels.operation import DualActivation, Operation
 from equitangents.kernels.program import Program
@@ -147,11 +147,6 @@ class PointMean(PointOperation):
 
 Nonlinear = Gate | Sampled | Norm
 Op = Filter | PointMap | Nonlinear | PointMean
-
-
-def is_steerable(ops: tuple[Any, ...]) -> bool:
-    """Whether these are operations of a steerable program."""
-    return any(isinstance(op, Op) for op in ops)
 
 
 @dataclass(frozen=True)
