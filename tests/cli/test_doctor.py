@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from importlib.metadata import PackageNotFoundError
 
 import jax
 import numpy as np
 import pytest
 
 from equitangents import kernels, nn
-from equitangents.cli import self_test
+from equitangents.cli import doctor, self_test
 from equitangents.cli.main import main
 from equitangents.kernels.result import Kernels
 
@@ -80,3 +81,19 @@ def test_a_planted_nan_makes_doctor_fail(check, planted, capsys, monkeypatch) ->
     assert status == 1
     assert "WRONG" in out
     assert err.count("\n") == 1
+
+
+def test_packages_of_extras_need_not_be_installed(capsys, monkeypatch) -> None:
+    """Without their metadata, too, which stays where only imports are blocked."""
+    there = doctor.version
+
+    def version(package: str) -> str:
+        if package in doctor.OPTIONAL:
+            raise PackageNotFoundError(package)
+        return there(package)
+
+    monkeypatch.setattr(doctor, "version", version)
+    monkeypatch.setattr(self_test, "CHECKS", self_test.CHECKS[:1])
+    status, out, err = run_doctor(capsys, "--json")
+    assert (status, err) == (0, "")
+    assert json.loads(out)["installation"]["zarr"] == "not installed (extra scale)"

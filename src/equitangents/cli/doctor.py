@@ -6,12 +6,13 @@ import json
 import math
 import platform
 from collections.abc import Callable
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any
 
 import typer
 
-PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "optax", "orbax-checkpoint", "scikit-learn")
+PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "optax", "scikit-learn")
+OPTIONAL = {"zarr": "scale", "orbax-checkpoint": "train"}  # packages, and the extras that install them
 
 
 def doctor(
@@ -25,6 +26,13 @@ def doctor(
 
     with stages() as stage:
         _examine(as_json, stage)
+
+
+def _optional(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return f"not installed (extra {OPTIONAL[package]})"
 
 
 def _examine(as_json: bool, stage: Callable[[str], None]) -> None:
@@ -43,6 +51,7 @@ def _examine(as_json: bool, stage: Callable[[str], None]) -> None:
         "equitangents": equitangents.__version__,
         "python": f"{platform.python_version()} on {platform.system()} {platform.machine()}",
         **{package: version(package) for package in PACKAGES},
+        **{package: _optional(package) for package in OPTIONAL},
         "devices": ", ".join(f"{d.platform}:{d.id} ({d.device_kind})" for d in jax.devices()),
     }
     for engine in engines():
