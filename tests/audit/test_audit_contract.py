@@ -51,7 +51,7 @@ def test_unknown_groups_are_refused(name: str) -> None:
 
 
 def test_a_group_with_one_element_is_refused() -> None:
-    with pytest.raises(InvalidArgumentError, match="no element but the identity"):
+    with pytest.raises(InvalidArgumentError, match="other elements than the identity"):
         et.audit(pooled, "C1", IMAGES, **QUIET)
 
 

@@ -66,15 +66,12 @@ def test_what_was_not_measured_is_not_shown():
         layers=None,
         ensemble=None,
         data=None,
-        lie=[],
         remedies=[],
-        checkpoints=[],
         witnesses=[],
         citations=[],
     )
     page = html(report)
     assert sections(page) == ["table", "elements", "contract", "reproduce"]
-    assert 'id="checkpoint"' not in page
     assert "member spread" in page  # what was left out is said
 
 

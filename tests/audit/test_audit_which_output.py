@@ -54,8 +54,6 @@ def test_class_numbers_may_be_any_whole_numbers() -> None:
     assert report.headline.unit == "classes"
     assert report.orbit.same_predictions.mean == pytest.approx(scores.orbit.same_predictions.mean)
     around = et.audit(lambda p: (p[:, 0] > 0).astype(int), "SO3", RNG.normal(size=(40, 3)), elements=8, **QUIET)
-    assert around.lie == []
-    assert "class numbers have no derivative" in next(m.reason for m in around.missing if m.section == "lie")
     assert around.remedies[0].how == "no mean"
 
 

@@ -50,27 +50,6 @@ def test_the_guilty_layer_is_named(case: int) -> None:
         assert report.model.deterministic
         assert report.verdict == "broken"
         assert report.layers.guilty == guilty
-    if how == "stride":
-        odd = {s.change: s for s in report.layers.sweep if s.layer is None}
-        assert odd["images of 11×11"].first_broken is None
-        assert odd["images of 10×10"].first_broken == guilty
-
-
-def test_the_sweep_cures_the_layer_that_breaks_translations() -> None:
-    torch.manual_seed(0)
-    layers = [
-        nn.Conv2d(1, 6, 3, padding=1, padding_mode="circular"),
-        nn.ReLU(),
-        nn.Conv2d(6, 6, 3, padding=1),
-        nn.ReLU(),
-    ]
-    network = nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(6, 3))
-    section = et.audit(network, "translations", images(0, size=8), elements=6, **FIRST).layers
-    assert section.guilty == "2"
-    cure = next(s for s in section.sweep if s.layer == "2" and s.change == "circular padding")
-    assert cure.first_broken is None
-    assert cure.error < 1e-5
-    assert network[2].padding_mode == "zeros", "the audited model stays as it is"
 
 
 def test_operations_between_layers_are_found() -> None:

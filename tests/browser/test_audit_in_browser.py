@@ -44,16 +44,6 @@ def test_the_element_slider_moves_the_mark_and_says_what_it_shows(visit, audited
     assert page.locator(".column.chosen").get_attribute("data-label") == "reflection 0"
 
 
-def test_the_checkpoint_slider_redraws_the_errors(visit, audited):
-    page = visit(audited).page
-    line = page.locator(".polar .checkpoint")
-    last = line.get_attribute("d")
-    page.locator("#checkpoint").focus()
-    page.keyboard.press("Home")
-    assert page.locator("#checkpoint-said").inner_text().startswith("epoch 0")
-    assert line.get_attribute("d") != last
-
-
 def test_light_and_dark_can_be_switched(visit, audited):
     page = visit(audited).page
     page.click("#mode")

@@ -12,10 +12,8 @@ from equitangents.audit.contract.leaf_actions import Custom
 from equitangents.audit.contract.places import Boxes, Keypoints
 from equitangents.audit.contract.trees import Batch, Shared
 from equitangents.audit.contract.unordered import Unordered
-from equitangents.audit.measure.irreps import irreps_by_layer
-from equitangents.audit.measure.task import Tolerances
 from equitangents.audit.potentials.run import atoms
-from equitangents.audit.records import InputSpec, Parts
+from equitangents.audit.records import InputSpec, Parts, Tolerances
 from equitangents.audit.report.findings import schema
 from equitangents.audit.report.result import AuditReport
 from equitangents.audit.run import audit
@@ -37,7 +35,6 @@ __all__ = [
     "Unordered",
     "atoms",
     "audit",
-    "irreps_by_layer",
     "schema",
 ]
 
@@ -61,7 +58,6 @@ class AuditPackage(ModuleType):
     Unordered = Unordered
     atoms = staticmethod(atoms)
     audit = staticmethod(audit)
-    irreps_by_layer = staticmethod(irreps_by_layer)
     schema = staticmethod(schema)
 
 

@@ -22,7 +22,6 @@ from equitangents.cli.audit_words import (
     output_kinds,
     scales,
     tolerance_of,
-    transforms,
 )
 from equitangents.cli.common import announced, stages
 from equitangents.cli.completion import GROUPS, one_of
@@ -205,15 +204,6 @@ def audit(
         str | None,
         typer.Option(rich_help_panel=_MODEL, help="Audit this one of several outputs, by name (logits) or position."),
     ] = None,
-    transform: Annotated[
-        list[str] | None,
-        typer.Option(
-            rich_help_panel=_GROUP,
-            help="A change that forms no group, with its strengths: brightness:0.5..1.5, gain:0.5,2, speed:0.8..1.2:5 "
-            "(5 of them), contrast, offset, shift, scale, crop, or package.module:function:0..1. May be repeated; "
-            "without --group these alone are audited.",
-        ),
-    ] = None,
     batch_axis: Annotated[
         int,
         typer.Option(
@@ -252,12 +242,12 @@ def audit(
     check_counts({"--elements": elements, "--limit": limit, "--batch-size": batch_size})
     written.check()
     check_file("baseline", baseline)
-    check_together({"MODEL": model, "--data": data, "--group": group, "--transform": transform or None})
+    check_together({"MODEL": model, "--data": data, "--group": group})
     check_file("data", data)
     assert model is not None  # check_together
+    assert group is not None
     check_model(model, trust)
-    if group is not None:
-        parse_group_name("group", group)
+    parse_group_name("group", group)
     with stages() as stage, announced("equitangents.audit.layouts", err=True):
         stage(f"reading {data}")
         x, y = load_data(str(data), trust)
@@ -265,14 +255,12 @@ def audit(
         x, y = limited(x, y, limit, seed, batch_axis)
         stage("importing JAX")
         from equitangents.audit.adapters import as_model
-        from equitangents.audit.adapters.choose import load_function, load_model
+        from equitangents.audit.adapters.choose import load_model
         from equitangents.audit.contract.trees import along_axis
-        from equitangents.audit.records import gather
         from equitangents.audit.report.checks import read_baseline
-        from equitangents.audit.run import Audit
+        from equitangents.audit.run import audit as measure
 
         expected = output_kinds(outputs)
-        changes = transforms(transform, load_function)
         if baseline is not None:
             read_baseline(baseline)
         stage(f"loading {model}")
@@ -284,14 +272,13 @@ def audit(
             "layout": layout,
             "select": int(select) if select is not None and select.isdigit() else select,
             "off_data": not on_data_only and effort != "quick",
-            "transforms": None if group is None else changes,
             "tolerance": tolerated,
             "relative_to": relative_to,
             "output_scale": scale,
             "seed": seed,
         }
-        told, action, x = gather({}, entries, effort), group or changes, along_axis(x, batch_axis)  # type: ignore[arg-type]
-        report = Audit(f, action, x, expected, y, elements, told, batch_size, True, effort).report()  # type: ignore[arg-type]
+        settings: Any = {"batch_size": batch_size, "progress": True, "effort": effort}
+        report = measure(f, group, along_axis(x, batch_axis), expected, y=y, elements=elements, **settings, **entries)
     finish(report, written, _checks(report, limits, agreement, baseline))
 
 

@@ -18,12 +18,11 @@ Limits = float | dict[str, float] | None
 
 
 def check_together(told: Mapping[str, object]) -> None:
-    """Raise unless a model, data, and a group or a transform are given."""
+    """Raise unless a model, data and a group are given."""
     from equitangents.errors import InvalidArgumentError
 
-    given = {option for option, value in told.items() if value is not None}
-    for option, also in (("MODEL", ""), ("--data", ""), ("--group", "--transform")):
-        if not {option, also} & given:
+    for option, value in told.items():
+        if value is None:
             raise InvalidArgumentError(" ".join([option, "is missing"]))
 
 
@@ -175,50 +174,3 @@ def _output_kind(text: str) -> Any:
             f"expected labels:3,0,1,2, where each class goes; found {text}", param_hint="--outputs"
         ) from None
     return Labels(rows)
-
-
-def transforms(texts: list[str] | None, trust_imports: Any) -> Any:
-    """ "brightness:0.5..1.5", "gain:0.5,2", "module:function:0..1:5" as transforms by name; None of none.
-
-    `trust_imports(spec)` imports a function that is named by its module.
-    """
-    from equitangents.audit.contract.changes import Transform
-    from equitangents.audit.contract.named_changes import CHANGES
-
-    found = {}
-    for text in texts or []:
-        words = text.split(":")
-        own = words[0] not in CHANGES
-        head = 2 if own else 1
-        if len(words) not in (head + 1, head + 2) or (own and len(words) < 3):
-            raise typer.BadParameter(
-                f"expected NAME:LOW..HIGH, NAME:LOW..HIGH:COUNT or NAME:S,S,… with one of {', '.join(CHANGES)} or "
-                f"package.module:function as NAME; found {text}",
-                param_hint="--transform",
-            )
-        fn: Any = trust_imports(":".join(words[:2])) if own else words[0]
-        name = words[1] if own else words[0]
-        if name in found:
-            raise typer.BadParameter(f"{name} is given twice", param_hint="--transform")
-        found[name] = Transform(fn, _strengths(words[head:], text), name=name)
-    return found or None
-
-
-_COUNT = 9
-
-
-def _strengths(words: list[str], text: str) -> list[float]:
-    low, dots, high = words[0].partition("..")
-    try:
-        if not dots:
-            if len(words) > 1:
-                raise ValueError
-            return [float(s) for s in words[0].split(",")]
-        a, b, n = float(low), float(high), int(words[1]) if len(words) > 1 else _COUNT
-        if n < 2 or not a < b:
-            raise ValueError
-    except ValueError:
-        raise typer.BadParameter(
-            f"expected strengths LOW..HIGH, LOW..HIGH:COUNT or S,S,…; found {text}", param_hint="--transform"
-        ) from None
-    return [round(a + (b - a) * i / (n - 1), 12) for i in range(n)]

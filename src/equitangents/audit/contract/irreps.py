@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from scipy.linalg import block_diag
 
 from equitangents.actions.given_maps import MatrixAction
 from equitangents.actions.kinds import Kinds
@@ -24,30 +25,23 @@ _TO_E3NN = np.eye(3)[[2, 0, 1]]  # (x, y, z) ↦ (z, x, y), whose usual real har
 _LARGEST = 32  # degrees up to which the matrices are accurate
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Block:
-    """One irrep: its name, and its matrix for an element's motion."""
+    """The irrep of degree l."""
 
-    name: str
-    size: int
     degree: int
-    """l with its parity, or the frequency."""
-    flips: bool = False
+    flips: bool
     """Whether the determinant multiplies it."""
 
-    def matrix(self, motion: Any) -> Float[np.ndarray, "d d"]:
-        """D(g) of a matrix of space, or of (degrees, reflected)."""
-        if isinstance(motion, tuple):
-            c, s = (f(np.radians(self.degree * motion[0])) for f in (np.cos, np.sin))
-            return np.eye(1) if self.size == 1 else np.array([[c, -s], [s, c]])
-        R = np.asarray(motion, np.float64)
-        if self.degree == 0:
-            D = np.eye(1)
-        elif self.degree == 1:
-            D = R
-        else:
-            D = np.asarray(wigner(_TO_E3NN @ R @ _TO_E3NN.T, self.degree + 1)[self.degree])
-        return D * np.linalg.det(R).round() if self.flips else D
+    @property
+    def size(self) -> int:
+        """2 l + 1."""
+        return 2 * self.degree + 1
+
+    def matrix(self, R: Float[np.ndarray, "3 3"]) -> Float[np.ndarray, "d d"]:
+        """D(R)."""
+        D = R if self.degree == 1 else wigner(_TO_E3NN @ R @ _TO_E3NN.T, self.degree + 1)[self.degree]
+        return np.asarray(D) * (np.linalg.det(R).round() if self.flips else 1.0)
 
 
 def is_irreps(text: Any) -> bool:
@@ -63,19 +57,14 @@ def blocks_of(irreps: str, argument: str) -> list[tuple[int, Block]]:
         if match is None or int(match[2]) >= _LARGEST:
             raise InvalidArgumentError(f"{argument} {irreps!r}; expected irreps such as '8x0e+4x1o'")
         count, l, parity = int(match[1] or 1), int(match[2]), match[3]
-        found.append((count, Block(f"{l}{parity}", 2 * l + 1, l, flips=(l % 2 == 0) != (parity == "e"))))
+        found.append((count, Block(l, flips=(l % 2 == 0) != (parity == "e"))))
     return found
 
 
-def irreps_matrix(blocks: list[tuple[int, Block]], motion: Any) -> Float[np.ndarray, "D D"]:
-    """The block-diagonal matrix of all terms."""
-    parts = [b.matrix(motion) for b in (b for count, b in blocks for _ in range(count))]
-    D = np.zeros((sum(map(len, parts)),) * 2)
-    at = 0
-    for part in parts:
-        D[at : at + len(part), at : at + len(part)] = part
-        at += len(part)
-    return D
+def irreps_matrix(blocks: list[tuple[int, Block]], R: Float[np.ndarray, "3 3"]) -> Float[np.ndarray, "D D"]:
+    """The block-diagonal matrix of all terms, for a rotation or reflection."""
+    parts = [(count, block.matrix(np.asarray(R, np.float64))) for count, block in blocks]
+    return block_diag(*(D for count, D in parts for _ in range(count)))
 
 
 def irreps_action(kinds: Kinds, irreps: str) -> MatrixAction:

@@ -105,10 +105,6 @@ class LeafAction:
         """Whether ρ(g) moves values without resampling them."""
         return self.action.moves_exactly(g)
 
-    def continuous(self) -> LeafAction:
-        """An action that is continuous in g, as derivatives need it."""
-        return replace(self, action=self.action.continuous())
-
     def more_accurate(self) -> LeafAction | None:
         """An action that interpolates better, as a reference; None if there is none."""
         better = self.action.more_accurate()
@@ -180,10 +176,6 @@ class Actions(tuple["LeafAction | None", ...]):
         """The arrays that the group moves, with their actions."""
         pairs = zip(self, arrays, strict=True)
         return [(a, x) for a, x in pairs if a is not None]
-
-    def continuous(self) -> Actions:
-        """Actions that are continuous in g, as derivatives need it."""
-        return Actions(None if a is None else a.continuous() for a in self)
 
     def apart(self, a: Iterable[np.ndarray], b: Iterable[np.ndarray]) -> Float[np.ndarray, "arrays n"]:
         """‖a − b‖ of every array and input."""

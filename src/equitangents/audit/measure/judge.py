@@ -20,8 +20,8 @@ from equitangents.audit.measure.floors import ROUNDING, UNINFORMATIVE, Floors
 from equitangents.audit.measure.intervals import Resampler, spread_of
 from equitangents.audit.measure.orbits import Orbits
 from equitangents.audit.measure.scales import Scales, make_scales
-from equitangents.audit.measure.task import AuditTask, Tolerances
-from equitangents.audit.records import Parts
+from equitangents.audit.measure.task import AuditTask
+from equitangents.audit.records import Parts, Tolerances
 from equitangents.audit.report.numbers import FACTOR, Estimate, Spread, Unit, standing
 from equitangents.audit.report.sections import (
     Counterexample,
@@ -53,8 +53,6 @@ class Judgement:
 
     scales: Scales
     headline: Headline
-    by_norm: Spread
-    """The error relative to ‖f(x)‖, of the outputs that are judged."""
     by_spread: Spread | None
     """The error relative to the spread between inputs; None where no output has one."""
     spread_floor: float | None
@@ -69,8 +67,6 @@ class Judgement:
     """Which fail: above twice the floor and, by an interval that holds for all at once, above the tolerance."""
     within: bool
     """Whether all elements are within the tolerance."""
-    worst: tuple[int, int]
-    """(element, row of the given sample) with the largest error."""
     far: Bool[np.ndarray, "outputs E N"]
     """Which single errors are so far above all floors there (and the tolerance) that each would be a counterexample."""
     counterexample: Counterexample | None = None
@@ -105,13 +101,11 @@ def judge(task: AuditTask, orbits: Orbits, floors: Floors) -> Judgement:
         bound=float(np.max([e.bounded.high for e in elements])),
         rounding=float(scales.relative(unit, floors.absolute.always, floors.absolute.rows)[judged].mean(axis=1).max()),
     )
-    plain = lambda unit: over_both.spread(scales.largest(unit, orbits.separate, own=False))
-    k, i = np.unravel_index(int(np.argmax(errors)), errors.shape)
+    by_spread = over_both.spread(scales.largest("spread", orbits.separate, own=False)) if has_spread else None
     return Judgement(
         scales=scales,
         headline=headline,
-        by_norm=plain("norm"),
-        by_spread=plain("spread") if has_spread else None,
+        by_spread=by_spread,
         spread_floor=float(floors_in("spread")[judged].max(axis=0).mean()) if has_spread else None,
         elements=elements,
         element_floors=element_floors,
@@ -120,7 +114,6 @@ def judge(task: AuditTask, orbits: Orbits, floors: Floors) -> Judgement:
         at_floor=at_floor,
         above=above,
         within=all(kept(e, headline) for e in elements),
-        worst=(int(k), task.row(int(i))),
         far=_far(scales, unit, floors, separate, told.tolerance),
     )
 

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from equitangents.audit.interruption import Interruption
-from equitangents.audit.measure.clock import Progress
 from equitangents.audit.potentials.calculator import Potential
 from equitangents.audit.potentials.conservation import MOST_STRUCTURES, conservation
 from equitangents.audit.potentials.dynamics import dynamics
@@ -26,7 +25,7 @@ from equitangents.audit.report.part_sections import Missing
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ModelError, NotFiniteError
 from equitangents.extras import require
 from equitangents.keywords import meant
-from equitangents.scale.progress import ProgressCallback, told_by
+from equitangents.scale.progress import Progress, ProgressCallback, told_by
 
 TESTS = (*SYMMETRIES, "conservation", "dynamics", "smoothness")
 
@@ -103,23 +102,20 @@ def atoms(
     if not isinstance(tolerances, Mapping | None):
         raise InvalidTypeError(f"tolerances is {tolerances!r}; expected numbers by quantity, as {{'forces': 1.0}}")
     potential, sampling = Potential(calculator, features), Sampling(confidence, resamples, seed)
-    shown = Progress(sum(planned(test, len(given), elements) for test in asked), progress, "structures")
-    potential.told = shown.step
+    shown = Progress(0, sum(planned(test, len(given), elements) for test in asked), progress, "audit", "structures")
+    potential.told = lambda calls: shown.add(1, 1)
     stop = Interruption()
     rows: list[Row] = []
     missing: list[Missing] = []
-    try:
-        known = as_they_are(potential, given, tolerances, seed, len(set(asked) & set(ROUNDED_ANEW)))
-        run = partial(dynamics, known, seed, seconds, time_step)
-        with stop.watching():
-            for test in asked:
-                found = stop.measured(test, partial(_measured, test, known, elements, sampling, run), [])
-                if isinstance(found, str):
-                    missing.append(Missing(test, found))
-                else:
-                    rows += found
-    finally:
-        shown.close()
+    known = as_they_are(potential, given, tolerances, seed, len(set(asked) & set(ROUNDED_ANEW)))
+    run = partial(dynamics, known, seed, seconds, time_step)
+    with stop.watching():
+        for test in asked:
+            found = stop.measured(test, partial(_measured, test, known, elements, sampling, run), [])
+            if isinstance(found, str):
+                missing.append(Missing(test, found))
+            else:
+                rows += found
     missing += stop.missing
     if stop.stopped and not rows:
         raise KeyboardInterrupt

@@ -93,7 +93,6 @@ def polar(elements: Sequence[ElementResult]) -> Polar:
     parts = [_grid(rings)]
     alone = len(elements) <= SPOKES
     parts.append(_spokes(elements, limit) if alone else _joined(elements, limit))
-    parts.append(tag("path", d="", class_="checkpoint alone" if alone else "checkpoint"))
     parts.append(_numbers(rings))
     parts.append(tag("line", x1=CENTRE, y1=CENTRE, x2=CENTRE, y2=CENTRE, class_="hand"))
     parts.append(tag("circle", r=5.5, cx=CENTRE, cy=CENTRE, class_="here"))

@@ -20,7 +20,6 @@ from jaxtyping import Float
 from equitangents.audit.report.numbers import UNITS, Spread
 from equitangents.audit.report.part_sections import (
     AuditSettings,
-    Checkpoint,
     DataSection,
     EnsembleSection,
     LayerSection,
@@ -34,7 +33,6 @@ from equitangents.audit.report.sections import (
     ElementResult,
     FloatFloor,
     Headline,
-    LieResult,
     ModelSection,
     OrbitSection,
     OutputContract,
@@ -79,12 +77,10 @@ class Findings:
     relative: RelativeSection
     sets: list[SetResult]
     """The data first."""
-    lie: list[LieResult]
     layers: LayerSection | None
     ensemble: EnsembleSection | None
     data: DataSection | None
     remedies: list[Remedy]
-    checkpoints: list[Checkpoint]
     witnesses: list[Witness]
     """The worst first."""
     missing: list[Missing]

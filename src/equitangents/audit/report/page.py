@@ -54,14 +54,12 @@ def _charts(report: Findings) -> dict[str, str]:
     found = {
         "layers": report.layers and report.layers.layers and charts.layers(report.layers),
         "ensemble": report.ensemble and report.ensemble.sizes and charts.ensemble(report.ensemble),
-        "checkpoints": len(report.checkpoints) > 1 and charts.checkpoints(report.checkpoints, report.unit),
     }
     return {name: drawing if isinstance(drawing, str) else "" for name, drawing in found.items()}
 
 
 def _data(elements: Sequence[ElementResult], circle: Polar | None, report: Findings) -> str:
     """What the script reads, as JSON that may stand inside a script element."""
-    order = {id(e): i for i, e in enumerate(report.elements)}
     far = 2 * circle.limit if circle else 1.0  # where infinite errors are drawn
     drawn = lambda error: error if math.isfinite(error) else far
     data: dict[str, Any] = {
@@ -71,14 +69,6 @@ def _data(elements: Sequence[ElementResult], circle: Polar | None, report: Findi
         "elements": [
             {"label": e.label, "angle": e.angle, "mean": drawn(e.shown.estimate.mean), "said": _say(e)}
             for e in elements
-        ],
-        "checkpoints": [
-            {
-                "said": f"{c.label}: {number(c.shown.mean)} {report.unit}",
-                "errors": [drawn(c.shown_elements[order[id(e)]]) for e in elements],
-            }
-            for c in report.checkpoints
-            if len(c.elements) == len(elements)
         ],
     }
     return json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")

@@ -79,8 +79,8 @@ class AuditReport(WrittenReport, Findings):
         """The page; it loads nothing."""
         return html(self)
 
-    def remedy(self, name: str, path: FileName | None = None, form: str | None = None) -> AnyModel:
-        """The model averaged over the group, f̄(x) = mean over g of ρ_Y(g)⁻¹ f(ρ_X(g) x), in its own form.
+    def remedy(self, name: str = "average") -> AnyModel:
+        """The model averaged over the group, f̄(x) = mean over g of ρ_Y(g)⁻¹ f(ρ_X(g) x), a function of a batch.
 
         One evaluation for every element. Equivariant to rounding where the group moves inputs exactly; of resampled
         inputs as far as interpolation allows. Groups of infinitely many elements, means of class numbers, and outputs
@@ -88,13 +88,9 @@ class AuditReport(WrittenReport, Findings):
 
         Args:
             name: "average".
-            path: of a model from an ONNX file, where an ONNX file with the averaging inside is written.
-            form: "function", a function of a batch in NumPy; "module", a PyTorch module around the model's own; "onnx".
-                None: a module of PyTorch modules, a file if `path` is given, else a function.
-
-        Returns:
-            The function or module; of ONNX the path.
         """
+        if name != "average":
+            raise InvalidArgumentError("name", name, "'average'")
         if not self.contract.law:
             raise InvalidArgumentError("transforms form no group; remedies are for groups")
         if self.averaged is None:
@@ -102,7 +98,7 @@ class AuditReport(WrittenReport, Findings):
         for part in self.missing:
             if part.section == AVERAGING:
                 raise InvalidArgumentError(f"remedy is {name!r}, which is not offered: {part.reason}")
-        return self.averaged(name, path, form)
+        return self.averaged()
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the first line, the table, and the error under every element."""

@@ -155,9 +155,6 @@ def _outputs(report: Findings) -> Iterator[Row]:
 MATCHED = {"iou": "IoU of matched boxes", "missed": "items missed", "extra": "items extra"}
 
 
-NEIGHBOURS = {"label_agreement": "moved inputs", "label_agreement_untransformed": "inputs as given"}
-
-
 def _count(o: OutputContract, report: Findings) -> str:
     return f"{len(o.fails_under)} of {len(report.elements)} {report.contract.noun}s"
 
@@ -167,15 +164,9 @@ def _beside(report: Findings) -> Iterator[Row]:
         yield measured("off the data", s.name, s.shown, report.unit, s.shown_floor)
     for t in report.transforms:
         yield transform_row(t)
-    for d in report.lie:
-        value = format_number(d.value.mean)
-        yield Row("Lie derivative", d.generator, value, unit=f"{UNITS['norm']} per {d.unit}")
     if report.data is not None:
         symmetric = {True: "not rejected", False: "rejected", None: "too few inputs"}[report.data.symmetric]
         yield Row("symmetry of the data", f"p = {report.data.p_value:.2g}", symmetric)
-        for of, share in vars(report.data).items():
-            if of in NEIGHBOURS and share is not None:
-                yield Row("nearest input has the label", NEIGHBOURS[of], number(share), unit=UNITS["classes"])
 
 
 def transform_row(t: TransformResult) -> Row:
@@ -198,8 +189,6 @@ def _causes(report: Findings) -> Iterator[Row]:
         members = f"{report.ensemble.members} members"
         for label, e in zip(("one member", members, "infinitely many members"), report.ensemble.errors, strict=True):
             yield measured("ensemble", label, e, f"{UNITS['norm']}, root mean square")
-        if report.ensemble.by_design is not None:
-            yield Row("mean of infinitely many", "", report.ensemble.by_design)
 
 
 def rule_rows(rule: RuleResult) -> Iterator[Row]:
