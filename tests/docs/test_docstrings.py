@@ -34,7 +34,6 @@ LONG = {  # examples that compile much: run by `make test-docs`, not by `make te
     "equitangents.ensembles.training.variations",
     "equitangents_studies.systems.coupling",
     "equitangents_studies.systems.embeddings",
-    "equitangents_studies.systems.patch_networks",
     "equitangents_studies.systems.tangent_spectrum",
 }
 
