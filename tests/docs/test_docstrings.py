@@ -18,7 +18,7 @@ import equitangents
 NEEDS_PYTORCH = {"equitangents.audit.adapters.torch_memory", "equitangents.audit.measure.remedied_torch"}
 ROOT = Path(equitangents.__file__).parents[1]
 FILES = [path for name in ("equitangents", "equitangents_studies") for path in sorted((ROOT / name).rglob("*.py"))]
-BESIDE = {"systems", "contenders", "data"}  # rooms of the second package that users read; its studies have pages
+BESIDE = {"systems", "baselines", "data"}  # rooms of the second package that users read; its studies have pages
 
 
 def _name(path: Path) -> str:

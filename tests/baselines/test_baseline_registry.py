@@ -1,4 +1,4 @@
-"""Contenders are found by name, one's own too; what is wrong with one is named, and so is it."""
+"""Baselines are found by name, one's own too; what is wrong with one is named, and so is it."""
 
 from types import SimpleNamespace
 
@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 
 import equitangents as et
-from equitangents import contenders
+from equitangents import baselines
 from equitangents.errors import InvalidArgumentError
-from equitangents_studies.contenders.contender import Entry
+from equitangents_studies.baselines.baseline import Entry
 
-PROBLEM = contenders.Problem("C4", (4, 4, 1), 3)
+PROBLEM = baselines.Problem("C4", (4, 4, 1), 3)
 X = np.random.default_rng(0).normal(size=(9, 4, 4, 1)).astype(np.float32)
 Y = np.arange(9) % 3
 
 
 class NearestMean:
-    """A contender of one's own."""
+    """A baseline of one's own."""
 
     def fit(self, x, y):
         self.means = np.stack([x[y == k].mean(axis=0) for k in range(3)])
@@ -34,25 +34,25 @@ def answering(answer):
 
 
 def run(entry):
-    return contenders.run(entry, PROBLEM, X, Y, {"test": X})
+    return baselines.run(entry, PROBLEM, X, Y, {"test": X})
 
 
 @pytest.fixture
 def registered(monkeypatch):
-    monkeypatch.setattr("equitangents_studies.contenders.registry._registered", {})
-    et.contenders.register("nearest", NearestMean)
+    monkeypatch.setattr("equitangents_studies.baselines.registry._registered", {})
+    et.baselines.register("nearest", NearestMean)
 
 
 class TestNames:
-    def test_every_contender_is_found_and_made(self):
-        for name in contenders.names():
-            made = contenders.find(name).make(PROBLEM)
+    def test_every_baseline_is_found_and_made(self):
+        for name in baselines.names():
+            made = baselines.find(name).make(PROBLEM)
             assert callable(made.fit)
             assert callable(made.predict)
 
     def test_registered_ones_are_found(self, registered):
-        assert "nearest" in contenders.names()
-        outcome = run(contenders.find("nearest"))
+        assert "nearest" in baselines.names()
+        outcome = run(baselines.find("nearest"))
         assert (outcome.labels["test"] == Y).all()
         assert np.isnan(outcome.cost.parameters)
         assert outcome.cost.training_seconds >= 0
@@ -64,27 +64,27 @@ class TestNames:
             seen.append(problem)
             return NearestMean()
 
-        et.contenders.register("told", factory)
-        contenders.find("told").make(PROBLEM)
+        et.baselines.register("told", factory)
+        baselines.find("told").make(PROBLEM)
         assert seen == [PROBLEM]
 
     def test_an_object_is_copied_so_that_repetitions_do_not_share_what_they_learnt(self, registered):
         model = NearestMean()
-        et.contenders.register("object", model)
-        assert contenders.find("object").make(PROBLEM) is not model
+        et.baselines.register("object", model)
+        assert baselines.find("object").make(PROBLEM) is not model
 
     def test_ones_own_module_in_the_current_folder(self, tmp_path, monkeypatch):
-        (tmp_path / "my_contender_module.py").write_text(
+        (tmp_path / "my_baseline_module.py").write_text(
             "class Zero:\n    def fit(self, x, y): pass\n    def predict(self, x): return [0] * len(x)\n"
         )
         monkeypatch.chdir(tmp_path)
         monkeypatch.setattr("sys.path", [p for p in __import__("sys").path])
-        assert (run(contenders.find("my_contender_module:Zero")).labels["test"] == 0).all()
+        assert (run(baselines.find("my_baseline_module:Zero")).labels["test"] == 0).all()
 
     @pytest.mark.parametrize(
         ("name", "message"),
         [
-            ("gcn", "no contender 'gcn'; there are plain, augmented"),
+            ("gcn", "no baseline 'gcn'; there are plain, augmented"),
             ("no_such_module_at_all:Model", "cannot be imported"),
             ("math:Model", "'math' has no 'Model'"),
             ("math:pi", "no fit and predict"),
@@ -93,16 +93,16 @@ class TestNames:
     )
     def test_a_name_that_leads_nowhere_says_where(self, name, message):
         with pytest.raises(InvalidArgumentError, match=message):
-            contenders.find(name)
+            baselines.find(name)
 
     def test_what_has_no_fit_is_refused(self):
         with pytest.raises(InvalidArgumentError, match=r"'mine'.*no method 'fit'"):
             Entry("mine", "mine", dict).make(PROBLEM)
         with pytest.raises(InvalidArgumentError, match="factory is 3"):
-            contenders.register("three", 3)
+            baselines.register("three", 3)
 
     def test_a_wallpaper_kernel_is_not_there_for_eighth_turns(self):
-        assert "C8" in contenders.find("invariant-kernel").unavailable(contenders.Problem("C8", (4, 4, 1), 3))
+        assert "C8" in baselines.find("invariant-kernel").unavailable(baselines.Problem("C8", (4, 4, 1), 3))
 
 
 class TestOutputs:
@@ -111,7 +111,7 @@ class TestOutputs:
         assert (run(answering(lambda x: Y.astype(float))).labels["test"] == Y).all()
 
     def test_no_images_have_no_labels(self):
-        found = contenders.run(answering(lambda x: np.zeros(len(x), int)), PROBLEM, X, Y, {"none": X[:0]})
+        found = baselines.run(answering(lambda x: np.zeros(len(x), int)), PROBLEM, X, Y, {"none": X[:0]})
         assert found.labels["none"].shape == (0,)
 
     def test_parameters_of_a_torch_module_are_counted(self):

@@ -1,4 +1,4 @@
-"""Contenders against their formulas written out: orbit averages, turned filters, canonical images, kernel machines."""
+"""Baselines against their formulas written out: orbit averages, turned filters, canonical images, kernel machines."""
 
 from types import SimpleNamespace
 
@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from equitangents import contenders, nn
+from equitangents import baselines, nn
 from equitangents.errors import InvalidArgumentError
-from equitangents_studies.contenders import machines
-from equitangents_studies.contenders.machines import KernelMachine, TrainedNetworks
-from equitangents_studies.contenders.networks import (
+from equitangents_studies.baselines import machines
+from equitangents_studies.baselines.machines import KernelMachine, TrainedNetworks
+from equitangents_studies.baselines.networks import (
     B_STD,
     LAST_STD,
     W_STD,
@@ -19,7 +19,7 @@ from equitangents_studies.contenders.networks import (
     count_multiplications,
     count_parameters,
 )
-from equitangents_studies.contenders.turned_filters import TurnedFilters, turned_rings
+from equitangents_studies.baselines.turned_filters import TurnedFilters, turned_rings
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(4, 4, 4, 2)).astype(np.float32)
@@ -27,7 +27,7 @@ X = RNG.normal(size=(4, 4, 4, 2)).astype(np.float32)
 
 def test_the_mean_over_an_orbit_costs_as_many_predictions():
     corner = SimpleNamespace(predict=lambda x: x[:, 0, 0], multiplications=7, parameters=5)
-    averaged = contenders.Averaged(corner, contenders.Problem("C4", X.shape[1:], 2))
+    averaged = baselines.Averaged(corner, baselines.Problem("C4", X.shape[1:], 2))
     corners = [X[:, i, j] for i in (0, -1) for j in (0, -1)]
     np.testing.assert_allclose(averaged.predict(X), np.mean(corners, axis=0), rtol=1e-6)
     assert (averaged.multiplications, averaged.parameters) == (28, 5)
@@ -35,7 +35,7 @@ def test_the_mean_over_an_orbit_costs_as_many_predictions():
 
 def test_the_vote_over_an_orbit_counts_labels():
     labels = SimpleNamespace(predict=lambda x: (x[:, 0, 0, 0] > 0) * 1.0)
-    found = contenders.Averaged(labels, contenders.Problem("C4", X.shape[1:], 3)).predict(X)
+    found = baselines.Averaged(labels, baselines.Problem("C4", X.shape[1:], 3)).predict(X)
     votes = np.mean([X[:, i, j, 0] > 0 for i in (0, -1) for j in (0, -1)], axis=0)
     np.testing.assert_array_equal(found, np.stack([1 - votes, votes, 0 * votes], axis=1))
 
@@ -50,8 +50,8 @@ def test_the_vote_over_an_orbit_counts_labels():
     ],
 )
 def test_what_is_no_prediction_is_not_averaged(answer, said):
-    averaged = contenders.Averaged(SimpleNamespace(predict=answer), contenders.Problem("C4", X.shape[1:], 2))
-    with pytest.raises(InvalidArgumentError, match=f"the contender that is averaged: predict gave .*{said}"):
+    averaged = baselines.Averaged(SimpleNamespace(predict=answer), baselines.Problem("C4", X.shape[1:], 2))
+    with pytest.raises(InvalidArgumentError, match=f"the baseline that is averaged: predict gave .*{said}"):
         averaged.predict(X)
 
 
@@ -115,7 +115,7 @@ class TestCanonicalisation:
 class TestKernelMachine:
     NET = nn.Sequential(nn.Flatten(), nn.Dense(1), nn.Relu(), nn.Dense(1))
     IMAGES, LABELS = RNG.normal(size=(12, 4, 4, 1)), np.array([0, 3, 1, 0, 3, 1, 1, 3, 2, 2, 2, 2])
-    PROBLEM = contenders.Problem("C4", (4, 4, 1), 4, kernel_images=8)
+    PROBLEM = baselines.Problem("C4", (4, 4, 1), 4, kernel_images=8)
 
     def fitted(self, count=12):
         machine = KernelMachine(self.NET, self.PROBLEM, augmented=False)
@@ -136,7 +136,7 @@ class TestKernelMachine:
 
 
 def test_probabilities_of_members_sum_to_one_and_are_0_for_classes_without_an_image():
-    problem = contenders.Problem("C4", X.shape[1:], 4)
+    problem = baselines.Problem("C4", X.shape[1:], 4)
     networks = TrainedNetworks(nn.Sequential(nn.Flatten(), nn.Dense(4)), problem, members=3)
     logits = RNG.normal(size=(3, 5, 3)) * 4
     networks.ensemble = SimpleNamespace(classes_=np.array([0, 1, 3]), predict_members=lambda x: logits)

@@ -22,9 +22,9 @@ from jaxtyping import Float
 from equitangents.ensembles import Variables, Variation
 from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.extending import ArrayLike, DType, FiniteNetwork, Params, precision, standard_normal
-from equitangents_studies.contenders.contender import Problem
-from equitangents_studies.contenders.machines import TrainedNetworks
-from equitangents_studies.contenders.networks import Network, count_multiplications, count_parameters
+from equitangents_studies.baselines.baseline import Problem
+from equitangents_studies.baselines.machines import TrainedNetworks
+from equitangents_studies.baselines.networks import Network, count_multiplications, count_parameters
 
 
 class Posterior(TypedDict):
@@ -42,7 +42,7 @@ class MeanField:
     one draw from its q, the same at each call: it keeps the ε of its own that it starts with.
 
     >>> import numpy as np, equitangents as et
-    >>> from equitangents_studies.contenders.variational import MeanField, MeanFieldPosterior
+    >>> from equitangents_studies.baselines.variational import MeanField, MeanFieldPosterior
     >>> net = MeanField(et.nn.Sequential(et.nn.Dense(8), et.nn.Relu(), et.nn.Dense(1)))
     >>> x = np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
     >>> model = et.DeepEnsemble(net, members=3, epochs=5, variation=MeanFieldPosterior(noise=0.1))

@@ -1,4 +1,4 @@
-"""Contenders by name: those that come with the package, those that were registered, and "module:Name" of one's own.
+"""Baselines by name: those that come with the package, those that were registered, and "module:Name" of one's own.
 
 One more that comes with the package is an entry in `KINDS`, which says how it is made of a `Problem`.
 """
@@ -13,11 +13,11 @@ from typing import Any
 from equitangents import nn
 from equitangents.errors import InvalidArgumentError
 from equitangents.groups import WallpaperGroup
-from equitangents_studies.contenders.contender import Entry, Factory, Problem, fits
-from equitangents_studies.contenders.machines import Averaged, KernelMachine, TrainedNetworks
-from equitangents_studies.contenders.networks import B_STD, W_STD, Canonicalised, cnn, count_parameters
-from equitangents_studies.contenders.turned_filters import TurnedFilters, turned_filters
-from equitangents_studies.contenders.variational import VariationalNetwork
+from equitangents_studies.baselines.baseline import Entry, Factory, Problem, fits
+from equitangents_studies.baselines.machines import Averaged, KernelMachine, TrainedNetworks
+from equitangents_studies.baselines.networks import B_STD, W_STD, Canonicalised, cnn, count_parameters
+from equitangents_studies.baselines.turned_filters import TurnedFilters, turned_filters
+from equitangents_studies.baselines.variational import VariationalNetwork
 
 _SCORER_CHANNELS = 4
 _SIDE = 7  # images are averaged over blocks down to about this size, since the cost grows as its fourth power
@@ -125,12 +125,12 @@ _registered: dict[str, Factory] = {}
 
 
 def register(name: str, factory: Factory) -> None:
-    """Make a contender of one's own known under `name`, in place of one of that name.
+    """Make a baseline of one's own known under `name`, in place of one of that name.
 
     `factory` is called without arguments, or with the `Problem` if it has a parameter that needs one, and returns an
     object with fit(x, y) and predict(x); or it is such an object, of which every run takes a copy.
 
-    Example: `register("nearest", NearestMean)`, then `equitangents reproduce comparison --set contenders=plain,nearest`
+    Example: `register("nearest", NearestMean)`, then `equitangents reproduce comparison --set baselines=plain,nearest`
     """
     if not isinstance(name, str) or not name or "," in name or ":" in name:
         raise InvalidArgumentError(f"name is {name!r}; expected text without commas and colons")
@@ -148,7 +148,7 @@ def names() -> tuple[str, ...]:
 
 
 def find(name: str) -> Entry:
-    """The contender called `name`, or `Name` of an importable module for "module:Name".
+    """The baseline called `name`, or `Name` of an importable module for "module:Name".
 
     Raises InvalidArgumentError that says which part of the name leads nowhere.
     """
@@ -159,14 +159,14 @@ def find(name: str) -> Entry:
     module, colon, attribute = name.partition(":")
     if not colon:
         raise InvalidArgumentError(
-            f"there is no contender {name!r}; there are {', '.join(names())}, and your own as module:Name"
+            f"there is no baseline {name!r}; there are {', '.join(names())}, and your own as module:Name"
         )
     return Entry(name, attribute or name, _imported(name, module, attribute))
 
 
 def _imported(name: str, module: str, attribute: str) -> Any:
     if not module or not attribute:
-        raise InvalidArgumentError(f"contender {name!r} is not of the form module:Name")
+        raise InvalidArgumentError(f"baseline {name!r} is not of the form module:Name")
     here = os.getcwd()
     if here not in sys.path:
         sys.path.insert(0, here)  # as `python -m` does
@@ -174,12 +174,12 @@ def _imported(name: str, module: str, attribute: str) -> Any:
         found: Any = importlib.import_module(module)
     except Exception as error:
         raise InvalidArgumentError(
-            f"contender {name!r}: the module {module!r} cannot be imported: {type(error).__name__}: {error}"
+            f"baseline {name!r}: the module {module!r} cannot be imported: {type(error).__name__}: {error}"
         ) from error
     for part in attribute.split("."):
         if not hasattr(found, part):
-            raise InvalidArgumentError(f"contender {name!r}: {module!r} has no {attribute!r}")
+            raise InvalidArgumentError(f"baseline {name!r}: {module!r} has no {attribute!r}")
         found = getattr(found, part)
     if not callable(found) and not fits(found):
-        raise InvalidArgumentError(f"contender {name!r} is {found!r}, which has no fit and predict")
+        raise InvalidArgumentError(f"baseline {name!r} is {found!r}, which has no fit and predict")
     return found

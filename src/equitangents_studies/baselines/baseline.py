@@ -1,4 +1,4 @@
-"""What a contender is: any object with `fit` and `predict`; an `Entry` makes it for a `Problem`."""
+"""What a baseline is: any object with `fit` and `predict`; an `Entry` makes it for a `Problem`."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Problem:
 
 
 @runtime_checkable
-class Contender(Protocol):
+class Baseline(Protocol):
     """A classifier of images. It may have `parameters`, and `multiplications` of one prediction: numbers or None."""
 
     def fit(self, x: Float[np.ndarray, "n height width channels"], y: Int[np.ndarray, " n"]) -> object:
@@ -66,8 +66,8 @@ class Contender(Protocol):
         """Scores (N, K), the largest of which decides, or labels (N,)."""
 
 
-class CountedContender(Contender, Protocol):
-    """A contender that says what it costs."""
+class CountedBaseline(Baseline, Protocol):
+    """A baseline that says what it costs."""
 
     @property
     def parameters(self) -> int:
@@ -78,45 +78,45 @@ class CountedContender(Contender, Protocol):
         """How many multiplications one prediction takes."""
 
 
-Factory = Contender | Callable[..., Contender]
-"""What makes a contender: a function of nothing or of the `Problem`, a class, or a contender that is copied."""
+Factory = Baseline | Callable[..., Baseline]
+"""What makes a baseline: a function of nothing or of the `Problem`, a class, or a baseline that is copied."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A contender's name, what tables call it, how it is made, and why it cannot be where it cannot."""
+    """A baseline's name, what tables call it, how it is made, and why it cannot be where it cannot."""
 
     name: str
     title: str
     factory: Factory
     unavailable: Callable[[Problem], str] = lambda problem: ""
 
-    def make(self, problem: Problem) -> Contender:
-        """A new contender, not fitted. Raises InvalidArgumentError where it cannot be made, fit or predict."""
+    def make(self, problem: Problem) -> Baseline:
+        """A new baseline, not fitted. Raises InvalidArgumentError where it cannot be made, fit or predict."""
         try:
             made = _made(self.factory, problem)
         except Exception as error:
             raise InvalidArgumentError(
-                f"contender {self.name!r} could not be made: {type(error).__name__}: {error}"
+                f"baseline {self.name!r} could not be made: {type(error).__name__}: {error}"
             ) from error
         for method in ("fit", "predict"):
             if not callable(getattr(made, method, None)):
                 raise InvalidArgumentError(
-                    f"contender {self.name!r} is {made!r}, which has no method {method!r}; a contender has fit(x, y) "
+                    f"baseline {self.name!r} is {made!r}, which has no method {method!r}; a baseline has fit(x, y) "
                     "and predict(x)"
                 )
         return made
 
 
-def fits(thing: object) -> TypeGuard[Contender]:
-    """Whether it is a contender already, an object and no class, which has `fit` and `predict`."""
+def fits(thing: object) -> TypeGuard[Baseline]:
+    """Whether it is a baseline already, an object and no class, which has `fit` and `predict`."""
     return not inspect.isclass(thing) and all(callable(getattr(thing, method, None)) for method in ("fit", "predict"))
 
 
-def _made(factory: Factory, problem: Problem) -> Contender:
+def _made(factory: Factory, problem: Problem) -> Baseline:
     if fits(factory):
         return copy.deepcopy(factory)
-    make = cast(Callable[..., Contender], factory)
+    make = cast(Callable[..., Baseline], factory)
     try:
         parameters = inspect.signature(make).parameters.values()
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""One contender on one problem: it is fitted, asked, checked and measured."""
+"""One baseline on one problem: it is fitted, asked, checked and measured."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import numpy as np
 from jaxtyping import Int, Num
 
 from equitangents.errors import EquitangentsError, InvalidArgumentError
-from equitangents_studies.contenders.contender import Contender, Entry, Problem
+from equitangents_studies.baselines.baseline import Baseline, Entry, Problem
 
 Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, eq=False)
 class Cost:
-    """What a contender takes; NaN where it does not say.
+    """What a baseline takes; NaN where it does not say.
 
     Seconds are of this process's processors, all threads together, and contain what is compiled on the first call in
     training; those of inference are for 1,000 images, after a first call.
@@ -33,7 +33,7 @@ class Cost:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """Predicted classes by set of inputs, what they cost, and the fitted contender."""
+    """Predicted classes by set of inputs, what they cost, and the fitted baseline."""
 
     labels: dict[str, Int[np.ndarray, " n"]]
     cost: Cost
@@ -43,31 +43,31 @@ class Outcome:
 def run(entry: Entry, problem: Problem, x: np.ndarray, y: np.ndarray, inputs: Mapping[str, np.ndarray]) -> Outcome:
     """Fit on x (N, H, W, C) with labels y (N,), 0 to K − 1, then predict every one of `inputs`.
 
-    Raises InvalidArgumentError, which names the contender, for what it raises and for outputs that are no predictions.
+    Raises InvalidArgumentError, which names the baseline, for what it raises and for outputs that are no predictions.
     """
-    contender = entry.make(problem)
+    baseline = entry.make(problem)
     begin = time.process_time()
-    _asked(entry, "fit", contender.fit, x, y)
+    _asked(entry, "fit", baseline.fit, x, y)
     trained = time.process_time() - begin
     labels, seconds, count = {}, 0.0, 0
     for i, (name, rows) in enumerate(inputs.items()):
         if i == 0:
-            predicted(entry, contender, problem, rows)  # what the first call compiles is not inference
+            predicted(entry, baseline, problem, rows)  # what the first call compiles is not inference
         begin = time.process_time()
-        labels[name] = predicted(entry, contender, problem, rows)
+        labels[name] = predicted(entry, baseline, problem, rows)
         seconds, count = seconds + time.process_time() - begin, count + len(rows)
-    parameters, multiplications = _amount(contender, "parameters"), _amount(contender, "multiplications")
+    parameters, multiplications = _amount(baseline, "parameters"), _amount(baseline, "multiplications")
     cost = Cost(parameters, multiplications, trained, 1000 * seconds / max(count, 1))
-    return Outcome(labels, cost, contender)
+    return Outcome(labels, cost, baseline)
 
 
-def predicted(entry: Entry, contender: Contender, problem: Problem, x: np.ndarray) -> Int[np.ndarray, " n"]:
+def predicted(entry: Entry, baseline: Baseline, problem: Problem, x: np.ndarray) -> Int[np.ndarray, " n"]:
     """The class of every image, from scores (N, K) or labels (N,).
 
     Raises InvalidArgumentError for other shapes, NaN, and labels that are no classes.
     """
-    output = _asked(entry, "predict", contender.predict, x)
-    found = checked(f"contender {entry.name!r}", output, len(x), problem.classes)
+    output = _asked(entry, "predict", baseline.predict, x)
+    found = checked(f"baseline {entry.name!r}", output, len(x), problem.classes)
     return found.argmax(axis=1).astype(np.int32) if found.ndim == 2 else found.astype(np.int32)
 
 
@@ -94,9 +94,9 @@ def checked(said: str, output: Any, n: int, K: int) -> Num[np.ndarray, "n ..."]:
     return found
 
 
-def _amount(contender: Contender, what: str) -> float:
-    """A number that the contender says of itself, or how many numbers its tensors hold; else NaN."""
-    value = getattr(contender, what, None)
+def _amount(baseline: Baseline, what: str) -> float:
+    """A number that the baseline says of itself, or how many numbers its tensors hold; else NaN."""
+    value = getattr(baseline, what, None)
     value = value() if callable(value) else value
     if isinstance(value, Iterable) and not isinstance(value, str | np.ndarray):
         parts = list(value)
@@ -115,5 +115,5 @@ def _asked(entry: Entry, method: str, call: Callable[..., Answer], *arguments: n
     except Exception as error:
         shapes = ", ".join(str(np.shape(a)) for a in arguments)
         raise InvalidArgumentError(
-            f"contender {entry.name!r}: {method} raised {type(error).__name__} for arrays of shape {shapes}: {error}"
+            f"baseline {entry.name!r}: {method} raised {type(error).__name__} for arrays of shape {shapes}: {error}"
         ) from error

@@ -24,8 +24,8 @@ from jaxtyping import Float
 from equitangents import actions
 from equitangents.actions import Action
 from equitangents.extending import ArrayLike, DType, Params, Weights
-from equitangents_studies.contenders.contender import Problem
-from equitangents_studies.contenders.networks import B_STD, LAST_STD, W_STD, count_parameters
+from equitangents_studies.baselines.baseline import Problem
+from equitangents_studies.baselines.networks import B_STD, LAST_STD, W_STD, count_parameters
 
 _WIDTH = 0.6  # σ, in pixels
 

@@ -1,18 +1,18 @@
-"""What contenders build in holds for any weights: invariance to rounding, as many parameters as the plain network."""
+"""What baselines build in holds for any weights: invariance to rounding, as many parameters as the plain network."""
 
 import jax
 import numpy as np
 import pytest
 
-from equitangents import contenders, nn
-from equitangents_studies.contenders.networks import Canonicalised, cnn, count_multiplications, count_parameters
-from equitangents_studies.contenders.turned_filters import TurnedFilters, ring_functions, turned_filters, turned_rings
+from equitangents import baselines, nn
+from equitangents_studies.baselines.networks import Canonicalised, cnn, count_multiplications, count_parameters
+from equitangents_studies.baselines.turned_filters import TurnedFilters, ring_functions, turned_filters, turned_rings
 
 X = np.random.default_rng(0).normal(size=(5, 8, 8, 2)).astype(np.float32)
 
 
 def outputs_on_orbit(net, group, x=X):
-    orbit = contenders.Problem(group, x.shape[1:], 3).action.orbit(x)
+    orbit = baselines.Problem(group, x.shape[1:], 3).action.orbit(x)
     random = jax.jit(lambda key, x: net.apply(net.init(key, x.shape[1:]), x))
     y = random(jax.random.key(1), orbit.reshape(-1, *x.shape[1:]))
     return np.asarray(y).reshape(*orbit.shape[:2], 3)
@@ -56,7 +56,7 @@ class TestGroupConvolutionalNetwork:
         assert np.linalg.norm(y - y[:1]) <= 0.1 * np.linalg.norm(y)
 
     def test_it_has_about_as_many_parameters_as_the_plain_network(self):
-        problem = contenders.Problem("C4", (14, 14, 1), 10)
+        problem = baselines.Problem("C4", (14, 14, 1), 10)
         wanted = count_parameters(cnn(problem), problem.shape)
         found = count_parameters(turned_filters(problem, wanted), problem.shape)
         assert abs(found - wanted) <= 0.15 * wanted
@@ -93,7 +93,7 @@ def test_orbit_average_is_invariant_whatever_it_averages():
         def predict(self, x):
             return super().predict(x).argmax(axis=1)
 
-    problem = contenders.Problem("C4", X.shape[1:], 2)
-    for contender in (Corner(), Vote()):
-        averaged = contenders.Averaged(contender, problem)
+    problem = baselines.Problem("C4", X.shape[1:], 2)
+    for baseline in (Corner(), Vote()):
+        averaged = baselines.Averaged(baseline, problem)
         np.testing.assert_allclose(averaged.predict(problem.action(1, X)), averaged.predict(X), atol=1e-6)

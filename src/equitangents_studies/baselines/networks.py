@@ -13,7 +13,7 @@ import numpy as np
 
 from equitangents import actions, nn
 from equitangents.extending import ArrayLike, DType, Params
-from equitangents_studies.contenders.contender import Problem
+from equitangents_studies.baselines.baseline import Problem
 
 W_STD, B_STD, LAST_STD = 2**0.5, 0.1, 0.5
 

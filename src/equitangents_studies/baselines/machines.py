@@ -1,4 +1,4 @@
-"""Contenders that are fitted: networks trained together, kernel regression, and averages over orbits."""
+"""Baselines that are fitted: networks trained together, kernel regression, and averages over orbits."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from jaxtyping import Float, Int
 
 from equitangents import nn
 from equitangents.ensembles import DeepEnsembleClassifier, InfiniteEnsembleClassifier, Variation
-from equitangents_studies.contenders.contender import CountedContender, Problem
-from equitangents_studies.contenders.networks import Network, count_multiplications, count_parameters
-from equitangents_studies.contenders.outcome import checked
+from equitangents_studies.baselines.baseline import CountedBaseline, Problem
+from equitangents_studies.baselines.networks import Network, count_multiplications, count_parameters
+from equitangents_studies.baselines.outcome import checked
 
 
 class TrainedNetworks:
@@ -113,29 +113,29 @@ class KernelMachine:
 
 
 class Averaged:
-    """A contender averaged over the orbit of every input: f̄(x) = (1/|G|) Σ_g f(ρ(g)x).
+    """A baseline averaged over the orbit of every input: f̄(x) = (1/|G|) Σ_g f(ρ(g)x).
 
     Invariant exactly where ρ is exact; where it resamples, f̄(ρ(h)x) sees images that were resampled twice.
 
-    Of a contender that gives labels, not scores, it is the vote.
+    Of a baseline that gives labels, not scores, it is the vote.
     """
 
-    def __init__(self, contender: CountedContender, problem: Problem) -> None:
-        self.contender, self.action, self.classes = contender, problem.action, problem.classes
+    def __init__(self, baseline: CountedBaseline, problem: Problem) -> None:
+        self.baseline, self.action, self.classes = baseline, problem.action, problem.classes
 
     @property
     def parameters(self) -> int:
-        """Parameters of the contender that is averaged."""
-        return int(self.contender.parameters)
+        """Parameters of the baseline that is averaged."""
+        return int(self.baseline.parameters)
 
     @property
     def multiplications(self) -> int:
         """Multiplications of one prediction for each of the |G| elements."""
-        return int(self.action.group.order * self.contender.multiplications)
+        return int(self.action.group.order * self.baseline.multiplications)
 
     def fit(self, x: np.ndarray, y: np.ndarray) -> Averaged:
-        """Train the contender whose predictions are averaged."""
-        self.contender.fit(x, y)
+        """Train the baseline whose predictions are averaged."""
+        self.baseline.fit(x, y)
         return self
 
     def predict(self, x: np.ndarray) -> np.ndarray:
@@ -143,6 +143,6 @@ class Averaged:
         order = self.action.group.order
         total = np.zeros((len(x), self.classes))
         for g in range(order):
-            output = checked("the contender that is averaged", self.contender.predict(self.action(g, x)), *total.shape)
+            output = checked("the baseline that is averaged", self.baseline.predict(self.action(g, x)), *total.shape)
             total += np.eye(self.classes)[output.astype(int)] if output.ndim == 1 else output
         return total / order

@@ -1,4 +1,4 @@
-"""Mean-field variational inference: the ELBO by hand, and what ensembles and contenders make of it."""
+"""Mean-field variational inference: the ELBO by hand, and what ensembles and baselines make of it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import equitangents as et
 from equitangents.ensembles.training.recipe import member_keys
 from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.extending import precision
-from equitangents_studies import contenders
-from equitangents_studies.contenders.machines import Averaged
-from equitangents_studies.contenders.networks import cnn, count_multiplications, count_parameters
-from equitangents_studies.contenders.variational import (
+from equitangents_studies import baselines
+from equitangents_studies.baselines.machines import Averaged
+from equitangents_studies.baselines.networks import cnn, count_multiplications, count_parameters
+from equitangents_studies.baselines.variational import (
     MeanField,
     MeanFieldPosterior,
     VariationalNetwork,
@@ -140,17 +140,17 @@ class TestMembers:
             MeanField(NET, -1)
 
 
-PROBLEM = contenders.Problem(group="C4", shape=(4, 4, 1), classes=3, channels=(2, 2), members=4, epochs=2, batch=8)
+PROBLEM = baselines.Problem(group="C4", shape=(4, 4, 1), classes=3, channels=(2, 2), members=4, epochs=2, batch=8)
 IMAGES = RNG.normal(size=(12, 4, 4, 1)).astype(np.float32)
 
 
 @pytest.fixture(scope="module")
 def fitted():
-    made = contenders.find("variational").make(PROBLEM)
+    made = baselines.find("variational").make(PROBLEM)
     return made.fit(IMAGES, np.arange(12) % 3)
 
 
-class TestContender:
+class TestBaseline:
     @pytest.mark.slow
     def test_predicts_the_mean_of_probabilities_of_networks_drawn_from_one_posterior(self, fitted):
         q = jax.tree.map(lambda a: a[0], fitted.ensemble.params_["params"])
