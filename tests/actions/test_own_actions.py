@@ -140,7 +140,7 @@ class TestAllRotations:
 
     def test_verify_finds_what_is_no_action(self):
         CLOUDS.verify(VECTORS)
-        with pytest.raises(NotAnActionError, match="is not an action"):
+        with pytest.raises(NotAnActionError, match="is off by"):
             from_function(groups.so3(1), lambda g, x: x @ g).verify(VECTORS)
         with pytest.raises(NotAnActionError, match="identity"):
             from_function(groups.so3(1), lambda g, x: x * np.nan).verify(VECTORS)

@@ -155,12 +155,12 @@ def gather(records: Mapping[str, Any], entries: Mapping[str, Any], effort: Effor
     entry that is given along with its record, and for values that cannot be used.
     """
     if effort not in get_args(Effort):
-        raise InvalidArgumentError(f"effort is {effort!r}; expected 'quick' or 'full'")
+        raise InvalidArgumentError("effort", effort, ["quick", "full"])
     for name in entries:
         if name not in _ENTRIES:
             known = [*_OTHERS, *_ENTRIES]
             said = meant(name, [*known, "output_action"])
-            raise InvalidTypeError(f"audit has no argument {name!r}{said}; it takes {', '.join(known)}")
+            raise InvalidTypeError("audit", name, known, said, verb="has no argument")
     made = {}
     for name, kind in _KINDS.items():
         record = records.get(name)

@@ -306,7 +306,7 @@ def _instead(name: str, home: ModuleType = equitangents) -> str:
         return str(found.__doc__).removeprefix("Not here: ").removesuffix(".")
     if name.startswith("_"):
         return "use the public names"
-    return f"it is not here{meant(name, home.__all__)}"
+    return "; ".join(filter(None, ("it is not here", meant(name, home.__all__))))
 
 
 def _said(path: str, findings: list[Finding]) -> Iterator[str]:

@@ -14,7 +14,7 @@ from equitangents.audit.potentials.results import Row
 from equitangents.audit.report.checks import LEVEL, Check, grown, read_report
 from equitangents.audit.report.numbers import FACTOR, Estimate, interval, standing
 from equitangents.errors import InvalidArgumentError
-from equitangents.keywords import meant
+from equitangents.keywords import unknown
 from equitangents.report.numbers import format_number
 
 
@@ -28,9 +28,7 @@ def below(report: AtomsReport, limits: float | Mapping[str, float]) -> list[Chec
         known = list(dict.fromkeys(name for r in report.rows for name in (r.quantity, r.test)))
         for name in limits:
             if name not in known:
-                raise InvalidArgumentError(
-                    f"fail_above names {name!r}{meant(str(name), known)}; the report has {', '.join(known)}"
-                )
+                raise unknown("fail_above", name, known)
     found = [Check(f"{p.test}: every pose has a finite result", False, p.result) for p in report.broken]
     for r in report.rows:
         limit = limits.get(r.quantity, limits.get(r.test)) if isinstance(limits, Mapping) else limits

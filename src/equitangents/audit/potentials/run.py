@@ -25,7 +25,7 @@ from equitangents.audit.report.forms import versions
 from equitangents.audit.report.part_sections import Missing
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ModelError, NotFiniteError
 from equitangents.extras import require
-from equitangents.keywords import meant
+from equitangents.keywords import unknown
 from equitangents.scale.progress import ProgressCallback, told_by
 
 TESTS = (*SYMMETRIES, "conservation", "dynamics", "smoothness")
@@ -219,12 +219,10 @@ def _check_tests(tests: Sequence[str] | None) -> tuple[str, ...]:
         raise InvalidTypeError(f"tests is {tests!r}; expected some of {', '.join(TESTS)}")
     asked = [tests] if isinstance(tests, str) else list(tests)
     if not asked:
-        raise InvalidArgumentError(f"tests is empty; expected some of {', '.join(TESTS)}")
+        raise InvalidArgumentError("tests", (), list(TESTS))
     for test in asked:
         if test not in TESTS:
-            raise InvalidArgumentError(
-                f"tests names {test!r}{meant(str(test), TESTS)}; expected some of {', '.join(TESTS)}"
-            )
+            raise unknown("tests", test, TESTS)
     return tuple(test for test in TESTS if test in asked)
 
 
