@@ -97,11 +97,7 @@ class CompactAction(GroupAction):
             error = _distance(self(g, self(h, x)), self(group.compose(g, h), x))
             if not error <= tolerance:
                 raise NotAnActionError(
-                    self.name,
-                    error,
-                    "ρ(g) ρ(h) x = ρ(g·h) x",
-                    verb="is off by",
-                    at=(group.label(g), group.label(h)),
+                    self.name, error, "ρ(g) ρ(h) x = ρ(g·h) x", verb="is off by", at=(group.label(g), group.label(h))
                 )
 
 

@@ -56,7 +56,7 @@ def check_executor(executor: object) -> None:
         check_whole("executor", executor, 1)
     elif executor is not None and not callable(getattr(executor, "submit", None)):
         raise InvalidTypeError(
-            f"executor is {executor!r}; expected None, a number of processes, or an executor of concurrent.futures"
+            "executor", executor, "None, a number of processes, or an executor of concurrent.futures"
         )
 
 
@@ -168,6 +168,6 @@ def part_of(work: list[Item], shard: tuple[int, int] | None) -> list[Item]:
     if shard is None:
         return work
     if not (isinstance(shard, tuple | list) and len(shard) == 2):
-        raise InvalidTypeError(f"shard is {shard!r}; expected (i, n), the i-th of n parts")
+        raise InvalidTypeError("shard", shard, "(i, n), the i-th of n parts")
     count = check_whole("n of shard", shard[1], 1)
     return work[check_whole("i of shard", shard[0], 0, count - 1) :: count]

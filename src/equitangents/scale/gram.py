@@ -130,7 +130,7 @@ class GramStore(CheckedKeywords):
         [((5, 5), 1, 'float64'), ((5, 5), 2, 'complex128'), ((5, 5), 1, 'float64')]
         """
         if kernel not in FIELDS:
-            raise InvalidArgumentError(f"kernel is {kernel!r}; expected one of {', '.join(map(repr, FIELDS))}")
+            raise InvalidArgumentError("kernel", kernel, list(FIELDS))
         action = self._work.action
         if action is None:
             raise InvalidArgumentError("this store has no group; give action= to have a matrix for each element")

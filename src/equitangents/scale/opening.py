@@ -46,7 +46,7 @@ def opened(name: str, x: Numbers | Rows) -> Rows:
     if len(shape) > 1 and shape[0] == 0:
         raise ShapeError(f"{name} has shape {shape}: it holds no inputs")
     if len(shape) < 2 or 0 in shape:
-        raise ShapeError(f"{name} has shape {shape}; expected (N, channels) or (N, *positions, channels)")
+        raise ShapeError(name, shape, "(N, channels) or (N, *positions, channels)")
     return rows
 
 
@@ -55,7 +55,7 @@ def precision_of(precision: str | None, data: Data) -> np.dtype:
     if precision is None:
         return working_dtype(*data.values())
     if precision not in ("float32", "float64"):
-        raise InvalidArgumentError(f"precision is {precision!r}; expected 'float32' or 'float64'")
+        raise InvalidArgumentError("precision", precision, "'float32' or 'float64'")
     return np.dtype(precision)
 
 
@@ -228,7 +228,7 @@ def _holds(chunks: Chunks, index: tuple[int, ...], values: np.ndarray) -> bool:
 def _elements(net: KernelFunction, x1: Rows, x2: Rows | None, action: Action, dtype: np.dtype) -> tuple[int, ...]:
     """The inverse of every element, after checking that the action is one that can be used."""
     if not isinstance(action, Action):
-        raise InvalidTypeError(f"action is {action!r}; expected an action of a finite group, of equitangents.actions")
+        raise InvalidTypeError("action", action, "an action of a finite group, of equitangents.actions")
     check_finite_group("action", action, "a kernel for each element")
     if x2 is None and not is_invariant(net, action, rows_of("x1", x1, slice(0, 256), dtype)):
         raise InvalidArgumentError(

@@ -33,7 +33,7 @@ def read_inputs(name: str, file: FileName, key: str = "x") -> Rows:
     if isinstance(path, ObjectPath):
         if path.suffix in (".npy", ".npz"):
             raise InvalidArgumentError(
-                f"{name} is {str(path)!r}; of an object store Zarr is read: copy the file here, or write it as Zarr"
+                name, str(path), remedy="of an object store Zarr is read: copy the file here, or write it as Zarr"
             )
         return _zarr(name, path, key)
     if path.is_dir():

@@ -263,7 +263,7 @@ def place(name: str, path: FileName | ObjectPath) -> Place:
     parts = urlsplit(text)
     if scheme == "file":
         if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
-            raise InvalidArgumentError(f"{name} is {text!r}; expected file:/// and a whole path")
+            raise InvalidArgumentError(name, text, "file:/// and a whole path")
         return Path(url2pathname(parts.path))
     key = posixpath.normpath(parts.path).strip("/")
     if not parts.netloc or key in ("", ".") or parts.query or parts.fragment or key.startswith(".."):
@@ -280,7 +280,7 @@ def local(name: str, path: FileName | ObjectPath) -> Path:
     """A path of this machine; InvalidArgumentError for an object store, where such files cannot lie."""
     found = None if isinstance(path, ObjectPath) or _remote(path) else place(name, path)
     if not isinstance(found, Path):
-        raise InvalidArgumentError(f"{name} is {str(path)!r}; expected a path of this machine")
+        raise InvalidArgumentError(name, str(path), "a path of this machine")
     return found
 
 

@@ -144,7 +144,7 @@ def patch_network(
         blocks = [Residual(conv, Relu(), conv) for _ in range(depth)]
         return Sequential(conv, *blocks, Relu(), GlobalAvgPool(), Dense(outputs))
     if name not in ("Mixer", "ViT"):
-        raise InvalidArgumentError(f"name is {name!r}; expected 'ResNet', 'Mixer' or 'ViT'")
+        raise InvalidArgumentError("name", name, "'ResNet', 'Mixer' or 'ViT'")
     return PatchNetwork(name, patch, depth, width, outputs)
 
 

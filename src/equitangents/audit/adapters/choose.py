@@ -78,8 +78,10 @@ def _adapter(f: Any, layers: Sequence[Any] | None, method: str | None) -> Model:
     if isinstance(f, Mapping):
         raise InvalidTypeError(f"f is {_mapping_said(f)}")
     raise InvalidTypeError(
-        f"f is {_shortened(f)}; expected a function of a batch, a PyTorch, Keras, Flax or Equinox module, an ONNX or "
-        ".pt2 file, an estimator with predict, (net, params), a kernel, or a list of such models"
+        "f",
+        _shortened(f),
+        "a function of a batch, a module of PyTorch, Keras, Flax or Equinox, an ONNX or .pt2 file, an estimator, "
+        "(net, params), a kernel, or a list of such models",
     )
 
 

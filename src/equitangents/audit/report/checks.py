@@ -133,7 +133,7 @@ def no_worse(report: Findings, baseline: Path) -> Check:
     units = [unit for unit in now if unit in before]
     found = [_compared(unit, now[unit], before[unit], _floor_in(report, unit), len(units)) for unit in units]
     if max((count for _, _, count in found), default=0) < 2:
-        raise InvalidArgumentError(f"baseline is {str(baseline)!r}; a paired test needs at least 2 inputs")
+        raise InvalidArgumentError("baseline", str(baseline), remedy="a paired test needs at least 2 inputs")
     worse = any(grew for _, grew, _ in found)
     return Check(f"no worse than {baseline.name}", not worse, "; ".join(value for value, _, _ in found))
 
