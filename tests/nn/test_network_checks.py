@@ -113,7 +113,7 @@ def test_bad_specifications_are_refused_when_written(make, message):
         (np.ones(3), None, "x1 has rank 1"),
         (np.ones((0, 3)), None, "x1 is empty"),
         (np.full((2, 3), np.inf), None, "index (0, 0)"),
-        (np.ones((2, 3)), np.ones((2, 4)), "x2 has inputs of shape (4,)"),
+        (np.ones((2, 3)), np.ones((2, 4)), "x2 has shape (2, 4)"),
         (np.array([["a", "b"]]), None, "dtype"),
         (np.ones((2, 3)) * 1j, None, "complex"),
     ],

@@ -86,7 +86,7 @@ def test_lists_of_pairs_are_checked():
     x = np.ones((2, *SHAPE))
     for first, second, message in (
         ([0], [2], "expected 0 to 1"),
-        ([0, 1], [0], "must be equal"),
+        ([0, 1], [0], "expected 2; give as many"),
         ([0.5], [0], "whole"),
     ):
         with pytest.raises(EquitangentsError, match=message):

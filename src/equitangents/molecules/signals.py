@@ -76,7 +76,7 @@ class AtomSignals:
             return AtomSignals(self.bandlimit, self.powers, tuple(present), self.sharpness)
         missing = [z for z in present if z not in self.elements]
         if missing:
-            raise InvalidArgumentError("elements", self.elements, remedy=f"the molecules hold {missing[0]} as well")
+            raise InvalidArgumentError("elements", self.elements, "all that the molecules hold", str(missing[0]))
         return self
 
     def __call__(self, molecules: Molecules) -> Neighbourhoods:

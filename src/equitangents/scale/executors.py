@@ -99,7 +99,9 @@ def compute_with(pool: TaskExecutor, tasks: Tasks[Item, Result], items: Sequence
                 try:
                     result = future.result()
                 except CancelledError:
-                    raise StoreError(f"the executor dropped a task; {tasks.kept}, and the same call goes on") from None
+                    raise StoreError(
+                        "executor", None, "tasks that are run", tasks.kept, verb="dropped a task:"
+                    ) from None
                 tasks.report(result)
     finally:
         for future in running:
@@ -128,8 +130,11 @@ def compute_by_processes(workers: int, tasks: Tasks[Item, Result], items: Sequen
             breaks = 0 if len(waiting) < before else breaks + 1
             if breaks == _BREAKS:
                 raise StoreError(
-                    f"the workers died {_BREAKS} times before a single {tasks.item} was complete, perhaps for lack of "
-                    f"memory: {tasks.remedy}; {tasks.kept}"
+                    "workers",
+                    _BREAKS,
+                    tasks.remedy,
+                    tasks.kept,
+                    verb="died, perhaps for lack of memory, this many times:",
                 ) from None
             logger.warning("%s: a worker died; %d %s are handed out again", tasks.task, len(waiting), tasks.items)
         finally:

@@ -255,10 +255,11 @@ def place(name: str, path: FileName | ObjectPath) -> Place:
         return Path(path).expanduser()
     scheme = url["scheme"].lower()
     if not url["second"] or scheme not in (*SCHEMES, "file"):
-        why = "" if url["second"] else " (as text: a Path drops one of two slashes)"
         raise InvalidArgumentError(
-            f"{name} is {text!r}; expected a path of this machine, or a URL that begins with "
-            f"{', '.join(f'{each}://' for each in SCHEMES)} or file://{why}"
+            name,
+            text,
+            "a path of this machine, or a URL of file:// or an object store, as text",
+            "such as s3://bucket/name",
         )
     parts = urlsplit(text)
     if scheme == "file":
@@ -267,12 +268,12 @@ def place(name: str, path: FileName | ObjectPath) -> Place:
         return Path(url2pathname(parts.path))
     key = posixpath.normpath(parts.path).strip("/")
     if not parts.netloc or key in ("", ".") or parts.query or parts.fragment or key.startswith(".."):
-        raise InvalidArgumentError(f"{name} is {text!r}; expected {scheme}://bucket/name")
+        raise InvalidArgumentError(name, text, "scheme://bucket/name")
     found = ObjectPath(f"{scheme}://{parts.netloc}", key)
     try:
         bucket(found.root)
     except _library().exceptions.BaseError as error:
-        raise InvalidArgumentError(f"{name} is {text!r}, which cannot be opened: {_said(error)}") from None
+        raise InvalidArgumentError(name, text, "a place that can be opened", _said(error)) from None
     return found
 
 
