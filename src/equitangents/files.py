@@ -193,7 +193,7 @@ def put_in_place(new: Path, path: Path) -> None:
         if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP):
             raise
         raise StoreError(
-            f"{path} is there, and its file system cannot replace a folder in one step; give another path, or remove it"
+            "path", str(path), "a new path, since its file system cannot replace a folder in one step", "or remove it"
         ) from None
 
 

@@ -356,7 +356,7 @@ def test_the_same_seed_gives_the_same_report() -> None:
 def test_what_cannot_be_audited_is_refused(arguments: tuple, error: type, said: str) -> None:
     with pytest.raises(error, match=said):
         et.audit.atoms(*arguments)
-    with pytest.raises(InvalidArgumentError, match="tolerances names"):
+    with pytest.raises(InvalidArgumentError, match="tolerances is 'force'; expected"):
         et.audit.atoms(Cluster(), CLUSTERS, ["rotation"], tolerances={"force": 1.0})
 
 

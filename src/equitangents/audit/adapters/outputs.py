@@ -20,7 +20,7 @@ def check_select(select: Any) -> Select:
     """`select`, or an error unless it is a name, a position or None."""
     if select is None or (isinstance(select, str | int) and not isinstance(select, bool)):
         return select
-    raise InvalidTypeError(f"select is {select!r}; expected the name of an output, the position of one, or None")
+    raise InvalidTypeError("select", select, "the name of an output, the position of one, or None")
 
 
 def chosen(output: Tree, select: Select) -> Tree:

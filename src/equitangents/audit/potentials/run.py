@@ -24,7 +24,7 @@ from equitangents.audit.report.forms import versions
 from equitangents.audit.report.part_sections import Missing
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ModelError, NotFiniteError
 from equitangents.extras import require
-from equitangents.keywords import meant
+from equitangents.keywords import unknown
 from equitangents.scale.progress import ProgressCallback, told_by
 
 TESTS = (*SYMMETRIES, "conservation", "dynamics", "smoothness")
@@ -91,11 +91,11 @@ def atoms(
     told_by(progress)
     given, asked = check_structures(structures), _check_tests(tests)
     if isinstance(elements, bool) or not isinstance(elements, int) or elements < 1:
-        raise InvalidArgumentError(f"elements is {elements!r}; expected a whole number, at least 1")
+        raise InvalidArgumentError("elements", elements, "a whole number, at least 1")
     if time_step is not None and not (_is_number(time_step) and 1e-3 <= time_step <= 10):
-        raise InvalidArgumentError(f"time_step is {time_step!r}; expected a number of femtoseconds from 0.001 to 10")
+        raise InvalidArgumentError("time_step", time_step, "a number of femtoseconds from 0.001 to 10")
     if not isinstance(tolerances, Mapping | None):
-        raise InvalidTypeError(f"tolerances is {tolerances!r}; expected numbers by quantity, as {{'forces': 1.0}}")
+        raise InvalidTypeError("tolerances", tolerances, "numbers by quantity, as {'forces': 1.0}")
     potential, sampling = Potential(calculator, features), Sampling(confidence, resamples, seed)
     shown = Progress(sum(planned(test, len(given), elements) for test in asked), progress, "structures")
     potential.told = shown.step
@@ -190,13 +190,13 @@ def check_structures(structures: Any) -> list[Any]:
 
     given = [structures] if isinstance(structures, Atoms) else structures
     if not isinstance(given, Iterable):
-        raise InvalidTypeError(f"structures is {type(structures).__name__}; expected ASE Atoms, or a list of them")
+        raise InvalidTypeError("structures", type(structures), "ASE Atoms, or a list of them", verb="is a")
     given = list(given)
     if not given:
         raise InvalidArgumentError("structures is empty; expected at least one ASE Atoms")
     for i, one in enumerate(given):
         if not isinstance(one, Atoms):
-            raise InvalidTypeError(f"structures[{i}] is {type(one).__name__}; expected ASE Atoms")
+            raise InvalidTypeError("structures", type(one), "ASE Atoms", verb="is a", at=i)
         if not len(one):
             raise InvalidArgumentError(f"structures[{i}] has no atoms")
         if not (np.isfinite(one.positions).all() and np.isfinite(np.asarray(one.cell)).all()):
@@ -210,15 +210,13 @@ def _check_tests(tests: Sequence[str] | None) -> tuple[str, ...]:
     if tests is None:
         return TESTS
     if not isinstance(tests, Iterable):
-        raise InvalidTypeError(f"tests is {tests!r}; expected some of {', '.join(TESTS)}")
+        raise InvalidTypeError("tests", tests, list(TESTS))
     asked = [tests] if isinstance(tests, str) else list(tests)
     if not asked:
-        raise InvalidArgumentError(f"tests is empty; expected some of {', '.join(TESTS)}")
+        raise InvalidArgumentError("tests", (), list(TESTS))
     for test in asked:
         if test not in TESTS:
-            raise InvalidArgumentError(
-                f"tests names {test!r}{meant(str(test), TESTS)}; expected some of {', '.join(TESTS)}"
-            )
+            raise unknown("tests", test, TESTS)
     return tuple(test for test in TESTS if test in asked)
 
 

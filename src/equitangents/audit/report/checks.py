@@ -132,7 +132,7 @@ def no_worse(report: AuditReport, baseline: Path) -> Check:
     now, before = report.errors_by_unit, old["errors_by_unit"]
     pairs = {unit: _both_known(now[unit], before[unit]) for unit in now if unit in before}
     if max((a.shape[1] for a in pairs.values()), default=0) < 2:
-        raise InvalidArgumentError(f"baseline is {str(baseline)!r}; a paired test needs at least 2 inputs")
+        raise InvalidArgumentError("baseline", str(baseline), remedy="a paired test needs at least 2 inputs")
     worse = [u for u, (a, b) in pairs.items() if _grown(a - b) <= LEVEL / len(pairs) and a.mean() > _hidden(report, u)]
     unit = (worse or [u for u in pairs if pairs[u].shape[1]])[0]
     was, found = (number(float(errors.mean())) for errors in pairs[unit][::-1])
