@@ -24,7 +24,7 @@ ONE_THREAD = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 XLA_FLAGS="$(XLA)"
 # A test that hangs ends its process, also where it hangs in compiled code; pytest-xdist reports it and starts another.
 PYTEST = $(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal --timeout $(TIMEOUT) --timeout-method thread
 
-.PHONY: help setup demo test test-all test-docs test-lowest test-random test-machines test-frozen test-extras test-browser lint wheel format results docs \
+.PHONY: help setup demo check test test-all test-docs test-lowest test-random test-machines test-frozen test-extras test-browser lint wheel format results docs \
 	bench clean
 
 help: ## this list
@@ -80,6 +80,9 @@ lint: $(STAMP) ## ruff, mypy, and who may import whom
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m mypy
 	$(BIN)/lint-imports --no-cache
+
+check: $(STAMP) ## style, contracts, types and tests of the files that you changed; BASE=main for those of a branch
+	@$(ONE_THREAD) bash scripts/check.sh $(BIN)
 
 wheel: $(STAMP) ## a wheel in dist/, tried in a clean environment without a compiler
 	@bash scripts/wheel.sh $(VENV)

@@ -194,7 +194,7 @@ def test_parts_of_a_job_array_make_one_file(run, fitted, folder):
     ("arguments", "said"),
     [
         (["--net", "resnet"], "net is 'resnet'; expected mlp, cnn, FCN"),
-        (["--net", "missing.json"], "net is 'missing.json', which is not a file"),
+        (["--net", "missing.json"], "net is 'missing.json'; expected a file"),
         (["--net", "VEC", "--depth", 0], "depth is 0"),
         (["--task", "ranking"], "expected one of auto, regression, classification"),
         (["--input-shape", "2,x"], "expected sizes such as 32,32,3"),
@@ -204,9 +204,9 @@ def test_parts_of_a_job_array_make_one_file(run, fitted, folder):
         (["--ridge", -1], "equitangents: --ridge is -1"),
         (["--learning-rate", 0], "equitangents: --learning-rate is 0"),
         (["--W-std", -1], "equitangents: --W-std is -1"),
-        (["--group", "SO2"], "equitangents: --group is 'SO2', which has infinitely many elements"),
+        (["--group", "SO2"], "equitangents: --group is 'SO2'; expected a finite group"),
         (["--time", -1], "time"),
-        (["--data", "nothing.npy"], "data is 'nothing.npy', which is not a file"),
+        (["--data", "nothing.npy"], "data is 'nothing.npy'; expected a file"),
         (["--data", "text.npy"], "it is text"),
         (
             ["--data", "nan.npy"],
@@ -265,7 +265,7 @@ def test_bad_input_to_predict_is_one_line_and_nothing_is_written(run, fitted, fo
 
 def test_what_is_no_model_and_a_model_of_another_version_are_one_line(run, fitted, folder, monkeypatch):
     for path, said in [
-        ("nowhere", "model is 'nowhere', which is not a file or folder"),
+        ("nowhere", "model is 'nowhere'; expected a file or folder"),
         ("x.npy", "it holds no model.npz"),
     ]:
         status, _, err = run("predict", path, "--data", "new.npy", "--out", "p.npy")

@@ -116,7 +116,7 @@ def test_predictions_of_a_low_probability_are_left_open(run, tiles):
     assert (status, "no calibrated probabilities" in err) == (2, True)
     assert run(*FIT, "--no-calibrate")[0] == 0
     status, _, err = run("predict", "model", "--data", "flat", "--out", "q.csv", "--min-confidence", 0.6)
-    assert (status, "not calibrated" in err) == (2, True)
+    assert (status, "expected calibrated probabilities" in err) == (2, True)
 
 
 def test_a_table_of_labels_is_the_same_as_folders(tiles):

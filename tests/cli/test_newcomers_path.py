@@ -47,14 +47,14 @@ for arguments in json.loads(sys.argv[1]):
 print(json.dumps(told))
 """
 WRONG = {
-    "model is 'no.onnx', which is not a file": ["no.onnx"],
-    "model is 'no.pt2', which is not a file": ["no.pt2"],
-    "holds tensors alone": ["weights.pt"],
+    "model is 'no.onnx'; expected a file": ["no.onnx"],
+    "model is 'no.pt2'; expected a file": ["no.pt2"],
+    "not tensors alone": ["weights.pt"],
     "it is a pickle": ["model.pkl"],
     "no module named 'no_such_module'": ["no_such_module:f"],
-    "data is 'no.npz', which is not a file": ["newcomers_models:pooled", "--data", "no.npz"],
+    "data is 'no.npz'; expected a file": ["newcomers_models:pooled", "--data", "no.npz"],
     "is text, which is neither": ["newcomers_models:pooled", "--data", "newcomers_models.py"],
-    "baseline is 'no.json', which is not a file": ["newcomers_models:pooled", "--baseline", "no.json"],
+    "baseline is 'no.json'; expected a file": ["newcomers_models:pooled", "--baseline", "no.json"],
     "which cannot be written": ["newcomers_models:pooled", "--html", "newcomers_models.py/a.html"],
     "group is 'Q8'": ["newcomers_models:pooled", "--group", "Q8"],
     "layout is 'NCHW'": ["newcomers_models:pooled", "--layout", "NCHW"],
@@ -65,7 +65,7 @@ WRONG = {
     "2 kinds for the inputs": ["newcomers_models:pooled", "--data", "three.npz", "--inputs", "vectors,none"],
 }
 ATOMS = {
-    "structures is 'no.xyz', which is not a file": ["no.xyz", "--calculator", "newcomers_models:pooled"],
+    "structures is 'no.xyz'; expected a file": ["no.xyz", "--calculator", "newcomers_models:pooled"],
     "calculator is 'pooled'": ["newcomers_models.py", "--calculator", "pooled"],
 }
 WEIGHTS = b"\x80\x02ccollections\nOrderedDict\nctorch._utils\n_rebuild_tensor_v2\nctorch\nFloatStorage\n."
@@ -119,7 +119,7 @@ def test_what_a_file_of_weights_holds_is_known_without_unpickling_it(folder: Pat
     assert (check_model("script.pt2"), check_model("exported.pt")) == ("script", "exported")
     before = b"".join(pickle.dumps(part, 2) for part in (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True}))
     Path("old.pth").write_bytes(before + WEIGHTS)  # as torch.save wrote before it wrote archives
-    with pytest.raises(InvalidArgumentError, match="holds tensors alone"):
+    with pytest.raises(InvalidArgumentError, match="not tensors alone"):
         check_model("old.pth")
     for content in (b"", b"text", b"\x80\x04no pickle", before[:20]):
         Path("broken.pt").write_bytes(content)

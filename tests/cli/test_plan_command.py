@@ -128,7 +128,7 @@ def test_errors_are_measured_at_the_test_targets(capsys, images):
         (["--target", "0"], "target"),
         (["--depth", "0"], "depth"),
         (["--inputs", "0"], "inputs"),
-        (["--json", "/dev/null/plan.json"], "cannot be written"),
+        (["--json", "/dev/null/plan.json"], "a file that can be written"),
         (["--time", "-1"], "time"),
         (["--time", "inf"], "--pilot 0"),
         (["--ridge", "0.1"], "--pilot 0"),

@@ -14,7 +14,6 @@ from equitangents.audit.contract.trees import Batch, Shared
 from equitangents.audit.contract.unordered import Unordered
 from equitangents.audit.potentials.run import atoms
 from equitangents.audit.records import InputSpec, Parts, Tolerances
-from equitangents.audit.report.findings import schema
 from equitangents.audit.report.result import AuditReport
 from equitangents.audit.run import audit
 from equitangents.metrics.measure import Bootstrap
@@ -35,7 +34,6 @@ __all__ = [
     "Unordered",
     "atoms",
     "audit",
-    "schema",
 ]
 
 
@@ -58,7 +56,6 @@ class AuditPackage(ModuleType):
     Unordered = Unordered
     atoms = staticmethod(atoms)
     audit = staticmethod(audit)
-    schema = staticmethod(schema)
 
 
 sys.modules[__name__].__class__ = AuditPackage

@@ -5,7 +5,8 @@ It ends with the table, the files that were asked for, and an exit status for co
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -39,22 +40,23 @@ ABOVE = 3
 PARTIAL = "interrupted; the report is of what was measured until then: the same command measures all"
 
 
-@dataclass(frozen=True)
-class Files:
-    """Where the report is to be written."""
+Files = Mapping[str, Path | None]
+"""Where each form of the report is to be written."""
+Html = Annotated[Path | None, typer.Option(rich_help_panel=_REPORT, help="Write the report as one HTML page.")]
+Json = Annotated[Path | None, typer.Option(rich_help_panel=_REPORT, help="Write the report as JSON.")]
+Markdown = Annotated[Path | None, typer.Option(rich_help_panel=_REPORT, help="Write a summary that GitHub renders.")]
+Junit = Annotated[
+    Path | None, typer.Option(rich_help_panel=_REPORT, help="Write JUnit's XML, one test case a finding and limit.")
+]
+Seed = Annotated[int, typer.Option(rich_help_panel=_MEASURE, help="Seed of everything random in the audit.")]
 
-    html: Path | None
-    json: Path | None
-    markdown: Path | None
-    badge: Path | None
-    junit: Path | None
 
-    def check(self) -> None:
-        """Raise unless every file can lie where it is to be written; folders are made with it."""
-        for option, path in vars(self).items():
-            above = () if path is None else path.resolve().parents
-            if above and not next(folder for folder in above if folder.exists()).is_dir():
-                raise typer.BadParameter(f"{str(path)!r}, which cannot be written", param_hint=f"--{option}")
+def check_files(files: Files) -> None:
+    """Raise unless every file can lie where it is to be written; folders are made with it."""
+    for option, path in files.items():
+        above = () if path is None else path.resolve().parents
+        if above and not next(folder for folder in above if folder.exists()).is_dir():
+            raise typer.BadParameter(f"{str(path)!r}, which cannot be written", param_hint=f"--{option}")
 
 
 def finish(report: AuditReport | AtomsReport, files: Files, checks: list[Check], met: bool = True) -> None:
@@ -63,17 +65,12 @@ def finish(report: AuditReport | AtomsReport, files: Files, checks: list[Check],
     `met`: also say what is met.
     """
     typer.echo(report.summary())
-    writers = (
-        (files.html, report.to_html),
-        (files.json, report.to_json),
-        (files.markdown, report.to_markdown),
-        (files.badge, report.to_badge),
-        (files.junit, lambda path: report.to_junit(path, checks)),
-    )
-    for path, write in writers:
+    writers = {"html": report.to_html, "json": report.to_json, "markdown": report.to_markdown,
+               "junit": partial(report.to_junit, checks=checks)}  # fmt: skip
+    for form, path in files.items():
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-            write(path)
+            writers[form](path)
             typer.echo(f"written: {path}")
     if report.partial:
         raise KeyboardInterrupt(PARTIAL)
@@ -90,7 +87,7 @@ def audit(
         str | None,
         typer.Argument(
             rich_help_panel=_MODEL,
-            help="file.onnx, file.pt2 (torch.export), file.pt (TorchScript), file.keras, or package.module:object.",
+            help="file.onnx, .pt2 (torch.export), .pt (TorchScript), package.module:object; .keras with --trust.",
         ),
     ] = None,
     data: Annotated[
@@ -130,22 +127,10 @@ def audit(
             **one_of("channels_last", "channels_first"),
         ),
     ] = None,
-    html: Annotated[
-        Path | None, typer.Option(rich_help_panel=_REPORT, help="Write the report as one HTML page.")
-    ] = None,
-    json: Annotated[Path | None, typer.Option(rich_help_panel=_REPORT, help="Write the report as JSON.")] = None,
-    markdown: Annotated[
-        Path | None, typer.Option(rich_help_panel=_REPORT, help="Write a summary that GitHub renders.")
-    ] = None,
-    junit: Annotated[
-        Path | None, typer.Option(rich_help_panel=_REPORT, help="Write JUnit's XML, one test case an output and limit.")
-    ] = None,
-    badge: Annotated[
-        Path | None,
-        typer.Option(
-            rich_help_panel=_REPORT, help="Write a badge: SVG, or with .json what shields.io's endpoint badges read."
-        ),
-    ] = None,
+    html: Html = None,
+    json: Json = None,
+    markdown: Markdown = None,
+    junit: Junit = None,
     fail_above: Annotated[
         str | None,
         typer.Option(
@@ -199,7 +184,7 @@ def audit(
     on_data_only: Annotated[
         bool, typer.Option("--on-data-only", rich_help_panel=_MEASURE, help="No noise and no shuffled inputs.")
     ] = False,
-    seed: Annotated[int, typer.Option(rich_help_panel=_MEASURE, help="Seed of everything random in the audit.")] = 0,
+    seed: Seed = 0,
     select: Annotated[
         str | None,
         typer.Option(rich_help_panel=_MODEL, help="Audit this one of several outputs, by name (logits) or position."),
@@ -238,9 +223,9 @@ def audit(
     from equitangents.model_files import check_model
 
     limits, agreement, tolerated = limits_of(fail_above), agreement_of(min_agreement), tolerance_of(tolerance)
-    scale, written = scales(output_scale), Files(html, json, markdown, badge, junit)
+    scale, files = scales(output_scale), {"html": html, "json": json, "markdown": markdown, "junit": junit}
     check_counts({"--elements": elements, "--limit": limit, "--batch-size": batch_size})
-    written.check()
+    check_files(files)
     check_file("baseline", baseline)
     check_together({"MODEL": model, "--data": data, "--group": group})
     check_file("data", data)
@@ -279,7 +264,7 @@ def audit(
         }
         settings: Any = {"batch_size": batch_size, "progress": True, "effort": effort}
         report = measure(f, group, along_axis(x, batch_axis), expected, y=y, elements=elements, **settings, **entries)
-    finish(report, written, _checks(report, limits, agreement, baseline))
+    finish(report, files, _checks(report, limits, agreement, baseline))
 
 
 def _checks(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from equitangents.cli.audit import ABOVE, Files, finish
+from equitangents.cli.audit import ABOVE, Html, Json, Junit, Markdown, Seed, check_files, finish
 from equitangents.cli.audit_words import check_counts, check_file, limits_of, named
 from equitangents.cli.common import stages
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from equitangents.audit.potentials.report import AtomsReport
     from equitangents.audit.report.checks import Check
 
-_POTENTIAL, _MEASURE, _VERDICT, _REPORT = "Potential", "What to measure", "Verdict", "Report"
+_POTENTIAL, _MEASURE, _VERDICT = "Potential", "What to measure", "Verdict"
 
 
 def audit_potential(
@@ -49,7 +49,7 @@ def audit_potential(
     time_step: Annotated[
         float | None, typer.Option(rich_help_panel=_MEASURE, help="Femtoseconds of a step of the short run: 0.25.")
     ] = None,
-    seed: Annotated[int, typer.Option(rich_help_panel=_MEASURE, help="Seed of everything random.")] = 0,
+    seed: Seed = 0,
     tolerances: Annotated[
         str | None,
         typer.Option(
@@ -66,20 +66,13 @@ def audit_potential(
     baseline: Annotated[
         Path | None,
         typer.Option(
-            rich_help_panel=_VERDICT, help=f"An earlier --json: exit with status {ABOVE} if errors grew since."
+            rich_help_panel=_VERDICT, help=f"An earlier --json: exit with status {ABOVE} if a test fails that did not."
         ),
     ] = None,
-    html: Annotated[Path | None, typer.Option(rich_help_panel=_REPORT, help="Write the report as one page.")] = None,
-    json: Annotated[Path | None, typer.Option(rich_help_panel=_REPORT, help="Write the report as JSON.")] = None,
-    markdown: Annotated[
-        Path | None, typer.Option(rich_help_panel=_REPORT, help="Write a summary that GitHub renders.")
-    ] = None,
-    junit: Annotated[
-        Path | None, typer.Option(rich_help_panel=_REPORT, help="Write JUnit's XML, one test case a row.")
-    ] = None,
-    badge: Annotated[
-        Path | None, typer.Option(rich_help_panel=_REPORT, help="Write a badge: SVG, or JSON for shields.io.")
-    ] = None,
+    html: Html = None,
+    json: Json = None,
+    markdown: Markdown = None,
+    junit: Junit = None,
 ) -> None:
     """Test an interatomic potential: symmetries, forces as a gradient, conserved energy, smoothness.
 
@@ -89,17 +82,17 @@ def audit_potential(
     """
     from equitangents.model_files import check_name
 
-    limits, files = limits_of(fail_above), Files(html, json, markdown, badge, junit)
+    limits, files = limits_of(fail_above), {"html": html, "json": json, "markdown": markdown, "junit": junit}
     check_counts({"--elements": elements, "--limit": limit})
-    files.check()
+    check_files(files)
     check_file("baseline", baseline)
     check_file("structures", structures)
     check_name(calculator, "calculator")
     tolerated, turning = named(tolerances), irreps_of(features)
     with stages() as stage:
         stage("importing JAX and ASE")
-        from equitangents.audit.adapters.choose import load_calculator
-        from equitangents.audit.potentials.checks import read_baseline
+        from equitangents.audit.adapters.choose import imported
+        from equitangents.audit.potentials.report import read_baseline
         from equitangents.audit.potentials.run import atoms
         from equitangents.audit.potentials.structures import read_structures
         from equitangents.extras import require
@@ -110,7 +103,7 @@ def audit_potential(
         stage(f"reading {structures}")
         given = read_structures(structures, limit, seed)
         stage(f"loading {calculator}")
-        potential = load_calculator(calculator)
+        potential = imported(calculator, "calculator")
         stage(f"evaluating {calculator}")
         report = atoms(
             potential,
@@ -138,7 +131,7 @@ def irreps_of(text: str | None) -> dict[str, str] | None:
 
 def _checks(report: AtomsReport, limits: float | dict[str, float] | None, baseline: Path | None) -> list[Check]:
     """Everything that was demanded of the report."""
-    from equitangents.audit.potentials.checks import below, no_worse
+    from equitangents.audit.potentials.report import below, no_worse
 
     found = [] if limits is None else below(report, limits)
     return found + ([] if baseline is None else no_worse(report, baseline))

@@ -38,7 +38,7 @@ def check_file(name: str, path: Path | str | None) -> None:
     from equitangents.errors import InvalidArgumentError
 
     if path is not None and not Path(path).is_file():
-        raise InvalidArgumentError(f"{name} is {str(path)!r}, which is not a file{nearest(path)}")
+        raise InvalidArgumentError(name, str(path), "a file", nearest(path))
 
 
 def share(text: str, option: str) -> float:

@@ -307,10 +307,7 @@ def fit(
             except StoreError as error:
                 if store is None or not standardise:
                     raise
-                raise StoreError(
-                    f"{error}; inputs are standardised now: fill the store by gram --standardise, or fit inputs as "
-                    "they are (--no-standardise)"
-                ) from None
+                raise StoreError("out", str(out), "a store of standardised inputs", str(error)) from None
             if calibrate is None and hasattr(model, "classes_") and model.solution_.solver == "eigh":
                 with suppress(EquitangentsError):  # which the line on calibration says
                     model._calibrate()
@@ -449,7 +446,7 @@ def _check_place(out: Path) -> None:
     if not out.exists():
         check_writable("out", real(out))
     elif not may_write(out):
-        raise InvalidArgumentError(f"out is {str(out)!r}, which may not be written; choose another folder")
+        raise InvalidArgumentError("out", str(out), "a folder that may be written")
 
 
 def _said(model: Any, out: Path) -> str:

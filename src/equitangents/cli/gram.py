@@ -122,12 +122,11 @@ def _check_is_there(out: str, given: dict[str, Any]) -> None:
 
     record = read_record(place("out", out))
     if record is None:
-        raise InvalidArgumentError(f"out is {out!r}, which holds no store; --verify checks one that is there")
+        raise InvalidArgumentError("out", out, "a folder with a store to verify")
     for (name, x), stored in zip(given.items(), record.inputs.values(), strict=False):
         if x is not None and x.shape[0] > stored.rows[-1]:
             raise InvalidArgumentError(
-                f"--{name} has {x.shape[0]:,} rows and the store in {out} {stored.rows[-1]:,}; give the inputs that it "
-                "was made of, or add the others without --verify first"
+                name, x.shape[0], range(1, stored.rows[-1] + 1), "add rows without --verify first", verb="has rows,"
             )
 
 

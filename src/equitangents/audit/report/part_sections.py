@@ -170,11 +170,6 @@ class Timing:
     """Inputs by the part of the audit that needed them; they add up to `evaluations`."""
     passes: float = 0.0
     """`evaluations` over the inputs of the audit: so often each was evaluated, on average."""
-    weights: int | None = None
-    """Bytes of the model's weights; None: not known, so that batches were planned by the inputs alone, or asked for."""
-    activations: int | None = None
-    """Bytes of the activations that are alive at once for a batch of `settings.batch_size`, counted for one input; None
-    as for `weights`."""
 
 
 @dataclass(frozen=True)
