@@ -113,18 +113,6 @@ def test_an_audit_that_is_interrupted_late_keeps_its_verdict() -> None:
     assert {"set 'noise'", "set 'shuffled'"} <= {m.section for m in report.missing}
 
 
-def test_every_form_of_a_partial_report_says_so(tmp_path: Path) -> None:
-    report = et.audit(Counted(7), "C4", X, batch_size=20, **ALONE)
-    assert "partial" in report.summary().splitlines()[0].lower()
-    assert "partial, " in report.to_markdown()
-    page = report.to_html(tmp_path / "a.html").read_text(encoding="utf-8")
-    assert "partial, " in page
-    assert json.loads(report.to_json(tmp_path / "a.json").read_text(encoding="utf-8"))["partial"] is True
-    whole = et.audit(Counted(), "C4", X, **ALONE)
-    assert "partial" not in whole.summary()
-    assert "partial, " not in whole.to_html(tmp_path / "b.html").read_text(encoding="utf-8")
-
-
 def test_on_the_command_line_files_are_written_and_the_status_is_130(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 import equitangents as et
 from audit.verdict_cases import shown
 from equitangents.audit import Batch, Boxes, Keypoints, Unordered
-from equitangents.audit.contract.irreps import blocks_of, irreps_matrix
+from equitangents.audit.contract.named import blocks_of, irreps_matrix
 from equitangents.audit.contract.unordered import MatchedBoxes, MatchedRows, intersection_over_union
 from equitangents.audit.report.page import html
 from equitangents.errors import InvalidArgumentError, ShapeError

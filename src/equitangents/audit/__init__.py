@@ -8,8 +8,7 @@ from types import ModuleType
 
 from equitangents.audit.contract.changes import Transform
 from equitangents.audit.contract.labels import Labels
-from equitangents.audit.contract.leaf_actions import Custom
-from equitangents.audit.contract.places import Boxes, Keypoints
+from equitangents.audit.contract.leaf_actions import Boxes, Custom, Keypoints
 from equitangents.audit.contract.trees import Batch, Shared
 from equitangents.audit.contract.unordered import Unordered
 from equitangents.audit.potentials.run import atoms

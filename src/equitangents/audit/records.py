@@ -17,8 +17,7 @@ from equitangents.actions.group_action import GroupAction
 from equitangents.audit.contract.changes import Transform
 from equitangents.audit.contract.labels import Labels
 from equitangents.audit.contract.layouts import Layout
-from equitangents.audit.contract.leaf_actions import Custom
-from equitangents.audit.contract.places import Boxes, Keypoints
+from equitangents.audit.contract.leaf_actions import Boxes, Custom, Keypoints
 from equitangents.audit.contract.trees import Batch
 from equitangents.audit.contract.unordered import Unordered
 from equitangents.errors import InvalidArgumentError, InvalidTypeError

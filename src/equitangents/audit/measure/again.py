@@ -38,7 +38,7 @@ from equitangents.audit.measure.floors import (
     twin_of,
     widened,
 )
-from equitangents.audit.measure.judge import SINGLE, Judgement, Measured, Settled, judge, unexact
+from equitangents.audit.measure.judge import SINGLE, Judgement, Measured, judge, unexact
 from equitangents.audit.measure.orbits import Orbits
 from equitangents.audit.measure.task import AuditTask, batches, eps
 from equitangents.audit.report.numbers import FACTOR, Estimate, Unit
@@ -120,7 +120,7 @@ def _judged(
     steady = Estimate(*(float(_root(v)[o, k]) for v in (mean, mean - half, mean + half)))
     far = judgement.far if above.any() else np.zeros_like(judgement.far)
     headline = replace(judgement.headline, steady=steady, steady_unit=unit)
-    return replace(judgement, headline=headline, settled=Settled(kept and not above.any()), above=above, far=far)
+    return replace(judgement, headline=headline, settled=kept and not above.any(), above=above, far=far)
 
 
 def _root(a: np.ndarray) -> np.ndarray:

@@ -40,14 +40,6 @@ ASKED = "asked for"
 
 
 @dataclass(frozen=True, eq=False)
-class Settled:
-    """What of the error is no rounding, where rounding left the answer open."""
-
-    kept: bool
-    """Whether all that stays is no more than rounding."""
-
-
-@dataclass(frozen=True, eq=False)
 class Judgement:
     """Errors and floors in the headline's unit, for every output, element and input."""
 
@@ -73,8 +65,8 @@ class Judgement:
     """One of these that was confirmed by itself; sought where no mean is above its floor."""
     undefined: list[UndefinedPose] = field(default_factory=list)
     """Elements under which the model gave NaN or infinite values; errors are those of the other inputs."""
-    settled: Settled | None = None
-    """What of the error is no rounding; None where that was not asked."""
+    settled: bool = False
+    """Whether all of the error that is no rounding, where that was looked at, is no more than rounding does."""
 
 
 def judge(task: AuditTask, orbits: Orbits, floors: Floors) -> Judgement:
@@ -228,7 +220,7 @@ def unexact(judgement: Judgement) -> Hidden | None:
     headline, scales = judgement.headline, judgement.scales
     if headline.unit == "norm" and headline.reason != ASKED and (scales.hidden & scales.judged).any():
         return "spread"
-    if judgement.settled is not None and judgement.settled.kept:
+    if judgement.settled:
         return "interpolation" if not headline.floor - headline.rounding <= UNINFORMATIVE else None
     if not headline.rounding <= ROUNDING:
         return "rounding"
@@ -251,7 +243,7 @@ def decide(judgement: Judgement, floors: Floors) -> Verdict:
         return "undecided"
     if hidden(judgement) is None:
         if (
-            (judgement.at_floor.all() or (judgement.settled is not None and judgement.settled.kept))
+            (judgement.at_floor.all() or judgement.settled)
             and floors.deterministic
             and unexact(judgement) is None
             and (judgement.within or judgement.headline.tolerance is None)

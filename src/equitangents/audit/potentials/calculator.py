@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents.actions.given_maps import INDICES
-from equitangents.audit.contract.irreps import blocks_of, irreps_matrix
+from equitangents.audit.contract.named import blocks_of, irreps_matrix
 from equitangents.errors import (
     EquitangentsError,
     InvalidArgumentError,
