@@ -189,4 +189,4 @@ def gather(
             raise given_twice(name, kind, entry, entry, value)
         usual = {k: v for k, v in _QUICK.items() if effort == "quick" and _ENTRIES[k] == name}
         made.append(kind(**{**usual, **own}) if record is None else record)
-    return tuple(made)  # type: ignore[return-value]
+    return tuple(made)
