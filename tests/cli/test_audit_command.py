@@ -179,17 +179,17 @@ def test_several_inputs_by_name(folder: Path, capsys: pytest.CaptureFixture[str]
         (["no_such_module:f", "--data", "images.npy", "--group", "C4"], "no module named 'no_such_module'"),
         (["audited_models", "--data", "images.npy", "--group", "C4"], "package.module:object"),
         (["audited_models:weights", "--data", "images.npy", "--group", "C4"], "f is array"),
-        (["audited_models:pooled", "--data", "none.npy", "--group", "C4"], "not a file"),
+        (["audited_models:pooled", "--data", "none.npy", "--group", "C4"], "expected a file"),
         (["audited_models:pooled", "--data", "audited_models.py", "--group", "C4"], "audited_models.py"),
         (
             ["audited_models:pooled", "--data", "images.npy", "--group", "C4", "--html", "images.npy/a.html"],
-            "cannot be written",
+            "expected a file that can be written",
         ),
         (["audited_models:pooled", "--data", "images.npy", "--group", "C4", "--fail-above", "-1"], "at least 0"),
         (["audited_models:pooled", "--data", "images.npy", "--group", "C4", "--layout", "NCHW"], "layout is 'NCHW'"),
         (["audited_models:pooled", "--data", "images.npy", "--group", "C4", "--limit", "0"], "at least 1"),
-        (["audited_models:centre", "--data", "clouds.npz", "--group", "SO3", "--inputs", "vectors"], "1 kinds"),
-        (["model.onnx", "--data", "images.npy", "--group", "C4"], "not a file"),
+        (["audited_models:centre", "--data", "clouds.npz", "--group", "SO3", "--inputs", "vectors"], "a kind for each"),
+        (["model.onnx", "--data", "images.npy", "--group", "C4"], "expected a file"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(

@@ -193,13 +193,13 @@ def test_parts_of_a_job_array_make_one_file(run, fitted, folder):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--net", "resnet"], "net is 'resnet'; expected mlp, cnn, FCN"),
+        (["--net", "resnet"], "net is 'resnet'; expected 'mlp', 'cnn', 'FCN'"),
         (["--net", "missing.json"], "net is 'missing.json'; expected a file"),
         (["--net", "VEC", "--depth", 0], "depth is 0"),
-        (["--task", "ranking"], "expected one of auto, regression, classification"),
+        (["--task", "ranking"], "expected 'auto', 'regression' or 'classification'"),
         (["--input-shape", "2,x"], "expected sizes such as 32,32,3"),
         (["--input-shape", "3,3"], "expected (N, 3, 3) or (N, 9)"),
-        (["--precision", "float16"], "expected float32 or float64"),
+        (["--precision", "float16"], "expected 'float32' or 'float64'"),
         (["--group", "C5x"], "C5x"),
         (["--ridge", -1], "equitangents: --ridge is -1"),
         (["--learning-rate", 0], "equitangents: --learning-rate is 0"),
@@ -212,10 +212,10 @@ def test_parts_of_a_job_array_make_one_file(run, fitted, folder):
             ["--data", "nan.npy"],
             "equitangents: x holds NaN or infinite values, the first at index (4, 1); remove or impute them",
         ),
-        (["--targets", "new.npy"], "equitangents: x has 9 rows and y has 7"),
+        (["--targets", "new.npy"], "x has length 9; expected 7; as many rows as y"),
         (["--targets", "labels.npz", "--memory-limit", 1e-9], "the limit is 1 B"),
         (["--out", "."], "is not a saved ensemble; choose another"),
-        (["--out", "x.npy/model"], "cannot be written"),
+        (["--out", "x.npy/model"], "that can be written"),
     ],
 )
 def test_bad_input_to_fit_is_one_line_and_nothing_is_saved(run, folder, arguments, said):
@@ -240,7 +240,7 @@ def test_targets_are_asked_for(run):
     [
         (["--data", "wide.npy"], "x has inputs of shape (5,); the model was fitted to inputs of shape (4,)"),
         (["--data", "nan.npy"], "x holds NaN or infinite values, the first at index (2, 1); remove or impute them"),
-        (["--data", "labels.npz", "--array", "z"], "which holds x, x_test, y; expected an array z"),
+        (["--data", "labels.npz", "--array", "z"], "expected z; it holds x, x_test, y"),
         (["--out", "p.csv"], "ends in .npy, .npz or .zarr"),
         (
             ["--out", "x.npy"],
@@ -346,7 +346,7 @@ def test_probabilities_have_no_unit_and_may_be_calibrated(run, folder):
         model = et.InfiniteEnsembleClassifier(NET, ridge=1, standardise=True, **wanted).fit(X, y)
         np.testing.assert_allclose(np.load("p.npz")["probability"], model.predict_proba(NEW), rtol=1e-6, atol=1e-9)
     status, _, err = run(*FIT, "--calibrate", "--out", "model")
-    assert (status, "probabilities are those of classes" in err) == (2, True)
+    assert (status, "expected none, since the task is regression" in err) == (2, True)
     assert run(*FIT, "--no-standardise", "--out", "model")[0] == 0
     expected = et.InfiniteEnsemble(NET, ridge=1e-3).fit(X, Y).predict(NEW)
     np.testing.assert_allclose(et.InfiniteEnsemble.load("model").predict(NEW), expected, rtol=1e-9)

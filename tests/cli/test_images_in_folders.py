@@ -113,7 +113,7 @@ def test_predictions_of_a_low_probability_are_left_open(run, tiles):
         assert [bool(row["label"]) for row in csv.DictReader(file)] == (p >= least).tolist()
     assert run(*FIT, "--min-confidence", 1.5)[0] == 2
     status, _, err = run(*FIT, "--no-calibrate", "--min-confidence", 0.6)
-    assert (status, "no calibrated probabilities" in err) == (2, True)
+    assert (status, "expected a calibrated classifier" in err) == (2, True)
     assert run(*FIT, "--no-calibrate")[0] == 0
     status, _, err = run("predict", "model", "--data", "flat", "--out", "q.csv", "--min-confidence", 0.6)
     assert (status, "expected calibrated probabilities" in err) == (2, True)

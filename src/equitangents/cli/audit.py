@@ -26,6 +26,7 @@ from equitangents.cli.audit_words import (
 )
 from equitangents.cli.common import announced, argument, command, flag, option, stages
 from equitangents.cli.completion import GROUPS, one_of
+from equitangents.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from equitangents.audit.potentials.report import AtomsReport
@@ -53,7 +54,7 @@ class Files:
         for name, path in vars(self).items():
             above = () if path is None else path.resolve().parents
             if above and not next(folder for folder in above if folder.exists()).is_dir():
-                raise typer.BadParameter(f"{str(path)!r}, which cannot be written", param_hint=f"--{name}")
+                raise InvalidArgumentError(name, str(path), "a file that can be written")
 
 
 def finish(report: AuditReport | AtomsReport, files: Files, checks: list[Check], met: bool = True) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from equitangents.cli.audit import REPORTS, Files, finish
 from equitangents.cli.audit_words import check_counts, check_file, limits_of, named
 from equitangents.cli.common import argument, command, option, stages
+from equitangents.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from equitangents.audit.potentials.report import AtomsReport
@@ -101,7 +100,7 @@ def irreps_of(text: str | None) -> dict[str, str] | None:
         return None
     parts = [part.partition("=") for part in text.replace(" ", "").split(",")]
     if not all(name and irreps for name, _, irreps in parts):
-        raise typer.BadParameter("expected NAME=IRREPS,… such as node_feats=8x0e+4x1o", param_hint="--features")
+        raise InvalidArgumentError("--features", text, "NAME=IRREPS,… such as node_feats=8x0e+4x1o")
     return {name: irreps for name, _, irreps in parts}
 
 

@@ -18,6 +18,7 @@ import typer
 from typer.core import TyperCommand
 
 from equitangents.cli.completion import URL, one_of
+from equitangents.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from equitangents._types import ArrayLike
@@ -105,9 +106,7 @@ class LocalPaths(TyperCommand):
         for parameter in self.params:
             value = ctx.params.get(str(parameter.name))
             if isinstance(value, Path) and URL.match(str(value)):
-                raise typer.BadParameter(
-                    f"{str(value)!r}; expected a path of this machine", param_hint=parameter.opts[0]
-                )
+                raise InvalidArgumentError(parameter.opts[0], str(value), "a path of this machine")
         return super().invoke(ctx)
 
 
@@ -117,7 +116,7 @@ def part(text: str | None) -> tuple[int, int] | None:
         return None
     index, slash, count = text.partition("/")
     if not (slash and index.isdigit() and count.isdigit() and int(index) < int(count)):
-        raise typer.BadParameter(f"{text!r}; expected I/N with I from 0 to N − 1, such as 0/64", param_hint="--shard")
+        raise InvalidArgumentError("--shard", text, "I/N with I from 0 to N − 1, such as 0/64")
     return int(index), int(count)
 
 
@@ -126,10 +125,8 @@ def one_ridge(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise typer.BadParameter(
-            f"{text!r}; expected one number; one for each sample takes Python: et.InfiniteEnsemble(net, ridge=array)",
-            param_hint="--ridge",
-        ) from None
+        remedy = "one for each sample takes Python: et.InfiniteEnsemble(net, ridge=array)"
+        raise InvalidArgumentError("--ridge", text, "one number", remedy) from None
 
 
 def shape(text: str | None) -> tuple[int, ...] | None:
@@ -138,7 +135,7 @@ def shape(text: str | None) -> tuple[int, ...] | None:
         return None
     parts = text.replace(" ", "").split(",")
     if not all(each.isdigit() and int(each) for each in parts):
-        raise typer.BadParameter(f"{text!r}; expected sizes such as 32,32,3", param_hint="--input-shape")
+        raise InvalidArgumentError("--input-shape", text, "sizes such as 32,32,3")
     return tuple(map(int, parts))
 
 
@@ -147,7 +144,7 @@ def byte_limit(gigabytes: float | None) -> int | None:
     if gigabytes is None:
         return None
     if not 0 < gigabytes < math.inf:
-        raise typer.BadParameter(f"{gigabytes:g}; expected a positive number of GB", param_hint="--memory-limit")
+        raise InvalidArgumentError("--memory-limit", gigabytes, "a positive number of GB")
     return int(gigabytes * 1e9)
 
 

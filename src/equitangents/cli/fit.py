@@ -38,6 +38,7 @@ from equitangents.cli.common import (
     stages,
 )
 from equitangents.cli.completion import GROUPS, NETS, SOLVERS, among, one_of, there
+from equitangents.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from equitangents._types import ArrayLike
@@ -162,7 +163,7 @@ def fit(o: Any) -> None:
     Nothing is saved unless all of it is. With --store a fit that was killed goes on with the kernel as far as it is.
     """
     from equitangents.cli import images
-    from equitangents.errors import EquitangentsError, InvalidArgumentError, StoreError
+    from equitangents.errors import EquitangentsError, StoreError
 
     check_confidence(o.min_confidence)
     shape_of_one, limit = shape(o.input_shape), byte_limit(o.memory_limit)
@@ -178,7 +179,7 @@ def fit(o: Any) -> None:
             else None
         )
         if of_images is None and o.size is not None:
-            raise typer.BadParameter("it is for a folder of images; --data is none", param_hint="--size")
+            raise InvalidArgumentError("--size", o.size, "none, since --data is no folder of images")
         x, y = _arrays(o.data, o.targets) if of_images is None else (of_images.x, of_images.y)
         together = None if of_images is None else of_images.together
         if of_images is None and o.keep_together is not None:
@@ -230,9 +231,7 @@ def fit(o: Any) -> None:
         if choice is None:
             if o.calibrate is not None:
                 if "calibrate" not in kind(network).get_params(deep=False):
-                    raise typer.BadParameter(
-                        "probabilities are those of classes; the task is regression", param_hint="--calibrate"
-                    )
+                    raise InvalidArgumentError("--calibrate", o.calibrate, "none, since the task is regression")
                 settings["calibrate"] = o.calibrate
             try:
                 model: Any = kind(network, **settings).fit(inputs, y)
@@ -247,8 +246,7 @@ def fit(o: Any) -> None:
             model = choice.model
         if o.min_confidence is not None and getattr(model, "temperature_", None) is None:
             raise InvalidArgumentError(
-                "min_confidence is given, and this model has no calibrated probabilities; expected a classifier that "
-                "is solved by eigh: leave it out, or give --calibrate"
+                "min_confidence", o.min_confidence, "a calibrated classifier", "leave it out, or give --calibrate"
             )
         model.save(o.out, means_only=o.means_only)
     with kept(lambda: _saved(o.out)):
@@ -370,7 +368,6 @@ def _targets(y: ArrayLike) -> Any:
 def _check_place(out: Path) -> None:
     """Raise before the work is done where a model cannot be saved."""
     from equitangents.ensembles.storage.array_folder import check_place
-    from equitangents.errors import InvalidArgumentError
     from equitangents.files import may_write, real
     from equitangents.planning.question import check_writable
 

@@ -21,6 +21,7 @@ from equitangents.cli.common import (
     stages,
 )
 from equitangents.cli.completion import GROUPS, group_name, there
+from equitangents.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from equitangents._types import ArrayLike
@@ -84,11 +85,11 @@ def gram(o: Any) -> None:
         x1, x2 = _standardised(network, x1, x2, o.group)
     if o.estimate:
         if o.group is not None:
-            raise typer.BadParameter("--estimate is for one matrix; leave --group out")
+            raise InvalidArgumentError("--group", o.group, "none with --estimate, which is for one matrix")
         _print_estimate(network, x1, x2, o.precision, o.tile)
         return
     if o.out is None:
-        raise typer.BadParameter("a folder for the store is needed", param_hint="--out")
+        raise InvalidArgumentError("--out", None, "a folder for the store")
     if o.verify:
         _check_is_there(o.out, {"data": x1, "against": x2})
     with announced("equitangents", err=True):
@@ -120,7 +121,6 @@ def _say(store: GramStore, shard: str | None) -> None:
 
 def _check_is_there(out: str, given: dict[str, Any]) -> None:
     """Raise unless there is a store that has all rows: what only checks makes no store, and adds no rows to one."""
-    from equitangents.errors import InvalidArgumentError
     from equitangents.scale.record import read_record
     from equitangents.tiles.place import place
 

@@ -25,6 +25,7 @@ from equitangents.cli.common import (
     stages,
 )
 from equitangents.cli.completion import net_name, there
+from equitangents.errors import InvalidArgumentError
 from equitangents.formatting import duration
 
 _BAR = 20  # characters
@@ -70,7 +71,7 @@ def predict(o: Any) -> None:
     mine, table = part(o.shard), Path(o.out) if o.out.lower().endswith(".csv") else None
     files: tuple[str, ...] = ()
     if table is not None and table.exists() and not o.force:
-        raise typer.BadParameter(f"{o.out!r} is there; --force replaces it", param_hint="--out")
+        raise InvalidArgumentError("--out", o.out, "a new file", "--force replaces one")
     with stages() as stage:
         stage(f"reading {o.data}")
         from equitangents.scale.reading import read_inputs
@@ -82,13 +83,11 @@ def predict(o: Any) -> None:
             x = read_inputs("data", o.data, o.array)
             images.check_array(x, o.model)
             if table is not None:
-                raise typer.BadParameter(
-                    f"{o.out!r}; of arrays expected a name that ends in .npy, .npz or .zarr", param_hint="--out"
-                )
+                raise InvalidArgumentError("--out", o.out, "for arrays a name that ends in .npy, .npz or .zarr")
         stage("loading what computes kernels")
         if o.min_confidence is not None:
             if table is None:
-                raise typer.BadParameter("it is for a table; give --out NAME.csv", param_hint="--min-confidence")
+                raise InvalidArgumentError("--min-confidence", o.min_confidence, "a table, --out NAME.csv")
             images.check_calibrated(o.model)
         from equitangents.ensembles import predict_to_file
     given = None if o.net is None else networks.network(o.net, None, 1.0, 0.0)
