@@ -54,8 +54,8 @@ OTHERWISE = {  # where such a name means something else
     "torch.EnsembleClassifier": "method",
     "audit.InputSpec": "method inputs",
     "audit.irreps_by_layer": "inputs",
-    "contenders.Problem": "batch",
-    "contenders.run": "inputs",
+    "baselines.Problem": "batch",
+    "baselines.run": "inputs",
     "systems.compare_architectures": "inputs",
 }
 

@@ -27,6 +27,7 @@ _PLAIN = ("collections", "torch", "torch._utils", "torch.storage", "torch.serial
 """Modules that a pickle of tensors names; that of a network names its classes' modules, too."""
 _LONGEST = 2**26
 _BUFFER = 2**31 - 1  # bytes of one protocol buffer: larger weights lie beside the file
+_KERAS = "a .keras file names the functions that build it; --trust (trust=True) loads it all the same"
 _BEFORE = 4  # pickles of a file in PyTorch's old format, up to the one that holds the object
 
 
@@ -47,6 +48,8 @@ def check_model(spec: str, trust: bool = False) -> Kind:
     if suffix == ".onnx":
         return "onnx"
     if suffix == ".keras":
+        if not trust:
+            raise InvalidArgumentError(f"model is {spec!r}, which is not loaded: {_KERAS}")
         return "keras"
     found = _held(spec) if suffix in _TORCH else "pickle"
     if found == "exported" or found == "script":

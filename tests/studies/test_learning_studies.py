@@ -10,11 +10,11 @@ import pytest
 from equitangents import data
 from equitangents.errors import InvalidArgumentError
 from equitangents.statistics import Estimate
+from equitangents_studies import partial_orbits as partial
+from equitangents_studies import spectra
 from equitangents_studies.learning_curves import largest, page
 from equitangents_studies.learning_curves import settings as settings_of
 from equitangents_studies.learning_curves import study as curves
-from equitangents_studies.partial_orbits import study as partial
-from equitangents_studies.spectra import study as spectra
 
 VERDICTS = ("holds", "fails", "undecided")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from equitangents.cli.audit import REPORTS, Files, finish
+from equitangents.cli.audit import REPORTS, check_files, finish
 from equitangents.cli.audit_words import check_counts, check_file, limits_of, named
 from equitangents.cli.common import argument, command, option, stages
 from equitangents.errors import InvalidArgumentError
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
             "fail_above": option(
                 str, "Exit with status 3 unless relative errors are at most this: 0.05 or 5%, or forces=5%,…"
             ),
-            "baseline": option(Path, "An earlier --json: exit with status 3 if errors grew since."),
+            "baseline": option(Path, "An earlier --json: exit with status 3 if a test fails that did not."),
         },
     ),
     ("Report", REPORTS),
@@ -57,17 +57,17 @@ def audit_potential(o: Any) -> None:
     """
     from equitangents.model_files import check_name
 
-    limits, files = limits_of(o.fail_above), Files(**{name: getattr(o, name) for name in REPORTS})
+    limits, files = limits_of(o.fail_above), {form: getattr(o, form) for form in REPORTS}
     check_counts({"--elements": o.elements, "--limit": o.limit})
-    files.check()
+    check_files(files)
     check_file("baseline", o.baseline)
     check_file("structures", o.structures)
     check_name(o.calculator, "calculator")
     tolerated, turning = named(o.tolerances), irreps_of(o.features)
     with stages() as stage:
         stage("importing JAX and ASE")
-        from equitangents.audit.adapters.choose import load_calculator
-        from equitangents.audit.potentials.checks import read_baseline
+        from equitangents.audit.adapters.choose import imported
+        from equitangents.audit.potentials.report import read_baseline
         from equitangents.audit.potentials.run import atoms
         from equitangents.audit.potentials.structures import read_structures
         from equitangents.extras import require
@@ -78,7 +78,7 @@ def audit_potential(o: Any) -> None:
         stage(f"reading {o.structures}")
         given = read_structures(o.structures, o.limit, o.seed)
         stage(f"loading {o.calculator}")
-        potential = load_calculator(o.calculator)
+        potential = imported(o.calculator, "calculator")
         stage(f"evaluating {o.calculator}")
         report = atoms(
             potential,
@@ -106,7 +106,7 @@ def irreps_of(text: str | None) -> dict[str, str] | None:
 
 def _checks(report: AtomsReport, limits: float | dict[str, float] | None, baseline: Path | None) -> list[Check]:
     """Everything that was demanded of the report."""
-    from equitangents.audit.potentials.checks import below, no_worse
+    from equitangents.audit.potentials.report import below, no_worse
 
     found = [] if limits is None else below(report, limits)
     return found + ([] if baseline is None else no_worse(report, baseline))

@@ -169,11 +169,9 @@ def _output_kind(text: str) -> Any:
     return Labels(rows)
 
 
-def transforms(texts: list[str] | None, trust_imports: Any) -> Any:
-    """ "brightness:0.5..1.5", "gain:0.5,2", "module:function:0..1:5" as transforms by name; None of none.
-
-    `trust_imports(spec)` imports a function that is named by its module.
-    """
+def transforms(texts: list[str] | None) -> Any:
+    """ "brightness:0.5..1.5", "gain:0.5,2", "module:function:0..1:5" as transforms by name; None of none."""
+    from equitangents.audit.adapters.choose import imported
     from equitangents.audit.contract.changes import Transform
     from equitangents.audit.contract.named_changes import CHANGES
 
@@ -189,7 +187,7 @@ def transforms(texts: list[str] | None, trust_imports: Any) -> Any:
                 "NAME:LOW..HIGH, NAME:LOW..HIGH:COUNT or NAME:S,S,…, or package.module:function as NAME",
                 ", ".join(CHANGES),
             )
-        fn: Any = trust_imports(":".join(words[:2])) if own else words[0]
+        fn: Any = imported(":".join(words[:2]), "transform") if own else words[0]
         name = words[1] if own else words[0]
         if name in found:
             raise InvalidArgumentError("--transform", name, "each name once")

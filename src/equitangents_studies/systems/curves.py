@@ -171,7 +171,7 @@ def learning_curve(
         model: an infinite network, which is anything with `kernel` (a network, an `orbit_average`, a `KeptKernel`):
             kernel regression, whose kernel is computed once; an `InfiniteEnsemble` or `InfiniteEnsembleClassifier`
             without augmentation, whose kernel is, too; or any object with `fit` and `predict` (`DeepEnsemble`, a
-            `System`, estimators of scikit-learn, contenders), trained anew each time, or a function of a seed that
+            `System`, estimators of scikit-learn, baselines), trained anew each time, or a function of a seed that
             makes one.
         data: the inputs (N, …); also a `Dataset`, or (x, y, test_x, test_y).
         y: their targets: whole numbers or text are classes, other numbers are regressed on.
