@@ -147,24 +147,6 @@ def test_a_limit_that_is_no_share_is_refused(text: str) -> None:
             read(text)
 
 
-def test_shares_above_one_are_refused() -> None:
-    with pytest.raises(InvalidArgumentError, match="expected a share"):
-        agreement_of("95")
-    with pytest.raises(InvalidArgumentError, match="expected a share"):
-        agreement_of("101%")
-
-
-def test_a_percentage_decides_as_the_share_does(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = ["audit", "newcomers_models:nearly", "--data", "images.npz", "--group", "C4", "--effort", "quick"]
-    statuses = {}
-    for limit in ("0.05", "5%", "5 %", "1e-6", "0.0001%"):
-        with pytest.raises(SystemExit) as stop:
-            main([*run, "--relative-to", "norm", "--fail-above", limit])
-        statuses[limit] = stop.value.code or 0
-    assert statuses == {"0.05": 0, "5%": 0, "5 %": 0, "1e-6": 3, "0.0001%": 3}
-    assert "met: error ≤ 5 %" in capsys.readouterr().out
-
-
 def test_errors_name_the_command_s_own_options(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.save("first.npy", np.zeros((5, 3, 8, 8)))
     with pytest.raises(SystemExit) as stop:
@@ -217,9 +199,3 @@ def test_what_is_announced_takes_the_line_off_first(monkeypatch: pytest.MonkeyPa
         logging.getLogger("equitangents.audit.layouts").info("layout: channels_first")
         stage("evaluating")
     assert screen.getvalue() == "\r\033[Kloading …\r\033[Klayout: channels_first\n\r\033[Kevaluating …\r\033[K"
-
-
-def test_where_there_is_no_terminal_nothing_is_drawn(capsys: pytest.CaptureFixture[str]) -> None:
-    with stages() as stage:
-        stage("loading")
-    assert capsys.readouterr().err == ""

@@ -238,7 +238,12 @@ def fit(o: Any) -> None:
             except StoreError as error:
                 if o.store is None or not o.standardise:
                     raise
-                raise StoreError("out", str(o.out), "a store of standardised inputs", str(error)) from None
+                raise StoreError(
+                    "store",
+                    o.store,
+                    "the kernel of standardised inputs",
+                    "fill it by gram --standardise, or fit inputs as they are (--no-standardise)",
+                ) from error
             if o.calibrate is None and hasattr(model, "classes_") and model.solution_.solver == "eigh":
                 with suppress(EquitangentsError):  # which the line on calibration says
                     model._calibrate()
