@@ -8,7 +8,6 @@ from equitangents._types import ArrayLike, DType, Elements, FileName, Network, N
 # arguments
 from equitangents.actions.continuous import check_finite_group
 from equitangents.actions.named import ActionLike
-from equitangents.actions.remedies import looks_channels_first
 from equitangents.ensembles.estimator import check_network
 from equitangents.extras import check_installed, require
 from equitangents.keywords import meant
@@ -27,7 +26,6 @@ from equitangents.tables import quoted, unquoted
 
 # what is said
 from equitangents import formatting, notebook
-from equitangents.cli.common import announced
 from equitangents.cli.completion import one_of, there
 
 # layers of one's own
@@ -60,7 +58,6 @@ __all__ = [
     "Targets",
     "Weights",
     "Workers",
-    "announced",
     "append_checksum",
     "box_offsets",
     "check_array",
@@ -82,7 +79,6 @@ __all__ = [
     "formatting",
     "is_whole",
     "locks",
-    "looks_channels_first",
     "machine_memory",
     "may_write",
     "meant",

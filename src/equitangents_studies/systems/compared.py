@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.extending import FileName, notebook, whole_file
+from equitangents.extending import FileName, whole_file
 from equitangents.report import with_interval
 from equitangents.statistics import Estimate
 from equitangents_studies.claim import plain_number
@@ -167,9 +167,6 @@ class ArchitectureComparison:
 
     def __repr__(self) -> str:
         return "\n".join(f"{name}: {value}" for name, value in self._rows())
-
-    def _repr_html_(self) -> str:
-        return notebook.table("Architectures on these data", self._rows())
 
 
 def _name(key: Key) -> str:
