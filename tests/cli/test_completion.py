@@ -97,8 +97,6 @@ def test_what_is_offered_is_there():
         ("plan --data y.npz --group C4", "--data is 'y.npz', which is not a file or folder"),
         ("systems --data x.npz --architectures FNC,GAP", "--architectures has 'FNC'; did you mean 'FCN'?"),
         ("systems --data x.npz --architectures FCN,VECC", "expected some of FCN, LCN, VEC, GAP, LAP2, LAP4, …"),
-        ("reproduce toy --group C4", "study 'toy' has no choice of group (--group)"),
-        ("reproduce toy --data x.npz", "study 'toy' has no choice of data (--data)"),
         ("systems --data x.npz --kernel nkt", "--kernel is 'nkt'; did you mean 'ntk'?; expected ntk or nngp"),
         ("reproduce comparison --data mien.npz", "--data is 'mien.npz', which is not a file or folder"),
         ("audit m.onnx --data x.npz --group C4 --layout channels_frist", "did you mean 'channels_first'?"),

@@ -103,16 +103,9 @@ def reproduce(
     for key, value in (("data", data), ("group", group)):
         if value is not None and changes.setdefault(key, value) != value:
             raise typer.BadParameter(f"{value!r}; --set has {key}={changes[key]}", param_hint=f"--{key}")
-    from equitangents.errors import InvalidArgumentError
     from equitangents_studies.framework.catalogue import lookup
-    from equitangents_studies.framework.settings import declared, read
 
-    types = declared(lookup(study, preset).module)
-    if types is not None:
-        for key, value in (("data", data), ("group", group)):
-            if value is not None and key not in types:
-                raise InvalidArgumentError(f"study {study!r} has no choice of {key} (--{key})")
-        read(changes, types)  # before JAX is imported: wrong words are told within a second
+    lookup(study, preset)  # before JAX is imported: a wrong name is told within a second
     check_installed("orbax.checkpoint", "studies", "equitangents reproduce")
     from rich.console import Console
     from rich.table import Table

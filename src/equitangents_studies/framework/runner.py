@@ -56,11 +56,10 @@ def run(
 ) -> StudyResult:
     """Run study `name` and write its folder: config.json, results/, figures/, claims.json and report.html.
 
-    `out` is the folder, by default `runs/<name>-<preset>`. What an earlier run with the same settings left there is
-    replaced when the new one is complete; with `resume` the run goes on from it, and a finished one in a folder that
-    may not be written is shown as it is. A folder with a run of another study
-    or with other settings is left alone, unless `force` is given. `settings` changes the preset, as text:
-    {"members": "20"}. `data_dir` holds data files. A claim that fails is a result, not an error.
+    `out` is the folder, by default `runs/<name>-<preset>`. With `resume` the run there goes on; a finished one in a
+    folder that may not be written is shown as it is. A folder with a finished run, or one of another study or with
+    other settings, is left alone, unless `force` is given, which removes that run first. `settings` changes the preset,
+    as text: {"members": "20"}. `data_dir` holds data files. A claim that fails is a result, not an error.
 
     `executor` is a number of processes of this machine, or an executor of `concurrent.futures`. Its workers share
     stages that depend on none of each other, and members of ensembles; what a worker had under way that dies is
