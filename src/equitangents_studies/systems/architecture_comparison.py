@@ -1,10 +1,4 @@
-"""Which architectures and groups are compared on a grid, and how many inputs a budget of time pays for.
-
-time(N) = Σ over kernel matrices of (pairs · seconds a pair) + repetitions · (n³/3 + n² · test inputs) / rate; n is the
-largest training set. Pairs of inputs cost what `Sequential.kernel_cost` says of this machine.
-
-
-Which architecture's symmetries hurt and which help on given data, by learning curves at infinite width.
+"""Which architecture's symmetries hurt and which help on given data, by learning curves at infinite width.
 
 Kernels of FCN, VEC, LAP and GAP get the same nested training sets, of the data as they are and moved by random elements
 of groups. Where Theorem 4.1 says that an architecture does not notice a group, its curve is that of the data as they
@@ -14,7 +8,6 @@ are. The factor f of two curves: the first needs f times the samples of the seco
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
 from typing import get_args
@@ -22,16 +15,14 @@ from typing import get_args
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError, ShapeError
-from equitangents.extending import Targets, check_confidence, check_whole, formatting
+from equitangents.extending import Targets, check_confidence, check_whole
 from equitangents.kernels import KernelFunction
-from equitangents.nn import Sequential
 from equitangents.statistics import shared_level
 from equitangents_studies.systems.architectures import architecture
-from equitangents_studies.systems.compared import Affordable, ArchitectureComparison
+from equitangents_studies.systems.compared import ArchitectureComparison
 from equitangents_studies.systems.conventions import (
     Step,
     check_choice,
-    check_positive,
     check_ridge,
     steps,
 )
@@ -44,8 +35,6 @@ from equitangents_studies.systems.transformations import rotate
 
 TEST_SHARE = 0.2
 _POOLS = (4, 8, 2)  # sides of the local pooling that is tried first
-_RATE = 5e9  # multiply-adds a second of a Cholesky factor on one core, on the slow side
-_PAIRS_OF = 100  # inputs whose kernel is asked for to learn what a pair costs
 
 
 def default_architectures(shape: tuple[int, ...]) -> tuple[str, ...]:
@@ -94,73 +83,6 @@ def notices(name: str, group: DataGroup, shape: tuple[int, ...]) -> bool:
     return not expected_symmetry(name, group.name, shape, finite=False)
 
 
-@dataclass(frozen=True)
-class Job:
-    """A kernel that is computed `matrices` times: of data as they are, and moved."""
-
-    net: Sequential
-    matrices: int
-
-
-def affordable(
-    jobs: Sequence[Job],
-    shape: tuple[int, ...],
-    available: int,
-    apart: int,
-    wanted: int | None,
-    least: int,
-    repetitions: int,
-    minutes: float,
-) -> Affordable:
-    """As many inputs as the budget pays for, or the `wanted` ones.
-
-    apart: inputs of a test set of its own, of which no more are used than are trained on; 0: a share is held out.
-    Raises InvalidArgumentError where fewer than `least` inputs, or fewer than are wanted, fit into `minutes`.
-    """
-    costs = [job.net.kernel_cost(shape, _PAIRS_OF, dtype="float32") for job in jobs]
-    rate = sum(job.matrices * cost.seconds / cost.pairs for job, cost in zip(jobs, costs, strict=True))
-    matrices = sum(job.matrices for job in jobs)
-
-    def seconds(n: int) -> float:
-        tested = min(apart, n) or round(TEST_SHARE * n)
-        trained = n if apart else n - tested
-        pairs = n * (n + 1) // 2 + (n * tested if apart else 0)
-        return rate * pairs + matrices * repetitions * (trained**3 / 3 + trained**2 * tested) / _RATE
-
-    def result(n: int) -> Affordable:
-        return Affordable(
-            n, available, min(apart, n) or round(TEST_SHARE * n), matrices, seconds(n), minutes,
-        )  # fmt: skip
-
-    if available < least:
-        raise InvalidArgumentError(f"x holds {available} inputs; expected at least {least}, for curves of four sizes")
-    if wanted is not None:
-        if not least <= wanted <= available:
-            raise InvalidArgumentError(f"inputs is {wanted}; expected {least} to {available}, which x holds")
-        _check_paid(wanted, seconds(wanted), minutes)
-        return result(wanted)
-    _check_paid(least, seconds(least), minutes)
-    low, high = least, available
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if seconds(middle) <= 60 * minutes else (low, middle - 1)
-    return result(low if low == available else max(least, _two_digits(low)))
-
-
-def _check_paid(n: int, seconds: float, minutes: float) -> None:
-    if seconds > 60 * minutes:
-        raise InvalidArgumentError(
-            f"kernels of {n} inputs would take about {formatting.duration(seconds)}, more than minutes={minutes:g}; "
-            "allow more, name fewer architectures or groups, or average the grid down"
-        )
-
-
-def _two_digits(n: int) -> int:
-    """Rounded down, so that a small change of the machine's speed seldom changes the number."""
-    unit = 10 ** max(len(str(n)) - 2, 0)
-    return n // unit * unit
-
-
 _CHECKED = 12  # inputs whose kernel shows that a group is not noticed
 
 
@@ -170,8 +92,7 @@ def compare_architectures(
     *,
     architectures: Sequence[str] | None = None,
     groups: Sequence[str] = NAMES,
-    minutes: float = 10.0,
-    inputs: int | None = None,
+    inputs: int = 1000,
     depth: int = 4,
     kernel: KernelName = "ntk",
     ridge: float = 1e-4,
@@ -191,9 +112,8 @@ def compare_architectures(
         architectures: two or more of FCN, LCN, VEC, GAP and LAPk; None: FCN, VEC, LAPk with the first k of 4, 8 and 2
             that fits, and GAP.
         groups: what moves the data; 3 stands for their channels.
-        minutes: what kernels and curves may take on this machine. It decides how many inputs are used, the same for
-            all curves; the result says how many.
-        inputs: use exactly so many, drawn at random; refused where they take longer than `minutes`.
+        inputs: how many are used, drawn at random, the same for all curves; all where there are fewer. Work grows as
+            their square.
         depth: hidden layers.
         kernel: "ntk" or "nngp".
         ridge: relative to the mean of the kernel's diagonal, as in `learning_curve`.
@@ -205,7 +125,7 @@ def compare_architectures(
         confidence: all intervals of factors and differences hold together with this probability (Bonferroni), over
             repetitions.
 
-    Raises InvalidArgumentError where the budget does not pay for four training sizes.
+    Raises InvalidArgumentError for fewer inputs than four training sizes take.
 
     Source: Xiao & Pennington 2022, arXiv 2207.04612.
 
@@ -224,17 +144,16 @@ def compare_architectures(
     check_choice("kernel", kernel, get_args(KernelName))
     if error is not None:
         check_choice("error", error, get_args(ErrorName))
-    check_positive("minutes", minutes)
     check_confidence(confidence)
     nets = {name: architecture(name, depth) for name in names}
-    jobs = [Job(net, 1 + sum(notices(name, group, shape) for group in moving)) for name, net in nets.items()]
-    classes = 0 if given.classes is None else len(given.classes)
-    smallest = max(8, classes)
-    apart = 0 if given.held_out else given.test_inputs
-    wanted = None if inputs is None else check_whole("inputs", inputs, 1)
-    paid = affordable(jobs, shape, given.pool, apart, wanted, 4 * smallest, repetitions, float(minutes))
-    x, labels, test = _chosen(given, paid.inputs, paid.test_inputs, standardise, seed)
-    most = paid.inputs if apart else paid.inputs - paid.test_inputs
+    smallest = max(8, 0 if given.classes is None else len(given.classes))
+    if given.pool < 4 * smallest:
+        raise InvalidArgumentError(f"x holds {given.pool} inputs; expected at least {4 * smallest}, for four sizes")
+    count = min(check_whole("inputs", inputs, 4 * smallest), given.pool)
+    tested = round(TEST_SHARE * count) if given.held_out else min(given.test_inputs, count)
+    matrices = sum(1 + sum(notices(name, group, shape) for group in moving) for name in names)
+    x, labels, test = _chosen(given, count, tested, standardise, seed)
+    most = count - tested if given.held_out else count
     sizes = np.unique(np.geomspace(smallest, most, int(2 * np.log2(most / smallest)) + 1).round().astype(int))
     curves: dict[tuple[str, str], LearningCurve] = {}
     checks: dict[tuple[str, str], float] = {}
@@ -249,7 +168,7 @@ def compare_architectures(
                     net, _moved(x, group, seed), labels, sizes=sizes, repetitions=repetitions, kernel=kernel,
                     test=TEST_SHARE if test is None else (_moved(test[0], group, seed), test[1]),
                     ridge=ridge, predict=None, seed=seed, confidence=confidence,
-                    progress=partial(_onward, step, len(curves), paid),
+                    progress=partial(_onward, step, len(curves), matrices),
                 )  # fmt: skip
     chosen = error or _error_of(list(curves.values()))
     factors = _factors(names, [g.name for g in moving], curves, chosen, confidence)
@@ -260,9 +179,11 @@ def compare_architectures(
         factors=factors,
         checks=checks,
         error=chosen,
-        affordable=paid,
+        inputs=count,
+        available=given.pool,
+        test_inputs=tested,
         shape=tuple(int(n) for n in shape),
-        classes=classes,
+        classes=0 if given.classes is None else len(given.classes),
         depth=depth,
         kernel=kernel,
         ridge=ridge,
@@ -275,7 +196,7 @@ def compare_architectures(
 def _chosen(
     given: CurveData, count: int, tested: int, standardise: bool, seed: int
 ) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray] | None]:
-    """(inputs, labels, test set of its own or None): as many as are paid for, in float32."""
+    """(inputs, labels, test set of its own or None): `count` of them, in float32."""
     rng = np.random.default_rng((seed, given.pool))
     rows = np.sort(rng.permutation(given.pool)[:count])
     x = np.asarray(given.x[rows], np.float64)
@@ -293,8 +214,8 @@ def _moved(x: np.ndarray, group: DataGroup | None, seed: int) -> np.ndarray:
     return x if group is None else np.asarray(rotate(x, group.name, seed), np.float32)
 
 
-def _onward(step: Step, curves: int, paid: Affordable, done: float, total: float) -> None:
-    step(curves + done / total, paid.matrices)
+def _onward(step: Step, curves: int, matrices: int, done: float, total: float) -> None:
+    step(curves + done / total, matrices)
 
 
 def _change(net: KernelFunction, x: np.ndarray, group: DataGroup, kernel: KernelName, seed: int) -> float:

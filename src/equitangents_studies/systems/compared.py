@@ -24,18 +24,6 @@ from equitangents_studies.systems.factors import (
 )
 
 
-@dataclass(frozen=True)
-class Affordable:
-    """How many of the `available` inputs are used, of how many kernel matrices, and what that is expected to take."""
-
-    inputs: int
-    available: int
-    test_inputs: int
-    matrices: int
-    seconds: float
-    minutes: float
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class ArchitectureComparison:
     """Learning curves by (architecture, group), and factors between the samples that they need.
@@ -52,7 +40,9 @@ class ArchitectureComparison:
     factors: tuple[Factor, ...]
     checks: Mapping[Key, float]
     error: ErrorName
-    affordable: Affordable
+    inputs: int
+    available: int
+    test_inputs: int
     shape: tuple[int, ...]
     classes: int
     depth: int
@@ -94,21 +84,19 @@ class ArchitectureComparison:
     @property
     def facts(self) -> dict[str, str]:
         """What was compared, by name."""
-        paid, repetitions = self.affordable, next(iter(self.curves.values())).errors.shape[1]
+        repetitions = next(iter(self.curves.values())).errors.shape[1]
         return {
-            "Inputs": f"{paid.inputs:,} of {paid.available:,}",
+            "Inputs": f"{self.inputs:,} of {self.available:,}",
             "Positions": " × ".join(map(str, self.shape[:-1])),
             "Channels": str(self.shape[-1]),
             "Classes": str(self.classes or "none: numbers"),
             "Training inputs": f"{self.sizes[0]:,} to {self.sizes[-1]:,}",
             "Repetitions": str(repetitions),
-            "Test inputs": f"{paid.test_inputs:,}",
+            "Test inputs": f"{self.test_inputs:,}",
             "Error": self.error,
             "Kernel": self.kernel.upper(),
             "Hidden layers": str(self.depth),
             "Ridge": f"{self.ridge:g}",
-            "Kernel matrices": str(paid.matrices),
-            "Seconds expected": f"{paid.seconds:.2g}",
         }
 
     @property
@@ -136,11 +124,9 @@ class ArchitectureComparison:
             "architectures": list(self.architectures),
             "groups": list(self.groups),
             "error": self.error,
-            "inputs": self.affordable.inputs,
-            "available_inputs": self.affordable.available,
-            "test_inputs": self.affordable.test_inputs,
-            "estimated_seconds": self.affordable.seconds,
-            "minutes": self.affordable.minutes,
+            "inputs": self.inputs,
+            "available_inputs": self.available,
+            "test_inputs": self.test_inputs,
             "curves": {name: [blank(v) for v in column] for name, column in self.table.items()},
             "factors": [f.to_dict() for f in self.factors],
             "unnoticed": [{"architecture": a, "group": g, "change": c} for (a, g), c in self.checks.items()],
