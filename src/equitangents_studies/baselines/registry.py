@@ -126,7 +126,7 @@ def register(name: str, factory: Factory) -> None:
     Example: `register("nearest", NearestMean)`, then `equitangents reproduce comparison --set baselines=plain,nearest`
     """
     if not isinstance(name, str) or not name or "," in name or ":" in name:
-        raise InvalidArgumentError(f"name is {name!r}; expected text without commas and colons")
+        raise InvalidArgumentError("name", name, "text without commas and colons")
     if not callable(factory) and not fits(factory):
         raise InvalidArgumentError(
             f"factory is {factory!r}; expected something to call that returns an object with fit and predict, or such "

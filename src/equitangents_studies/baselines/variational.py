@@ -53,7 +53,7 @@ class MeanField:
 
     def __post_init__(self) -> None:
         if not 0 < self.scale < np.inf:
-            raise InvalidArgumentError(f"scale is {self.scale}; expected a finite number > 0")
+            raise InvalidArgumentError("scale", self.scale, "a finite number > 0")
 
     def init(self, key: jax.Array, input_shape: tuple[int, ...], dtype: DType = "float32") -> Variables:
         """q around what `net` draws, and the member's own ε, which is not trained."""
@@ -83,7 +83,7 @@ class MeanFieldPosterior(Variation):
 
     def __post_init__(self) -> None:
         if not 0 < self.noise < np.inf:
-            raise InvalidArgumentError(f"noise is {self.noise}; expected a finite number > 0")
+            raise InvalidArgumentError("noise", self.noise, "a finite number > 0")
 
     def check(self, net: FiniteNetwork, loss: str) -> None:
         """The network must be a `MeanField`."""

@@ -41,7 +41,7 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
 def check_ridge(ridge: object) -> float:
     """`ridge` as a finite number ≥ 0, or an error."""
     if not _is_number(ridge) or not 0 <= ridge < np.inf:
-        raise InvalidArgumentError(f"ridge is {ridge!r}; expected a finite number ≥ 0")
+        raise InvalidArgumentError("ridge", ridge, "a finite number ≥ 0")
     return float(ridge)
 
 

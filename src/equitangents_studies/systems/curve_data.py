@@ -99,7 +99,7 @@ def training_sizes(sizes: Sequence[int] | np.ndarray | None, pool: int, least: i
         return (pool // 2) // 2 ** np.arange(count)[::-1]
     given = np.asarray(sizes)
     if given.ndim != 1 or given.dtype.kind not in "iu" or len(given) < 1:
-        raise InvalidTypeError(f"sizes is {sizes!r}; expected a list of whole numbers")
+        raise InvalidTypeError("sizes", sizes, "a list of whole numbers")
     if not ((given > 0).all() and (np.diff(given) > 0).all()):
         raise InvalidArgumentError(f"sizes is {given.tolist()}; expected positive numbers, increasing")
     if given[-1] > pool:
@@ -146,7 +146,7 @@ def _check_one_kind(labels: np.ndarray, test_labels: np.ndarray) -> None:
 
 def _share(test: object, pool: int) -> int:
     if isinstance(test, bool) or not isinstance(test, int | float) or not 0 < test < 1:
-        raise InvalidArgumentError(f"test is {test!r}; expected (x, y), or a share of the data between 0 and 1")
+        raise InvalidArgumentError("test", test, "(x, y), or a share of the data between 0 and 1")
     count = round(test * pool)
     if not 1 <= count < pool:
         raise InvalidArgumentError(f"test is {test!r} of {pool} inputs, which leaves {count} to test on")

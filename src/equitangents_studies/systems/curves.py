@@ -66,7 +66,7 @@ class LearningCurve:
     def of(self, error: ErrorName) -> Float[np.ndarray, "sizes repetitions"]:
         """The errors of one kind. Raises InvalidArgumentError where the model has none of it."""
         if error not in ("classification", "squared"):
-            raise InvalidArgumentError(f"error is {error!r}; expected 'classification' or 'squared'")
+            raise InvalidArgumentError("error", error, "'classification' or 'squared'")
         found = self.classification if error == "classification" else self.squared
         if found is None:
             raise InvalidArgumentError(f"error is {error!r}, which {self.model} has not")
@@ -169,7 +169,7 @@ def learning_curve(
     n = training_sizes(sizes, given.most, least)
     count = check_whole("repetitions", repetitions, 1)
     if predict is not None and predict not in PREDICTIONS:
-        raise InvalidArgumentError(f"predict is {predict!r}; expected 'spectrum', 'inputs' or None")
+        raise InvalidArgumentError("predict", predict, "'spectrum', 'inputs' or None")
     check_confidence(confidence)
     splits = [given.split(r, seed) for r in range(count)]
     errors, predicted = np.full((2, len(n), count), np.nan), None

@@ -199,7 +199,7 @@ def exchange_rate(
         raise InvalidArgumentError(f"sizes is {n.tolist()}; expected two or more, to compare curves")
     count, seed = check_whole("repetitions", repetitions, 1), check_whole("seed", seed, 0)
     if predict not in PREDICTIONS:
-        raise InvalidArgumentError(f"predict is {predict!r}; expected 'spectrum' or 'inputs'")
+        raise InvalidArgumentError("predict", predict, "'spectrum' or 'inputs'")
     if error == "classification" and given.classes is None:
         raise InvalidArgumentError("error is 'classification', and the targets are numbers")
     check_confidence(confidence)

@@ -321,11 +321,9 @@ def _elements(seen: int | Elements, order: int) -> np.ndarray:
     """The elements in which partly seen classes are seen: some of the group, but not all."""
     given = np.arange(int(seen)) if is_whole(seen) and 0 < seen <= order else np.unique(np.atleast_1d(seen))
     if is_whole(seen) and not 0 < seen < order:
-        raise InvalidArgumentError(f"seen is {seen!r}; expected from 1 to {order - 1} of the group's {order} elements")
+        raise InvalidArgumentError("seen", seen, f"from 1 to {order - 1} of the group's {order} elements")
     if given.dtype.kind not in "iu" or given.min() < 0 or given.max() >= order or not 0 < len(given) < order:
-        raise InvalidArgumentError(
-            f"seen is {seen!r}; expected some, but not all, of the group's elements 0 to {order - 1}"
-        )
+        raise InvalidArgumentError("seen", seen, f"some, but not all, of the group's elements 0 to {order - 1}")
     return given
 
 

@@ -158,7 +158,7 @@ def fit_power_law(
     check_confidence(confidence)
     values = np.asarray(check_array("errors", errors, rank=(1, 2)), np.float64)
     if len(values) != len(n):
-        raise ShapeError(f"errors has shape {values.shape}; expected one row for each of the {len(n)} sizes")
+        raise ShapeError("errors", values.shape, f"one row for each of the {len(n)} sizes")
     known = None
     if standard_errors is not None:
         known = np.asarray(check_array("standard_errors", standard_errors, shape=(len(n),)), np.float64)
@@ -179,7 +179,7 @@ def _number(
     """The number of segments, and the criterion of all that were compared."""
     if segments != "auto":
         if not is_whole(segments):
-            raise InvalidTypeError(f"segments is {segments!r}; expected a whole number or 'auto'")
+            raise InvalidTypeError("segments", segments, "a whole number or 'auto'")
         return check_whole("segments", segments, 1, MOST_SEGMENTS), {}
     most = max(1, min(_TRIED, (len(l) - _SPARE) // 2))
     squares = {k: float(fit_broken_lines(l, y, weights, k).squares.min()) for k in range(1, most + 1)}

@@ -112,7 +112,7 @@ def algorithmic_symmetry(
     ('symmetric', 'not symmetric')
     """
     if not isinstance(system, System):
-        raise InvalidTypeError(f"system is {system!r}; expected an equitangents_studies.systems.System")
+        raise InvalidTypeError("system", system, "an equitangents_studies.systems.System")
     check_choice("dtype", dtype, tuple(TOLERANCES))
     if tolerance is not None:
         check_number("tolerance", tolerance, "None, or a finite number, at least 0", lambda limit: limit >= 0)
@@ -217,7 +217,7 @@ def _by_two_samples(
 ) -> SymmetryResult:
     assert isinstance(system.inference, GradientInference)
     if not 0 < level < 1:
-        raise InvalidArgumentError(f"level is {level!r}; expected a number between 0 and 1")
+        raise InvalidArgumentError("level", level, "a number between 0 and 1")
     count = max(system.inference.members, _FEWEST) if members is None else check_whole("members", members, 2)
     many = System("I", system.architecture, replace(system.inference, members=count, dtype=dtype), system.seed)
     both = _both(many, many.with_seed(system.seed + 1), tau, data)

@@ -174,7 +174,7 @@ def _network(value: Any) -> Any:
         return architecture(value)
     if callable(getattr(value, "kernel", None)) or callable(getattr(value, "apply", None)):
         return value
-    raise InvalidTypeError(f"architecture is {value!r}; expected a name such as 'VEC', or a network")
+    raise InvalidTypeError("architecture", value, "a name such as 'VEC', or a network")
 
 
 def _inference(value: object) -> Inference:
@@ -182,7 +182,7 @@ def _inference(value: object) -> Inference:
         return inference(value)
     if isinstance(value, KernelInference | GradientInference):
         return value
-    raise InvalidTypeError(f"inference is {value!r}; expected 'NTK', 'NNGP', 'NN' or 'NN+', or what inference() gives")
+    raise InvalidTypeError("inference", value, "'NTK', 'NNGP', 'NN' or 'NN+', or what inference() gives")
 
 
 def _targets(y: Targets, samples: int) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
