@@ -94,14 +94,6 @@ class RunFolder:
         except OSError as error:
             raise InvalidArgumentError(f"out is {path}, where nothing can be written: {error.strerror}") from None
 
-    def __getstate__(self) -> dict[str, Any]:
-        """For workers, to whom no progress is shown."""
-        return {**vars(self), "_progress": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._progress = Progress(shown=False)
-
     @staticmethod
     def examine(path: Path, config: Mapping[str, Any], *, resume: bool = False, force: bool = False) -> None:
         """Raise what making one would raise, and touch nothing."""
@@ -144,24 +136,8 @@ class RunFolder:
         return arrays
 
     def stages(self, work: Mapping[Key, Stage]) -> dict[Key, Arrays]:
-        """The arrays of stages that depend on none of each other; with an executor its workers share them.
-
-        What `compute` of a stage needs is sent to the worker, also what a function made within another one refers to.
-        """
-        spread = {} if self._progress.executor is None else self._spread(list(work.values()))
-        return {
-            key: spread[one.name] if one.name in spread else self.stage(one.name, one.title, one.compute)
-            for key, one in work.items()
-        }
-
-    def _spread(self, work: Sequence[Stage]) -> dict[str, Arrays]:
-        """By name, the arrays of stages that are not there yet, of two or more."""
-        missing = [one for one in work if self._stored(one.name) is None]
-        if len(missing) < 2:
-            return {}
-        from equitangents_studies.framework.spreading import spread_stages
-
-        return spread_stages(self._progress, missing, self._keep)
+        """The arrays of stages that depend on none of each other."""
+        return {key: self.stage(one.name, one.title, one.compute) for key, one in work.items()}
 
     def checkpoints(self, stage: str) -> Path:
         """Where a stage may keep what it needs to go on after being killed; deleted when the stage is done."""
