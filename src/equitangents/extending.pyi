@@ -2,7 +2,7 @@
 # ruff: noqa: I001
 
 # types in signatures, and what is asked of users' objects
-from equitangents._protocols import ExecutorLike, FiniteNetwork
+from equitangents._protocols import FiniteNetwork
 from equitangents._types import ArrayLike, DType, Elements, FileName, Network, Numbers, Params, Targets
 
 # arguments
@@ -36,7 +36,6 @@ from equitangents.nn.layer import Weights
 from equitangents import precision
 from equitangents.memory import check_fits, machine_memory, process_memory
 from equitangents.normals import standard_normal
-from equitangents.scale import executors
 
 # training of many members: what `DeepEnsemble` does not offer yet is built from it (a rate a member, stopping alone)
 from equitangents.ensembles.training import network_job
@@ -49,7 +48,6 @@ __all__ = [
     "ArrayLike",
     "DType",
     "Elements",
-    "ExecutorLike",
     "FileName",
     "FiniteNetwork",
     "Network",
@@ -74,7 +72,6 @@ __all__ = [
     "check_whole",
     "check_writable",
     "checked_content",
-    "executors",
     "file_bytes",
     "formatting",
     "is_whole",
