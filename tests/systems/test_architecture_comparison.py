@@ -13,11 +13,11 @@ from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.statistics import Estimate
 from equitangents_studies.systems import architecture, compare_architectures, learning_curve, rotate, textures
 from equitangents_studies.systems.architecture_comparison import (
+    ArchitectureComparison,
     check_groups,
     default_architectures,
     notices,
 )
-from equitangents_studies.systems.compared import ArchitectureComparison
 from equitangents_studies.systems.curves import LearningCurve
 from equitangents_studies.systems.factors import cell, compared, log_factor_at_end
 
