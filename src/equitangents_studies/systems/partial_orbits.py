@@ -1,13 +1,13 @@
-"""Kernel regression on orbits that are seen in part, from the kernel on whole orbits, irrep by irrep.
+"""What is learnt of a symmetry that only some classes show, while others are seen in part of their orbits.
+
+Perin & Deny (arXiv 2412.11521): does a network that sees some classes in all orientations classify the others in
+orientations in which it never saw them? At infinite width the answer is in closed form, irrep by irrep.
 
 Let K be the kernel matrix of all copies ρ(g) x_i, ridge included, and M the copies that are not trained on. With any
 targets Y on M, the prediction f there is f_M = Y_M − ((K⁻¹)_MM)⁻¹ (K⁻¹ Y)_M, and it is the one of the copies that are
 seen. K⁻¹ is a function of g⁻¹h like K: its block of each irrep is the inverse of K's. Of one missing copy this reads
     Y − f = (Θ̂₀⁻¹ y)_i / ((1/|G|) Σ_ρ d_ρ tr (Θ̂_ρ⁻¹)_ii) :
 how far its class stands out where orientations are averaged, over how far an orientation stands apart from the others.
-
-Perin & Deny (arXiv 2412.11521): does a network that sees some classes in all orientations classify the others in
-orientations in which it never saw them? At infinite width the answer is in closed form, irrep by irrep.
 """
 
 from __future__ import annotations
