@@ -5,8 +5,8 @@ squared residuals, m(c) a linear function of the coefficients and v(c) its varia
 likelihood interval of m is the union over all c of m(c) ± √(v(c) (T − R(c) + min R)), T = (variance) · t².
 
 The variance comes from standard errors, repetitions or scatter. Of repetitions e_ij of size i, the relative deviations
-r_ij = e_ij/ē_i − 1 less their mean over sizes give the errors of points. That mean is what a repetition has in common at
-all sizes (an easy test set, a lucky order of images): it moves the height of a curve, not its slopes.
+r_ij = e_ij/ē_i − 1 less their mean over sizes give the errors of points. That mean is what a repetition has in common
+at all sizes (an easy test set, a lucky order of images): it moves the height of a curve, not its slopes.
 """
 
 from __future__ import annotations
