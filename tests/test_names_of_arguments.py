@@ -21,7 +21,7 @@ def test_a_second_name_of_an_argument():
         return len(x)
 
     assert rows(X) == rows(x=X) == rows(X=X) == 12
-    with pytest.raises(InvalidArgumentError, match="x and X, another name of it"):
+    with pytest.raises(InvalidArgumentError, match="x is given and so is 'X'"):
         rows(X, X=X)
 
 

@@ -10,7 +10,7 @@ from equitangents.actions.continuous import check_finite_group
 from equitangents.actions.named import ActionLike
 from equitangents.ensembles.estimator import check_network
 from equitangents.extras import check_installed, require
-from equitangents.keywords import meant
+from equitangents.keywords import unknown
 from equitangents.statistics.settings import check_confidence
 from equitangents.validation import check_array, check_number, check_same_length, check_shape, check_whole, is_whole
 
@@ -78,7 +78,6 @@ __all__ = [
     "locks",
     "machine_memory",
     "may_write",
-    "meant",
     "network_job",
     "notebook",
     "one_of",
@@ -93,6 +92,7 @@ __all__ = [
     "require",
     "standard_normal",
     "there",
+    "unknown",
     "unquoted",
     "whole_file",
 ]

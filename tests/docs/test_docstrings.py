@@ -15,7 +15,7 @@ import pytest
 import equitangents
 
 # Its classes are PyTorch modules; `make test` sets up no PyTorch, and `make test-extras` tests it.
-NEEDS_PYTORCH = {"equitangents.audit.adapters.torch_memory", "equitangents.audit.measure.remedied_torch"}
+NEEDS_PYTORCH = {"equitangents.audit.measure.remedied_torch"}
 ROOT = Path(equitangents.__file__).parents[1]
 FILES = [path for name in ("equitangents", "equitangents_studies") for path in sorted((ROOT / name).rglob("*.py"))]
 BESIDE = {"systems", "baselines", "data"}  # rooms of the second package that users read; its studies have pages

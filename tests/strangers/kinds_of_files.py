@@ -18,7 +18,7 @@ import equitangents as et
 from equitangents import nn
 from equitangents.array_files import load_data, read_arrays
 from equitangents.audit.adapters.choose import load_model
-from equitangents.audit.potentials.checks import _rows
+from equitangents.audit.potentials.report import outcomes
 from equitangents.audit.report.checks import read_baseline
 from equitangents.ensembles.infinite import saving
 from equitangents.ensembles.streaming.parts import Parts
@@ -180,7 +180,7 @@ KINDS: dict[str, FileKind] = {
     "study": FileKind(_study, _studied),
     "predicted.parts": FileKind(_parts, lambda path: Parts(path, 4, 2, {"mean": (1,)}, RECORD).open()),
     "baseline.json": FileKind(_baseline, lambda path: read_baseline(path)["input_errors"] and None),
-    "atoms.json": FileKind(_atoms, lambda path: _rows(path, "d") and None),
+    "atoms.json": FileKind(_atoms, lambda path: outcomes(path, "d") and None),
     "model.pt": FileKind(lambda path: path.write_bytes(b"\x80\x04N."), lambda path: load_model(str(path))),
     "model.joblib": FileKind(lambda path: path.write_bytes(b"\x80\x04N."), lambda path: load_model(str(path))),
 }

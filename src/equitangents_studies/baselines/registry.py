@@ -129,8 +129,7 @@ def register(name: str, factory: Factory) -> None:
         raise InvalidArgumentError("name", name, "text without commas and colons")
     if not callable(factory) and not fits(factory):
         raise InvalidArgumentError(
-            f"factory is {factory!r}; expected something to call that returns an object with fit and predict, or such "
-            "an object"
+            "factory", factory, "something to call that returns an object with fit and predict, or such an object"
         )
     _registered[name] = factory
 

@@ -88,15 +88,12 @@ def _parts(text: str) -> list[str]:
 
 def _known(text: str) -> list[str]:
     """Architectures by name, as `systems.architecture` has them, looked at before what computes is imported."""
-    from equitangents.errors import InvalidArgumentError
-    from equitangents.extending import meant
+    from equitangents.extending import unknown
 
     names = _parts(text)
     for name in names:
         if name not in ARCHITECTURES and not re.fullmatch(r"LAP[1-9]\d*", name):
-            raise InvalidArgumentError(
-                f"--architectures has {name!r}{meant(name, ARCHITECTURES)}; expected some of {_SOME}"
-            )
+            raise unknown("architectures", name, [*ARCHITECTURES, "LAPk"])
     return names
 
 

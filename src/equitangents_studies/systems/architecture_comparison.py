@@ -73,7 +73,7 @@ def check_architectures(names: Sequence[str] | None, shape: tuple[int, ...]) -> 
     order = ("FCN", "LCN", "VEC", "LAP", "GAP")
     found = tuple(sorted(dict.fromkeys(names), key=lambda name: order.index(name[:3])))
     if len(found) < 2:
-        raise InvalidArgumentError(f"architectures is {list(names)}; expected two or more, to compare them")
+        raise InvalidArgumentError("architectures", list(names), "two or more, to compare them")
     return found
 
 

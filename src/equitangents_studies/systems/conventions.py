@@ -35,7 +35,7 @@ def steps(title: str, progress: bool | Step) -> Iterator[Step]:
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
     """Raise InvalidArgumentError unless `value` is one of `choices`."""
     if not isinstance(value, str) or value not in choices:
-        raise InvalidArgumentError(f"{name} is {value!r}; expected {' or '.join(map(repr, choices))}")
+        raise InvalidArgumentError(name, value, list(choices))
 
 
 def check_ridge(ridge: object) -> float:
@@ -52,7 +52,7 @@ def _is_number(value: object) -> TypeGuard[float]:
 def check_positive(name: str, value: object) -> float:
     """`value` as a finite number above 0, or an error."""
     if not (isinstance(value, int | float | np.number) and 0 < value < np.inf):
-        raise InvalidArgumentError(f"{name} is {value!r}; expected a positive number")
+        raise InvalidArgumentError(name, value, "a positive number")
     return float(value)
 
 

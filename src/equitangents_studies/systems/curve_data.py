@@ -101,7 +101,7 @@ def training_sizes(sizes: Sequence[int] | np.ndarray | None, pool: int, least: i
     if given.ndim != 1 or given.dtype.kind not in "iu" or len(given) < 1:
         raise InvalidTypeError("sizes", sizes, "a list of whole numbers")
     if not ((given > 0).all() and (np.diff(given) > 0).all()):
-        raise InvalidArgumentError(f"sizes is {given.tolist()}; expected positive numbers, increasing")
+        raise InvalidArgumentError("sizes", given.tolist(), "positive numbers, increasing")
     if given[-1] > pool:
         raise InvalidArgumentError(f"sizes goes up to {given[-1]}; training sets are drawn from {pool} inputs")
     return given
@@ -128,7 +128,7 @@ def _arrays(name: str, x: Numbers, y: Targets) -> tuple[np.ndarray, np.ndarray]:
     if labels.dtype.kind == "f":
         labels = np.asarray(check_array("y", labels, rank=(1, 2)))
     elif labels.dtype.kind not in "iubUS":
-        raise InvalidTypeError(f"y has dtype {labels.dtype}; expected numbers or classes")
+        raise InvalidTypeError("y", labels.dtype, "numbers or classes", verb="has dtype")
     check_same_length(name, inputs, "y", labels)
     return inputs, labels
 
@@ -165,8 +165,9 @@ def fresh(model: object, seed: int) -> Trainable:
     if not hasattr(model, "fit"):
         if not callable(model):
             raise InvalidTypeError(
-                f"model is {model!r}; expected a network with `kernel`, an object with `fit` and `predict`, or a "
-                "function of a seed that makes one"
+                "model",
+                model,
+                "a network with `kernel`, an object with `fit` and `predict`, or a function of a seed that makes one",
             )
         made = model(seed)
         if not hasattr(made, "fit"):

@@ -196,7 +196,7 @@ def exchange_rate(
     action = finite_action(group, given.x)
     n = training_sizes(sizes, given.most, _LEAST)
     if len(n) < 2:
-        raise InvalidArgumentError(f"sizes is {n.tolist()}; expected two or more, to compare curves")
+        raise InvalidArgumentError("sizes", n.tolist(), "two or more, to compare curves")
     count, seed = check_whole("repetitions", repetitions, 1), check_whole("seed", seed, 0)
     if predict not in PREDICTIONS:
         raise InvalidArgumentError("predict", predict, "'spectrum' or 'inputs'")

@@ -100,7 +100,7 @@ def fit_moved(
     x = np.asarray(check_array("x", x, min_rank=2))
     targets, classes, index = _targets(y, len(x))
     if watch is not None and not (isinstance(watch, tuple | list) and len(watch) == 2):
-        raise InvalidTypeError(f"watch is of type {type(watch).__name__}; expected a pair (inputs, labels)")
+        raise InvalidTypeError("watch", type(watch), "a pair (inputs, labels)", verb="is of type")
     net = with_outputs(system.architecture, targets.shape[1])
     check_network(getattr(net, "net", net), x)
     move = system.transformation(x.shape[1:])

@@ -3,8 +3,8 @@
 x ↦ τx with τ orthogonal, seeded and invertible: |τx| = |x|, τ⁻¹(τx) = x. Haar-distributed matrices are the Q of a
 decomposition QR of a Gaussian matrix, R with a positive diagonal.
 
-A path is t ↦ exp(−tA). A is antisymmetric with independent Gaussian entries above its diagonal, of variance 1/(n − 1), n
-its size: so E|Ax|² = |x|², and t is the length that a signal has gone, in units of its norm. The path stays among the
+A path is t ↦ exp(−tA). A is antisymmetric with independent Gaussian entries above its diagonal, of variance 1/(n − 1),
+n its size: so E|Ax|² = |x|², and t is the length that a signal has gone, in units of its norm. The path stays among the
 rotations, the part of the group that is connected with the identity.
 """
 

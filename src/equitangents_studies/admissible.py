@@ -192,7 +192,7 @@ def _noisy(
     net: Network = network(settings, images.classes, SYMMETRIC, settings.channels)
     rate = rates[SYMMETRIC]
     if random != "mini-batches":
-        from equitangents_studies.admissible.noisy import NoisyCNN
+        from equitangents_studies.common.noisy_cnn import NoisyCNN
 
         dropout = _DROPOUT if random == "dropout" else 0.0
         net = NoisyCNN(settings.channels, settings.hidden_layers, images.classes, dropout, not dropout)
