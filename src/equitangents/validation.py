@@ -144,7 +144,7 @@ def is_half(dtype: object) -> bool:
 def check_same_length(name1: str, x1: Any, name2: str, x2: Any) -> None:
     """Raise ShapeError unless the two arrays have equally many rows."""
     if len(x1) != len(x2):
-        raise ShapeError(name2, len(x2), len(x1), f"as many rows as {name1}", verb="has rows,")
+        raise ShapeError(name1, len(x1), len(x2), f"as many rows as {name2}", verb="has length")
 
 
 def is_whole(value: object) -> TypeGuard[int]:

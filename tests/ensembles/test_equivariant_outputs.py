@@ -142,7 +142,7 @@ def test_networks_that_cannot_be_read_out_are_refused():
     lift = n.Lift(ACTION, 8)
     with pytest.raises(NetworkError, match="expected a signal on a group"):
         n.Sequential(lift, n.Relu(), n.GroupPool(), n.Readout(PLANE)).kernel(X)
-    with pytest.raises(NetworkError, match="it follows Readout"):
+    with pytest.raises(NetworkError, match="expected no layer after it"):
         n.Sequential(lift, n.Relu(), n.Readout(PLANE), n.Relu()).kernel(X)
     with pytest.raises(NetworkError, match="representation has length 2; expected 6"):
         n.Sequential(lift, n.Readout(et.groups.cyclic(2).irreps("real")[1])).kernel(X)

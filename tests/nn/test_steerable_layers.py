@@ -99,7 +99,7 @@ def sphere(coefficients, *layers):
         ),
         (points(CONV, nn.NormNonlinearity(), nn.PointFeatures()), "PointFeatures needs a linear layer before it"),
         (points(nn.SteerablePool(), nn.PointFeatures()), "PointFeatures ends a network on points"),
-        (points(CONV, nn.PointFeatures(), CONV), "expected a last layer"),
+        (points(CONV, nn.PointFeatures(), CONV), "expected no layer after it"),
         (
             lambda: nn.Sequential(nn.PointCloud("SO(2)"), CONV, nn.PointFeatures()).kernel(np.zeros((1, 1, 2))),
             "ask for kernel_field",

@@ -56,7 +56,7 @@ class Aggregate(ParameterFree):
             return replace(signal, given=False)
         rows, columns = self._matrix.array.shape
         if columns != positions.count:
-            raise ShapeError("matrix", matrix.shape, "as many columns as the signal has positions")
+            raise ShapeError("matrix", self._matrix.array.shape, "as many columns as the signal has positions")
         return signal if rows == columns else replace(signal, positions=Grid((rows,)))
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:

@@ -23,7 +23,7 @@ def chain(layers: tuple[Layer, ...], signal: Signal) -> tuple[Signal, ...]:
                 )
             if i and layers[i - 1].is_last:
                 raise NetworkError(
-                    "layers", layers[i - 1], "a last layer, since its outputs transform with the input", at=i - 1
+                    "layers", layers[i - 1], "no layer after it", "its outputs transform with the input", at=i - 1
                 )
             if not (layer.joins or layer.steers) and signals[-1].positions.steerable:
                 raise NetworkError(

@@ -64,9 +64,7 @@ def to_grid(
     c, own = check_coefficients("c", c)
     chosen = make_grid(grid, own if bandlimit is None else check_bandlimit("bandlimit", bandlimit))
     if chosen.bandlimit < own:
-        raise InvalidArgumentError(
-            "bandlimit", bandlimit, range(own, MAX_BANDLIMIT + 1), "coefficients have a bandlimit"
-        )
+        raise InvalidArgumentError("bandlimit", bandlimit, f"at least {own}, that of the coefficients")
     basis = _synthesis(chosen, own)
     with precision.scope(c.dtype):
         return _multiply("tpk,nkc->ntpc", basis.astype(c.dtype), c)
