@@ -239,7 +239,7 @@ def test_names_of_nodes_have_no_noise() -> None:
 @pytest.mark.parametrize(
     ("x", "error", "said"),
     [
-        (np.ones((4, 3, 2)), ShapeError, r"off_data\['z'\] has shape \(4, 3, 2\); expected 5 entries"),
+        (np.ones((4, 3, 2)), ShapeError, r"off_data\['z'\] has shape \(4, 3, 2\); expected 5"),
         (np.ones((4, 7, 2)), ShapeError, r"off_data\['z'\] has shape"),
         (np.full((4, 5, 2), np.nan), NotFiniteError, r"off_data\['z'\] holds NaN"),
         ((np.ones((4, 5, 2)), np.ones(4)), InvalidTypeError, r"off_data\['z'\] has the structure"),
