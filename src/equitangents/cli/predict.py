@@ -28,9 +28,7 @@ def predict(
             help="Inputs: .npy (read as needed), .npz with x, Zarr, or a folder of images.",
         ),
     ],
-    out: Annotated[
-        str, typer.Option(metavar=PLACE, help="The file that is written: .npy, .npz or .zarr; of images also .csv.")
-    ],
+    out: Annotated[str, typer.Option(help="The file that is written: .npy or .npz; of images also .csv.")],
     skip_bad: Annotated[
         bool, typer.Option("--skip-bad", help="Leave out images that cannot be read, and name them.")
     ] = False,
@@ -75,7 +73,7 @@ def predict(
             images.check_array(x, model)
             if table is not None:
                 raise typer.BadParameter(
-                    f"{out!r}; of arrays expected a name that ends in .npy, .npz or .zarr", param_hint="--out"
+                    f"{out!r}; of arrays expected a name that ends in .npy or .npz", param_hint="--out"
                 )
         stage("loading what computes kernels")
         if min_confidence is not None:
@@ -130,5 +128,5 @@ def _progress(stage: Callable[[str], None]) -> Callable[[int, int, float], None]
 def _in_parts(file: str, restart: bool) -> str:
     """What is kept of predictions that were interrupted."""
     parts = f"{file}.parts"
-    there = "://" in file or Path(parts).exists()
-    return f"what was predicted is kept in {parts}: {goes_on(restart)}" if there else f"nothing of {file} was predicted"
+    kept = f"what was predicted is kept in {parts}: {goes_on(restart)}"
+    return kept if Path(parts).exists() else f"nothing of {file} was predicted"
