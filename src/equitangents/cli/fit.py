@@ -24,7 +24,6 @@ from equitangents.cli.choosing import (
     said,
 )
 from equitangents.cli.common import (
-    PLACE,
     Precision,
     announced,
     byte_limit,
@@ -57,7 +56,7 @@ def fit(
     data: Annotated[
         str,
         typer.Option(
-            metavar=PLACE,
+            metavar="PATH",
             callback=there,
             help="Inputs: .npy, .npz with x (and y), Zarr, an array or a group with x; or a folder of images, one "
             "folder a class.",
@@ -67,7 +66,7 @@ def fit(
     targets: Annotated[
         str | None,
         typer.Option(
-            metavar=PLACE,
+            metavar="PATH",
             callback=there,
             help="Targets: .npy, .npz with y, or Zarr; of a folder of images a table .csv with the columns file and "
             "label. Without it y of --data, or its folders.",
@@ -173,7 +172,7 @@ def fit(
     store: Annotated[
         str | None,
         typer.Option(
-            metavar=PLACE,
+            metavar="PATH",
             help="Keep the training kernel in this folder; `equitangents gram --standardise` can fill it before.",
             rich_help_panel=_NAMED,
         ),

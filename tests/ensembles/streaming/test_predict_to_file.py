@@ -297,7 +297,7 @@ class TestAFileThatIsThere:
         (tmp_path / "q.npy").mkdir()
         (tmp_path / "r.npy.parts").write_text("mine")
         for name in ("q.npy", "r.npy"):
-            with pytest.raises(StoreError, match="exists|Not a directory"):
+            with pytest.raises(StoreError, match=r"exists|Not a directory"):
                 predict_to_file(MODEL, NEW, tmp_path / name, force=True)
         assert (tmp_path / "r.npy.parts").read_text() == "mine"
 
