@@ -6,16 +6,14 @@ import logging
 import math
 import secrets
 import shutil
-from concurrent.futures import BrokenExecutor
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equitangents._protocols import ExecutorLike, TaskExecutor
+from equitangents._protocols import ExecutorLike
 from equitangents._types import FileName, Numbers
-from equitangents.errors import StoreError
 from equitangents.files import PARTIAL, local, real, sweep
 from equitangents.kernels import KernelFunction
 from equitangents.keywords import CheckedKeywords
@@ -31,7 +29,7 @@ from equitangents.scale.work import Done, Work, compute_tiles, each_computed, gr
 from equitangents.tiles.chunks import check_library
 from equitangents.tiles.grid import Tile
 from equitangents.tiles.store import check_room
-from equitangents.validation import check_whole, is_whole
+from equitangents.validation import check_whole
 
 if TYPE_CHECKING:  # Zarr takes a while to import
     from equitangents.scale.checked import CheckedArray
@@ -226,20 +224,12 @@ class GramStore(CheckedKeywords):
         def report(done: Done) -> None:
             counted.add(len(done.tiles), done.computed)
 
-        tasks = Tasks(partial(compute_tiles, self._work), self._work.tiles.is_there, report)
-        if waiting and is_whole(executor):
-            executors.compute_by_processes(int(executor), tasks, waiting)
-        elif waiting and executor is not None:
-            try:
-                executors.compute_with(cast(TaskExecutor, executor), tasks, waiting)
-            except BrokenExecutor:
-                raise StoreError(
-                    "a worker of the executor died, and it takes no more tasks; what is complete is kept: give a new "
-                    "executor, or a number of processes, which starts dead ones again"
-                ) from None
-        else:
+        if executor is None:
             for done in each_computed(self._work, waiting):
                 report(done)
+        elif waiting:
+            tasks = Tasks(partial(compute_tiles, self._work), self._work.tiles.is_there, report, "gram")
+            executors.distribute(executor, tasks, waiting)
         rest = "" if counted.computed == total else ", the others were there"
         logger.info("gram: %d of %d tiles computed%s, in %s", counted.computed, total, rest, self.path)
 

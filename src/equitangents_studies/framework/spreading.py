@@ -59,10 +59,6 @@ def _spread(progress: Progress, executor: ExecutorLike, stages: Sequence[Stage],
             lambda stage: stage.name in there,
             report,
             task="study",
-            items="stages",
-            item="stage",
-            kept="stages that are complete are kept",
-            remedy="run fewer workers",
         )
         executors.distribute(executor, tasks, stages)
     return there
