@@ -19,28 +19,17 @@ from pathlib import Path
 from typing import BinaryIO
 
 from equitangents import locks
-from equitangents._aliases import FileName
-from equitangents.errors import InvalidArgumentError
 
 FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)  # of what this user may not write
 LEFTOVER = re.compile(r"\..+-[0-9a-f]{32}(\.\w+)?")  # the name of what was being written when its process died
 ABANDONED = 3600.0  # seconds after which that is so on file systems that have no locks
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")  # one letter and a colon is a disk of Windows
 _ATTEMPTS = 3  # at a file in a folder that others remove
-PARTIAL = ".partial"  # the folder in a store's where its files are written before they get their names
 MOST = 2**26  # bytes of JSON and of scripts, far more than any that was written here
 
 
 def may_write(folder: Path) -> bool:
     """Whether this user may make files in a folder that is there; a full disk is another matter."""
     return os.access(folder, os.W_OK | os.X_OK, effective_ids=os.access in os.supports_effective_ids)
-
-
-def local(name: str, path: FileName) -> Path:
-    """A path of this machine; InvalidArgumentError, which names the argument `name`, for a URL."""
-    if _URL.match(os.fspath(path)):
-        raise InvalidArgumentError(name, os.fspath(path), "a path of this machine")
-    return Path(path).expanduser()
 
 
 def real(path: Path) -> Path:
@@ -104,11 +93,6 @@ def write_together(files: Sequence[tuple[Path, Path, Callable[[], memoryview]]])
         for descriptor, partial, _ in written:
             partial.unlink(missing_ok=True)
             _closed(descriptor)
-
-
-def write_whole(path: Path, content: bytes, folder: Path) -> None:
-    """Write a temporary file in `folder`, and rename it to `path` when it is on disk."""
-    write_together([(path, folder, lambda: memoryview(content))])
 
 
 def _temporary(folder: Path, name: str) -> tuple[int, Path]:

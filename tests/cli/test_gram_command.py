@@ -79,6 +79,22 @@ def test_standardised_inputs_are_those_of_a_fit_and_others_follow_the_data(run, 
     np.testing.assert_allclose(kept(tmp_path), NET.kernel(first, second).ntk, rtol=1e-10)
 
 
+def test_a_group_gives_one_matrix_for_each_element(run, data, tmp_path):
+    x = np.random.default_rng(1).normal(size=(3, 4, 4, 1))
+    np.save(data, x)
+    assert "4 × 3 × 3" in run("--group", "C4")[1]
+    turned = np.rot90(x, 1, axes=(1, 2))
+    np.testing.assert_allclose(kept(tmp_path)[1], NET.kernel(x, turned).ntk, rtol=1e-10, atol=1e-12)
+
+
+def test_rows_that_were_added_to_the_data_are_computed(run, data, tmp_path):
+    run("--tile", 4)
+    np.save(data, np.concatenate([X, X + 1]))
+    assert run()[0] == 0
+    assert kept(tmp_path).shape == (18, 18)
+    assert not np.isnan(kept(tmp_path)).any()
+
+
 def test_verify_says_what_is_damaged_and_repairs_it(run, tmp_path):
     run("--tile", 4)
     good = kept(tmp_path)
@@ -147,7 +163,7 @@ def test_a_store_of_other_data_and_a_missing_folder_are_one_line(run, data):
     status, _, err = run()
     assert status == 2
     assert err.startswith("equitangents: path is ")
-    assert "which differs in the data x1" in err
+    assert "other values in the first 9 rows" in err
 
 
 def test_a_network_of_ones_own_is_named_by_its_module(run, tmp_path, monkeypatch):
@@ -161,8 +177,17 @@ def test_a_network_of_ones_own_is_named_by_its_module(run, tmp_path, monkeypatch
     np.testing.assert_allclose(kept(tmp_path), net.kernel(X).ntk, rtol=1e-12)
 
 
-def test_verify_makes_no_store(run, tmp_path):
+def test_verify_makes_no_store_and_adds_no_rows_to_one(run, data, tmp_path):
     status, _, err = run("--verify")
     assert status == 2
     assert "which holds no store; --verify checks one that is there" in err
     assert not (tmp_path / "k.zarr").exists()
+    run("--tile", 4)
+    before = kept(tmp_path)
+    np.save(data, np.concatenate([X, X + 1]))
+    status, _, err = run("--verify")
+    assert status == 2
+    assert "data has 18 rows and the store in" in err
+    np.testing.assert_array_equal(kept(tmp_path), before)
+    np.save(data, X)
+    assert "damaged                     none" in run("--verify")[1]

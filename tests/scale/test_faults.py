@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import resource
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -12,6 +14,7 @@ from stores import NET, content, damage, store
 
 import kills
 from equitangents.errors import StoreError
+from equitangents.locks import alone
 from equitangents.scale import GramStore
 
 
@@ -27,6 +30,19 @@ class TestKills:
         store(tmp_path / "whole", rows, tile).compute()
         assert content(tmp_path / "killed") == content(tmp_path / "whole")
         assert sorted(os.listdir(tmp_path)) == ["killed", "whole"]
+
+    def test_leave_no_lock_behind(self, tmp_path):
+        child = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
+        first = store(tmp_path / "k", rows=9).compute()
+        host = os.uname().nodename
+        lock = first.path / "nngp" / ".growing"
+        lock.write_text(f".{host}+{int(child.stdout)}+{'0' * 32}")
+        assert store(tmp_path / "k", rows=11).shape == (11, 11)
+        lock.write_text(f".{host}+{os.getpid()}+{'0' * 32}")  # a number that another process has by now
+        assert store(tmp_path / "k", rows=12).shape == (12, 12)
+        assert not lock.exists()
+        with alone(lock, ""), pytest.raises(StoreError, match="another process"):
+            store(tmp_path / "k", rows=13)
 
 
 class TestDamage:

@@ -1,4 +1,4 @@
-"""A Gram matrix on disk is the network's kernel, knows what it is, and refuses all else."""
+"""A Gram matrix on disk is the network's kernel, knows what it is, refuses all else, and grows."""
 
 from __future__ import annotations
 
@@ -76,6 +76,25 @@ class TestValues:
         store = GramStore(tmp_path / "k", mean, x, tile=2).compute()
         np.testing.assert_allclose(store.ntk[:], kernels.ntk, rtol=1e-10, atol=1e-12)
 
+    @pytest.mark.parametrize("symmetric", [True, False])
+    def test_of_every_group_element(self, tmp_path, symmetric):
+        x = np.random.default_rng(1).normal(size=(5, 4, 4, 1))
+        net = nn.Sequential(nn.Conv(1, 3), nn.Relu(), nn.Flatten(), nn.Dense(1))
+        rot = et.actions.image_rotations(4)
+        store = GramStore(tmp_path / "k", net, x, None if symmetric else x, action=rot, tile=2).compute()
+        assert store.shape == (4, 5, 5)
+        for g in range(4):
+            kernels = net.kernel(x, rot(g, x))
+            np.testing.assert_allclose(store.ntk[g], kernels.ntk, rtol=1e-10, atol=1e-12)
+            np.testing.assert_allclose(store.nngp[g], kernels.nngp, rtol=1e-10, atol=1e-12)
+        assert store.verify(sample=None).ok
+
+    def test_of_one_half_need_an_invariant_kernel(self, tmp_path):
+        x = np.random.default_rng(1).normal(size=(3, 4, 4, 1))
+        net = nn.Sequential(nn.Conv(1, (1, 3)), nn.Relu(), nn.Conv(1, (1, 3)), nn.Relu(), nn.Flatten(), nn.Dense(1))
+        with pytest.raises(InvalidArgumentError, match="not known to be invariant"):
+            GramStore(tmp_path / "k", net, x, action=et.actions.image_rotations(4))
+
     def test_can_be_read_by_whatever_reads_zarr(self, tmp_path):
         GramStore(tmp_path / "k", NET, X, tile=4).compute()
         group = zarr.open_group(tmp_path / "k", mode="r")
@@ -113,6 +132,27 @@ class TestWhatIsComputed:
         assert len(counted) == 6
         same(store)
 
+    def test_is_what_is_new_where_rows_were_added(self, tmp_path, counted):
+        GramStore(tmp_path / "k", NET, X[:6], tile=4).compute()
+        counted.clear()
+        store = GramStore(tmp_path / "k", NET, X).compute()
+        pairs = sum(n * (n + 1) // 2 if m is None else n * m for n, m in counted)
+        assert pairs == 11 * 12 // 2 - 6 * 7 // 2
+        same(store)
+        assert store.verify(sample=None).ok
+
+    def test_is_the_same_for_rows_added_before_and_after_computing(self, tmp_path):
+        one = GramStore(tmp_path / "one", NET, X[:6], tile=4).compute().extend(X[6:]).compute()
+        two = GramStore(tmp_path / "two", NET, X[:6], tile=4).extend(X[6:]).compute()
+        np.testing.assert_array_equal(one.ntk[:], two.ntk[:])
+
+    def test_of_added_columns_is_what_is_new(self, tmp_path, counted):
+        store = GramStore(tmp_path / "k", NET, X[:5], X[:3] + 1, tile=2).compute()
+        counted.clear()
+        store.extend(x1=X[5:], x2=X[3:7] + 1).compute()
+        assert sum(n * m for n, m in counted) == 11 * 7 - 5 * 3
+        same(store, x2=X[:7] + 1)
+
     def test_by_all_shards_is_the_whole(self, tmp_path, counted):
         for i in range(3):
             store = GramStore(tmp_path / "k", NET, X, tile=3).compute(shard=(i, 3))
@@ -145,12 +185,13 @@ class TestIsRefused:
         ("net", "x", "options", "said"),
         [
             (nn.Sequential(nn.Dense(1, W_std=1.4, b_std=0.1), nn.Relu(), nn.Dense(1)), X, {}, "the network"),
-            (NET, X + 1e-15, {}, "the data x1"),
-            (NET, X[:6], {}, "the data x1"),
-            (NET, X[:, :2], {}, "the data x1"),
-            (NET, X.astype(np.float32), {}, "the precision"),
-            (NET, X, {"tile": 5}, "the side of a tile"),
-            (NET, X, {"x2": X}, "the data x2"),
+            (NET, X + 1e-15, {}, "the data x1: other values in the first 11 rows"),
+            (NET, X[:6], {}, "the data x1: 11 rows there, 6 here"),
+            (NET, np.concatenate([X[::-1], X]), {}, "the data x1: other values in the first 11 rows"),
+            (NET, X[:, :2], {}, r"the shape of the inputs x1: \(3,\) there, \(2,\) here"),
+            (NET, X.astype(np.float32), {}, "the precision: float64 there, float32 here"),
+            (NET, X, {"tile": 5}, "the side of a tile: 4 there, 5 here"),
+            (NET, X, {"x2": X}, "the columns"),
         ],
     )
     def test_a_store_of_another_problem(self, path, net, x, options, said):
@@ -160,10 +201,10 @@ class TestIsRefused:
     def test_a_store_of_another_engine_or_version(self, path, monkeypatch):
         with monkeypatch.context() as patch:
             patch.setenv("EQUITANGENTS_ENGINE", "reference")
-            with pytest.raises(StoreError, match="which differs in the engine"):
+            with pytest.raises(StoreError, match=r"the engine: .* there, reference here"):
                 GramStore(path, NET, X)
         monkeypatch.setattr(Record.__init__, "__defaults__", ("99.0", *Record.__init__.__defaults__[1:]))
-        with pytest.raises(StoreError, match="the version of equitangents"):
+        with pytest.raises(StoreError, match=r"the version of equitangents: .* there, 99\.0 here"):
             GramStore(path, NET, X)
 
     def test_a_network_of_other_widths_is_not(self, path):
@@ -210,7 +251,7 @@ class TestIsRefused:
             GramStore(path, NET, X, tile=2.5)
         with pytest.raises(InvalidTypeError, match="did you mean 'tile'"):
             GramStore(path, NET, X, tiles=3)
-        with pytest.raises(InvalidArgumentError, match="precision"):
+        with pytest.raises(InvalidArgumentError, match="precision is 'float16'"):
             GramStore(path, NET, X, precision="float16")
         assert not path.exists()
         store = GramStore(path, NET, X)

@@ -22,7 +22,7 @@ FLOATS = np.dtype("float64")
 
 
 def zarr(folder):
-    return ZarrTiles({name: Chunks(folder / name, (2, 2), FLOATS) for name in ("nngp", "ntk")}, Grid(3, None, 2))
+    return ZarrTiles({name: Chunks(folder / name, (2, 2), FLOATS) for name in ("nngp", "ntk")}, Grid((3,), None, 2))
 
 
 def mapped(folder):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from equitangents._types import ArrayLike
 
 
+PLACE = "PATH|URL"  # what takes s3://bucket/name and the like, too
 AGAIN = "the same command starts again"
 Precision = Annotated[
     str | None,

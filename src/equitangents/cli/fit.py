@@ -24,6 +24,7 @@ from equitangents.cli.choosing import (
     said,
 )
 from equitangents.cli.common import (
+    PLACE,
     Precision,
     announced,
     byte_limit,
@@ -56,7 +57,7 @@ def fit(
     data: Annotated[
         str,
         typer.Option(
-            metavar="PATH",
+            metavar=PLACE,
             callback=there,
             help="Inputs: .npy, .npz with x (and y), Zarr, an array or a group with x; or a folder of images, one "
             "folder a class.",
@@ -66,7 +67,7 @@ def fit(
     targets: Annotated[
         str | None,
         typer.Option(
-            metavar="PATH",
+            metavar=PLACE,
             callback=there,
             help="Targets: .npy, .npz with y, or Zarr; of a folder of images a table .csv with the columns file and "
             "label. Without it y of --data, or its folders.",
@@ -172,7 +173,7 @@ def fit(
     store: Annotated[
         str | None,
         typer.Option(
-            metavar="PATH",
+            metavar=PLACE,
             help="Keep the training kernel in this folder; `equitangents gram --standardise` can fill it before.",
             rich_help_panel=_NAMED,
         ),

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from equitangents.cli import networks
-from equitangents.cli.common import Precision, Shard, announced, goes_on, kept, part, stages
-from equitangents.cli.completion import there
+from equitangents.cli.common import PLACE, Precision, Shard, announced, goes_on, kept, part, stages
+from equitangents.cli.completion import GROUPS, group_name, there
 
 if TYPE_CHECKING:
     from equitangents._types import ArrayLike
@@ -20,13 +20,11 @@ def gram(
     data: Annotated[
         str,
         typer.Option(
-            metavar="PATH",
-            callback=there,
-            help="Inputs: .npy (read from disk as needed), .npz with x, or a Zarr array.",
+            metavar=PLACE, callback=there, help="Inputs: .npy (read from disk as needed), .npz with x, or a Zarr array."
         ),
     ],
     out: Annotated[
-        str | None, typer.Option(metavar="PATH", help="Folder of the store; needed unless --estimate is given.")
+        str | None, typer.Option(metavar=PLACE, help="Folder of the store; needed unless --estimate is given.")
     ] = None,
     net: networks.Net = "mlp",
     depth: networks.Depth = None,
@@ -35,7 +33,15 @@ def gram(
     against: Annotated[
         str | None,
         typer.Option(
-            metavar="PATH", callback=there, help="Other inputs for the columns; without it the matrix is symmetric."
+            metavar=PLACE, callback=there, help="Other inputs for the columns; without it the matrix is symmetric."
+        ),
+    ] = None,
+    group: Annotated[
+        str | None,
+        typer.Option(
+            help="One matrix for each element of a group that moves the columns: C4, D4, S5, …",
+            autocompletion=GROUPS,
+            callback=group_name,
         ),
     ] = None,
     precision: Precision = None,
@@ -43,7 +49,8 @@ def gram(
         bool,
         typer.Option(
             "--standardise",
-            help="Of inputs that are shifted and scaled as `equitangents fit` does, so that it reads the store.",
+            help="Of inputs that are shifted and scaled as `equitangents fit` does, so that it reads the store; by all "
+            "of --data, so that rows that are added later change the others.",
         ),
     ] = False,
     tile: Annotated[int | None, typer.Option(help="Side of a tile of a new store.")] = None,
@@ -58,7 +65,8 @@ def gram(
 ) -> None:
     """Compute NNGP and NTK between many inputs into a Zarr store on disk.
 
-    What is complete stays: the same command goes on after any interruption, on any machine that sees the folder.
+    What is complete stays: the same command goes on after any interruption, on any machine that sees the folder, and
+    computes what is new where rows were added to the data.
     """
     mine = part(shard)
     with stages() as stage:
@@ -69,16 +77,19 @@ def gram(
     x1, x2 = _inputs("data", data), None if against is None else _inputs("against", against)
     network = networks.network(net, depth, w_std, b_std)
     if standardise:
-        x1, x2 = _standardised(network, x1, x2)
+        x1, x2 = _standardised(network, x1, x2, group)
     if estimate:
+        if group is not None:
+            raise typer.BadParameter("--estimate is for one matrix; leave --group out")
         _print_estimate(network, x1, x2, precision, tile)
         return
     if out is None:
         raise typer.BadParameter("a folder for the store is needed", param_hint="--out")
     if verify:
-        _check_is_there(out)
+        _check_is_there(out, {"data": x1, "against": x2})
     with announced("equitangents", err=True):
-        store = GramStore(out, network, x1, x2, tile=tile, precision=precision)
+        action = None if group is None else _action(group, x1)
+        store = GramStore(out, network, x1, x2, action=action, tile=tile, precision=precision)
         executor = None if workers is None else check_whole("workers", workers, 1)
         if verify:
             typer.echo(str(store.verify(sample, executor=executor)))
@@ -103,14 +114,21 @@ def _say(store: GramStore, shard: str | None) -> None:
     typer.echo(f"{store.path}: {state}; arrays ntk and nngp, {shape}, {store.ntk.dtype}")
 
 
-def _check_is_there(out: str) -> None:
-    """Raise unless there is a store: what only checks makes none."""
+def _check_is_there(out: str, given: dict[str, Any]) -> None:
+    """Raise unless there is a store that has all rows: what only checks makes no store, and adds no rows to one."""
     from equitangents.errors import InvalidArgumentError
-    from equitangents.files import local
     from equitangents.scale.record import read_record
+    from equitangents.tiles.place import place
 
-    if read_record(local("out", out)) is None:
+    record = read_record(place("out", out))
+    if record is None:
         raise InvalidArgumentError(f"out is {out!r}, which holds no store; --verify checks one that is there")
+    for (name, x), stored in zip(given.items(), record.inputs.values(), strict=False):
+        if x is not None and x.shape[0] > stored.rows[-1]:
+            raise InvalidArgumentError(
+                f"--{name} has {x.shape[0]:,} rows and the store in {out} {stored.rows[-1]:,}; give the inputs that it "
+                "was made of, or add the others without --verify first"
+            )
 
 
 def _inputs(name: str, path: str) -> Any:
@@ -119,14 +137,20 @@ def _inputs(name: str, path: str) -> Any:
     return read_inputs(name, path)
 
 
-def _standardised(net: Any, x1: ArrayLike, x2: ArrayLike | None) -> Any:
+def _standardised(net: Any, x1: ArrayLike, x2: ArrayLike | None, group: str | None) -> Any:
     """Both, in memory, by the mean and deviation of the first."""
     from equitangents.ensembles.standardisation import fitted_standardisation
 
     whole = x1[:]
-    units = fitted_standardisation(whole, net, None)
+    units = fitted_standardisation(whole, net, None if group is None else _action(group, whole))
     typer.echo(f"inputs are standardised: {units.how}", err=True)
     return units(whole), None if x2 is None else units(x2[:])
+
+
+def _action(group: str, x: ArrayLike) -> Any:
+    from equitangents.actions import as_action
+
+    return as_action("group", group, tuple(x.shape))
 
 
 def _print_estimate(

@@ -40,7 +40,7 @@ Stage = Callable[[str], None]
 def are_images(data: str, targets: str | None = None) -> bool:
     """Whether `--data` is a folder of images, and not Zarr's; InvalidArgumentError where it is a folder of neither."""
     folder = Path(data).expanduser()
-    if not folder.is_dir() or any((folder / name).exists() for name in _ZARR):
+    if "://" in data or not folder.is_dir() or any((folder / name).exists() for name in _ZARR):
         return False
     if targets is not None and Path(targets).suffix.lower() in TABLES:
         return True

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from equitangents.cli.choosing import check_confidence
-from equitangents.cli.common import Shard, announced, goes_on, kept, part, stages
+from equitangents.cli.common import PLACE, Shard, announced, goes_on, kept, part, stages
 from equitangents.cli.completion import net_name, there
 from equitangents.formatting import duration
 
@@ -23,7 +23,7 @@ def predict(
     data: Annotated[
         str,
         typer.Option(
-            metavar="PATH",
+            metavar=PLACE,
             callback=there,
             help="Inputs: .npy (read as needed), .npz with x, Zarr, or a folder of images.",
         ),

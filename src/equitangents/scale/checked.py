@@ -11,6 +11,7 @@ import zarr
 from zarr.storage import LocalStore, StorePath
 
 from equitangents.errors import StoreError
+from equitangents.tiles.place import Place, zarr_node
 
 _DAMAGE = ("checksum", "buffer", "size", "reshape")  # words of errors of codecs
 
@@ -50,10 +51,12 @@ class CheckedArray(_Array):
     get_block_selection = _checked(zarr.Array.get_block_selection)
 
 
-def open_checked(path: Path) -> CheckedArray:
+def open_checked(path: Place) -> CheckedArray:
     """The array in a folder; StoreError where it, or what describes it, is damaged or gone."""
     try:
-        return CheckedArray.open(StorePath(LocalStore(path, read_only=True), ""))
+        node = zarr_node(path)
+        store = LocalStore(path, read_only=True) if isinstance(path, Path) else node["store"]
+        return CheckedArray.open(StorePath(store, node.get("path", "")))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(f"{path} cannot be read: {_line(error)}; verify() repairs what is damaged") from None
 

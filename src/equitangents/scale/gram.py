@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 import math
 import secrets
-import shutil
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,13 +14,16 @@ import numpy as np
 
 from equitangents._protocols import ExecutorLike
 from equitangents._types import FileName, Numbers
-from equitangents.files import PARTIAL, local, real, sweep
+from equitangents.actions import Action
+from equitangents.errors import InvalidArgumentError, ShapeError, StoreError
+from equitangents.inference.group_fourier import fourier_irreps
 from equitangents.kernels import KernelFunction
 from equitangents.keywords import CheckedKeywords
 from equitangents.memory import check_fits
 from equitangents.scale import executors
-from equitangents.scale.cost import LARGEST, tile_bytes
+from equitangents.scale.cost import LARGEST_SHARD, tile_bytes
 from equitangents.scale.executors import Tasks, part_of
+from equitangents.scale.irreps import IrrepGram
 from equitangents.scale.opening import Data, open_store, opened, precision_of, problem
 from equitangents.scale.progress import Progress, ProgressCallback, told_by
 from equitangents.scale.record import FIELDS, Record, read_record
@@ -28,8 +31,9 @@ from equitangents.scale.verification import Verification, verify
 from equitangents.scale.work import Done, Work, compute_tiles, each_computed, gram_errors
 from equitangents.tiles.chunks import check_library
 from equitangents.tiles.grid import Tile
+from equitangents.tiles.place import PARTIAL, ObjectPath, place, remove_all, sweep
 from equitangents.tiles.store import check_room
-from equitangents.validation import check_whole
+from equitangents.validation import check_whole, is_whole
 
 if TYPE_CHECKING:  # Zarr takes a while to import
     from equitangents.scale.checked import CheckedArray
@@ -51,13 +55,16 @@ class GramStore(CheckedKeywords):
     Zarr reads it; what is not computed yet is NaN. Of a symmetric matrix the upper half is computed, and written to
     both halves. Every tile carries a checksum, appears whole, and is done once it is there.
 
-    The store knows its network, data, engine, precision and version, and is refused to another.
+    The store knows its network, data, engine, precision and version, and is refused to another. Opened with more rows
+    that begin with those it has, it grows, and computes what is new.
 
     Args:
-        path: the folder; it is made if there is none.
+        path: the folder; it is made if there is none. Also s3://bucket/name, gs:// or az:// (`equitangents[scale]`).
         net: a network of equitangents.nn, or an orbit average of one.
         x1: inputs (N1, *positions, channels); also a memory map (`numpy.load(file, mmap_mode="r")`) or a Zarr array.
         x2: other inputs (N2, *positions, channels), for a rectangular matrix.
+        action: an action of a group on x2: the arrays are (|G|, N1, N2) then, Θ(x1_i, ρ(g) x2_j), as problems with
+            full augmentation need it. Without x2 the kernel has to be invariant, k(ρ(g)x, ρ(g)x′) = k(x, x′).
         precision: "float32" or "float64"; None: float32 where all inputs are, else float64.
         tile: side of a tile; None: that of the store, or for a new one a sixteenth of the matrix, from 64 to 1000, and
             up to 2000 where the kernel is so fast that a tile would take less than some tenths of a second.
@@ -80,32 +87,57 @@ class GramStore(CheckedKeywords):
         x1: Numbers,
         x2: Numbers | None = None,
         *,
+        action: Action | None = None,
         tile: int | None = None,
         precision: str | None = None,
     ) -> None:
         check_library()
-        self.path = local("path", path)
+        self.path = place("path", path)
         self._data: Data = {"x1": opened("x1", x1)} | ({} if x2 is None else {"x2": opened("x2", x2)})
         if tile is not None:
             check_whole("tile", tile, 1)
         dtype = precision_of(precision, self._data)
         with self._files():
             stored = read_record(self.path)
-            self._check_room(stored, dtype)
-            record = problem(net, self._data, stored.tile if tile is None and stored else tile, dtype)
-            self._check_memory(record)
-            open_store(self.path, record, self._data)
-        self._work = Work(real(self.path), net, record)
+            self._check_room(stored, action, dtype)
+            side = stored.tile if tile is None and stored is not None else tile
+            wanted = problem(net, self._data, action, side, dtype, shards=isinstance(self.path, ObjectPath))
+            self._check_memory(wanted)
+            record = open_store(self.path, wanted, self._data)
+        self._work = Work(self.path.resolve(), net, action, record)
 
     @property
     def ntk(self) -> CheckedArray:
-        """The NTK as a Zarr array that is read: (N1, N2)."""
+        """The NTK as a Zarr array that is read: (N1, N2), or (|G|, N1, N2)."""
         return self._array("ntk")
 
     @property
     def nngp(self) -> CheckedArray:
-        """The NNGP as a Zarr array that is read: (N1, N2)."""
+        """The NNGP as a Zarr array that is read: (N1, N2), or (|G|, N1, N2)."""
         return self._array("nngp")
+
+    def irreps(self, kernel: str = "ntk") -> tuple[IrrepGram, ...]:
+        """The matrices of the irreps of the group, made of those of its elements; one of each pair of conjugates.
+
+        >>> import tempfile, equitangents as et
+        >>> net = et.nn.Sequential(et.nn.Flatten(), et.nn.Dense(1), et.nn.Relu(), et.nn.Dense(1))
+        >>> x = np.random.default_rng(0).normal(size=(5, 3, 3, 1))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     turns = et.actions.image_rotations(4)
+        ...     store = et.scale.GramStore(folder + "/k", net, x, action=turns, tile=4).compute()
+        ...     [(gram.shape, gram.count, gram.dtype.name) for gram in store.irreps()]
+        [((5, 5), 1, 'float64'), ((5, 5), 2, 'complex128'), ((5, 5), 1, 'float64')]
+        """
+        if kernel not in FIELDS:
+            raise InvalidArgumentError(f"kernel is {kernel!r}; expected one of {', '.join(map(repr, FIELDS))}")
+        action = self._work.action
+        if action is None:
+            raise InvalidArgumentError("this store has no group; give action= to have a matrix for each element")
+        if self.missing:
+            raise StoreError(f"the store in {self.path} lacks {self.missing} tiles; compute() computes them")
+        inputs = (self.shape[1], self.shape[2])
+        read = partial(self._array, kernel)
+        return tuple(IrrepGram(irrep, read, inputs, self.tile) for irrep in fourier_irreps(action.group))
 
     @property
     def array(self) -> CheckedArray:
@@ -114,7 +146,7 @@ class GramStore(CheckedKeywords):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of each matrix, (N1, N2)."""
+        """The shape of each matrix, (N1, N2) or (|G|, N1, N2)."""
         return self._work.record.grid.shape
 
     @property
@@ -124,7 +156,7 @@ class GramStore(CheckedKeywords):
 
     @property
     def tiles(self) -> list[Tile]:
-        """All tiles (i, j) that are computed; of a symmetric matrix those with i ≤ j."""
+        """All tiles that are computed: (i, j), or (g, i, j); of a symmetric matrix those with i ≤ j."""
         return self._work.record.grid.tiles()
 
     @property
@@ -172,14 +204,36 @@ class GramStore(CheckedKeywords):
         with self._files():
             self._work.check()
             if not resume:
+                self._check_current()
                 for name in FIELDS:
-                    shutil.rmtree(self.path / name / "c", ignore_errors=True)
+                    remove_all(self.path / name / "c")
             waiting = self._work.tiles.missing(mine)
             self._check_free(self._work.tiles.room(waiting))
             turn = secrets.randbelow(len(waiting) or 1)  # two at once begin at different places, and share the rest
             waiting = waiting[turn:] + waiting[:turn]
             self._compute(waiting, len(mine), executor, progress)
             self._tidy()
+        return self
+
+    def extend(self, x1: Numbers | None = None, x2: Numbers | None = None) -> GramStore:
+        """Add rows x1 (of a symmetric matrix rows and columns) and columns x2; `compute` computes what is new."""
+        data = dict(self._data)
+        for name, more in (("x1", x1), ("x2", x2)):
+            if more is None:
+                continue
+            if name not in data:
+                raise InvalidArgumentError("x2 is given, and the columns of this store are its rows; give x1 alone")
+            whole = np.asarray(data[name])
+            added = opened(name, more)
+            if added.shape[1:] != whole.shape[1:]:
+                raise ShapeError(f"{name} has inputs of shape {added.shape[1:]}; expected {whole.shape[1:]}")
+            data[name] = np.concatenate([whole, np.asarray(added)])
+        dtype = np.dtype(self._work.record.precision)
+        with self._files():
+            shards = isinstance(self.path, ObjectPath)
+            wanted = problem(self._work.kernel, data, self._work.action, self.tile, dtype, shards=shards)
+            record = open_store(self.path, wanted, data)
+        self._data, self._work = data, replace(self._work, record=record)
         return self
 
     def verify(
@@ -199,7 +253,7 @@ class GramStore(CheckedKeywords):
         if sample is not None:
             check_whole("sample", sample, 0)
         with self._files():
-            self._work.check()
+            self._check_current()
             found, wrong = verify(self._work, self._data, sample, repair, seed)
             if repair and wrong:
                 for tile in wrong:
@@ -244,13 +298,14 @@ class GramStore(CheckedKeywords):
         with self._files():
             return open_checked(self._work.path / name)
 
-    def _check_room(self, stored: Record | None, dtype: np.dtype) -> None:
+    def _check_room(self, stored: Record | None, action: Action | None, dtype: np.dtype) -> None:
         """Before the inputs are read: StoreError where the disk has no room for their matrices, MemoryLimitError where
         the list of their tiles is too long.
         """
         sizes = [x.shape[0] for x in self._data.values()]
-        needed = 2 * dtype.itemsize * sizes[0] * sizes[-1]
-        tiles = math.prod(-(-size // LARGEST) for size in (sizes[0], sizes[-1]))
+        order = getattr(getattr(action, "group", None), "order", 1)
+        needed = 2 * dtype.itemsize * sizes[0] * sizes[-1] * (order if is_whole(order) else 1)
+        tiles = math.prod(-(-size // LARGEST_SHARD) for size in (sizes[0], sizes[-1]))
         check_fits(
             f"the list of the tiles of {sizes[0]:,} × {sizes[-1]:,} inputs", _A_TILE * tiles, "give fewer inputs"
         )
@@ -266,6 +321,14 @@ class GramStore(CheckedKeywords):
 
     def _check_free(self, needed: int) -> None:
         check_room(self.path, needed, f"the tiles that are missing in {self.path} take")
+
+    def _check_current(self) -> None:
+        """Raise StoreError where the store was replaced, or grew, since it was opened."""
+        self._work.check()
+        if read_record(self.path) != self._work.record:
+            raise StoreError(
+                f"rows were added to the store in {self.path} since it was opened; open it with all of them"
+            )
 
     def _files(self) -> AbstractContextManager[None]:
         return gram_errors(self.path)

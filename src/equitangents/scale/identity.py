@@ -7,6 +7,7 @@ what all its elements make of a probe.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from typing import cast
 
 import numpy as np
@@ -64,21 +65,31 @@ def engine_of(kernel: object, shape: tuple[int, ...], dtype: np.dtype) -> str:
     return engine_for(_network(kernel).lower(shape)[1], dtype)
 
 
-def row_digest(name: str, x: Rows, dtype: np.dtype) -> str:
-    """SHA-256 of all rows, which are checked to be finite numbers; some of them are read at once."""
+def row_digests(name: str, x: Rows, dtype: np.dtype, counts: tuple[int, ...]) -> tuple[str, ...]:
+    """SHA-256 of the first n rows for every n of `counts`, ascending; all rows are checked to be finite numbers."""
     digest = hashlib.sha256(f"{dtype.str}{tuple(x.shape[1:])}".encode())
-    count, step = x.shape[0], max(1, _HASHED // max(1, int(np.prod(x.shape[1:])) * dtype.itemsize))
-    for start in range(0, count, step):
-        rows = slice(start, min(start + step, count))
-        part = name if step >= count else f"{name}[{rows.start}:{rows.stop}]"
+    digests = {0: digest.hexdigest()}
+    for rows in _slices(x, dtype, counts):
+        part = f"{name}[{rows.start}:{rows.stop}]" if rows.stop - rows.start < x.shape[0] else name
         digest.update(rows_of(part, x, rows, dtype).tobytes())
-    return digest.hexdigest()
+        digests[rows.stop] = digest.hexdigest()
+    return tuple(digests[count] for count in counts)
 
 
 def rows_of(name: str, x: Rows, rows: slice, dtype: np.dtype) -> np.ndarray:
     """Rows of an array, in memory or not, as they enter the kernel; errors name the array."""
     found = check_array(name, part_of(name, x, rows), min_rank=2)
     return np.ascontiguousarray(found, dtype)
+
+
+def _slices(x: Rows, dtype: np.dtype, counts: tuple[int, ...]) -> Iterator[slice]:
+    """All rows, some at a time, cut at every count."""
+    step = max(1, _HASHED // max(1, int(np.prod(x.shape[1:])) * dtype.itemsize))
+    start = 0
+    for count in counts:
+        for first in range(start, count, step):
+            yield slice(first, min(first + step, count))
+        start = count
 
 
 def _network(kernel: object) -> LoweredNetwork:

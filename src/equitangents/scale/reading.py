@@ -1,9 +1,10 @@
-"""Inputs and targets in files: memory maps of .npy and of uncompressed .npz, and Zarr."""
+"""Inputs and targets in files: memory maps of .npy and of uncompressed .npz, Zarr, that of object stores included."""
 
 from __future__ import annotations
 
 import os
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,8 @@ from equitangents.array_files import read_arrays
 from equitangents.errors import InvalidArgumentError
 from equitangents.extras import require
 from equitangents.file_limits import UNREADABLE, Rows, check_arrays, check_zarr
-from equitangents.files import local, open_regular
+from equitangents.files import open_regular
+from equitangents.tiles.place import ObjectPath, Place, place, zarr_node
 
 _BLOCK = 2**24  # bytes whose checksum is computed at once
 _METADATA = ("zarr.json", ".zarray", ".zgroup")
@@ -24,9 +26,16 @@ _LOCAL = 30  # bytes of the header before a member of a zip file, without its tw
 def read_inputs(name: str, file: FileName, key: str = "x") -> Rows:
     """The array in an .npy file, array `key` of an .npz file, or a Zarr array (or `key` of a group).
 
-    .npy files and uncompressed .npz files stay on disk. Raises InvalidArgumentError, which names `name`, for others.
+    .npy files and uncompressed .npz files stay on disk; of an object store Zarr alone is read. Raises
+    InvalidArgumentError, which names `name`, for others.
     """
-    path = local(name, file)
+    path = place(name, file)
+    if isinstance(path, ObjectPath):
+        if path.suffix in (".npy", ".npz"):
+            raise InvalidArgumentError(
+                f"{name} is {str(path)!r}; of an object store Zarr is read: copy the file here, or write it as Zarr"
+            )
+        return _zarr(name, path, key)
     if path.is_dir():
         return _zarr(name, path, key)
     if path.suffix == ".npy":
@@ -51,7 +60,7 @@ def read_inputs(name: str, file: FileName, key: str = "x") -> Rows:
 
 def read_pair(file: FileName) -> tuple[Rows, Rows]:
     """Arrays x and y of an .npz file or a Zarr group; InvalidArgumentError where y is not there."""
-    path = local("data", file)
+    path = place("data", file)
     if path.suffix == ".npy":
         raise InvalidArgumentError(
             f"data is {str(path)!r}, which holds inputs alone; give targets as well (--targets), or an .npz file or "
@@ -80,8 +89,8 @@ def _mapped(path: Path, key: str) -> np.ndarray | None:
                     pass
         with open_regular(path) as whole:
             whole.seek(entry.header_offset)
-            start = whole.read(_LOCAL)
-        names = int.from_bytes(start[26:28], "little") + int.from_bytes(start[28:30], "little")
+            local = whole.read(_LOCAL)
+        names = int.from_bytes(local[26:28], "little") + int.from_bytes(local[28:30], "little")
         offset = entry.header_offset + _LOCAL + names + header
         if 0 in shape:
             return None
@@ -90,21 +99,28 @@ def _mapped(path: Path, key: str) -> np.ndarray | None:
         return None  # what is wrong with it is said elsewhere
 
 
-def _zarr(name: str, path: Path, key: str) -> Rows:
+def _zarr(name: str, path: Place, key: str) -> Rows:
     zarr = require("zarr", "scale", name)
     try:
-        node: Any = zarr.open(path, mode="r")
-        array = node[key] if isinstance(node, zarr.Group) else node
+        node: Any = zarr.open(**zarr_node(path), mode="r")
+        array, at = (node[key], path / key) if isinstance(node, zarr.Group) else (node, path)
     except (RecursionError, *UNREADABLE) as error:
-        known = any((path / file).exists() for file in _METADATA)
-        why = error if known else f"it has none of {', '.join(_METADATA)}"
+        metadata = isinstance(path, ObjectPath) or any((path / file).exists() for file in _METADATA)
         raise InvalidArgumentError(
-            f"{name} is {str(path)!r}, a folder that is neither a Zarr array nor a group with an array {key}: {why}"
+            f"{name} is {str(path)!r}, a folder that is neither a Zarr array nor a group with an array {key}: "
+            f"{error if metadata else f'there is no {_METADATA[0]}, {_METADATA[1]} or {_METADATA[2]}'}"
         ) from None
     if isinstance(array, zarr.Group):
         raise InvalidArgumentError(f"{name} is {str(path)!r}, whose {key} is a group; expected an array")
     try:
-        check_zarr(array, (each for _, _, files in os.walk(path / array.path) for each in files))
+        check_zarr(array, _files(at))
     except ValueError as error:
         raise InvalidArgumentError(f"{name} is {str(path)!r}, whose array cannot be read: {error}") from None
     return array
+
+
+def _files(path: Place) -> Iterator[str]:
+    """The names of the files, or objects, of an array."""
+    if isinstance(path, ObjectPath):
+        return (name.rpartition("/")[2] for name, _ in path.sizes())
+    return (name for _, _, files in os.walk(path) for name in files)

@@ -1,4 +1,4 @@
-"""What a store says about itself: whose kernel matrix it holds, computed by what. It refuses everything else.
+"""What a store says about itself: whose Gram matrix it holds, computed by what. It refuses everything else.
 
 The record stands in the `zarr.json` files of the store, beside what Zarr asks for: in the group's, and in that of each
 array of kernels. All follow from the record, so that a damaged one is written again from another.
@@ -9,78 +9,90 @@ from __future__ import annotations
 import dataclasses
 import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from equitangents._version import FORMAT, __version__
-from equitangents.checksums import checksum, differing
+from equitangents.checksums import checksum
 from equitangents.errors import StoreError
 from equitangents.file_limits import read_json
-from equitangents.files import LEFTOVER, PARTIAL, file_bytes, write_whole
+from equitangents.files import LEFTOVER
 from equitangents.kernels.store.key import VERSION
+from equitangents.tiles import place
 from equitangents.tiles.chunks import Chunks
 from equitangents.tiles.grid import Grid
+from equitangents.tiles.place import PARTIAL, ObjectPath, Place, write_whole
 
 FIELDS = ("nngp", "ntk")
 NAME = "zarr.json"
 KEY = "equitangents"  # of the record among the attributes
-_LABELS = {
-    "network_hash": "the network",
-    "x1": "the data x1",
-    "x2": "the data x2",
-    "engine": "the engine",
-    "precision": "the precision",
-    "tile": "the side of a tile",
-    "version": "the version of equitangents",
-    "numbers": "the version of the numbers",
-}
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """Inputs of one `shape`: how many there are, and their hash."""
+    """Some inputs of one `shape`: how many there were at first and after each addition, and the hash of so many."""
 
     shape: tuple[int, ...]
-    rows: int
-    digest: str
+    rows: tuple[int, ...]
+    digests: tuple[str, ...]
+
+    def begins_with(self, other: Inputs) -> bool:
+        """Whether it is the other one, perhaps with rows added."""
+        count = len(other.rows)
+        return self.shape == other.shape and (self.rows[:count], self.digests[:count]) == (other.rows, other.digests)
 
 
 @dataclass(frozen=True)
 class Record:
-    """Everything that the numbers of a store depend on; `network` in words, and by hash."""
+    """Everything that the numbers of a store depend on; `network` and `action` in words, and by hash.
+
+    `part` is the side of the chunks within a tile where tiles are shards.
+    """
 
     network: str
     network_hash: str
+    action: str | None
+    action_hash: str | None
     x1: Inputs
     x2: Inputs | None
     engine: str
     precision: str
     tile: int
+    inverses: tuple[int, ...] | None
     version: str = __version__
     numbers: int = VERSION
     format: int = FORMAT
+    part: int | None = None
 
     @property
     def inputs(self) -> dict[str, Inputs]:
         """The inputs by name, "x1" and perhaps "x2"."""
         return {"x1": self.x1} | ({} if self.x2 is None else {"x2": self.x2})
 
+    def arrays(self, path: Place) -> dict[str, Chunks]:
+        """The arrays of the store in `path` by name: the kernels `nngp` and `ntk`, and the inputs."""
+        dtype, chunk = np.dtype(self.precision), self.grid.chunk
+        inner = None if self.part is None else (*chunk[:-2], self.part, self.part)
+        kernels = {name: Chunks(path / name, chunk, dtype, inner) for name in FIELDS}
+        return kernels | {name: Chunks(path / name, (self.tile, *x.shape), dtype) for name, x in self.inputs.items()}
+
     @property
     def grid(self) -> Grid:
         """The tiles of the matrix."""
-        return Grid(self.x1.rows, None if self.x2 is None else self.x2.rows, self.tile)
+        return Grid(self.x1.rows, None if self.x2 is None else self.x2.rows, self.tile, self.inverses)
 
-    def arrays(self, path: Path) -> dict[str, Chunks]:
-        """The arrays of the store in `path` by name: the kernels `nngp` and `ntk`, and the inputs."""
-        dtype = np.dtype(self.precision)
-        kernels = {name: Chunks(path / name, (self.tile, self.tile), dtype) for name in FIELDS}
-        return kernels | {name: Chunks(path / name, (self.tile, *x.shape), dtype) for name, x in self.inputs.items()}
+    @property
+    def rows(self) -> int:
+        """How many rows and columns there are; it only grows."""
+        return sum(x.rows[-1] for x in self.inputs.values())
 
-    def differences(self, asked: Record) -> str:
-        """What is not the same in another record, with commas; empty where nothing is."""
-        return differing(_LABELS, vars(self), vars(asked))
+    def grew_from(self, other: Record) -> bool:
+        """Whether it is the other one, perhaps with rows added."""
+        return differences(other, self) == [] and all(
+            one is two is None or (one is not None and two is not None and one.begins_with(two))
+            for one, two in ((self.x1, other.x1), (self.x2, other.x2))
+        )
 
     def as_json(self) -> dict[str, Any]:
         """With a checksum, for `from_json`."""
@@ -98,29 +110,56 @@ class Record:
                 f"the store has format {content.get('format')}, and this version reads format {FORMAT}; compute it "
                 "anew in another folder"
             )
-        inputs = {name: Inputs(**content[name]) for name in ("x1", "x2") if content[name] is not None}
-        inputs = {name: dataclasses.replace(x, shape=tuple(x.shape)) for name, x in inputs.items()}
-        record = Record(**{**content, "x2": None, **inputs})
+        plain: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in content.items()}
+        for name in ("x1", "x2"):
+            if plain[name] is not None:
+                plain[name] = Inputs(**{key: tuple(v) for key, v in plain[name].items()})
+        record = Record(**plain)
         record._check()
         return record
 
     def _check(self) -> None:
         """ValueError unless all is of its type: a checksum says that nothing has changed, not who wrote it."""
         given = list(self.inputs.values())
-        text = [self.network, self.network_hash, self.engine, self.version, *(x.digest for x in given)]
-        numbers = [self.tile, self.numbers, *(n for x in given for n in (*x.shape, x.rows))]
+        text = [self.network, self.network_hash, self.engine, self.precision, self.version]
+        text += [each for each in (self.action, self.action_hash) if each is not None]
+        text += [digest for x in given for digest in x.digests]
+        numbers = [self.tile, self.numbers, *(n for x in given for n in (*x.shape, *x.rows)), *(self.inverses or ())]
         if not all(isinstance(each, str) for each in text) or not all(type(each) is int for each in numbers):
             raise ValueError("the record has entries of other types")
-        if min(numbers) < 0 or self.tile < 1:
+        if min(numbers) < 0 or self.tile < 1 or not all(x.rows for x in given):
             raise ValueError("the record has sizes that nothing has")
         if self.precision not in ("float32", "float64"):
-            raise ValueError("the record has another precision")
+            raise ValueError(f"the record's precision is {self.precision!r}")
 
 
-def write_metadata(path: Path, record: Record, repair: bool = True) -> list[Path]:
+def differences(stored: Record, asked: Record) -> list[str]:
+    """What is not the same, each as a phrase; the data are compared elsewhere."""
+    one, two = _compared(stored), _compared(asked)
+    return [
+        f"{label}: {one[label][0]} there, {two[label][0]} here" for label in one if one[label][-1] != two[label][-1]
+    ]
+
+
+def _compared(record: Record) -> dict[str, tuple[object, ...]]:
+    """What two records have to agree in, by its label: (what is shown, what is compared), or one for both."""
+    return {
+        "the network": (f"{record.network} ({record.network_hash})", record.network_hash),
+        "the action": (record.action and f"{record.action} ({record.action_hash})",),
+        "the engine": (record.engine,),
+        "the precision": (record.precision,),
+        "the version of equitangents": (record.version,),
+        "the version of the numbers": (record.numbers,),
+        "the side of a tile": (record.tile,),
+        "the shape of the inputs x1": (record.x1.shape,),
+        "the columns, the shape of the inputs x2": (record.x2 and record.x2.shape,),
+    }
+
+
+def write_metadata(path: Place, record: Record, repair: bool = True) -> list[Place]:
     """Write every `zarr.json` that is not as it must be, unless `repair` is False; returns those that were not."""
     differing = []
-    for folder, text in metadata(path, record).items():
+    for folder, text in _texts(path, record).items():
         file = folder / NAME
         if not _holds(file, text):
             if repair:
@@ -130,11 +169,16 @@ def write_metadata(path: Path, record: Record, repair: bool = True) -> list[Path
     return differing
 
 
-def metadata(path: Path, record: Record) -> dict[Path, bytes]:
+def root_metadata(path: Place, record: Record) -> bytes:
+    """What the `zarr.json` of the store itself holds."""
+    return _texts(path, record)[path]
+
+
+def _texts(path: Place, record: Record) -> dict[Place, bytes]:
     """What every `zarr.json` holds, by its folder; the store's own comes last."""
     about = {KEY: record.as_json()}
     shapes = {name: record.grid.shape for name in FIELDS} | {
-        name: (x.rows, *x.shape) for name, x in record.inputs.items()
+        name: (x.rows[-1], *x.shape) for name, x in record.inputs.items()
     }
     texts = {
         path / name: chunks.metadata(shapes[name], about if name in FIELDS else {})
@@ -144,41 +188,44 @@ def metadata(path: Path, record: Record) -> dict[Path, bytes]:
     return {folder: json.dumps(content, indent=1).encode() for folder, content in texts.items()}
 
 
-def read_record(path: Path) -> Record | None:
-    """The record of the store in `path`; where its own is damaged, the copy of an array.
-
-    One file is read of a store that is whole. None where there is nothing; StoreError for a folder that holds something
-    else, or no whole copy.
-    """
-    found = next(filter(None, map(_record_in, (path, *(path / name for name in FIELDS)))), None)
-    if found is None and _is_taken(path):
-        found = _record_in(path)  # of a store that was made between both looks: its own record is there first
-        if found is None:
-            raise StoreError(
-                f"path is {str(path)!r}, which holds something other than a store of equitangents, or one whose every "
-                "record is damaged; give another path, or remove it"
-            )
-    return found
-
-
-def _holds(file: Path, text: bytes) -> bool:
+def _holds(file: Place, text: bytes) -> bool:
     try:
-        return file_bytes(file) == text
+        return place.content(file) == text
     except (FileNotFoundError, IsADirectoryError):
         return False
 
 
-def _is_taken(path: Path) -> bool:
+def read_record(path: Place) -> Record | None:
+    """The record of the store in `path`; where its own is damaged, the copy of an array that knows the most rows.
+
+    One file is read of a store that is whole. None where there is nothing; StoreError for a folder that holds something
+    else, or no whole copy.
+    """
+    found = _record_in(path) or max(
+        filter(None, (_record_in(path / name) for name in FIELDS)), key=lambda record: record.rows, default=None
+    )
+    if found is not None or not _is_taken(path):
+        return found
+    found = _record_in(path)  # of a store that was made between both looks: its own record is there first
+    if found is None:
+        raise StoreError(
+            f"path is {str(path)!r}, which holds something other than a store of equitangents, or one whose every "
+            "record is damaged; give another path, or remove it"
+        )
+    return found
+
+
+def _is_taken(path: Place) -> bool:
     """Whether something is there; a folder that is empty, but for what a process was writing that died, is nothing."""
-    if not path.is_dir():
+    if isinstance(path, ObjectPath) or not path.is_dir():
         return path.exists()
     return not all(LEFTOVER.fullmatch(file.name) for file in path.iterdir())
 
 
-def _record_in(folder: Path) -> Record | None:
+def _record_in(folder: Place) -> Record | None:
     """The record in the `zarr.json` of one folder; None where there is none, or none that is whole."""
     try:
-        return Record.from_json(read_json(file_bytes(folder / NAME))["attributes"][KEY])
+        return Record.from_json(read_json(place.content(folder / NAME))["attributes"][KEY])
     except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
         return None
     except OSError as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from equitangents.scale.opening import Data, restore_inputs
 from equitangents.scale.record import write_metadata
 from equitangents.scale.work import Work
 from equitangents.tiles.grid import Tile
+from equitangents.tiles.place import Place
 
 _TOLERANCE = {"float32": 1e-4, "float64": 1e-9}  # of a tile's largest entry; machines differ in the last digits
 _SHOWN = 5  # tiles by name
@@ -32,7 +32,7 @@ class Verification:
     damaged: tuple[Tile, ...]
     sampled: int
     wrong: tuple[Tile, ...]
-    files: tuple[Path, ...]
+    files: tuple[Place, ...]
     largest_difference: float | None
     repaired: bool
 

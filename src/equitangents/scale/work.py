@@ -9,13 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from pathlib import Path
+from dataclasses import dataclass, field
+from functools import lru_cache
 
 import numpy as np
 
 from equitangents._version import __version__
+from equitangents.actions import Action
 from equitangents.errors import MemoryLimitError, StoreError
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.cost.forecast import as_part
@@ -23,29 +23,30 @@ from equitangents.kernels.store.key import VERSION
 from equitangents.scale.record import FIELDS, Record, read_record
 from equitangents.tiles.chunks import Chunks
 from equitangents.tiles.grid import Tile
+from equitangents.tiles.place import ObjectPath, Place
 from equitangents.tiles.store import DamagedTileError, check_finite, named, store_errors
 from equitangents.tiles.store import each_computed as each_written
 from equitangents.tiles.zarr_tiles import Values, ZarrTiles
 
 _CHECKED = 60.0  # seconds between a worker's looks at the record of the store
-_INPUTS = 2  # chunks of inputs that a worker keeps: tiles that follow one another share a row
-_checked: dict[tuple[str, Record], float] = {}  # when this process looked last, by store
+_INPUTS = 2**27  # bytes of inputs that a worker keeps of those that it has read from an object store
+_checked: dict[tuple[str, str, tuple[int, ...]], float] = {}  # when this process looked last, by store
 
 Read = Callable[[str, int], np.ndarray]
 
 
 @dataclass(frozen=True)
 class Work:
-    """One kernel matrix to be computed into the store in `path`; it is sent to workers."""
+    """One Gram matrix to be computed into the store in `path`; it is sent to workers."""
 
-    path: Path
+    path: Place
     kernel: KernelFunction
+    action: Action | None
     record: Record
+    arrays: dict[str, Chunks] = field(init=False, repr=False, compare=False)
 
-    @cached_property
-    def arrays(self) -> dict[str, Chunks]:
-        """The arrays of the store by name."""
-        return self.record.arrays(self.path)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "arrays", self.record.arrays(self.path))
 
     @property
     def tiles(self) -> ZarrTiles:
@@ -54,47 +55,62 @@ class Work:
 
     def check(self) -> None:
         """Raise StoreError unless this process may write into the store."""
-        if (__version__, VERSION) != (self.record.version, self.record.numbers):
+        mine = (__version__, VERSION)
+        if mine != (self.record.version, self.record.numbers):
             raise StoreError(
-                f"this worker runs equitangents {__version__} (numbers {VERSION}), and the store was begun with "
+                f"this worker runs equitangents {mine[0]} (numbers {mine[1]}), and the store was begun with "
                 f"{self.record.version} (numbers {self.record.numbers}); install that version for every worker"
             )
         there = read_record(self.path)
         if there is None:
             raise StoreError(f"there is no store in {self.path} any more, or this worker does not see that folder")
-        if there != self.record:
+        if not there.grew_from(self.record):
             raise StoreError(f"the store in {self.path} has been replaced by another one; open it again")
-        _checked[str(self.path), self.record] = time.monotonic()
+        _checked[self._key] = time.monotonic()
 
     def check_now_and_then(self) -> None:
         """Check where this process has not done so for a minute: a thousand workers ask one file."""
-        if time.monotonic() - _checked.get((str(self.path), self.record), -np.inf) > _CHECKED:
+        if time.monotonic() - _checked.get(self._key, -np.inf) > _CHECKED:
             self.check()
 
-    def values(self, tile: Tile, inputs: Read | None = None) -> Values:
-        """NNGP and NTK of one tile; `inputs` is used in place of ours."""
+    @property
+    def _key(self) -> tuple[str, str, tuple[int, ...]]:
+        record = self.record
+        return str(self.path), record.network_hash, tuple(n for x in record.inputs.values() for n in x.rows)
+
+    def values(self, tile: Tile, known: Values | None = None, inputs: Read | None = None) -> Values:
+        """NNGP and NTK of one tile; blocks that `known` holds are taken from it. `inputs` is used in place of ours."""
         grid, read = self.record.grid, inputs or self.inputs
         rows, columns = grid.spans(tile)
-        x1 = read("x1", tile[0])[: rows.stop - rows.start]
-        x2 = None
-        if not grid.halved(tile):
-            x2 = read("x1" if grid.symmetric else "x2", tile[1])[: columns.stop - columns.start]
-        try:
-            with as_part():
-                kernels = self.kernel.kernel(x1) if x2 is None else self.kernel.kernel(x1, x2)
-        except (MemoryError, MemoryLimitError):
-            raise MemoryLimitError(
-                f"{named(tile)} does not fit in this worker's memory; give a smaller tile to a new store, or run fewer "
-                "workers on a machine"
-            ) from None
-        if kernels.engine != self.record.engine:
-            raise StoreError(
-                f"this worker computes by the {kernels.engine} engine, and the store holds numbers of the "
-                f"{self.record.engine} engine; EQUITANGENTS_ENGINE={self.record.engine} asks for it"
-            )
-        values = [np.asarray(getattr(kernels, name), self.record.precision) for name in FIELDS]
+        halved = grid.halved(tile)
+        down = read("x1", tile[-2])[: rows.stop - rows.start]
+        across = down if halved else read("x1" if grid.symmetric else "x2", tile[-1])[: columns.stop - columns.start]
+        blocks = grid.blocks(tile)
+        if len(blocks) == 1:
+            values = self._kernels(tile, down, across, halved)
+        else:
+            values = [np.full((len(down), len(across)), np.nan, self.record.precision) for _ in FIELDS]
+            for block in blocks:
+                one, two = (
+                    slice(b.start - s.start, b.stop - s.start) for b, s in zip(block, (rows, columns), strict=True)
+                )
+                if known is not None and all(np.isfinite(matrix[one, two]).all() for matrix in known):
+                    parts = [matrix[one, two] for matrix in known]
+                else:
+                    parts = self._kernels(tile, down[one], across[two], halved and one == two)
+                for matrix, part in zip(values, parts, strict=True):
+                    matrix[one, two] = part
+                    if halved and one != two:
+                        matrix[two, one] = part.T
         check_finite(tile, values)
         return values
+
+    @property
+    def kept_inputs(self) -> int:
+        """How many chunks of inputs a worker holds: two, and more of them where each is a request."""
+        if not isinstance(self.path, ObjectPath):
+            return 2
+        return max(2, _INPUTS // max(self.arrays[name].nbytes for name in self.record.inputs))
 
     def inputs(self, name: str, index: int) -> np.ndarray:
         """The inputs of one row or column of tiles; where these are at the edge, NaN behind them."""
@@ -103,6 +119,24 @@ class Work:
             return chunks.read((index, *(0,) * (len(chunks.shape) - 1)))
         except (DamagedTileError, FileNotFoundError) as error:
             raise StoreError(f"inputs of the store are damaged: {error}; verify() repairs them") from None
+
+    def _kernels(self, tile: Tile, x1: np.ndarray, x2: np.ndarray, same: bool) -> Values:
+        if self.action is not None:
+            x2 = np.asarray(self.action(tile[0], x2))
+        try:
+            with as_part():
+                kernels = self.kernel.kernel(x1) if same else self.kernel.kernel(x1, x2)
+        except (MemoryError, MemoryLimitError):
+            raise MemoryLimitError(
+                f"{named(tile)}, {len(x1)} × {len(x2)} inputs, does not fit in this worker's memory; give a smaller "
+                "tile to a new store, or run fewer workers on a machine"
+            ) from None
+        if kernels.engine != self.record.engine:
+            raise StoreError(
+                f"this worker computes by the {kernels.engine} engine, and the store holds numbers of the "
+                f"{self.record.engine} engine; EQUITANGENTS_ENGINE={self.record.engine} asks for it"
+            )
+        return [np.asarray(getattr(kernels, name), self.record.precision) for name in FIELDS]
 
 
 @dataclass(frozen=True)
@@ -121,18 +155,18 @@ def compute_tiles(work: Work, tiles: Sequence[Tile]) -> Done:
 def each_computed(work: Work, tiles: Iterable[Tile]) -> Iterator[Done]:
     """What `compute_tiles` does, tile by tile, in order."""
     files = work.tiles
-    read = lru_cache(maxsize=_INPUTS)(work.inputs)
+    read = lru_cache(maxsize=work.kept_inputs)(work.inputs)  # tiles that follow one another share a row
 
     def compute(tile: Tile) -> Values | None:
         work.check_now_and_then()
-        return None if files.is_there(tile) else work.values(tile, read)
+        return None if files.is_there(tile) else work.values(tile, files.known(tile), read)
 
     with gram_errors(work.path):
         for tile, computed in each_written(files, tiles, compute):
             yield Done((tile,), int(computed))
 
 
-def gram_errors(path: Path) -> AbstractContextManager[None]:
+def gram_errors(path: Place) -> AbstractContextManager[None]:
     """Errors of the file system as StoreErrors that name the store in `path`."""
     return store_errors(
         f"the store in {path} cannot be read or written",

@@ -10,7 +10,6 @@ import abc
 import hashlib
 from collections.abc import Iterator
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from equitangents.kernels.invariance import draws_noise
 from equitangents.kernels.store.key import VERSION, described
 from equitangents.scale import GramStore
 from equitangents.scale.identity import network_hash
+from equitangents.tiles.place import Place
 from equitangents.validation import check_unmasked
 
 _TILE = 1024
@@ -43,7 +43,7 @@ class SymmetricMatrix(abc.ABC):
     in_memory: bool = False
     has_blocks: bool = True
     words: str = "a matrix"
-    folder: Path | None = None  # of the store that it is read from
+    folder: Place | None = None  # of the store that it is read from
 
     @abc.abstractmethod
     def block(self, rows: Span, columns: Span) -> np.ndarray:

@@ -13,7 +13,6 @@ import time as clock
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -21,7 +20,7 @@ import scipy.linalg
 
 from equitangents._types import FileName
 from equitangents.errors import InvalidArgumentError
-from equitangents.files import PARTIAL, local, real, sweep, write_whole
+from equitangents.files import real
 from equitangents.formatting import duration
 from equitangents.solvers.definiteness import blur, lost_in_factor, refused
 from equitangents.solvers.direct import Factor, Factorised
@@ -29,6 +28,7 @@ from equitangents.solvers.lanczos import largest_eigenvalue
 from equitangents.solvers.method import TOLERANCE, Cost, Method, Prepared, Task, check_iterations, check_precision
 from equitangents.solvers.system import System
 from equitangents.tiles.chunks import Chunks, Index, check_library
+from equitangents.tiles.place import PARTIAL, ObjectPath, Place, place, sweep, write_whole
 from equitangents.tiles.store import DamagedTileError, check_room, store_errors
 from equitangents.validation import check_whole
 
@@ -86,7 +86,7 @@ class OutOfCore(Method):
     def prepare(self, system: System, limit: int, consumed: bool) -> Prepared:
         """The factor is made when a time of inf is first asked for."""
         check_library()
-        base = None if self.path is None else local("path", self.path)
+        base: Place | None = None if self.path is None else place("path", self.path)
         if base is None:
             kernel = system.matrix.folder
             if kernel is None:
@@ -95,7 +95,8 @@ class OutOfCore(Method):
                     "solvers.OutOfCore(path=...), or solve a scale.GramStore (store=, --store), beside which it is kept"
                 )
             base = kernel.with_name(kernel.name + ".factors")
-        return _OnDisk(self, system, real(base), self.side(system.size, limit), limit)
+        base = base if isinstance(base, ObjectPath) else real(base)  # a link stays one
+        return _OnDisk(self, system, base, self.side(system.size, limit), limit)
 
 
 class TiledFactor(Factor):
@@ -103,7 +104,7 @@ class TiledFactor(Factor):
 
     shift = 0.0
 
-    def __init__(self, system: System, folder: Path, side: int, precision: str) -> None:
+    def __init__(self, system: System, folder: Place, side: int, precision: str) -> None:
         self._system, self.folder, self.side, self.precision = system, folder, side, precision
         self.size = system.size
         self._count = -(-system.size // side)
@@ -197,7 +198,7 @@ class TiledFactor(Factor):
 
 
 class _OnDisk(Factorised):
-    def __init__(self, method: OutOfCore, system: System, base: Path, side: int, limit: int) -> None:
+    def __init__(self, method: OutOfCore, system: System, base: Place, side: int, limit: int) -> None:
         super().__init__(system, method.tolerance, limit)
         self._precision, self._base, self._side = method._precision, base, side
 
@@ -224,6 +225,6 @@ class _OnDisk(Factorised):
         return factor, (factor.smallest(_INVERSE_STEPS), largest_eigenvalue(system))
 
 
-def factor_errors(folder: Path, kept: str = "") -> AbstractContextManager[None]:
+def factor_errors(folder: Place, kept: str = "") -> AbstractContextManager[None]:
     """Errors of the file system as StoreErrors that name the factor."""
     return store_errors(f"the factor in {folder} cannot be written", kept)

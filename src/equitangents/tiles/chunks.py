@@ -1,24 +1,31 @@
-"""The files of one Zarr array (format 3, codecs `bytes` and `crc32c`): each chunk with its CRC32C, whole or not there.
+"""The files of one Zarr array: each chunk with its CRC32C, whole or not there at all.
 
-Names are given here: Zarr's own stores give a file its name before it is on disk, and leave what a killed process was
-writing.
+Zarr makes and reads what a file holds (format 3, codecs `bytes` and `crc32c`; a large chunk may be a shard of smaller
+ones). Names are given here: Zarr's own stores give a file its name before it is on disk, and leave what a killed
+process was writing.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any
+from threading import Lock
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from equitangents.extras import check_installed
-from equitangents.files import PARTIAL, write_together
+from equitangents.tiles.place import PARTIAL, File, ObjectPath, Place, write_together
 from equitangents.tiles.store import DamagedTileError, Tiles
 
+if TYPE_CHECKING:  # Zarr takes a while to import
+    import zarr
+
 _CHECKSUM = 4  # bytes of a CRC32C
+_OFFSET = 8  # bytes of a number in the index of a shard, which has two for each chunk
 
 Index = tuple[int, ...]
 
@@ -30,18 +37,23 @@ def check_library() -> None:
 
 @dataclass(frozen=True)
 class Chunks(Tiles[Index, np.ndarray]):
-    """The chunks of shape `shape` in the folder of one array."""
+    """The chunks of shape `shape` in the folder of one array; of `inner`, which divides it, where each is a shard."""
 
-    folder: Path
+    folder: Place
     shape: tuple[int, ...]
     dtype: np.dtype
+    inner: tuple[int, ...] | None = None
 
     @property
     def nbytes(self) -> int:
         """Bytes of one file of a tile."""
-        return int(np.prod(self.shape)) * self.dtype.itemsize + _CHECKSUM
+        numbers = int(np.prod(self.shape)) * self.dtype.itemsize
+        if self.inner is None:
+            return numbers + _CHECKSUM
+        count = int(np.prod(self.shape)) // int(np.prod(self.inner))
+        return numbers + count * (_CHECKSUM + 2 * _OFFSET) + _CHECKSUM
 
-    def path(self, index: Index) -> Path:
+    def path(self, index: Index) -> Place:
         """The file of one chunk."""
         return self.folder.joinpath("c", *map(str, index))
 
@@ -49,39 +61,66 @@ class Chunks(Tiles[Index, np.ndarray]):
         """Put `values` (at most a chunk's size along every axis) in place; the rest is NaN."""
         write_together([self.file(index, values)])
 
-    def file(self, index: Index, values: np.ndarray) -> tuple[Path, Path, Callable[[], memoryview]]:
+    def file(self, index: Index, values: np.ndarray) -> File:
         """A chunk as a file that is still to be written.
 
         The folder that it will lie in is made now, within the array's; FileNotFoundError where that is gone.
         """
         path = self.path(index)
-        os.stat(self.folder)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return path, self.folder / PARTIAL, lambda: self._content(values)
+        if isinstance(path, Path) and isinstance(self.folder, Path):
+            os.stat(self.folder)
+            path.parent.mkdir(parents=True, exist_ok=True)
+        return File(path, self.folder / PARTIAL, partial(self._content, values))
 
     def _content(self, values: np.ndarray) -> memoryview:
-        whole = np.full(self.shape, np.nan, self._stored)
+        held, array, lock = _in_memory(self.shape, self.dtype, self.inner)
+        # all of it: a shard leaves out chunks to which nothing is written
+        whole = np.full(self.shape, array.fill_value, self.dtype)
         whole[tuple(map(slice, values.shape))] = values
-        numbers = whole.tobytes()
-        return memoryview(numbers + _checksum(numbers))
+        with lock:
+            array[...] = whole
+            return memoryview(held.pop(_key(self.shape)).as_buffer_like()).cast("B")
 
     def read(self, index: Index) -> np.ndarray:
         """One chunk, with NaN where nothing was written; FileNotFoundError, or DamagedTileError."""
+        from zarr.core.buffer import default_buffer_prototype
+
         path = self.path(index)
         content = path.read_bytes()
         if len(content) != self.nbytes:
             raise DamagedTileError(f"{path} has {len(content)} bytes, not {self.nbytes}")
-        numbers = content[:-_CHECKSUM]
-        if content[-_CHECKSUM:] != _checksum(numbers):
-            raise DamagedTileError(f"{path} does not have its checksum")
-        return np.frombuffer(numbers, self._stored).reshape(self.shape).astype(self.dtype, copy=False)
+        held, array, lock = _in_memory(self.shape, self.dtype, self.inner)
+        with lock:
+            held[_key(self.shape)] = default_buffer_prototype().buffer.from_bytes(content)
+            try:
+                return np.asarray(array[...])
+            except (ValueError, RuntimeError):  # of the codecs
+                raise DamagedTileError(f"{path} does not have its checksum") from None
+            finally:
+                del held[_key(self.shape)]
 
-    def is_there(self, index: Index) -> bool:
-        """Whether the file is there in its full length."""
+    def is_there(self, index: Index, last: Index | None = None) -> bool:
+        """Whether the file is there in its full length, and holds a number at the place `last` within the chunk."""
+        path = self.path(index)
         try:
-            return os.stat(self.path(index)).st_size == self.nbytes
-        except (FileNotFoundError, NotADirectoryError):
+            if (path.size() if isinstance(path, ObjectPath) else os.stat(path).st_size) != self.nbytes:
+                return False
+            return last is None or bool(np.isfinite(self.read(index)[last]))
+        except (FileNotFoundError, NotADirectoryError, DamagedTileError):
             return False
+
+    def there(self, counts: Sequence[int]) -> np.ndarray | None:
+        """Which of so many chunks along every axis are there in their full length: objects are listed, a thousand by
+        one request. None for a folder, whose files are asked for one by one.
+        """
+        if not isinstance(self.folder, ObjectPath):
+            return None
+        found = np.zeros(tuple(counts), bool)
+        for name, size in (self.folder / "c").sizes():
+            index = tuple(int(part) for part in name.split("/") if part.isdigit())
+            if len(index) == found.ndim and size == self.nbytes and all(map(int.__lt__, index, found.shape)):
+                found[index] = True
+        return found
 
     def remove(self, index: Index) -> None:
         """Remove one chunk, if it is there."""
@@ -89,6 +128,18 @@ class Chunks(Tiles[Index, np.ndarray]):
 
     def metadata(self, shape: Sequence[int], attributes: dict[str, Any]) -> dict[str, Any]:
         """What the `zarr.json` of the array holds, the same for all versions of Zarr; `shape` is that of all chunks."""
+        codecs: list[dict[str, Any]] = [
+            {"name": "bytes", "configuration": {"endian": "little"}},
+            {"name": "crc32c"},
+        ]
+        if self.inner is not None:
+            shard = {
+                "chunk_shape": list(self.inner),
+                "codecs": codecs,
+                "index_codecs": codecs,
+                "index_location": "end",
+            }
+            codecs = [{"name": "sharding_indexed", "configuration": shard}]
         return {
             "zarr_format": 3,
             "node_type": "array",
@@ -96,17 +147,35 @@ class Chunks(Tiles[Index, np.ndarray]):
             "data_type": self.dtype.name,
             "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": list(self.shape)}},
             "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-            "fill_value": "NaN",
-            "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}],
+            "fill_value": "NaN" if self.dtype.kind == "f" else 0,
+            "codecs": codecs,
             "attributes": attributes,
         }
 
-    @property
-    def _stored(self) -> np.dtype:
-        return self.dtype.newbyteorder("<")
+
+def _key(shape: tuple[int, ...]) -> str:
+    """The name of the chunk of an array that is one chunk."""
+    return "/".join(["c", *("0" for _ in shape)])
 
 
-def _checksum(numbers: bytes) -> bytes:
-    import google_crc32c  # comes with Zarr
+@lru_cache(maxsize=64)
+def _in_memory(
+    shape: tuple[int, ...], dtype: np.dtype, inner: tuple[int, ...] | None
+) -> tuple[dict[str, Any], zarr.Array[Any], Lock]:
+    """An array of one chunk, the dictionary in which its files are kept, and a lock for whoever uses them."""
+    import zarr
+    from zarr.codecs import Crc32cCodec
+    from zarr.storage import MemoryStore
 
-    return int(google_crc32c.value(numbers)).to_bytes(_CHECKSUM, "little")
+    held: dict[str, Any] = {}
+    array = zarr.create_array(
+        MemoryStore(held),
+        shape=shape,
+        dtype=dtype,
+        chunks=inner or shape,
+        shards=None if inner is None else shape,
+        compressors=Crc32cCodec(),
+        fill_value=np.nan if dtype.kind == "f" else 0,
+        config={"write_empty_chunks": True},
+    )
+    return held, array, Lock()

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import abc
 import contextlib
-import shutil
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
 from typing import Generic, Literal, TypeVar
 
 import numpy as np
 
 from equitangents.errors import StoreError
 from equitangents.formatting import memory_size
+from equitangents.tiles.place import Place, free_space
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -96,12 +95,10 @@ def store_errors(unwritable: str, kept: str | Callable[[], str] = "", *, with_fi
         raise StoreError(f"{unwritable}: {error.strerror or error}{file}{kept() if callable(kept) else kept}") from None
 
 
-def check_room(at: Path, needed: int, task: str, there: str = ", and the disk", remedy: str = MAKE_ROOM) -> None:
+def check_room(at: Place, needed: int, task: str, there: str = ", and the disk", remedy: str = MAKE_ROOM) -> None:
     """StoreError where the disk of `at` has no room for `needed` bytes, which `task` takes."""
-    while not at.exists() and at != at.parent:
-        at = at.parent
-    free = int(shutil.disk_usage(at).free)
-    if needed > free:
+    free = free_space(at)
+    if free is not None and needed > free:
         raise StoreError(f"{task} {memory_size(needed)}{there} has {memory_size(free)} left; {remedy}")
 
 

@@ -27,9 +27,9 @@ from equitangents.ensembles.training.jobs import Backend, check_room, execute, p
 from equitangents.ensembles.training.settings import HasSettings, check_record
 from equitangents.ensembles.training.spread import Trained
 from equitangents.errors import InvalidArgumentError
-from equitangents.files import local
 from equitangents.keywords import named_also
 from equitangents.nn import Admissible
+from equitangents.tiles.place import local
 from equitangents.validation import check_shape, check_whole
 
 _FITTED = ("params_", "params0_", "history_", "recorded_", "recorded_epochs_")

@@ -27,12 +27,13 @@ from equitangents.ensembles.fields.kernel import FieldKernel, PointKernel, Turni
 from equitangents.ensembles.fields.points import FieldPoints, PointAction
 from equitangents.errors import InvalidTypeError, StoreError
 from equitangents.file_limits import read_json
-from equitangents.files import LEFTOVER, file_bytes, local, real, whole_file
+from equitangents.files import LEFTOVER, file_bytes, open_regular, real, whole_file
 from equitangents.kernels.store.key import VERSION
 from equitangents.locks import alone
 from equitangents.nn import Sequential
 from equitangents.nn.sequential import described_field
 from equitangents.scale.identity import action_hash, engine_of, network_hash
+from equitangents.tiles.place import local
 from equitangents.tiles.store import DamagedTileError, Tiles, check_finite, check_room, each_computed, store_errors
 
 logger = logging.getLogger("equitangents")

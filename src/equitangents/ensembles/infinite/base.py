@@ -23,7 +23,6 @@ from equitangents.ensembles.infinite.tuning import Tuning, tune
 from equitangents.ensembles.orbits.statistics import OrbitQuestions
 from equitangents.ensembles.standardisation import StandardisedInputs, check_standardise
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.files import local
 from equitangents.inference import Momentum
 from equitangents.inference.dynamics import DYNAMICS, as_times
 from equitangents.inference.ridge import Ridge
@@ -33,6 +32,7 @@ from equitangents.keywords import named_also
 from equitangents.solvers.choosing import as_method
 from equitangents.solvers.method import Method
 from equitangents.solvers.solution import Report
+from equitangents.tiles.place import local
 from equitangents.validation import check_choice
 
 

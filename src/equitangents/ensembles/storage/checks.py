@@ -8,6 +8,7 @@ can tell from the file. Nothing is imported for it.
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
@@ -220,6 +221,7 @@ FITS: dict[str, Fits] = {
     "solvers.RaisedMatrix": lambda m: _is(m.above, (m.size,)) and m.matrix.size == m.size,
     "solvers.ScaledMatrix": lambda m: _is(m.scale, (m.size,)) and m.matrix.size == m.size,
     "solvers.Solution": lambda s: s.coefficients.ndim == 2,
+    "tiles.ObjectPath": lambda p: re.fullmatch(r"(s3|gs|az)://[\w.-]+", p.root) is not None,
 }  # fmt: skip
 """Of some kinds: whether an object is one, seen by its shapes."""
 

@@ -3,7 +3,7 @@
 The layers and solvers that `nn` and `solvers` name in public are on it as they are written, where their fields are
 numbers and words; every other class stands in the table here. Files call a class by a public name, `room.Class`, which
 stays where the class moves (`register_kind`), and name nothing else. None of them runs a command or holds a function;
-the only ones that name files are a store of kernels, which is read where it is the one
+the only ones that name files, or objects in an object store, are a store of kernels, which is read where it is the one
 that the model was fitted with, and the folder of a factor (`structure` says when).
 
 An attribute is `name type`, or `name? type` where not every object has it. Types: `none`, `bool`, `int`, `real`,
@@ -31,6 +31,7 @@ UNIONS = {
     "Kinetics": "class|Momentum",
     "Sizes": "int|(int)",
     "Window": "text|(int)|((int))|Elements|ZonalWindow",
+    "Place": "path|ObjectPath",
     "Solved": "Problem|SolvedProblem|IrrepProblem",
 }
 _WEIGHTS = "W_std real; b_std real"
@@ -232,7 +233,7 @@ _TABLE = {
         f"has_blocks bool; {_MATRIX}",
         "matrices:ScaledMatrix": f"matrix SymmetricMatrix; scale floats; folder none|path; in_memory bool; "
         f"has_blocks bool; {_MATRIX}",
-        "matrices:StoreMatrix": f"store GramStore; folder path; _field text; in_memory bool; {_MATRIX}",
+        "matrices:StoreMatrix": f"store GramStore; folder Place; _field text; in_memory bool; {_MATRIX}",
         "out_of_core:OutOfCore": "path none|path; tile none|int; precision none|text; tolerance real",
         "primal:FeatureMatrix": f"kernel Network; x Inputs; field text; scale none|floats; factor? floats; {_MATRIX}",
         "primal:Primal": "features int",
@@ -245,11 +246,16 @@ _TABLE = {
         "unit? real; delta? real; resolution? real",
     },
     "scale": {
-        "gram:GramStore": "path path; _data {numbers}; _work Work",
-        "record:Inputs": "shape (int); rows int; digest text",
-        "record:Record": "network text; network_hash text; x1 scale.Inputs; x2 none|scale.Inputs; engine text; "
-        "precision text; tile int; version text; numbers int; format int",
-        "work:Work": "path path; kernel Network; record Record",
+        "gram:GramStore": "path Place; _data {numbers}; _work Work",
+        "record:Inputs": "shape (int); rows (int); digests (text)",
+        "record:Record": "network text; network_hash text; action none|text; action_hash none|text; "
+        "x1 scale.Inputs; x2 none|scale.Inputs; engine text; precision text; tile int; "
+        "inverses none|(int); version text; numbers int; format int; part none|int",
+        "work:Work": "path Place; kernel Network; action none|GroupAction; record Record; arrays {Chunks}",
+    },
+    "tiles": {
+        "chunks:Chunks": "folder Place; shape (int); dtype dtype; inner none|(int)",
+        "place:ObjectPath": "root text; key text",
     },
 }
 

@@ -28,13 +28,14 @@ from equitangents.checksums import append_checksum, checked, checksum
 from equitangents.ensembles.streaming.predictors import Predictor, predictor
 from equitangents.errors import InvalidArgumentError, MemoryLimitError, NotFiniteError, ShapeError, StoreError
 from equitangents.file_limits import UNREADABLE, check_arrays, part
-from equitangents.files import local, real, whole_file
+from equitangents.files import real, whole_file
 from equitangents.kernels.store.key import VERSION
 from equitangents.locks import alone
 from equitangents.scale.executors import part_of
-from equitangents.scale.identity import row_digest
+from equitangents.scale.identity import row_digests
 from equitangents.scale.opening import opened
 from equitangents.scale.progress import Progress, ProgressCallback, told_by
+from equitangents.tiles.place import local
 from equitangents.tiles.store import DamagedTileError, check_room, store_errors
 from equitangents.validation import check_whole
 
@@ -295,7 +296,7 @@ def _task(out: Path, x: Numbers, by: Predictor, rows: int | None) -> PredictionT
         "version": __version__,
         "numbers": VERSION,
         "fingerprint": by.fingerprint,
-        "inputs": row_digest("x", array, dtype),
+        "inputs": row_digests("x", array, dtype, (count,))[0],
         "count": count,
         "time": by.time,
         "arrays": {name: list(each) for name, each in by.arrays.items()},

@@ -95,7 +95,7 @@ class KeptKernel:
 
     def _tiles(self, x1: np.ndarray, x2: np.ndarray | None, step: Callable[[int, int], None]) -> Kernels:
         columns = x1 if x2 is None else x2
-        grid = Grid(len(x1), None if x2 is None else len(x2), self.tile)
+        grid = Grid((len(x1),), None if x2 is None else (len(x2),), self.tile)
         nngp, ntk = np.empty((2, len(x1), len(columns)), x1.dtype)
         read, last, notes, tiles = 0, Kernels(nngp, ntk), dict[str, None](), grid.tiles()
         for done, tile in enumerate(tiles, 1):

@@ -1,0 +1,337 @@
+"""Where stores and predictions lie: a folder of this machine, or a place in an object store, given by its URL.
+
+Folders and files are `pathlib.Path`; an `ObjectPath` has those of its methods that stores need. Objects appear whole or
+not at all, so that one put stands for a temporary file and its new name, and a put on a condition for a file that is
+made once. Credentials and addresses are those of the environment of each process; none is ever sent to a worker.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import posixpath
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+from equitangents import files
+from equitangents._types import FileName
+from equitangents.errors import InvalidArgumentError
+from equitangents.extras import require
+from equitangents.files import MOST, file_bytes
+
+Found = TypeVar("Found")
+
+PATIENCE = 180.0
+"""Seconds for which a request is made again while an object store does not answer, as obstore's own."""
+_PAUSE, _LONGEST_PAUSE = 0.2, 5.0  # seconds between two requests: the first, and the longest
+_UNANSWERED = re.compile(
+    r"error sending request(?!.*169\.254)|response body|list response|timed out|connection (closed|reset)|\b50[0234]\b",
+    re.IGNORECASE | re.DOTALL,
+)  # errors of a store that does not answer, or by half; others are refusals
+SCHEMES = ("s3", "gs", "az")
+_URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):/(?P<second>/?)")  # one letter and a colon is a disk of Windows
+
+
+@dataclass(frozen=True, order=True)
+class ObjectPath:
+    """An object, or all that begin with its name: `key` in the bucket or container `root`, such as s3://bucket."""
+
+    root: str
+    key: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.root}/{self.key}"
+
+    def __truediv__(self, part: str) -> ObjectPath:
+        return ObjectPath(self.root, posixpath.join(self.key, part))
+
+    def joinpath(self, *parts: str) -> ObjectPath:
+        """The place below it by these parts."""
+        return ObjectPath(self.root, posixpath.join(self.key, *parts))
+
+    @property
+    def name(self) -> str:
+        """The last part of its key."""
+        return posixpath.basename(self.key)
+
+    @property
+    def stem(self) -> str:
+        """The last part of its key, without its suffix."""
+        return posixpath.splitext(self.name)[0]
+
+    @property
+    def suffix(self) -> str:
+        """How its last part ends, from the last dot on."""
+        return posixpath.splitext(self.name)[1]
+
+    @property
+    def parent(self) -> ObjectPath:
+        """The place that it lies in."""
+        return ObjectPath(self.root, posixpath.dirname(self.key))
+
+    def with_name(self, name: str) -> ObjectPath:
+        """The place beside it of this name."""
+        return self.parent / name
+
+    def resolve(self) -> ObjectPath:
+        """Itself: there are no links."""
+        return self
+
+    def mkdir(self, parents: bool = False, exist_ok: bool = False) -> None:
+        """Nothing: there are no folders."""
+
+    def is_file(self) -> bool:
+        """Whether there is such an object."""
+        return self.size() is not None
+
+    def is_dir(self) -> bool:
+        """Whether there are objects below it."""
+        return next(iter(self.sizes()), None) is not None
+
+    def exists(self) -> bool:
+        """Whether there is one or the other."""
+        return self.is_file() or self.is_dir()
+
+    def size(self) -> int | None:
+        """Bytes of the object; None where there is none."""
+        with _requests(self), suppress(FileNotFoundError):
+            return int(self._retried(lambda: bucket(self.root).head(self.key))["size"])
+        return None
+
+    def sizes(self) -> Iterator[tuple[str, int]]:
+        """(what follows `key/`, bytes) of all objects below it, by one request for a thousand."""
+        start = len(self.key) + 1 if self.key else 0
+        with _requests(self):
+            found = self._retried(self._listed)
+        for each in found:
+            yield each["path"][start:], each["size"]
+
+    def _listed(self) -> list[dict[str, Any]]:
+        """All objects below it: a listing that is cut short is none, and is asked for again from its beginning."""
+        return [each for some in bucket(self.root).list(self.key or None) for each in some]
+
+    def _retried(self, request: Callable[[], Found]) -> Found:
+        """What a request gives, made again for PATIENCE seconds while the store does not answer."""
+        end, pause = time.monotonic() + PATIENCE, _PAUSE
+        while True:
+            try:
+                return request()
+            except _library().exceptions.GenericError as error:
+                if not _UNANSWERED.search(str(error)) or time.monotonic() + pause > end:
+                    raise
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def read_bytes(self, most: int | None = None) -> bytes:
+        """What the object holds; FileNotFoundError where there is none, OSError where it is more than `most` bytes."""
+        return self.tagged(most)[0]
+
+    def tagged(self, most: int | None = None) -> tuple[bytes, str | None]:
+        """What the object holds, and the tag of this version of it."""
+        with _requests(self):
+            found = self._retried(lambda: bucket(self.root).get(self.key))
+            if most is not None and (size := int(found.meta["size"])) > most:
+                raise OSError(errno.EFBIG, f"it takes {size:,} bytes; expected at most {most:,}", str(self))
+            return bytes(found.bytes()), found.meta["e_tag"]
+
+    def read_range(self, start: int, length: int) -> bytes:
+        """So many bytes from `start` on."""
+        with _requests(self):
+            return bytes(self._retried(lambda: bucket(self.root).get_range(self.key, start=start, length=length)))
+
+    def write_bytes(self, content: bytes | memoryview) -> None:
+        """Put the object in place, whole."""
+        with _requests(self):
+            self._retried(lambda: bucket(self.root).put(self.key, content))
+
+    def put_if(self, content: bytes, tag: str | None) -> str | None:
+        """Put the object where there is none (`tag` None), or in place of that version; its tag, or None."""
+        exceptions = _library().exceptions
+        tries = 0
+
+        def put() -> str:
+            nonlocal tries
+            tries += 1
+            mode: Any = "create" if tag is None else {"e_tag": tag}
+            return str(bucket(self.root).put(self.key, content, mode=mode)["e_tag"])
+
+        with _requests(self):
+            try:
+                return self._retried(put)
+            except FileNotFoundError:
+                if tag is None:
+                    raise OSError(errno.ENOENT, "there is no such bucket or container", str(self)) from None
+                return None
+            except (exceptions.AlreadyExistsError, exceptions.PreconditionError):
+                if tries > 1:  # an earlier try may have arrived, whose answer did not
+                    held, now = self.tagged()
+                    return now if held == content else None
+                return None
+
+    def unlink(self, missing_ok: bool = False) -> None:
+        """Remove the object; that there is none is no error."""
+        with _requests(self), suppress(FileNotFoundError):
+            self._retried(lambda: bucket(self.root).delete(self.key))
+
+    def remove_all(self) -> None:
+        """Remove all objects below it; `zarr.json` of its own first, so that no reader takes the rest for whole."""
+        (self / "zarr.json").unlink()
+        keys = [f"{self.key}/{name}" for name, _ in self.sizes()]
+        with _requests(self):
+            for start in range(0, len(keys), 1000):
+                self._retried(partial(bucket(self.root).delete, keys[start : start + 1000]))
+
+
+Place = Path | ObjectPath
+PARTIAL = ".partial"  # the folder in a store's where its files are written before they get their names
+
+
+class File(NamedTuple):
+    """A file to be written: first in `folder`, for this while, then under its name; `content()` makes what it holds.
+
+    An object is put under its name at once: nobody sees a part of it.
+    """
+
+    path: Place
+    folder: Place
+    content: Callable[[], memoryview]
+
+
+def write_together(written: Sequence[File]) -> None:
+    """Write temporary files, and name them in order when all are on disk; put objects in order."""
+    here = []
+    for path, folder, content in written:
+        if isinstance(path, ObjectPath) or isinstance(folder, ObjectPath):
+            path.write_bytes(content())
+        else:
+            here.append((path, folder, content))
+    files.write_together(here)
+
+
+def write_whole(path: Place, content: bytes, folder: Place) -> None:
+    """Write a temporary file in `folder`, and rename it to `path` when it is on disk."""
+    write_together([File(path, folder, lambda: memoryview(content))])
+
+
+def sweep(folder: Place) -> None:
+    """Remove what dead processes were writing in a folder; of objects nothing is there in part."""
+    if isinstance(folder, Path):
+        files.sweep(folder)
+
+
+def place(name: str, path: FileName | ObjectPath) -> Place:
+    """A folder or file of this machine, or one in an object store, s3://, gs:// or az://.
+
+    InvalidArgumentError, which names the argument `name`, for other URLs; MissingLibraryError without obstore.
+    """
+    if isinstance(path, ObjectPath):
+        return path
+    text = os.fspath(path)
+    url = _URL.match(text)
+    if url is None:
+        return Path(path).expanduser()
+    scheme = url["scheme"].lower()
+    if not url["second"] or scheme not in (*SCHEMES, "file"):
+        why = "" if url["second"] else " (as text: a Path drops one of two slashes)"
+        raise InvalidArgumentError(
+            f"{name} is {text!r}; expected a path of this machine, or a URL that begins with "
+            f"{', '.join(f'{each}://' for each in SCHEMES)} or file://{why}"
+        )
+    parts = urlsplit(text)
+    if scheme == "file":
+        if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
+            raise InvalidArgumentError(f"{name} is {text!r}; expected file:/// and a whole path")
+        return Path(url2pathname(parts.path))
+    key = posixpath.normpath(parts.path).strip("/")
+    if not parts.netloc or key in ("", ".") or parts.query or parts.fragment or key.startswith(".."):
+        raise InvalidArgumentError(f"{name} is {text!r}; expected {scheme}://bucket/name")
+    found = ObjectPath(f"{scheme}://{parts.netloc}", key)
+    try:
+        bucket(found.root)
+    except _library().exceptions.BaseError as error:
+        raise InvalidArgumentError(f"{name} is {text!r}, which cannot be opened: {_said(error)}") from None
+    return found
+
+
+def local(name: str, path: FileName | ObjectPath) -> Path:
+    """A path of this machine; InvalidArgumentError for an object store, where such files cannot lie."""
+    found = None if isinstance(path, ObjectPath) or _remote(path) else place(name, path)
+    if not isinstance(found, Path):
+        raise InvalidArgumentError(f"{name} is {str(path)!r}; expected a path of this machine")
+    return found
+
+
+def content(at: Place, most: int = MOST) -> bytes:
+    """What a file or an object holds; OSError, before it is read, where that is more than `most` bytes."""
+    return at.read_bytes(most) if isinstance(at, ObjectPath) else file_bytes(at, most)
+
+
+def free_space(at: Place) -> int | None:
+    """Bytes that the disk has left on which a folder is, or would be; None where nobody counts them."""
+    if isinstance(at, ObjectPath):
+        return None
+    while not at.exists() and at != at.parent:
+        at = at.parent
+    return int(shutil.disk_usage(at).free)
+
+
+def remove_all(at: Place) -> None:
+    """Remove a folder and all that is in it, or all objects below a name."""
+    if isinstance(at, ObjectPath):
+        at.remove_all()
+    else:
+        shutil.rmtree(at, ignore_errors=True)
+
+
+def zarr_node(at: Place) -> dict[str, Any]:
+    """What Zarr's functions are told to open, by keyword: the folder, or a name in an object store."""
+    if isinstance(at, Path):
+        return {"store": at}
+    from zarr.storage import ObjectStore
+
+    return {"store": ObjectStore(bucket(at.root), read_only=True), "path": at.key}
+
+
+@cache
+def bucket(root: str) -> Any:
+    """The client of a bucket or container, one a process; credentials and address are the environment's."""
+    _library()
+    from obstore.store import from_url
+
+    return from_url(root)
+
+
+def _library() -> Any:
+    require("obstore.exceptions", "scale", "an object store")
+    return require("obstore", "scale", "an object store")
+
+
+def _remote(path: FileName) -> bool:
+    url = _URL.match(os.fspath(path))
+    return url is not None and url["scheme"].lower() != "file"
+
+
+@contextmanager
+def _requests(path: ObjectPath) -> Iterator[None]:
+    """What an object store refuses as an OSError, so that its errors are those of a disk."""
+    try:
+        yield
+    except _library().exceptions.BaseError as error:
+        raise OSError(errno.EIO, _said(error), str(path)) from None
+
+
+def _said(error: Exception) -> str:
+    """What a store says, else the first line of an error, without the address of a request and its signature."""
+    text = str(error).strip()
+    message = re.search("<Message>(.*?)</Message>", text, re.DOTALL)
+    line = message[1] if message else next(iter(text.splitlines()), type(error).__name__)
+    return " ".join(re.sub(r"https?://\S+", "the store", line).split())[:300]

@@ -1,0 +1,25 @@
+"""Object stores for tests: one in memory, and a server of S3 on this machine."""
+
+from __future__ import annotations
+
+import pytest
+from buckets import Bucket
+
+from equitangents.tiles import place
+
+
+@pytest.fixture
+def bucket(monkeypatch):
+    """What s3://bucket is, in memory."""
+    made = Bucket()
+    monkeypatch.setattr(place, "bucket", lambda root: made)
+    return made
+
+
+@pytest.fixture
+def s3():
+    """The environment of s3://bucket, on a server."""
+    from s3 import server
+
+    with server() as environment:
+        yield environment

@@ -1,0 +1,319 @@
+"""Stores and predictions in object stores: the bytes of a folder, few requests, kills and damage."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import stores
+import zarr
+from hypothesis import given
+from hypothesis import strategies as st
+
+import equitangents as et
+from equitangents.ensembles import predict_to_file
+from equitangents.errors import InvalidArgumentError, StoreError
+from equitangents.scale import GramStore, record
+from equitangents.scale.reading import read_inputs
+from equitangents.scale.work import each_computed
+from equitangents.tiles import lease, place
+from equitangents.tiles.chunks import Chunks
+from equitangents.tiles.store import DamagedTileError
+from examples import examples
+
+K = "s3://bucket/some/k.zarr"
+X = np.random.default_rng(0).normal(size=(22, 3))
+MODEL = et.InfiniteEnsemble(stores.NET, ridge=1e-3).fit(X, X[:, 0])
+
+
+@pytest.fixture
+def short_leases(monkeypatch):
+    monkeypatch.setattr(lease, "LEASE", 0.2)
+
+
+class TestAStore:
+    def test_holds_the_bytes_of_a_folder(self, bucket, tmp_path):
+        there, here = stores.store(K).compute(), stores.store(tmp_path / "k").compute()
+        assert bucket.content("some/k.zarr") == stores.content(tmp_path / "k")
+        assert there.missing == 0
+        np.testing.assert_array_equal(there.ntk[:], here.ntk[:])
+        assert there.verify().ok
+
+    @pytest.mark.slow
+    def test_on_a_server_of_s3(self, s3, tmp_path):
+        from s3 import content
+
+        there = stores.store(K, rows=9).compute()
+        stores.store(tmp_path / "k", rows=9).compute()
+        assert content("some/k.zarr") == stores.content(tmp_path / "k")
+        assert there.missing == 0
+        np.testing.assert_array_equal(there.ntk[:3], np.asarray(stores.NET.kernel(X[:9]).ntk)[:3])
+        at = place.place("path", K) / "ntk/c/0/1"
+        at.write_bytes(at.read_bytes()[:-1] + b"x")
+        assert there.verify(0, repair=False).damaged == ((0, 1),)
+        assert there.verify(0).damaged == ((0, 1),)
+        assert content("some/k.zarr") == stores.content(tmp_path / "k")
+        assert place.ObjectPath("s3://bucket", "new").put_if(b"one", None)
+        assert place.ObjectPath("s3://bucket", "new").put_if(b"two", None) is None
+        with pytest.raises(StoreError, match="bucket does not exist") as error:
+            stores.store("s3://elsewhere/k")
+        assert "\n" not in str(error.value)
+
+    def test_grows(self, bucket, tmp_path):
+        stores.store(K, rows=10).compute()
+        stores.store(K).compute()
+        stores.store(tmp_path / "k", rows=10).compute()
+        stores.store(tmp_path / "k").compute()
+        assert bucket.content("some/k.zarr") == stores.content(tmp_path / "k")
+
+    def test_of_another_problem_is_refused_and_stays(self, bucket):
+        stores.store(K).compute()
+        before = bucket.content("some/k.zarr")
+        with pytest.raises(StoreError, match="other values"):
+            GramStore(K, stores.NET, X + 1, tile=4)
+        bucket.put("some/other/thing", b"mine")
+        with pytest.raises(StoreError, match="something other than a store"):
+            GramStore("s3://bucket/some/other", stores.NET, X)
+        assert bucket.content("some/k.zarr") == before
+
+    def test_that_was_made_in_part_is_completed(self, bucket):
+        stores.store(K).compute()
+        whole = bucket.content("some/k.zarr")
+        rng = np.random.default_rng(0)
+        for _ in range(5):
+            for name in whole:
+                if name != "zarr.json" and rng.random() < 0.5:
+                    bucket.delete(f"some/k.zarr/{name}")
+            stores.store(K).compute()
+            assert bucket.content("some/k.zarr") == whole
+
+    def test_with_a_damaged_object_says_so(self, bucket):
+        there = stores.store(K).compute()
+        bucket.put("some/k.zarr/x1/c/0/0", b"?" * 100)
+        with pytest.raises(StoreError, match="inputs of the store are damaged"):
+            there.compute(resume=False)
+        bucket.put("some/k.zarr/zarr.json", b"{")
+        assert stores.store(K).shape == (22, 22)  # from a copy of the record
+        assert bucket.content("some/k.zarr")["zarr.json"] != b"{"
+        for name in ("zarr.json", "ntk/zarr.json", "nngp/zarr.json"):
+            bucket.put(f"some/k.zarr/{name}", b"{")
+        with pytest.raises(StoreError, match="every record is damaged"):
+            stores.store(K)
+
+    def test_that_is_made_between_two_looks_is_found(self, bucket, monkeypatch):
+        look = record._is_taken
+
+        def made_meanwhile(path):
+            monkeypatch.setattr(record, "_is_taken", look)
+            stores.store(K)
+            return look(path)
+
+        monkeypatch.setattr(record, "_is_taken", made_meanwhile)
+        assert stores.store(K).compute().missing == 0
+
+    def test_is_made_once_and_computed_by_two(self, bucket, tmp_path):
+        found, failed = [], []
+
+        def compute():
+            try:
+                found.append(stores.store(K).compute().missing)
+            except BaseException as error:
+                failed.append(error)
+
+        threads = [threading.Thread(target=compute) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        stores.store(tmp_path / "k").compute()
+        assert (failed, found) == ([], [0, 0])
+        assert bucket.content("some/k.zarr") == stores.content(tmp_path / "k")
+
+    def test_is_fitted_from_and_named_by_a_saved_model(self, bucket, tmp_path):
+        fitted = et.InfiniteEnsemble(stores.NET, ridge=1e-3, store=K, solver="cholesky").fit(X, X[:, 0])
+        fitted.save(tmp_path / "model")
+        loaded = et.InfiniteEnsemble.load(tmp_path / "model")
+        for one, two in zip(*(m.predict(X[:3], return_std=True) for m in (loaded, fitted)), strict=True):
+            np.testing.assert_array_equal(one, two)
+        np.testing.assert_allclose(fitted.predict(X), MODEL.predict(X), rtol=1e-9)
+        assert fitted.store == K
+
+
+class TestRequests:
+    def test_of_a_tile_are_a_head_four_puts_and_inputs_once(self, bucket):
+        there = stores.store(K, rows=40)
+        there.compute(shard=(0, 5))
+        bucket.asked.clear()
+        tiles = there.tiles[:20]
+        waiting = there._work.tiles.missing(tiles)
+        assert bucket.counted == {"list": 2}
+        assert sum(done.computed for done in each_computed(there._work, waiting)) == len(waiting) == 16
+        places = sum(len(there._work.record.grid.places(tile)) for tile in waiting)
+        read = {tile[0] for tile in waiting} | {tile[1] for tile in waiting}
+        assert bucket.counted == {"list": 2, "head": len(waiting), "put": 2 * places, "get": len(read)}
+
+    def test_of_a_worker_for_the_record_are_one(self, bucket):
+        there = stores.store(K)
+        bucket.asked.clear()
+        for tile in there.tiles:
+            list(each_computed(there._work, [tile]))
+        records = [name for what, name in bucket.asked if name.endswith("zarr.json")]
+        assert len(records) <= 1
+
+    def test_of_a_folder_for_the_record_are_one_too(self, tmp_path, monkeypatch):
+        there, read = stores.store(tmp_path / "k"), []
+        real = place.file_bytes
+        monkeypatch.setattr(place, "file_bytes", lambda path, most: read.append(path.name) or real(path, most))
+        there.compute()
+        assert read.count("zarr.json") == 1
+
+    def test_a_store_that_is_gone_is_not_made_again_by_a_worker(self, tmp_path):
+        there = stores.store(tmp_path / "k")
+        list(each_computed(there._work, there.tiles[:1]))
+        shutil.rmtree(tmp_path / "k")
+        with pytest.raises(StoreError):
+            list(each_computed(there._work, there.tiles[1:]))
+        assert not (tmp_path / "k").exists()
+
+
+class TestShards:
+    @examples(25, random=200)
+    @given(st.integers(1, 4), st.integers(1, 3), st.sampled_from(["float32", "float64"]), st.integers(0, 10**6))
+    def test_are_read_as_written_by_us_and_by_zarr(self, side, count, dtype, seed):
+        rng = np.random.default_rng(seed)
+        whole = side * count
+        values = rng.normal(size=tuple(rng.integers(1, whole + 1, 2))).astype(dtype)
+        with tempfile.TemporaryDirectory() as folder:
+            chunks = Chunks(Path(folder), (whole, whole), np.dtype(dtype), (side, side))
+            chunks.write((0, 0), values)
+            (Path(folder) / "zarr.json").write_text(json.dumps(chunks.metadata((whole, whole), {})))
+            np.testing.assert_array_equal(zarr.open_array(folder, mode="r")[: len(values), : values.shape[1]], values)
+            read = chunks.read((0, 0))
+            np.testing.assert_array_equal(read[: len(values), : values.shape[1]], values)
+            assert np.isnan(read).sum() == whole**2 - values.size
+            at = (int(rng.integers(whole)), int(rng.integers(whole)))
+            assert chunks.is_there((0, 0), at) == bool(np.isfinite(read[at]))
+            good = bytearray(chunks.path((0, 0)).read_bytes())
+            good[int(rng.integers(len(good)))] ^= 1 << int(rng.integers(8))
+            chunks.path((0, 0)).write_bytes(good)
+            with pytest.raises(DamagedTileError):
+                chunks.read((0, 0))
+
+    def test_are_the_large_tiles_of_an_object_store(self, bucket, monkeypatch):
+        monkeypatch.setattr("equitangents.scale.cost._PART", 8)
+        there = stores.store(K, rows=40, tile=16)
+        there.compute()
+        assert there.ntk.shards == (16, 16)
+        assert there.ntk.chunks == (8, 8)
+        np.testing.assert_allclose(there.ntk[:], stores.NET.kernel(there._data["x1"]).ntk, rtol=1e-9)
+        assert there.verify().ok
+        assert stores.store(K, rows=40, tile=None)._work.record.part == 8
+
+
+class TestLocks:
+    def test_are_held_by_one_and_taken_from_the_dead(self, bucket, short_leases):
+        at = place.place("path", "s3://bucket/lock")
+        with (
+            lease.alone(at, "it is held"),
+            pytest.raises(StoreError, match="it is held"),
+            lease.alone(at, "it is held"),
+        ):
+            pass
+        assert not at.exists()
+        at.write_bytes(b"of one that died")
+        with lease.alone(at, "it is held"):
+            assert at.exists()
+        assert not at.exists()
+
+
+class TestClaims:
+    def test_of_a_zarr_array_are_checked_against_what_is_there(self, tmp_path, bucket):
+        claimed = zarr.create_array(tmp_path / "x.zarr", shape=(10**12, 3), chunks=(1000, 3), dtype="f4")
+        claimed[:1000] = 1.0
+        with pytest.raises(InvalidArgumentError, match="it claims 12 TB, and holds 12 kB of it"):
+            read_inputs("data", tmp_path / "x.zarr")
+        group = zarr.create_group(tmp_path / "g.zarr")
+        group.create_array("x", shape=(10**7, 10**6), chunks=(10**7, 10**6), dtype="f8")
+        with pytest.raises(InvalidArgumentError, match="each of its chunks takes 80 TB"):
+            read_inputs("data", tmp_path / "g.zarr")
+        for file in (tmp_path / "x.zarr").rglob("*"):
+            if file.is_file():
+                bucket.put(f"x.zarr/{file.relative_to(tmp_path / 'x.zarr')}", file.read_bytes())
+        with pytest.raises(InvalidArgumentError, match="it claims 12 TB"):
+            read_inputs("data", "s3://bucket/x.zarr")
+
+    def test_of_an_array_whose_matrix_no_disk_holds_are_refused_before_it_is_read(self, tmp_path, bucket):
+        class Claim:
+            shape, dtype = (10**12, 3), np.dtype(np.float32)
+
+            def __getitem__(self, key):
+                raise AssertionError("it was read")
+
+        for path in (tmp_path / "k", "s3://bucket/k"):
+            with pytest.raises(et.errors.EquitangentsError, match=r"the disk has|needs about"):
+                GramStore(path, stores.NET, Claim())
+        with pytest.raises(StoreError, match="the disk has"):
+            predict_to_file(MODEL, Claim(), tmp_path / "p.npy")
+
+    def test_data_are_read_from_an_object_store(self, bucket):
+        from zarr.storage import ObjectStore
+
+        zarr.create_array(ObjectStore(bucket), name="x.zarr", data=X, chunks=(5, 3))
+        np.testing.assert_array_equal(read_inputs("data", "s3://bucket/x.zarr")[:], X)
+        with pytest.raises(InvalidArgumentError, match="of an object store Zarr is read"):
+            read_inputs("data", "s3://bucket/x.npy")
+
+
+@pytest.mark.slow
+def test_workers_that_are_killed_and_two_at_once_leave_the_same_bytes(s3, tmp_path):
+    from s3 import content
+
+    stores.store(tmp_path / "k").compute()
+
+    def worker(put: int) -> subprocess.Popen:
+        words = [sys.executable, "-m", "scale.s3_worker", "k", "22", "4", str(put)]
+        return subprocess.Popen(words, cwd=Path(__file__).parents[1], stdout=subprocess.PIPE, text=True)
+
+    for put in (1, 5, 23, 37):
+        killed = worker(put)
+        killed.communicate(timeout=120)
+        assert killed.returncode == -9
+    two = [worker(0), worker(0)]
+    assert [each.communicate(timeout=120)[0].strip() for each in two] == ["0", "0"]
+    assert content("k") == stores.content(tmp_path / "k")
+
+
+@pytest.mark.slow
+def test_commands_from_end_to_end(s3, tmp_path):
+    np.savez(tmp_path / "d.npz", x=X, y=X[:, 0])
+    command = [sys.executable, "-m", "equitangents"]
+
+    def run(*words: str) -> subprocess.CompletedProcess:
+        return subprocess.run([*command, *words], cwd=tmp_path, capture_output=True, text=True, timeout=200)
+
+    store = ["--data", "d.npz", "--depth", "1"]
+    for words in (
+        ["gram", *store, "--out", "s3://bucket/k", "--workers", "2"],
+        ["fit", *store, "--store", "s3://bucket/k", "--no-standardise", "--ridge", "1e-3", "--out", "model"],
+        ["predict", "model", "--data", "d.npz", "--out", "s3://bucket/p.npy"],
+        ["predict", "model", "--data", "d.npz", "--out", "s3://bucket/p.npy"],
+        ["predict", "model", "--data", "d.npz", "--out", "p.npy"],
+    ):
+        done = run(*words)
+        assert done.returncode == 0, done.stderr
+    with (tmp_path / "p.npy").open("rb") as local:
+        np.load(local)
+        end = local.tell()  # behind it a file says what it is, an object by an attribute
+    assert place.ObjectPath("s3://bucket", "p.npy").read_bytes() == (tmp_path / "p.npy").read_bytes()[:end]
+    for words in (["fit", *store, "--out", "s3://bucket/model"], ["gram", *store, "--out", "ftp://b/k"]):
+        refused = run(*words)
+        assert refused.returncode == 2
+        assert len(refused.stderr.strip().splitlines()) == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["d.npz", "model", "p.npy"]
