@@ -49,7 +49,6 @@ assert run("predict", "model", "--data", "train.npz", "--out", "predictions.zarr
 assert run("gram", "--data", "train.npz", "--net", "mlp", "--out", "gram.zarr") == 2
 assert run("reproduce", "toy") == 2
 for extra, call in {
-    "train": lambda: et.DeepEnsemble(net, members=2, epochs=1, checkpoint_dir="runs").fit(x, x[:, 0]),
     "scale": lambda: et.scale.GramStore("gram.zarr", net, x),
     "studies": lambda: molecules.g2(),
 }.items():

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from equitangents import InfiniteEnsemble, InfiniteEnsembleClassifier, actions, nn, solvers
+from equitangents import InfiniteEnsemble, actions, nn, solvers
 from equitangents.ensembles.infinite import problem
 from equitangents.ensembles.infinite.saving import load_means
 from equitangents.ensembles.infinite.solved_problem import training_matrices
@@ -136,7 +136,7 @@ def test_the_solution_says_what_was_used_and_why(caplog):
     assert (report.solver, report.size, report.reason) == ("pcg", 20, "asked for")
     assert 0 < report.residual < 1e-9
     assert report.iterations > 0
-    assert np.isfinite([report.condition, report.forecast_seconds]).all()
+    assert np.isfinite(report.condition)
     assert str(report) in caplog.text
     report = InfiniteEnsemble(NET, ridge=1e-2).fit(X, Y).solution_
     assert (report.solver, report.iterations) == ("eigh", 0)
@@ -150,7 +150,7 @@ def test_auto_goes_on_to_other_solvers_where_a_decomposition_is_too_large(monkey
     monkeypatch.setattr(solvers.choosing, "DECOMPOSED", 10)
     model = InfiniteEnsemble(NET, ridge=1e-2).fit(X, Y)
     assert model.solution_.solver == "cholesky"
-    assert model.solution_.reason.startswith("auto: 20 rows, and one array of them fits into ")
+    assert model.solution_.reason == "auto: a factor fits into memory"
     same(model, InfiniteEnsemble(NET, ridge=1e-2, solver="eigh").fit(X, Y))
     finite = InfiniteEnsemble(NET, time=3.0, memory_limit=250_000).fit(X, Y)
     assert finite.solution_.solver == "lanczos"
@@ -163,14 +163,6 @@ def test_an_ensemble_is_cloned_saved_and_read(solver):
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.predict(X_TEST), model.predict(X_TEST))
     np.testing.assert_allclose(again.predict(X_TEST, time=2.0), model.predict(X_TEST, time=2.0), atol=1e-12)
-
-
-def test_a_classifier_takes_a_solver():
-    labels = np.where(X[:, 0] > 0, "a", "b")
-    model = InfiniteEnsembleClassifier(NET, ridge=1e-2, solver="pcg").fit(X, labels)
-    reference = InfiniteEnsembleClassifier(NET, ridge=1e-2).fit(X, labels)
-    np.testing.assert_allclose(model.predict_proba(X_TEST), reference.predict_proba(X_TEST), atol=1e-7)
-    assert model.solution_.solver == "pcg"
 
 
 @pytest.mark.parametrize("solver", ["cholesky", "pcg"])

@@ -61,7 +61,7 @@ class Estimator(CheckedKeywords, BaseEstimator):
         for name in params:
             outer, nested, _ = name.partition("__")
             if outer not in known:
-                names = sorted([*known, *getattr(self, "shorthands", ())])
+                names = sorted(known)
                 raise InvalidArgumentError(
                     f"{type(self).__name__} has no parameter {outer!r}{meant(outer, names)}; it has {', '.join(names)}"
                 )

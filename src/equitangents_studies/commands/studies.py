@@ -113,7 +113,7 @@ def reproduce(
             if value is not None and key not in types:
                 raise InvalidArgumentError(f"study {study!r} has no choice of {key} (--{key})")
         read(changes, types)  # before JAX is imported: wrong words are told within a second
-    check_installed("orbax.checkpoint", "studies", "equitangents reproduce")
+    check_installed("pooch", "studies", "equitangents reproduce")
     from rich.console import Console
     from rich.table import Table
 

@@ -141,7 +141,7 @@ class TestClassifiers:
         assert found.predictions.tolist() == refitted
         assert found.labels.tolist() == labels.tolist()
         assert found.accuracy == np.mean(np.array(refitted) == labels)
-        assert found.residuals.shape == (9, 3)
+        assert found.outputs.residuals.shape == (9, 3)
         assert "accuracy" in found._repr_html_()
 
 
@@ -167,7 +167,7 @@ class TestWhatHasNoClosedFormIsRefused:
 
 @pytest.mark.parametrize(
     ("kernel", "time", "said"),
-    [("ntk", np.inf, "NTK"), ("nngp", np.inf, "posterior mean of the NNGP"), ("ntk", 2.0, "at time 2")],
+    [("ntk", np.inf, "infinitely wide"), ("nngp", np.inf, "posterior mean of the NNGP"), ("nngp", 2.0, "networks")],
 )
 def test_it_says_which_process_predicts(kernel, time, said, rng):
     model = InfiniteEnsemble(mlp, kernel=kernel, time=time, ridge=0.1).fit(rng.normal(size=(4, 2)), rng.normal(size=4))
