@@ -15,7 +15,7 @@ from equitangents.extras import check_installed, require
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
 ALONE = """
 import sys
-OPTIONAL = {"zarr", "google_crc32c", "numcodecs", "obstore", "distributed", "dask", "orbax", "tensorstore", "pooch",
+OPTIONAL = {"zarr", "google_crc32c", "numcodecs", "obstore", "distributed", "dask", "tensorstore", "pooch",
             "flax", "equinox", "ase", "dscribe", "torch", "keras", "onnx", "onnxruntime"}
 
 class Blocked:

@@ -127,8 +127,10 @@ def make_source(
     if isinstance(ensemble, INFINITE):
         if data is not None or pilot is not None:
             raise InvalidArgumentError(
-                "data and pilot are for ensembles of finite networks, and this one is planned for by theory; give a "
-                "DeepEnsemble or a network"
+                "pilot" if data is None else "data",
+                "given",
+                "none for an infinite ensemble, which is planned from theory",
+                "give a DeepEnsemble or a network",
             )
         theory, inputs, truth = ensemble._orbit_question(x, y)
         return Source(theory, inputs, truth, None, check_time(theory, time))
@@ -178,7 +180,7 @@ def pilot_outputs(pilot: AnyModel, batch: np.ndarray) -> np.ndarray:
     """Members' outputs (networks, N, K), or their probabilities where those are averaged."""
     outputs = np.asarray(pilot.predict_members(batch), np.float64)
     if len(outputs) < LEAST:
-        raise InvalidArgumentError(f"pilot has {len(outputs)} members; it needs at least {LEAST}")
+        raise InvalidArgumentError("pilot", len(outputs), f"at least {LEAST}", verb="has members,")
     if not np.isfinite(outputs).all():
         raise InvalidArgumentError("the pilot's outputs are not finite; its training diverged")
     if predicts_probabilities(pilot):
