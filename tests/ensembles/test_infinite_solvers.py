@@ -34,8 +34,7 @@ def same(model, reference, x=X_TEST, atol=1e-8):
 
 
 @pytest.mark.quick(2)
-@pytest.mark.parametrize("kernel", ["ntk", "nngp"])
-@pytest.mark.parametrize("time", [40.0, np.inf])
+@pytest.mark.parametrize(("kernel", "time"), [("ntk", 40.0), ("nngp", np.inf)])
 @pytest.mark.parametrize("solver", EXACT, ids=str)
 def test_means_and_covariances_are_those_of_the_decomposition(kernel, time, solver):
     settings = {"kernel": kernel, "time": time, "ridge": 1e-2, "learning_rate": 0.7}
@@ -230,8 +229,17 @@ def test_kernels_are_held_both_one_or_none_by_the_memory_there_is(limit, held):
 
 
 @pytest.mark.quick(2)
-@pytest.mark.parametrize("stored", [False, True])
-@pytest.mark.parametrize("solver", ["cholesky", "nystrom", solvers.PCG(rank=9), "out-of-core"], ids=str)
+@pytest.mark.parametrize(
+    ("solver", "stored"),
+    [
+        ("cholesky", False),
+        ("nystrom", True),
+        (solvers.PCG(rank=9), False),
+        ("out-of-core", False),
+        ("out-of-core", True),
+    ],
+    ids=str,
+)
 def test_an_ensemble_is_saved_in_a_folder_and_loaded(tmp_path, solver, stored):
     if solver == "out-of-core" and not stored:
         solver = solvers.OutOfCore(path=tmp_path / "factors")

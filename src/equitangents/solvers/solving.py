@@ -26,6 +26,7 @@ logger = logging.getLogger("equitangents")
 
 _SYMMETRIC = 1e3  # times the rounding of entries
 _LARGE = 1e100  # targets beyond it, or below its inverse, are scaled
+_KRYLOV = "a finite time, at which Lanczos answers for the solver"
 
 
 class Solver:
@@ -80,7 +81,7 @@ class Solver:
     def solve(self, targets: np.ndarray, time: float = math.inf) -> Solution:
         """α for targets (N, k) at one time, with its report, which is logged."""
         plan = self.plan(targets.shape[1], time)
-        logger.info("solver: %s; %s", plan, plan.reason)
+        logger.info("solver: %s", plan)
         start = clock.perf_counter()
         if plan.method not in self._prepared:
             self._prepared[plan.method] = plan.method.prepare(self.system, self._limit, self._consumed)
@@ -92,15 +93,12 @@ class Solver:
 
     def _report(self, plan: Plan, answer: Answer, time: float, seconds: float) -> Report:
         by_krylov = not (plan.method.any_time or math.isinf(time))
-        reason = plan.reason
-        if by_krylov:
-            reason += f", and time {time:g} is finite, where Lanczos stands in for {plan.solver}"
         condition = math.nan if math.isnan(answer.smallest) else math.inf
         if answer.smallest > blur(self.system, answer.largest):
             condition = answer.largest / answer.smallest
         return Report(
             solver="lanczos" if by_krylov else plan.solver,
-            reason=reason,
+            reason=_KRYLOV if by_krylov else plan.reason,
             size=self.system.size,
             precision=answer.precision,
             residual=answer.residual,

@@ -119,8 +119,8 @@ class IrrepProblem(Decomposed):
         means = np.stack([self.transform.inverse(at.orbit_mean(t)) for t in times])
         return means.transpose(0, 1, 3, 2)
 
-    def _blocks(self, x: DataRows, width: int = 1) -> Iterator[DataRows]:
-        return rows_of(x).blocks(x, max(1, _ROW_ENTRIES // (width * len(self.inputs) * self.action.group.order)))
+    def _blocks(self, x: DataRows) -> Iterator[DataRows]:
+        return rows_of(x).blocks(x, max(1, _ROW_ENTRIES // (len(self.inputs) * self.action.group.order)))
 
 
 def solve(

@@ -227,16 +227,16 @@ class Training:
             raise InvalidArgumentError("orbits are those of the augmentation's group; this ensemble has no such group")
         return self.augmentation.group
 
-    def _covariance_problem_at(self, times: np.ndarray, points: int, blocks: int = 1) -> TrainedKernel:
+    def _covariance_problem_at(self, times: np.ndarray, points: int) -> TrainedKernel:
         """The problem that gives covariances; raises if it cannot be evaluated at some time, or at so many points."""
         solved = self.covariance_problem
         for t in times:
             solved.check(t)
         check_memory(
-            f"the joint covariance of {points} inputs" if blocks == 1 else f"the covariances on {blocks} orbits",
-            solved.query_bytes(points, len(times)) + 8 * blocks * points**2 * len(times),
+            f"the joint covariance of {points} inputs",
+            solved.query_bytes(points, len(times)) + 8 * points**2 * len(times),
             self.settings.memory_limit,
-            "ask for fewer inputs at once" + (", or for return_std" if blocks == 1 else ""),
+            "ask for fewer inputs at once, or for return_std",
         )
         return solved
 
