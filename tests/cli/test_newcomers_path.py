@@ -17,7 +17,7 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from equitangents.cli.audit_words import agreement_of, limits_of, tolerance_of
+from equitangents.cli.audit_words import limits_of, share_of
 from equitangents.cli.common import announced, stages
 from equitangents.cli.main import by_option, main
 from equitangents.errors import InvalidArgumentError, ShapeError
@@ -131,10 +131,7 @@ def test_what_a_file_of_weights_holds_is_known_without_unpickling_it(folder: Pat
 def test_percentages_are_shares(millionths: int) -> None:
     percent, plain = f"{millionths / 10**4}%", str(millionths / 10**6)
     assert limits_of(percent) == pytest.approx(limits_of(plain), rel=1e-12)
-    assert agreement_of(percent) == pytest.approx(agreement_of(plain), rel=1e-12)
     assert limits_of(f"a={percent},b={plain}") == pytest.approx({"a": millionths / 10**6, "b": millionths / 10**6})
-    if millionths:
-        assert tolerance_of(percent) == pytest.approx(tolerance_of(plain), rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -143,16 +140,8 @@ def test_percentages_are_shares(millionths: int) -> None:
 def test_a_limit_that_is_no_share_is_refused(text: str) -> None:
     with pytest.raises(typer.BadParameter):
         limits_of(text)
-    for read in (agreement_of, tolerance_of):
-        with pytest.raises(typer.BadParameter):
-            read(text)
-
-
-def test_shares_above_one_are_taken_for_forgotten_percent_signs() -> None:
-    with pytest.raises(typer.BadParameter, match="did you mean 95%"):
-        agreement_of("95")
-    with pytest.raises(typer.BadParameter, match=r"expected a share"):
-        agreement_of("101%")
+    with pytest.raises(typer.BadParameter):
+        share_of(text, "--min-agreement", "a share", lambda s: 0 <= s <= 1)
 
 
 def test_a_percentage_decides_as_the_share_does(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from equitangents.cli.audit_words import (
-    agreement_of,
     check_counts,
     check_file,
     check_together,
@@ -22,7 +21,7 @@ from equitangents.cli.audit_words import (
     limits_of,
     output_kinds,
     scales,
-    tolerance_of,
+    share_of,
     transforms,
 )
 from equitangents.cli.common import announced, stages
@@ -232,7 +231,9 @@ def audit(
     from equitangents.groups.names import parse_group_name
     from equitangents.model_files import check_model
 
-    limits, agreement, tolerated = limits_of(fail_above), agreement_of(min_agreement), tolerance_of(tolerance)
+    limits = limits_of(fail_above)
+    agreement = share_of(min_agreement, "--min-agreement", "a share, 0.95 or 95%", lambda s: 0 <= s <= 1)
+    tolerated = share_of(tolerance, "--tolerance", "a number above 0, 0.01 or 1%", lambda s: 0 < s < float("inf"))
     scale, files = scales(output_scale), {"html": html, "json": json, "markdown": markdown, "junit": junit}
     check_counts({"--elements": elements, "--limit": limit, "--batch-size": batch_size})
     check_files(files)

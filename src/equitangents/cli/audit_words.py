@@ -1,8 +1,8 @@
-"""What `equitangents audit` is told in words, and all of it that can be refused before anything heavy is imported."""
+"""Options of `equitangents audit` as values; what can be refused is, before anything heavy is imported."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 Limits = float | dict[str, float] | None
 
 
-def check_together(told: Mapping[str, object]) -> None:
+def check_together(options: Mapping[str, object]) -> None:
     """Raise unless a model, data, and a group or a transform are given."""
     from equitangents.errors import InvalidArgumentError
 
-    given = {option for option, value in told.items() if value is not None}
+    given = {option for option, value in options.items() if value is not None}
     for option, also in (("MODEL", ""), ("--data", ""), ("--group", "--transform")):
         if not {option, also} & given:
-            raise InvalidArgumentError(" ".join([option, "is missing"]))
+            raise InvalidArgumentError(f"{option} is missing")
 
 
 def check_counts(counts: Mapping[str, int | None]) -> None:
@@ -62,24 +62,13 @@ def limits_of(text: str | None) -> Limits:
     return limits
 
 
-def agreement_of(text: str | None) -> float | None:
-    """--min-agreement: a share from 0 to 1."""
+def share_of(text: str | None, option: str, expected: str, fits: Callable[[float], bool]) -> float | None:
+    """One share, or an error that says what is `expected` unless it `fits`."""
     if text is None:
         return None
-    found = share(text, "--min-agreement")
-    if not 0 <= found <= 1:
-        hint = f"; did you mean {found:g}%?" if 1 < found <= 100 else ""
-        raise typer.BadParameter(f"{text!r}; expected a share, 0.95 or 95%{hint}", param_hint="--min-agreement")
-    return found
-
-
-def tolerance_of(text: str | None) -> float | None:
-    """--tolerance: a share, above 0."""
-    if text is None:
-        return None
-    found = share(text, "--tolerance")
-    if not 0 < found < float("inf"):
-        raise typer.BadParameter(f"{text!r}; expected a number above 0, 0.01 or 1%", param_hint="--tolerance")
+    found = share(text, option)
+    if not fits(found):
+        raise typer.BadParameter(f"{text!r}; expected {expected}", param_hint=option)
     return found
 
 

@@ -98,7 +98,7 @@ def atoms(
         raise InvalidTypeError(f"tolerances is {tolerances!r}; expected numbers by quantity, as {{'forces': 1.0}}")
     potential, sampling = Potential(calculator, features), Sampling(confidence, resamples, seed)
     shown = Progress(sum(planned(test, len(given), elements) for test in asked), progress, "structures")
-    potential.told = shown.step
+    potential.progress = shown.step
     stop = Interruption()
     rows: list[Row] = []
     missing: list[Missing] = []

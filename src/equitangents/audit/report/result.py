@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from jaxtyping import Float
 
-from equitangents import notebook
 from equitangents._types import AnyModel, FileName
 from equitangents.audit.report.checks import Check
-from equitangents.audit.report.forms import WrittenReport, escaped, markdown_table, suite, text_table
+from equitangents.audit.report.forms import State, WrittenReport
 from equitangents.audit.report.numbers import UNITS, Spread, folded, interval, listed, number
-from equitangents.audit.report.page import html
+from equitangents.audit.report.page import sections
 from equitangents.audit.report.part_sections import (
     AVERAGING,
     AuditSettings,
@@ -47,10 +46,10 @@ from equitangents.audit.report.sections import (
     Witness,
 )
 from equitangents.errors import InvalidArgumentError
+from equitangents.report.render import Section, Table
 
 FORMAT: Literal["equitangents.audit/3"] = "equitangents.audit/3"
 _ELEMENTS = 16
-_SIGNS = {"holds": "✅", "fails": "❌", "undecided": "❔"}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -61,6 +60,7 @@ class AuditReport(WrittenReport):
     behind them, one row an element, one column an input, and are not written.
     """
 
+    title: ClassVar[str] = "Equivariance audit"
     format: Literal["equitangents.audit/3"]
     verdict: Verdict
     """"equivariant": every element at its floor; "equivariant within tolerance": above it, and for no element above the
@@ -153,47 +153,49 @@ class AuditReport(WrittenReport):
         """Verdict, error with its interval, noise floor and group, in at most 120 characters."""
         return first_line(self)
 
-    def summary(self) -> str:
-        """The first line, and the table of all that a reader acts on."""
-        return f"{self.first_line}\n{text_table(HEAD, [row.cells for row in rows(self)])}"
+    @property
+    def state(self) -> State:
+        """Whether the model holds, fails, or is undecided."""
+        return STATES[self.verdict]
 
-    def markdown(self) -> str:
-        """The first line, then the table, and tables of elements and layers."""
+    @property
+    def audited(self) -> tuple[str, str]:
+        """The model and the group."""
+        return self.model.name, self.contract.group
+
+    def tables(self) -> list[Table]:
+        """The table of all that a reader acts on."""
+        return [Table("", HEAD, [row.cells for row in rows(self)], text=True)]
+
+    def details(self) -> list[Table]:
+        """The elements, the worst first, and the layers."""
         worst = sorted(self.elements, key=lambda e: -e.shown.estimate.mean)[:_ELEMENTS]
         shape = lambda e: [interval(e.shown.estimate), number(e.shown.median), number(e.shown.worst)]
         elements = [[folded(e.label), *shape(e), number(e.shown_floor), "above" * bool(e.above)] for e in worst]
-        parts = [
-            f"## {_SIGNS[STATES[self.verdict]]} Equivariance audit: {escaped(self.model.name)}",
-            f"**{escaped(self.first_line)}**",
-            markdown_table(HEAD, [row.cells for row in rows(self)]),
-            f"### Elements, the worst first, errors {self.unit}",
-            markdown_table(["element", "mean error", "median", "worst", "noise floor", ""], elements),
-        ]
+        head = ["element", "mean error", "median", "worst", "noise floor", ""]
+        found = [Table(f"Elements, the worst first, errors {self.unit}", head, elements)]
         if self.layers is not None:
             cells = lambda r: [folded(r.name), r.kind, number(r.error), number(r.floor), "breaks" * r.broken]
-            layers = [cells(r) for r in self.layers.layers]
-            parts += ["### Layers", markdown_table(["layer", "kind", "error", "noise floor", ""], layers)]
-        return "\n\n".join(parts) + "\n"
+            head = ["layer", "kind", "error", "noise floor", ""]
+            found.append(Table("Layers", head, [cells(r) for r in self.layers.layers]))
+        return found
 
-    def junit(self, checks: Sequence[Check] = ()) -> str:
-        """JUnit's XML, one test case an output, one a set off the data, and one a check."""
-        cases = [
-            Check(
-                f"{o.name} ({o.action})",
-                not o.fails_under,
-                f"{interval(o.shown)} {self.unit_of(o)}, {listed(o.fails_under)}",
-            )
-            for o in self.contract.outputs
-        ]
+    def cases(self) -> list[Check]:
+        """One test case an output, and one a set off the data that fails."""
+        value = lambda o: f"{interval(o.shown)} {self.unit_of(o)}, {listed(o.fails_under)}"
+        found = [Check(f"{o.name} ({o.action})", not o.fails_under, value(o)) for o in self.contract.outputs]
         if self.verdict == "equivariant on its data":
             off = [s for s in self.sets[1:] if s.above]
-            cases += [Check(f"off the data, {s.name}", False, f"{interval(s.shown)} {self.unit}") for s in off]
-        title = f"{self.model.name} under {self.contract.group}"
-        return suite(title, self.model.name, [*cases, *checks], self.timing.total_seconds, self.summary())
+            found += [Check(f"off the data, {s.name}", False, f"{interval(s.shown)} {self.unit}") for s in off]
+        return found
 
-    def html(self) -> str:
-        """The page; it loads nothing."""
-        return html(self)
+    def sections(self) -> list[Section]:
+        """The sections of the page."""
+        return sections(self)
+
+    def duration(self) -> float:
+        """Seconds that the audit took."""
+        return self.timing.total_seconds
 
     def remedy(self, name: str, path: FileName | None = None, form: str | None = None) -> AnyModel:
         """The model averaged over the group, f̄(x) = mean over g of ρ_Y(g)⁻¹ f(ρ_X(g) x), in its own form.
@@ -219,12 +221,3 @@ class AuditReport(WrittenReport):
             if part.section == AVERAGING:
                 raise InvalidArgumentError(f"remedy is {name!r}, which is not offered: {part.reason}")
         return self.averaged(name, path, form)
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows: the first line, the table, and the error under every element."""
-        line = lambda row: " ".join(filter(None, row.cells[1:]))
-        elements = [
-            (e.label, f"{interval(e.shown.estimate)}, noise floor {number(e.shown_floor)}") for e in self.elements
-        ]
-        head = notebook.table(self.first_line, [(row.label, line(row)) for row in rows(self)])
-        return head + notebook.table(f"Elements, errors {self.unit}", elements[: 2 * _ELEMENTS])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from equitangents.audit.report.numbers import (
     NAMED,
@@ -39,7 +39,7 @@ NEARLY = 0.1
 """Up to here a violation is small enough to ask whether it is as small off the data."""
 LENGTH = 120
 """The most characters of a first line."""
-STATES = {
+STATES: dict[Verdict, Literal["holds", "fails", "undecided"]] = {
     "equivariant": "holds",
     "equivariant within tolerance": "holds",
     "equivariant on its data": "undecided",
