@@ -20,7 +20,7 @@ def check_select(select: Any) -> Select:
     """`select`, or an error unless it is a name, a position or None."""
     if select is None or (isinstance(select, str | int) and not isinstance(select, bool)):
         return select
-    raise InvalidTypeError(f"select is {select!r}; expected the name of an output, the position of one, or None")
+    raise InvalidTypeError("select", select, "the name of an output, the position of one, or None")
 
 
 def chosen(output: Tree, select: Select) -> Tree:
@@ -84,7 +84,7 @@ def _entry(output: Tree, part: str | int, select: str | int, whole: Tree) -> Tre
         return values[int(text)]
     if named is None and not hasattr(output, "dtype") and getattr(output, text, None) is not None:
         return getattr(output, text)
-    raise InvalidArgumentError(f"select is {select!r}; {_there_are(whole)}")
+    raise InvalidArgumentError("select", select, remedy=_there_are(whole))
 
 
 def _there_are(output: Tree) -> str:

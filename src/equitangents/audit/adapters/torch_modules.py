@@ -227,7 +227,7 @@ def check_archive(torch: ModuleType, path: str, content: bytes) -> None:
             except Exception:  # anything but plain tensors
                 unsafe = True
         if unsafe:
-            raise InvalidArgumentError(f"model is {path!r}, which is not loaded for its entry {name!r}: {WHY}")
+            raise InvalidArgumentError("model", path, f"no entry as {name!r}", WHY)
 
 
 def load_script(path: str, trust: bool = False) -> TorchModel:

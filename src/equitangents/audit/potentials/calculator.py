@@ -125,9 +125,8 @@ class Potential:
         if isinstance(calculator, type) or (callable(calculator) and not hasattr(calculator, "get_property")):
             calculator = _made(calculator)
         if not hasattr(calculator, "get_property") or not hasattr(calculator, "implemented_properties"):
-            raise InvalidTypeError(
-                f"calculator is {calculator!r}; expected an ASE calculator, its class, or a function that makes one"
-            )
+            expected = "an ASE calculator, its class, or a function that makes one"
+            raise InvalidTypeError("calculator", calculator, expected)
         self.calculator = calculator
         self.progress: Callable[[int], None] = lambda calls: None
         self.name = getattr(calculator, "name", None) or type(calculator).__name__
@@ -135,9 +134,7 @@ class Potential:
             self.name = type(calculator).__name__
         self.calls, self.seconds, self.single = 0, 0.0, True
         if not isinstance(features, Mapping | None) or not all(isinstance(i, str) for i in (features or {}).values()):
-            raise InvalidTypeError(
-                f"features is {features!r}; expected irreps by name, as {{'node_feats': '8x0e+4x1o'}}"
-            )
+            raise InvalidTypeError("features", features, "irreps by name, as {'node_feats': '8x0e+4x1o'}")
         own = {name: feature(name, irreps) for name, irreps in (features or {}).items()}
         listed = list(calculator.implemented_properties)
         self.quantities: dict[str, Quantity] = {n: QUANTITIES[n] for n in QUANTITIES if n in listed} | own
@@ -188,8 +185,8 @@ class Potential:
                 self.calculator.get_property("energy" if "energy" in self.quantities else "forces", atoms)
                 value = self.calculator.results.get(name)
                 if value is None:
-                    known = ", ".join(self.calculator.results)
-                    raise InvalidArgumentError(f"features names {name!r}; the calculator's results are {known}")
+                    known = "one of " + ", ".join(self.calculator.results)
+                    raise InvalidArgumentError("features", name, known, verb="names")
         except PropertyNotImplementedError:
             return None
         if value is None:

@@ -14,7 +14,6 @@ from equitangents.audit.report.numbers import FACTOR, Estimate, folded, interval
 from equitangents.audit.report.part_sections import Missing
 from equitangents.audit.report.rows import LENGTH
 from equitangents.errors import InvalidArgumentError
-from equitangents.keywords import meant
 from equitangents.report.numbers import format_number
 from equitangents.report.render import Section, Table
 
@@ -183,9 +182,7 @@ def below(report: AtomsReport, limits: float | Mapping[str, float]) -> list[Chec
         known = list(dict.fromkeys(name for r in report.rows for name in (r.quantity, r.test)))
         for name in limits:
             if name not in known:
-                raise InvalidArgumentError(
-                    f"fail_above names {name!r}{meant(str(name), known)}; the report has {', '.join(known)}"
-                )
+                raise InvalidArgumentError("fail_above", name, "one of " + ", ".join(known), verb="names")
     found = [Check(f"{p.test}: every pose has a finite result", False, p.result) for p in report.broken]
     for r in report.rows:
         limit = limits.get(r.quantity, limits.get(r.test)) if isinstance(limits, Mapping) else limits
@@ -206,12 +203,15 @@ def _relative(r: Row, error: Estimate, limit: float, name: str) -> Check:
     return Check(name, stands == "within", interval(error), undecided=stands == "open")
 
 
+_REPORT = "an audit of a potential that --json wrote"
+
+
 def no_worse(report: AtomsReport, baseline: Path) -> list[Check]:
     """Whether every test of an earlier report of the same structures and moves that did not fail still does not."""
     before = outcomes(baseline, report.structures_digest)
     shared = [r for r in report.rows if (r.test, r.quantity) in before]
     if not shared:
-        raise InvalidArgumentError(f"baseline is {str(baseline)!r}, which has no test of this audit")
+        raise InvalidArgumentError("baseline", str(baseline), "a report with some of the same tests")
     return [_kept(r, before[r.test, r.quantity], baseline.name) for r in shared]
 
 
@@ -220,12 +220,12 @@ def outcomes(baseline: Path, digest: str) -> dict[tuple[str, str], str]:
     old = read_baseline(baseline)
     if old.get("structures_digest") != digest:
         raise InvalidArgumentError(
-            f"baseline is {str(baseline)!r}, an audit of other structures, with another seed or another number of moves"
+            "baseline", str(baseline), "an audit of the same structures, seed and number of moves"
         )
     try:
         return {(str(row["test"]), str(row["quantity"])): str(row["outcome"]) for row in old["rows"]}
     except (KeyError, TypeError):
-        raise InvalidArgumentError(f"baseline is {str(baseline)!r}, whose rows are not those of an audit") from None
+        raise InvalidArgumentError("baseline", str(baseline), _REPORT) from None
 
 
 def _kept(now: Row, before: str, name: str) -> Check:
@@ -237,7 +237,5 @@ def read_baseline(path: Path) -> dict[str, Any]:
     """An earlier report as `to_json` wrote it; InvalidArgumentError if it is not one."""
     found = read_report(path)
     if not isinstance(found, dict) or not str(found.get("format", "")).startswith("equitangents.audit.atoms/"):
-        raise InvalidArgumentError(
-            f"baseline is {str(path)!r}, which is not an audit of a potential; write it with --json"
-        )
+        raise InvalidArgumentError("baseline", str(path), _REPORT)
     return found

@@ -24,10 +24,10 @@ from equitangents.audit.report.forms import versions
 from equitangents.audit.report.part_sections import Missing
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ModelError, NotFiniteError
 from equitangents.extras import require
-from equitangents.keywords import meant
 from equitangents.scale.progress import ProgressCallback, told_by
 
 TESTS = (*SYMMETRIES, "conservation", "dynamics", "smoothness")
+_SOME = "some of " + ", ".join(TESTS)
 
 
 def atoms(
@@ -91,11 +91,11 @@ def atoms(
     told_by(progress)
     given, asked = check_structures(structures), _check_tests(tests)
     if isinstance(elements, bool) or not isinstance(elements, int) or elements < 1:
-        raise InvalidArgumentError(f"elements is {elements!r}; expected a whole number, at least 1")
+        raise InvalidArgumentError("elements", elements, "a whole number, at least 1")
     if time_step is not None and not (_is_number(time_step) and 1e-3 <= time_step <= 10):
-        raise InvalidArgumentError(f"time_step is {time_step!r}; expected a number of femtoseconds from 0.001 to 10")
+        raise InvalidArgumentError("time_step", time_step, "a number of femtoseconds from 0.001 to 10")
     if not isinstance(tolerances, Mapping | None):
-        raise InvalidTypeError(f"tolerances is {tolerances!r}; expected numbers by quantity, as {{'forces': 1.0}}")
+        raise InvalidTypeError("tolerances", tolerances, "numbers by quantity, as {'forces': 1.0}")
     potential, sampling = Potential(calculator, features), Sampling(confidence, resamples, seed)
     shown = Progress(sum(planned(test, len(given), elements) for test in asked), progress, "structures")
     potential.progress = shown.step
@@ -190,19 +190,20 @@ def check_structures(structures: Any) -> list[Any]:
 
     given = [structures] if isinstance(structures, Atoms) else structures
     if not isinstance(given, Iterable):
-        raise InvalidTypeError(f"structures is {type(structures).__name__}; expected ASE Atoms, or a list of them")
+        raise InvalidTypeError("structures", type(structures), "ASE Atoms, or a list of them", verb="is")
     given = list(given)
     if not given:
         raise InvalidArgumentError("structures is empty; expected at least one ASE Atoms")
     for i, one in enumerate(given):
+        name = f"structures[{i}]"
         if not isinstance(one, Atoms):
-            raise InvalidTypeError(f"structures[{i}] is {type(one).__name__}; expected ASE Atoms")
+            raise InvalidTypeError(name, type(one), "ASE Atoms", verb="is")
         if not len(one):
-            raise InvalidArgumentError(f"structures[{i}] has no atoms")
+            raise InvalidArgumentError(name, one, "at least one atom")
         if not (np.isfinite(one.positions).all() and np.isfinite(np.asarray(one.cell)).all()):
-            raise NotFiniteError(f"structures[{i}] has positions or a cell that are not finite")
+            raise NotFiniteError(name, one, "finite positions and a finite cell", verb="is")
         if any(one.pbc) and not all(length > 0 for length in one.cell.lengths()[one.pbc]):
-            raise InvalidArgumentError(f"structures[{i}] is periodic along a cell vector of length 0")
+            raise InvalidArgumentError(name, one, "cell vectors above length 0 along which it is periodic")
     return given
 
 
@@ -210,15 +211,13 @@ def _check_tests(tests: Sequence[str] | None) -> tuple[str, ...]:
     if tests is None:
         return TESTS
     if not isinstance(tests, Iterable):
-        raise InvalidTypeError(f"tests is {tests!r}; expected some of {', '.join(TESTS)}")
+        raise InvalidTypeError("tests", tests, _SOME)
     asked = [tests] if isinstance(tests, str) else list(tests)
     if not asked:
-        raise InvalidArgumentError(f"tests is empty; expected some of {', '.join(TESTS)}")
+        raise InvalidArgumentError("tests", asked, _SOME)
     for test in asked:
         if test not in TESTS:
-            raise InvalidArgumentError(
-                f"tests names {test!r}{meant(str(test), TESTS)}; expected some of {', '.join(TESTS)}"
-            )
+            raise InvalidArgumentError("tests", test, _SOME, verb="names")
     return tuple(test for test in TESTS if test in asked)
 
 

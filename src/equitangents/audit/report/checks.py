@@ -21,6 +21,7 @@ from equitangents.files import file_bytes
 if TYPE_CHECKING:
     from equitangents.audit.report.result import AuditReport
 
+_REPORT = "an audit that --json wrote, with the errors of single inputs"
 LEVEL = 0.05
 """How often a paired test may take chance for growth."""
 
@@ -86,8 +87,8 @@ def each_below(report: AuditReport, limits: Mapping[str, float]) -> list[Check]:
     for name, limit in limits.items():
         outputs = [o for o in report.contract.outputs if name in (o.name, o.action, *_kinds(o.action))]
         if not outputs:
-            known = [part for o in report.contract.outputs for part in (o.name, o.action)]
-            raise InvalidArgumentError(f"fail_above names {name!r}; the outputs are {', '.join(dict.fromkeys(known))}")
+            known = dict.fromkeys(part for o in report.contract.outputs for part in (o.name, o.action))
+            raise InvalidArgumentError("fail_above", name, "one of " + ", ".join(known), verb="names")
         for o in outputs:
             stands = standing(o.shown, o.floor or 0.0, limit)
             title = f"output {o.name} ≤ {number(limit)}"
@@ -112,7 +113,7 @@ def agrees(report: AuditReport, least: float) -> Check:
     """Whether moved inputs keep their predicted class in at least this share of cases."""
     same, name = report.orbit.same_predictions, f"agreement ≥ {number(least)}"
     if same is None:
-        raise InvalidArgumentError(f"min_agreement is {least:g}, but the outputs of {report.model.name} are no classes")
+        raise InvalidArgumentError("min_agreement", least, "outputs that are classes")
     if report.orbit.answers == 1:
         return Check(name, False, "one class for all inputs, moved or not; inputs of several classes", True)
     return Check(name, bool(same.mean >= least), f"{number(same.mean)} {UNITS['classes']}")
@@ -126,13 +127,11 @@ def no_worse(report: AuditReport, baseline: Path) -> Check:
     """
     old = read_baseline(baseline)
     if old.get("inputs_digest") != report.inputs_digest or len(old["input_errors"]) != len(report.input_errors):
-        raise InvalidArgumentError(
-            f"baseline is {str(baseline)!r}, an audit of other inputs or another group; a paired test needs the same"
-        )
+        raise InvalidArgumentError("baseline", str(baseline), "an audit of the same inputs and group")
     now, before = report.errors_by_unit, old["errors_by_unit"]
     pairs = {unit: _both_known(now[unit], before[unit]) for unit in now if unit in before}
     if max((a.shape[1] for a in pairs.values()), default=0) < 2:
-        raise InvalidArgumentError(f"baseline is {str(baseline)!r}; a paired test needs at least 2 inputs")
+        raise InvalidArgumentError("baseline", str(baseline), "at least 2 inputs, as a paired test needs")
     worse = [u for u, (a, b) in pairs.items() if _grown(a - b) <= LEVEL / len(pairs) and a.mean() > _hidden(report, u)]
     unit = (worse or [u for u in pairs if pairs[u].shape[1]])[0]
     was, found = (number(float(errors.mean())) for errors in pairs[unit][::-1])
@@ -167,7 +166,7 @@ def read_report(path: Path) -> Any:
     try:
         return read_json(file_bytes(path))
     except (OSError, ValueError) as error:
-        raise InvalidArgumentError(f"baseline is {str(path)!r}, which cannot be read: {error}") from None
+        raise InvalidArgumentError("baseline", str(path), "a report that can be read", str(error)) from None
 
 
 def read_baseline(path: Path) -> dict[str, Any]:
@@ -177,13 +176,11 @@ def read_baseline(path: Path) -> dict[str, Any]:
         found.get(name) if isinstance(found, dict) else None for name in ("input_errors", "errors_by_unit")
     )
     if not isinstance(single, list) or not isinstance(by_unit, dict) or not single or not by_unit:
-        raise InvalidArgumentError(
-            f"baseline is {str(path)!r}, which has no errors of single inputs; write it anew with --json"
-        )
-    for name, errors in (("input_errors", single), *by_unit.items()):
+        raise InvalidArgumentError("baseline", str(path), _REPORT)
+    for errors in (single, *by_unit.values()):
         numbers = isinstance(errors, list) and all(e is None or type(e) in (int, float) for e in errors)
         if not numbers or len(errors) != len(single):
-            raise InvalidArgumentError(f"baseline is {str(path)!r}, whose {name} are not one number an input")
+            raise InvalidArgumentError("baseline", str(path), _REPORT)
     known = lambda errors: [math.nan if e is None else e for e in errors]
     found["input_errors"] = known(single)
     found["errors_by_unit"] = {unit: known(errors) for unit, errors in by_unit.items()}

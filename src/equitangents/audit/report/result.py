@@ -219,5 +219,5 @@ class AuditReport(WrittenReport):
             raise InvalidArgumentError("the report has no model: it was not made by an audit in this process")
         for part in self.missing:
             if part.section == AVERAGING:
-                raise InvalidArgumentError(f"remedy is {name!r}, which is not offered: {part.reason}")
+                raise InvalidArgumentError("remedy", name, remedy=part.reason)
         return self.averaged(name, path, form)
