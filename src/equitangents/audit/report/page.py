@@ -5,21 +5,19 @@ from __future__ import annotations
 import base64
 import io
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
 from matplotlib.image import imsave
 
 from equitangents.audit.report import charts
+from equitangents.audit.report.findings import Findings
 from equitangents.audit.report.numbers import ends, folded, listed, number
 from equitangents.audit.report.part_sections import LAYER_REASONS
+from equitangents.audit.report.rows import table
 from equitangents.audit.report.sections import ElementResult, OrbitPoint
 from equitangents.report.numbers import format_number
 from equitangents.report.render import Figure, Pictures, Section, Table
-
-if TYPE_CHECKING:
-    from equitangents.audit.report.result import AuditReport
 
 _MOST_DRAWN = 400
 _ERRORS = (
@@ -38,17 +36,17 @@ _LAYERS = (
 )
 
 
-def sections(report: AuditReport) -> list[Section]:
+def sections(report: Findings) -> list[Section]:
     """The sections of the page."""
     return [section for part in (_found, _elements, _witnesses, _curves, _layers, _ensemble, _tested, _settings)
             for section in part(report)]  # fmt: skip
 
 
-def _found(report: AuditReport) -> Iterator[Section]:
-    yield Section("Findings", shown=report.tables())
+def _found(report: Findings) -> Iterator[Section]:
+    yield Section("Findings", shown=[table(report)])
 
 
-def _elements(report: AuditReport) -> Iterator[Section]:
+def _elements(report: Findings) -> Iterator[Section]:
     turned = sorted((e for e in report.elements if e.angle is not None), key=lambda e: (e.angle or 0.0) % 360)
     others = sorted((e for e in report.elements if e.angle is None), key=lambda e: -e.shown.estimate.mean)
     shown: list[Figure | Table] = []
@@ -72,7 +70,7 @@ def _element(e: ElementResult) -> list[str]:
     return [folded(e.label), number(shown.estimate.mean), ends(shown.estimate), *map(number, errors), resampled]
 
 
-def _witnesses(report: AuditReport) -> Iterator[Section]:
+def _witnesses(report: Findings) -> Iterator[Section]:
     for w in report.witnesses:
         title = "The worst input" if w.kind == "worst" else "A typical input"
         images = [_image(point, w.image_layout) for point in w.orbit]
@@ -89,13 +87,13 @@ def _witnesses(report: AuditReport) -> Iterator[Section]:
             yield Section(title, text, [facts, Table("", ["element", "prediction", "error"], rows)])
 
 
-def _curves(report: AuditReport) -> Iterator[Section]:
+def _curves(report: Findings) -> Iterator[Section]:
     if report.transforms:
         drawn = [Figure(t.name, _STRENGTHS, charts.curve(t, i)) for i, t in enumerate(report.transforms)]
         yield Section("Over the strength of changes", shown=drawn)
 
 
-def _layers(report: AuditReport) -> Iterator[Section]:
+def _layers(report: Findings) -> Iterator[Section]:
     layers = report.layers
     if layers is None:
         return
@@ -108,7 +106,7 @@ def _layers(report: AuditReport) -> Iterator[Section]:
     yield Section("Layers", [*filter(None, (LAYER_REASONS[layers.reason], layers.guilty))], shown)
 
 
-def _ensemble(report: AuditReport) -> Iterator[Section]:
+def _ensemble(report: Findings) -> Iterator[Section]:
     found = report.ensemble
     if found is not None and found.sizes:
         text = ["Root mean squares over inputs and elements, over the root mean square of ‖f(x)‖."]
@@ -117,7 +115,7 @@ def _ensemble(report: AuditReport) -> Iterator[Section]:
         yield Section("Members and their mean", text, [Figure("ensemble", caption, charts.ensemble(found)), *facts])
 
 
-def _tested(report: AuditReport) -> Iterator[Section]:
+def _tested(report: Findings) -> Iterator[Section]:
     contract, sizes = report.contract, lambda shape: " × ".join(map(str, shape))
     rows = [
         ["input", folded(i.name), sizes(i.shape), i.action, "" if i.exact else "resampled", "", ""]
@@ -133,7 +131,7 @@ def _tested(report: AuditReport) -> Iterator[Section]:
     yield Section("What was tested", shown=[Table("", head, rows, text=True)])
 
 
-def _settings(report: AuditReport) -> Iterator[Section]:
+def _settings(report: Findings) -> Iterator[Section]:
     model, settings, timing = report.model, report.settings, report.timing
     pairs = {
         "model": model.kind, "type": model.dtype, "device": model.device, "seed": settings.seed,
