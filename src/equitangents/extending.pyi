@@ -11,7 +11,7 @@ from equitangents.actions.named import ActionLike
 from equitangents.actions.remedies import looks_channels_first
 from equitangents.ensembles.estimator import check_network
 from equitangents.extras import check_installed, require
-from equitangents.keywords import meant
+from equitangents.keywords import unknown
 from equitangents.statistics.settings import check_confidence
 from equitangents.validation import check_array, check_number, check_same_length, check_shape, check_whole, is_whole
 
@@ -85,7 +85,6 @@ __all__ = [
     "looks_channels_first",
     "machine_memory",
     "may_write",
-    "meant",
     "network_job",
     "notebook",
     "one_of",
@@ -100,6 +99,7 @@ __all__ = [
     "require",
     "standard_normal",
     "there",
+    "unknown",
     "unquoted",
     "whole_file",
 ]

@@ -338,7 +338,7 @@ def _no_calculator() -> None:
     [
         ((object(), CLUSTERS), InvalidTypeError, "expected an ASE calculator"),
         ((Cluster(), []), InvalidArgumentError, "structures is empty"),
-        ((Cluster(), [3]), InvalidTypeError, "structures\\[0\\] is int"),
+        ((Cluster(), [3]), InvalidTypeError, "structures\\[0\\] is a int"),
         ((Cluster(), CLUSTERS, ["rotations"]), InvalidArgumentError, "rotation"),
         ((Cluster(), CLUSTERS, ["supercell"]), InvalidArgumentError, "no test applies"),
         ((Cluster(cutoff="x"), CLUSTERS), ModelError, "failed on"),
@@ -355,7 +355,7 @@ def test_what_cannot_be_audited_is_refused(arguments: tuple, error: type, said: 
     [
         ({"features": {"a": 3}}, InvalidTypeError, "features is {'a': 3}"),
         ({"tolerances": [1]}, InvalidTypeError, r"tolerances is \[1\]"),
-        ({"tolerances": {"force": 1.0}}, InvalidArgumentError, "tolerances names"),
+        ({"tolerances": {"force": 1.0}}, InvalidArgumentError, "tolerances is 'force'; expected"),
         ({"tests": 5}, InvalidTypeError, "tests is 5"),
     ],
 )

@@ -56,7 +56,7 @@ def test_outputs_have_limits_of_their_own(folder: Path, capsys: pytest.CaptureFi
     assert run("both", "--fail-above", "invariant=0.1") == 3
     assert run("both", "--fail-above", "energy=1") == 2
     assert run("corners", "--outputs", "labels:3,0,1,2", "--fail-above", "labels=1e-6") == 0
-    assert "expected one of" in capsys.readouterr().err
+    assert "is 'energy'; expected" in capsys.readouterr().err
 
 
 def test_predictions_must_agree_often_enough(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -131,7 +131,7 @@ def test_potentials_have_the_same_demands(folder: Path, capsys: pytest.CaptureFi
     assert atoms("good", "--baseline", "old.json", "--seed", "1") == 2
     assert "the same structures, seed" in capsys.readouterr().err
     assert atoms("good", "--fail-above", "force=0.1") == 2
-    assert "--fail-above names 'force'" in capsys.readouterr().err
+    assert "is 'force'; expected" in capsys.readouterr().err
     assert atoms("good", "--fail-above", "forces=0.1,permutation=0.2") == 0
 
 

@@ -18,7 +18,7 @@ import equitangents
 NEEDS_PYTORCH = {"equitangents.audit.measure.remedied_torch"}
 ROOT = Path(equitangents.__file__).parents[1]
 FILES = [path for name in ("equitangents", "equitangents_studies") for path in sorted((ROOT / name).rglob("*.py"))]
-BESIDE = {"systems", "contenders", "data"}  # rooms of the second package that users read; its studies have pages
+BESIDE = {"systems", "baselines", "data"}  # rooms of the second package that users read; its studies have pages
 
 
 def _name(path: Path) -> str:
@@ -34,7 +34,6 @@ LONG = {  # examples that compile much: run by `make test-docs`, not by `make te
     "equitangents.ensembles.training.variations",
     "equitangents_studies.systems.coupling",
     "equitangents_studies.systems.embeddings",
-    "equitangents_studies.systems.patch_networks",
     "equitangents_studies.systems.tangent_spectrum",
 }
 

@@ -16,7 +16,6 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents_studies.data import DataNotFoundError
 from equitangents_studies.framework.catalogue import registry
 from equitangents_studies.framework.settings import as_text, changed, declared
-from equitangents_studies.moving_outputs import turns as orientations
 from equitangents_studies.rotated_images.settings import STATED_AGREEMENT, stated_agreement
 from studies.miniatures import EXACT, TINY, study
 
@@ -33,7 +32,7 @@ ROOT = Path(__file__).parents[2]
         ("rotated-images", {"foreign": "noise,noise"}, "foreign"),
         ("predicted-agreement", {"widths": "8"}, "widths was"),
         ("predicted-agreement", {"members": "4"}, "members was 4"),
-        ("toy", {"size": "3"}, "the settings are rotations, members"),
+        ("toy", {"size": "3"}, "setting is 'size'; expected 'rotations', 'members'"),
         ("mlp-to-gcnn", {"group": "C3"}, "group was C3"),
         ("mlp-to-gcnn", {"draws": "1"}, "draws was 1"),
         ("mlp-to-gcnn", {"depths": "0,1"}, "depths was"),
@@ -118,15 +117,6 @@ def test_the_text_of_no_list_is_read_as_no_list():
     preset = study("comparison").presets["desk-c8"]
     assert preset.shrink == ()
     assert changed(preset, {"shrink": as_text(preset)["shrink"]}) == preset
-
-
-def test_orientations_may_use_all_images_that_there_are(monkeypatch):
-    monkeypatch.setattr(orientations, "_upright", lambda name, data_dir: np.zeros((10, 4, 4, 1)))
-    small = {"sizes": "2,4", "space_sizes": "2,4", "test": "6", "few": "1", "trained": "2"}
-    settings = changed(orientations.PRESETS["quick"], small)
-    orientations.check_settings(settings, None)
-    with pytest.raises(InvalidArgumentError, match="at most 10"):
-        orientations.check_settings(changed(settings, {"test": "7"}), None)
 
 
 @pytest.mark.parametrize("name", registry)

@@ -173,8 +173,8 @@ def test_labels_may_be_texts_and_targets_numbers(data: Any) -> None:
     ("labels", "said"),
     [
         (lambda y: y[:, None], r"y has shape \(24, 1\)"),
-        (lambda y: y[:1], "x has 24 rows and y has 1"),
-        (lambda y: y[:3], "x has 24 rows and y has 3"),
+        (lambda y: y[:1], "x has length 24; expected 1"),
+        (lambda y: y[:3], "x has length 24; expected 3"),
         (lambda y: y[0], r"y has shape \(\)"),
         (lambda y: y.astype(str), "fitted to"),
         (lambda y: y.astype(complex), "complex"),
@@ -190,7 +190,7 @@ def test_scores_are_of_one_label_an_input(data: Any, labels: Any, said: str) -> 
     ("watch", "said"),
     [
         (lambda x, y: (x, y[:, None]), r"watch\[1\] has shape \(24, 1\)"),
-        (lambda x, y: (x, y[:3]), r"watch\[0\] has 24 rows and watch\[1\] has 3"),
+        (lambda x, y: (x, y[:3]), r"watch\[0\] has length 24; expected 3"),
         (lambda x, y: (x,), "watch is of type tuple; expected a pair"),
         (lambda x, y: 3, "watch is of type int"),
     ],

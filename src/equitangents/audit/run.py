@@ -158,7 +158,7 @@ class Audit:
         told_by(self.progress)
         for name, count in (("elements", self.elements), ("batch_size", self.batch_size)):
             if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
-                raise InvalidArgumentError(f"{name} is {count!r}; expected a whole number, at least 1")
+                raise InvalidArgumentError(name, count, "a whole number, at least 1")
 
     def read(self) -> Subject:
         """The model, and the inputs in batches as it takes them."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.extending import meant
+from equitangents.extending import unknown
 
 SettingsT = TypeVar("SettingsT")
 
@@ -45,9 +45,7 @@ def read(changes: Mapping[str, str], hints: Mapping[str, Any]) -> dict[str, Any]
     for key, text in changes.items():
         name = key.replace("-", "_")
         if name not in hints:
-            raise InvalidArgumentError(
-                f"there is no setting {key!r}{meant(key, hints)}; the settings are {', '.join(hints)}"
-            )
+            raise unknown("setting", key, hints)
         if not isinstance(text, str):
             raise InvalidTypeError(
                 f"{key} was {text!r}, of type {type(text).__name__}; settings are text, as after --set, such as "
@@ -134,9 +132,7 @@ def check_some(name: str, chosen: Sequence[str], known: Collection[str]) -> None
     """Raise InvalidArgumentError, which names the first that is none, unless all that setting `name` has are known."""
     for value in chosen:
         if value not in known:
-            raise InvalidArgumentError(
-                f"{name} has {value!r}{meant(value, known)}; expected some of {', '.join(known)}"
-            )
+            raise unknown(name, value, known)
 
 
 def at_least(settings: object, **least: float) -> None:

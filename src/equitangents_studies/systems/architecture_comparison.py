@@ -13,7 +13,6 @@ are. The factor f of two curves: the first needs f times the samples of the seco
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -81,7 +80,7 @@ def check_architectures(names: Sequence[str] | None, shape: tuple[int, ...]) -> 
     order = ("FCN", "LCN", "VEC", "LAP", "GAP")
     found = tuple(sorted(dict.fromkeys(names), key=lambda name: order.index(name[:3])))
     if len(found) < 2:
-        raise InvalidArgumentError(f"architectures is {list(names)}; expected two or more, to compare them")
+        raise InvalidArgumentError("architectures", list(names), "two or more, to compare them")
     return found
 
 
@@ -130,8 +129,7 @@ def affordable(
 
     def result(n: int) -> Affordable:
         return Affordable(
-            n, available, min(apart, n) or round(TEST_SHARE * n), matrices, seconds(n),
-            max(cost.uncertainty for cost in costs), minutes,
+            n, available, min(apart, n) or round(TEST_SHARE * n), matrices, seconds(n), minutes,
         )  # fmt: skip
 
     if available < least:
@@ -163,7 +161,6 @@ def _two_digits(n: int) -> int:
     return n // unit * unit
 
 
-logger = logging.getLogger("equitangents.systems")
 _CHECKED = 12  # inputs whose kernel shows that a group is not noticed
 
 
@@ -236,7 +233,6 @@ def compare_architectures(
     apart = 0 if given.held_out else given.test_inputs
     wanted = None if inputs is None else check_whole("inputs", inputs, 1)
     paid = affordable(jobs, shape, given.pool, apart, wanted, 4 * smallest, repetitions, float(minutes))
-    logger.info("%s", paid)
     x, labels, test = _chosen(given, paid.inputs, paid.test_inputs, standardise, seed)
     most = paid.inputs if apart else paid.inputs - paid.test_inputs
     sizes = np.unique(np.geomspace(smallest, most, int(2 * np.log2(most / smallest)) + 1).round().astype(int))

@@ -245,7 +245,10 @@ def measured_points(
     means = errors if errors.ndim == 1 else errors.mean(axis=1)
     if not (means > 0).all() or (errors < 0).any():
         raise InvalidArgumentError(
-            f"errors holds {min(float(means.min()), float(errors.min())):g}; a power law has positive errors only"
+            "errors",
+            min(float(means.min()), float(errors.min())),
+            remedy="a power law has positive errors only",
+            verb="holds",
         )
     l, y = np.log(sizes), np.log(means)
     if standard_errors is not None:

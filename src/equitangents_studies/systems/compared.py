@@ -5,19 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from equitangents import __version__
 from equitangents.errors import InvalidArgumentError
-from equitangents.extending import FileName, formatting, looks_channels_first, notebook, whole_file
-from equitangents.report import environment, palette, with_interval
+from equitangents.extending import FileName, notebook, whole_file
+from equitangents.report import with_interval
 from equitangents.statistics import Estimate
 from equitangents_studies.claim import plain_number
-from equitangents_studies.systems.conventions import write_csv
 from equitangents_studies.systems.curves import ErrorName, LearningCurve
 from equitangents_studies.systems.factors import (
     AS_THEY_ARE,
@@ -25,9 +22,6 @@ from equitangents_studies.systems.factors import (
     Key,
     cell,
 )
-from equitangents_studies.systems.power_laws import PowerLaw
-
-_MOST_COLOURS = 4  # channels of an image; an array (N, a, b) with b above it may be images without channels
 
 
 @dataclass(frozen=True)
@@ -39,20 +33,7 @@ class Affordable:
     test_inputs: int
     matrices: int
     seconds: float
-    uncertainty: float
     minutes: float
-
-    @property
-    def scaled_down(self) -> bool:
-        """Whether the budget left inputs out."""
-        return self.inputs < self.available
-
-    def __str__(self) -> str:
-        time = formatting.foreseen(self.seconds, self.uncertainty)
-        text = f"{self.matrices} kernel matrices of {self.inputs:,} inputs: {time}."
-        if self.scaled_down:
-            text += f" These are {self.inputs:,} of {self.available:,} inputs, drawn at random."
-        return text
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -110,43 +91,25 @@ class ArchitectureComparison:
         }
         return tuple(name for name in self.architectures if name not in beaten)
 
-    @cached_property
-    def laws(self) -> dict[Key, PowerLaw | None]:
-        """Every curve as power laws, with as many segments as BIC chooses; None where an error is 0."""
-        positive = {key: bool((c.of(self.error).mean(axis=1) > 0).all()) for key, c in self.curves.items()}
-        return {key: c.fit("auto", self.error) if positive[key] else None for key, c in self.curves.items()}
-
     @property
     def facts(self) -> dict[str, str]:
         """What was compared, by name."""
         paid, repetitions = self.affordable, next(iter(self.curves.values())).errors.shape[1]
-        grid = " × ".join(map(str, self.shape[:-1]))
-        inputs = f"{paid.inputs:,} of {paid.available:,}" if paid.scaled_down else f"{paid.inputs:,}, all of them"
-        channels = f"{self.shape[-1]} channel{'s' * (self.shape[-1] != 1)}"
         return {
-            "Inputs": f"{inputs}; {grid} positions, {channels}{self._other_reading}",
-            "Targets": f"{self.classes} classes" if self.classes else "numbers",
-            "Training sets": f"{self.sizes[0]:,} to {self.sizes[-1]:,} inputs, nested, {repetitions} times",
-            "Tested on": f"{paid.test_inputs:,} inputs",
-            "Error": self._error_said,
-            "Kernels": f"{self.kernel.upper()}, hidden layers: {self.depth}, ridge {self.ridge:g}",
+            "Inputs": f"{paid.inputs:,} of {paid.available:,}",
+            "Positions": " × ".join(map(str, self.shape[:-1])),
+            "Channels": str(self.shape[-1]),
+            "Classes": str(self.classes or "none: numbers"),
+            "Training inputs": f"{self.sizes[0]:,} to {self.sizes[-1]:,}",
+            "Repetitions": str(repetitions),
+            "Test inputs": f"{paid.test_inputs:,}",
+            "Error": self.error,
+            "Kernel": self.kernel.upper(),
+            "Hidden layers": str(self.depth),
+            "Ridge": f"{self.ridge:g}",
+            "Kernel matrices": str(paid.matrices),
+            "Seconds expected": f"{paid.seconds:.2g}",
         }
-
-    @property
-    def _other_reading(self) -> str:
-        """What inputs may have been meant to be that are read as signals of more channels than colours."""
-        if looks_channels_first((1, *self.shape)):
-            return " (if these are images (N, channels, height, width), move axis 1 last: --layout channels_first)"
-        if len(self.shape) != 2 or self.shape[1] <= _MOST_COLOURS:
-            return ""
-        return f" (if these are images without channels, give them the shape (N, {self.shape[0]}, {self.shape[1]}, 1))"
-
-    @property
-    def _error_said(self) -> str:
-        """The error that is compared, and why that of classes is not where it has a mean of 0."""
-        of = [c.classification for c in self.curves.values() if c.classification is not None]
-        none_left = self.error == "squared" and any((e.mean(axis=1) == 0).any() for e in of)
-        return f"{self.error} error" + "; some classification error is 0" * none_left
 
     @property
     def table(self) -> dict[str, list[Any]]:
@@ -180,15 +143,6 @@ class ArchitectureComparison:
             "minutes": self.affordable.minutes,
             "curves": {name: [blank(v) for v in column] for name, column in self.table.items()},
             "factors": [f.to_dict() for f in self.factors],
-            "exponents": [
-                {
-                    "architecture": key[0],
-                    "group": key[1],
-                    **{name: [blank(v) for v in c] for name, c in law.table.items()},
-                }
-                for key, law in self.laws.items()
-                if law is not None
-            ],
             "unnoticed": [{"architecture": a, "group": g, "change": c} for (a, g), c in self.checks.items()],
             "depth": self.depth,
             "kernel": self.kernel,
@@ -204,39 +158,6 @@ class ArchitectureComparison:
             partial.write_text(json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n", encoding="utf-8")
         return Path(path)
 
-    def to_csv(self, path: FileName) -> Path:
-        """Write `table`; an interval that is not there is left empty."""
-        return write_csv(self.table, path)
-
-    def to_html(self, path: FileName) -> Path:
-        """Write curves and tables as one self-contained page."""
-        from equitangents_studies.systems.comparison_drawing import drawing  # matplotlib is slow to import
-
-        page = environment("equitangents_studies.systems").get_template("systems.html.jinja")
-        text = page.render(
-            found=self,
-            facts=self.facts,
-            level=f"{100 * self.confidence:.4g}",
-            drawing=drawing(self.curves, self.error),
-            factors=self.factor_rows(),
-            exponents=[self._exponent_row(key, law) for key, law in self.laws.items()],
-            version=__version__,
-            colours=palette.COLOURS,
-        )
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        with whole_file(Path(path)) as partial:
-            partial.write_text(text, encoding="utf-8")
-        return Path(path)
-
-    def _exponent_row(self, key: Key, law: PowerLaw | None) -> tuple[str, ...]:
-        """(architecture, group, error at the largest size, last exponent, whether it grows) of a curve."""
-        e = self.curves[key].estimates(self.error)[-1]
-        told = ("none: an error is 0", "")
-        if law is not None:
-            grows = {"holds": "yes", "fails": "no"}.get(law.grows.verdict, "not decided")
-            told = _shown(law.exponent), "one power law" if law.segments == 1 else grows
-        return key[0], "as they are" if key[1] == AS_THEY_ARE else key[1], _shown(e), *told
-
     def _rows(self) -> list[tuple[str, str]]:
         """Labelled numbers: facts, the best, the errors of the largest training sets, factors, groups not noticed."""
         errors = [(f"Error, {_name(key)}", _shown(c.estimates(self.error)[-1])) for key, c in self.curves.items()]
@@ -245,7 +166,7 @@ class ArchitectureComparison:
         return [*self.facts.items(), ("Not beaten", ", ".join(self.best)), *errors, *factors, *unnoticed]
 
     def __repr__(self) -> str:
-        return "\n".join([str(self.affordable), *(f"{name}: {value}" for name, value in self._rows())])
+        return "\n".join(f"{name}: {value}" for name, value in self._rows())
 
     def _repr_html_(self) -> str:
         return notebook.table("Architectures on these data", self._rows())

@@ -37,13 +37,13 @@ def steps(title: str, progress: bool | Step) -> Iterator[Step]:
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
     """Raise InvalidArgumentError unless `value` is one of `choices`."""
     if not isinstance(value, str) or value not in choices:
-        raise InvalidArgumentError(f"{name} is {value!r}; expected {' or '.join(map(repr, choices))}")
+        raise InvalidArgumentError(name, value, list(choices))
 
 
 def check_ridge(ridge: object) -> float:
     """`ridge` as a finite number ≥ 0, or an error."""
     if not _is_number(ridge) or not 0 <= ridge < np.inf:
-        raise InvalidArgumentError(f"ridge is {ridge!r}; expected a finite number ≥ 0")
+        raise InvalidArgumentError("ridge", ridge, "a finite number ≥ 0")
     return float(ridge)
 
 
@@ -54,7 +54,7 @@ def _is_number(value: object) -> TypeGuard[float]:
 def check_positive(name: str, value: object) -> float:
     """`value` as a finite number above 0, or an error."""
     if not (isinstance(value, int | float | np.number) and 0 < value < np.inf):
-        raise InvalidArgumentError(f"{name} is {value!r}; expected a positive number")
+        raise InvalidArgumentError(name, value, "a positive number")
     return float(value)
 
 

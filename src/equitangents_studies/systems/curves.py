@@ -68,7 +68,7 @@ class LearningCurve:
     def of(self, error: ErrorName) -> Float[np.ndarray, "sizes repetitions"]:
         """The errors of one kind. Raises InvalidArgumentError where the model has none of it."""
         if error not in ("classification", "squared"):
-            raise InvalidArgumentError(f"error is {error!r}; expected 'classification' or 'squared'")
+            raise InvalidArgumentError("error", error, "'classification' or 'squared'")
         found = self.classification if error == "classification" else self.squared
         if found is None:
             raise InvalidArgumentError(f"error is {error!r}, which {self.model} has not")
@@ -171,7 +171,7 @@ def learning_curve(
         model: an infinite network, which is anything with `kernel` (a network, an `orbit_average`, a `KeptKernel`):
             kernel regression, whose kernel is computed once; an `InfiniteEnsemble` or `InfiniteEnsembleClassifier`
             without augmentation, whose kernel is, too; or any object with `fit` and `predict` (`DeepEnsemble`, a
-            `System`, estimators of scikit-learn, contenders), trained anew each time, or a function of a seed that
+            `System`, estimators of scikit-learn, baselines), trained anew each time, or a function of a seed that
             makes one.
         data: the inputs (N, …); also a `Dataset`, or (x, y, test_x, test_y).
         y: their targets: whole numbers or text are classes, other numbers are regressed on.
@@ -200,7 +200,7 @@ def learning_curve(
     n = training_sizes(sizes, given.most, least)
     count = check_whole("repetitions", repetitions, 1)
     if predict is not None and predict not in PREDICTIONS:
-        raise InvalidArgumentError(f"predict is {predict!r}; expected 'spectrum', 'inputs' or None")
+        raise InvalidArgumentError("predict", predict, "'spectrum', 'inputs' or None")
     check_confidence(confidence)
     splits = [given.split(r, seed) for r in range(count)]
     errors, predicted = np.full((2, len(n), count), np.nan), None

@@ -216,10 +216,10 @@ def exchange_rate(
     action = finite_action(group, given.x)
     n = training_sizes(sizes, given.most, _LEAST)
     if len(n) < 2:
-        raise InvalidArgumentError(f"sizes is {n.tolist()}; expected two or more, to compare curves")
+        raise InvalidArgumentError("sizes", n.tolist(), "two or more, to compare curves")
     count, seed = check_whole("repetitions", repetitions, 1), check_whole("seed", seed, 0)
     if predict not in PREDICTIONS:
-        raise InvalidArgumentError(f"predict is {predict!r}; expected 'spectrum' or 'inputs'")
+        raise InvalidArgumentError("predict", predict, "'spectrum' or 'inputs'")
     if error == "classification" and given.classes is None:
         raise InvalidArgumentError("error is 'classification', and the targets are numbers")
     check_confidence(confidence)

@@ -189,14 +189,6 @@ def compared(first: Key, second: Key, curves: Mapping[Key, LearningCurve], error
     return Factor(first, second, found, _bound(span, a, b, level), t_interval(a[-1] - b[-1], level), cut)
 
 
-def cut_off(factor: Factor) -> str:
-    """A factor that is cut off, in words: "at least 20, its interval begins at 3"."""
-    e = factor.estimate
-    side, end, verb = ("at least", e.low, "begins") if e.value > 1 else ("at most", e.high, "ends")
-    interval = f"its interval {verb} at {end:.2g}" if e.has_interval else "without an interval"
-    return f"{side} {e.value:.2g}, {interval}"
-
-
 def _bound(span: float, a: np.ndarray, b: np.ndarray, level: float) -> float | None:
     """What f exceeds where one curve ends above the beginning of the other, as the interval of that difference says."""
     if t_interval(a[-1] - b[0], level).low > 0:
@@ -205,12 +197,10 @@ def _bound(span: float, a: np.ndarray, b: np.ndarray, level: float) -> float | N
 
 
 def cell(f: Factor) -> str:
-    """A factor in a table."""
+    """A factor in a table, with its interval, or the bound that it exceeds."""
     if f.bound is not None:
-        return f"more than {f.bound:.3g}" if f.bound > 0 else f"less than {-1 / f.bound:.3g}"
+        return f"> {f.bound:.3g}" if f.bound > 0 else f"< {-1 / f.bound:.3g}"
     e = f.estimate
-    if math.isnan(e.value):
-        return "none: errors are 0"
     if f.cut:
-        return cut_off(f)
+        return f"{'≥' if e.value > 1 else '≤'} {e.value:.2g}"
     return f"{number_of(e)} ({ends_of(e)})" if e.has_interval else with_interval(e.value, e.interval)

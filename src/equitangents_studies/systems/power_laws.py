@@ -194,7 +194,7 @@ def fit_power_law(
     """
     n = np.asarray(check_array("sizes", sizes, rank=1), np.float64)
     if not (len(n) >= 2 and (n > 0).all() and (np.diff(n) > 0).all()):
-        raise InvalidArgumentError(f"sizes is {n.tolist()}; expected two or more positive sizes, increasing")
+        raise InvalidArgumentError("sizes", n.tolist(), "two or more positive sizes, increasing")
     check_confidence(confidence)
     values = np.asarray(check_array("errors", errors, rank=(1, 2)), np.float64)
     if len(values) != len(n):
@@ -205,7 +205,7 @@ def fit_power_law(
         if values.ndim == 2:
             raise InvalidArgumentError("standard_errors and repetitions of errors are both given; give one of them")
         if not (known > 0).all():
-            raise InvalidArgumentError(f"standard_errors holds {known.min():g}; expected positive numbers")
+            raise InvalidArgumentError("standard_errors", known.min(), "positive numbers", verb="holds")
     points = measured_points(n, values, known)
     chosen, criterion = _number(segments, points.l, points.y, points.weights, points.variance_known)
     _check_enough(len(n), chosen, points.variance_known)
@@ -219,7 +219,7 @@ def _number(
     """The number of segments, and the criterion of all that were compared."""
     if segments != "auto":
         if not is_whole(segments):
-            raise InvalidTypeError(f"segments is {segments!r}; expected a whole number or 'auto'")
+            raise InvalidTypeError("segments", segments, "a whole number or 'auto'")
         return check_whole("segments", segments, 1, MOST_SEGMENTS), {}
     most = max(1, min(_TRIED, (len(l) - _SPARE) // 2))
     squares = {k: float(fit_broken_lines(l, y, weights, k).squares.min()) for k in range(1, most + 1)}

@@ -116,7 +116,7 @@ def pool_spectrum(K: Numbers, y: Numbers) -> PoolSpectrum:
     K = np.asarray(given, np.float64)
     y = np.asarray(check_array("y", y, rank=(1, 2)), np.float64)
     if K.shape[0] != K.shape[1]:
-        raise ShapeError(f"K has shape {K.shape}; expected a square matrix")
+        raise ShapeError("K", K.shape, "a square matrix")
     check_same_length("K", K, "y", y)
     precision = given.dtype if np.issubdtype(given.dtype, np.floating) else np.float64
     spectrum = decompose(K, precision=precision)

@@ -80,8 +80,10 @@ def _adapter(f: Any, layers: Sequence[Any] | None, method: str | None) -> Model:
             "net.load_state_dict(...), and audit net, or save it whole: torch.export (.pt2), torch.jit (.pt) or ONNX"
         )
     raise InvalidTypeError(
-        f"f is {_shortened(f)}; expected a function of a batch, a PyTorch, Keras, Flax or Equinox module, an ONNX or "
-        ".pt2 file, an estimator with predict, (net, params), a kernel, or a list of such models"
+        "f",
+        _shortened(f),
+        "a function of a batch, a module of PyTorch, Keras, Flax or Equinox, an ONNX or .pt2 file, an estimator, "
+        "(net, params), a kernel, or a list of such models",
     )
 
 

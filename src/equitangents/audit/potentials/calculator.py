@@ -25,6 +25,7 @@ from equitangents.errors import (
     NotFiniteError,
     ShapeError,
 )
+from equitangents.keywords import unknown
 
 if TYPE_CHECKING:
     from ase import Atoms
@@ -125,8 +126,9 @@ class Potential:
         if isinstance(calculator, type) or (callable(calculator) and not hasattr(calculator, "get_property")):
             calculator = _made(calculator)
         if not hasattr(calculator, "get_property") or not hasattr(calculator, "implemented_properties"):
-            expected = "an ASE calculator, its class, or a function that makes one"
-            raise InvalidTypeError("calculator", calculator, expected)
+            raise InvalidTypeError(
+                "calculator", calculator, "an ASE calculator, its class, or a function that makes one"
+            )
         self.calculator = calculator
         self.progress: Callable[[int], None] = lambda calls: None
         self.name = getattr(calculator, "name", None) or type(calculator).__name__
@@ -185,8 +187,7 @@ class Potential:
                 self.calculator.get_property("energy" if "energy" in self.quantities else "forces", atoms)
                 value = self.calculator.results.get(name)
                 if value is None:
-                    known = "one of " + ", ".join(self.calculator.results)
-                    raise InvalidArgumentError("features", name, known, verb="names")
+                    raise unknown("features", name, list(self.calculator.results))
         except PropertyNotImplementedError:
             return None
         if value is None:

@@ -14,6 +14,7 @@ from equitangents.audit.report.numbers import FACTOR, Estimate, folded, interval
 from equitangents.audit.report.part_sections import Missing
 from equitangents.audit.report.rows import LENGTH
 from equitangents.errors import InvalidArgumentError
+from equitangents.keywords import unknown
 from equitangents.report.numbers import format_number
 from equitangents.report.render import Section, Table
 
@@ -182,7 +183,7 @@ def below(report: AtomsReport, limits: float | Mapping[str, float]) -> list[Chec
         known = list(dict.fromkeys(name for r in report.rows for name in (r.quantity, r.test)))
         for name in limits:
             if name not in known:
-                raise InvalidArgumentError("fail_above", name, "one of " + ", ".join(known), verb="names")
+                raise unknown("fail_above", name, known)
     found = [Check(f"{p.test}: every pose has a finite result", False, p.result) for p in report.broken]
     for r in report.rows:
         limit = limits.get(r.quantity, limits.get(r.test)) if isinstance(limits, Mapping) else limits

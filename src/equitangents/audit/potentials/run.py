@@ -24,10 +24,10 @@ from equitangents.audit.report.forms import versions
 from equitangents.audit.report.part_sections import Missing
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ModelError, NotFiniteError
 from equitangents.extras import require
+from equitangents.keywords import unknown
 from equitangents.scale.progress import ProgressCallback, told_by
 
 TESTS = (*SYMMETRIES, "conservation", "dynamics", "smoothness")
-_SOME = "some of " + ", ".join(TESTS)
 
 
 def atoms(
@@ -190,20 +190,19 @@ def check_structures(structures: Any) -> list[Any]:
 
     given = [structures] if isinstance(structures, Atoms) else structures
     if not isinstance(given, Iterable):
-        raise InvalidTypeError("structures", type(structures), "ASE Atoms, or a list of them", verb="is")
+        raise InvalidTypeError("structures", type(structures), "ASE Atoms, or a list of them", verb="is a")
     given = list(given)
     if not given:
         raise InvalidArgumentError("structures is empty; expected at least one ASE Atoms")
     for i, one in enumerate(given):
-        name = f"structures[{i}]"
         if not isinstance(one, Atoms):
-            raise InvalidTypeError(name, type(one), "ASE Atoms", verb="is")
+            raise InvalidTypeError("structures", type(one), "ASE Atoms", verb="is a", at=i)
         if not len(one):
-            raise InvalidArgumentError(name, one, "at least one atom")
+            raise InvalidArgumentError("structures", one, "at least one atom", at=i)
         if not (np.isfinite(one.positions).all() and np.isfinite(np.asarray(one.cell)).all()):
-            raise NotFiniteError(name, one, "finite positions and a finite cell", verb="is")
+            raise NotFiniteError("structures", one, "finite positions and a finite cell", verb="is", at=i)
         if any(one.pbc) and not all(length > 0 for length in one.cell.lengths()[one.pbc]):
-            raise InvalidArgumentError(name, one, "cell vectors above length 0 along which it is periodic")
+            raise InvalidArgumentError("structures", one, "periodic directions with cell vectors above length 0", at=i)
     return given
 
 
@@ -211,13 +210,13 @@ def _check_tests(tests: Sequence[str] | None) -> tuple[str, ...]:
     if tests is None:
         return TESTS
     if not isinstance(tests, Iterable):
-        raise InvalidTypeError("tests", tests, _SOME)
+        raise InvalidTypeError("tests", tests, list(TESTS))
     asked = [tests] if isinstance(tests, str) else list(tests)
     if not asked:
-        raise InvalidArgumentError("tests", asked, _SOME)
+        raise InvalidArgumentError("tests", (), list(TESTS))
     for test in asked:
         if test not in TESTS:
-            raise InvalidArgumentError("tests", test, _SOME, verb="names")
+            raise unknown("tests", test, TESTS)
     return tuple(test for test in TESTS if test in asked)
 
 

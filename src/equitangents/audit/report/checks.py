@@ -18,6 +18,7 @@ from equitangents.audit.report.sections import DECIDES, REASONS, Reason
 from equitangents.errors import InvalidArgumentError
 from equitangents.file_limits import read_json
 from equitangents.files import file_bytes
+from equitangents.keywords import unknown
 
 _REPORT = "an audit that --json wrote, with the errors of single inputs"
 LEVEL = 0.05
@@ -86,7 +87,7 @@ def each_below(report: Findings, limits: Mapping[str, float]) -> list[Check]:
         outputs = [o for o in report.contract.outputs if name in (o.name, o.action, *_kinds(o.action))]
         if not outputs:
             known = dict.fromkeys(part for o in report.contract.outputs for part in (o.name, o.action))
-            raise InvalidArgumentError("fail_above", name, "one of " + ", ".join(known), verb="names")
+            raise unknown("fail_above", name, list(known))
         for o in outputs:
             stands = standing(o.shown, o.floor or 0.0, limit)
             title = f"output {o.name} ≤ {number(limit)}"
@@ -129,7 +130,7 @@ def no_worse(report: Findings, baseline: Path) -> Check:
     now, before = report.errors_by_unit, old["errors_by_unit"]
     pairs = {unit: _both_known(now[unit], before[unit]) for unit in now if unit in before}
     if max((a.shape[1] for a in pairs.values()), default=0) < 2:
-        raise InvalidArgumentError("baseline", str(baseline), "at least 2 inputs, as a paired test needs")
+        raise InvalidArgumentError("baseline", str(baseline), remedy="a paired test needs at least 2 inputs")
     worse = [u for u, (a, b) in pairs.items() if _grown(a - b) <= LEVEL / len(pairs) and a.mean() > _hidden(report, u)]
     unit = (worse or [u for u in pairs if pairs[u].shape[1]])[0]
     was, found = (number(float(errors.mean())) for errors in pairs[unit][::-1])

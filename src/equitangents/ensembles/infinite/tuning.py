@@ -26,7 +26,7 @@ from equitangents.ensembles.infinite.training_problem import Training
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.formatting import duration
 from equitangents.inference.ridge import Ridge
-from equitangents.keywords import meant
+from equitangents.keywords import unknown
 from equitangents.nn.variants import vary
 from equitangents.solvers.choosing import as_method
 from equitangents.solvers.eigh import Eigh
@@ -225,12 +225,10 @@ def _lists(model: BaseEstimator, grid: object) -> dict[str, list[Any]]:
     lists: dict[str, list[Any]] = {}
     for name, values in grid.items():
         if name not in known:
-            raise InvalidArgumentError(
-                f"grid has {name!r}{meant(str(name), known)}; it may have {', '.join(sorted(known))}"
-            )
+            raise unknown("grid", name, sorted(known))
         lists[name] = _values(values)
         if not lists[name]:
-            raise InvalidArgumentError(f"grid[{name!r}] is {values!r}; expected at least one value")
+            raise InvalidArgumentError("grid", values, "at least one value", at=name)
     for name, other in _SAME.items():
         if name in lists and other in lists:
             raise InvalidArgumentError(f"grid has {name!r} and {other!r}, which are the same; give one of them")
