@@ -97,7 +97,7 @@ class AtomsReport(WrittenReport):
 
     @property
     def audited(self) -> tuple[str, str]:
-        """The calculator."""
+        """The name that the calculator gives itself, and no group."""
         return self.calculator, ""
 
     def tables(self) -> list[Table]:

@@ -40,7 +40,7 @@ class AuditReport(WrittenReport, Findings):
 
     @property
     def audited(self) -> tuple[str, str]:
-        """The model and the group."""
+        """The names of the model and of the group that it was tried under."""
         return self.model.name, self.contract.group
 
     def tables(self) -> list[Table]:
