@@ -89,7 +89,7 @@ class Quantity:
         """The size of the difference of two values."""
         a, b = self.full(a), self.full(b)
         if a.shape != b.shape:
-            raise ShapeError(f"{self.name} has shape {a.shape}, and after a move {b.shape}")
+            raise ShapeError(self.name, b.shape, str(a.shape), "the shape before the move")
         return self.size(a - b, atoms)
 
 
@@ -206,10 +206,8 @@ class Potential:
         plain = lambda shape: [n for n in shape if n != 1]
         shape = next((s for s in wanted if plain(s) == plain(array.shape)), None)
         if shape is None:
-            raise ShapeError(
-                f"{self.name} gives {name} of shape {array.shape} for {atoms} atoms; expected "
-                f"{' or '.join(map(str, wanted))}"
-            )
+            expected = " or ".join(map(str, wanted))
+            raise ShapeError(name, array.shape, expected, f"{self.name} gave it for {atoms} atoms")
         return array.reshape(shape)
 
     @property
