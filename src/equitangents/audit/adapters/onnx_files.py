@@ -141,9 +141,8 @@ class OnnxModel(Model):
             wanted, given, axis = declared.shape, np.shape(a), along.get(declared.name, 0)
             if wanted is None or _fits(wanted, given, axis):
                 continue
-            sizes = ", ".join(
-                "N" if k == axis else str(n) if isinstance(n, int) else "any" for k, n in enumerate(wanted)
-            )
+            sizes = [str(n) if isinstance(n, int) else "any" for n in wanted]
+            shape = ", ".join([*sizes[:axis], "N", *sizes[axis + 1 :]])
             first = len(given) == 4 and _fits(wanted, (given[0], given[3], *given[1:3]))
             last = len(given) == 4 and _fits(wanted, (given[0], *given[2:], given[1]))
             remedy = _TO_FIRST if first else _TO_LAST if last else ""
