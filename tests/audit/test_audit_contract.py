@@ -217,7 +217,7 @@ def test_pseudovectors_and_matrices() -> None:
         ({"f": lambda x: np.array(["cat"] * len(x))}, ShapeError, "scores, not names"),
         ({"f": lambda x: np.full(len(x), np.inf)}, NotFiniteError, "infinite"),
         ({"x": (np.arange(64).reshape(4, 4, 4, 1) % 7), "action": "C8"}, InvalidTypeError, "real numbers"),
-        ({"f": lambda x: np.zeros((len(x), 0))}, ShapeError, "without any number"),
+        ({"f": lambda x: np.zeros((len(x), 0))}, ShapeError, "at least one number an input"),
         ({"f": et.nn.Sequential(et.nn.Dense(2))}, InvalidTypeError, "without parameters"),
     ],
 )

@@ -1,4 +1,4 @@
-"""What `equitangents audit` is told in words, and all of it that can be refused before anything heavy is imported."""
+"""Options of `equitangents audit` as values; what can be refused is, before anything heavy is imported."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 Limits = float | dict[str, float] | None
 
 
-def check_together(told: Mapping[str, object]) -> None:
+def check_together(options: Mapping[str, object]) -> None:
     """Raise unless a model, data, and a group or a transform are given."""
-    given = {option for option, value in told.items() if value is not None}
+    given = {option for option, value in options.items() if value is not None}
     for option, also in (("MODEL", ""), ("--data", ""), ("--group", "--transform")):
         if not {option, also} & given:
             raise InvalidArgumentError(option, None, f"one, or {also}" if also else "one")
