@@ -110,7 +110,7 @@ def test_verify_says_what_is_damaged_and_repairs_it(run, tmp_path):
 
 @pytest.mark.parametrize(("spread", "told"), [(1.2, "about "), (30.0, "by the ")])
 def test_estimate_prints_and_makes_nothing(run, tmp_path, monkeypatch, spread, told):
-    monkeypatch.setattr("equitangents.kernels.cost.forecast.uncertainty", lambda spreads: spread)
+    monkeypatch.setattr("equitangents.kernels.cost.pair_seconds", lambda *_: (1e-6, spread / 1.5))
     status, out, _ = run("--estimate", "--tile", 4, out=None)
     assert status == 0
     assert out.startswith(f"9 × 9 inputs, NNGP and NTK in float64: 6 tiles of 4 × 4, {told}")

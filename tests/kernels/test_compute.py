@@ -68,17 +68,6 @@ def test_whole_numbers_are_read_as_double_precision():
     assert Sequential(Dense(1)).kernel(np.array([[1, 2], [3, 4]])).nngp.dtype == np.float64
 
 
-@pytest.mark.slow  # `test_cpu_engine.py` has the same of the engine that runs here
-def test_inside_jit_the_same_numbers_come_out(rng, small_tiles):
-    x1, x2 = (jnp.asarray(rng.standard_normal((n, 5, 2)), "float32") for n in (5, 3))
-    outside = NET.kernel(x1, x2)
-    inside = jax.jit(NET.kernel)(x1, x2)
-    np.testing.assert_allclose(inside.ntk, outside.ntk, rtol=2e-6)
-    assert inside.form == outside.form
-    symmetric = jax.jit(lambda x: NET.kernel(x).nngp)(x1)
-    np.testing.assert_allclose(symmetric, NET.kernel(x1).nngp, rtol=2e-6)
-
-
 @pytest.mark.slow
 def test_derivatives_are_those_of_finite_differences(rng, small_tiles):
     x1, x2 = rng.standard_normal((3, 5, 2)), rng.standard_normal((2, 5, 2))

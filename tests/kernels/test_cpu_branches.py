@@ -7,22 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import equitangents as et
 from equitangents.kernels.engines import cpu
 from equitangents.kernels.engines.cpu import library
 from equitangents.kernels.plans.plan import plan
 from equitangents.nn import (
-    Abs,
     Conv,
     Cos,
     Dense,
     Erf,
     Flatten,
-    Gelu,
     GlobalAvgPool,
-    GroupConv,
-    GroupPool,
-    Lift,
     LocallyConnected,
     Relu,
     Residual,
@@ -140,32 +134,6 @@ def test_many_residual_networks_are_literal_sums(case):
 def test_neighbouring_blocks_whose_windows_have_other_margins(windows, rng):
     blocks = [("residual", [("conv", w, (1, 1), "zero", 1.3, 0.1)]) for w in windows]
     check_literally([*blocks, ("global_pool",), ("dense", 1.1, 0.1)], rng.standard_normal((3, 4, 3, 3)))
-
-
-@pytest.mark.slow  # `test_full_windows.py` has such networks by literal sums
-@pytest.mark.parametrize(
-    ("readout", "window"),
-    [
-        (Flatten(), (2, 3)),
-        (GroupPool(), "full"),
-        (Flatten(), "full"),
-        (GroupPool(), (2, 3)),
-    ],
-)
-def test_groups(readout, window, rng):
-    group = et.groups.wallpaper(rotations=4, reflections=True, shape=(3, 3))
-    block = Residual(GroupConv(1, window=window), Relu(), Residual(GroupConv(1, window=window, b_std=0.2), Abs()))
-    net = Sequential(Lift(group, 1, window=window, b_std=0.1), Relu(), block, GroupConv(1), Relu(), readout, Dense(1))
-    check_cpu(net, rng.standard_normal((3, 3, 3, 2)), rng.standard_normal((18, 3, 3, 2)))
-
-
-@pytest.mark.slow
-def test_plain_vectors(rng):
-    block = Residual(Dense(1, b_std=0.2), Relu(), Residual(Dense(1), Gelu()))
-    net = Sequential(Dense(1), Relu(), block, Residual(Dense(1), Relu()), Dense(1))
-    check_cpu(net, rng.standard_normal((70, 5)), None)
-    check_cpu(net, rng.standard_normal((66, 5)), rng.standard_normal((4, 5)))  # 70, too: compiled once
-    check_cpu(Sequential(Residual(Dense(1), Residual(Dense(1)))), rng.standard_normal((4, 1)), None)
 
 
 @pytest.mark.slow

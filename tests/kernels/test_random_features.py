@@ -131,11 +131,6 @@ def _rate(name, rng, sizes, seeds):
 
 
 @pytest.mark.slow
-def test_errors_of_a_small_network_fall_as_one_over_the_root_of_the_number(rng):
-    assert -0.65 <= _rate("mlp", rng, [128, 1024], 20) <= -0.35
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(("name", "few"), [("mlp", 1024), ("pooled", 2048), ("pools between", 4096)])
 def test_errors_fall_as_one_over_the_root_of_the_number(name, few, rng):
     # networks of 128 and 1,024 channels for images: of fewer the next order, 1/channels, is seen
@@ -306,15 +301,6 @@ def test_sums_that_read_the_mean_of_inputs_are_refused_and_others_right(block, c
     else:
         with pytest.raises(NetworkError, match="begin the network with a Dense or Conv layer"):
             made.transform(x)
-
-
-@pytest.mark.slow
-def test_inputs_may_be_lists(rng):
-    net, shape = NETWORKS["pooled"]
-    x = rng.standard_normal((3, *shape))
-    for net_or_average in (net, et.kernels.orbit_average(net, ROTATIONS)):
-        made = random_features(net_or_average, 64)
-        np.testing.assert_array_equal(made.kernel(x.tolist(), x[:2].tolist()).ntk, made.kernel(x, x[:2]).ntk)
 
 
 def test_memory_is_planned_for_the_layer_with_the_most_positions():

@@ -76,13 +76,6 @@ def problems(draw):
 
 @pytest.mark.slow
 @given(problems())
-@settings(max_examples=3)
-def test_random_problems_are_literal_means(problem):
-    check_random_problem(*problem)
-
-
-@pytest.mark.slow
-@given(problems())
 @settings(max_examples=50)
 def test_many_random_problems_are_literal_means(problem):
     check_random_problem(*problem)

@@ -76,14 +76,6 @@ def cases(draw):
     return net, layers, (scale * x[:2]).astype(dtype), (scale * ratio * x[1:]).astype(dtype)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("engine", FASTEST)
-@given(case=cases())
-@settings(max_examples=4)
-def test_kernels_are_precise_at_every_ratio_of_norms(engine, case):
-    assert_precise(*case, engine)
-
-
 @pytest.mark.quick(1)
 @every(
     "phi, biases, engine",

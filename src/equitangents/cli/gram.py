@@ -12,7 +12,7 @@ from equitangents.cli.completion import GROUPS, group_name, there
 
 if TYPE_CHECKING:
     from equitangents._types import ArrayLike
-    from equitangents.kernels.cost.forecast import CostedKernel
+    from equitangents.kernels.cost import CostedKernel
     from equitangents.scale import GramStore
 
 

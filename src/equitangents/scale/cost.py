@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from equitangents.formatting import FORESEEN, duration, foreseen, memory_size
-from equitangents.kernels.cost.forecast import CostedKernel, KernelCost, check_dtype
+from equitangents.kernels.cost import CostedKernel, KernelCost, check_dtype
 from equitangents.kernels.engines import choose
 from equitangents.kernels.plans.counting import count
 from equitangents.kernels.program import Positions

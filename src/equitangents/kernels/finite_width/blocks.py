@@ -64,17 +64,13 @@ class LinearBlock:
 
 @dataclass(frozen=True)
 class Blocks:
-    """`given`: layers without weights; then blocks, with a nonlinearity between each two.
-
-    ends: positions of the outputs, whose pairs are all read.
-    """
+    """`given`: layers without weights; then blocks, with a nonlinearity between each two."""
 
     given: tuple[Any, ...]
     given_signals: tuple[Any, ...]
     linear: tuple[LinearBlock, ...]
     nonlinearities: tuple[Any, ...]
     outputs: int
-    ends: int = 1
 
     @cached_property
     def pairs(self) -> tuple[np.ndarray, ...]:
@@ -88,7 +84,7 @@ class Blocks:
 
     @cached_property
     def _masks(self) -> tuple[np.ndarray, ...]:
-        found = [np.ones((self.ends, self.ends), bool)]
+        found = [np.ones((1, 1), bool)]
         for block in reversed(self.linear):
             found.append(block.reads(found[-1]))
         return tuple(reversed(found))

@@ -81,14 +81,6 @@ class _Pairs:
 
 def statistics(blocks: Blocks, features: np.ndarray, draws: int, seed: int) -> Statistics:
     """The statistics of pairs of inputs whose features are (B, 2, P, C)."""
-    state = propagated(blocks, features, draws, seed)
-    last = 1  # inputs 0 and 1: the second of (0, 0), (0, 1), (1, 0), (1, 1)
-    own = (state.b[:, 0, 3] + state.b[:, 1, 2]) / blocks.outputs
-    return Statistics(state.nngp[:, last], state.ntk[:, last], state.v[:, last, last], state.a[:, last, last] + own)
-
-
-def propagated(blocks: Blocks, features: np.ndarray, draws: int, seed: int) -> State:
-    """All tensors of the outputs of pairs of inputs whose features are (B, 2, P, C)."""
     initial = np.einsum("bipc,bjqc->bijpq", features, features, optimize=True) / features.shape[-1]
     pairs = [_Pairs.of(p) for p in blocks.pairs]
     state = _after_first(blocks.linear[0], initial, blocks.pairs[1])
@@ -96,7 +88,9 @@ def propagated(blocks: Blocks, features: np.ndarray, draws: int, seed: int) -> S
         block = blocks.linear[i + 1]
         onward = block.on_pairs(blocks.pairs[i + 2], blocks.pairs[i + 1])
         state = _next(state, Law(layer), block, onward, pairs[i + 1], draws, seed + i)
-    return state
+    last = 1  # inputs 0 and 1: the second of (0, 0), (0, 1), (1, 0), (1, 1)
+    own = (state.b[:, 0, 3] + state.b[:, 1, 2]) / blocks.outputs
+    return Statistics(state.nngp[:, last], state.ntk[:, last], state.v[:, last, last], state.a[:, last, last] + own)
 
 
 def _after_first(block: LinearBlock, initial: np.ndarray, pairs: np.ndarray) -> State:

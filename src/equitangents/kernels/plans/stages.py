@@ -64,6 +64,7 @@ class StagedPlan(HashedOnce):
     labels: FrozenArray  # int32 (P,), blocks of the readout, -1 where dropped
     block_weight: float  # the weight of one pair of positions
     vector: tuple[Op, ...]
+    any_norms: bool = False  # whether norms of inputs may differ as they like
 
     form: ClassVar[Literal["fibre"]] = "fibre"  # as results say it
     is_staged: ClassVar[Literal[True]] = True  # others are of one stage

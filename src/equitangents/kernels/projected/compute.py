@@ -18,7 +18,7 @@ from numpy.typing import DTypeLike
 from equitangents import precision
 from equitangents._types import ArrayLike
 from equitangents.groups import MatrixGroup, so3
-from equitangents.kernels.cost.forecast import KernelCost, repeated
+from equitangents.kernels.cost import KernelCost, repeated
 from equitangents.kernels.fields.size import check_result
 from equitangents.kernels.program import Program
 from equitangents.kernels.projected.program import (

@@ -6,7 +6,6 @@ without biases have their inputs scaled, and what no number can hold is infinite
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import jax
@@ -15,32 +14,30 @@ import numpy as np
 
 from equitangents._types import ArrayLike, DType
 from equitangents.kernels.runs.results import Values
-from equitangents.kernels.scales import BITS, Law
-
-_STEP = 2 * BITS  # inputs are scaled by powers of 2 to the power of this
+from equitangents.kernels.scales import Law
 
 Run = Callable[[ArrayLike, ArrayLike | None], Values]
 
 
-def all_pairs(law: Law, near: Run, far: Run | None, x1: ArrayLike, x2: ArrayLike | None) -> Values:
-    """(NNGP, NTK) between x1 and x2 (None: x1 with itself) by `near`, and by `far` where norms differ much.
+def all_pairs(law: Law, run: Run, x1: ArrayLike, x2: ArrayLike | None) -> Values:
+    """(NNGP, NTK) between x1 and x2 (None: x1 with itself) by `run`, arrays (N1, N2, ...) that keep angles of inputs.
 
-    Both give arrays (N1, N2, ...). `far` is None where norms may differ as they like.
+    Of networks whose kernels follow the scale of inputs powers of two are taken out of each.
     """
     if 0 in (x1.size, 1 if x2 is None else x2.size):
-        return near(x1, x2)
+        return run(x1, x2)
     # of both at once: each step that is one XLA kernel less compiles so much sooner
     norms, zero = _norms(_flat(x1) if x2 is None else jnp.concatenate([_flat(x1), _flat(x2)]))
-    zero1, zero2 = zero[: len(x1)], zero[-len(x1 if x2 is None else x2) :]
+    n1, n2 = len(x1), len(x1 if x2 is None else x2)
     if law.homogeneous and not law.biased:
-        nngp, ntk = _scaled(near, x1, x2, norms, zero)
-    elif far is None:
-        nngp, ntk = near(x1, x2)
+        first, second = norms[:n1], norms[-n2:]
+        values = run(_scaled_by(x1, -first), None if x2 is None else _scaled_by(x2, -second))
+        nngp, ntk = (_scaled_by(v, first[:, None] + second) for v in values)
     else:
-        nngp, ntk = _selected(law, near, far, x1, x2, norms, zero)
+        nngp, ntk = run(x1, x2)
     if not law.vanishes:
         return nngp, ntk
-    zero = _spread_over(zero1[:, None] | zero2, nngp.ndim)
+    zero = _spread_over(zero[:n1, None] | zero[-n2:], nngp.ndim)
     return jnp.where(zero, 0, nngp), jnp.where(zero, 0, ntk)
 
 
@@ -100,52 +97,3 @@ def _scaled_by(x: ArrayLike, exponents: jax.Array) -> jax.Array:
 def _spread_over(values: jax.Array, axes: int) -> jax.Array:
     """Values beside an array of so many axes, of which they have the first."""
     return values.reshape(values.shape + (1,) * (axes - values.ndim))
-
-
-def _scaled(near: Run, x1: ArrayLike, x2: ArrayLike | None, norms: jax.Array, zero: jax.Array) -> Values:
-    """Powers of two are taken out: of all inputs alike where norms differ little.
-
-    Else of each input to a step of a ladder, and to one of a ladder half a step further: two inputs of nearly equal
-    norm are on the same step of one of them.
-    """
-
-    def run(taken: jax.Array) -> tuple[Values, jax.Array, jax.Array]:
-        first, second = taken[: len(x1)], taken[-len(x1 if x2 is None else x2) :]
-        b = None if x2 is None else _scaled_by(x2, -second)
-        nngp, ntk = (_scaled_by(v, first[:, None] + second) for v in near(_scaled_by(x1, -first), b))
-        return (nngp, ntk), first, second
-
-    low, high = jnp.min(jnp.where(zero, 9999, norms)), jnp.max(jnp.where(zero, -9999, norms))
-    alike = high - low <= _STEP
-
-    def rungs(half: int) -> jax.Array:
-        return (norms + half & -_STEP) - half  # down to a multiple of the step, a power of two
-
-    # The run that every call needs stays outside the choice, so that it is compiled once.
-    first, *_ = run(jnp.where(alike, jnp.where(high > -9999, high, 0), rungs(0)))
-
-    def ladders(values: Values) -> Values:
-        found, a, b = run(rungs(_STEP // 2))
-        same = _spread_over(a[:, None] == b, values[0].ndim)
-        nngp, ntk = (jnp.where(same, new, old) for new, old in zip(found, values, strict=True))
-        return nngp, ntk
-
-    return jax.lax.cond(_anywhere(~alike), ladders, lambda values: values, first)
-
-
-def _selected(
-    law: Law, near: Run, far: Run, x1: ArrayLike, x2: ArrayLike | None, norms: jax.Array, zero: jax.Array
-) -> Values:
-    """`far` where norms differ much, those of what the first nonlinearity reads."""
-    keys = jnp.where(zero, -9999.0, norms.astype(x1.dtype))
-    if law.constant != 0 and law.signal != 0:
-        keys = jnp.logaddexp2(2 * keys, jnp.asarray(math.log2(law.constant) - math.log2(law.signal), x1.dtype)) / 2
-    different = jnp.abs(keys[: len(x1), None] - keys[-len(x1 if x2 is None else x2) :]) > _STEP
-    values = near(x1, x2)
-
-    def resolved(values: Values) -> Values:
-        chosen = _spread_over(different, values[0].ndim)
-        nngp, ntk = (jnp.where(chosen, new, old) for new, old in zip(far(x1, x2), values, strict=True))
-        return nngp, ntk
-
-    return jax.lax.cond(_anywhere(different), resolved, lambda values: values, values)

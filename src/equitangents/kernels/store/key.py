@@ -14,7 +14,7 @@ from equitangents._version import __version__
 from equitangents.errors import InvalidTypeError
 from equitangents.kernels.operation import FrozenArray
 
-VERSION = 4  # of the numbers: raised whenever some kernel's change, whatever the version of the package
+VERSION = 5  # of the numbers: raised whenever some kernel's change, whatever the version of the package
 
 
 def kernel_key(program: object, x1: np.ndarray, x2: np.ndarray | None, engine: str) -> str:

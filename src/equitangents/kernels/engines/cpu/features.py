@@ -15,8 +15,9 @@ again (`kernels.nearly_parallel`); those with windows have many of them, at flat
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from equitangents.kernels.duals.traits import traits_of
 from equitangents.kernels.engines.cpu.activations import is_tabulated
@@ -28,10 +29,19 @@ _FEW = 4
 _STEEP = 3  # degrees of powers
 
 
+P = TypeVar("P")
+
+
+@lru_cache(maxsize=256)
+def at_any_norms(plan: P) -> P:
+    """The plan for inputs of any two norms: in double precision, of fields in units of their own."""
+    return replace(plan, any_norms=True)  # type: ignore[type-var]
+
+
 @lru_cache(maxsize=256)
 def computed_in_double(plan: AlongFibres, channels: int) -> bool:
     """Whether kernels of `plan` are computed in double precision even if inputs and results are in single precision."""
-    if features(plan, channels) <= _FEW:
+    if plan.any_norms or features(plan, channels) <= _FEW:
         return True
     parts = (*(stage.steps for stage in stages_of(plan)), unrolled(plan.vector)[0])
     steep = any(traits_of(phi).steepness >= _STEEP for phi in _nonlinearities(*parts))
@@ -40,8 +50,10 @@ def computed_in_double(plan: AlongFibres, channels: int) -> bool:
 
 @lru_cache(maxsize=256)
 def changes_units(plan: AlongFibres) -> bool:
-    """Whether fields change their unit (see `kernels.units`): a function grows."""
+    """Whether fields change their unit (see `kernels.units`): a function grows, or norms of inputs may differ much."""
     steps = (*(op for stage in stages_of(plan) for op in stage.steps), *unrolled(plan.vector)[0])
+    if plan.any_norms and unit_bias(steps) is None:
+        return True
     return any(traits_of(a).grows for a in _nonlinearities(steps))
 
 

@@ -124,7 +124,14 @@ class TiledRotations(RotationRules):
     def obstacle(self, program: RotationSections) -> str | None:
         return None
 
-    def kernels(self, program: RotationSections, resolution: int, x1: np.ndarray, x2: np.ndarray | None) -> Pair:
+    def kernels(
+        self,
+        program: RotationSections,
+        resolution: int,
+        x1: np.ndarray,
+        x2: np.ndarray | None,
+        any_norms: bool = False,
+    ) -> Pair:
         """(NNGP, NTK) between x1, (N1, B², C), and x2 (None: x1 with itself, at half the cost), each (N1, N2)."""
         samples = samples_of(program, resolution, x1.dtype)
         n1, n2 = len(x1), len(x1) if x2 is None else len(x2)
@@ -146,7 +153,14 @@ class TiledRotations(RotationRules):
         return nngp, ntk
 
     def listed(
-        self, program: RotationSections, resolution: int, x1: np.ndarray, x2: np.ndarray, first: Any, second: Any
+        self,
+        program: RotationSections,
+        resolution: int,
+        x1: np.ndarray,
+        x2: np.ndarray,
+        first: Any,
+        second: Any,
+        any_norms: bool = False,
     ) -> Pair:
         """(NNGP, NTK) of the pairs (x1[first[p]], x2[second[p]]), each (P,)."""
         samples = samples_of(program, resolution, x1.dtype)
@@ -223,14 +237,3 @@ class TiledRotations(RotationRules):
             samples = rings * side**2 * 2 * (B - 1) + rotations
             tile = pairs * (2 * side**2 * (rings + 2 * B) + ring * _FIELDS)
         return (sides + samples + threads() * tile) * itemsize
-
-    def piece(
-        self, program: RotationSections, resolution: int, n1: int, n2: int | None, itemsize: int
-    ) -> tuple[int, int]:
-        return tile_shape(program, resolution, n1, n2, itemsize)
-
-    def pieces(self, n1: int, n2: int | None, rows: int, columns: int) -> float:
-        """Tiles of the kernel matrix that each thread computes."""
-        down, across = -(-n1 // rows), -(-(n2 or n1) // columns)
-        count = down * (down + 1) // 2 if n2 is None else down * across
-        return -(-count // threads())
