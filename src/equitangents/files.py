@@ -69,9 +69,7 @@ def whole_file(path: Path, *, once: bool = False) -> Iterator[Path]:
                 os.replace(partial, path)
         finally:
             partial.unlink(missing_ok=True)
-        for left in leftovers(path):
-            with contextlib.suppress(OSError):
-                left.unlink()
+        sweep(path.parent, re.compile(rf"\.{re.escape(path.stem)}-[0-9a-f]{{32}}{re.escape(path.suffix)}"))
     finally:
         _closed(descriptor)
 
@@ -118,23 +116,32 @@ def _closed(descriptor: int) -> int:
     return -1
 
 
-def sweep(folder: Path) -> None:
-    """Remove what dead processes were writing in a folder, and the folder if it is empty, as far as one may."""
+def sweep(folder: Path, name: re.Pattern[str] = LEFTOVER) -> None:
+    """Remove what dead processes were writing in a folder under a name of this form, and the folder if it is empty.
+
+    As far as this user may.
+    """
     with contextlib.suppress(OSError):
-        for path in folder.iterdir():
-            if LEFTOVER.fullmatch(path.name) and is_abandoned(path):
-                path.unlink(missing_ok=True)
+        for left in [folder / each for each in os.listdir(folder) if name.fullmatch(each)]:
+            with contextlib.suppress(OSError):
+                _remove_abandoned(left)
         folder.rmdir()
 
 
-def leftovers(path: Path) -> list[Path]:
-    """What processes that are dead were writing, to take the place of `path`."""
-    path = real(path)
-    ours = re.compile(rf"\.{re.escape(path.stem)}-[0-9a-f]{{32}}{re.escape(path.suffix)}")
-    with contextlib.suppress(OSError):
-        names = [name for name in os.listdir(path.parent) if ours.fullmatch(name)]
-        return [file for file in map(path.with_name, names) if file.is_file() and is_abandoned(file)]
-    return []
+def _remove_abandoned(file: Path) -> None:
+    """Remove a file that nobody holds, and hold it meanwhile: its writer may be about to.
+
+    Without locks: one that is older than an hour.
+    """
+    descriptor = locks.opened(file)
+    try:
+        if locks.lock(descriptor) and file.is_file():
+            file.unlink()
+    except locks.NoLocksError:
+        if time.time() - file.stat().st_mtime > ABANDONED:
+            file.unlink()
+    finally:
+        os.close(descriptor)
 
 
 def open_regular(path: str | Path) -> BinaryIO:
@@ -155,15 +162,6 @@ def file_bytes(path: Path, most: int = MOST) -> bytes:
         if max(size, len(content)) > most:  # also where it grows meanwhile
             raise OSError(errno.EFBIG, f"it takes {size:,} bytes; expected at most {most:,}", str(path))
         return content
-
-
-def is_abandoned(file: Path, age: float = ABANDONED) -> bool:
-    """Whether no process holds a file that is being written; without locks, whether it is older than `age` seconds."""
-    with contextlib.suppress(FileNotFoundError, PermissionError):
-        with contextlib.suppress(locks.NoLocksError):
-            return not locks.is_locked(file)
-        return time.time() - file.stat().st_mtime > age
-    return False
 
 
 def sync_folder(folder: Path) -> None:
@@ -195,7 +193,7 @@ def put_in_place(new: Path, path: Path) -> None:
         if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP):
             raise
         raise StoreError(
-            f"{path} is there, and its file system cannot replace a folder in one step; give another path, or remove it"
+            "path", str(path), "a new path, since its file system cannot replace a folder in one step", "or remove it"
         ) from None
 
 

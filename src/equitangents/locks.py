@@ -99,11 +99,16 @@ def created(path: Path) -> int:
 
 def is_locked(path: Path) -> bool:
     """Whether another open file of that name is held; NoLocksError where nobody can know."""
-    descriptor = os.open(path, os.O_RDWR if os.access(path, os.W_OK) else os.O_RDONLY)
+    descriptor = opened(path)
     try:
         return not lock(descriptor)
     finally:
         os.close(descriptor)
+
+
+def opened(path: Path) -> int:
+    """A descriptor of a file that is there, which `lock` can be asked about."""
+    return os.open(path, os.O_RDWR if os.access(path, os.W_OK) else os.O_RDONLY)
 
 
 def lock(descriptor: int) -> bool:

@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from equitangents.cli.main import app, main
+from equitangents.cli.main import main
 from equitangents.cli.main import typer as of_main
 from equitangents.ensembles import InfiniteEnsembleClassifier
 from equitangents.ensembles.streaming.parts import Parts
@@ -75,23 +75,6 @@ def test_before_anything_is_kept_every_command_says_so(run, monkeypatch, words, 
     monkeypatch.setattr(at, after(0))
     status, told = run(*words)
     assert (status, last(told)) == (130, NOTHING)
-
-
-def test_every_command_is_interrupted_above():
-    commands = set(of_main.main.get_command(app).commands)
-    assert commands == {
-        "audit",
-        "audit-potential",
-        "plan",
-        "fit",
-        "predict",
-        "gram",
-        "systems",
-        "list",
-        "doctor",
-        "cache",
-        "reproduce",
-    }
 
 
 def test_a_fit_says_whether_a_model_and_a_kernel_are_there(run, monkeypatch):

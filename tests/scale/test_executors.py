@@ -64,7 +64,7 @@ def test_workers_that_only_die_are_given_up(tmp_path, monkeypatch):
     monkeypatch.setattr("joblib.externals.loky.ProcessPoolExecutor", Pool)
     monkeypatch.delenv("OMP_NUM_THREADS")
     part = store(tmp_path / "k")
-    with pytest.raises(StoreError, match="the workers died 3 times"):
+    with pytest.raises(StoreError, match=r"workers died, .*times: 3"):
         part.compute(executor=1)
     assert len(pools) == 2 + 3
     assert pools[0] == str(len(os.sched_getaffinity(0)))

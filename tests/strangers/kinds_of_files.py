@@ -18,7 +18,7 @@ import equitangents as et
 from equitangents import nn
 from equitangents.array_files import load_data, read_arrays
 from equitangents.audit.adapters.choose import load_model
-from equitangents.audit.potentials.checks import _rows
+from equitangents.audit.potentials.report import outcomes
 from equitangents.audit.report.checks import read_baseline
 from equitangents.ensembles.infinite import saving
 from equitangents.ensembles.streaming.parts import Parts
@@ -30,7 +30,7 @@ from equitangents.nn.specification import read_network
 from equitangents.scale.reading import read_inputs
 from equitangents_studies.data.folder import load_own
 from equitangents_studies.framework import stage_files
-from equitangents_studies.framework.folder import _config, _put_in_place, finished
+from equitangents_studies.framework.folder import _config, finished
 
 RNG = np.random.default_rng(0)
 NET = nn.Sequential(nn.Flatten(), nn.Dense(4, W_std=1.5, b_std=0.1), nn.Relu(), nn.Residual(nn.Dense(4)), nn.Dense(1))
@@ -135,19 +135,15 @@ def _staged(path: Path) -> Any:
 
 
 def _study(path: Path) -> None:
-    (path / ".new").mkdir(parents=True)
+    path.mkdir(parents=True)
     config = {"study": "toy", "settings": {"n": 3}, "seconds": 1.0, "sessions": [{"ended": "finished"}], "versions": {}}
-    texts = {"config.json": config, "claims.json": [], ".new/config.json": config, ".new/complete": ["figures"]}
-    for name, content in texts.items():
+    for name, content in {"config.json": config, "claims.json": []}.items():
         (path / name).write_text(json.dumps(content))
     (path / "report.html").write_text("")
 
 
 def _studied(path: Path) -> Any:
     _config(path)
-    finished(path)
-    if (path / ".new").is_dir():
-        _put_in_place(path)
     finished(path)
 
 
@@ -184,7 +180,7 @@ KINDS: dict[str, FileKind] = {
     "study": FileKind(_study, _studied),
     "predicted.parts": FileKind(_parts, lambda path: Parts(path, 4, 2, {"mean": (1,)}, RECORD).open()),
     "baseline.json": FileKind(_baseline, lambda path: read_baseline(path)["input_errors"] and None),
-    "atoms.json": FileKind(_atoms, lambda path: _rows(path, "d") and None),
+    "atoms.json": FileKind(_atoms, lambda path: outcomes(path, "d") and None),
     "model.pt": FileKind(lambda path: path.write_bytes(b"\x80\x04N."), lambda path: load_model(str(path))),
     "model.joblib": FileKind(lambda path: path.write_bytes(b"\x80\x04N."), lambda path: load_model(str(path))),
 }

@@ -12,9 +12,9 @@ from equitangents import actions, nn, studies
 from equitangents.ensembles import InfiniteEnsembleClassifier
 from equitangents.kernels import KeptKernel, KernelStore, orbit_average
 from equitangents.statistics.paired import paired_mean
+from equitangents_studies import medical_kernels as medical
 from equitangents_studies.common import kernel_classification
-from equitangents_studies.medical_kernels import study as medical
-from equitangents_studies.medical_kernels.study import Tissue, element_kernels, elements_of, load_tissue
+from equitangents_studies.medical_kernels import Tissue, element_kernels, elements_of, load_tissue
 from equitangents_studies.rotated_images import histology
 from equitangents_studies.rotated_images import study as rotated_images
 from studies.miniatures import TINY, run

@@ -134,7 +134,7 @@ def test_states_of_optimizers_that_hold_objects_are_refused_in_words(xy, tmp_pat
 
     settings = {"optimizer": lambda p: Holding(p, lr=RATE), "epochs": 2}
     model(mlp, tmp_path / "run", **settings).fit(*xy)
-    with pytest.raises(StoreError, match="state in a checkpoint cannot be read"):
+    with pytest.raises(StoreError, match="an optimizer's state that can be read"):
         model(mlp, tmp_path / "run", **settings).fit(*xy, resume=True)
 
 

@@ -56,7 +56,7 @@ def check_executor(executor: object) -> None:
         check_whole("executor", executor, 1)
     elif executor is not None and not callable(getattr(executor, "submit", None)):
         raise InvalidTypeError(
-            f"executor is {executor!r}; expected None, a number of processes, or an executor of concurrent.futures"
+            "executor", executor, "None, a number of processes, or an executor of concurrent.futures"
         )
 
 
@@ -99,7 +99,9 @@ def compute_with(pool: TaskExecutor, tasks: Tasks[Item, Result], items: Sequence
                 try:
                     result = future.result()
                 except CancelledError:
-                    raise StoreError(f"the executor dropped a task; {tasks.kept}, and the same call goes on") from None
+                    raise StoreError(
+                        "executor", None, "tasks that are run", tasks.kept, verb="dropped a task:"
+                    ) from None
                 tasks.report(result)
     finally:
         for future in running:
@@ -128,8 +130,11 @@ def compute_by_processes(workers: int, tasks: Tasks[Item, Result], items: Sequen
             breaks = 0 if len(waiting) < before else breaks + 1
             if breaks == _BREAKS:
                 raise StoreError(
-                    f"the workers died {_BREAKS} times before a single {tasks.item} was complete, perhaps for lack of "
-                    f"memory: {tasks.remedy}; {tasks.kept}"
+                    "workers",
+                    _BREAKS,
+                    tasks.remedy,
+                    tasks.kept,
+                    verb="died, perhaps for lack of memory, this many times:",
                 ) from None
             logger.warning("%s: a worker died; %d %s are handed out again", tasks.task, len(waiting), tasks.items)
         finally:
@@ -168,6 +173,6 @@ def part_of(work: list[Item], shard: tuple[int, int] | None) -> list[Item]:
     if shard is None:
         return work
     if not (isinstance(shard, tuple | list) and len(shard) == 2):
-        raise InvalidTypeError(f"shard is {shard!r}; expected (i, n), the i-th of n parts")
+        raise InvalidTypeError("shard", shard, "(i, n), the i-th of n parts")
     count = check_whole("n of shard", shard[1], 1)
     return work[check_whole("i of shard", shard[0], 0, count - 1) :: count]

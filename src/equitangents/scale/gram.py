@@ -130,12 +130,12 @@ class GramStore(CheckedKeywords):
         [((5, 5), 1, 'float64'), ((5, 5), 2, 'complex128'), ((5, 5), 1, 'float64')]
         """
         if kernel not in FIELDS:
-            raise InvalidArgumentError(f"kernel is {kernel!r}; expected one of {', '.join(map(repr, FIELDS))}")
+            raise InvalidArgumentError("kernel", kernel, list(FIELDS))
         action = self._work.action
         if action is None:
             raise InvalidArgumentError("this store has no group; give action= to have a matrix for each element")
         if self.missing:
-            raise StoreError(f"the store in {self.path} lacks {self.missing} tiles; compute() computes them")
+            raise StoreError("store", self.missing, "none", "compute() computes them", verb="lacks tiles,")
         inputs = (self.shape[1], self.shape[2])
         read = partial(self._array, kernel)
         return tuple(IrrepGram(irrep, read, inputs, self.tile) for irrep in fourier_irreps(action.group))
@@ -227,7 +227,7 @@ class GramStore(CheckedKeywords):
             whole = np.asarray(data[name])
             added = opened(name, more)
             if added.shape[1:] != whole.shape[1:]:
-                raise ShapeError(f"{name} has inputs of shape {added.shape[1:]}; expected {whole.shape[1:]}")
+                raise ShapeError(name, added.shape, ("N", *whole.shape[1:]))
             data[name] = np.concatenate([whole, np.asarray(added)])
         dtype = np.dtype(self._work.record.precision)
         with self._files():
@@ -336,7 +336,7 @@ class GramStore(CheckedKeywords):
         self._work.check()
         if read_record(self.path) != self._work.record:
             raise StoreError(
-                f"rows were added to the store in {self.path} since it was opened; open it with all of them"
+                "store", str(self.path), "the rows that it was opened with", "open it with all that were added"
             )
 
     def _files(self) -> AbstractContextManager[None]:

@@ -100,11 +100,16 @@ class MappedTiles(Tiles[Pair, list[np.ndarray]]):
                 raise ValueError("it does not begin, or end, as it was made")
             return np.memmap(self.folder / name, dtype, mode, header, shape)
         except OSError as error:
-            raise StoreError(f"{self.folder / name} cannot be read or written: {error.strerror}") from None
+            raise StoreError(
+                "path", str(self.folder / name), "a file that can be read and written", str(error.strerror)
+            ) from None
         except Exception as error:  # of NumPy's parser: SyntaxError, TokenError and others
             said = str(error).partition("\n")[0]
             raise StoreError(
-                f"{self.folder} is damaged: {name}: {said}; remove the folder, and the kernel is computed again"
+                "path",
+                str(self.folder),
+                f"an undamaged {name}",
+                f"remove the folder, and the kernel is computed again: {said}",
             ) from None
 
     def make(self) -> None:

@@ -112,7 +112,7 @@ def is_finite(numbers: np.ndarray) -> bool:
 def check_finite(tile: tuple[int, ...], values: Iterable[np.ndarray]) -> None:
     """StoreError for numbers of a tile of a kernel that are not kept."""
     if not all(map(is_finite, values)):
-        raise StoreError(f"{named(tile)} of the kernel holds NaN or infinite values; it was not kept")
+        raise StoreError(named(tile), "NaN or infinite values", "finite ones", "it was not kept", verb="holds")
 
 
 def named(tile: tuple[int, ...]) -> str:

@@ -37,7 +37,7 @@ _ATTEMPTS, _PAUSE = 20, 0.1  # at removing parts, and seconds between them
 def check_suffix(path: Place) -> None:
     """Raise InvalidArgumentError unless the name says a format that is written; MissingLibraryError for .zarr alone."""
     if path.suffix not in SUFFIXES:
-        raise InvalidArgumentError(f"path is {str(path)!r}; expected a name that ends in .npy, .npz or .zarr")
+        raise InvalidArgumentError("path", str(path), "a name that ends in .npy, .npz or .zarr")
     if path.suffix == ".zarr":
         check_library()
 
