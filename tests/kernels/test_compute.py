@@ -31,15 +31,6 @@ def test_tiles_of_any_raggedness_give_one_matrix(n1, n2, rng, small_tiles):
         np.testing.assert_allclose(tiled.nngp[i], single.nngp[0], rtol=1e-13)
 
 
-@pytest.mark.slow
-def test_half_of_a_symmetric_matrix_is_enough(rng, small_tiles):
-    x = rng.standard_normal((7, 5, 2))
-    half, full = NET.kernel(x, engine="reference"), NET.kernel(x, x, engine="reference")
-    np.testing.assert_array_equal(half.ntk, half.ntk.T)
-    np.testing.assert_allclose(half.ntk, full.ntk, rtol=1e-13)
-    np.testing.assert_allclose(half.nngp, full.nngp, rtol=1e-13)
-
-
 def test_only_half_of_the_tiles_run(rng, small_tiles, monkeypatch):
     ran = []
     run = run_module._tile

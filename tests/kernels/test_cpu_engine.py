@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import equitangents as et
 from equitangents.kernels.engines import cpu
 from equitangents.kernels.engines.cpu import library
 from equitangents.kernels.plans.plan import plan
@@ -18,10 +17,7 @@ from equitangents.nn import (
     Flatten,
     Gelu,
     GlobalAvgPool,
-    GroupConv,
-    GroupPool,
     Identity,
-    Lift,
     Relu,
     Sequential,
     Sin,
@@ -65,42 +61,6 @@ def one_of_each_family(often):
 def test_every_nonlinearity_at_every_scale(dual, scale, tolerance, rng):
     net = Sequential(Dense(1), dual, Dense(1, b_std=0.1), dual, Dense(1))
     check_cpu(net, scale * rng.standard_normal((9, 5)), None, tolerance)  # K is what is left of variances around 900
-
-
-@pytest.mark.slow
-@one_of_each_family({Relu, Identity})
-def test_an_input_of_zeros_beside_large_ones(dual, rng):
-    net = Sequential(Dense(1), dual, Dense(1, b_std=0.1), dual, Dense(1))
-    x = 30 * rng.standard_normal((9, 5))
-    x[1] = 0
-    check_cpu(net, x, None, tolerance=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("readout", "window"),
-    [
-        (GroupPool(), "full"),
-        pytest.param(Flatten(), (2, 3), marks=pytest.mark.slow),
-        pytest.param(Flatten(), "full", marks=pytest.mark.slow),
-        pytest.param(GroupPool(), (2, 3), marks=pytest.mark.slow),
-    ],
-)
-def test_groups(readout, window, rng):
-    group = et.groups.wallpaper(rotations=4, reflections=True, shape=(3, 3))
-    hidden = (Lift(group, 1, window=window, b_std=0.1), Relu(), GroupConv(1, window=window), Erf())
-    check_cpu(
-        Sequential(*hidden, readout, Dense(1)), rng.standard_normal((3, 3, 3, 2)), rng.standard_normal((18, 3, 3, 2))
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "n", [pytest.param(n, marks=() if n == 65 else pytest.mark.slow) for n in (1, 63, 64, 65, 130)]
-)
-def test_plain_vectors_in_any_number(n, rng):
-    net = Sequential(Dense(1, b_std=0.2), Relu(), Dense(1), Relu(), Dense(1))
-    check_cpu(net, rng.standard_normal((n, 131)), rng.standard_normal((67, 131)))
-    check_cpu(net, rng.standard_normal((n, 131)), None)
 
 
 def test_every_instruction_set_agrees(rng):

@@ -120,9 +120,6 @@ def test_many_random_networks_that_pool_and_go_on_are_literal_sums(case):
     check(*case)
 
 
-W = {"W_std": 1.4, "b_std": 0.1}
-
-
 def test_pools_over_cosets_and_layers_after_them_are_literal_sums(rng):
     group = et.groups.symmetric(3)
     subgroup = group.subgroup([g for g in range(6) if group.compose(g, g) == group.identity][:2])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import equitangents as et
 from equitangents import nn
 from equitangents.errors import NotFiniteError
-from equitangents.kernels.runs import traced_scales
+from equitangents.kernels.runs import scaling
 from kernels.comparison import TOLERANCES, largest
 from laws.networks import check, network
 from oracles import precise_kernels
@@ -301,7 +301,7 @@ def test_norms_inside_jax_programs_are_read_from_bits_without_logarithms_which_a
     x = (rng.standard_normal((60, 5)) * 2.0 ** rng.integers(-120, 120, (60, 1))).astype(np.float32)
     x[3] = 0
     exact = np.floor(np.log2(np.sqrt((x.astype(np.float64) ** 2).mean(axis=1)), where=x.any(axis=1), out=np.zeros(60)))
-    norms, zero = jax.jit(traced_scales._norms)(x)
+    norms, zero = jax.jit(scaling._norms)(x)
     np.testing.assert_array_equal(norms, exact)
     np.testing.assert_array_equal(np.flatnonzero(zero), [3])
     net, _ = dense((1.4, 0.0, 0.0))

@@ -21,22 +21,21 @@ from equitangents.formatting import foreseen, memory_size
 from equitangents.kernels.branches import flat
 from equitangents.kernels.engines import REFERENCE, Engine
 from equitangents.kernels.engines.select import engine_of
-from equitangents.kernels.fields.part import Part
-from equitangents.kernels.fields.size import result_bytes
+from equitangents.kernels.fields import Part, result_bytes
 from equitangents.kernels.plans.counting import count
 from equitangents.kernels.program import Program
 from equitangents.kernels.rotations.program import RotationSections, field_points, nodes
 from equitangents.kernels.rotations.resolution import LADDER, LADDER_OF_FIELDS, Resolution
 from equitangents.kernels.runs import programs, rotations, steerable, structured
 from equitangents.kernels.steerable.program import SteerableProgram
-from equitangents.kernels.structured.batch import reads_graphs
-from equitangents.kernels.structured.program import StructuredProgram
+from equitangents.kernels.structured import StructuredProgram, reads_graphs
 from equitangents.kernels.threads import threads
 from equitangents.structured import Graphs
 from equitangents.validation import check_whole
 
 _COLUMNS = 16  # second inputs of a timed block: a vector of the fastest engine
 _ROWS = 256  # first inputs of it, at most, for each thread
+_BLOCK = 0.01  # of an engine's `quick_work`: some hundredths of a second
 _NUMBERS = 1 << 22  # of its result, at most
 _REPEATS, _ENOUGH = 4, 0.3  # runs that are timed, and the seconds after which no more are
 MARGIN = 1.5  # what one block leaves out: caches, a busy machine
@@ -221,7 +220,7 @@ def pair_seconds(run: _Run, shape: tuple[int, ...], dtype: str, work: int) -> tu
     """(seconds of one pair of inputs in a block, the factor between the median and the fastest of the runs)."""
     numbers = 1 if run.part is None else run.part.layout.numbers
     columns = max(1, min(_COLUMNS, _NUMBERS // numbers))
-    enough = int(engine_of(run.engine).calibration_work() / max(1, work * columns))
+    enough = int(_BLOCK * engine_of(run.engine).quick_work / max(1, work * columns))
     rows = max(1, min(_ROWS, enough, _NUMBERS // (numbers * columns))) * threads()
     rng = np.random.default_rng(0)
     x1, x2 = (rng.standard_normal((n, *shape)).astype(dtype) for n in (rows, columns))

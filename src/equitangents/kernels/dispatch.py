@@ -16,7 +16,7 @@ from equitangents.errors import NetworkError
 from equitangents.kernels import cost
 from equitangents.kernels.cost import KernelCost
 from equitangents.kernels.engines import REFERENCE, choose
-from equitangents.kernels.fields.part import Part
+from equitangents.kernels.fields import Part
 from equitangents.kernels.program import Positions, Program
 from equitangents.kernels.projected import compute as projected
 from equitangents.kernels.projected.program import EquivariantOutputs
@@ -24,7 +24,7 @@ from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations.program import Sphere, sections
 from equitangents.kernels.runs import programs, rotations, steerable, structured
 from equitangents.kernels.steerable.program import Points
-from equitangents.kernels.structured.program import StructuredPositions
+from equitangents.kernels.structured import StructuredPositions
 from equitangents.structured import Inputs
 
 

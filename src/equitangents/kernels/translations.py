@@ -21,16 +21,15 @@ from equitangents.actions import Action
 from equitangents.kernels.cost import MARGIN, KernelCost, timed
 from equitangents.kernels.engines import REFERENCE, Choice, Engine, choose
 from equitangents.kernels.engines.reference.tile import means
-from equitangents.kernels.fields.size import check_result
+from equitangents.kernels.fields import check_result
 from equitangents.kernels.plans.plan import FibrePlan, plan
 from equitangents.kernels.program import Positions, Program
 from equitangents.kernels.progress import Progress
 from equitangents.kernels.result import KernelFunction, Kernels
-from equitangents.kernels.runs import by_scale
-from equitangents.kernels.runs.results import result
-from equitangents.kernels.scales import law_of
+from equitangents.kernels.runs import scaling
+from equitangents.kernels.runs.scaling import result
+from equitangents.kernels.scales import law_of, with_biases
 from equitangents.kernels.threads import threads
-from equitangents.kernels.units import with_biases
 
 _TILE_ELEMENTS = 1 << 18  # distances at a time
 _DIRECT_NUMBERS = 1 << 21  # numbers gathered at a time where distances are summed directly
@@ -58,7 +57,7 @@ class TranslationMean:
         with precision.scope(dtype):
             backends = _backends(steps, self.torus, engine)
             first, second = np.asarray(v1, dtype), None if v2 is None else np.asarray(v2, dtype)
-            nngp, ntk, told = by_scale.all_pairs(law_of(program), backends, first, second)
+            nngp, ntk, told = scaling.all_pairs(law_of(program), backends, first, second)
         notes = (*(() if note is None else (note,)), self._method, *told)
         return result((x1, x2), nngp, ntk, None, 0, engine=engine.name, form="fibre", notes=notes)
 
@@ -128,9 +127,9 @@ def _is_mlp(program: Any) -> bool:
     return program.space == Positions(()) and plan(program).form == "fibre"
 
 
-def _backends(steps: FibrePlan, torus: tuple[int, ...], engine: Engine) -> by_scale.Backends:
+def _backends(steps: FibrePlan, torus: tuple[int, ...], engine: Engine) -> scaling.Backends:
     """How the means come about for inputs near in norm, and far."""
-    return by_scale.Backends(
+    return scaling.Backends(
         engine=partial(_means, steps, torus, engine),
         any_norms=lambda v1, v2, factor: _means(with_biases(steps, factor), torus, None, v1, v2),
         by_reference=True,

@@ -18,7 +18,7 @@ from equitangents._version import __version__
 from equitangents.actions import Action
 from equitangents.errors import MemoryLimitError, StoreError
 from equitangents.kernels import KernelFunction
-from equitangents.kernels.store.key import VERSION
+from equitangents.kernels.store import VERSION
 from equitangents.scale.record import FIELDS, Record, read_record
 from equitangents.tiles.chunks import Chunks
 from equitangents.tiles.grid import Tile

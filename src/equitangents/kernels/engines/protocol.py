@@ -13,14 +13,12 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from equitangents._types import ArrayLike
-from equitangents.kernels.fields.part import Part
-from equitangents.kernels.fields.plan import FieldPlan, field_plan
+from equitangents.kernels.fields import FieldPlan, Part, field_plan
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan, plan
 from equitangents.kernels.plans.stages import StagedPlan
 from equitangents.kernels.program import Program
 from equitangents.kernels.rotations.program import RotationSections
-from equitangents.kernels.structured.batch import Batch
-from equitangents.kernels.structured.program import StructuredProgram
+from equitangents.kernels.structured import Batch, StructuredProgram
 
 Pair = tuple[Any, Any]
 Steps = FibrePlan | StagedPlan | PairPlan
@@ -97,10 +95,6 @@ class Engine(ABC):
     def computed_in(self, program: Program, channels: int, dtype: str) -> str:
         """The precision that a run on inputs of `dtype` computes in."""
         return dtype
-
-    def calibration_work(self) -> float:
-        """Element-layers that take long enough to be timed."""
-        return 5e5
 
     def distances_obstacle(self, steps: FibrePlan) -> str | None:
         """Why `means_of_distances` cannot run a plan without positions, or None if it can."""

@@ -15,8 +15,7 @@ import numpy as np
 
 from equitangents.kernels.plans.levels import Levels
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan
-from equitangents.kernels.plans.stages import StagedPlan
-from equitangents.kernels.plans.steps import Step
+from equitangents.kernels.plans.stages import StagedPlan, Step
 from equitangents.kernels.program import Op
 
 

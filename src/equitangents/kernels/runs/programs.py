@@ -1,6 +1,6 @@
 """Kernels of field programs, or their kernel fields: an engine is chosen, memory is checked, inputs are prepared.
 
-Inputs of very different norm are computed in a way that keeps their digits (`by_scale`).
+Inputs of very different norm are computed in a way that keeps their digits (`scaling`).
 """
 
 from __future__ import annotations
@@ -20,15 +20,12 @@ from equitangents.kernels.engines.protocol import Steps
 from equitangents.kernels.engines.reference import fields as fields_by_reference
 from equitangents.kernels.engines.reference import run as by_reference
 from equitangents.kernels.engines.select import REFERENCE
-from equitangents.kernels.fields.part import MATRIX, Layout, Part
-from equitangents.kernels.fields.plan import field_plan
-from equitangents.kernels.fields.size import check_field, check_result
+from equitangents.kernels.fields import MATRIX, Layout, Part, check_field, check_result, field_plan
 from equitangents.kernels.program import Program
 from equitangents.kernels.result import KernelField, Kernels
-from equitangents.kernels.runs import by_scale, traced_scales
-from equitangents.kernels.runs.results import Values, result, with_derivatives_of
-from equitangents.kernels.scales import Law, law_of
-from equitangents.kernels.units import with_biases
+from equitangents.kernels.runs import scaling
+from equitangents.kernels.runs.scaling import Values, result, with_derivatives_of
+from equitangents.kernels.scales import Law, law_of, with_biases
 
 logger = logging.getLogger("equitangents")
 
@@ -76,7 +73,7 @@ def compute(
             nngp, ntk = _traced(chosen, program, x1, x2, dtype)
         else:
             arrays = np.asarray(x1, dtype), None if x2 is None else np.asarray(x2, dtype)
-            nngp, ntk, told = by_scale.all_pairs(law, backends, *arrays, layout)
+            nngp, ntk, told = scaling.all_pairs(law, backends, *arrays, layout)
             if told:
                 notes = (*notes, *told)
             if doubt is not None:
@@ -114,14 +111,14 @@ def compute_diagonal(
         memory = check_field(part, len(x), 1, dtype, working, isinstance(x, jax.Array))
     with precision.scope(dtype):
         leaves_out = part is None and chosen.leaves_out(program)
-        backends = by_scale.Backends(
+        backends = scaling.Backends(
             engine=lambda y, _: _own(chosen, part, program, y),
             any_norms=lambda y, _, factor: _own(chosen, part, with_biases(program, factor), y),
             by_reference=False,
             beyond=(lambda y, _: _own(REFERENCE, part, program, y)) if leaves_out else None,
         )
         own, layout = (np.arange(len(x)),) * 2, MATRIX if part is None else part.layout
-        nngp, ntk, told = by_scale.all_pairs(law_of(program), backends, np.asarray(x, dtype), None, layout, listed=own)
+        nngp, ntk, told = scaling.all_pairs(law_of(program), backends, np.asarray(x, dtype), None, layout, listed=own)
         first = choice.notes if part is None else notes_of(choice, how, part)
         return result((x,), nngp, ntk, part, memory, engine=chosen.name, form=how.form, notes=(*first, *told))
 
@@ -173,7 +170,7 @@ class _Prepared(NamedTuple):
 
     steps: Steps
     law: Law
-    backends: by_scale.Backends
+    backends: scaling.Backends
     layout: Layout
     doubt: bool | None
 
@@ -205,12 +202,12 @@ def _of_pairs(
         return by_reference.listed(program, x1[first].astype(np.float64), other[second].astype(np.float64))
 
 
-def _backends(program: Program, engine: Engine, part: Part | None) -> by_scale.Backends:
+def _backends(program: Program, engine: Engine, part: Part | None) -> scaling.Backends:
     """Kernels of NumPy arrays by an engine, in their own precision, and by the reference engine where it cannot."""
     leaves_out = part is None and engine.leaves_out(program)
     able = engine if engine.any_norms else REFERENCE
     given = {} if part is None else {"part": part}
-    return by_scale.Backends(
+    return scaling.Backends(
         engine=partial(engine.kernels, program, **given),
         any_norms=lambda x1, x2, factor: able.kernels(
             program if factor == 1 else with_biases(program, factor), x1, x2, part, any_norms=True
@@ -221,7 +218,7 @@ def _backends(program: Program, engine: Engine, part: Part | None) -> by_scale.B
     )
 
 
-def _own(engine: Engine, part: Part | None, program: Program, x: np.ndarray) -> by_scale.Pair:
+def _own(engine: Engine, part: Part | None, program: Program, x: np.ndarray) -> scaling.Pair:
     """Kernels of each of some NumPy arrays with itself by an engine, in their precision."""
     with precision.scope(x.dtype):
         return engine.diagonal(program, x) if part is None else engine.diagonal(program, x, part)
@@ -232,11 +229,11 @@ def _traced(engine: Engine, program: Program, x1: ArrayLike, x2: ArrayLike | Non
 
     def by_angles(*inputs: ArrayLike) -> Values:
         run = lambda a, b: by_reference.traced(program, a, a if b is None else b)
-        return traced_scales.all_pairs(law_of(program), run, *_two(inputs))
+        return scaling.traced_pairs(law_of(program), run, *_two(inputs))
 
     def compiled(*inputs: ArrayLike) -> Values:
         found = engine.traced(program, *_two(inputs))
-        return traced_scales.where_missing(found, lambda: by_angles(*inputs)) if engine.leaves_out(program) else found
+        return scaling.where_missing(found, lambda: by_angles(*inputs)) if engine.leaves_out(program) else found
 
     run = by_angles if engine.differentiable else with_derivatives_of(by_angles, compiled)
     return run(*(x.astype(dtype) for x in (x1, x2) if x is not None))
@@ -255,5 +252,5 @@ def _traced_field(program: Program, x1: ArrayLike, x2: ArrayLike | None, part: P
 
     with precision.scope(dtype):
         inputs = x1.astype(dtype), None if x2 is None else x2.astype(dtype)
-        nngp, ntk = traced_scales.all_pairs(law_of(program), run, *inputs)
+        nngp, ntk = scaling.traced_pairs(law_of(program), run, *inputs)
     return result((x1, x2), nngp, ntk, part, 0, between=True, engine=REFERENCE.name, form=steps.steps.form)

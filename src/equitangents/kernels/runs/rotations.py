@@ -15,16 +15,14 @@ from equitangents._types import ArrayLike
 from equitangents.errors import NetworkError
 from equitangents.kernels.engines import REFERENCE, Choice, Engine, choose_where
 from equitangents.kernels.engines.protocol import RotationRules
-from equitangents.kernels.engines.reference.rotations import measured
-from equitangents.kernels.fields.part import Part
-from equitangents.kernels.fields.size import check_result
+from equitangents.kernels.engines.reference.rotations import tiling
+from equitangents.kernels.fields import Part, check_result
 from equitangents.kernels.result import KernelField, Kernels
 from equitangents.kernels.rotations.program import RotationSections
 from equitangents.kernels.rotations.resolution import Resolution
-from equitangents.kernels.runs import by_scale, traced_scales
-from equitangents.kernels.runs.results import Values, any_traced, result, with_derivatives_of
-from equitangents.kernels.scales import law_of
-from equitangents.kernels.units import with_biases
+from equitangents.kernels.runs import scaling
+from equitangents.kernels.runs.scaling import Values, any_traced, result, with_derivatives_of
+from equitangents.kernels.scales import law_of, with_biases
 from equitangents.sphere import rotate
 
 
@@ -72,14 +70,14 @@ def compute(
         else:
             a, b = np.asarray(x1, dtype), None if x2 is None else np.asarray(x2, dtype)
             backends = _backends(program, found.value, choice.engine)
-            nngp, ntk, notes = by_scale.all_pairs(law_of(program), backends, a, b)
+            nngp, ntk, notes = scaling.all_pairs(law_of(program), backends, a, b)
         return _result(nngp, ntk, found, choice, notes, x1, x2)
 
 
-def _backends(program: RotationSections, resolution: int, engine: Engine) -> by_scale.Backends:
+def _backends(program: RotationSections, resolution: int, engine: Engine) -> scaling.Backends:
     """Kernels of NumPy arrays by an engine."""
     run = rules_of(engine).kernels
-    return by_scale.Backends(
+    return scaling.Backends(
         engine=partial(run, program, resolution),
         any_norms=lambda x1, x2, factor: run(with_biases(program, factor), resolution, x1, x2, any_norms=True),
         by_reference=False,
@@ -89,7 +87,7 @@ def _backends(program: RotationSections, resolution: int, engine: Engine) -> by_
 def _by_angles(program: RotationSections, resolution: int, x1: ArrayLike, x2: ArrayLike | None = None) -> Values:
     """Kernels of traced signals by the reference engine."""
     run = lambda a, b: rules_of(REFERENCE).traced(program, resolution, a, b)
-    return traced_scales.all_pairs(law_of(program), run, x1, x2)
+    return scaling.traced_pairs(law_of(program), run, x1, x2)
 
 
 def _field(
@@ -166,13 +164,13 @@ def compute_pairs(
         else:
             indices = np.asarray(first), np.asarray(second)
             of_pairs = lambda carried, a, b, **how: rules.listed(carried, found.value, a, b, *indices, **how)
-            backends = by_scale.Backends(
+            backends = scaling.Backends(
                 engine=partial(of_pairs, program),
                 any_norms=lambda a, b, factor: of_pairs(with_biases(program, factor), a, b, any_norms=True),
                 by_reference=False,
             )
             arrays = np.asarray(x1, dtype), np.asarray(x2, dtype)
-            nngp, ntk, notes = by_scale.all_pairs(law_of(program), backends, *arrays, listed=indices)
+            nngp, ntk, notes = scaling.all_pairs(law_of(program), backends, *arrays, listed=indices)
         return _result(nngp, ntk, found, choice, notes, x1, x2)
 
 
@@ -193,7 +191,7 @@ def rules_of(engine: Engine) -> RotationRules:
 
 def find_resolution(program: RotationSections, x1: ArrayLike, x2: ArrayLike | None, rules: RotationRules) -> Resolution:
     """The resolution for these signals, measured by the engine that computes their kernels."""
-    return measured.resolve(program, x1, x2, rules.sample_values)
+    return tiling.resolve(program, x1, x2, rules.sample_values)
 
 
 def _result(

@@ -9,12 +9,11 @@ import numpy as np
 
 from equitangents.kernels.engines import cpu
 from equitangents.kernels.engines.cpu import run
-from equitangents.kernels.engines.cpu.features import at_any_norms
+from equitangents.kernels.engines.cpu.activations import at_any_norms
 from equitangents.kernels.engines.cpu.rotations import CompiledRotations
 from equitangents.kernels.engines.cpu.structured import CompiledStructured
 from equitangents.kernels.engines.protocol import Engine, Pair, Steps
-from equitangents.kernels.fields.part import Part
-from equitangents.kernels.fields.plan import FieldPlan, field_plan, staged_field_plan
+from equitangents.kernels.fields import FieldPlan, Part, field_plan, staged_field_plan
 from equitangents.kernels.operation import NoFibresError
 from equitangents.kernels.plans.plan import FibrePlan, plan
 from equitangents.kernels.plans.stages import AlongFibres, staged
@@ -103,9 +102,6 @@ class CpuEngine(Engine):
 
     def computed_in(self, program: Program, channels: int, dtype: str) -> str:
         return "float64" if cpu.computed_in_double(self._fibres(program), channels) else dtype
-
-    def calibration_work(self) -> float:
-        return 1e7
 
     def distances_obstacle(self, steps: FibrePlan) -> str | None:
         if cpu.has_tables(steps):

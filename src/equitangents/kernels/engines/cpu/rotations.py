@@ -14,10 +14,9 @@ import numpy as np
 from equitangents.groups.rotation_group import RotationGroup, euler_grid, from_euler_angles
 from equitangents.kernels.engines import cpu
 from equitangents.kernels.engines.cpu import RotationPlan, SphereMean, SpherePlan, Turns, ZonalMean
-from equitangents.kernels.engines.cpu.features import at_any_norms
+from equitangents.kernels.engines.cpu.activations import at_any_norms
 from equitangents.kernels.engines.protocol import RotationRules
-from equitangents.kernels.engines.reference.rotations.measured import turned_pairs
-from equitangents.kernels.engines.reference.rotations.tiling import check_memory
+from equitangents.kernels.engines.reference.rotations.tiling import check_memory, turned_pairs
 from equitangents.kernels.operation import FrozenArray
 from equitangents.kernels.plans.levels import grid_levels
 from equitangents.kernels.plans.plan import FibrePlan, has_dual

@@ -10,8 +10,7 @@ import numpy as np
 from equitangents.kernels.engines.protocol import Engine, Pair
 from equitangents.kernels.engines.reference import fields, run, tile
 from equitangents.kernels.engines.reference.rotations.tiling import TiledRotations
-from equitangents.kernels.fields.part import Part
-from equitangents.kernels.fields.plan import field_plan
+from equitangents.kernels.fields import Part, field_plan
 from equitangents.kernels.plans.plan import FibrePlan, plan
 from equitangents.kernels.program import Program
 
