@@ -16,6 +16,7 @@ from equitangents import nn
 from equitangents.errors import NotFiniteError
 from equitangents.kernels.runs import scaling
 from kernels.comparison import TOLERANCES, largest
+from kernels.random_networks import MORE
 from laws.networks import check, network
 from oracles import precise_kernels
 
@@ -119,6 +120,21 @@ def test_kernels_of_many_norms_at_once_are_precise(phi, bias, dtype, engine, rng
     directions = [x[0], x[1], -x[0], x[0] + 1e-3 * x[1]]
     y = np.array([ratio * v for ratio, v in zip(RATIOS, 2 * directions, strict=True)]).astype(dtype)
     assert_precise(net, layers, y[:3], y, engine)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("phi", [nn.LayerNorm(), *MORE], ids=lambda layer: type(layer).__name__)
+@pytest.mark.parametrize("bias", [0.0, 0.3])
+def test_every_nonlinearity_between_inputs_of_any_norms(phi, bias, rng):
+    """Against the reference engine, in units of its kernels of the two inputs."""
+    net = nn.Sequential(nn.Dense(1, b_std=bias), phi, nn.Dense(1, b_std=bias), phi, nn.Dense(1))
+    x = rng.standard_normal((2, 6))
+    y = np.array([1, 1e-3, 1e-7, 1e-2, 1])[:, None] * rng.standard_normal((5, 6))
+    y[3], y[4] = -0.01 * x[0], x[1] * (1 + 1e-9)
+    found, exact = (net.kernel(x, y, engine=engine) for engine in ("cpu", "reference"))
+    own = [net.kernel_diagonal(v, engine="reference") for v in (x, y)]
+    for name in ("nngp", "ntk"):
+        assert largest(getattr(found, name), getattr(exact, name), *(getattr(k, name) for k in own)) <= TOLERANCES[x.dtype]
 
 
 @every(

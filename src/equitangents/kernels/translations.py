@@ -57,8 +57,8 @@ class TranslationMean:
         with precision.scope(dtype):
             backends = _backends(steps, self.torus, engine)
             first, second = np.asarray(v1, dtype), None if v2 is None else np.asarray(v2, dtype)
-            nngp, ntk, told = scaling.all_pairs(law_of(program), backends, first, second)
-        notes = (*(() if note is None else (note,)), self._method, *told)
+            nngp, ntk, added = scaling.all_pairs(law_of(program), backends, first, second)
+        notes = (*(() if note is None else (note,)), self._method, *added)
         return result((x1, x2), nngp, ntk, None, 0, engine=engine.name, form="fibre", notes=notes)
 
     def kernel_cost(

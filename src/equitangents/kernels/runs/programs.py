@@ -73,9 +73,9 @@ def compute(
             nngp, ntk = _traced(chosen, program, x1, x2, dtype)
         else:
             arrays = np.asarray(x1, dtype), None if x2 is None else np.asarray(x2, dtype)
-            nngp, ntk, told = scaling.all_pairs(law, backends, *arrays, layout)
-            if told:
-                notes = (*notes, *told)
+            nngp, ntk, added = scaling.all_pairs(law, backends, *arrays, layout)
+            if added:
+                notes = (*notes, *added)
             if doubt is not None:
                 nngp, ntk, mended = nearly_parallel.mend(
                     doubt, partial(_of_pairs, program, *arrays), *arrays, nngp, ntk
@@ -118,9 +118,9 @@ def compute_diagonal(
             beyond=(lambda y, _: _own(REFERENCE, part, program, y)) if leaves_out else None,
         )
         own, layout = (np.arange(len(x)),) * 2, MATRIX if part is None else part.layout
-        nngp, ntk, told = scaling.all_pairs(law_of(program), backends, np.asarray(x, dtype), None, layout, listed=own)
+        nngp, ntk, added = scaling.all_pairs(law_of(program), backends, np.asarray(x, dtype), None, layout, listed=own)
         first = choice.notes if part is None else notes_of(choice, how, part)
-        return result((x,), nngp, ntk, part, memory, engine=chosen.name, form=how.form, notes=(*first, *told))
+        return result((x,), nngp, ntk, part, memory, engine=chosen.name, form=how.form, notes=(*first, *added))
 
 
 def choice_of(program: Program, engine: str | None, dtype: DType, part: Part | None = None) -> tuple[Choice, Steps]:

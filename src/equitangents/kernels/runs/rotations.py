@@ -195,8 +195,8 @@ def find_resolution(program: RotationSections, x1: ArrayLike, x2: ArrayLike | No
 
 
 def _result(
-    nngp: ArrayLike, ntk: ArrayLike, found: Resolution, choice: Choice, told: list[str], *inputs: ArrayLike | None
+    nngp: ArrayLike, ntk: ArrayLike, found: Resolution, choice: Choice, added: list[str], *inputs: ArrayLike | None
 ) -> Kernels:
     facts = {"error_estimate": found.error, "resolution": found.value or None}
-    notes = (*(() if found.note is None else (found.note,)), *choice.notes, *told)
+    notes = (*(() if found.note is None else (found.note,)), *choice.notes, *added)
     return result(inputs, nngp, ntk, None, 0, engine=choice.engine.name, form="rotations", notes=notes, **facts)

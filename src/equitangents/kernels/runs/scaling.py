@@ -134,7 +134,7 @@ def all_pairs(
         beyond = _complete(backends, x1, x2, values, listed)
         if not backends.checked:
             check_representable(dtype, values, inputs)
-        return *values, _told(beyond)
+        return *values, _notes_on(beyond)
     scales = scales_of(law, dtype, x1, x2)
     a, b = x1, x2
     if scales.far or scales.moved:
@@ -152,7 +152,7 @@ def all_pairs(
         lost += few
         results.append(np.where(zero, found.dtype.type(0), found) if zero.any() else found)
     check_representable(dtype, (results[0], results[1]), inputs)
-    notes = _told(beyond)
+    notes = _notes_on(beyond)
     if scales.far and backends.by_reference:
         notes.append("inputs of very different norm by the reference engine")
     if lost:
@@ -216,7 +216,7 @@ def _filled(x: np.ndarray) -> np.ndarray:
     return np.concatenate([x, np.repeat(x[-1:], size - len(x), axis=0)])
 
 
-def _told(beyond: int) -> list[str]:
+def _notes_on(beyond: int) -> list[str]:
     """What a reader should know of pairs that the engine left out."""
     if not beyond:
         return []
