@@ -21,6 +21,7 @@ from equitangents.kernels.fields import MATRIX, Layout, Part
 from equitangents.kernels.result import KernelField, Kernels
 from equitangents.kernels.scales import (
     Law,
+    Scales,
     are_ordinary,
     as_representable,
     check_representable,
@@ -103,6 +104,8 @@ def result(
 
 logger = logging.getLogger("equitangents")
 
+_CHUNK = 1 << 22  # numbers that are scaled at a time
+
 Pair = tuple[np.ndarray, np.ndarray]
 
 
@@ -144,31 +147,38 @@ def all_pairs(
     with precision.scope(a.dtype):
         values = backends.any_norms(a, b, 2.0**-scales.common) if scales.far else backends.engine(a, b)
         beyond = _complete(backends, a, b, values, listed)
-    exponents = _pairwise(np.add, scales.first, scales.second, listed, layout) + 2 * scales.common
-    zero = _pairwise(np.logical_or, scales.zero1, scales.zero2, listed, layout)
-    lost, results = 0, []
-    for part in values:
-        found, few = as_representable(part, exponents, dtype) if scales.far or scales.moved else (part, 0)
-        lost += few
-        results.append(np.where(zero, found.dtype.type(0), found) if zero.any() else found)
+    results, lost = zip(*(_scaled_back(part, scales, dtype, layout, listed) for part in values), strict=True)
     check_representable(dtype, (results[0], results[1]), inputs)
     notes = _notes_on(beyond)
     if scales.far and backends.by_reference:
         notes.append("inputs of very different norm by the reference engine")
-    if lost:
+    if sum(lost):
         notes.append(
-            f"{lost} entries below {np.finfo(dtype).tiny:.1e}, the smallest normal number of {dtype.name}, lost digits"
+            f"{sum(lost)} entries below {np.finfo(dtype).tiny:.1e}, the smallest normal number of "
+            f"{dtype.name}, lost digits"
         )
         logger.warning("kernels: %s; scale the inputs up", notes[-1])
     return results[0], results[1], notes
 
 
-def _pairwise(
-    join: np.ufunc, one: np.ndarray, other: np.ndarray, listed: tuple[np.ndarray, np.ndarray] | None, layout: Layout
-) -> np.ndarray:
-    """What numbers of both inputs make of each pair."""
-    found = join(one[:, None], other) if listed is None else join(one[listed[0]], other[listed[1]])
-    return layout.spread(found)
+def _scaled_back(
+    values: np.ndarray, scales: Scales, dtype: np.dtype, layout: Layout, listed: tuple[np.ndarray, np.ndarray] | None
+) -> tuple[np.ndarray, int]:
+    """(Values with the powers of two that were taken out, 0 where an output is zero; how many of them lost digits)."""
+    out = values if values.dtype == dtype and values.flags.writeable else np.empty_like(values, dtype)
+    step, lost = max(1, _CHUNK // max(1, values[:1].size)), 0
+    for start in range(0, len(values), step):
+        here = slice(start, start + step)
+        rows, columns = (
+            (np.arange(len(values))[here, None], slice(None)) if listed is None else (i[here] for i in listed)
+        )
+        found, few = values[here], 0
+        if scales.far or scales.moved:
+            exponents = scales.first[rows] + scales.second[columns] + 2 * scales.common
+            found, few = as_representable(found, layout.spread(exponents), dtype)
+        out[here] = np.where(layout.spread(scales.zero1[rows] | scales.zero2[columns]), 0, found)
+        lost += few
+    return out, lost
 
 
 def _complete(
