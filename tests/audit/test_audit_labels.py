@@ -97,7 +97,7 @@ def test_files_that_cannot_be_read_are_one_line(tmp_path: Path, capsys: pytest.C
         (good[0], str(tmp_path / "half.npz"), [], "cannot read"),
         (good[0], str(tmp_path / "table.csv"), [], "neither .npy nor .npz"),
         (good[0], str(tmp_path / "table.csv"), ["--trust"], "neither .npy nor .npz"),
-        (str(tmp_path / "junk.pkl"), good[1], ["--trust"], "cannot be unpickled"),
+        (str(tmp_path / "junk.pkl"), good[1], ["--trust"], "expected a file that can be unpickled"),
     ):
         with pytest.raises(SystemExit) as stop:
             main(["audit", model, "--data", data, "--group", "C4", *options])

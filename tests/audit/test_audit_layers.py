@@ -9,7 +9,6 @@ import pytest
 
 import equitangents as et
 from audit.verdict_cases import IMAGES, QUIET, shown
-from equitangents.audit.report.page import html
 
 
 def network(rng: np.random.Generator) -> list:
@@ -37,6 +36,6 @@ def test_long_names_fold() -> None:
     name = "encoder." + "block." * 40 + "conv"
     layers = [(name, lambda x: x * np.arange(16.0).reshape(4, 4, 1)), ("sum", lambda x: x.sum((1, 2)))]
     report = et.audit(lambda x: layers[1][1](layers[0][1](x)), "C4", IMAGES, layers=layers, **QUIET)
-    drawn = re.findall(r"<!-- (.*?) -->", html(report))
+    drawn = re.findall(r"<!-- (.*?) -->", report.html())
     assert name not in "".join(drawn)
     assert f"| {name} |" not in report.to_markdown()

@@ -17,9 +17,8 @@ from sklearn.ensemble import RandomForestClassifier
 import equitangents as et
 from audit.example_report import example_report
 from equitangents.audit.report.forms import markdown_table
-from equitangents.audit.report.page import html
 from equitangents.errors import InvalidArgumentError
-from equitangents.report.render import outside_resources
+from equitangents.report.render import Table, outside_resources
 
 
 @pytest.fixture(scope="module")
@@ -120,12 +119,12 @@ def test_names_are_shown_as_they_are_in_markdown_and_xml(name: str) -> None:
     wanted = " ".join(name.splitlines())
     assert unescaped(heading) == f"## {heading.split()[1]} Equivariance audit: {wanted}"
     assert not re.search(r"(?<!\\)[`*\[|~$<>]", heading)
-    rows = markdown_table(["test"], [[name]]).splitlines()
+    rows = markdown_table(Table("", ["test"], [[name]])).splitlines()
     assert unescaped(rows[2]) == f"| {wanted} |"
     assert len(re.findall(r"(?<!\\)\|", rows[2])) == 2
     suite = ElementTree.fromstring(report.junit().encode("utf-8"))
     shown = re.sub("[\x00\x1b\ud800]", "\N{REPLACEMENT CHARACTER}", name)
     assert " ".join(suite.get("name").split()) == " ".join(f"equitangents audit of {shown} under D16".split())
-    page = html(report)
+    page = report.html()
     assert "<script>alert" not in page
     assert "</script><b>" not in page

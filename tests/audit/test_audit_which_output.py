@@ -9,7 +9,6 @@ from sklearn.linear_model import LogisticRegression
 import equitangents as et
 from audit.verdict_cases import IMAGES, QUIET, features, invariant, shown
 from equitangents.audit.report.checks import below, each_below
-from equitangents.audit.report.page import html
 from equitangents.audit.report.rows import rows
 
 RNG = np.random.default_rng(0)
@@ -160,7 +159,7 @@ def test_every_output_says_what_its_error_is_relative_to() -> None:
         assert row.unit == f"of {unit}"
     assert each_below(report, {"forces": 1e-3})[0].value.endswith("of output_scale")
     assert "of output_scale, 90°" in report.to_junit()
-    assert "% of cases</td>" in html(report)
+    assert "% of cases</td>" in report.html()
 
 
 def test_outputs_that_vanish_only_where_the_inputs_are_still_are_broken() -> None:

@@ -8,7 +8,6 @@ import pytest
 import equitangents as et
 from audit.verdict_cases import shown
 from equitangents.audit import Batch, Transform
-from equitangents.audit.report.page import html
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 
 QUIET = {"off_data": False, "data_test": None, "layers": False, "resamples": 20}
@@ -96,7 +95,7 @@ def test_a_curve_over_strength_is_the_literal_one() -> None:
     assert (report.data, report.remedies) == (None, [])
     with pytest.raises(InvalidArgumentError, match="transforms form no group; remedies are for groups"):
         report.remedy("average")
-    assert "Over the strength of changes" in html(report)
+    assert "Over the strength of changes" in report.html()
 
 
 def test_what_is_invariant_to_a_transform_is_said_to_be_and_a_tolerance_is_kept() -> None:

@@ -13,7 +13,6 @@ from audit.verdict_cases import features, shown
 from equitangents.audit import Labels
 from equitangents.audit.contract.labels import cycles
 from equitangents.audit.measure.rules import below_zero, halves, permutation
-from equitangents.audit.report.page import html
 from equitangents.cli.main import main
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError, ShapeError
 
@@ -62,7 +61,7 @@ def test_an_invariant_audit_that_fails_hints_at_the_rule() -> None:
     assert report.verdict == "broken"
     assert shown(report, "rule of outputs") == ["f(x) the classes are permuted 0→3→2→1"]
     assert "equitangents.audit.Labels([3, 0, 1, 2])" in report.summary()
-    assert "the classes are permuted 0→3→2→1" in html(report)
+    assert "the classes are permuted 0→3→2→1" in report.html()
     assert et.audit(lambda x: x.sum((1, 2)), "C4", IMAGES, **QUIET).rules == []
 
 

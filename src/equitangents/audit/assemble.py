@@ -20,9 +20,10 @@ from equitangents.audit.measure.task import AuditTask
 from equitangents.audit.parts import measure_parts
 from equitangents.audit.records import Parts
 from equitangents.audit.report import citations
+from equitangents.audit.report.findings import FORMAT
 from equitangents.audit.report.forms import versions
 from equitangents.audit.report.part_sections import AuditSettings, Missing, Timing
-from equitangents.audit.report.result import FORMAT, AuditReport
+from equitangents.audit.report.result import AuditReport
 from equitangents.audit.report.rows import beyond
 from equitangents.audit.report.sections import (
     HOLDING,

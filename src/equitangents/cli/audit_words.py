@@ -1,4 +1,4 @@
-"""What `equitangents audit` is told in words, and all of it that can be refused before anything heavy is imported."""
+"""Options of `equitangents audit` as values; what can be refused is, before anything heavy is imported."""
 
 from __future__ import annotations
 
@@ -16,13 +16,11 @@ if TYPE_CHECKING:
 Limits = float | dict[str, float] | None
 
 
-def check_together(told: Mapping[str, object]) -> None:
+def check_together(options: Mapping[str, object]) -> None:
     """Raise unless a model, data and a group are given."""
-    from equitangents.errors import InvalidArgumentError
-
-    for option, value in told.items():
+    for option, value in options.items():
         if value is None:
-            raise InvalidArgumentError(" ".join([option, "is missing"]))
+            raise InvalidArgumentError(option, None, "one")
 
 
 def check_counts(counts: Mapping[str, int | None]) -> None:

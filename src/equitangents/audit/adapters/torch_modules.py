@@ -150,7 +150,9 @@ def _first_tensor(torch: ModuleType, value: Tree) -> Any:
 def of_program(program: Any, name: str = "exported program", fixed_batch: int | None = None) -> TorchModel:
     """The adapter of a program of torch.export, with the modules that it was exported from as layers."""
     torch = require("torch", "torch", "a PyTorch model")
-    return TorchModel(torch.export.unflatten(program), name, fixed_batch, compiled=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # of PyTorch's own calls
+        return TorchModel(torch.export.unflatten(program), name, fixed_batch, compiled=True)
 
 
 def of_script(module: Any, name: str | None = None) -> TorchModel:
@@ -200,7 +202,7 @@ def check_archive(torch: ModuleType, path: str, content: bytes) -> None:
             except Exception:  # anything but plain tensors
                 unsafe = True
         if unsafe:
-            raise InvalidArgumentError(f"model is {path!r}, which is not loaded for its entry {name!r}: {WHY}")
+            raise InvalidArgumentError("model", path, f"no entry as {name!r}", WHY)
 
 
 def load_script(path: str, trust: bool = False) -> TorchModel:

@@ -32,10 +32,6 @@ from equitangents.groups.names import GroupName, parse_group_name
 from equitangents.sphere.wigner import wigner
 
 UNMOVED = (None, "none", "invariant")
-_ALSO = (
-    "where the group moves such things also 'xyxy', 'cxcywh', 'keypoints', 'masks', 'unordered:…', or irreps such as "
-    "'4x0e+2x1o'"
-)
 _PLACES = {"boxes": Boxes(), "xyxy": Boxes("xyxy"), "cxcywh": Boxes("cxcywh"), "keypoints": Keypoints()}
 
 
@@ -89,12 +85,7 @@ def leaf_of_kind(place: Place, kind: AnyAction) -> LeafAction | None:
     if kind == "masks":
         return _of_masks(kinds, shape)
     first = place.layout == "channels_first" and len(shape) > 2
-    try:
-        return leaf(kinds.action(kind, (shape[0], *shape[2:], shape[1]) if first else tuple(shape)), place.layout)
-    except InvalidArgumentError as error:
-        if " is not what " not in str(error):
-            raise
-        raise InvalidArgumentError(f"{error}; {_ALSO}") from None
+    return leaf(kinds.action(kind, (shape[0], *shape[2:], shape[1]) if first else tuple(shape)), place.layout)
 
 
 def _of_masks(kinds: Kinds, shape: tuple[int, ...]) -> LeafAction:

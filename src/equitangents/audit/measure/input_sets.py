@@ -24,7 +24,7 @@ from equitangents.audit.measure.task import AuditTask, Record
 from equitangents.audit.report.numbers import Estimate, standing
 from equitangents.audit.report.sections import HOLDING, SetKind, SetResult, StrengthResult, TransformResult
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.metrics.measure import bootstrap_interval
+from equitangents.statistics import mean_interval
 
 ROWS = 128
 _FLOOR_ROWS = 16
@@ -170,5 +170,5 @@ def transform_curves(m: Measured) -> list[TransformResult]:
 
 def _share(task: AuditTask, same: np.ndarray) -> Estimate:
     values = same.astype(np.float64)
-    low, high = bootstrap_interval(values, **vars(task.bootstrap), bounds=(0.0, 1.0))
+    low, high = mean_interval(values, **vars(task.bootstrap), bounds=(0.0, 1.0))
     return Estimate(float(values.mean()), low, high)

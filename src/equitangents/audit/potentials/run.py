@@ -97,7 +97,7 @@ def atoms(
         raise InvalidTypeError("tolerances", tolerances, "numbers by quantity, as {'forces': 1.0}")
     potential, sampling = Potential(calculator, features), Sampling(confidence, resamples, seed)
     shown = Progress(0, sum(planned(test, len(given), elements) for test in asked), progress, "audit", "structures")
-    potential.told = lambda calls: shown.add(1, 1)
+    potential.progress = lambda calls: shown.add(1, 1)
     stop = Interruption()
     rows: list[Row] = []
     missing: list[Missing] = []
@@ -194,11 +194,11 @@ def check_structures(structures: Any) -> list[Any]:
         if not isinstance(one, Atoms):
             raise InvalidTypeError("structures", type(one), "ASE Atoms", verb="is a", at=i)
         if not len(one):
-            raise InvalidArgumentError(f"structures[{i}] has no atoms")
+            raise InvalidArgumentError("structures", one, "at least one atom", at=i)
         if not (np.isfinite(one.positions).all() and np.isfinite(np.asarray(one.cell)).all()):
-            raise NotFiniteError(f"structures[{i}] has positions or a cell that are not finite")
+            raise NotFiniteError("structures", one, "finite positions and a finite cell", verb="is", at=i)
         if any(one.pbc) and not all(length > 0 for length in one.cell.lengths()[one.pbc]):
-            raise InvalidArgumentError(f"structures[{i}] is periodic along a cell vector of length 0")
+            raise InvalidArgumentError("structures", one, "periodic directions with cell vectors above length 0", at=i)
     return given
 
 

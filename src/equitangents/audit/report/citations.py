@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from equitangents.audit.report.result import AuditReport
+from equitangents.audit.report.findings import Findings
 
 ENSEMBLES = "Gerken and Kessel, Emergent Equivariance in Deep Ensembles, ICML 2024, arXiv:2403.03103"
 KERNEL_TEST = "Gretton, Borgwardt, Rasch, Schölkopf and Smola, A Kernel Two-Sample Test, JMLR 13:723-773, 2012"
@@ -14,7 +11,7 @@ SPLINES = "Unser, Splines: A Perfect Fit for Signal and Image Processing, IEEE S
 PROCRUSTES = "Schönemann, A Generalized Solution of the Orthogonal Procrustes Problem, Psychometrika 31(1):1-10, 1966"
 
 
-def used(report: AuditReport) -> list[str]:
+def used(report: Findings) -> list[str]:
     """What to cite for an audit that had these parts; the measures themselves first."""
     contract = report.contract
     needed = {
