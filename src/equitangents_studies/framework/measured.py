@@ -18,8 +18,8 @@ from typing import Any, TypeVar, cast, dataclass_transform
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError
-from equitangents_studies.framework.folder import Columns
-from equitangents_studies.framework.stages import Arrays, Stage, Stages
+from equitangents_studies.framework.folder import Columns, RunFolder, Stage
+from equitangents_studies.framework.stage_files import Arrays
 
 T = TypeVar("T")
 MeasuredT = TypeVar("MeasuredT", bound="Measured")
@@ -34,13 +34,12 @@ class Part:
     """Stages `compute(*coordinates, task)`; their names follow from `name`, such as "accuracy-{law}-{group#}".
 
     There {law} is a value and {group#} the place of one among all. `title` is what readers see, text of the same
-    coordinates or a function of them; `ensemble` as of a `Stage`; `file` makes of such a name one that files may have.
+    coordinates or a function of them; `file` makes of such a name one that files may have.
     """
 
     name: str
     title: str | Callable[..., str]
     compute: Callable[..., Arrays]
-    ensemble: bool = False
     file: Callable[[str], str] = str
 
     @property
@@ -59,7 +58,7 @@ class Part:
         places = {f"{name}#": levels[name].index(x) for name, x in point.items() if name in levels}
         title = self.title.format(**point) if isinstance(self.title, str) else self.title(*values)
         name = self.file(self.name.format(**point, **places))
-        return Stage(name, title, partial(self.compute, *values), self.ensemble)
+        return Stage(name, title, partial(self.compute, *values))
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,7 +99,7 @@ class Found:
         return cast("Keyed[Any]", _read(self, of, _By(tuple(names.split()), tuple(axes.split()), of)))
 
 
-def measured(folder: Stages, *parts: Part, levels: Mapping[str, Iterable[Any]]) -> Found:
+def measured(folder: RunFolder, *parts: Part, levels: Mapping[str, Iterable[Any]]) -> Found:
     """All stages of all parts, which depend on none of each other.
 
     `levels` are the values of every coordinate: {"law": LAWS, "width": (8, 16)}; where not all combinations are wanted,

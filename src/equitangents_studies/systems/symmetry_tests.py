@@ -167,23 +167,14 @@ def false_alarm_rate(
 def _method(system: System, group: DataGroup, method: str | None) -> str:
     finite = system.inference.finite
     if method is None:
-        return ("two-sample" if why_not_coupled(system, group) else "coupled") if finite else "kernel"
+        return ("two-sample" if why_uncoupled(system.architecture, group) else "coupled") if finite else "kernel"
     check_choice("method", method, METHODS)
     if finite == (method == "kernel"):
         width = "finite" if finite else "infinite"
         raise InvalidArgumentError(f"method is {method!r}, and {system.name} is of {width} width")
-    if method == "coupled" and (reason := why_not_coupled(system, group)):
+    if method == "coupled" and (reason := why_uncoupled(system.architecture, group)):
         raise InvalidArgumentError(f"method is 'coupled', and there is no coupling for {group}: {reason}")
     return method
-
-
-def why_not_coupled(system: System, group: DataGroup) -> str | None:
-    """Why no coupled initialisation shows that the system is symmetric under the group; None where one does."""
-    learning = system.inference
-    power = learning.power if isinstance(learning, GradientInference) and learning.weight_decay > 0 else 2
-    if power != 2 and group.letter == "O":
-        return f"rotated weights have another penalty |θ|^{power:g}"
-    return why_uncoupled(system.architecture, group)
 
 
 def _by_kernel(system: System, tau: Transformation, data: Sample, dtype: str, limit: float) -> SymmetryResult:

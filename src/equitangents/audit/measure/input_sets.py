@@ -27,7 +27,7 @@ from equitangents.audit.measure.task import AuditTask
 from equitangents.audit.report.numbers import Estimate, standing
 from equitangents.audit.report.sections import HOLDING, SetKind, SetResult, StrengthResult, TransformResult
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.metrics.measure import bootstrap_interval
+from equitangents.statistics import mean_interval
 
 ROWS = 128
 _FLOOR_ROWS = 16
@@ -198,5 +198,5 @@ def _curves(task: AuditTask, orbits: Orbits, judgement: Judgement) -> list[Trans
 
 def _share(task: AuditTask, same: np.ndarray) -> Estimate:
     values = same.astype(np.float64)
-    low, high = bootstrap_interval(values, **vars(task.bootstrap), bounds=(0.0, 1.0))
+    low, high = mean_interval(values, **vars(task.bootstrap), bounds=(0.0, 1.0))
     return Estimate(float(values.mean()), low, high)
