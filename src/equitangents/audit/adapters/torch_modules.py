@@ -71,7 +71,9 @@ class TorchModel(Model):
         return run
 
     def trace(self, x: Tree, keep: Keep = np.array) -> list[LayerTrace] | None:
-        """Input and output of every module without children, by hooks, in order of execution."""
+        """Input and output of every module without children, by hooks, which TorchScript has none of; in order."""
+        if isinstance(self._inside, self.torch.jit.ScriptModule):
+            return None
         traced = Traced()
         read: list[Any] = []
 
@@ -128,8 +130,10 @@ def rounding(tensor: Any) -> float:
 
 
 def _kind(module: Any) -> str:
-    """The class of a module; of one in an exported program, that of the module it was exported from."""
-    return str(getattr(module, "ty", None) or type(module).__name__).rpartition(".")[2]
+    """The class of a module; of one in an exported program, which has lost it, its first operation."""
+    graph = getattr(module, "graph", None)
+    made = [node.target for node in getattr(graph, "nodes", ()) if node.op == "call_function"]
+    return str(getattr(made[0], "__name__", made[0])).partition(".")[0] if made else type(module).__name__
 
 
 def _call(module: Any, x: Tree) -> Tree:
