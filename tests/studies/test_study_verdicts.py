@@ -76,7 +76,7 @@ class TestAgreement:
         for numbers in ((math.nan, 0.1), (7.7, math.nan), (7.7, math.inf)):
             assert compared(*numbers).outcome == "undecided"
         for spread in (math.nan, -0.1, math.inf):
-            with pytest.raises(InvalidArgumentError, match="spread at least 0"):
+            with pytest.raises(InvalidArgumentError, match="a spread of at least 0"):
                 compared(7.7, 0.1, spread=spread)
 
     def test_a_single_measurement_agrees_with_nothing(self):

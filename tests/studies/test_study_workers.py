@@ -134,7 +134,7 @@ def test_a_failure_in_a_stage_is_that_of_one_process_and_complete_stages_are_kep
 
 def test_a_worker_of_another_version_is_refused_in_one_line():
     stage = Stage("a", "A", lambda task: {"y": np.zeros(1)})
-    with pytest.raises(StoreError, match=r"a worker has equitangents .* and the study 0\.0\.1; install one version"):
+    with pytest.raises(StoreError, match=r"worker has equitangents .*; expected 0\.0\.1; install one version"):
         stage_spreading._compute("0.0.1", 1, [stage])
 
 

@@ -168,7 +168,7 @@ def test_a_method_for_the_other_width_is_refused() -> None:
     with pytest.raises(EquitangentsError, match="method is 'coupled'"):
         et.systems.algorithmic_symmetry(kernel, "O(3d)", method="coupled")
     finite = et.systems.System("I", et.systems.architecture("GAP", 1), "NN")
-    with pytest.raises(EquitangentsError, match="no coupling"):
+    with pytest.raises(EquitangentsError, match="another one for this group"):
         et.systems.algorithmic_symmetry(finite, "O(3d)", method="coupled")
     with pytest.raises(EquitangentsError, match="tolerance is 'a'"):
         et.systems.algorithmic_symmetry(kernel, "O(3d)", tolerance="a")

@@ -52,7 +52,7 @@ def only_run(path: Path) -> Iterator[None]:
                 f"another run{who} is writing into {path}; wait until it is done, or choose another folder with --out"
             ) from None
         except OSError as error:
-            raise InvalidArgumentError(f"out is {path}, where nothing can be written: {error.strerror}") from None
+            raise InvalidArgumentError("out", str(path), "a folder that can be written", str(error.strerror)) from None
         try:
             yield
         finally:
@@ -101,7 +101,7 @@ class RunFolder:
                 _sweep(place)
             self.keep_time()
         except OSError as error:
-            raise InvalidArgumentError(f"out is {path}, where nothing can be written: {error.strerror}") from None
+            raise InvalidArgumentError("out", str(path), "a folder that can be written", str(error.strerror)) from None
 
     def __getstate__(self) -> dict[str, Any]:
         """For workers, to whom no progress is shown."""
@@ -176,7 +176,7 @@ class RunFolder:
         """
         lengths = {key: len(values) for key, values in columns.items()}
         if len(set(lengths.values())) > 1:
-            raise InvalidArgumentError(f"columns of table {name!r} have unequal lengths: {lengths}")
+            raise InvalidArgumentError("table", lengths, "columns of equal length", name, verb="has columns of length")
         path = self.path / "results" / f"{name}.csv"
         with whole_file(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file, lineterminator="\n")
@@ -212,7 +212,7 @@ def _where(path: Path, config: Mapping[str, Any], *, resume: bool, force: bool) 
     new = path / _NEW
     if not path.exists() or (path.is_dir() and not any(p.name != _LOCK for p in path.iterdir())):
         if resume:
-            raise InvalidArgumentError(f"there is no run in {path} to resume; leave out --resume to start one")
+            raise InvalidArgumentError("out", str(path), "a run to resume", "leave out --resume to start one")
         return path
     held, started = _config(path), _config(new)
     if held is None and started is None:
@@ -226,14 +226,14 @@ def _where(path: Path, config: Mapping[str, Any], *, resume: bool, force: bool) 
                 "--force, or choose another folder with --out"
             )
         hint = "there is nothing to resume" if resume else "choose another folder with --out"
-        raise InvalidArgumentError(f"{path} exists and holds no run of a study; {hint}")
+        raise InvalidArgumentError("out", str(path), "a run of a study, or nothing", hint)
     if resume:
         for place, found in ((new, started), (path, held)):
             if found is not None and not _differences(found, config):
                 _check_version(path, found, config)
                 return place
         differing = _differences(held or started or {}, config)
-        raise InvalidArgumentError(f"the run in {path} cannot be resumed with other settings: {differing}")
+        raise InvalidArgumentError("out", str(path), "a run of these settings", f"it cannot be resumed: {differing}")
     for found in (held, started):
         if found is not None and not force and (differing := _differences(found, config)):
             raise InvalidArgumentError(

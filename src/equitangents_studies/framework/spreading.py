@@ -70,9 +70,7 @@ def _spread(progress: Progress, executor: ExecutorLike, stages: Sequence[Stage],
 
 def _compute(version: str, threads: int, stages: Sequence[Stage]) -> Done:
     if version != __version__:
-        raise StoreError(
-            f"a worker has equitangents {__version__}, and the study {version}; install one version everywhere"
-        )
+        raise StoreError("worker", __version__, version, "install one version everywhere", verb="has equitangents")
     with threadpool_limits(threads, user_api="blas"):
         arrays = {stage.name: stage.compute(Task()) for stage in stages}
     return Done(arrays)

@@ -63,8 +63,10 @@ def check_grid(shape: tuple[int, ...]) -> None:
     """Raise ShapeError unless signals of `shape` = (*positions, channels) have one to three axes of positions."""
     if not 2 <= len(shape) <= 4 or max(shape[:-1]) < 2:
         raise ShapeError(
-            f"x holds inputs of shape {shape}; expected signals (*positions, channels) on a grid of 1 to 3 axes, such "
-            "as images (N, height, width, channels)"
+            "x",
+            shape,
+            "signals (*positions, channels) on a grid of 1 to 3 axes, such as images",
+            verb="holds inputs of shape",
         )
 
 
@@ -76,7 +78,7 @@ def check_architectures(names: Sequence[str] | None, shape: tuple[int, ...]) -> 
         if architecture(name, depth=1) is not None and name.startswith("LAP"):
             side = int(name[3:])
             if any(size % side for size in shape[:-1]):
-                raise InvalidArgumentError(f"architectures has {name}, and the grid is {shape[:-1]}")
+                raise InvalidArgumentError("architectures", name, "pools that divide the grid", str(shape[:-1]))
     order = ("FCN", "LCN", "VEC", "LAP", "GAP")
     found = tuple(sorted(dict.fromkeys(names), key=lambda name: order.index(name[:3])))
     if len(found) < 2:
@@ -133,10 +135,10 @@ def affordable(
         )  # fmt: skip
 
     if available < least:
-        raise InvalidArgumentError(f"x holds {available} inputs; expected at least {least}, for curves of four sizes")
+        raise InvalidArgumentError("x", available, f"at least {least}", "curves have four sizes", verb="holds inputs,")
     if wanted is not None:
         if not least <= wanted <= available:
-            raise InvalidArgumentError(f"inputs is {wanted}; expected {least} to {available}, which x holds")
+            raise InvalidArgumentError("inputs", wanted, range(least, available + 1), "as many as x holds")
         _check_paid(wanted, seconds(wanted), minutes)
         return result(wanted)
     _check_paid(least, seconds(least), minutes)
@@ -150,8 +152,10 @@ def affordable(
 def _check_paid(n: int, seconds: float, minutes: float) -> None:
     if seconds > 60 * minutes:
         raise InvalidArgumentError(
-            f"kernels of {n} inputs would take about {formatting.duration(seconds)}, more than minutes={minutes:g}; "
-            "allow more, name fewer architectures or groups, or average the grid down"
+            "minutes",
+            minutes,
+            formatting.duration(seconds),
+            "allow more, name fewer architectures or groups, or average the grid down",
         )
 
 

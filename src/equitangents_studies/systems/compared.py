@@ -72,14 +72,16 @@ class ArchitectureComparison:
         for found in self.factors:
             if (found.first, found.second) == (first, second):
                 return found
-        raise InvalidArgumentError(f"{first} and {second} were not compared; factors lists what was")
+        raise InvalidArgumentError(
+            "first", (first, second), "two architectures that were compared", "factors lists what was"
+        )
 
     def curve(self, architecture: str, group: str = AS_THEY_ARE) -> LearningCurve:
         """The curve of an architecture on moved data; that on data as they are where it does not notice the group."""
         key = (architecture, group)
         found = self.curves.get((architecture, AS_THEY_ARE) if key in self.checks else key)
         if found is None:
-            raise InvalidArgumentError(f"there is no curve of {architecture} under {group!r}")
+            raise InvalidArgumentError("architecture", (architecture, group), "a curve that was measured")
         return found
 
     @property

@@ -66,8 +66,10 @@ class WholeOrbits:
                 inverse = scipy.linalg.cho_solve(scipy.linalg.cho_factor(block, lower=True), np.eye(n * d))
             except np.linalg.LinAlgError:
                 raise NotPositiveDefiniteError(
-                    f"the kernel matrix of {n}·{self.grams.group.order} copies is not positive definite in the irrep "
-                    f"of dimension {d}; take a larger ridge"
+                    "ridge",
+                    self.ridge,
+                    "one with which the kernel matrix of copies is positive definite",
+                    "take a larger one",
                 ) from None
             parts.append(inverse.reshape(n, d, n, d).transpose(0, 2, 1, 3))
         return GroupFourier(irreps).inverse(parts)
@@ -148,7 +150,7 @@ def _solved(K: np.ndarray, targets: np.ndarray) -> np.ndarray:
         return solve(K, targets, solver="cholesky").coefficients
     except NotPositiveDefiniteError:
         raise NotPositiveDefiniteError(
-            f"the kernel matrix of {len(K)} copies is not positive definite; take a larger ridge"
+            "kernel matrix", K.shape, "a positive definite one of copies", "take a larger ridge", verb="has shape"
         ) from None
 
 
@@ -292,11 +294,11 @@ def partial_orbits(
     classes, labels = np.unique(np.asarray(y), return_inverse=True)
     check_same_length("x", x, "y", labels)
     if labels.ndim != 1 or len(classes) < 2:
-        raise ShapeError(f"y has shape {np.shape(y)} and {len(classes)} classes; expected labels (N,), 2 or more")
+        raise ShapeError("y", np.shape(y), "labels (N,) of 2 or more classes")
     chosen = classes[len(classes) // 2 :] if partial is None else np.unique(np.atleast_1d(partial))
     if not np.isin(chosen, classes).all() or len(chosen) in (0, len(classes)):
         raise InvalidArgumentError(
-            f"partial is {chosen.tolist()}; expected some of the classes {classes.tolist()}, but not all"
+            "partial", chosen.tolist(), "some of the classes, but not all", str(classes.tolist())
         )
     elements = _elements(seen, order)
     in_part = np.isin(classes, chosen)
@@ -337,25 +339,25 @@ def _elements(seen: int | Elements, order: int) -> np.ndarray:
     """The elements in which partly seen classes are seen: some of the group, but not all."""
     given = np.arange(int(seen)) if is_whole(seen) and 0 < seen <= order else np.unique(np.atleast_1d(seen))
     if is_whole(seen) and not 0 < seen < order:
-        raise InvalidArgumentError(f"seen is {seen!r}; expected from 1 to {order - 1} of the group's {order} elements")
+        raise InvalidArgumentError("seen", seen, range(1, order), "fewer than the group's elements")
     if given.dtype.kind not in "iu" or given.min() < 0 or given.max() >= order or not 0 < len(given) < order:
-        raise InvalidArgumentError(
-            f"seen is {seen!r}; expected some, but not all, of the group's elements 0 to {order - 1}"
-        )
+        raise InvalidArgumentError("seen", seen, range(order), "some, but not all, of the group's elements")
     return given
 
 
 def _test_inputs(x: np.ndarray, test: tuple[Numbers, Targets]) -> np.ndarray:
     inputs = np.asarray(check_array("test", test[0], min_rank=2))
     if inputs.shape[1:] != x.shape[1:]:
-        raise ShapeError(f"test has inputs of shape {inputs.shape[1:]}; those trained on have {x.shape[1:]}")
+        raise ShapeError("test", inputs.shape, ("N", *x.shape[1:]), "inputs of the shape of those trained on")
     return inputs
 
 
 def _test_labels(classes: np.ndarray, y: Targets, count: int) -> np.ndarray:
     labels = np.asarray(y)
     if labels.shape != (count,):
-        raise ShapeError(f"test has labels of shape {labels.shape} for {count} inputs")
+        raise ShapeError("test", labels.shape, (count,), "a label for each input", verb="has labels of shape")
     if not np.isin(labels, classes).all():
-        raise InvalidArgumentError(f"test has classes beyond those of y, {classes.tolist()}")
+        raise InvalidArgumentError(
+            "test", labels.tolist(), "the classes of y", str(classes.tolist()), verb="has classes"
+        )
     return np.searchsorted(classes, labels)

@@ -99,7 +99,7 @@ class PowerLaw:
     def cusp(self) -> Estimate:
         """The only cusp. Raises InvalidArgumentError where there is none, or more than one."""
         if len(self.cusps) != 1:
-            raise InvalidArgumentError(f"there are {len(self.cusps)} cusps; see cusps")
+            raise InvalidArgumentError("cusps", len(self.cusps), 1, "see cusps", verb="number")
         return self.cusps[0]
 
     def at(self, size: float) -> Estimate:
@@ -198,7 +198,7 @@ def fit_power_law(
     check_confidence(confidence)
     values = np.asarray(check_array("errors", errors, rank=(1, 2)), np.float64)
     if len(values) != len(n):
-        raise ShapeError(f"errors has shape {values.shape}; expected one row for each of the {len(n)} sizes")
+        raise ShapeError("errors", values.shape, (len(n), ...), "one row for each size")
     known = None
     if standard_errors is not None:
         known = np.asarray(check_array("standard_errors", standard_errors, shape=(len(n),)), np.float64)
@@ -234,10 +234,8 @@ def _number(
 def _check_enough(points: int, segments: int, known: bool) -> None:
     least = 2 * segments if known else 2 * segments + 1
     if points < least:
-        told = "" if known else "; with standard_errors or repetitions one fewer would do"
-        raise InvalidArgumentError(
-            f"sizes holds {points}, too few for {segments} segment{'s' * (segments > 1)}, which need {least}{told}"
-        )
+        told = "" if known else "with standard_errors or repetitions one fewer would do"
+        raise InvalidArgumentError("sizes", points, f"at least {least} for these segments", told, verb="holds")
 
 
 def _result(

@@ -158,7 +158,9 @@ def false_alarm_rate(
             method="two-sample", seed=case, members=members, level=level,
         )  # fmt: skip
         if not np.isfinite(result.number):
-            raise InvalidArgumentError(f"case {case} of {cases} has predictions that are not finite; lower c")
+            raise InvalidArgumentError(
+                "c", case, "one with finite predictions in every case", "lower it", verb="is too large in case"
+            )
         rejected += result.verdict == "not symmetric"
     low, high = binomial_ends(rejected / cases, cases, 0.95, (0.0, 1.0))
     return Estimate(rejected / cases, low, high, 0.95)
@@ -171,9 +173,9 @@ def _method(system: System, group: DataGroup, method: str | None) -> str:
     check_choice("method", method, METHODS)
     if finite == (method == "kernel"):
         width = "finite" if finite else "infinite"
-        raise InvalidArgumentError(f"method is {method!r}, and {system.name} is of {width} width")
+        raise InvalidArgumentError("method", method, "one for the system's width", width)
     if method == "coupled" and (reason := why_not_coupled(system, group)):
-        raise InvalidArgumentError(f"method is 'coupled', and there is no coupling for {group}: {reason}")
+        raise InvalidArgumentError("method", "coupled", "another one for this group", reason)
     return method
 
 
