@@ -196,7 +196,7 @@ def test_parts_of_a_job_array_make_one_file(run, fitted, folder):
             "equitangents: x holds NaN or infinite values, the first at index (4, 1); remove or impute them",
         ),
         (["--targets", "new.npy"], "x has length 9; expected 7; as many rows as y"),
-        (["--targets", "labels.npz", "--memory-limit", 1e-9], "the limit is 1 B"),
+        (["--targets", "labels.npz", "--memory-limit", 1e-9], "expected at most 1 B"),
         (["--out", "."], "is not a saved ensemble; choose another"),
         (["--out", "x.npy/model"], "that can be written"),
     ],
@@ -265,7 +265,7 @@ def test_labels_in_bytes_are_text_in_utf_8(run, folder):
     np.savez(folder / "latin.npz", x=X, y=np.char.encode(np.array(["Ärger", "b", "c"])[np.arange(9) % 3], "latin-1"))
     status, _, err = run("fit", "--data", "latin.npz", *MLP, "--out", "model")
     assert status == 2
-    assert "y holds b'\\xc4rger', bytes that are not text in UTF-8" in err
+    assert "y holds bytes b'\\xc4rger'; expected labels of text in UTF-8" in err
 
 
 @pytest.mark.parametrize(

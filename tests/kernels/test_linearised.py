@@ -115,12 +115,12 @@ def test_a_deep_linear_network_of_one_input_by_wicks_theorem():
 def test_what_it_does_not_take_is_named():
     with pytest.raises(InvalidTypeError, match=r"expected nn\.Sequential"):
         linearised(Dense(3), TRAIN, Y, TEST)
-    with pytest.raises(ShapeError, match="y has 3 numbers for 2 inputs"):
+    with pytest.raises(ShapeError, match="y has size 3; expected 2"):
         linearised(mlp(Erf(), 4), TRAIN, np.ones(3), TEST)
-    with pytest.raises(NetworkError, match="dense networks with one output; this one has 2"):
+    with pytest.raises(NetworkError, match="outputs number 2; expected 1"):
         linearised(Sequential(Dense(4), Relu(), Dense(2)), TRAIN, Y, TEST)
     images = np.ones((2, 4, 4, 1))
-    with pytest.raises(NetworkError, match="or layers on positions"):
+    with pytest.raises(NetworkError, match="expected 1, of a dense network"):
         linearised(Sequential(Conv(2, 3), Relu(), Flatten(), Dense(1)), images, Y, images)
     with pytest.raises(MemoryLimitError, match="take fewer inputs"):
         linearised(mlp(Erf(), 4), np.ones((900, 3)), np.ones(900), TEST)

@@ -84,7 +84,7 @@ def test_sparse_matrices_are_solved_by_products(make, time):
         expected = solvers.solve(matrix, np.ones(8), ridge=ridge, time=time, solver="eigh").coefficients
         found = solvers.solve(make(matrix), np.ones(8), ridge=ridge, time=time)
         np.testing.assert_allclose(found.coefficients, expected, rtol=1e-9)
-    with pytest.raises(InvalidArgumentError, match="an operator has products alone; take solver='lanczos'"):
+    with pytest.raises(InvalidArgumentError, match="an operator, which has products alone; take solver='lanczos'"):
         solvers.solve(make(matrix), np.ones(8), time=time, solver="eigh")
     with pytest.raises(TypeError, match=r"entries of type complex128; expected real numbers"):
         solvers.solve(make(matrix * 1j), np.ones(8), time=time)

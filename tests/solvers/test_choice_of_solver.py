@@ -59,7 +59,7 @@ def test_forecasts_grow_with_the_size():
 
 @pytest.mark.parametrize("solver", ["auto", *choosing.METHODS])
 def test_what_does_not_fit_is_refused_with_what_would(solver):
-    with pytest.raises(MemoryLimitError, match=r"needs about .* the limit is 2 kB; .*raise memory_limit"):
+    with pytest.raises(MemoryLimitError, match=r"needs about .* at most 2 kB; .*raise memory_limit"):
         solvers.solve((Gaussian(), targets(200, 2)), targets(200, 1), solver=solver, memory_limit=2000)
     with pytest.raises(MemoryLimitError, match=r"take solver=.*, train on fewer samples, or raise memory_limit"):
         solvers.solve(positive(400, 10), targets(400, 1), solver="eigh", memory_limit=4_000_000)

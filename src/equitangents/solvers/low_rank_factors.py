@@ -98,7 +98,7 @@ def nystrom_sketch(matrix: SymmetricMatrix, rank: int, *, seed: int) -> np.ndarr
     corner = (omega.T @ image + image.T @ omega) / 2
     root, values = inverse_root(corner, rank * float(np.finfo(matrix.dtype).eps))
     if not len(values):
-        raise NotPositiveDefiniteError(f"{matrix.words} is not positive semidefinite, or vanishes: no preconditioner")
+        raise NotPositiveDefiniteError("matrix", matrix.words, "a positive semidefinite one that does not vanish")
     return image @ root
 
 
@@ -128,13 +128,19 @@ def _accepted(
 
 def _check_diagonal(diagonal: np.ndarray, rounding: float, words: str) -> None:
     if not np.isfinite(diagonal).all():
-        raise NotFiniteError(f"{words} holds NaN or infinite values")
+        raise NotFiniteError("matrix", words, "finite numbers on the diagonal")
     if not diagonal.any():
         raise NotPositiveDefiniteError(
-            f"{words} is not positive definite (smallest eigenvalue 0, largest 0); cause: its diagonal vanishes, so no "
-            "ridge helps: check the inputs and the network"
+            "matrix",
+            words,
+            "a diagonal that does not vanish, so that a ridge helps",
+            "check the inputs and the network",
         )
     if not np.min(diagonal) >= -_NEGATIVE * rounding:
         raise NotPositiveDefiniteError(
-            f"{words} has the entry {np.min(diagonal):.2e} on its diagonal, so it is not a kernel matrix; check it"
+            "matrix",
+            float(np.min(diagonal)),
+            "at least 0, as in a kernel matrix",
+            "check it",
+            verb="has on its diagonal",
         )

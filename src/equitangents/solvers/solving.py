@@ -78,8 +78,10 @@ class Solver:
             return choose(task, time, self.system.ridge, has_folder, self._product, matrix.has_blocks)
         if self._method.reads_entries and not matrix.has_blocks:
             raise InvalidArgumentError(
-                f"solver is {self._method.name!r}, which reads entries of the matrix, and an operator has products "
-                "alone; take solver='lanczos' or solvers.PCG(preconditioner='nystrom')"
+                "solver",
+                self._method.name,
+                "one that takes an operator, which has products alone",
+                "take solver='lanczos' or solvers.PCG(preconditioner='nystrom')",
             )
         plan = plan_of(self._method, task, self._product)
         if not plan.fits:
@@ -175,7 +177,7 @@ def solve(
     theta = as_matrix(matrix, kernel)
     y = np.asarray(check_array("targets", targets, min_rank=1), np.float64)
     if y.ndim > 2 or len(y) != theta.size:
-        raise InvalidArgumentError("targets", y.shape, f"({theta.size},) or ({theta.size}, outputs)", verb="has shape")
+        raise InvalidArgumentError("targets", y.shape, (theta.size, ...), "a row for each input", verb="has shape")
     added = Ridge.read(ridge, theta.size)
     if ridge_unit is not None and (
         not isinstance(ridge_unit, int | float | np.number) or not 0 < ridge_unit < math.inf
@@ -219,4 +221,6 @@ def check_symmetric(matrix: SymmetricMatrix) -> None:
             apart = np.maximum(apart, np.abs(block - array[columns, rows].T).max())
     limit = _SYMMETRIC * matrix.size * float(np.finfo(matrix.dtype).eps) * float(largest)
     if float(apart) > limit:  # NaN is found by the first product
-        raise InvalidArgumentError(f"matrix is not symmetric: entries ij and ji differ by up to {float(apart):.2e}")
+        raise InvalidArgumentError(
+            "matrix", float(apart), "a symmetric one", verb="is not symmetric: entries ij and ji differ by up to"
+        )

@@ -106,12 +106,14 @@ def part_of(positions: Any, count: int) -> Part:
             return Part("all", count)
         if positions == "same":
             return Part("same", count)
-        raise InvalidArgumentError(f"positions is {positions!r}; {expected}")
+        raise InvalidArgumentError("positions", positions, expected.removeprefix("expected "))
     pairs = np.asarray(positions)
     if pairs.dtype.kind not in "iu":
-        raise InvalidTypeError(f"positions is an array of {pairs.dtype.name}; {expected}")
+        raise InvalidTypeError("positions", pairs.dtype, expected.removeprefix("expected "), verb="is an array of")
     if pairs.ndim != 2 or pairs.shape[1] != 2:
-        raise ShapeError(f"positions has shape {pairs.shape}; {expected}")
+        raise ShapeError("positions", pairs.shape, expected.removeprefix("expected "))
     if pairs.size and not (pairs.min() >= 0 and pairs.max() < count):
-        raise ShapeError(f"positions holds {pairs.min()} to {pairs.max()}; expected 0 to {count - 1}, row by row")
+        raise ShapeError(
+            "positions", (int(pairs.min()), int(pairs.max())), range(count), "row by row", verb="holds numbers between"
+        )
     return Part("pairs", count, FrozenArray(pairs.astype(np.int64)))

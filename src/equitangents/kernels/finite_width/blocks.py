@@ -129,9 +129,7 @@ def blocks_of(net: Any, input_shape: tuple[int, ...]) -> Blocks:
             )
     linear = tuple(linear_block([layers[i] for i in g], [signals[i] for i in g]) for g in groups)
     if signals[-1].positions.count != 1:
-        raise NetworkError(
-            f"the network ends on {signals[-1].positions}; finite_width takes networks that end on a plain vector"
-        )
+        raise NetworkError("output", signals[-1].positions, "a plain vector, for finite_width")
     return Blocks(tuple(layers[:begin]), tuple(signals[:begin]), linear, tuple(between), signals[-1].channels)
 
 
@@ -157,9 +155,10 @@ def _check_known(layer: Any) -> None:
         why = "the standard parametrisation"
     if why:
         raise NetworkError(
-            f"finite_width does not know {layer!r} ({why}); it takes dense, convolutional, locally connected and "
-            "group-convolutional layers in NTK parametrisation, pools, Flatten and nonlinearities: use "
-            "kernels.monte_carlo for this network"
+            "layer",
+            layer,
+            "dense, (group-)convolutional and locally connected layers in NTK parametrisation, pools, Flatten, φ",
+            f"use kernels.monte_carlo for this network: {why}",
         )
 
 

@@ -37,10 +37,11 @@ def two_sites(law: Law, covariance: np.ndarray) -> tuple[np.ndarray, np.ndarray]
         error = np.max(np.abs(found - closed) / (np.abs(closed).max(axis=1, keepdims=True) + 1e-300))
         if error <= _AGREES:
             return values, weights
-    largest = float(covariance.max())
     raise NetworkError(
-        f"expectations of {law.layer!r} at variances up to {largest:.3g} are known to {float(error):.0e} alone, "
-        "too little for first-order statistics; use a smaller W_std or smaller inputs"
+        "layer",
+        law.layer,
+        "one whose expectations are known well enough for first-order statistics",
+        "use a smaller W_std or smaller inputs",
     )
 
 

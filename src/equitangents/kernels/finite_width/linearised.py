@@ -67,7 +67,7 @@ def linearised(
     test = np.asarray(check_array("x", x, min_rank=2), np.float64)
     targets = np.asarray(y, np.float64).ravel()
     if len(targets) != len(train):
-        raise ShapeError(f"y has {targets.size} numbers for {len(train)} inputs in x_train; expected one each")
+        raise ShapeError("y", targets.size, len(train), "give one number for each input in x_train", verb="has size")
     return _law(_moments(net, np.concatenate([train, test]), draws, seed), targets, time)
 
 
@@ -87,9 +87,7 @@ def _moments(net: Any, points: np.ndarray, draws: int, seed: int) -> _Moments:
     """Inputs are laid out as positions of two inputs that share all weights, as positions of 1 × 1 windows do."""
     blocks = blocks_of(net, points.shape[1:])
     if any(block.slots.shape[1:] != (1, 1) for block in blocks.linear) or blocks.outputs != 1:
-        raise NetworkError(
-            f"linearised takes dense networks with one output; this one has {blocks.outputs}, or layers on positions"
-        )
+        raise NetworkError("outputs", blocks.outputs, "1, of a dense network", verb="number")
     m = len(points)
     half = -(-m // 2)
     check_fits(f"first-order statistics of {m} inputs together", 8 * _TENSORS * (2 * half) ** 4, "take fewer inputs")

@@ -86,7 +86,9 @@ def function_of(dual: DualActivation) -> Function:
     make = _MADE.get(type(dual))
     if make is None:
         raise NetworkError(
-            f"random features need the function of a nonlinearity, and of {dual!r} only moments are known; use "
-            "nn.Elementwise(function), or kernel(x1, x2) for the exact kernel"
+            "nonlinearity",
+            dual,
+            "one whose function is known",
+            "use nn.Elementwise(function), or kernel(x1, x2) for the exact kernel",
         )
     return make(dual)

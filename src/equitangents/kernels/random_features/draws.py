@@ -63,7 +63,9 @@ def _of_ops(ops: tuple[Op, ...], positions: int, width: int, rng: np.random.Gene
             if isinstance(op, Parallel) and op.shares is not None:
                 drawn = {"branches": drawn, "signs": [_signs(rng, width) for _ in op.branches]}
         elif not isinstance(op, _KNOWN):
-            raise NetworkError(f"random features do not know the operation {type(op).__name__}; use the exact kernel")
+            raise NetworkError(
+                "operation", type(op), "one that random features know", "use the exact kernel", verb="is"
+            )
         positions = op.positions_after(positions)
         found.append(drawn)
     return found, positions

@@ -48,7 +48,7 @@ class KernelStore:
 
     def __init__(self, folder: FileName | None = None, limit: int = LIMIT) -> None:
         if not limit > 0:
-            raise InvalidArgumentError(f"limit was {limit}; it must be a positive number of bytes")
+            raise InvalidArgumentError("limit", limit, "a positive number of bytes", verb="was")
         self.folder = cache_folder() / "kernels" if folder is None else Path(folder).expanduser()
         self.limit = int(limit)
 

@@ -47,6 +47,5 @@ def described(thing: object) -> str:
         parts = (f"{f.name}={described(getattr(thing, f.name))}" for f in dataclasses.fields(thing))
         return f"{type(thing).__module__}.{type(thing).__qualname__}({','.join(parts)})"
     raise InvalidTypeError(
-        f"a kernel that depends on {thing!r} cannot be kept on disk: its content has no description; compute it "
-        "without a store"
+        "kernel", thing, "one whose content has a description", "compute it without a store", verb="depends on"
     )

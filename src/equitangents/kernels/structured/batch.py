@@ -52,8 +52,11 @@ def check_alike(program: StructuredProgram, one: Batch, other: Batch) -> None:
         for name, batch in (("x1", one), ("x2", other)):
             if batch.graphs is None:
                 raise NetworkError(
-                    f"the network aggregates over the graphs of its inputs, and {name} comes without: give "
-                    "Graphs(x, adjacency), or Aggregate a matrix"
+                    name,
+                    None,
+                    "graphs, over which the network aggregates",
+                    "give Graphs(x, adjacency), or Aggregate a matrix",
+                    verb="has graphs,",
                 )
 
 

@@ -105,9 +105,11 @@ def check_boxes(name: str, program: StructuredProgram, mask: ArrayLike | None) -
     wrong = np.flatnonzero((box != grid).reshape((len(grid), -1)).any(axis=1))
     if len(wrong):
         raise NetworkError(
-            f"the mask of {name}[{wrong[0]}] leaves positions other than the first ones along each axis, and the "
-            "network has windows or pools that such masks do not fit: there is no smaller input; "
-            "Masked(x, mask, convention='neural-tangents') counts zeros there"
+            name,
+            int(wrong[0]),
+            "masks that leave the first positions along each axis, as windows and pools need",
+            "Masked(x, mask, convention='neural-tangents') counts zeros there",
+            verb="has another mask at",
         )
 
 
