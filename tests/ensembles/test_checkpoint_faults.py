@@ -109,7 +109,7 @@ def test_where_all_are_damaged_nothing_is_removed_and_the_remedy_is_said(copy):
     for epoch in (2, 3):
         damaged(run / f"{epoch}.json", "cut")
     before = {path: path.read_bytes() for epoch in (2, 3) for path in files(run, epoch)}
-    with pytest.raises(StoreError, match=r"all checkpoints in .*members-0-2 are damaged; remove that folder"):
+    with pytest.raises(StoreError, match=r"members-0-2'; expected an undamaged checkpoint; remove that folder"):
         fitted(directory)
     assert before == {path: path.read_bytes() for epoch in (2, 3) for path in files(run, epoch)}
 

@@ -96,9 +96,9 @@ def test_extending_needs_the_same_data_settings_and_records(five):
     with pytest.raises(InvalidArgumentError, match=r"network, optimizer"):
         model.set_params(learning_rate=0.1).extend(3, X, Y)
     model.set_params(learning_rate=0.2)
-    with pytest.raises(InvalidArgumentError, match="epochs is 4; the members so far had 3"):
+    with pytest.raises(InvalidArgumentError, match="epochs is 4; expected 3"):
         model.set_params(epochs=4).extend(3, X, Y)
-    with pytest.raises(InvalidArgumentError, match=r"record has \[\], the members so far recorded \['x'\]"):
+    with pytest.raises(InvalidArgumentError, match=r"record has \[\]; expected 'x'; new members need"):
         five.extend(6, X, Y)
     for other, said in ((X[:2], "has 2 inputs"), (X + 1, "has other values")):
         with pytest.raises(InvalidArgumentError, match=rf"record.* {said}.*; new members need the same inputs"):

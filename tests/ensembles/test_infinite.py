@@ -246,7 +246,7 @@ class TestBadInput:
         ("parameters", "message"),
         [
             ({"kernel": "tangent"}, "kernel is 'tangent'; expected 'ntk' or 'nngp'"),
-            ({"dynamics": "adam"}, "dynamics is 'adam'; expected 'flow', 'discrete' or inference.Momentum"),
+            ({"dynamics": "adam"}, "dynamics is 'adam'; expected 'flow', 'discrete' or 'inference.Momentum"),
             ({"ridge": -0.1}, "ridge is -0.1"),
             ({"ridge": np.nan}, "ridge is nan"),
             ({"ridge": "small"}, "ridge is 'small'"),

@@ -114,7 +114,7 @@ class TestAugmentation:
         report = InfiniteEnsemble(NET, **settings).fit(self.IMAGES, y).solution_
         assert report.solver == "eigh"
         assert "irreps" in report.reason
-        with pytest.raises(InvalidArgumentError, match=r"solver is 'pcg'.*irreps.*which are decomposed"):
+        with pytest.raises(InvalidArgumentError, match=r"solver is 'pcg'.*labels is decomposed.*irreps"):
             InfiniteEnsemble(NET, solver="pcg", **settings).fit(self.IMAGES, y)
 
 

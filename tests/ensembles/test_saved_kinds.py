@@ -234,7 +234,7 @@ class TestAModelOfFiniteNetworks:
 
     def test_of_before_recorded_inputs_were_known_is_extended_with_as_many(self, model, fitted):
         path = self.without(model, "_recorded_inputs")
-        with pytest.raises(InvalidArgumentError, match="has 4 inputs, the members so far recorded 5"):
+        with pytest.raises(InvalidArgumentError, match="has inputs, 4; expected 5"):
             et.DeepEnsemble.load(path).extend(3, X, Y, record={"x": X[:4]})
         found = et.DeepEnsemble.load(path).extend(3, X, Y, record={"x": X}).recorded_["x"]
         np.testing.assert_array_equal(found[:, :2], fitted.recorded_["x"])

@@ -331,7 +331,7 @@ class TestAFileThatIsThere:
         assert sorted(file.name for file in tmp_path.iterdir()) == [".p.zarr.old", "p.zarr"]
         (tmp_path / "q.zarr").mkdir()
         (tmp_path / "q.zarr" / "mine").write_text("mine")
-        with pytest.raises(StoreError, match="holds no Zarr, which is not replaced"):
+        with pytest.raises(StoreError, match="expected a folder of Zarr"):
             predict_to_file(MODEL, NEW, tmp_path / "q.zarr", force=True)
         (tmp_path / "r.npy.parts").mkdir()
         (tmp_path / "r.npy.parts" / "mine").write_text("mine")

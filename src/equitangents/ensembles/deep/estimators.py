@@ -119,7 +119,7 @@ class DeepEnsembleBase(FiniteEnsemble):
         entries = {nested[name]: value for name, value in params.items() if name in nested}
         for name, value in params.items():
             if name in ENTRIES and entries.setdefault(name, value) is not value:
-                raise InvalidArgumentError(f"{'__'.join(ENTRIES[name])} and {name} are both given, and differ")
+                raise InvalidArgumentError(name, value, "one value", "its entry in a record is given, too, and differs")
         plain = {name: value for name, value in params.items() if name in ENTRIES}
         check_given_once(whole, plain, harmless=lambda a, b: a is b)
         super().set_params(**whole)

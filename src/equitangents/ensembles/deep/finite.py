@@ -150,7 +150,7 @@ class FiniteEnsemble(StandardisedInputs, HasSettings, Estimator):
         shape = next((s for s in shapes if s is not None), None)
         for name, value in (("action", action), ("input_shape", shape)):
             if value is None:
-                raise InvalidArgumentError(f"{name} is None, and this {type(self).__name__} says none; give one")
+                raise InvalidArgumentError(name, None, "a value, since this ensemble says none")
         check_whole("members", members, 30)
         return self._backend.is_admissible(self, action, check_shape("input_shape", shape), members)
 
@@ -217,7 +217,7 @@ class FiniteEnsemble(StandardisedInputs, HasSettings, Estimator):
         prepared = prepare(self._backend, self, self._loss, x, targets, self._trained, members - self._trained)
         check_same(self._fingerprint, prepared.fingerprint, "this fitted ensemble")
         if len(self.history_) != self.epochs:
-            raise InvalidArgumentError("epochs", self.epochs, remedy=f"the members so far had {len(self.history_)}")
+            raise InvalidArgumentError("epochs", self.epochs, len(self.history_), "as many as the members so far had")
         self._check_record(self._record_sets(record))
         epochs = self.recorded_epochs_.tolist() if record else None
         run = execute(prepared, self, self._inputs, record, epochs, resume)
@@ -240,15 +240,13 @@ class FiniteEnsemble(StandardisedInputs, HasSettings, Estimator):
         """Raise unless these are the inputs on which the members so far were recorded."""
         if set(sets) != set(self.recorded_):
             raise InvalidArgumentError(
-                f"record has {sorted(sets)}, the members so far recorded {sorted(self.recorded_)}; "
-                f"new members need the same inputs"
+                "record", sorted(sets), sorted(self.recorded_), "new members need the same inputs", verb="has"
             )
         for name, x in sets.items():
             count = self.recorded_[name].shape[2]
             if len(x) != count:
                 raise InvalidArgumentError(
-                    f"record[{name!r}] has {len(x)} inputs, the members so far recorded {count}; "
-                    f"new members need the same inputs"
+                    "record", len(x), count, "new members need the same inputs", verb="has inputs,", at=name
                 )
         mine = record_fingerprint(sets)
         if getattr(self, "_recorded_inputs", mine) != mine:  # models that were saved before have none

@@ -111,11 +111,7 @@ def held(ensemble: object, name: str) -> Training | Checkpoints:
     if value is None:
         return kind()
     if not isinstance(value, kind):
-        raise InvalidTypeError(
-            name,
-            value,
-            f"None or equitangents.ensembles.{kind.__name__}({', '.join(f'{field.name}=' for field in fields(kind))})",
-        )
+        raise InvalidTypeError(name, value, f"None or equitangents.ensembles.{kind.__name__}(...)")
     return value
 
 

@@ -124,8 +124,11 @@ def _of_means(training: Training) -> Evidence:
     problem = cast(Problem, training.covariance_problem)
     if not training.invariant_labels:
         raise InvalidArgumentError(
-            f"labels move with the inputs and the problem is solved as {training.solver}; then augmentations can be "
-            "compared by leave-one-out, not by marginal likelihood"
+            "label_action",
+            training.solver,
+            "invariant labels, for a marginal likelihood",
+            "compare by leave-one-out",
+            verb="makes the problem",
         )
     process, samples, n = problem.process, problem.samples, len(training.x)
     spectrum, copies = process.spectrum, len(problem.samples.row) // n
@@ -207,10 +210,7 @@ def shared_scale(net: KernelFunction, name: str) -> float:
     """The value that all layers with weights share."""
     values = set(_values(getattr(net, "layers", ()), name))
     if len(values) != 1:
-        raise InvalidArgumentError(
-            f"{name} of the network's layers is {sorted(values) if values else 'not known'}; a gradient by it is "
-            "one by the value that all layers share"
-        )
+        raise InvalidArgumentError(name, sorted(values), "one value that all layers share, for a gradient")
     return float(values.pop())
 
 

@@ -153,11 +153,11 @@ def _start(model: BaseEstimator, names: Sequence[str] | None) -> dict[str, float
         try:
             value = Ridge.number(model.ridge, "refine moves one") if name == "ridge" else shared_scale(model.net, name)
             if name != "ridge" and model.augmentation is not None:
-                raise InvalidArgumentError(f"{name} has no gradient with augmentation; refine 'ridge' alone")
-            if not value > 0:
                 raise InvalidArgumentError(
-                    f"{name} is 0, and refine changes values by factors; start from a positive one"
+                    name, value, "'ridge' alone with augmentation, of which others have no gradient"
                 )
+            if not value > 0:
+                raise InvalidArgumentError(name, value, "a positive start, since refine changes values by factors")
         except InvalidArgumentError:
             if names is not None:
                 raise

@@ -115,8 +115,11 @@ def orbit_moments(ensemble: AnyModel, action: ActionLike, x: Numbers, time: Time
         mean, covariance = ensemble.predict(orbit_batch(action, part), time=time, return_cov=True)
         if np.shape(covariance) != (n * order, n * order):
             raise ShapeError(
-                f"ensemble.predict gives a covariance of shape {np.shape(covariance)} for {n * order} inputs at "
-                f"time={time!r}; expected that of one output, {(n * order, n * order)}, at one time"
+                "covariance",
+                np.shape(covariance),
+                (n * order, n * order),
+                "that of one output at one time",
+                verb="has shape",
             )
         blocks = np.asarray(covariance, np.float64).reshape(n, order, n, order)
         means.append(np.asarray(mean, np.float64).reshape(n, order, -1))

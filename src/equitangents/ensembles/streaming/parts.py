@@ -78,7 +78,7 @@ class Parts:
         if there is None:
             if self.folder.exists() and not _is_empty(self.folder):
                 raise StoreError(
-                    f"{self.folder} is in the way: predictions under way are kept there; remove or rename it"
+                    "path", str(self.folder), "no folder in the way of predictions under way", "remove or rename it"
                 )
             self.folder.mkdir(parents=True, exist_ok=True)
             self._write_record()

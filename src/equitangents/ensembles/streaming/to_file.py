@@ -137,7 +137,7 @@ def _checked(x: Numbers, asked: Predictor) -> ArrayLike:
     found = cast(ArrayLike, opened("x", x))
     shape, flat = tuple(found.shape[1:]), (int(np.prod(asked.sample_shape)),)
     if shape not in (asked.sample_shape, flat):
-        raise ShapeError(f"x has inputs of shape {shape}; the model was fitted to inputs of shape {asked.sample_shape}")
+        raise ShapeError("x", shape, asked.sample_shape, "as the model was fitted to", verb="has inputs of shape")
     return found
 
 
@@ -180,11 +180,21 @@ def _predict_chunk(parts: Parts, chunk: int, x: ArrayLike, asked: Predictor) -> 
         values = asked.outputs(rows)
     except (MemoryError, MemoryLimitError):
         raise MemoryLimitError(
-            f"{len(rows)} inputs at once do not fit in memory; give fewer rows and restart, or use another machine"
+            "rows",
+            len(rows),
+            "inputs that fit in memory at once",
+            "give fewer rows and restart, or use another machine",
+            verb="number",
         ) from None
     wrong = [name for name, value in values.items() if not np.isfinite(value).all()]
     if wrong:
-        raise NotFiniteError(f"{wrong[0]} of inputs {span.start} to {span.stop - 1} is NaN or infinite; not kept")
+        raise NotFiniteError(
+            wrong[0],
+            (span.start, span.stop),
+            "finite numbers",
+            "it was not kept",
+            verb="is NaN or infinite for inputs of",
+        )
     parts.check()  # another process may have begun other predictions there meanwhile, beside which this one ends
     parts.write(chunk, values)
 
@@ -265,7 +275,7 @@ def _check_name(out: Place, parts: Parts, asked: Predictor, force: bool) -> None
         )
     for file in there:
         if file.is_dir() and not (file / "zarr.json").is_file():
-            raise StoreError(f"{file} is a folder that holds no Zarr, which is not replaced; give another path")
+            raise StoreError("path", str(file), "a folder of Zarr, or another path")
 
 
 def _is_there(out: Place, parts: Parts, asked: Predictor) -> bool:

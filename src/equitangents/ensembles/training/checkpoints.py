@@ -93,8 +93,10 @@ class CheckpointStore:
         epochs = sorted(self._manager.all_steps(), reverse=True)
         if epochs and not resume:
             raise InvalidArgumentError(
-                f"checkpoint_dir {self.directory} holds checkpoints up to epoch {epochs[0]}; "
-                f"pass resume=True to fit to go on from there, or choose another directory"
+                "checkpoint_dir",
+                str(self.directory),
+                "a directory without checkpoints",
+                "pass resume=True to fit to go on from there, or choose another directory",
             )
         damaged: list[int] = []
         for epoch in epochs:
@@ -113,8 +115,10 @@ class CheckpointStore:
             return found
         if damaged:
             raise StoreError(
-                f"all checkpoints in {self.directory} are damaged; remove that folder to train from the beginning, or "
-                "choose another checkpoint_dir"
+                "checkpoint_dir",
+                str(self.directory),
+                "an undamaged checkpoint",
+                "remove that folder to train from the beginning, or choose another checkpoint_dir",
             )
         return None
 
@@ -126,9 +130,7 @@ class CheckpointStore:
             about = self._manager.restore(epoch, args=ocp.args.Composite(about=ocp.args.JsonRestore())).about
             number = about.get("format")
             if number != FORMAT:
-                raise InvalidArgumentError(
-                    f"checkpoint_dir {self.directory} is of format {number!r}; this version reads {FORMAT}"
-                )
+                raise InvalidArgumentError("checkpoint_dir", number, FORMAT, str(self.directory), verb="is of format")
             if not summed:
                 raise _UnfinishedError("its checksums are not there: it was not finished")
             check_same(self._fingerprint, about["fingerprint"], f"the checkpoint in {self.directory}")
@@ -244,8 +246,10 @@ def check_unused(directory: Path, first: int, members: int) -> None:
         begin, end = map(int, own.name.split("-")[1:])
         if begin < first + members and end >= first and any(step.name.isdigit() for step in own.iterdir()):
             raise InvalidArgumentError(
-                f"checkpoint_dir {directory} holds checkpoints of members {begin} to {end}; "
-                f"pass resume=True to fit to go on from there, or choose another directory"
+                "checkpoint_dir",
+                str(directory),
+                "a directory without checkpoints of these members",
+                "pass resume=True to fit to go on from there, or choose another directory",
             )
 
 
