@@ -37,7 +37,7 @@ $(STAMP): pyproject.toml constraints.txt scripts/setup.sh scripts/headers.sh nat
 	@touch $@
 
 demo: $(STAMP) ## the main job on real data, with a report
-	$(BIN)/python -m equitangents reproduce rotated-images --preset quick
+	$(BIN)/python -m equitangents reproduce rotated-images --preset quick --force
 
 # Compiling small programs takes most of the time, and without optimisation a third of it. The other targets compile as
 # users do. XLA reads its flags up to the first word that begins without a dash.

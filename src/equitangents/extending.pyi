@@ -2,13 +2,12 @@
 # ruff: noqa: I001
 
 # types in signatures, and what is asked of users' objects
-from equitangents._protocols import ExecutorLike, FiniteNetwork
+from equitangents._protocols import FiniteNetwork
 from equitangents._types import ArrayLike, DType, Elements, FileName, Network, Numbers, Params, Targets
 
 # arguments
 from equitangents.actions.continuous import check_finite_group
 from equitangents.actions.named import ActionLike
-from equitangents.actions.remedies import looks_channels_first
 from equitangents.ensembles.estimator import check_network
 from equitangents.extras import check_installed, require
 from equitangents.keywords import unknown
@@ -27,7 +26,6 @@ from equitangents.tables import quoted, unquoted
 
 # what is said
 from equitangents import formatting, notebook
-from equitangents.cli.common import announced
 from equitangents.cli.completion import one_of, there
 
 # layers of one's own
@@ -38,7 +36,6 @@ from equitangents.nn.layer import Weights
 from equitangents import precision
 from equitangents.memory import check_fits, machine_memory, process_memory
 from equitangents.normals import standard_normal
-from equitangents.scale import executors
 
 # training of many members: what `DeepEnsemble` does not offer yet is built from it (a rate a member, stopping alone)
 from equitangents.ensembles.training import network_job
@@ -51,7 +48,6 @@ __all__ = [
     "ArrayLike",
     "DType",
     "Elements",
-    "ExecutorLike",
     "FileName",
     "FiniteNetwork",
     "Network",
@@ -60,7 +56,6 @@ __all__ = [
     "Targets",
     "Weights",
     "Workers",
-    "announced",
     "append_checksum",
     "box_offsets",
     "check_array",
@@ -77,12 +72,10 @@ __all__ = [
     "check_whole",
     "check_writable",
     "checked_content",
-    "executors",
     "file_bytes",
     "formatting",
     "is_whole",
     "locks",
-    "looks_channels_first",
     "machine_memory",
     "may_write",
     "network_job",

@@ -37,6 +37,7 @@ def _is_run(text: str) -> bool:
 
 def _is_number(text: str) -> bool:
     try:
+        float(text)
     except ValueError:
         return False
     return True

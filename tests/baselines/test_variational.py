@@ -11,16 +11,11 @@ import equitangents as et
 from equitangents.ensembles.training.recipe import member_keys
 from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.extending import precision
-from equitangents_studies import baselines
-from equitangents_studies.baselines.machines import Averaged
-from equitangents_studies.baselines.networks import cnn, count_multiplications, count_parameters
 from equitangents_studies.baselines.variational import (
     MeanField,
     MeanFieldPosterior,
-    VariationalNetwork,
     divergence,
     drawn,
-    outputs_of_draws,
     towards_prior,
 )
 
@@ -138,36 +133,3 @@ class TestMembers:
             MeanFieldPosterior(noise=0)
         with pytest.raises(InvalidArgumentError, match="scale is -1"):
             MeanField(NET, -1)
-
-
-PROBLEM = baselines.Problem(group="C4", shape=(4, 4, 1), classes=3, channels=(2, 2), members=4, epochs=2, batch=8)
-IMAGES = RNG.normal(size=(12, 4, 4, 1)).astype(np.float32)
-
-
-@pytest.fixture(scope="module")
-def fitted():
-    made = baselines.find("variational").make(PROBLEM)
-    return made.fit(IMAGES, np.arange(12) % 3)
-
-
-class TestBaseline:
-    @pytest.mark.slow
-    def test_predicts_the_mean_of_probabilities_of_networks_drawn_from_one_posterior(self, fitted):
-        q = jax.tree.map(lambda a: a[0], fitted.ensemble.params_["params"])
-        outputs = np.asarray(outputs_of_draws(cnn(PROBLEM), q, jax.random.key(0), IMAGES, 4), float)
-        assert np.ptp(outputs, axis=0).min() > 0
-        expected = np.exp(outputs) / np.exp(outputs).sum(axis=-1, keepdims=True)
-        np.testing.assert_allclose(fitted.predict(IMAGES), expected.mean(axis=0), rtol=1e-4)
-
-    @pytest.mark.slow
-    def test_has_two_numbers_a_weight_and_costs_a_prediction_a_draw(self, fitted):
-        assert isinstance(fitted, VariationalNetwork)
-        net = cnn(PROBLEM)
-        assert fitted.parameters == 2 * count_parameters(net, PROBLEM.shape)
-        assert fitted.multiplications == 4 * count_multiplications(net, PROBLEM.shape)
-
-    def test_its_orbit_average_is_invariant(self, fitted):
-        averaged = Averaged(fitted, PROBLEM)
-        turned = np.rot90(IMAGES, axes=(1, 2))
-        np.testing.assert_allclose(averaged.predict(turned), averaged.predict(IMAGES), rtol=1e-5)
-        assert np.abs(fitted.predict(turned) - fitted.predict(IMAGES)).max() > 1e-3

@@ -96,8 +96,6 @@ TYPOS = [
         "--architectures is 'FNC'; expected 'FCN', 'LCN'",
     ),
     ("systems --data x.npz --architectures FCN,VECC", "did you mean 'VEC'?"),
-    ("reproduce toy --group C4", "study 'toy' has no choice of group (--group)"),
-    ("reproduce toy --data x.npz", "study 'toy' has no choice of data (--data)"),
     ("systems --data x.npz --kernel nkt", "--kernel is 'nkt'; expected 'ntk' or 'nngp'; did you mean 'ntk'?"),
     ("reproduce comparison --data mien.npz", "--data is 'mien.npz'; expected a file or folder"),
     ("audit m.onnx --data x.npz --group C4 --layout channels_frist", "did you mean 'channels_first'?"),

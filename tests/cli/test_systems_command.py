@@ -38,8 +38,7 @@ def test_the_answer_is_that_of_compare_architectures_and_the_file_has_its_number
     x, y = np.load(data)["x"], np.load(data)["y"]
     options = {"architectures": ["FCN", "GAP"], "groups": ["O(3d)"], "depth": 1, "repetitions": 5}
     found = compare_architectures(np.moveaxis(x, 1, -1), y, inputs=40, **options)
-    same = lambda text: [line for line in text.splitlines() if not line.startswith("Seconds")]
-    assert same(out) == same(str(found))
+    assert out == f"{found}\n"
     written = json.loads(numbers.read_text())
     assert written["best"] == list(found.best)
     assert (written["inputs"], written["available_inputs"]) == (40, 50)
@@ -51,8 +50,7 @@ def test_the_answer_is_that_of_compare_architectures_and_the_file_has_its_number
         (["--architectures", "FCN"], "two or more"),
         (["--groups", "O(7)^d"], "O(7)^d"),
         (["--layout", "hwc"], "channels_first"),
-        (["--minutes", "1e-9"], "allow more"),
-        (["--inputs", "3"], "inputs is 3"),
+        (["--inputs", "3"], "inputs"),
         (["--kernel", "rbf"], "rbf"),
         (["--ridge", "-1"], "ridge"),
     ],

@@ -57,7 +57,7 @@ class TestSaysWhatIsWrong:
 
     def test_with_the_folder(self, folder, tmp_path):
         self.fails(tmp_path / "none", "is not a folder")
-        self.fails(folder / "ADI", "expected 2 or more folders of images; .*holds no folder")
+        self.fails(folder / "ADI", "holds no folder; expected one for each class")
 
     def test_with_a_class(self, folder):
         (folder / "EMPTY").mkdir()
@@ -68,9 +68,9 @@ class TestSaysWhatIsWrong:
         self.fails(folder, "BACK-3.tif is not a readable image")
 
     def test_with_sizes(self, folder):
-        self.fails(folder, "size is 9; expected at most the sides", size=9)
-        self.fails(folder, "count is 20; expected 1 to 18", count=20)
-        self.fails(folder, "test_fraction was 1", test_fraction=1)
+        self.fails(folder, "is 8×8; it is smaller than size = 9", size=9)
+        self.fails(folder, "20 images were asked for; .* holds 18", count=20)
+        self.fails(folder, "test_fraction is 1", test_fraction=1)
 
 
 def test_the_public_archive_is_found_by_name(folder, tmp_path, monkeypatch):

@@ -30,7 +30,7 @@ from equitangents.nn.specification import read_network
 from equitangents.scale.reading import read_inputs
 from equitangents_studies.data.folder import load_own
 from equitangents_studies.framework import stage_files
-from equitangents_studies.framework.folder import _config, _put_in_place, finished
+from equitangents_studies.framework.folder import _config, finished
 
 RNG = np.random.default_rng(0)
 NET = nn.Sequential(nn.Flatten(), nn.Dense(4, W_std=1.5, b_std=0.1), nn.Relu(), nn.Residual(nn.Dense(4)), nn.Dense(1))
@@ -135,19 +135,15 @@ def _staged(path: Path) -> Any:
 
 
 def _study(path: Path) -> None:
-    (path / ".new").mkdir(parents=True)
+    path.mkdir(parents=True)
     config = {"study": "toy", "settings": {"n": 3}, "seconds": 1.0, "sessions": [{"ended": "finished"}], "versions": {}}
-    texts = {"config.json": config, "claims.json": [], ".new/config.json": config, ".new/complete": ["figures"]}
-    for name, content in texts.items():
+    for name, content in {"config.json": config, "claims.json": []}.items():
         (path / name).write_text(json.dumps(content))
     (path / "report.html").write_text("")
 
 
 def _studied(path: Path) -> Any:
     _config(path)
-    finished(path)
-    if (path / ".new").is_dir():
-        _put_in_place(path)
     finished(path)
 
 

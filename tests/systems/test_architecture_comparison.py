@@ -1,4 +1,4 @@
-"""Which architecture suits data: factors of samples, what a budget pays for, and what follows from numbers."""
+"""Which architecture suits data: factors of samples, and what follows from numbers."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.statistics import Estimate
 from equitangents_studies.systems import architecture, compare_architectures, learning_curve, rotate, textures
 from equitangents_studies.systems.architecture_comparison import (
-    Job,
-    affordable,
+    ArchitectureComparison,
     check_groups,
     default_architectures,
     notices,
 )
-from equitangents_studies.systems.compared import Affordable, ArchitectureComparison
 from equitangents_studies.systems.curves import LearningCurve
 from equitangents_studies.systems.factors import cell, compared, log_factor_at_end
 
@@ -80,34 +78,6 @@ class TestCandidates:
         assert noticed["LAP2"] == noticed["GAP"] == [False, True, True, True]
 
 
-class TestABudget:
-    """Of a net that takes a second a pair of 100 inputs' 5,050, for one matrix."""
-
-    jobs = (
-        Job(
-            SimpleNamespace(kernel_cost=lambda *_, **__: SimpleNamespace(seconds=5050.0, pairs=5050)),
-            1,
-        ),
-    )
-
-    def of(self, minutes, wanted=None, available=1000):
-        return affordable(self.jobs, (4, 4, 1), available, 0, wanted, 32, 2, minutes)
-
-    def test_pays_for_as_many_inputs_as_fit(self):
-        paid = self.of(60.0)
-        assert paid.inputs == 84  # 84 · 85/2 = 3,570 seconds; 85 take 3,655
-        assert paid.seconds <= 3600
-        assert self.of(60.0, available=50).inputs == 50
-
-    def test_that_is_too_small_is_refused(self):
-        with pytest.raises(InvalidArgumentError, match=r"minutes is 1; expected 9 min"):
-            self.of(1.0)
-        with pytest.raises(InvalidArgumentError, match="minutes is "):
-            self.of(60.0, wanted=900)
-        with pytest.raises(InvalidArgumentError, match="expected at least 32"):
-            self.of(60.0, available=20)
-
-
 class TestCurves:
     def test_are_those_of_learning_curve_on_data_moved_by_the_group(self, found, drawn):
         x = ((drawn.x - drawn.x.mean()) / drawn.x.std()).astype(np.float32)
@@ -116,7 +86,7 @@ class TestCurves:
             architecture("GAP", 1), moved, drawn.labels, sizes=found.sizes, repetitions=10, ridge=1e-4, predict=None
         )
         assert np.array_equal(own.squared, found.curve("GAP", "O(2)^d").squared)
-        assert found.affordable.inputs == 60
+        assert found.inputs == 60
 
     def test_are_not_made_where_a_group_is_not_noticed_and_the_kernel_shows_that_it_is_not(self, found):
         assert set(found.checks) == {
@@ -134,18 +104,17 @@ class TestCurves:
     def test_of_numbers_and_of_a_test_set_of_their_own(self, drawn):
         y = drawn.x.sum(axis=(1, 2, 3))
         own = compare_architectures((drawn.x[:40], y[:40], drawn.x[40:], y[40:]), **SMALL)
-        assert (own.error, own.affordable.test_inputs, own.sizes[-1]) == ("squared", 20, 40)
+        assert (own.error, own.test_inputs, own.sizes[-1]) == ("squared", 20, 40)
         assert own.facts["Classes"] == "none: numbers"
 
     @pytest.mark.parametrize(
         ("changes", "message"),
         [
             ({"architectures": ["FCN"]}, "two or more"),
-            ({"architectures": ["FCN", "LAP3"]}, "'LAP3'; expected pools that divide the grid"),
+            ({"architectures": ["FCN", "LAP3"]}, "LAP3, and the grid"),
             ({"architectures": ["FCN", "CNN"]}, "'CNN'"),
             ({"groups": ["O(5)^d"]}, "2 channels"),
-            ({"minutes": np.nan}, "minutes is nan"),
-            ({"inputs": 61}, "expected 32 to 60"),
+            ({"inputs": 31}, "inputs"),
             ({"error": "log"}, "expected 'classification' or 'squared'"),
         ],
     )
@@ -173,9 +142,8 @@ class Made:
         names = tuple(means)
         pairs = [((a, "I"), (b, "I")) for i, a in enumerate(names) for b in names[i + 1 :]]
         factors = tuple(compared(a, b, curves, "squared", 0.99) for a, b in pairs)
-        paid = Affordable(200, 200, 40, len(names), 1.0, 10.0)
         return ArchitectureComparison(
-            names, (), curves, factors, {}, "squared", paid, (4, 4, 3), 0, 1, "ntk", 1e-4, True, 0, 0.95
+            names, (), curves, factors, {}, "squared", 200, 200, 40, (4, 4, 3), 0, 1, "ntk", 1e-4, True, 0, 0.95
         )
 
 
@@ -185,13 +153,6 @@ class TestFactors:
         assert (found.factors[0].verdict, found.best) == ("fewer", ("GAP",))
         turned = Made(0.01)(FCN=(4 * SIZES) ** -0.5, GAP=SIZES**-0.5)
         assert (turned.factors[0].verdict, turned.best) == ("more", ("FCN",))
-
-    def test_how_many_is_not_known_where_only_the_difference_of_errors_is_decided(self):
-        found = Made(0.01)(FCN=SIZES**-0.5, GAP=(4 * SIZES) ** -0.5)
-        wide, apart = Estimate(6.0, 0.6, 55.0), Estimate(0.5, 0.4, 0.6)
-        found = replace(found, factors=(replace(found.factors[0], estimate=wide, difference=apart),))
-        assert found.best == ("GAP",)
-        assert found.factors[0].times is None
 
     def test_nothing_is_decided_where_the_interval_holds_0(self):
         found = Made(0.3)(FCN=SIZES**-0.5, VEC=(1.05 * SIZES) ** -0.5)
@@ -208,12 +169,11 @@ class TestFactors:
 
     def test_say_at_least_where_the_better_curve_begins_below_where_the_worse_one_ends(self):
         falling, flat = np.array([0.75, 0.7, 0.6, 0.4, 0.1]), 1 + 0 * SIZES
-        for a, b, shown in ((flat, falling, "≥ 16"), (falling, flat, "≤ 0.062")):
+        for a, b, shown in ((flat, falling, "≥ 16"), (falling, flat, "≤ 0.06")):
             found = Made(0.3)(FCN=a, GAP=b)
             found = replace(found, factors=(replace(found.factors[0], bound=None),))  # as of noisier curves
             assert found.factors[0].cut
-            assert found.factors[0].times is None
-            assert cell(found.factors[0]) == shown
+            assert cell(found.factors[0]).startswith(shown)
         assert not Made(0.01)(FCN=SIZES**-0.5, GAP=(4 * SIZES) ** -0.5).factors[0].cut
 
     def test_of_errors_that_vanish_decide_nothing(self, tmp_path):

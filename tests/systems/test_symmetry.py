@@ -88,16 +88,6 @@ def test_weights_of_another_law_are_coupled_by_permutations_alone() -> None:
     assert why_uncoupled(uniform, group("P(3d)")) is None
 
 
-def test_a_penalty_of_another_power_leaves_permutations_alone() -> None:
-    from equitangents_studies.systems.symmetry_tests import why_not_coupled
-
-    learning = et.systems.inference("NN", weight_decay=1e-3, power=1.5)
-    system = et.systems.System("I", et.systems.architecture("LCN", 1, 3), learning)
-    group = lambda name: data_group(name, (2, 2, 3))
-    assert "penalty" in str(why_not_coupled(system, group("O(3)^d")))
-    assert why_not_coupled(system, group("P(3)^d")) is None
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("parametrisation", "learning_rate"), [("ntk", 0.3), ("standard", None)])
 def test_coupled_networks_stay_equal_through_training(parametrisation: str, learning_rate: float | None) -> None:

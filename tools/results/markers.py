@@ -50,7 +50,7 @@ def filled(text: str, find: Mapping[str, Find], run: str = "") -> str:
 def finder(record: Record) -> Find:
     """What a path leads to in the record of a run."""
     claims = [Claim.from_dict(kept) for kept in record.claims]
-    start = {
+    start: dict[str, Any] = {
         **vars(record),
         "claims": [_cells(claim) for claim in claims],
         **{kind: _claims([c for c in claims if c.kind == kind], kind == "source") for kind in KINDS},

@@ -86,5 +86,5 @@ def _work(record: Record) -> str:
 def _counted(runs: Sequence[Record]) -> list[str]:
     """How many claims of the works hold, fail and are undecided; the same number of a study counts once."""
     once = {(r.study, c.statement, c.number, c.outcome) for r in runs for c in r.source_claims}
-    found = Counter(outcome for *_, outcome in once)
+    found: Counter[str] = Counter(outcome for *_, outcome in once)
     return [str(found[outcome]) for outcome in _OUTCOMES]

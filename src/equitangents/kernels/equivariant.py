@@ -152,4 +152,5 @@ def equivariant_average(
     if action.group.nodes is None:
         raise InvalidTypeError("action", action.group, "a group with a quadrature, for means over it", verb="is of")
     found = EquivariantAverage(net, action, as_representation("representation", representation))
+    found._matrices  # noqa: B018  raises where the representation is of another group
     return found

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from equitangents import nn
-from equitangents.ensembles import DeepEnsembleClassifier, InfiniteEnsembleClassifier, Variation
+from equitangents.ensembles import DeepEnsembleClassifier, InfiniteEnsembleClassifier
 from equitangents_studies.baselines.baseline import CountedBaseline, Problem
 from equitangents_studies.baselines.networks import Network, count_multiplications, count_parameters
 from equitangents_studies.baselines.outcome import checked
@@ -19,15 +19,7 @@ class TrainedNetworks:
     a comparison take the same number of steps.
     """
 
-    def __init__(
-        self,
-        net: Network,
-        problem: Problem,
-        *,
-        members: int = 1,
-        augmented: bool = False,
-        variation: Variation | None = None,
-    ) -> None:
+    def __init__(self, net: Network, problem: Problem, *, members: int = 1, augmented: bool = False) -> None:
         self.net, self.problem, self.members = net, problem, members
         self.ensemble = DeepEnsembleClassifier(
             net,
@@ -38,7 +30,6 @@ class TrainedNetworks:
             learning_rate=problem.learning_rate,
             epochs=problem.epochs,
             batch_size=problem.batch,
-            variation=variation,
             seed=problem.seed,
         )
 
@@ -63,11 +54,7 @@ class TrainedNetworks:
 
     def predict_members(self, x: Float[np.ndarray, "n height width channels"]) -> np.ndarray:
         """Probabilities of every member, (members, N, classes)."""
-        return self.probabilities(self.ensemble.predict_members(x))
-
-    def probabilities(self, outputs: np.ndarray) -> np.ndarray:
-        """Softmax of outputs (…, N, classes that `fit` saw), as `every_class` has it."""
-        outputs = outputs.astype(np.float64)
+        outputs = self.ensemble.predict_members(x).astype(np.float64)
         outputs = np.exp(outputs - outputs.max(axis=-1, keepdims=True))
         return self.every_class(outputs / outputs.sum(axis=-1, keepdims=True))
 

@@ -17,7 +17,6 @@ from equitangents_studies.baselines.baseline import Entry, Factory, Problem, fit
 from equitangents_studies.baselines.machines import Averaged, KernelMachine, TrainedNetworks
 from equitangents_studies.baselines.networks import B_STD, W_STD, Canonicalised, cnn, count_parameters
 from equitangents_studies.baselines.turned_filters import TurnedFilters, turned_filters
-from equitangents_studies.baselines.variational import VariationalNetwork
 
 _SCORER_CHANNELS = 4
 _SIDE = 7  # images are averaged over blocks down to about this size, since the cost grows as its fourth power
@@ -109,12 +108,6 @@ KINDS: dict[str, Entry] = {
             "test-time",
             "orbit average at test time",
             lambda p: Averaged(TrainedNetworks(cnn(p), p, augmented=True), p),
-        ),
-        # a Gaussian posterior over the plain network's weights, of which as many are drawn as the ensemble has members
-        Entry(
-            "variational",
-            "augmented variational posterior",
-            lambda p: VariationalNetwork(cnn(p), p, draws=p.members),
         ),
         # the plain network's architecture in closed form, on the first `kernel_images` images in all orientations
         Entry("infinite", "infinitely wide augmented networks", lambda p: KernelMachine(cnn(p), p, augmented=True)),

@@ -21,10 +21,8 @@ from jaxtyping import Float
 
 from equitangents.ensembles import Variables, Variation
 from equitangents.errors import InvalidArgumentError, NetworkError
-from equitangents.extending import ArrayLike, DType, FiniteNetwork, Params, precision, standard_normal
-from equitangents_studies.baselines.baseline import Problem
-from equitangents_studies.baselines.machines import TrainedNetworks
-from equitangents_studies.baselines.networks import Network, count_multiplications, count_parameters
+from equitangents.extending import ArrayLike, DType, FiniteNetwork, Params, standard_normal
+from equitangents_studies.baselines.networks import Network
 
 
 class Posterior(TypedDict):
@@ -135,38 +133,3 @@ def outputs_of_draws(
     """Outputs of `count` networks drawn from q, on all of x."""
     draw = lambda key: net.apply(drawn(q, standard_noise(key, q["mean"])), x)
     return jax.lax.map(draw, jax.random.split(key, count))  # one after another: a draw's weights stay in the cache
-
-
-_ROWS = 1000
-
-
-class VariationalNetwork(TrainedNetworks):
-    """One posterior of a network's parameters, trained on augmented images; predictions are means over draws of it."""
-
-    def __init__(self, net: Network, problem: Problem, *, draws: int) -> None:
-        super().__init__(MeanField(net), problem, augmented=True, variation=MeanFieldPosterior())
-        self.weights, self.draws = net, draws
-
-    @property
-    def parameters(self) -> int:
-        """A mean and a scale of every parameter of the network."""
-        return 2 * count_parameters(self.weights, self.problem.shape)
-
-    @property
-    def multiplications(self) -> int:
-        """Multiplications of one prediction for one image, all draws together."""
-        return self.draws * count_multiplications(self.weights, self.problem.shape)
-
-    def predict_members(self, x: Float[np.ndarray, "n height width channels"]) -> np.ndarray:
-        """Probabilities of every draw, (draws, N, classes); the draws are the same at each call."""
-        with precision.scope(np.float32):
-            q = jax.tree.map(lambda a: jnp.asarray(a[0]), self.ensemble.params_["params"])
-            key = jax.random.key(self.problem.seed)
-            blocks = [jnp.asarray(x[i : i + _ROWS], jnp.float32) for i in range(0, len(x), _ROWS)]
-            outputs = [np.asarray(outputs_of_draws(self.weights, q, key, block, self.draws)) for block in blocks]
-        return self.probabilities(np.concatenate(outputs, axis=1))
-
-    def predict(self, x: Float[np.ndarray, "n height width channels"]) -> Float[np.ndarray, "n classes"]:
-        """Probabilities of the classes of `fit`, mean over draws."""
-        mean: np.ndarray = self.predict_members(x).mean(axis=0)
-        return mean

@@ -33,12 +33,7 @@ def systems(
     layout: Annotated[
         str, typer.Option(help="Of x: channels_last, channels_first or no_channels.", **one_of(*LAYOUTS))
     ] = "channels_last",
-    minutes: Annotated[
-        float, typer.Option(help="What kernels and curves may take; it decides how many inputs are used.")
-    ] = 10.0,
-    inputs: Annotated[
-        int | None, typer.Option(help="Use exactly so many inputs; refused where they take longer than --minutes.")
-    ] = None,
+    inputs: Annotated[int, typer.Option(help="How many are used, drawn at random; work grows as their square.")] = 1000,
     depth: Annotated[int, typer.Option(help="Hidden layers.")] = 4,
     kernel: Annotated[
         str, typer.Option(help="ntk: all layers learn; nngp: the last one.", **one_of("ntk", "nngp"))
@@ -72,7 +67,6 @@ def systems(
         given,
         architectures=compared,
         groups=_parts(groups),
-        minutes=minutes,
         inputs=inputs,
         depth=depth,
         kernel=kernel,  # type: ignore[arg-type]

@@ -104,7 +104,7 @@ def train_on_orbits(
     """
     data = images.train_x if x is None else x, images.targets if y is None else y
     how = {"seed": seed, "checkpoints": folder.checkpoints(stage), **augmentation}
-    return Stage(stage, title, partial(_train, recipe, images, action, epochs, data, how), ensemble=True)
+    return Stage(stage, title, partial(_train, recipe, images, action, epochs, data, how))
 
 
 def _train(

@@ -80,7 +80,7 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
 def measure(settings: Settings, folder: Stages) -> Results:
     """Every baseline in every repetition, each a stage of its own; then ensembles of small networks.
 
-    Baselines are timed, so that no two of them run at once, whatever workers there are.
+    Baselines are timed: no two of them run at once.
     """
     images = images_of(settings, folder.data_dir)
     _same_data(folder, images)

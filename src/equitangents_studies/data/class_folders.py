@@ -51,11 +51,11 @@ def load_class_folders(
     if count is not None:
         check_whole("count", count, 2)
     if not 0 < test_fraction < 1:
-        raise InvalidArgumentError("test_fraction", test_fraction, "a share between 0 and 1", verb="was")
+        raise InvalidArgumentError("test_fraction", test_fraction, "between 0 and 1")
     folder = Path(path).expanduser()
     files, classes = class_files(folder)
     if count is not None and count > len(files):
-        raise InvalidArgumentError("count", count, range(1, len(files) + 1), str(folder))
+        raise InvalidArgumentError(f"{count} images were asked for; {folder} holds {len(files)}")
     chosen = files[np.random.default_rng(seed).permutation(len(files))[:count]]
     x, y = _read(folder, chosen.names, size), chosen.labels
     split = len(x) - min(max(1, round(test_fraction * len(x))), len(x) - 1)
@@ -76,19 +76,19 @@ def class_files(place: Path, root: Path | None = None, *, deep: bool = False) ->
     deep: those in folders inside a class's are its images, too.
     """
     if not place.is_dir():
-        raise InvalidArgumentError("data", str(place), "a folder with a folder of images for each class")
+        raise InvalidArgumentError(f"{place} is not a folder; expected one with a folder of images for each class")
     classes = sorted(p for p in place.iterdir() if p.is_dir() and not p.name.startswith("."))
     if len(classes) < 2:
         number = "no folder" if not classes else "one folder"
         raise InvalidArgumentError(
-            "data", str(place), "2 or more folders of images, one for each class", f"it holds {number}"
+            f"{place} holds {number}; expected one for each class, 2 or more, with images in it ({', '.join(SUFFIXES)})"
         )
     root, names, labels = root or place, list[str](), list[int]()
     for label, folder in enumerate(classes):
         inside = (p for p in folder.iterdir() if deep and p.is_dir() and not p.name.startswith("."))
         own = sorted(p for source in (folder, *inside) for p in source.iterdir() if is_image_name(p))
         if not own:
-            raise InvalidArgumentError("data", str(folder), list(SUFFIXES), "a class folder with such images")
+            raise InvalidArgumentError(f"the class folder {folder} holds no image ({', '.join(SUFFIXES)})")
         names += [p.relative_to(root).as_posix() for p in own]
         labels += [label] * len(own)
     return ImageFiles(root, tuple(names), np.array(labels, np.int64)), tuple(p.name for p in classes)
@@ -101,7 +101,9 @@ def _read(folder: Path, names: tuple[str, ...], size: int) -> np.ndarray:
     for i, path in enumerate(folder / name for name in names):
         pixels = coloured(read_image(path, pixels_of))[None]
         if min(pixels.shape[1:3]) < size:
-            raise InvalidArgumentError("size", size, "at most the sides of the images", str(path))
+            raise InvalidArgumentError(
+                f"{path} is {pixels.shape[1]}×{pixels.shape[2]}; it is smaller than size = {size}"
+            )
         x[i] = resize(pixels, (size, size))[0]
     x.setflags(write=False)
     return x
@@ -194,15 +196,15 @@ each class
     if (folder / "train").is_dir():
         held = [name for name in _TEST_FOLDERS if (folder / name).is_dir()]
         if not held:
-            raise InvalidArgumentError("data", str(folder), list(_TEST_FOLDERS), "one of these folders beside train")
+            raise InvalidArgumentError(f"{folder} has a folder train, but none called {' or '.join(_TEST_FOLDERS)}")
         train, classes = class_files(folder / "train", folder)
         test, others = class_files(folder / held[0], folder)
         if others != classes:
             odd = sorted(set(classes) ^ set(others))[0]
-            raise InvalidArgumentError("data", str(folder), "equal classes in its two folders", odd)
+            raise InvalidArgumentError(f"train and {held[0]} in {folder} have different classes, such as {odd}")
         return ImageFolder(folder, train, test, classes)
     if not 0 < test_fraction < 1:
-        raise InvalidArgumentError("test_fraction", test_fraction, remedy="it must lie between 0 and 1")
+        raise InvalidArgumentError("test_fraction", test_fraction, "between 0 and 1")
     files, classes = class_files(folder)
     order = np.random.default_rng(check_whole("seed", seed, 0)).permutation(len(files))
     held_out = min(max(1, round(test_fraction * len(files))), len(files) - 1)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import types
 import typing
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypeVar
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
@@ -35,12 +33,7 @@ def changed(settings: SettingsT, changes: Mapping[str, str] | None) -> SettingsT
     if not changes:
         return settings
     hints = typing.get_type_hints(type(settings))
-    keys = [field.name for field in dataclasses.fields(settings)]  # type: ignore[arg-type]
-    return dataclasses.replace(settings, **read(changes, {key: hints[key] for key in keys}))  # type: ignore[type-var]
-
-
-def read(changes: Mapping[str, str], hints: Mapping[str, Any]) -> dict[str, Any]:
-    """What the text of each change says, by the types of all settings; raises as `changed`."""
+    hints = {field.name: hints[field.name] for field in dataclasses.fields(settings)}  # type: ignore[arg-type]
     values = {}
     for key, text in changes.items():
         name = key.replace("-", "_")
@@ -49,26 +42,7 @@ def read(changes: Mapping[str, str], hints: Mapping[str, Any]) -> dict[str, Any]
         if not isinstance(text, str):
             raise InvalidTypeError(key, text, "text, as after --set", _as_text(text), verb="was")
         values[name] = _parse(key, text, hints[name])
-    return values
-
-
-def declared(module: str) -> dict[str, Any] | None:
-    """Types of the `Settings` of a study's module by name, read off its source: nothing is imported.
-
-    None for modules elsewhere than here, and where the source does not say it.
-    """
-    package, _, inner = module.partition(".")
-    path = (Path(__file__).parents[1] / inner.replace(".", "/")).with_suffix(".py")
-    if package != __package__.partition(".")[0] or not path.is_file():
-        return None
-    for node in ast.parse(path.read_text("utf-8")).body:
-        if isinstance(node, ast.ImportFrom) and node.module and any(name.name == "Settings" for name in node.names):
-            return declared(node.module)
-        if isinstance(node, ast.ClassDef) and node.name == "Settings" and not node.bases:
-            said = [part for part in node.body if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name)]
-            hints = {ast.unparse(part.target): ast.unparse(part.annotation) for part in said}
-            return typing.get_type_hints(type("Settings", (), {"__annotations__": hints}), {"Literal": typing.Literal})
-    return None
+    return dataclasses.replace(settings, **values)  # type: ignore[type-var]
 
 
 def presets(defaults: SettingsT, **named: str) -> dict[str, SettingsT]:

@@ -195,7 +195,7 @@ def _trained(problem: _Problem, folder: RunFolder, kind: str) -> Stage:
         seed=s.seed + _SEEDS[kind],
         **options,
     )
-    return Stage(kind, f"Training: {TITLES[kind]}", train, ensemble=True)
+    return Stage(kind, f"Training: {TITLES[kind]}", train)
 
 
 def _posterior(problem: _Problem, folder: RunFolder, kind: str) -> Stage:
@@ -243,7 +243,7 @@ def _posterior(problem: _Problem, folder: RunFolder, kind: str) -> Stage:
         found = deviations(action, by_element(action, outputs)[..., 0])
         return found.reshape(*found.shape[:-2], -1)
 
-    return Stage(kind, f"Training: {POSTERIORS[kind]}", compute, ensemble=True)
+    return Stage(kind, f"Training: {POSTERIORS[kind]}", compute)
 
 
 def _draws(

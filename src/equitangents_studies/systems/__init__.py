@@ -6,7 +6,7 @@ algorithms           descent, tangent_spectrum, inferences, system
 their symmetries     symmetry_tests, two_sample, distances
 kernels              grams, kernel_spectrum, partial_orbits
 curves of any model  curve_data, curves, predictions, broken_lines, power_laws, factors, exchange
-which architecture   architecture_comparison, compared
+which architecture   architecture_comparison
 """
 
 import lazy_loader

@@ -99,12 +99,12 @@ def architecture(
     (3, 3)
     """
     if not isinstance(name, str):
-        raise InvalidTypeError("name", name, _SOME)
+        raise InvalidTypeError("name", name, f"one of {_SOME}")
     check_whole("depth", depth, 1)
     check_whole("outputs", outputs, 1)
     pooled = _LAP.fullmatch(name)
     if name not in ARCHITECTURES and not pooled:
-        raise InvalidArgumentError("name", name, _SOME)
+        raise InvalidArgumentError("name", name, f"one of {_SOME}")
     check_choice("parametrisation", parametrisation, ("ntk", "standard"))
     check_choice("first_layer", first_layer, ("gaussian", "uniform"))
     width = WIDTHS[name[:3]] if width is None else check_whole("width", width, 1)
@@ -193,11 +193,9 @@ class Reparametrised:
                 scaled.append(p)
                 continue
             if not isinstance(layer, LINEAR):
-                raise NetworkError(
-                    "net", layer, "Conv, LocallyConnected or Dense, which have a standard parametrisation", verb="holds"
-                )
+                raise NetworkError(f"{layer!r} has no standard parametrisation; expected Conv, LocallyConnected, Dense")
             if layer.W_std == 0:
-                raise NetworkError("W_std", layer.W_std, "a scale that is not 0, for the standard parametrisation")
+                raise NetworkError(f"{layer!r} has W_std = 0, so that its weights have no standard parametrisation")
             weights = {"w": p["w"] * (layer.W_std / math.sqrt(p["w"].shape[-2])) ** power}
             scaled.append(weights | ({"b": p["b"] * layer.b_std**power} if "b" in p else {}))
         return tuple(scaled)
@@ -210,7 +208,7 @@ def first_linear(net: Sequential | Reparametrised) -> int:
             return i
         if not isinstance(layer, Flatten):
             break
-    raise NetworkError("net", net, "a network that begins with Conv, LocallyConnected or Dense")
+    raise NetworkError(f"the network {net!r} does not begin with Conv, LocallyConnected or Dense")
 
 
 @runtime_checkable
@@ -235,7 +233,7 @@ def with_outputs(net: object, outputs: int) -> Any:
         return net.with_outputs(outputs) if isinstance(net, Named) else net
     last = net.layers[-1]
     if not isinstance(last, Dense):
-        raise NetworkError("net", net, "a network that ends with Dense")
+        raise NetworkError(f"the network {net!r} does not end with Dense; expected a readout of {outputs} outputs")
     return Sequential(*net.layers[:-1], replace(last, channels=outputs))
 
 

@@ -1,17 +1,15 @@
-"""What functions of this room share: checks of arguments, progress of long measurements, tables as files."""
+"""What functions of this subpackage share: checks of arguments, progress of long measurements, tables as text."""
 
 from __future__ import annotations
 
 import contextlib
-import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TypeGuard
 
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.extending import FileName, is_whole, quoted, whole_file
+from equitangents.extending import is_whole
 
 Step = Callable[[float, float], None]
 
@@ -58,13 +56,20 @@ def check_positive(name: str, value: object) -> float:
     return float(value)
 
 
-def write_csv(table: Mapping[str, Sequence[object]], path: FileName) -> Path:
-    """Write columns by name; a number that is not there, such as the end of an interval, is left empty."""
-    with whole_file(Path(path)) as partial, partial.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(map(quoted, table))
-        writer.writerows(["" if v != v else quoted(v) for v in row] for row in zip(*table.values(), strict=True))
-    return Path(path)
+def lines_of(table: Mapping[str, Sequence[object]]) -> str:
+    """Columns by name as lines of text, numbers to four digits.
+
+    >>> print(lines_of({"n": [10, 20], "error": [0.5, 0.123456]}))
+     n   error
+    10     0.5
+    20  0.1235
+    """
+    cells = [
+        [name, *(f"{v:.4g}" if isinstance(v, float) else str(v) for v in column)] for name, column in table.items()
+    ]
+    widths = [max(map(len, column)) for column in cells]
+    rows = zip(*cells, strict=True)
+    return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
 
 
 def model_name(model: object) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Literal, cast
 
 import numpy as np
@@ -17,11 +16,10 @@ from sklearn.base import clone
 
 from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
 from equitangents.errors import InvalidArgumentError
-from equitangents.extending import FileName, Numbers, Targets, check_confidence, check_whole, notebook
+from equitangents.extending import Numbers, Targets, check_confidence, check_whole
 from equitangents.kernels import KernelFunction, Kernels
-from equitangents.report import with_interval
 from equitangents.statistics import Estimate, t_interval
-from equitangents_studies.systems.conventions import Step, check_ridge, model_name, steps, write_csv
+from equitangents_studies.systems.conventions import Step, check_ridge, lines_of, model_name, steps
 from equitangents_studies.systems.curve_data import (
     CurveData,
     DataLike,
@@ -117,37 +115,8 @@ class LearningCurve:
             columns["squared_predicted"] = self.predicted.tolist()
         return columns
 
-    def to_csv(self, path: FileName) -> Path:
-        """Write `table`; an interval that is not there is left empty."""
-        return write_csv(self.table, path)
-
-    def _rows(self) -> list[tuple[str, str]]:
-        every: tuple[ErrorName, ...] = ("classification", "squared")
-        kinds = [kind for kind in every if getattr(self, kind) is not None]
-        shown = {kind: [with_interval(e.value, e.interval) for e in self.estimates(kind)] for kind in kinds}
-        rows = []
-        for i, n in enumerate(self.sizes):
-            said = [f"{kind} error {shown[kind][i]}" for kind in kinds]
-            if self.predicted is not None:
-                said.append(f"squared error predicted {self.predicted[i]:.4g}")
-            rows.append((f"{n:,} training inputs", "; ".join(said)))
-        if self.missed is not None:
-            rows.append(("do not rely on what is predicted", f"it is {self.missed}"))
-        return rows
-
-    def _title(self) -> str:
-        count = self.errors.shape[1]
-        sets = "one training set" if count == 1 else f"{count} training sets"
-        return (
-            f"Learning curve of {self.model}: {sets} of each size from {self.pool:,} inputs, tested on "
-            f"{self.test_inputs:,}"
-        )
-
     def __repr__(self) -> str:
-        return "\n".join([self._title(), *(f"{name}: {value}" for name, value in self._rows())])
-
-    def _repr_html_(self) -> str:
-        return notebook.table(self._title(), self._rows())
+        return "\n".join([self.model, lines_of(self.table), *([repr(self.missed)] if self.missed else [])])
 
 
 def learning_curve(

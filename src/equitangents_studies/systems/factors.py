@@ -97,11 +97,6 @@ def measured_factor(
     return jackknifed(of(rows), np.array([of(rows != r) for r in rows]), level)
 
 
-def inverted(e: Estimate) -> Estimate:
-    """The factor the other way round."""
-    return Estimate(1 / e.value, 1 / e.high, 1 / e.low, e.confidence)
-
-
 def number_of(e: Estimate) -> str:
     """A factor, on the side of 1 on which it is."""
     return format_number(e.value, e.interval, (1.0, math.inf))
@@ -150,17 +145,6 @@ class Factor:
     def verdict(self) -> Literal["fewer", "more", "undecided"]:
         """What the second curve's algorithm needs."""
         return "fewer" if self.difference.low > 0 else "more" if self.difference.high < 0 else "undecided"
-
-    @property
-    def times(self) -> Estimate | None:
-        """How many times the samples of the better the worse needs; None where nothing is decided, the factor is cut
-        off, or no interval of it says that it is above 1.
-        """
-        e = self.estimate
-        if self.verdict == "undecided" or self.bound is not None or self.cut:
-            return None
-        shown = e if self.verdict == "fewer" else inverted(e)
-        return shown if shown.low > 1 else None
 
     def to_dict(self) -> dict[str, Any]:
         """All entries as plain values."""

@@ -158,9 +158,7 @@ def false_alarm_rate(
             method="two-sample", seed=case, members=members, level=level,
         )  # fmt: skip
         if not np.isfinite(result.number):
-            raise InvalidArgumentError(
-                "c", case, "one with finite predictions in every case", "lower it", verb="is too large in case"
-            )
+            raise InvalidArgumentError(f"case {case} of {cases} has predictions that are not finite; lower c")
         rejected += result.verdict == "not symmetric"
     low, high = binomial_ends(rejected / cases, cases, 0.95, (0.0, 1.0))
     return Estimate(rejected / cases, low, high, 0.95)
@@ -169,23 +167,14 @@ def false_alarm_rate(
 def _method(system: System, group: DataGroup, method: str | None) -> str:
     finite = system.inference.finite
     if method is None:
-        return ("two-sample" if why_not_coupled(system, group) else "coupled") if finite else "kernel"
+        return ("two-sample" if why_uncoupled(system.architecture, group) else "coupled") if finite else "kernel"
     check_choice("method", method, METHODS)
     if finite == (method == "kernel"):
         width = "finite" if finite else "infinite"
-        raise InvalidArgumentError("method", method, "one for the system's width", width)
-    if method == "coupled" and (reason := why_not_coupled(system, group)):
-        raise InvalidArgumentError("method", "coupled", "another one for this group", reason)
+        raise InvalidArgumentError(f"method is {method!r}, and {system.name} is of {width} width")
+    if method == "coupled" and (reason := why_uncoupled(system.architecture, group)):
+        raise InvalidArgumentError(f"method is 'coupled', and there is no coupling for {group}: {reason}")
     return method
-
-
-def why_not_coupled(system: System, group: DataGroup) -> str | None:
-    """Why no coupled initialisation shows that the system is symmetric under the group; None where one does."""
-    learning = system.inference
-    power = learning.power if isinstance(learning, GradientInference) and learning.weight_decay > 0 else 2
-    if power != 2 and group.letter == "O":
-        return f"rotated weights have another penalty |θ|^{power:g}"
-    return why_uncoupled(system.architecture, group)
 
 
 def _by_kernel(system: System, tau: Transformation, data: Sample, dtype: str, limit: float) -> SymmetryResult:

@@ -1,15 +1,11 @@
-"""Haar-distributed orthogonal matrices: Q of the decomposition QR of a Gaussian matrix, R with a positive diagonal.
+"""Transformations of data: one random element of a group, applied to every signal; and paths from the identity.
 
-Transformations of data: one random element of a group, applied to every signal alike.
+x ↦ τx with τ orthogonal, seeded and invertible: |τx| = |x|, τ⁻¹(τx) = x. Haar-distributed matrices are the Q of a
+decomposition QR of a Gaussian matrix, R with a positive diagonal.
 
-x ↦ τx with τ orthogonal, seeded and invertible: |τx| = |x|, τ⁻¹(τx) = x.
-
-
-Paths of transformations from the identity: t ↦ exp(−tA), A antisymmetric.
-
-A has independent Gaussian entries above its diagonal, of variance 1/(n − 1), n its size: so E|Ax|² = |x|², and t is the
-length that a signal has gone, in units of its norm. The path stays in the part of the group that is connected with the
-identity, the rotations; reflections are not on it.
+A path is t ↦ exp(−tA). A is antisymmetric with independent Gaussian entries above its diagonal, of variance 1/(n − 1),
+n its size: so E|Ax|² = |x|², and t is the length that a signal has gone, in units of its norm. The path stays among the
+rotations, the part of the group that is connected with the identity.
 """
 
 from __future__ import annotations
