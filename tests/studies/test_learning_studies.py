@@ -12,8 +12,7 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.statistics import Estimate
 from equitangents_studies import partial_orbits as partial
 from equitangents_studies import spectra
-from equitangents_studies.learning_curves import claims as claimed_of
-from equitangents_studies.learning_curves import page
+from equitangents_studies.learning_curves import largest, page
 from equitangents_studies.learning_curves import settings as settings_of
 from equitangents_studies.learning_curves import study as curves
 
@@ -52,8 +51,10 @@ class TestLearningCurves:
             "inputs": exact,
             "recovered": np.ones((200, 3), bool),
             "whole": {},
-            **{f"feature_{what}": {} for what in ("right", "ridge", "validation")},
-            **{what: {} for what in ("exact_right", "kernel_error")},
+            "tried": {},
+            **{f"feature_{what}": {} for what in ("right", "ridge", "validation", "seconds")},
+            **{f"{what}_seconds": {} for what in ("learnt", "exact")},
+            **{what: {} for what in ("exact_right", "kernel_error", "prediction_error")},
         }
         return curves.Results(**{**filled, **changed})
 
@@ -92,8 +93,11 @@ class TestLearningCurves:
             (m, "", k, p): right(vec if m == "VEC" else 0.58)
             for m in ("FCN", "VEC") for k in ("ntk", "nngp") for p in ("validation", "test")
         }  # fmt: skip
+        spread = np.array([[0, 0.01, 0.02]])
+        tried = {("VEC", "image"): np.array([[0.43], [0.44], [0.45], [0.48]]) + spread * [[0], [2], [1], [0]]}
+        tried["VEC", "channel"] = tried["VEC", "image"] - 0.02
         settings = dataclasses.replace(settings, whole_ridge=0.01)
-        judge = lambda vec: curves.claims(settings, self.results(whole=made(vec)))
+        judge = lambda vec: curves.claims(settings, self.results(whole=made(vec), tried=tried))
         assert judge(0.67)[0].kind == "ours"
         assert judge(0.62)[1].outcome == "fails"
         small = dataclasses.replace(settings, whole_images=450)
@@ -103,11 +107,12 @@ class TestLearningCurves:
         settings = dataclasses.replace(
             self.SETTINGS, whole=("VEC",), whole_images=45_000, flips=False, whole_ridge=0.01
         )
+        tried = {("VEC", "image"): np.add.outer([0.43, 0.44, 0.45, 0.48], [0, 0.01, 0.02])}
         exact = dict.fromkeys((k, p) for k in ("ntk", "nngp") for p in ("validation", "test"))
         whole = {("VEC", "", *key): np.arange(10_000) < 6620 for key in exact}
         whole |= {("VEC", "-flips", *key): np.arange(10_000) < 6800 for key in exact}
         settings = dataclasses.replace(settings, flips=True)
-        found = curves.claims(settings, self.results(whole=whole))[0]
+        found = curves.claims(settings, self.results(whole=whole, tried=tried))[0]
         assert (found.kind, found.stated, found.number) == ("ours", "67 % without flips", 66.2)
 
     def test_networks_that_pool_stand_beside_those_that_do_not_on_the_same_images(self):
@@ -140,6 +145,11 @@ class TestLearningCurves:
             ]
             assert said == claimed, "LCN is VEC at infinite width"
 
+    def test_what_is_dear_or_has_no_curve_is_not_tried_otherwise(self):
+        settings = dataclasses.replace(self.SETTINGS, models=("FCN", "LAP4"), whole=("FCN", "VEC", "LAP4"))
+        assert settings_of.tried(settings) == ("FCN",)
+        assert [settings_of.pools(model) for model in ("FCN", "VEC", "LAP4", "GAP")] == [False, False, True, True]
+
     def trained(self, vec, rotated, lcn, sizes=(80, 160, 320, 640, 1280, 2560)):
         """Settings and results with networks whose exponents grow by so much past 640 images, four runs of each."""
         n = np.array(sizes, float)
@@ -165,7 +175,7 @@ class TestLearningCurves:
     )
     def test_the_exponent_of_trained_networks_grows_or_not(self, grown, verdicts):
         settings, found = self.trained(*grown)
-        mine = claimed_of.trained_claims(settings, found)
+        mine = largest.trained_claims(settings, found)
         assert [c.outcome for c in mine] == verdicts
         assert [c.kind for c in mine] == ["source"] * 3
         assert list(mine[1].numbers) == list(mine[2].numbers) == ["VEC on rotated images", "LCN"]
@@ -173,11 +183,11 @@ class TestLearningCurves:
 
     def test_words_on_trained_networks_follow_from_their_numbers(self):
         settings, found = self.trained(0.08, 0.0, 0.01)
-        said = [c.statement for c in claimed_of.trained_claims(settings, found)]
-        assert said[1].endswith("on images whose positions are rotated one by one and that of LCN")
+        claimed = [c.statement for c in largest.trained_claims(settings, found)]
+        assert claimed[1].endswith("on images whose positions are rotated one by one and that of LCN")
         found.networks["GAP", "I"] = found.networks["VEC", "I"]
         del found.networks["LCN", "I"]
-        assert not [c for c in claimed_of.trained_claims(settings, found) if "LCN" in c.statement]
+        assert not [c for c in largest.trained_claims(settings, found) if "LCN" in c.statement]
         settings, found = self.trained(0.0, 0.0, 0.0)
         few = self.trained(0.08, 0.0, 0.01, sizes=(80, 160, 320))
         assert not [c for c in curves.claims(*few) if "trained" in c.statement]
