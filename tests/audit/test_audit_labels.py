@@ -81,7 +81,7 @@ def test_labels_that_do_not_fit_are_left_out_with_a_word(y: np.ndarray, said: st
 
 def test_a_shared_input_cannot_be_moved() -> None:
     edges = Shared(np.array([[0, 1], [1, 2]]))
-    with pytest.raises(InvalidArgumentError, match=r"x\[1\] is Shared"):
+    with pytest.raises(InvalidArgumentError, match=r"x\[1\] is 'Shared'"):
         et.audit(lambda h, e: h, "S_n", (FLAT, edges), "points", inputs=("points", "edges"), **QUIET)
 
 
@@ -96,7 +96,7 @@ def test_files_that_cannot_be_read_are_one_line(tmp_path: Path, capsys: pytest.C
         (good[0], str(tmp_path / "half.npz"), [], "cannot read"),
         (good[0], str(tmp_path / "table.csv"), [], "neither .npy nor .npz"),
         (good[0], str(tmp_path / "table.csv"), ["--trust"], "neither .npy nor .npz"),
-        (str(tmp_path / "junk.pkl"), good[1], ["--trust"], "cannot be unpickled"),
+        (str(tmp_path / "junk.pkl"), good[1], ["--trust"], "expected a pickle that can be read"),
     ):
         with pytest.raises(SystemExit) as stop:
             main(["audit", model, "--data", data, "--group", "C4", *options])

@@ -244,10 +244,9 @@ def test_a_model_that_fails_on_noise_loses_only_that():
 
 def test_weights_without_a_network_take_one_line():
     weights = {f"layers.{i}.weight": np.zeros((50, 50)) for i in range(20)}
-    for model, words in ((weights, "a state_dict of 20 arrays"), ({"model": weights, "epoch": 3}, "entry 'model'")):
-        with pytest.raises(InvalidTypeError, match="load_state_dict") as error:
+    for model in (weights, {"model": weights, "epoch": 3}):
+        with pytest.raises(InvalidTypeError, match="load the weights into the network") as error:
             audited(model)
-        assert words in str(error.value)
         assert len(str(error.value)) < 400
         assert "\n" not in str(error.value)
 

@@ -67,7 +67,7 @@ def test_the_batch_may_be_along_any_axis() -> None:
     assert verdict(f, "SO3", Batch(by_steps, axis=1), Batch("vectors", axis=1), **told) == "equivariant"
     assert (4, 9, 3) in seen
     assert verdict(lambda p: p[-1] + 0.1, "SO3", Batch(by_steps, axis=1), "vectors", **told) == "broken"
-    with pytest.raises(ShapeError, match="no axis 3"):
+    with pytest.raises(ShapeError, match="an axis for the batch; 3"):
         verdict(f, "SO3", Batch(by_steps, axis=3), **told)
 
 
@@ -176,14 +176,14 @@ def test_named_changes_do_what_they_say() -> None:
 @pytest.mark.parametrize(
     ("make", "error", "said"),
     [
-        (lambda: Transform("loud", [1]), InvalidArgumentError, "fn is 'loud'; expected a function or one of gain"),
+        (lambda: Transform("loud", [1]), InvalidArgumentError, "fn is 'loud'; expected 'a function', 'gain'"),
         (lambda: Transform("gain", []), InvalidArgumentError, "strengths is"),
         (lambda: Transform("gain", [1, 1]), InvalidArgumentError, "every strength once"),
         (lambda: Transform("gain", ["a"]), InvalidTypeError, "expected numbers"),
         (lambda: verdict(np.tanh, Transform(lambda x, s: x[:3], [1]), SERIES), ShapeError, r"fn\(x, strength\)"),
-        (lambda: verdict(np.tanh, Transform("speed", [-1]), SERIES), InvalidArgumentError, "speed is by -1"),
+        (lambda: verdict(np.tanh, Transform("speed", [-1]), SERIES), InvalidArgumentError, "speed is -1"),
         (lambda: verdict(np.tanh, Transform("scale", [2]), SERIES), ShapeError, "images"),
-        (lambda: verdict(np.tanh, [Transform("gain", [2])] * 2, SERIES), InvalidArgumentError, "two transforms"),
+        (lambda: verdict(np.tanh, [Transform("gain", [2])] * 2, SERIES), InvalidArgumentError, "transforms hold twice"),
         (lambda: verdict(np.tanh, "sign", SERIES, transforms=3), InvalidTypeError, "transforms is 3"),
     ],
 )

@@ -90,7 +90,7 @@ def test_a_finite_group_is_decomposed_exactly() -> None:
 
 
 def test_what_cannot_be_decomposed_is_refused() -> None:
-    with pytest.raises(EquitangentsError, match="shows no layers"):
+    with pytest.raises(EquitangentsError, match="which show their layers"):
         et.audit.irreps_by_layer(lambda x: x.sum(axis=(1, 2)), "SO3", X, inputs="vectors", degrees=2)
     with pytest.raises(EquitangentsError, match="degrees is 0"):
         et.audit.irreps_by_layer(known(), "SO3", X, inputs="vectors", degrees=0)

@@ -215,7 +215,7 @@ def test_exported_programs_with_pickles_inside_are_refused(tmp_path, capsys: pyt
     with pytest.raises(InvalidArgumentError, match="weights_config"):
         load_model(str(path))
     path.write_bytes(b"no archive")
-    with pytest.raises(NetworkError, match="not an archive"):
+    with pytest.raises(NetworkError, match="it is no archive"):
         load_model(str(path))
     assert "must not be run" not in capsys.readouterr().out
     pickled = tmp_path / "whole.pt"

@@ -61,7 +61,7 @@ def test_sixteen_bits_are_scaled_by_their_own_range(tmp_path):
         ({"a": (grey(), None)}, "expected masks/|with such endings"),
         ({"a": (grey(), grey()), "b": (None, grey())}, "expected images/"),
         ({"a": (grey(), grey(4, 5))}, "4×4 and 5×4"),
-        ({"a": (grey(1, 1), grey(1, 1))}, "pixels was 2"),
+        ({"a": (grey(1, 1), grey(1, 1))}, "pixels is 2"),
         ({}, "no folder images"),
     ],
 )

@@ -143,7 +143,7 @@ def test_other_losses_take_no_weight_below_zero():
 def test_fields_have_none():
     net = nn.Sequential(nn.Conv(1, 3))
     images = rng.normal(size=(3, 4, 4, 1))
-    with pytest.raises(InvalidArgumentError, match="targets are fields"):
+    with pytest.raises(InvalidArgumentError, match="for targets that are fields"):
         DeepEnsemble(net, augmentation="C4", equivariance_penalty=1.0, epochs=1).fit(images, images)
 
 

@@ -185,7 +185,7 @@ class TestAFolder:
                 et.InfiniteEnsemble.load(saved), saving.load_means(saved)  # coefficients are read by the second
 
     def test_of_another_class_version_or_kind_is_refused(self, saved, tmp_path, monkeypatch):
-        with pytest.raises(StoreError, match="holds an InfiniteEnsemble, not an InfiniteEnsembleClassifier"):
+        with pytest.raises(StoreError, match="expected InfiniteEnsembleClassifier; it holds InfiniteEnsemble"):
             et.InfiniteEnsembleClassifier.load(saved)
         with pytest.raises(StoreError, match=r"is not a model that was saved: it holds no model\.npz"):
             et.InfiniteEnsemble.load(tmp_path)

@@ -35,7 +35,7 @@ def compared(value, half, stated=7.72, spread=0.34, repeated=None, **changes):
     ("changes", "named"),
     [
         ({"place": ""}, "place is empty"),
-        ({"kind": "theirs"}, "kind is 'theirs'; it is one of 'source', 'ours', 'check'"),
+        ({"kind": "theirs"}, "kind is 'theirs'; expected 'source', 'ours' or 'check'"),
         ({"repeated": 0}, "repeated is 0"),
         ({"covers": ""}, "covers is empty"),
     ],

@@ -71,7 +71,7 @@ def test_coupled_weights_make_of_moved_data_what_plain_ones_make_of_data(name: s
     exists = expected_symmetry(name, group.replace("P(3)^d", "O(3)^d"), shape, finite=True)
     assert exists == (why_uncoupled(net, tau.group) is None)
     if not exists:
-        with pytest.raises(NetworkError, match="no coupled initialisation"):
+        with pytest.raises(NetworkError, match="a group with a coupled initialisation"):
             coupled(net, params, tau)
         return
     x = np.random.default_rng(0).standard_normal((4, *shape))

@@ -165,7 +165,7 @@ def gather(records: Mapping[str, Any], entries: Mapping[str, Any], effort: Effor
     for name, kind in _KINDS.items():
         record = records.get(name)
         if record is not None and not isinstance(record, kind):
-            raise InvalidTypeError(f"{name} is {record!r}; expected None or equitangents.audit.{kind.__name__}(...)")
+            raise InvalidTypeError(name, record, f"None or equitangents.audit.{kind.__name__}(...)")
         own = {entry: value for entry, value in entries.items() if _ENTRIES[entry] == name}
         for entry, value in own.items():
             if record is not None:

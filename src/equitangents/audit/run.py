@@ -218,7 +218,7 @@ class Audit:
             usual = min(usual, _FEW)
         drawn = group.draw(self.elements or usual, np.random.default_rng(self.told.bootstrap.seed))
         if not drawn:
-            raise InvalidArgumentError(f"the group {group.name} has no element but the identity")
+            raise InvalidArgumentError("group", group, "a group with more than the identity")
         return drawn, group.elements is not None and len(drawn) == len(group.elements) - 1
 
     def report(self) -> AuditReport:

@@ -335,14 +335,14 @@ class TestAFileThatIsThere:
             predict_to_file(MODEL, NEW, tmp_path / "q.zarr", force=True)
         (tmp_path / "r.npy.parts").mkdir()
         (tmp_path / "r.npy.parts" / "mine").write_text("mine")
-        with pytest.raises(StoreError, match="is in the way"):
+        with pytest.raises(StoreError, match="in the way of predictions"):
             predict_to_file(MODEL, NEW, tmp_path / "r.npy", restart=True)
         assert (tmp_path / "r.npy.parts" / "mine").read_text() == "mine"
 
     def test_where_the_parts_go_is_kept(self, tmp_path):
         (tmp_path / "p.npy.parts").mkdir()
         (tmp_path / "p.npy.parts" / "mine").write_text("mine")
-        with pytest.raises(StoreError, match="is in the way"):
+        with pytest.raises(StoreError, match="in the way of predictions"):
             predict_to_file(MODEL, NEW, tmp_path / "p.npy")
 
 

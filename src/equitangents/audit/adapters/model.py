@@ -179,7 +179,11 @@ def answer(output: Tree, n: int, expected: AnyAction = None, finite: bool = True
     for name, a in zip(names, arrays, strict=True):
         if a.dtype.kind not in "fiubc":
             raise ShapeError(
-                f"{name} has dtype {a.dtype}; expected numbers (of a classifier: scores, not names){choose}"
+                name,
+                a.dtype,
+                "numbers (of a classifier: scores, not names)",
+                choose.removeprefix("; "),
+                verb="has dtype",
             )
         if a.ndim == 0 or len(a) != n:
             other = [axis for axis in range(1, a.ndim) if a.shape[axis] == n]
@@ -193,13 +197,21 @@ def answer(output: Tree, n: int, expected: AnyAction = None, finite: bool = True
             raise ShapeError(f"{name} has shape {a.shape}, without any number; expected one an input at least{choose}")
         if finite and not np.isfinite(a).all():
             where = tuple(int(i) for i in np.argwhere(~np.isfinite(a))[0])
-            raise NotFiniteError(f"{name} holds NaN or infinite values, the first of this batch at index {where}")
+            raise NotFiniteError(
+                name,
+                where,
+                "leave such inputs out, or mend the model",
+                verb="holds NaN or infinite values, the first of this batch at index",
+            )
         if a.dtype.kind in "fc" and a.dtype.itemsize > 4:  # which may hold them
             largest = float(np.max(np.abs(a), initial=0.0, where=np.isfinite(a)))
             if largest > _LARGEST:
                 raise NotFiniteError(
-                    f"{name} holds values of {largest:.1e}, whose squares and their sums may be infinite; divide the "
-                    f"outputs by a constant, so that none is above {_LARGEST:.0e}"
+                    name,
+                    float(largest),
+                    "values whose squares and their sums are finite",
+                    "divide the outputs by a constant",
+                    verb="holds values of",
                 )
     given = [_dtype(leaf) for _, leaf in pairs]
     floats = [_real(d) for d in given if d.kind in "fc" or is_half(d)]

@@ -60,7 +60,7 @@ class Transform:
     ) -> None:
         self.known = fn if isinstance(fn, str) else None
         if self.known is not None and self.known not in CHANGES:
-            raise InvalidArgumentError(f"fn is {fn!r}; expected a function or one of {', '.join(CHANGES)}")
+            raise InvalidArgumentError("fn", fn, ["a function", *CHANGES])
         if self.known is None and not callable(fn):
             raise InvalidTypeError("fn", fn, "a function fn(x, strength)")
         if outputs is not None and not callable(outputs):
@@ -183,7 +183,7 @@ class _Followed(GivenMap):
             return x
         y = np.asarray(outputs(x, g[1]))
         if y.shape != x.shape:
-            raise ShapeError(f"outputs turns shape {x.shape} into {y.shape}; it must keep the shape")
+            raise ShapeError("outputs", y.shape, x.shape, "it must keep the shape", verb="gives shape")
         return y
 
     def _key(self) -> tuple[Any, ...]:
@@ -216,7 +216,7 @@ def named_transforms(given: AnyAction) -> dict[str, Transform]:
     found: dict[str, Transform] = {}
     for name, t in _listed(given):
         if name is None and t.name in found:
-            raise InvalidArgumentError(f"two transforms are called {t.name!r}; give them names, name=")
+            raise InvalidArgumentError("transforms", t.name, "different names", "give them by name=", verb="hold twice")
         found[t.name if name is None else name] = t
     return found
 
@@ -242,7 +242,7 @@ def _changed(part: Inputs, fn: Callable[[Any, float], Any], name: str, s: float)
     leaves, structure = jax.tree.flatten(y)
     if structure != part.structure and len(leaves) != len(part.leaves):
         raise InvalidTypeError(
-            f"{name}, a function of the inputs and a strength, returned {len(leaves)} arrays for {len(part.leaves)}"
+            name, len(leaves), len(part.leaves), "return as many arrays as the inputs", verb="returned arrays,"
         )
     axes = part.axes or (0,) * len(part.leaves)
     found: list[Any] = []
@@ -254,8 +254,12 @@ def _changed(part: Inputs, fn: Callable[[Any, float], Any], name: str, s: float)
         array = np.ascontiguousarray(np.moveaxis(array, axis, 0)) if axis and array.ndim > axis else array
         if array.ndim != before.ndim or len(array) != len(before):
             raise ShapeError(
-                f"{name} at {s:g} turns shape {before.shape} into {array.shape}; expected as many inputs. It is called "
-                "as fn(x, strength)"
+                name,
+                array.shape,
+                before.shape,
+                "as many inputs; it is called as fn(x, strength)",
+                verb="gives shape",
+                at=s,
             )
         found.append(array.astype(before.dtype) if before.dtype.kind == array.dtype.kind == "f" else array)
     return found

@@ -61,7 +61,7 @@ def blocks_of(irreps: str, argument: str) -> list[tuple[int, Block]]:
     for term in irreps.replace(" ", "").split("+"):
         match = _TERM.fullmatch(term)
         if match is None or int(match[2]) >= _LARGEST:
-            raise InvalidArgumentError(f"{argument} {irreps!r}; expected irreps such as '8x0e+4x1o'")
+            raise InvalidArgumentError(argument, irreps, "irreps such as '8x0e+4x1o'")
         count, l, parity = int(match[1] or 1), int(match[2]), match[3]
         found.append((count, Block(f"{l}{parity}", 2 * l + 1, l, flips=(l % 2 == 0) != (parity == "e"))))
     return found
@@ -82,8 +82,7 @@ def irreps_action(kinds: Kinds, irreps: str) -> MatrixAction:
     """What rotations of space do to arrays whose last axis holds these irreps."""
     if kinds.space != "space":
         raise InvalidArgumentError(
-            f"{irreps!r} are irreps of rotations of space; {kinds.group.name} is none of SO3, O3, tetrahedral, "
-            "octahedral, icosahedral"
+            "outputs", irreps, "SO3, O3, tetrahedral, octahedral or icosahedral for irreps of rotations of space"
         )
     blocks = blocks_of(irreps, "the kind is")
     size = sum(count * b.size for count, b in blocks)

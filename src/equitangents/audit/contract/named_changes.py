@@ -48,9 +48,9 @@ def offset(x: np.ndarray, s: float) -> np.ndarray:
 def speed(x: np.ndarray, s: float) -> np.ndarray:
     """Series played s times as fast."""
     if s < 0:
-        raise InvalidArgumentError(f"speed is by {s:g}; expected a factor that is not negative")
+        raise InvalidArgumentError("speed", s, "a factor that is not negative")
     if x.ndim not in (2, 3):
-        raise ShapeError(f"speed changes series (N, T) or (N, T, C); x has shape {x.shape}")
+        raise ShapeError("x", x.shape, "series (N, T) or (N, T, C), of which speed changes")
     T = x.shape[1]
     at = s * np.arange(T)
     return np.where(_along(at <= T - 1, 1, x), _interpolated(x, np.clip(at, 0, T - 1), 1), 0)
@@ -59,7 +59,7 @@ def speed(x: np.ndarray, s: float) -> np.ndarray:
 def shift(x: np.ndarray, s: float) -> np.ndarray:
     """Signals moved by s whole steps, zeros in their place."""
     if s != round(s):
-        raise InvalidArgumentError(f"shift is by {s:g}; expected whole steps")
+        raise InvalidArgumentError("shift", s, "whole steps")
     axis, k = (2 if x.ndim == 4 else 1), round(s)
     y = np.zeros_like(x)
     n = x.shape[axis]
@@ -74,9 +74,9 @@ def shift(x: np.ndarray, s: float) -> np.ndarray:
 def scale(x: np.ndarray, s: float) -> np.ndarray:
     """Images magnified about their centre."""
     if not s > 0:
-        raise InvalidArgumentError(f"scale is by {s:g}; expected a factor above 0")
+        raise InvalidArgumentError("scale", s, "a factor above 0")
     if x.ndim != 4:
-        raise ShapeError(f"scale and crop change images (N, H, W, C); x has shape {x.shape}")
+        raise ShapeError("x", x.shape, "images (N, H, W, C), which scale and crop change")
     for axis in (1, 2):
         n = x.shape[axis]
         at = (np.arange(n) - (n - 1) / 2) / s + (n - 1) / 2
@@ -101,7 +101,7 @@ def _along(values: np.ndarray, axis: int, x: np.ndarray) -> np.ndarray:
 def crop(x: np.ndarray, s: float) -> np.ndarray:
     """The middle of images at the full size."""
     if not 0 < s <= 1:
-        raise InvalidArgumentError(f"crop keeps {s:g} of each side; expected a share above 0, at most 1")
+        raise InvalidArgumentError("crop", s, "a share of each side above 0, at most 1")
     return scale(x, 1 / s)
 
 

@@ -30,7 +30,7 @@ class InImages(Kind):
         kinds, size = place.kinds, self.size or place.grid
         if kinds is None or kinds.space != "plane":
             group = "the group" if kinds is None else kinds.group.name
-            raise InvalidArgumentError(f"{what} in images move by C4, D4, SO2, …; {group} turns no images")
+            raise InvalidArgumentError(what, group, "C4, D4, SO2, …, by which they move in images", verb="is for")
         if self.normalized:
             return kinds, (0.5, 0.5)
         if size is None or len(size) != 2:

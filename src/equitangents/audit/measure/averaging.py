@@ -49,10 +49,7 @@ class Averaged:
         if of.no_mean:
             raise InvalidArgumentError("f returns class numbers, masks or sets, which have no mean; audit class scores")
         if group.elements is None:
-            raise InvalidArgumentError(
-                f"group is {group.name}, with infinitely many elements or too many to list; expected a finite group, "
-                "such as 'C8' or 'octahedral'"
-            )
+            raise InvalidArgumentError("group", group, "a finite group, such as 'C8' or 'octahedral'")
         self._model, self._contract, self._actions = of.model, of.contract, of.actions
         self._elements = list(group.elements)
         self._axes, self._expected = of.x.axes, of.output_action
@@ -154,10 +151,13 @@ def linear_map(action: LeafAction | None, g: Element, shape: tuple[int, ...]) ->
         return LinearMap() if np.array_equal(index, np.arange(d)) else LinearMap(index=index)
     if d > _LARGEST:
         raise InvalidArgumentError(
-            f"{action.name} resamples arrays of {d:,} numbers, too many for a matrix (at most {_LARGEST:,}); take a "
-            "group that moves them exactly, or remedy(..., form='function')"
+            action.name,
+            d,
+            range(_LARGEST + 1),
+            "take a group that moves inputs exactly, or remedy(..., form='function')",
+            verb="resamples numbers,",
         )
     matrix = np.asarray(action.act(g, np.eye(d).reshape(d, *shape)), np.float64).reshape(d, d)
     if not np.abs(x.reshape(d) @ matrix - moved).max(initial=0.0) <= _ALIKE * np.abs(moved).max(initial=1.0):
-        raise InvalidArgumentError(f"{action.name} is not linear; remedy(..., form='function') takes any action")
+        raise InvalidArgumentError("action", action, "a linear one", "remedy(..., form='function') takes any action")
     return LinearMap(matrix=matrix)

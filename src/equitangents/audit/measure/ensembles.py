@@ -170,7 +170,7 @@ def _theory(task: AuditTask, theory: Any, x: Inputs, elements: list[Any]) -> tup
         mean, cov = theory.predict(points, return_cov=True)
         mean = np.asarray(mean, np.float64).reshape(len(points), -1)
         if mean.ndim != 2:
-            raise ShapeError(f"theory predicts shape {mean.shape}; expected (N, outputs)")
+            raise ShapeError("theory", mean.shape, "(N, outputs)", verb="predicts shape")
         size += float((mean[0] ** 2).sum())
         limit2 += float(((mean[1:] - mean[0]) ** 2).sum(axis=1).mean())
         variance = np.diag(cov)[1:] + cov[0, 0] - 2 * cov[0, 1:]

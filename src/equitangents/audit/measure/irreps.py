@@ -138,7 +138,7 @@ def irreps_by_layer(
         told, weights = list(range(group.order)), np.full(group.order, 1 / group.order)
     else:
         raise InvalidArgumentError(
-            f"action moves by {group.name}; expected SO(3), O(3) or a finite group of at most {_LARGEST_ORDER} elements"
+            "action", group, "SO(3), O(3) or a finite group of at most 1,000 elements", verb="moves by"
         )
     rows: dict[tuple[str, str], list[np.ndarray]] = {}
     last: list[np.ndarray] = []
@@ -149,7 +149,7 @@ def irreps_by_layer(
             x = batch.replaced([np.concatenate(leaf) for leaf in zip(*moved, strict=True)])
             traces = model.trace(x.own_tree())
             if not traces:
-                raise NetworkError(f"{model.name} shows no layers; give a module of PyTorch or JAX, or a network")
+                raise NetworkError("f", model.name, "a module of PyTorch or JAX, or a network, which show their layers")
             for t in traces:
                 rows.setdefault((t.name, t.kind), []).append(np.asarray(t.outputs, np.float64))
             last.append(np.asarray(to_numpy(model.run(x.own_tree())), np.float64))
@@ -174,7 +174,7 @@ def _layer(
     """Shares of one layer from its features for every element."""
     phi = np.array([s.reshape(-1) for s in signals])
     if not np.isfinite(phi).all():
-        raise NotFiniteError(f"layer {name} gives NaN or infinite features")
+        raise NotFiniteError(name, "NaN or infinite features", "finite ones", verb="gives")
     gram = phi @ phi.T / phi.shape[1]
     total = float(weights @ np.diag(gram))
     powers = {irrep: float((k * gram).sum()) for irrep, k in kernels.items()}

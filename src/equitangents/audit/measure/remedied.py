@@ -58,7 +58,7 @@ def averaged_file(source: str, names: list[str], maps: GroupMaps, path: Path) ->
         onnx.save(made, str(path), save_as_external_data=large)
         onnx.checker.check_model(str(path))
     except OSError as error:
-        raise InvalidArgumentError(f"path is {str(path)!r}, which cannot be written: {error.strerror}") from None
+        raise InvalidArgumentError("path", str(path), "a file that can be written", str(error.strerror)) from None
     return path
 
 
@@ -136,13 +136,13 @@ def with_remedy(of: Original, name: str, path: FileName | None = None, form: For
         raise InvalidArgumentError("one of several outputs was audited (select=); take form='function'")
     if form == "module":
         if module is None:
-            raise InvalidTypeError(f"{of.model.name} is no PyTorch module; leave form out")
+            raise InvalidTypeError("form", form, "None for what is no PyTorch module", of.model.name)
         from equitangents.audit.measure import remedied_torch as made
 
         made.check_flat(of.x.structure)
         return made.averaged(module, group_maps(of))
     if source is None:
-        raise InvalidTypeError(f"{of.model.name} is no ONNX file; leave path and form out")
+        raise InvalidTypeError("form", form, "None for what is no ONNX file; leave path out, too", of.model.name)
     if path is None:
         raise InvalidArgumentError("path is None; say where the ONNX file is written")
     return averaged_file(source, _names(of), group_maps(of), Path(path))

@@ -89,7 +89,7 @@ class Quantity:
         """The size of the difference of two values."""
         a, b = self.full(a), self.full(b)
         if a.shape != b.shape:
-            raise ShapeError(f"{self.name} has shape {a.shape}, and after a move {b.shape}")
+            raise ShapeError(self.name, b.shape, a.shape, "the shape before a move", verb="has shape")
         return self.size(a - b, atoms)
 
 
@@ -141,7 +141,7 @@ class Potential:
         listed = list(calculator.implemented_properties)
         self.quantities: dict[str, Quantity] = {n: QUANTITIES[n] for n in QUANTITIES if n in listed} | told
         if "energy" not in self.quantities and "forces" not in self.quantities:
-            raise InvalidArgumentError(f"{self.name} gives neither energy nor forces; it lists {', '.join(listed)}")
+            raise InvalidArgumentError("calculator", list(listed), "energy or forces", self.name, verb="lists")
 
     def __call__(self, atoms: Atoms, names: Any = None, finite: bool = True) -> Values:
         """The quantities of a structure, of those `names` that it has; stress only of crystals.
@@ -164,7 +164,9 @@ class Potential:
             raise ModelError(f"{self.name} failed on {atoms.get_chemical_formula()}: {_said(error)}") from error
         for name in values if finite else ():
             if not np.isfinite(values[name]).all():
-                raise NotFiniteError(f"{self.name} gives NaN or infinite {name} for {atoms.get_chemical_formula()}")
+                raise NotFiniteError(
+                    self.name, name, "finite numbers", atoms.get_chemical_formula(), verb="gives NaN or infinite"
+                )
         lacking = [name for name in asked if name not in values]
         if finite and names is not None and lacking:
             raise ModelError(self.lacks(lacking, atoms))
@@ -188,8 +190,9 @@ class Potential:
                 self.calculator.get_property("energy" if "energy" in self.quantities else "forces", atoms)
                 value = self.calculator.results.get(name)
                 if value is None:
-                    known = ", ".join(self.calculator.results)
-                    raise InvalidArgumentError(f"features names {name!r}; the calculator's results are {known}")
+                    raise InvalidArgumentError(
+                        "features", name, list(self.calculator.results), "results of the calculator", verb="names"
+                    )
         except PropertyNotImplementedError:
             return None
         if value is None:
@@ -208,10 +211,7 @@ class Potential:
         plain = lambda shape: [n for n in shape if n != 1]
         shape = next((s for s in wanted if plain(s) == plain(array.shape)), None)
         if shape is None:
-            raise ShapeError(
-                f"{self.name} gives {name} of shape {array.shape} for {atoms} atoms; expected "
-                f"{' or '.join(map(str, wanted))}"
-            )
+            raise ShapeError(name, array.shape, list(wanted), self.name)
         return array.reshape(shape)
 
     @property

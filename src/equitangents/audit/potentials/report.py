@@ -207,7 +207,7 @@ def no_worse(report: AtomsReport, baseline: Path) -> list[Check]:
     before = outcomes(baseline, report.structures_digest)
     shared = [r for r in report.rows if (r.test, r.quantity) in before]
     if not shared:
-        raise InvalidArgumentError(f"baseline is {str(baseline)!r}, which has no test of this audit")
+        raise InvalidArgumentError("baseline", str(baseline), "an audit with a test of this one")
     return [_kept(r, before[r.test, r.quantity], baseline.name) for r in shared]
 
 
@@ -216,12 +216,12 @@ def outcomes(baseline: Path, digest: str) -> dict[tuple[str, str], str]:
     old = read_baseline(baseline)
     if old.get("structures_digest") != digest:
         raise InvalidArgumentError(
-            f"baseline is {str(baseline)!r}, an audit of other structures, with another seed or another number of moves"
+            "baseline", str(baseline), "an audit of these structures, with this seed and number of moves"
         )
     try:
         return {(str(row["test"]), str(row["quantity"])): str(row["outcome"]) for row in old["rows"]}
     except (KeyError, TypeError):
-        raise InvalidArgumentError(f"baseline is {str(baseline)!r}, whose rows are not those of an audit") from None
+        raise InvalidArgumentError("baseline", str(baseline), "rows of an audit") from None
 
 
 def _kept(now: Row, before: str, name: str) -> Check:
@@ -233,7 +233,5 @@ def read_baseline(path: Path) -> dict[str, Any]:
     """An earlier report as `to_json` wrote it; InvalidArgumentError if it is not one."""
     found = read_report(path)
     if not isinstance(found, dict) or not str(found.get("format", "")).startswith("equitangents.audit.atoms/"):
-        raise InvalidArgumentError(
-            f"baseline is {str(path)!r}, which is not an audit of a potential; write it with --json"
-        )
+        raise InvalidArgumentError("baseline", str(path), "an audit of a potential", "write it with --json")
     return found

@@ -198,11 +198,17 @@ def check_structures(structures: Any) -> list[Any]:
         if not isinstance(one, Atoms):
             raise InvalidTypeError("structures", type(one), "ASE Atoms", verb="is a", at=i)
         if not len(one):
-            raise InvalidArgumentError(f"structures[{i}] has no atoms")
+            raise InvalidArgumentError("structures", 0, "at least one atom", verb="has atoms,", at=i)
         if not (np.isfinite(one.positions).all() and np.isfinite(np.asarray(one.cell)).all()):
-            raise NotFiniteError(f"structures[{i}] has positions or a cell that are not finite")
+            raise NotFiniteError("structures", "NaN or infinite positions or cells", "finite ones", verb="has", at=i)
         if any(one.pbc) and not all(length > 0 for length in one.cell.lengths()[one.pbc]):
-            raise InvalidArgumentError(f"structures[{i}] is periodic along a cell vector of length 0")
+            raise InvalidArgumentError(
+                "structures",
+                "a cell vector of length 0",
+                "cells with a length where they are periodic",
+                verb="has",
+                at=i,
+            )
     return given
 
 

@@ -32,18 +32,18 @@ def read_structures(path: str, limit: int | None = None, seed: int = 0) -> list[
     from ase.io import read
 
     if not Path(path).is_file():
-        raise InvalidArgumentError(f"atoms is {path!r}, which is not a file")
+        raise InvalidArgumentError("atoms", str(path), "a file")
     if Path(path).suffix.lower() in _PICKLES:
-        raise InvalidArgumentError(f"atoms is {path!r}, which is not loaded: a pickle runs any code when it is loaded")
+        raise InvalidArgumentError(
+            "atoms", str(path), "a file that is no pickle, which runs any code when it is loaded"
+        )
     try:
         found = read(path, index=":")
     except Exception as error:  # whatever ASE's many readers raise
         said = next(iter(str(error).splitlines()), "")
-        raise InvalidArgumentError(
-            f"atoms is {path!r}, which ASE cannot read: {type(error).__name__}: {said}"
-        ) from None
+        raise InvalidArgumentError("atoms", str(path), "a file that ASE can read", said) from None
     if not found:
-        raise InvalidArgumentError(f"atoms is {path!r}, which holds no structure")
+        raise InvalidArgumentError("atoms", str(path), "a file with a structure")
     if limit is None or limit >= len(found):
         return list(found)
     if limit < 1:

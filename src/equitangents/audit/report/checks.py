@@ -87,7 +87,7 @@ def each_below(report: AuditReport, limits: Mapping[str, float]) -> list[Check]:
         outputs = [o for o in report.contract.outputs if name in (o.name, o.action, *_kinds(o.action))]
         if not outputs:
             known = [part for o in report.contract.outputs for part in (o.name, o.action)]
-            raise InvalidArgumentError(f"fail_above names {name!r}; the outputs are {', '.join(dict.fromkeys(known))}")
+            raise InvalidArgumentError("fail_above", name, list(dict.fromkeys(known)), "the outputs of the report")
         for o in outputs:
             stands = standing(o.shown, o.floor or 0.0, limit)
             title = f"output {o.name} ≤ {number(limit)}"
@@ -112,7 +112,7 @@ def agrees(report: AuditReport, least: float) -> Check:
     """Whether moved inputs keep their predicted class in at least this share of cases."""
     same, name = report.orbit.same_predictions, f"agreement ≥ {number(least)}"
     if same is None:
-        raise InvalidArgumentError(f"min_agreement is {least:g}, but the outputs of {report.model.name} are no classes")
+        raise InvalidArgumentError("min_agreement", least, "None for outputs that are no classes", report.model.name)
     if report.orbit.answers == 1:
         return Check(name, False, "one class for all inputs, moved or not; inputs of several classes", True)
     return Check(name, bool(same.mean >= least), f"{number(same.mean)} {UNITS['classes']}")
@@ -127,7 +127,7 @@ def no_worse(report: AuditReport, baseline: Path) -> Check:
     old = read_baseline(baseline)
     if old.get("inputs_digest") != report.inputs_digest or len(old["input_errors"]) != len(report.input_errors):
         raise InvalidArgumentError(
-            f"baseline is {str(baseline)!r}, an audit of other inputs or another group; a paired test needs the same"
+            "baseline", str(baseline), "an audit of these inputs under this group, for a paired test"
         )
     now, before = report.errors_by_unit, old["errors_by_unit"]
     pairs = {unit: _both_known(now[unit], before[unit]) for unit in now if unit in before}
@@ -167,7 +167,7 @@ def read_report(path: Path) -> Any:
     try:
         return read_json(file_bytes(path))
     except (OSError, ValueError) as error:
-        raise InvalidArgumentError(f"baseline is {str(path)!r}, which cannot be read: {error}") from None
+        raise InvalidArgumentError("baseline", str(path), "a file that can be read", str(error)) from None
 
 
 def read_baseline(path: Path) -> dict[str, Any]:
@@ -177,13 +177,11 @@ def read_baseline(path: Path) -> dict[str, Any]:
         found.get(name) if isinstance(found, dict) else None for name in ("input_errors", "errors_by_unit")
     )
     if not isinstance(single, list) or not isinstance(by_unit, dict) or not single or not by_unit:
-        raise InvalidArgumentError(
-            f"baseline is {str(path)!r}, which has no errors of single inputs; write it anew with --json"
-        )
+        raise InvalidArgumentError("baseline", str(path), "errors of single inputs", "write it anew with --json")
     for name, errors in (("input_errors", single), *by_unit.items()):
         numbers = isinstance(errors, list) and all(e is None or type(e) in (int, float) for e in errors)
         if not numbers or len(errors) != len(single):
-            raise InvalidArgumentError(f"baseline is {str(path)!r}, whose {name} are not one number an input")
+            raise InvalidArgumentError("baseline", str(path), "one number an input", name)
     known = lambda errors: [math.nan if e is None else e for e in errors]
     found["input_errors"] = known(single)
     found["errors_by_unit"] = {unit: known(errors) for unit, errors in by_unit.items()}

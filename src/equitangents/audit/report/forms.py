@@ -151,5 +151,5 @@ def write_text(path: FileName, text: str) -> Path:
         with whole_file(path) as partial:
             partial.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise InvalidArgumentError(f"path is {str(path)!r}, which cannot be written: {error.strerror}") from None
+        raise InvalidArgumentError("path", str(path), "a file that can be written", str(error.strerror)) from None
     return path

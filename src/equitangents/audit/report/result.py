@@ -217,7 +217,7 @@ class AuditReport(WrittenReport):
             raise InvalidArgumentError("the report has no model: it was not made by an audit in this process")
         for part in self.missing:
             if part.section == AVERAGING:
-                raise InvalidArgumentError(f"remedy is {name!r}, which is not offered: {part.reason}")
+                raise InvalidArgumentError("remedy", name, "one that is offered", part.reason)
         return self.averaged(name, path, form)
 
     def _repr_html_(self) -> str:

@@ -36,7 +36,11 @@ def settled(task: AuditTask, y: np.ndarray | None) -> tuple[AuditTask, np.ndarra
         return task, y, None
     if task.x.n < LEAST:
         raise InvalidArgumentError(
-            f"output_action is 'find' with {task.x.n} inputs; expected at least {LEAST}: half of them fit, half test"
+            "x",
+            task.x.n,
+            f"at least {LEAST} for output_action='find'",
+            "half of them fit, half test",
+            verb="has inputs,",
         )
     blank = None if task.output_action == FIND else _without(task.output_action)
     elements = _tested_elements(task)
