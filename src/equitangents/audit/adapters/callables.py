@@ -17,7 +17,7 @@ from equitangents import precision
 from equitangents._types import Params, Tree
 from equitangents.audit.adapters.model import Keep, LayerTrace, Model, arguments
 from equitangents.nn import Sequential
-from equitangents.nn.window_layer import WindowLayer
+from equitangents.nn.conv import WindowLayer
 
 
 def in_double(run: Callable[[Any], Any]) -> Callable[[Any], Any]:
