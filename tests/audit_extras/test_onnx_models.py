@@ -71,7 +71,7 @@ def test_a_file_tells_the_layout_that_a_shape_does_not(tmp_path, capsys: pytest.
     np.save(tmp_path / "x.npy", x)
     np.save(tmp_path / "last.npy", np.zeros((9, 8, 8, 6), np.float32))
     for name, data, said in (
-        ("sizes", "x", "layout='channels_first' for (N, C, H, W)"),
+        ("sizes", "x", "layout is None; expected 'channels_first' or 'channels_last'"),
         ("channels", "last", "numpy.moveaxis(x, -1, 1), with layout='channels_first'"),
     ):
         with pytest.raises(SystemExit) as stop:
