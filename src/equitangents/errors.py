@@ -80,7 +80,7 @@ class _ArgumentError(EquitangentsError):
         if self.argument is None:
             return str(self)
         wanted = f"expected {self._wanted()}" if self.expected != "" else ""
-        at = "" if self.at is None else f"[{self.at}]"
+        at = "" if self.at is None else f" at {self.at}" if isinstance(self.at, tuple) else f"[{self.at}]"
         first = f"{names.get(self.argument, self.argument)}{at} {self._verb} {self._text}"
         return "; ".join(part for part in (first, wanted, self.remedy) if part)
 

@@ -76,9 +76,9 @@ def test_a_column_or_an_array_says_what_leaves_together(run, tiles):
     groups = lambda images: {frozenset(np.flatnonzero(images.together == value)) for value in images.together}
     assert {len(each) for each in groups(by_table)} == {len(each) for each in groups(by_folder)} == {3}
     assert et.data.load_labelled_images("flat", "labels.csv").together is None
-    with pytest.raises(InvalidArgumentError, match="columns file, label and patient"):
+    with pytest.raises(InvalidArgumentError, match=r"expected \(file, label, patient\)"):
         et.data.load_labelled_images("flat", "labels.csv", together="patient")
-    with pytest.raises(InvalidArgumentError, match="together is 'slide', a column, and there is no table"):
+    with pytest.raises(InvalidArgumentError, match="together is 'slide'; expected one folder a source in those of the classes"):
         et.data.load_labelled_images("tiles", together="slide")
     y = np.arange(24) % 2
     np.savez("arrays.npz", x=RNG.normal(size=(24, 2)) + y[:, None], y=y, patient=np.arange(24) // 2 % 6 * 2 + y)
