@@ -78,7 +78,7 @@ def test_a_column_or_an_array_says_what_leaves_together(run, tiles):
     assert et.data.load_labelled_images("flat", "labels.csv").together is None
     with pytest.raises(InvalidArgumentError, match=r"expected \(file, label, patient\)"):
         et.data.load_labelled_images("flat", "labels.csv", together="patient")
-    with pytest.raises(InvalidArgumentError, match="together is 'slide'; expected one folder a source in those of the classes"):
+    with pytest.raises(InvalidArgumentError, match="together is 'slide'; expected one folder a source"):
         et.data.load_labelled_images("tiles", together="slide")
     y = np.arange(24) % 2
     np.savez("arrays.npz", x=RNG.normal(size=(24, 2)) + y[:, None], y=y, patient=np.arange(24) // 2 % 6 * 2 + y)
