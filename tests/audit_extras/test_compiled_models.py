@@ -58,7 +58,7 @@ def test_torchscript_modules_and_their_files(how: str, tmp_path: Path) -> None:
         load_model(str(tmp_path / "pickle.pt"))
     with zipfile.ZipFile(tmp_path / "broken.pt", "w") as archive:
         archive.writestr("broken/code/__torch__.py", "class Network(Module):\n  __parameters__ = [")
-    with pytest.raises(NetworkError, match=r"is not a program of torch\.jit\.save"):
+    with pytest.raises(NetworkError, match=r"expected a program of torch\.jit\.save"):
         load_model(str(tmp_path / "broken.pt"))
 
 

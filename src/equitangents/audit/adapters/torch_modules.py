@@ -173,7 +173,7 @@ def load_exported(path: str, trust: bool = False) -> TorchModel:
     try:
         program = torch.export.load(io.BytesIO(content))
     except Exception as error:  # whatever the archive's reader raises
-        raise NetworkError(f"{path} is not a program of torch.export.save: {first_line(error)}") from None
+        raise NetworkError("model", str(path), "a program of torch.export.save", first_line(error)) from None
     given = set(program.graph_signature.user_inputs)
     sizes = [
         node.meta["val"].shape[0]
@@ -194,7 +194,7 @@ def check_archive(torch: ModuleType, path: str, content: bytes) -> None:
         archive = zipfile.ZipFile(io.BytesIO(content))
         names = archive.namelist()
     except zipfile.BadZipFile:
-        raise NetworkError(f"{path} is not a program of torch.export.save: not an archive") from None
+        raise NetworkError("model", str(path), "a program of torch.export.save", "it is no archive") from None
     for name in names:
         stem = name.rpartition("/")[2]
         unsafe = stem.startswith(("custom_obj", "opaque_obj"))
@@ -217,4 +217,4 @@ def load_script(path: str, trust: bool = False) -> TorchModel:
             warnings.simplefilter("ignore", DeprecationWarning)  # PyTorch would rather have torch.export
             return of_script(torch.jit.load(path, map_location="cpu"), path)
     except Exception as error:  # whatever the archive's reader raises
-        raise NetworkError(f"{path} is not a program of torch.jit.save: {first_line(error)}") from None
+        raise NetworkError("model", str(path), "a program of torch.jit.save", first_line(error)) from None
