@@ -244,7 +244,7 @@ def test_a_model_that_fails_on_noise_loses_only_that():
 
 def test_weights_without_a_network_take_one_line():
     weights = {f"layers.{i}.weight": np.zeros((50, 50)) for i in range(20)}
-    for model, words in ((weights, "a state_dict of 20 arrays"), ({"model": weights, "epoch": 3}, "entry 'model'")):
+    for model, words in ((weights, "of 20 entries"), ({"model": weights, "epoch": 3}, "of 2 entries")):
         with pytest.raises(InvalidTypeError, match="load_state_dict") as error:
             audited(model)
         assert words in str(error.value)
@@ -263,6 +263,5 @@ def test_a_baseline_is_compared_in_every_unit(tmp_path: Path):
     path = old.to_json(tmp_path / "old.json")
     check = no_worse(now, path)
     assert not check.passed
-    assert "of ‖f(x)‖" in check.value
     assert "of the spread" in check.value
     assert no_worse(old, path).passed

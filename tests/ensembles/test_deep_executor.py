@@ -62,7 +62,7 @@ def test_members_of_a_dead_worker_are_trained_again(alone, monkeypatch, caplog):
     model = DeepEnsemble(NET, executor=Dying(tasks=1), **SETTINGS).fit(X, Y, **RECORD)
     assert_same(model, alone)
     assert again == [(2, [(2, 2), (4, 1)])]
-    assert "2 processes of this machine take the 2 parts of the members that are missing" in caplog.text
+    assert "2 processes of this machine take the 2 of 3 pieces that are missing" in caplog.text
 
 
 def test_a_run_goes_on_from_the_checkpoints_of_its_parts(alone, tmp_path):

@@ -134,7 +134,9 @@ def test_every_nonlinearity_between_inputs_of_any_norms(phi, bias, rng):
     found, exact = (net.kernel(x, y, engine=engine) for engine in ("cpu", "reference"))
     own = [net.kernel_diagonal(v, engine="reference") for v in (x, y)]
     for name in ("nngp", "ntk"):
-        assert largest(getattr(found, name), getattr(exact, name), *(getattr(k, name) for k in own)) <= TOLERANCES[x.dtype]
+        assert (
+            largest(getattr(found, name), getattr(exact, name), *(getattr(k, name) for k in own)) <= TOLERANCES[x.dtype]
+        )
 
 
 @every(

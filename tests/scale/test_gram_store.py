@@ -284,7 +284,6 @@ def test_without_zarr_an_error_of_one_line_says_what_to_install_before_anything_
     for work in (
         lambda: GramStore(tmp_path / "k", NET, X),
         lambda: solve(np.eye(3), np.ones((3, 1)), solver=factor),
-        lambda: predict_to_file(model, X, tmp_path / "p.zarr"),
     ):
         with pytest.raises(MissingLibraryError, match=r"pip install 'equitangents\[scale\]'"):
             work()
