@@ -163,12 +163,12 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     rates = found.by("support", "rate")
     title = f"Training {settings.members} CNNs with filters of {{support}}"
     train = partial(_trained, settings, folder, images, action, rates)
-    parts = [Part("members-{support}", title, train, ensemble=True)]
+    parts = [Part("members-{support}", title, train)]
     title, train = (
         f"Training {settings.members} CNNs: {{random}}",
         partial(_noisy, settings, folder, images, action, rates),
     )
-    parts.append(Part("random-{random}", title, train, ensemble=True))
+    parts.append(Part("random-{random}", title, train))
     found |= measured(folder, *parts, levels=levels)
     shape = images.train_x.shape[1:]
     verdicts = {s: nn.is_admissible(network(settings, images.classes, s, 2), action, shape) for s in SUPPORTS}

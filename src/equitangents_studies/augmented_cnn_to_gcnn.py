@@ -201,7 +201,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     found = measured(
         folder,
         Part("infinite", "Infinite width, explicit augmentation", lambda task: pair.infinite(settings.times)),
-        Part("{kind}-{width}", title, train, ensemble=True),
+        Part("{kind}-{width}", title, train),
         levels={"kind": KINDS, "width": widths, "inputs": sets, "step": steps, "time": settings.times},
     )
     return Results.read(found, images=images, sets=sets, steps=steps)

@@ -142,7 +142,6 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
             f"{how}-{{width}}-{{scale:.4g}}",
             lambda n, scale, how=how: f"Training {settings.members} networks of {n} units, {how}, λ = {scale:.3g}",
             partial(_trained, settings, folder, images, action, float(found["rate"]), how),
-            ensemble=True,
             file=lambda name: name.replace(".", "_"),
         )
         for how in _TRAININGS

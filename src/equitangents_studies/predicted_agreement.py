@@ -127,7 +127,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     found = measured(folder, Part("infinite", "Infinite width, closed form", infinite), levels=levels)
     train = partial(_trained, settings, folder, images, action, float(found.stage("infinite")["rate"]))
     title = f"Training {settings.members} CNNs of {{width}} channels"
-    found |= measured(folder, Part("width-{width}", title, train, ensemble=True), levels=levels)
+    found |= measured(folder, Part("width-{width}", title, train), levels=levels)
     return Results.read(found, images=images, action=action, steps=steps, sizes=sizes)
 
 

@@ -211,7 +211,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     found = folder.stages(
         {
             "closed": closed_form("", "", action),
-            "finite": Stage("ensemble", f"Training {settings.members} members together", training, ensemble=True),
+            "finite": Stage("ensemble", f"Training {settings.members} members together", training),
             "plain": closed_form("-plain", " without augmentation", None),
         }
     )

@@ -140,7 +140,7 @@ class TestAllRotations:
 
     def test_verify_finds_what_is_no_action(self):
         CLOUDS.verify(VECTORS)
-        with pytest.raises(NotAnActionError, match="is not an action"):
+        with pytest.raises(NotAnActionError, match="is off by"):
             from_function(groups.so3(1), lambda g, x: x @ g).verify(VECTORS)
         with pytest.raises(NotAnActionError, match="identity"):
             from_function(groups.so3(1), lambda g, x: x * np.nan).verify(VECTORS)
@@ -164,7 +164,7 @@ class TestOtherGroups:
         x = rng.normal(size=(5, 9))
         action.verify(x)
         assert et.audit(lambda x: np.sort(x).sum(1), action, x, off_data=False).verdict == "equivariant"
-        with pytest.raises(InvalidTypeError, match="no nodes"):
+        with pytest.raises(InvalidTypeError, match="a group with nodes"):
             et.metrics.equivariance_error(even, action, x)
         assert sampled(action, 3).orbit(x).shape == (3, 5, 9)
 

@@ -1,4 +1,4 @@
-"""A report with every section, made up: for pages and schemas, which only show what they are given."""
+"""A report with every section, made up: for pages, which only show what they are given."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import numpy as np
 from equitangents.audit.report import numbers
 from equitangents.audit.report import part_sections as p
 from equitangents.audit.report import sections as s
-from equitangents.audit.report.findings import FORMAT
-from equitangents.audit.report.result import AuditReport
+from equitangents.audit.report.result import FORMAT, AuditReport
 
 GUILTY = "layer4"
 
@@ -117,7 +116,7 @@ def example_report(order=16, reflections=4, name="module.net", images=True):
         settings=p.AuditSettings(0.95, 2000, 0, 64, 20, {"off_data": True}),
         versions={"equitangents": "0.1.0", "numpy": "2"},
         timing=p.Timing(1.5, 1.1, 400),
-        citations=["@article{someone, title={Something}}"],
+        citations=["Someone, Something, 2024"],
         errors=errors,
         floors=errors * 0.0,
         parameters=list(range(len(elements))),

@@ -17,7 +17,7 @@ from ase.io import write
 
 import equitangents as et
 from audit.potentials import Cluster, clusters
-from equitangents.audit.potentials import dynamics
+from equitangents.audit.potentials import paths
 from equitangents.audit.potentials.calculator import QUANTITIES, feature
 from equitangents.audit.potentials.results import FOLLOWS
 from equitangents.audit.potentials.structures import supercell, translated, turned
@@ -109,13 +109,12 @@ def test_forces_that_are_no_gradient_heat_a_run_at_constant_energy() -> None:
     sound = et.audit.atoms(Cluster(), CLUSTERS[:1], "dynamics", **FEW).row("drift")
     assert broken.outcome == "fails"
     assert sound.outcome in ("holds", "within tolerance")
-    assert "with −∇E in place of the forces" in broken.note
 
 
 def test_what_the_integrator_adds_is_taken_off_the_drift(monkeypatch: pytest.MonkeyPatch) -> None:
     # Verlet's error: an energy that rises in time by the square of the step
     rising = lambda atoms, evaluate, steps, dt, seed: 100 * dt**2 * (dt * np.arange(steps + 1))
-    monkeypatch.setattr(dynamics, "run", rising)
+    monkeypatch.setattr(paths, "run", rising)
     assert et.audit.atoms(Cluster(), CLUSTERS[:1], "dynamics", **FEW).row("drift").error.mean <= 1e-9
 
 
@@ -357,7 +356,7 @@ def test_the_same_seed_gives_the_same_report() -> None:
 def test_what_cannot_be_audited_is_refused(arguments: tuple, error: type, said: str) -> None:
     with pytest.raises(error, match=said):
         et.audit.atoms(*arguments)
-    with pytest.raises(InvalidArgumentError, match="tolerances names"):
+    with pytest.raises(InvalidArgumentError, match="tolerances is 'force'; expected"):
         et.audit.atoms(Cluster(), CLUSTERS, ["rotation"], tolerances={"force": 1.0})
 
 
@@ -372,7 +371,6 @@ def _no_calculator() -> None:
         (Cluster(), {"features": {"a": 3}}, InvalidTypeError, "features is {'a': 3}"),
         (Cluster(), {"tolerances": [1]}, InvalidTypeError, r"tolerances is \[1\]"),
         (Cluster(), {"tests": 5}, InvalidTypeError, "tests is 5"),
-        (Cluster(), {"seconds": "a"}, InvalidArgumentError, "seconds is 'a'"),
         (_no_calculator, {}, ModelError, "which made none: RuntimeError: no weights"),
     ],
 )

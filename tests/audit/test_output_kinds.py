@@ -51,7 +51,7 @@ def test_boxes_turn_and_reflect_with_the_image() -> None:
     assert verdict(centred, "C4", IMAGES, "cxcywh") == "broken", "sides must change places"
     square = lambda x: np.concatenate([boxes_of(x)[..., :2] + 1.5, np.tile([3.0, 3.0], (len(x), 2, 1))], axis=-1)
     assert verdict(square, "C4", IMAGES, "cxcywh") == "equivariant"
-    with pytest.raises(InvalidArgumentError, match="boxes stay boxes under quarter turns"):
+    with pytest.raises(InvalidArgumentError, match="under which boxes stay boxes"):
         verdict(boxes_of, "C8", IMAGES, "xyxy")
     with pytest.raises(ShapeError, match="four numbers along the last axis"):
         verdict(lambda x: x[:, 0, :3, 0], "C4", IMAGES, "boxes")
@@ -85,7 +85,7 @@ def test_masks_of_classes_are_judged_by_the_share_of_pixels_that_change() -> Non
     assert report.headline.error.estimate.mean == pytest.approx(off) == pytest.approx(2 / 36)
     assert "error 5.56 %" in report.first_line
     assert shown(report, "error is") == ["f(x) share of pixels whose class changes"]
-    with pytest.raises(ShapeError, match="soft ones are 'images'"):
+    with pytest.raises(ShapeError, match="soft masks are 'images'"):
         verdict(lambda x: x[..., 0], "C4", IMAGES, "masks")
 
 

@@ -84,5 +84,5 @@ def test_forms_that_a_model_does_not_have() -> None:
     for form, why in (("module", "no PyTorch module"), ("onnx", "no ONNX file")):
         with pytest.raises(InvalidTypeError, match=why):
             report.remedy("average", form=form)
-    with pytest.raises(InvalidArgumentError, match="did you mean 'average'"):
+    with pytest.raises(InvalidArgumentError, match="expected 'average'"):
         report.remedy("averag")

@@ -223,3 +223,12 @@ def test_exported_programs_with_pickles_inside_are_refused(tmp_path, capsys: pyt
     with pytest.raises(InvalidArgumentError, match="--trust"):
         load_model(str(pickled))
     assert isinstance(load_model(str(pickled), trust=True), nn.Linear)
+
+
+def test_double_precision_is_that_of_a_copy() -> None:
+    torch.manual_seed(0)
+    network, x = c4_network(depth=2), images(0).astype(np.float64)
+    found = as_model(network).double()(x)
+    assert found.dtype == torch.float64
+    assert {p.dtype for p in network.parameters()} == {torch.float32}
+    np.testing.assert_allclose(found, network.double()(torch.from_numpy(x)).detach(), rtol=1e-12)

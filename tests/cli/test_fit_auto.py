@@ -97,7 +97,7 @@ def test_what_auto_does_not_take(run, tiles):
     status, _, err = run(*fit, "--ridge", "0.1")
     assert (status, err) == (
         2,
-        "equitangents: --ridge is given, which --net auto does not take; leave it out, or name a network by --net\n",
+        "equitangents: --ridge is 'given'; expected none with --net auto; leave it out, or name a network by --net\n",
     )
     status, _, err = run(*fit, "--group", "C8")
     assert status == 2
@@ -108,9 +108,9 @@ def test_what_auto_does_not_take(run, tiles):
     assert "network: mlp (regression, which auto does not take)" in err
     assert "regression of 12 samples" in out
     status, _, err = run("fit", "--data", "numbers.npz", "--keep-together", "x", "--out", "numbers")
-    assert (status, "--keep-together is given, which is for --net auto alone" in err) == (2, True)
+    assert (status, "--keep-together is 'given'; expected none without --net auto" in err) == (2, True)
     status, _, err = run("fit", "--data", "numbers.npz", "--net", "mlp", "--minutes", 1, "--out", "numbers")
-    assert (status, "--minutes is given" in err) == (2, True)
+    assert (status, "--minutes is 'given'" in err) == (2, True)
     status, out, err = run("fit", "--data", "tiles", "--ridge", "0.1", "--out", "numbers")
     assert status == 0
     assert "network: mlp (--ridge, which auto does not take)" in err

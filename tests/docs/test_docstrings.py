@@ -15,10 +15,10 @@ import pytest
 import equitangents
 
 # Its classes are PyTorch modules; `make test` sets up no PyTorch, and `make test-extras` tests it.
-NEEDS_PYTORCH = {"equitangents.audit.adapters.torch_memory", "equitangents.audit.measure.remedied_torch"}
+NEEDS_PYTORCH = {"equitangents.audit.measure.remedied_torch"}
 ROOT = Path(equitangents.__file__).parents[1]
 FILES = [path for name in ("equitangents", "equitangents_studies") for path in sorted((ROOT / name).rglob("*.py"))]
-BESIDE = {"systems", "contenders", "data"}  # rooms of the second package that users read; its studies have pages
+BESIDE = {"systems", "baselines", "data"}  # rooms of the second package that users read; its studies have pages
 
 
 def _name(path: Path) -> str:
@@ -34,7 +34,6 @@ LONG = {  # examples that compile much: run by `make test-docs`, not by `make te
     "equitangents.ensembles.training.variations",
     "equitangents_studies.systems.coupling",
     "equitangents_studies.systems.embeddings",
-    "equitangents_studies.systems.patch_networks",
     "equitangents_studies.systems.tangent_spectrum",
 }
 

@@ -227,7 +227,7 @@ class TestClassifier:
     @pytest.mark.parametrize(
         ("y", "message"),
         [
-            (LABELS[:5], "X has 20 rows and y has 5"),
+            (LABELS[:5], "X has length 20; expected 5"),
             (np.ones(20), "y holds one class"),
             (np.eye(20), "expected labels of shape"),
             (np.arange(20) % 2, "classes and the network's last layer makes 3; end the network with Dense.2."),
@@ -277,7 +277,7 @@ def test_bad_parameters(changed, error, message):
     ("x", "y", "message"),
     [
         (X[0], Y, "X has rank 1"),
-        (X, Y[:5], "X has 20 rows and y has 5"),
+        (X, Y[:5], "X has length 20; expected 5"),
         (np.where(X > 2, np.nan, X) * np.nan, Y, "X holds NaN"),
         (X, Y * np.inf, "y holds NaN or infinite values"),
         (X, Y[..., None], "y has rank 3"),

@@ -140,15 +140,15 @@ def test_orbit_statistics_say_what_measures_outputs_that_turn():
 
 def test_networks_that_cannot_be_read_out_are_refused():
     lift = n.Lift(ACTION, 8)
-    with pytest.raises(NetworkError, match="reads a signal on a group"):
+    with pytest.raises(NetworkError, match="expected a signal on a group"):
         n.Sequential(lift, n.Relu(), n.GroupPool(), n.Readout(PLANE)).kernel(X)
-    with pytest.raises(NetworkError, match="it follows Readout"):
+    with pytest.raises(NetworkError, match="expected no layer after it"):
         n.Sequential(lift, n.Relu(), n.Readout(PLANE), n.Relu()).kernel(X)
-    with pytest.raises(NetworkError, match="matrices of 2 elements; the group S3 has 6"):
+    with pytest.raises(NetworkError, match="representation has length 2; expected 6"):
         n.Sequential(lift, n.Readout(et.groups.cyclic(2).irreps("real")[1])).kernel(X)
-    with pytest.raises(NetworkError, match="do not multiply as the elements of S3"):
+    with pytest.raises(NetworkError, match="that multiply as the elements of the group do; S3"):
         n.Sequential(lift, n.Readout(et.groups.cyclic(6).irreps("real")[-1])).kernel(X)
-    with pytest.raises(NetworkError, match="first layer with weights is a Lift"):
+    with pytest.raises(NetworkError, match="expected a Lift or SphereLift as the first layer"):
         n.Sequential(n.Conv(4, (1,)), lift, n.Relu(), n.Readout(PLANE)).kernel(X)
     with pytest.raises(InvalidArgumentError, match=r"take one of group.irreps\('real'\)"):
         n.Readout(et.groups.cyclic(4).irreps()[1])

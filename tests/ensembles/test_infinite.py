@@ -275,7 +275,7 @@ class TestBadInput:
         ("data", "targets", "error", "message"),
         [
             (x[:, 0], y, ShapeError, "X has rank 1.*Reshape your data"),
-            (x, y[:5], ShapeError, "X has 8 rows and y has 5"),
+            (x, y[:5], ShapeError, "X has length 8; expected 5"),
             (x[:0], y[:0], ShapeError, r"X has 0 sample\(s\) \(shape=\(0, 5\)\)"),
             (x, y[:, :, None], ShapeError, "y has rank 3"),
             (x * np.nan, y, NotFiniteError, "X holds NaN"),

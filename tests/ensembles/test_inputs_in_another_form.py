@@ -84,7 +84,7 @@ def test_actions_and_measures_tell_channels_first_too() -> None:
     for call in (lambda: ROT(1, TRANSPOSED), lambda: et.metrics.relative_orbit_std(lambda x: x, "C4", TRANSPOSED)):
         with pytest.raises(et.errors.ShapeError, match=r"which looks like channels first.*numpy.moveaxis\(x, 1, -1\)"):
             call()
-    with pytest.raises(et.errors.ShapeError, match=r"images of 3×8 pixels; rotations need square ones$"):
+    with pytest.raises(et.errors.ShapeError, match=r"expected square images$"):
         ROT(1, np.zeros((2, 3, 8, 1)))
 
 
@@ -194,7 +194,7 @@ def test_masked_entries_are_no_numbers_and_masks_that_hide_nothing_are_no_matter
     whole = take(FLAT, LABELS, tmp_path / "a")
     found = take(masked(FLAT, hides=False), masked(LABELS, hides=False), tmp_path / "b")
     np.testing.assert_array_equal(found, whole)
-    with pytest.raises(et.errors.InvalidArgumentError, match=r"^[xX]1? has masked entries, which are no numbers"):
+    with pytest.raises(et.errors.InvalidArgumentError, match=r"^[xX]1? has masked entries, the first at index"):
         take(masked(FLAT, hides=True), LABELS, tmp_path / "c")
     if taker in ("infinite", "deep"):
         with pytest.raises(et.errors.InvalidArgumentError, match=r"^y has masked entries"):

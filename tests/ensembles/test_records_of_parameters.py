@@ -36,9 +36,11 @@ def test_a_record_and_its_entries_make_the_same_ensemble_to_the_last_bit(tmp_pat
 def test_records_are_frozen_and_misspelt_entries_are_named():
     with pytest.raises(dataclasses.FrozenInstanceError):
         RECORD.epochs = 2
-    with pytest.raises(InvalidTypeError, match="Training has no argument 'learning_rates'; did you mean 'learning_ra"):
+    with pytest.raises(InvalidTypeError, match=r"Training has no argument 'learning_rates'; .*mean 'learning_ra"):
         Training(learning_rates=1.0)
-    with pytest.raises(InvalidTypeError, match="DeepEnsemble has no argument 'epoch'; did you mean 'epochs'"):
+    with pytest.raises(
+        InvalidTypeError, match=r"DeepEnsemble has no argument 'epoch'; expected .*did you mean 'epochs'"
+    ):
         DeepEnsemble(NET, epoch=1)
 
 
@@ -68,17 +70,17 @@ def test_setting_one_entry_keeps_the_others(name):
 
 
 def test_a_record_and_its_entry_at_once_are_refused():
-    expected = r"training and epochs are both given; say it once: training=Training\(epochs=3, ...\)"
+    expected = r"epochs is 3; .*; give it in Training\(epochs=...\)"
     with pytest.raises(InvalidArgumentError, match=expected):
         DeepEnsemble(NET, training=RECORD, epochs=3)
-    with pytest.raises(InvalidArgumentError, match="checkpoints and checkpoint_dir are both given"):
+    with pytest.raises(InvalidArgumentError, match=r"checkpoint_dir is .there.; expected none beside its record"):
         DeepEnsemble(NET, checkpoints=Checkpoints(), checkpoint_dir="there")
     model = DeepEnsemble(NET)
-    with pytest.raises(InvalidArgumentError, match="training and epochs are both given"):
+    with pytest.raises(InvalidArgumentError, match=r"epochs is .*; expected none beside its record"):
         model.set_params(training=RECORD, epochs=4)
     with pytest.raises(InvalidArgumentError, match="training__epochs and epochs are both given, and differ"):
         model.set_params(training__epochs=5, epochs=4)
-    with pytest.raises(InvalidArgumentError, match="training has no entry 'epoch'; did you mean 'epochs'"):
+    with pytest.raises(InvalidArgumentError, match=r"training is 'epoch'; .*did you mean 'epochs'"):
         model.set_params(training__epoch=5)
     assert model.training is None
 

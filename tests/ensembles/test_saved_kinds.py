@@ -110,7 +110,7 @@ def test_the_list_agrees_with_the_classes():
 def test_nothing_on_the_list_runs_commands_or_holds_functions():
     assert {kind.place.split(".")[0] for kind in kinds().values()} == {"equitangents"}
     rooms = {kind.place.split(".")[1] for kind in kinds().values()}
-    assert not rooms & {"audit", "cli", "studies", "systems", "contenders", "testing", "data"}
+    assert not rooms & {"audit", "cli", "studies", "systems", "baselines", "testing", "data"}
     assert not any("any" in types.split("|") for kind in kinds().values() for types in kind.types.values())
 
 

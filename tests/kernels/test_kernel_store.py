@@ -146,10 +146,10 @@ class TestFiles:
         path.write_bytes(damage(path.read_bytes()))
         again = KeptKernel(NET, store).kernel(X)
         np.testing.assert_array_equal(again.ntk, first.ntk)
-        assert says(caplog, "is damaged")
+        assert says(caplog, "an undamaged")
         caplog.clear()
         KeptKernel(NET, store).kernel(X)
-        assert not says(caplog, "is damaged")
+        assert not says(caplog, "an undamaged")
 
     def test_under_the_wrong_name_are_not_taken(self, store, caplog):
         KeptKernel(NET, store).kernel(X)

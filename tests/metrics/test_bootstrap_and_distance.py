@@ -72,7 +72,9 @@ class TestBootstrap:
         low, high = bootstrap_interval([4.0] * 5, bounds=(1, 4))
         assert high == 4
         assert low == pytest.approx(1 + 3 * 0.025 ** (1 / 5))  # Clopper & Pearson's
-        with pytest.raises(InvalidArgumentError, match=r"bounds is \(0, 1\), and values lie between 2 and 3"):
+        with pytest.raises(
+            InvalidArgumentError, match=r"bounds is \(0, 1\); expected bounds of the values; from 2 to 3"
+        ):
             bootstrap_interval([2.0, 3.0], bounds=(0, 1))
 
     def test_bad_values(self):

@@ -43,7 +43,7 @@ def test_a_model_that_works_in_place_is_measured_like_one_that_does_not():
 def test_maps_that_are_no_action_are_refused():
     drift = actions.from_function(groups.cyclic(2), lambda g, x: x + g, name="drift")
     for measure in (equivariance_error, relative_orbit_std, orbit_same_predictions):
-        with pytest.raises(NotAnActionError, match="drift is not an action"):
+        with pytest.raises(NotAnActionError, match=r"drift.* is off by"):
             measure(lambda x: x[:, :2, 0, 0], drift, X)
     grows = actions.from_function(groups.cyclic(4), lambda g, x: x * (1 + g), name="grows")
     for measure in (equivariance_error, relative_orbit_std, orbit_same_predictions):

@@ -28,12 +28,12 @@ def test_one_molecule_of_ase_is_a_batch_of_one():
 @pytest.mark.parametrize(
     ("atoms", "error", "words"),
     [
-        (5, InvalidTypeError, "atoms holds 5 of type int; expected ASE's Atoms"),
-        ([molecule("CO"), 5], InvalidTypeError, "atoms holds 5 of type int"),
+        (5, InvalidTypeError, "atoms holds int; expected ASE's Atoms"),
+        ([molecule("CO"), 5], InvalidTypeError, "atoms holds int"),
         (
             [molecule("CO"), Atoms("XH", [[0, 0, 0], [0, 0, 1]])],
             InvalidArgumentError,
-            r"atoms\[1\] holds a dummy atom X",
+            r"atoms\[1\] holds 'a dummy atom X",
         ),
     ],
 )
@@ -83,7 +83,7 @@ def test_bad_input(numbers, positions, error, words):
 
 
 def test_rows_of_unequal_length():
-    with pytest.raises(ShapeError, match=r"fill smaller ones \(molecules.* up with zeros"):
+    with pytest.raises(ShapeError, match=r"fill smaller entries \(molecules.* up with zeros"):
         Molecules([[8, 1], [1]], np.zeros((2, 2, 3)))
 
 

@@ -264,5 +264,5 @@ def test_bad_arguments_are_named(change, error, said):
 @pytest.mark.parametrize("change", [{"data": task()}, {"pilot": 4}])
 def test_infinite_ensembles_are_planned_for_by_theory_alone(change):
     model = InfiniteEnsemble(mlp(), augmentation=ROT, time=20.0).fit(*task())
-    with pytest.raises(InvalidArgumentError, match=f"{next(iter(change))} is for pilots"):
+    with pytest.raises(InvalidArgumentError, match=f"{next(iter(change))} is 'given'; expected none"):
         plan_ensemble(model, ROT, NEW, **change)

@@ -17,7 +17,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from equitangents import files
 from storage.kinds import KINDS, Kind, path_of
 
 _EVENTS = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "os.truncate", "os.utime"}
@@ -32,7 +31,6 @@ class Calls:
         sys.addaudithook(self._event)
         for name in ("write", "fsync", "close"):
             setattr(os, name, self._of_descriptors(name, getattr(os, name)))
-        files._exchange = self._of_paths(files._exchange)
 
     def tick(self, half: Callable[[], object] = lambda: None) -> None:
         self.count += 1
@@ -49,13 +47,6 @@ class Calls:
             if os.readlink(f"/proc/self/fd/{descriptor}").startswith(self.folder):
                 self.tick(lambda: call(descriptor, rest[0][: len(rest[0]) // 2]) if name == "write" else None)
             return call(descriptor, *rest)
-
-        return counted
-
-    def _of_paths(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        def counted(*arguments: Any) -> Any:
-            self.tick()
-            return call(*arguments)
 
         return counted
 

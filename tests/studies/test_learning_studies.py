@@ -173,9 +173,7 @@ class TestLearningCurves:
 
     @pytest.mark.parametrize("name", ["models", "networks", "whole", "approximated"])
     def test_a_model_that_is_none_is_named_with_those_there_are(self, name):
-        with pytest.raises(
-            InvalidArgumentError, match=f"{name} has 'FNC'; did you mean 'FCN'.; expected some of FCN, L"
-        ):
+        with pytest.raises(InvalidArgumentError, match=f"{name} is 'FNC'; expected 'FCN', .*; did you mean 'FCN'"):
             settings_of.check_settings(dataclasses.replace(curves.Settings(), **{name: ("VEC", "FNC")}), None)
 
     def test_a_preparation_that_is_none_is_refused(self):

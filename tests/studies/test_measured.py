@@ -21,7 +21,7 @@ class Folder:
         self.seen = []
 
     def stages(self, work):
-        self.seen += [(one.name, one.title, one.ensemble) for one in work.values()]
+        self.seen += [(one.name, one.title) for one in work.values()]
         with Progress(shown=False).task("") as task:
             return {key: one.compute(task) for key, one in work.items()}
 
@@ -50,11 +50,11 @@ def found(folder, offset=0):
 def test_stages_are_named_and_titled_by_their_coordinates():
     folder = Folder()
     found(folder)
-    wanted = [(f"{law}-{width}", f"{law} of {width}", False) for law in LAWS for width in WIDTHS]
+    wanted = [(f"{law}-{width}", f"{law} of {width}") for law in LAWS for width in WIDTHS]
     assert folder.seen == wanted
     title = lambda law: law.upper()
-    measured(folder, Part("a-{law}", title, lambda law, task: {}, ensemble=True), levels=LEVELS)
-    assert folder.seen[4:] == [("a-normal", "NORMAL", True), ("a-uniform", "UNIFORM", True)]
+    measured(folder, Part("a-{law}", title, lambda law, task: {}), levels=LEVELS)
+    assert folder.seen[4:] == [("a-normal", "NORMAL"), ("a-uniform", "UNIFORM")]
 
 
 def test_axes_that_are_coordinates_are_cut_and_coordinates_that_are_axes_are_stacked():

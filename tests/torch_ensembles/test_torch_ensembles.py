@@ -123,7 +123,7 @@ def test_how_members_were_trained_and_why_stands_in_attributes_and_in_the_log(fa
         assert "together, by torch.func" in caplog.text
         return
     assert model.reason_ in caplog.text
-    with pytest.raises(ValueError, match=f"not for this module: .*{said}"):
+    with pytest.raises(ValueError, match=f"for this module; .*{said}"):
         ensemble(factory, method="torch.func").fit(*xy)
 
 
@@ -246,7 +246,7 @@ def test_images_come_as_they_are_where_the_layout_says_so(rng):
         ({"factory": mlp()}, "lambda: Sequential"),
         ({"factory": 3}, "expected a function without arguments"),
         ({"factory": lambda: 3}, "factory made a int; expected a torch.nn.Module"),
-        ({"factory": lambda: torch.nn.Linear(4, 2)}, "cannot take inputs of shape"),
+        ({"factory": lambda: torch.nn.Linear(4, 2)}, "fails on inputs of shape"),
         ({"factory": lambda: torch.nn.Linear(3, 1)}, "y has 2 output"),
         ({"optimizer": "lbfgs"}, "optimizer is 'lbfgs'"),
         ({"layout": "NCHW"}, "layout is 'NCHW'"),

@@ -53,7 +53,7 @@ class ImageMotions(GivenMap):
             raise ShapeError(name, x.shape, remedy="turns of images need (N, H, W, C) or (N, C, H, W)")
         H, W = x.shape[1:3]
         if H != W:
-            raise ShapeError(f"{name} has shape {x.shape}, images of {H}×{W} pixels; turns need square images")
+            raise ShapeError(name, x.shape, "square images")
 
     def __call__(self, g: Element, x: np.ndarray) -> np.ndarray:
         """ρ(g) x."""

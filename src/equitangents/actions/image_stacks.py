@@ -30,7 +30,7 @@ class ImageStacks(GivenMap):
     def check_signals(self, name: str, x: np.ndarray) -> None:
         """Raise ShapeError unless x holds such images."""
         if x.ndim != (3 if self.grey else 5):
-            raise ShapeError(name, x.shape, remedy=f"{self.name} need {_SHAPES[self.grey]}")
+            raise ShapeError(name, x.shape, _SHAPES[self.grey])
         self.images.check_signals(name, self._flat(x))
 
     def __call__(self, g: Element, x: np.ndarray) -> np.ndarray:

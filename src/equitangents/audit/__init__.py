@@ -16,7 +16,6 @@ from equitangents.audit.measure.irreps import irreps_by_layer
 from equitangents.audit.measure.task import Tolerances
 from equitangents.audit.potentials.run import atoms
 from equitangents.audit.records import InputSpec, Parts
-from equitangents.audit.report.findings import schema
 from equitangents.audit.report.result import AuditReport
 from equitangents.audit.run import audit
 from equitangents.metrics.measure import Bootstrap
@@ -38,7 +37,6 @@ __all__ = [
     "atoms",
     "audit",
     "irreps_by_layer",
-    "schema",
 ]
 
 
@@ -62,7 +60,6 @@ class AuditPackage(ModuleType):
     atoms = staticmethod(atoms)
     audit = staticmethod(audit)
     irreps_by_layer = staticmethod(irreps_by_layer)
-    schema = staticmethod(schema)
 
 
 sys.modules[__name__].__class__ = AuditPackage

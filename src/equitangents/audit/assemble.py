@@ -24,10 +24,9 @@ from equitangents.audit.measure.task import AuditTask
 from equitangents.audit.parts import measure_parts
 from equitangents.audit.records import Parts
 from equitangents.audit.report import citations
-from equitangents.audit.report.findings import FORMAT
 from equitangents.audit.report.forms import versions
 from equitangents.audit.report.part_sections import AuditSettings, Missing, Timing
-from equitangents.audit.report.result import AuditReport
+from equitangents.audit.report.result import FORMAT, AuditReport
 from equitangents.audit.report.rows import beyond
 from equitangents.audit.report.sections import (
     HOLDING,
@@ -183,7 +182,7 @@ def _whole(task: AuditTask, table: np.ndarray) -> list[float]:
 
 
 def _timing(task: AuditTask, began: float) -> Timing:
-    clock, held = task.clock, task.footprint
+    clock = task.clock
     return Timing(
         time.perf_counter() - began,
         clock.seconds,
@@ -191,8 +190,6 @@ def _timing(task: AuditTask, began: float) -> Timing:
         clock.batches,
         dict(clock.parts),
         clock.evaluations / task.x.n,
-        None if held is None else held.weights,
-        None if held is None else held.activations * min(task.batch_size, task.x.n),
     )
 
 

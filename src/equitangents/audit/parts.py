@@ -126,7 +126,6 @@ def _checkpoints(m: Measured) -> list[Checkpoint]:
                 elements=orbits.errors.mean(axis=1).tolist(),
                 same_predictions=None if same is None else same.mean,
                 judged=task.resampler(x.n).mean(judged),
-                judged_elements=judged.mean(axis=1).tolist(),
             )
         )
     return found

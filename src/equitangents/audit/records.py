@@ -74,10 +74,10 @@ class InputSpec(CheckedKeywords):
     def __post_init__(self) -> None:
         kinds = get_args(OutputKind)
         if self.outputs not in kinds:
-            raise InvalidArgumentError(f"outputs is {self.outputs!r}; expected one of {', '.join(map(repr, kinds))}")
+            raise InvalidArgumentError("outputs", self.outputs, list(kinds))
         for name, value in (("layout", self.layout), ("output_layout", self.output_layout)):
             if value not in (None, "channels_last", "channels_first"):
-                raise InvalidArgumentError(f"{name} is {value!r}; expected 'channels_last' or 'channels_first'")
+                raise InvalidArgumentError(name, value, "'channels_last' or 'channels_first'")
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Parts(CheckedKeywords):
 
     def __post_init__(self) -> None:
         if self.data_test not in (None, "kernel", "classifier"):
-            raise InvalidArgumentError(f"data_test is {self.data_test!r}; expected 'kernel', 'classifier' or None")
+            raise InvalidArgumentError("data_test", self.data_test, "'kernel', 'classifier' or None")
 
 
 class Shorthands(TypedDict, total=False):
@@ -155,12 +155,12 @@ def gather(records: Mapping[str, Any], entries: Mapping[str, Any], effort: Effor
     entry that is given along with its record, and for values that cannot be used.
     """
     if effort not in get_args(Effort):
-        raise InvalidArgumentError(f"effort is {effort!r}; expected 'quick' or 'full'")
+        raise InvalidArgumentError("effort", effort, ["quick", "full"])
     for name in entries:
         if name not in _ENTRIES:
             known = [*_OTHERS, *_ENTRIES]
             said = meant(name, [*known, "output_action"])
-            raise InvalidTypeError(f"audit has no argument {name!r}{said}; it takes {', '.join(known)}")
+            raise InvalidTypeError("audit", name, known, said, verb="has no argument")
     made = {}
     for name, kind in _KINDS.items():
         record = records.get(name)

@@ -1,9 +1,4 @@
-"""`audit`: how equivariant is a model, where does it break, and what would mend it?
-
-A batch has as many inputs as can be held beside the model: their activations take at most as much as the model's
-weights do, or 64 MiB if that is more, so that an audit needs less than twice what the model does. Of models whose
-activations are not known the inputs may take 64 MiB.
-"""
+"""`audit`: how equivariant is a model, where does it break, and what would mend it?"""
 
 from __future__ import annotations
 
@@ -20,7 +15,6 @@ from equitangents.actions import GroupAction
 from equitangents.audit.adapters import Model, as_model
 from equitangents.audit.adapters.callables import NetworkModel
 from equitangents.audit.adapters.estimators import EnsembleModel
-from equitangents.audit.adapters.footprints import Footprint
 from equitangents.audit.adapters.outputs import check_select
 from equitangents.audit.assemble import assemble
 from equitangents.audit.contract.changes import Transform, is_transforms, named_transforms
@@ -54,9 +48,6 @@ logger = logging.getLogger("equitangents.audit")
 
 _ENSEMBLE = 48 * 17  # members are given some inputs and elements
 _CHECKPOINT_ROWS = 256
-_DOUBLE = 8
-LEAST = 2**26
-"""Bytes that the activations of a batch may take, however small the model is."""
 _FEW = 12
 """Elements of a quick audit, of groups of which a sample is tried."""
 
@@ -99,7 +90,7 @@ def audit(
         tolerances: `Tolerances(relative_to, tolerance, output_scale)`: the size of errors, and an acceptable one.
         bootstrap: `Bootstrap(confidence, resamples, seed)`, how intervals are found; the seed is that of everything
             random in the audit: the same seed gives the same report.
-        batch_size: inputs at a time; None: as many as keep the memory below twice what the model needs, at most 256.
+        batch_size: inputs at a time; None: as many as take 64 MiB, at most 256.
         progress: True shows on stderr how far a long audit is, and how long the rest takes; a function is called as
             progress(inputs evaluated, inputs planned, seconds left); False: it is logged.
         effort: "quick": the error and its floor alone, floors on 16 inputs, at most 12 elements of groups that are not
@@ -167,7 +158,7 @@ class Audit:
         told_by(self.progress)
         for name, count in (("elements", self.elements), ("batch_size", self.batch_size)):
             if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
-                raise InvalidArgumentError(f"{name} is {count!r}; expected a whole number, at least 1")
+                raise InvalidArgumentError(name, count, "a whole number, at least 1")
 
     def read(self) -> Subject:
         """The model, and the inputs in batches as it takes them."""
@@ -241,7 +232,7 @@ class Audit:
         task.clock.progress = shown = Progress(planned_of, self.progress)
         try:
             with subject.model.ready(), stop.watching():
-                task, labels, rules = settled(task if self.batch_size else planned(task), labels)
+                task, labels, rules = settled(task, labels)
                 return assemble(task, began, labels, parts, stop, rules)
         finally:
             shown.close()
@@ -263,29 +254,3 @@ def planned_inputs(task: AuditTask, off_data: Any, checkpoints: Mapping[str, Any
     total += (n * (strengths + 1) + 2 * min(n, floors.ROWS)) if strengths else 0
     members = None if task.quick else task.model.members()
     return int(total + (0 if members is None else len(members) * _ENSEMBLE))
-
-
-def planned(task: AuditTask) -> AuditTask:
-    """The task with batches of the planned size, and what the model holds."""
-    found = _footprint(task)
-    if found is None:
-        return task
-    row = sum(_DOUBLE * a[0].size for a in task.x.batches)  # moved inputs
-    size = max(LEAST, found.weights) // max(found.activations + row, 1)
-    return replace(task, batch_size=int(np.clip(size, 1, task.batch_size)), footprint=found)
-
-
-def _footprint(task: AuditTask) -> Footprint | None:
-    """What the model holds; None where it does not tell, or does not take one input alone."""
-    if task.model.fixed_batch is not None or task.x.n == 1:
-        return None
-    began = time.perf_counter()
-    try:
-        found = task.model.footprint(task.x.subset(np.arange(1)).tree())
-    except Exception as error:  # of foreign models, which may not take one input: the first batch tells what is wrong
-        logger.info("audit: batches are not planned by the activations: %s", error)
-        return None
-    if found is not None and found.evaluated:
-        with task.clock.during("planning batches"):
-            task.clock.add(found.evaluated, time.perf_counter() - began)
-    return found

@@ -29,7 +29,7 @@ from equitangents.ensembles.fields.targets import Positions
 from equitangents.ensembles.labels import check_label_fields, indices_of, labels_of
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, NotFittedError, ShapeError
 from equitangents.inference.dynamics import as_times
-from equitangents.keywords import CheckedKeywords, meant, named_also
+from equitangents.keywords import CheckedKeywords, named_also, unknown
 from equitangents.nn import Sequential
 from equitangents.structured import is_structured
 from equitangents.validation import as_rectangular, check_array, check_same_length, check_shape
@@ -62,9 +62,7 @@ class Estimator(CheckedKeywords, BaseEstimator):
             outer, nested, _ = name.partition("__")
             if outer not in known:
                 names = sorted([*known, *getattr(self, "shorthands", ())])
-                raise InvalidArgumentError(
-                    f"{type(self).__name__} has no parameter {outer!r}{meant(outer, names)}; it has {', '.join(names)}"
-                )
+                raise unknown("parameter", outer, names)
             value = params.get(outer, known[outer])
             if nested and not hasattr(value, "set_params"):
                 raise InvalidArgumentError(

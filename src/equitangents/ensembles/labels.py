@@ -37,7 +37,10 @@ def check_labels(y: Targets, copies: int | None = None) -> np.ndarray:
         raise ShapeError("y", y.shape, "labels of shape (N,)")
     if y.dtype.kind not in _LABELS:
         raise InvalidTypeError(
-            f"y holds {y.dtype.name}; labels are whole numbers, text or truth values: give y.astype(str), say"
+            "y",
+            y.dtype.name,
+            remedy="labels are whole numbers, text or truth values: give y.astype(str), say",
+            verb="holds",
         )
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         raise NotFiniteError("y holds NaN or infinite values; labels must be known")

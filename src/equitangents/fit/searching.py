@@ -259,7 +259,7 @@ class Search:
     def nothing(self) -> InvalidArgumentError:
         """The error where no candidate has a score."""
         name, why = self.refused[0]
-        return InvalidArgumentError(f"no network has a score: {name}: {why}")
+        return InvalidArgumentError("net", name, "a network with a score", str(why))
 
 
 def _gram(trial: Trial, kernels: Kernels, name: str, x: np.ndarray) -> Gram:

@@ -47,7 +47,7 @@ class Ridge:
         values = values.astype(np.float64)
         wrong = np.flatnonzero(~((values >= 0) & (values < math.inf)))
         if len(wrong):
-            raise InvalidArgumentError(f"ridge[{wrong[0]}] is {values[wrong[0]]:g}; it must be a finite number ≥ 0")
+            raise InvalidArgumentError("ridge", values[wrong[0]], remedy="it must be a finite number ≥ 0", at=wrong[0])
         if samples is not None and len(values) != samples:
             raise ShapeError(f"ridge has {len(values)} values and there are {samples} samples; give one for each")
         least = float(values.min())

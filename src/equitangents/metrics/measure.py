@@ -130,7 +130,7 @@ def bootstrap_interval(
         raise NotFiniteError("values holds NaN")
     if bounds is not None and not (bounds[0] <= values.min() and values.max() <= bounds[1]):
         raise InvalidArgumentError(
-            f"bounds is {bounds!r}, and values lie between {values.min():g} and {values.max():g}"
+            "bounds", bounds, "bounds of the values", f"from {values.min():g} to {values.max():g}"
         )
     return mean_interval(values, confidence=b.confidence, resamples=b.resamples, seed=b.seed, bounds=bounds)
 
@@ -138,11 +138,15 @@ def bootstrap_interval(
 def evaluate(name: str, f: Callable[[Any], Tree], x: Tree) -> Float[np.ndarray, " N *outputs"]:
     """f(x) as finite float64 with one row an input, whatever array type f returns."""
     if not callable(f):
-        hint = "; pass its predict method" if hasattr(f, "predict") else ""
-        raise InvalidTypeError(name, f, f"a callable from a batch of inputs to a batch of outputs{hint}")
+        raise InvalidTypeError(
+            name,
+            f,
+            "a callable from a batch of inputs to a batch of outputs",
+            "pass its predict method" if hasattr(f, "predict") else "",
+        )
     y = np.asarray(check_array(f"{name}(x)", f(copied(x))), dtype=np.float64)  # f may work in place
     if len(y) != len(x):
-        raise ShapeError(f"{name}(x) has {len(y)} rows for {len(x)} inputs; expected one row an input")
+        raise ShapeError(name, len(y), len(x), "one row an input", verb="gives rows,")
     return y
 
 
@@ -159,9 +163,7 @@ def _checked_output_action(output_action: GroupMap | RepresentationLike | None, 
         return None
     check_action("output_action", found)
     if found.group != action.group:
-        raise InvalidArgumentError(
-            f"output_action is of group {found.group!r} and action of {action.group!r}; they must be of the same group"
-        )
+        raise InvalidArgumentError("output_action", found.group, action.group, "the group of action", verb="is of")
     return found
 
 
@@ -169,7 +171,7 @@ def moved_outputs(output_action: GroupMap, g: Element, y: np.ndarray) -> np.ndar
     """ρ_Y(g) y for outputs (N, …); outputs (N,) meet it as (N, 1)."""
     moved = np.asarray(output_action(g, y if y.ndim > 1 else y[:, None]), dtype=np.float64)
     if moved.size != y.size or (y.ndim > 1 and moved.shape != y.shape):
-        raise ShapeError(f"output_action turns outputs of shape {y.shape} into {moved.shape}; it must keep the shape")
+        raise ShapeError("output_action", moved.shape, y.shape, "it must keep the shape", verb="gives shape")
     return moved.reshape(y.shape)
 
 
@@ -183,8 +185,7 @@ def nodes_of(action: GroupMap) -> Sequence[Any] | np.ndarray:
     nodes: Sequence[Any] | np.ndarray | None = action.group.nodes
     if nodes is None:
         raise InvalidTypeError(
-            f"action is of {action.group.name}, which has no nodes by which to take a mean; take a subgroup, "
-            "or audit it, which draws elements"
+            "action", action.group, "a group with nodes for a mean", "take a subgroup, or audit it", verb="is of"
         )
     return nodes
 

@@ -181,10 +181,13 @@ def _root_of_own(net: KernelFunction, fields: Neighbourhoods, name: str, molecul
     own = _own(net, fields, molecules, pairs)
     zero = np.flatnonzero(~(own > np.finfo(fields.signals.dtype).tiny).all(axis=0))
     if len(zero):
-        lone = ", a lone atom, which sees nothing," if (fields.molecule == zero[0]).sum() == 1 else ""
         raise InvalidArgumentError(
-            f"normalise is True, but molecule {zero[0]} of {name}{lone} has the kernel {own[:, zero[0]].min():.1e} "
-            "with itself; give the network biases (b_std > 0), leave such molecules out, or set normalise=False"
+            name,
+            float(own[:, zero[0]].min()),
+            "a positive kernel with itself where normalise is True",
+            "give the network biases (b_std > 0), leave such molecules out, or set normalise=False",
+            verb="has the kernel",
+            at=int(zero[0]),
         )
     return np.sqrt(own)
 

@@ -66,8 +66,11 @@ class MolecularRegressor(CheckedKeywords):
         new = sorted(set(molecules.elements) - set(self._train.elements))
         if new and not self._knows_other_elements():
             raise InvalidArgumentError(
-                f"molecules hold the element {new[0]}, which no training molecule held: those hold "
-                f"{self._train.elements}; train on molecules with it, too"
+                "molecules",
+                new[0],
+                list(self._train.elements),
+                "train on molecules with the element, too",
+                verb="hold the element",
             )
         return one_time(self.time if time is None else time)
 

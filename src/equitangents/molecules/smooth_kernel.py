@@ -288,6 +288,8 @@ def _check_smooth(ops: tuple[Op, ...]) -> None:
     for op in every_operation(ops):
         if isinstance(op, Dual) and not isinstance(op.activation, SMOOTH):
             raise NetworkError(
-                f"forces need the kernel's second derivatives, which that of {type(op.activation).__name__} does not "
-                "have at equal inputs; use Erf, Gelu, Sin or Cos"
+                "nonlinearity",
+                type(op.activation),
+                "Erf, Gelu, Sin or Cos, since forces need second derivatives",
+                verb="is",
             )

@@ -53,10 +53,7 @@ class GroupPool(ParameterFree):
             return pooling(signal.positions, self.subgroup)
         group = signal.positions.group if isinstance(signal.positions, OnGroup) else None
         if group is None or group.torus is None:
-            raise NetworkError(
-                f"every is {self.every!r}: that needs a signal on a wallpaper or translation group; it is on "
-                f"{signal.positions}"
-            )
+            raise NetworkError("every", self.every, "None unless the signal is on a wallpaper or translation group")
         labels = _sublattice(self.every, group, group.torus)
         return CosetMean(np.tile(labels, group.order // len(labels)))
 
@@ -84,9 +81,9 @@ def _sublattice(every: tuple[int, ...] | int, group: Group, torus: tuple[int, ..
     """Labels of the grid's points: 0 on multiples of `every`, -1 elsewhere."""
     steps = per_dimension("every", every, len(torus))
     if any(n % s for n, s in zip(torus, steps, strict=True)):
-        raise NetworkError(f"every is {every!r}, which does not divide the grid of {torus}")
+        raise NetworkError("every", every, "divisors of the grid's sizes", str(torus))
     if group.turns_quarters and len(set(steps)) > 1:
-        raise NetworkError("every", every, remedy=f"on {group.name} it must be the same along both dimensions")
+        raise NetworkError("every", every, "the same step along both dimensions of a group with quarter turns")
     labels = np.full(torus, -1, np.int32)
     labels[tuple(slice(None, None, s) for s in steps)] = 0
     return labels.ravel()
@@ -129,13 +126,13 @@ class WeightedMean:
 @singledispatch
 def pooling(positions: Positions, subgroup: Subgroup | Sequence[int] | None) -> CosetMean | WeightedMean:
     """The pooling for a kind of positions."""
-    raise NetworkError(f"GroupPool reads a signal on a group, not one on {positions}; put a Lift before it")
+    raise NetworkError("signal", positions, "a signal on a group", "put a Lift before it", verb="is on")
 
 
 @pooling.register
 def _(positions: Blocks, subgroup: Subgroup | Sequence[int] | None) -> CosetMean:
     if subgroup is not None:
-        raise NetworkError(f"GroupPool reads a signal on a group, not one on {positions}; put a Lift before it")
+        raise NetworkError("signal", positions, "a signal on a group", "put a Lift before it", verb="is on")
     return CosetMean(np.zeros(positions.count, np.int32))
 
 
@@ -149,12 +146,12 @@ def _(positions: OnGroup, subgroup: Subgroup | Sequence[int] | None) -> CosetMea
         except InvalidArgumentError as error:
             raise NetworkError(f"subgroup: {error}") from None
     if subgroup.group != positions.group:
-        raise NetworkError(f"the subgroup belongs to {subgroup.group.name}, the signal to {positions.group.name}")
+        raise NetworkError("subgroup", subgroup.group, positions.group, verb="is one of")
     return CosetMean(np.asarray(subgroup.left_cosets, np.int32))
 
 
 @pooling.register
 def _(positions: OnRotations, subgroup: Subgroup | Sequence[int] | None) -> WeightedMean:
     if subgroup is not None:
-        raise NetworkError(f"GroupPool averages over all of {positions.group.name}; it takes no subgroup there")
+        raise NetworkError("subgroup", subgroup, "None on SO(3) and O(3)")
     return WeightedMean(positions.weights)

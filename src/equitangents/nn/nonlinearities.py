@@ -176,6 +176,7 @@ class Identity(ParameterFree):
         return ()
 
 
+_WANTED = "a function of JAX arrays, entry by entry, such as jax.numpy.tanh"
 _VARIANCES = np.array([1e-2, 1e-1, 0.5, 1.0, 2.0, 4.0])  # at which a function is tried when it is given
 
 
@@ -214,23 +215,24 @@ class Elementwise(Nonlinearity):
     def _check_fn(self) -> None:
         """Raise, with a remedy, for a function that JAX cannot differentiate entry by entry on all real numbers."""
         where = jnp.asarray([[-2.0, -0.3], [0.4, 1.5]])
-        wanted = "; expected a function of JAX arrays, entry by entry, such as jax.numpy.tanh"
         both = jax.jit(lambda z: (self.fn(z), jax.grad(lambda u: jnp.sum(self.fn(u)))(z)))
         try:
             values, slopes = both(where)
         except Exception as error:
             said = next(iter(str(error).splitlines()), "")
             raise InvalidArgumentError(
-                f"fn is {self.fn!r}, which JAX cannot differentiate ({type(error).__name__}: {said[:120]}){wanted}"
+                "fn", self.fn, _WANTED, f"JAX cannot differentiate it: {type(error).__name__}: {said[:120]}"
             ) from error
         if values.shape != where.shape:
-            raise InvalidArgumentError(f"fn is {self.fn!r}, which makes {values.shape} of {where.shape}{wanted}")
+            raise InvalidArgumentError("fn", values.shape, where.shape, _WANTED, verb="gives values of shape")
         bad = ~(jnp.isfinite(values) & jnp.isfinite(slopes))
         if bad.any():
             at = float(where[bad][0])
             raise InvalidArgumentError(
-                f"fn is {self.fn!r}, which is not finite at {at:g}, or has no finite derivative there; fields take all "
-                "real values"
+                "fn",
+                at,
+                "finite values and derivatives at all real numbers",
+                verb="has no finite value or derivative at",
             )
 
     def _error(self) -> float:
@@ -245,9 +247,11 @@ class Elementwise(Nonlinearity):
         at = int(np.argmax(errors))  # of NaN, if there is any
         if not errors[at] <= bound(self.tolerance, np.float64):
             raise InvalidArgumentError(
-                f"fn misses the tolerance {self.tolerance:.1e} at variance {_VARIANCES[at]:g} (reached "
-                f"{errors[at]:.1e}); expected a continuous function without kinks away from zero; raise tolerance, or "
-                "accept the error by giving order"
+                "fn",
+                float(errors[at]),
+                "at most the tolerance",
+                "give a function without kinks away from zero, a larger tolerance, or order to accept the error",
+                verb="is integrated with an error of",
             )
         return self.tolerance
 

@@ -71,7 +71,7 @@ class AvgPool(_Pool):
         shape = grid_shape(signal)
         window = per_dimension("window", self.window, len(shape))
         if self.padding == "valid" and any(w > n for w, n in zip(window, shape, strict=True)):
-            raise NetworkError(f"a pooling window of {window} does not fit into a grid of {shape}")
+            raise NetworkError("window", window, "at most the grid's sizes with valid padding", str(shape))
         return Window(window, window if self.stride is None else self.stride, self.padding).box(shape)
 
     def signal(self, signal: Signal) -> Signal:

@@ -102,7 +102,7 @@ def plan_ensemble(
     check_whole("draws", draws, 2)
     kind = MEASURES[measure]
     if kind.needs_error and y is None:
-        raise InvalidArgumentError(f"measure is {measure!r} and y is None; an error needs targets")
+        raise InvalidArgumentError("y", None, "targets, which an error needs")
     key = as_key("seed", seed)
     action = cast(Action, as_action("action", action, np.shape(x)))
     check_measures(action, output_action, x, None, confidence)
@@ -166,8 +166,10 @@ def _check_mean(theory: OrbitLaw, time: float | None, measure: str) -> None:
     """InvalidArgumentError where a measure of M networks about their mean is the same for every M, as that is 0."""
     if not MEASURES[measure].needs_error and not np.any(theory.mean):
         raise InvalidArgumentError(
-            f"time is {time:g}, where the mean over networks is zero on all orbits: measure {measure!r} is relative to "
-            "it and does not change with the number of members; give a time above 0, and targets that are not all zero"
+            "time",
+            time,
+            "a time at which the mean over networks is not zero",
+            "give a larger time, and targets that are not all zero",
         )
 
 

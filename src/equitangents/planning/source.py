@@ -138,7 +138,10 @@ def _of_infinite(question: Question) -> Source:
     if question.data is not None or question.pilot is not None:
         name = "pilot" if question.data is None else "data"
         raise InvalidArgumentError(
-            f"{name} is for pilots, and infinite ensembles are planned from theory; give a DeepEnsemble or a network"
+            name,
+            "given",
+            "none for an infinite ensemble, which is planned from theory",
+            "give a DeepEnsemble or a network",
         )
     theory, x, truth = question.ensemble._orbit_question(question.x, question.y)
     return Source(theory, x, truth, None, check_time(theory, question.time))
@@ -187,7 +190,7 @@ def pilot_outputs(pilot: AnyModel, batch: np.ndarray) -> np.ndarray:
     """Members' outputs (networks, N, K), or their probabilities where those are averaged."""
     outputs = np.asarray(pilot.predict_members(batch), np.float64)
     if len(outputs) < LEAST:
-        raise InvalidArgumentError(f"pilot has {len(outputs)} members; it needs at least {LEAST}")
+        raise InvalidArgumentError("pilot", len(outputs), f"at least {LEAST}", verb="has members,")
     if not np.isfinite(outputs).all():
         raise InvalidArgumentError("the pilot's outputs are not finite; its training diverged")
     if predicts_probabilities(pilot):

@@ -84,8 +84,7 @@ class Violations:
         total = self.measures.of_means("error", self.law).sum(axis=1)
         if not float(total.mean()) > _NOTHING * len(self.law.mean) * float((self.law.mean**2).mean()):
             raise InvalidArgumentError(
-                f"measure is the {self.kind.title}, relative to the error of infinitely many members, and that is 0 on "
-                f"these inputs; plan for another measure"
+                "measure", self.kind.title, "one relative to what is not 0 on these inputs", "plan for another measure"
             )
         self._error = total
 

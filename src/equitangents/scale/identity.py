@@ -100,8 +100,7 @@ def _network(kernel: object) -> LoweredNetwork:
         return _network(kernel.net)
     if not hasattr(kernel, "lower"):  # of a protocol `isinstance` takes longer than all else here
         raise InvalidTypeError(
-            f"net is {kernel!r}; expected a network of equitangents.nn, or an orbit average of one: the content of "
-            "others has no description, so that a store could not tell them apart"
+            "net", kernel, "a network of equitangents.nn, or an orbit average of one, which a store can tell apart"
         )
     return cast(LoweredNetwork, kernel)
 

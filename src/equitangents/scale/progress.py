@@ -21,7 +21,7 @@ def told_by(progress: bool | ProgressCallback | None) -> ProgressCallback | None
     if progress is None or isinstance(progress, bool):
         return None
     if not callable(progress):
-        raise InvalidTypeError(f"progress is {progress!r}; expected True, False or a function of (done, all, seconds)")
+        raise InvalidTypeError("progress", progress, "True, False or a function of (done, all, seconds)")
     return progress
 
 

@@ -58,14 +58,17 @@ class Work:
         mine = (__version__, VERSION)
         if mine != (self.record.version, self.record.numbers):
             raise StoreError(
-                f"this worker runs equitangents {mine[0]} (numbers {mine[1]}), and the store was begun with "
-                f"{self.record.version} (numbers {self.record.numbers}); install that version for every worker"
+                "worker",
+                mine,
+                (self.record.version, self.record.numbers),
+                "install the version that began the store",
+                verb="runs version and numbers",
             )
         there = read_record(self.path)
         if there is None:
-            raise StoreError(f"there is no store in {self.path} any more, or this worker does not see that folder")
+            raise StoreError("store", str(self.path), "a folder that this worker sees", "it may have been removed")
         if not there.grew_from(self.record):
-            raise StoreError(f"the store in {self.path} has been replaced by another one; open it again")
+            raise StoreError("store", str(self.path), "the one that was opened", "open it again")
         _checked[self._key] = time.monotonic()
 
     def check_now_and_then(self) -> None:
@@ -118,7 +121,7 @@ class Work:
         try:
             return chunks.read((index, *(0,) * (len(chunks.shape) - 1)))
         except (DamagedTileError, FileNotFoundError) as error:
-            raise StoreError(f"inputs of the store are damaged: {error}; verify() repairs them") from None
+            raise StoreError("store", str(error), "undamaged inputs", "verify() repairs them") from None
 
     def _kernels(self, tile: Tile, x1: np.ndarray, x2: np.ndarray, same: bool) -> Values:
         if self.action is not None:
@@ -128,13 +131,15 @@ class Work:
                 kernels = self.kernel.kernel(x1) if same else self.kernel.kernel(x1, x2)
         except (MemoryError, MemoryLimitError):
             raise MemoryLimitError(
-                f"{named(tile)}, {len(x1)} × {len(x2)} inputs, does not fit in this worker's memory; give a smaller "
-                "tile to a new store, or run fewer workers on a machine"
+                named(tile),
+                (len(x1), len(x2)),
+                "memory for it",
+                "give a smaller tile to a new store, or run fewer workers",
+                verb="has",
             ) from None
         if kernels.engine != self.record.engine:
             raise StoreError(
-                f"this worker computes by the {kernels.engine} engine, and the store holds numbers of the "
-                f"{self.record.engine} engine; EQUITANGENTS_ENGINE={self.record.engine} asks for it"
+                "engine", kernels.engine, self.record.engine, "set EQUITANGENTS_ENGINE to that of the store"
             )
         return [np.asarray(getattr(kernels, name), self.record.precision) for name in FIELDS]
 

@@ -422,8 +422,10 @@ def as_matrix(matrix: Any, field: str = "ntk") -> SymmetricMatrix:
     if isinstance(matrix, list):
         return ArrayMatrix(np.asarray(matrix, np.float64))
     raise InvalidTypeError(
-        f"matrix is {type(matrix).__name__}; expected a square array (NumPy, memory map, Zarr), a scale.GramStore, "
-        "a pair (network, inputs), or an object with shape and @"
+        "matrix",
+        type(matrix),
+        "a square array (NumPy, memory map, Zarr), a scale.GramStore, (network, inputs), or an object with shape and @",
+        verb="is a",
     )
 
 

@@ -52,10 +52,10 @@ class EmpiricalKernel:
         import torch
 
         if not isinstance(module, torch.nn.Module):
-            raise InvalidTypeError(f"module is a {type(module).__name__}; expected a torch.nn.Module")
+            raise InvalidTypeError("module", type(module), "a torch.nn.Module", verb="is a")
         for name, value, known in (("layout", layout, LAYOUTS), ("implementation", implementation, WAYS)):
             if value not in known:
-                raise InvalidArgumentError(name, value, f"one of {', '.join(known)}")
+                raise InvalidArgumentError(name, value, list(known))
         self.module, self.layout, self.implementation = module, layout, implementation
         self.parameters: dict[str, torch.Tensor] = {n: p for n, p in module.named_parameters() if p.requires_grad}
         if not self.parameters:
@@ -76,7 +76,7 @@ class EmpiricalKernel:
         all pairs of them, (N1, N2, outputs, outputs).
         """
         if form not in FORMS:
-            raise InvalidArgumentError("form", form, f"one of {', '.join(FORMS)}")
+            raise InvalidArgumentError("form", form, list(FORMS))
         with self._evaluated():
             return np.asarray(self._ntk(*self._inputs(x1, x2), form).cpu().numpy())
 
@@ -89,7 +89,7 @@ class EmpiricalKernel:
             b = a if b is None else b
             values, back = torch.func.vjp(lambda p: self._at(p, b), self._free())[:2]
             if np.shape(vectors) != tuple(values.shape):
-                raise ShapeError("vectors", np.shape(vectors), f"that of the outputs, {tuple(values.shape)}")
+                raise ShapeError("vectors", np.shape(vectors), tuple(values.shape), "the shape of the outputs")
             (pulled,) = back(torch.as_tensor(np.asarray(vectors), dtype=values.dtype, device=values.device))
             found = torch.func.jvp(lambda p: self._at(p, a), (self._free(),), (pulled,))[1]
             return np.asarray(found.detach().cpu().numpy())
@@ -136,7 +136,7 @@ class EmpiricalKernel:
         found = torch.func.functional_call(self.module, parameters, (x,))
         if not isinstance(found, torch.Tensor) or found.ndim != 2:
             shape = tuple(found.shape) if isinstance(found, torch.Tensor) else type(found).__name__
-            raise ShapeError(f"the module gives {shape}; expected one tensor (N, outputs)")
+            raise ShapeError("module", shape, "one tensor (N, outputs)", verb="gives")
         return found
 
     def _free(self) -> dict[str, torch.Tensor]:

@@ -1,4 +1,4 @@
-"""What the source states of contenders, and how the comparison is shown: tables, and figures against cost."""
+"""What the source states of baselines, and how the comparison is shown: tables, and figures against cost."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from matplotlib.ticker import LogLocator
 
 from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, exactly, shared_level
-from equitangents_studies import contenders
+from equitangents_studies import baselines
+from equitangents_studies.baselines.turned_filters import exact_on_filters
 from equitangents_studies.common.input_pictures import input_pictures
 from equitangents_studies.comparison.study import (
     ACCURACY,
@@ -27,7 +28,6 @@ from equitangents_studies.comparison.study import (
     measure,
     repeated,
 )
-from equitangents_studies.contenders.turned_filters import exact_on_filters
 from equitangents_studies.framework.claims import EXACT, Claim, agreement, claim, in_words, ours, theirs
 from equitangents_studies.framework.page import (
     Columns,
@@ -56,7 +56,7 @@ _BY_CONSTRUCTION = (
 
 
 def claims(settings: Settings, results: Results) -> Sequence[Claim]:
-    """What the source states, and what decides between contenders."""
+    """What the source states, and what decides between baselines."""
     judged: list[Claim] = []
     present, over = results.labels, covers(settings)
     osp = f"Orbit same predictions on {', '.join(results.images.titles[name] for name in results.foreign)}"
@@ -79,7 +79,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         least = lambda name: exactly(results.least(present[name]))
         judged.append(
             claim(
-                "Contenders with built-in invariance give every orientation of every image the same class",
+                "Baselines with built-in invariance give every orientation of every image the same class",
                 Records.over(least, lambda name: results.titles[name], name=tuple(exact)),
                 measure=f"Orbit same predictions on the worst input of all sets and repetitions, of {results.order}.",
                 covers=EXACT,
@@ -92,7 +92,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         level = shared_level(len(others))
         judged.append(
             claim(
-                "Every contender that knows of the group is more accurate on rotated images than the plain network",
+                "Every baseline that knows of the group is more accurate on rotated images than the plain network",
                 Records.over(
                     lambda name: results.difference(present[name], present["plain"], "rotated", level),
                     lambda name: results.titles[name],
@@ -116,7 +116,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         worst = lambda name: results.estimate(present[name], "outside", shared_level(len(present)))
         judged.append(
             claim(
-                "Every contender gives at least half of the orientations of foreign images the same class",
+                "Every baseline gives at least half of the orientations of foreign images the same class",
                 Records.over(worst, lambda name: results.titles[name], name=tuple(present)),
                 measure=f"{osp}, out of {results.order}.",
                 covers=over,
@@ -151,7 +151,7 @@ def _small_against_one(results: Results, over: str) -> Claim:
 
 
 def stated(name: str, group: str) -> tuple[float, float] | None:
-    """The source's number of a contender, or of the one that it stands in for, and its error, where there is one."""
+    """The source's number of a baseline, or of the one that it stands in for, and its error, where there is one."""
     return STATED.get(name.removesuffix("-augmented"), {}).get(group)
 
 
@@ -174,7 +174,7 @@ def stand_in(results: Results, name: str) -> str:
 
 
 def _as_stated(settings: Settings, results: Results, name: str, over: str) -> Claim:
-    """The number of one contender beside the source's: of the one trained on turned images, if there is such a one."""
+    """The number of one baseline beside the source's: of the one trained on turned images, if there is such a one."""
     value, error = STATED[name][settings.group]
     chosen = stand_in(results, name)
     number, title = results.estimate(results.labels[chosen], "outside"), results.titles[chosen]
@@ -206,7 +206,7 @@ _SHORT = {
 
 
 Found = Mapping[str, tuple[Estimate, Mapping[str, Estimate]]]
-"""By contender: its number over all foreign inputs, and that on each set."""
+"""By baseline: its number over all foreign inputs, and that on each set."""
 
 
 def _beside_the_source(settings: Settings, results: Results, folder: RunFolder) -> list[Figure | Table]:
@@ -236,7 +236,7 @@ def _beside_figure(found: Found, group: str, order: int, folder: RunFolder) -> F
             "Out of distribution: our mean with its 95 % interval (blue), by set of inputs (small), and "
             "the source’s number with its error (grey)."
         ),
-        alt="Orbit same predictions of the contenders beside those of the source",
+        alt="Orbit same predictions of the baselines beside those of the source",
     ) as drawn:
         (axes,) = drawn
         first = next(iter(found.values()))[1]
@@ -292,7 +292,7 @@ _LOOK = (palette.BLUE, palette.VERMILLION, palette.GREEN, palette.PURPLE, palett
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
     """Tables and figures."""
     problem = results.problem
-    tables = {"contenders": contender_table(results), "costs": cost_table(results)}
+    tables = {"baselines": baseline_table(results), "costs": cost_table(results)}
     shown: list[Shown] = [
         *_beside_the_source(settings, results, folder),
         lag_table(settings, results),
@@ -302,8 +302,8 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     if results.curves:
         shown += [_trade_off(results, folder)]
     if results.left_out:
-        rows = [(contenders.find(name).title, why) for name, why in results.left_out.items()]
-        shown.append(table("Contenders that cannot run on this problem.", ["", "reason"], rows))
+        rows = [(baselines.find(name).title, why) for name, why in results.left_out.items()]
+        shown.append(table("Baselines that cannot run on this problem.", ["", "reason"], rows))
     shown += [input_pictures(folder, problem.action, results.images.sets, results.images.titles)]
     return Presentation(tables, shown)
 
@@ -346,25 +346,25 @@ def _main_table(settings: Settings, results: Results) -> Table:
     )
 
 
-def contender_table(results: Results) -> Columns:
-    """One row per contender and measure."""
+def baseline_table(results: Results) -> Columns:
+    """One row per baseline and measure."""
     rows = []
     for name, labels in {**results.labels, **({_FLOOR: results.floor} if results.floor else {})}.items():
         for which in MEASURES:
             e = results.estimate(labels, which)
             of_source = stated_text(name, results.problem.group) if which == "outside" else ""
             rows.append((name, which, e, of_source))
-    return columns(("contender", "measure", "value", "low", "high", "source"), rows)
+    return columns(("baseline", "measure", "value", "low", "high", "source"), rows)
 
 
 def cost_table(results: Results) -> Columns:
-    """What every contender took in every repetition."""
+    """What every baseline took in every repetition."""
     rows = [
         (name, r + 1, *(float(costs[which][r]) for which in COSTS))
         for name, costs in results.costs.items()
         for r in range(len(costs[COSTS[0]]))
     ]
-    return columns(("contender", "repetition", *COSTS), rows)
+    return columns(("baseline", "repetition", *COSTS), rows)
 
 
 def _cost_figure(results: Results, folder: RunFolder) -> Figure:
@@ -374,9 +374,9 @@ def _cost_figure(results: Results, folder: RunFolder) -> Figure:
         titles=(_WORDS["rotated"].capitalize(), f"OSP on foreign images, of {results.order}"),
         size=(8.6, 4.0),
         xlabel="training, seconds of processors",
-        caption="Every contender: mean over repetitions with its 95 % interval against the seconds of one training. "
+        caption="Every baseline: mean over repetitions with its 95 % interval against the seconds of one training. "
         "Dashed: the resampling floor, of groups that resample pixels.",
-        alt="Accuracy and orbit same predictions of every contender against training time",
+        alt="Accuracy and orbit same predictions of every baseline against training time",
     ) as drawn:
         for axes, which in zip(drawn, ("rotated", "outside"), strict=True):
             for i, (name, labels) in enumerate(results.labels.items()):
@@ -425,7 +425,7 @@ def _trade_off(results: Results, folder: RunFolder) -> Figure:
 
 
 def lag_table(settings: Settings, results: Results) -> Table:
-    """What every contender costs to train and how far it lies behind the best, from the cheapest up."""
+    """What every baseline costs to train and how far it lies behind the best, from the cheapest up."""
     order = sorted(results.labels, key=lambda name: results.cost(name))
     enough = {measure: good_enough(settings, results, measure) for measure in (ACCURACY, AGREEMENT)}
     rows = [
@@ -438,7 +438,7 @@ def lag_table(settings: Settings, results: Results) -> Table:
         for name in order
     ]
     return table(
-        "Differences from the best contender, from the cheapest to train up; in brackets intervals over "
+        "Differences from the best baseline, from the cheapest to train up; in brackets intervals over "
         f"{settings.repetitions} repetitions that hold together at 95 %. Little is at most "
         f"{100 * settings.tolerated:g} % of the images, or of the orientations.",
         ["", "training, s", "accuracy, all orientations", "OSP, foreign images", "shown to lose little in"],

@@ -1,11 +1,11 @@
-"""Which way to an invariant classifier? Accuracy and orbit same predictions of every contender beside what it costs.
+"""Which way to an invariant classifier? Accuracy and orbit same predictions of every baseline beside what it costs.
 
-Every contender is trained on upright images, one way or another with the group, and asked for the class of every
+Every baseline is trained on upright images, one way or another with the group, and asked for the class of every
 element of every orbit, in and out of distribution.
 
-What to use is the cheapest contender that is shown to lose no more than is tolerated (non-inferiority). With d the
-score of a contender minus that of the best, paired, mean over inputs, one number for each repetition, and m the
-tolerated loss: the contender is good enough where the whole interval of d's mean over repetitions lies above −m.
+What to use is the cheapest baseline that is shown to lose no more than is tolerated (non-inferiority). With d the
+score of a baseline minus that of the best, paired, mean over inputs, one number for each repetition, and m the
+tolerated loss: the baseline is good enough where the whole interval of d's mean over repetitions lies above −m.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from equitangents.statistics import (
     shared_level,
     t_interval,
 )
-from equitangents_studies import contenders
+from equitangents_studies import baselines
+from equitangents_studies.baselines import Problem
+from equitangents_studies.baselines.baseline import Entry
+from equitangents_studies.baselines.machines import TrainedNetworks
+from equitangents_studies.baselines.networks import cnn, count_multiplications
+from equitangents_studies.baselines.registry import group_convolutional
 from equitangents_studies.common.images import Images, load_images, zero_at_border
 from equitangents_studies.common.orbits import orbit_batch, same_predictions
 from equitangents_studies.common.scores import covered, table_mean
-from equitangents_studies.contenders import Problem
-from equitangents_studies.contenders.contender import Entry
-from equitangents_studies.contenders.machines import TrainedNetworks
-from equitangents_studies.contenders.networks import cnn, count_multiplications
-from equitangents_studies.contenders.registry import group_convolutional
 from equitangents_studies.framework.stages import Arrays, Stage, Stages
 from equitangents_studies.framework.study import Task, at_least, check, presets
 
@@ -46,13 +46,13 @@ from equitangents_studies.framework.study import Task, at_least, check, presets
 class Settings:
     """`data` is "digits", a data set in the data folder, or a file `mine.npz` with x and y (and x_test, y_test).
 
-    `pixels` averages images over areas to pixels × pixels. `contenders` are names, or "module:Name" of one's own.
+    `pixels` averages images over areas to pixels × pixels. `baselines` are names, or "module:Name" of one's own.
     Every repetition has other initial weights, orders of data and, where there are more images than `train_images`,
     other training images. Networks see every training image `epochs` times; `kernel_images` train kernel machines.
     `shrink` are the factors by which channels are divided for ensembles of small networks (empty: none), each of which
     has as many members as one group-convolutional network costs, at most `most_members`.
     `zero`: the shade of an image that becomes 0, as what turns in at its corners: its mean, or its border's median.
-    `tolerated`: the share of images, and of orientations, that a cheaper contender may lose to the best and still be
+    `tolerated`: the share of images, and of orientations, that a cheaper baseline may lose to the best and still be
     recommended.
     """
 
@@ -60,7 +60,7 @@ class Settings:
     foreign: tuple[str, ...] = ("photographs", "noise")
     group: Literal["C2", "C4", "C8", "C16", "D4"] = "C4"
     pixels: int | None = None
-    contenders: tuple[str, ...] = (
+    baselines: tuple[str, ...] = (
         "plain", "augmented", "ensemble", "gcnn", "gcnn-ensemble", "canonicalisation", "test-time", "infinite",
         "invariant-kernel",
     )  # fmt: skip
@@ -93,7 +93,7 @@ PRESETS = presets(
     "foreign_images=5000 channels=32,64,64 members=100 group_members=10 epochs=30 batch=128 kernel_images=5000 "
     "shrink=1,2,4 most_members=256",
     desk_c8="desk group=C8 kernel_images=600 "
-    "contenders=plain,augmented,ensemble,gcnn,gcnn-augmented,canonicalisation,canonicalisation-augmented,test-time,"
+    "baselines=plain,augmented,ensemble,gcnn,gcnn-augmented,canonicalisation,canonicalisation-augmented,test-time,"
     "infinite,invariant-kernel shrink= zero=border",
     desk_c16="desk-c8 group=C16 kernel_images=300",
 )
@@ -130,9 +130,9 @@ class Curve:
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """labels[contender][set] (R, |G|, N) predicted classes; costs[contender] by name (R,); floor[set] (R, |G|, N).
+    """labels[baseline][set] (R, |G|, N) predicted classes; costs[baseline] by name (R,); floor[set] (R, |G|, N).
 
-    `floor` is empty where the action is exact. `left_out` says why a contender is missing.
+    `floor` is empty where the action is exact. `left_out` says why a baseline is missing.
     """
 
     images: Images
@@ -184,7 +184,7 @@ class Results:
         return table_mean(self.score(a, measure) - self.score(b, measure), (low - high, high - low), level)
 
     def cost(self, name: str, which: str = "training_seconds") -> float:
-        """What a contender took in one repetition: the median, since the first also compiles."""
+        """What a baseline took in one repetition: the median, since the first also compiles."""
         return float(np.median(self.costs[name][which]))
 
     def least(self, labels: dict[str, np.ndarray]) -> float:
@@ -208,7 +208,7 @@ def images_of(settings: Settings, data_dir: Path | None, repetition: int = 0) ->
 
 
 def problem_of(settings: Settings, images: Images, repetition: int = 0) -> Problem:
-    """What contenders are told in one repetition."""
+    """What baselines are told in one repetition."""
     height, width, channels = images.train_x.shape[1:]
     return Problem(
         group=settings.group,
@@ -226,12 +226,12 @@ def problem_of(settings: Settings, images: Images, repetition: int = 0) -> Probl
 
 
 def check_settings(settings: Settings, data_dir: Path | None) -> None:
-    """Contenders that can be found and made, sizes, and images that are there."""
+    """Baselines that can be found and made, sizes, and images that are there."""
     at_least(settings, repetitions=1, members=2, group_members=2, epochs=1, most_members=1, batch=1, kernel_images=2)
     at_least(settings, foreign_images=2)
     check(len(settings.channels) >= 2, "channels", settings.channels, "a list of at least two")
     check(0 < settings.tolerated < 1, "tolerated", settings.tolerated, "between 0 and 1")
-    for name in ("contenders", "foreign"):
+    for name in ("baselines", "foreign"):
         value = getattr(settings, name)
         distinct = len(value) > 0 and len(value) == len(set(value))
         check(distinct, name, value, "a list without repetitions, of at least one")
@@ -240,24 +240,24 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
         check(
             settings.pixels >= 4 and settings.pixels % 2 == 0, "pixels", settings.pixels, "an even number of at least 4"
         )
-    entries = [contenders.find(name) for name in settings.contenders]
+    entries = [baselines.find(name) for name in settings.baselines]
     images = images_of(settings, data_dir)
     problem = problem_of(settings, images)
     possible = [entry for entry in entries if not entry.unavailable(problem)]
-    check(bool(possible), "contenders", settings.contenders, f"a list with one that there is for {settings.group}")
+    check(bool(possible), "baselines", settings.baselines, f"a list with one that there is for {settings.group}")
     for entry in possible:
         entry.make(problem)
 
 
 def measure(settings: Settings, folder: Stages) -> Results:
-    """Every contender in every repetition, each a stage of its own; then ensembles of small networks.
+    """Every baseline in every repetition, each a stage of its own; then ensembles of small networks.
 
-    Contenders are timed, so that no two of them run at once, whatever workers there are.
+    Baselines are timed, so that no two of them run at once, whatever workers there are.
     """
     images = images_of(settings, folder.data_dir)
     _same_data(folder, images)
     problem = problem_of(settings, images)
-    entries = [contenders.find(name) for name in settings.contenders]
+    entries = [baselines.find(name) for name in settings.baselines]
     left_out = {entry.name: entry.unavailable(problem) for entry in entries if entry.unavailable(problem)}
     entries = [entry for entry in entries if entry.name not in left_out]
     order = [name for name in ("ensemble", "augmented", entries[0].name) if name in {e.name for e in entries}]
@@ -267,7 +267,7 @@ def measure(settings: Settings, folder: Stages) -> Results:
             folder.stage(
                 f"{_file(entry.name)}-{r}",
                 f"{entry.title}, repetition {r + 1} of {settings.repetitions}",
-                partial(_contender, entry, settings, folder, r, entry.name == floor_of),
+                partial(_baseline, entry, settings, folder, r, entry.name == floor_of),
             )
             for r in range(settings.repetitions)
         ]
@@ -304,16 +304,16 @@ def _file(name: str) -> str:
     return "".join(c if c.isalnum() or c == "-" else "_" for c in name)
 
 
-def _contender(entry: Entry, settings: Settings, folder: Stages, repetition: int, floor: bool, task: Task) -> Arrays:
+def _baseline(entry: Entry, settings: Settings, folder: Stages, repetition: int, floor: bool, task: Task) -> Arrays:
     images = images_of(settings, folder.data_dir, repetition)
     problem = problem_of(settings, images, repetition)
     orbits = {name: orbit_batch(problem.action, x) for name, x in images.sets.items()}
-    outcome = contenders.run(entry, problem, images.train_x, images.train_y, orbits)
+    outcome = baselines.run(entry, problem, images.train_x, images.train_y, orbits)
     shape = (int(problem.action.group.order), -1)
     arrays: Arrays = {f"labels_{name}": y.reshape(shape).astype(np.int16) for name, y in outcome.labels.items()}
     arrays |= {cost: np.array(getattr(outcome.cost, cost)) for cost in COSTS}
     if floor:
-        averaged = contenders.Averaged(outcome.fitted, problem)
+        averaged = baselines.Averaged(outcome.fitted, problem)
         for i, (name, x) in enumerate(orbits.items()):
             scores = np.asarray(averaged.predict(x))
             arrays[f"floor_{name}"] = scores.argmax(axis=1).reshape(shape).astype(np.int16)
@@ -375,14 +375,14 @@ ACCURACY, AGREEMENT = "rotated", "outside"
 
 
 def good_enough(settings: Settings, results: Results, measure: str) -> list[str]:
-    """The best contender, and those shown to lose at most the tolerated share of the score's range to it."""
+    """The best baseline, and those shown to lose at most the tolerated share of the score's range to it."""
     margin = settings.tolerated * range_of(results, measure)
     best = best_of(results, measure)
     return [name for name in results.labels if name == best or lag(results, measure, name).low > -margin]
 
 
 def lag(results: Results, measure: str, name: str) -> Estimate:
-    """The contender's score minus the best one's, with Student's interval over repetitions: none for a single one.
+    """The baseline's score minus the best one's, with Student's interval over repetitions: none for a single one.
 
     All intervals of a measure hold together. Where no input has any difference, the ends are those of so many inputs
     without one; where all repetitions have the same, the interval is over inputs.

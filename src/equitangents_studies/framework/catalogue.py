@@ -334,16 +334,11 @@ def lookup(name: str, preset: str) -> StudyInfo:
     Traceback (most recent call last):
     equitangents.errors.InvalidArgumentError: there is no study 'toi'; did you mean 'toy'?; the studies are ...
     """
-    from equitangents.errors import InvalidArgumentError
-    from equitangents.extending import meant
+    from equitangents.extending import unknown
 
     if name not in registry:
-        raise InvalidArgumentError(
-            f"there is no study {name!r}{meant(name, registry)}; the studies are {', '.join(registry)}"
-        )
+        raise unknown("study", name, registry)
     info = registry[name]
     if preset not in info.presets:
-        raise InvalidArgumentError(
-            f"study {name!r} has no preset {preset!r}{meant(preset, info.presets)}; it has {', '.join(info.presets)}"
-        )
+        raise unknown("preset", preset, info.presets)
     return info

@@ -180,7 +180,7 @@ def _covered(covers: Covers) -> tuple[str, int | None]:
     if not over:
         raise InvalidArgumentError("covers is empty; a claim says what its interval is over, or EXACT, or SINGLE")
     if repeated is not None and repeated < 1:
-        raise InvalidArgumentError(f"repeated is {repeated}; it is at least 1, or None where nothing was repeated")
+        raise InvalidArgumentError("repeated", repeated, remedy="it is at least 1, or None where nothing was repeated")
     return over, repeated
 
 

@@ -14,25 +14,13 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
-from equitangents.extending import ExecutorLike
-
 _EVERY = 60.0  # seconds between lines about one stage
 
 
 class Task:
-    """A stage's bar; `step(done, total)` moves it and calls `noticed`, as often as one likes.
+    """A stage's bar; `step(done, total)` moves it and calls `noticed`, as often as one likes."""
 
-    `executor` says who trains ensembles, as `DeepEnsemble(executor=)` takes it; None where a worker computes the stage.
-    """
-
-    def __init__(
-        self,
-        bars: Any = None,
-        identity: Any = None,
-        interrupted: threading.Event | None = None,
-        executor: ExecutorLike | None = None,
-    ) -> None:
-        self.executor = executor
+    def __init__(self, bars: Any = None, identity: Any = None, interrupted: threading.Event | None = None) -> None:
         self._bars = bars
         self._identity = identity
         self._interrupted = interrupted
@@ -87,8 +75,7 @@ def _say(line: str) -> None:
 class Progress:
     """Bars on the terminal by rich, lines where output is redirected, or nothing at all."""
 
-    def __init__(self, *, shown: bool = True, executor: ExecutorLike | None = None) -> None:
-        self.executor = executor
+    def __init__(self, *, shown: bool = True) -> None:
         self._bars: Any = None
         self._interrupted = threading.Event()
         if shown and not sys.stderr.isatty():
@@ -108,21 +95,14 @@ class Progress:
         with _remembering(self._interrupted), self._bars or contextlib.nullcontext():
             yield self
 
-    def say(self, line: str) -> None:
-        """A line above the bars, or among the lines."""
-        if isinstance(self._bars, _Lines):
-            _say(line)
-        elif self._bars is not None:
-            self._bars.console.print(line, highlight=False)
-
     @contextlib.contextmanager
     def task(self, title: str) -> Iterator[Task]:
         """A bar for one stage; full when the stage ends without an error."""
         if self._bars is None:
-            yield Task(interrupted=self._interrupted, executor=self.executor)
+            yield Task(interrupted=self._interrupted)
             return
         identity = self._bars.add_task(title, total=None)
-        yield Task(self._bars, identity, self._interrupted, self.executor)
+        yield Task(self._bars, identity, self._interrupted)
         if isinstance(self._bars, _Lines):
             self._bars.update(identity, completed=1, total=1, done=True)
         else:

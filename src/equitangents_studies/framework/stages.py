@@ -17,15 +17,11 @@ Key = TypeVar("Key", bound=Hashable)
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """The arrays of `compute(task)`, kept under `name`; `title` is what readers see of it.
-
-    `ensemble`: `compute` trains an ensemble, whose members workers can share.
-    """
+    """The arrays of `compute(task)`, kept under `name`; `title` is what readers see of it."""
 
     name: str
     title: str
     compute: Callable[[Task], Arrays]
-    ensemble: bool = False
 
 
 @runtime_checkable

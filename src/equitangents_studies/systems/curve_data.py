@@ -99,9 +99,9 @@ def training_sizes(sizes: Sequence[int] | np.ndarray | None, pool: int, least: i
         return (pool // 2) // 2 ** np.arange(count)[::-1]
     given = np.asarray(sizes)
     if given.ndim != 1 or given.dtype.kind not in "iu" or len(given) < 1:
-        raise InvalidTypeError(f"sizes is {sizes!r}; expected a list of whole numbers")
+        raise InvalidTypeError("sizes", sizes, "a list of whole numbers")
     if not ((given > 0).all() and (np.diff(given) > 0).all()):
-        raise InvalidArgumentError(f"sizes is {given.tolist()}; expected positive numbers, increasing")
+        raise InvalidArgumentError("sizes", given.tolist(), "positive numbers, increasing")
     if given[-1] > pool:
         raise InvalidArgumentError(f"sizes goes up to {given[-1]}; training sets are drawn from {pool} inputs")
     return given
@@ -128,7 +128,7 @@ def _arrays(name: str, x: Numbers, y: Targets) -> tuple[np.ndarray, np.ndarray]:
     if labels.dtype.kind == "f":
         labels = np.asarray(check_array("y", labels, rank=(1, 2)))
     elif labels.dtype.kind not in "iubUS":
-        raise InvalidTypeError(f"y has dtype {labels.dtype}; expected numbers or classes")
+        raise InvalidTypeError("y", labels.dtype, "numbers or classes", verb="has dtype")
     check_same_length(name, inputs, "y", labels)
     return inputs, labels
 
@@ -146,7 +146,7 @@ def _check_one_kind(labels: np.ndarray, test_labels: np.ndarray) -> None:
 
 def _share(test: object, pool: int) -> int:
     if isinstance(test, bool) or not isinstance(test, int | float) or not 0 < test < 1:
-        raise InvalidArgumentError(f"test is {test!r}; expected (x, y), or a share of the data between 0 and 1")
+        raise InvalidArgumentError("test", test, "(x, y), or a share of the data between 0 and 1")
     count = round(test * pool)
     if not 1 <= count < pool:
         raise InvalidArgumentError(f"test is {test!r} of {pool} inputs, which leaves {count} to test on")
@@ -165,8 +165,9 @@ def fresh(model: object, seed: int) -> Trainable:
     if not hasattr(model, "fit"):
         if not callable(model):
             raise InvalidTypeError(
-                f"model is {model!r}; expected a network with `kernel`, an object with `fit` and `predict`, or a "
-                "function of a seed that makes one"
+                "model",
+                model,
+                "a network with `kernel`, an object with `fit` and `predict`, or a function of a seed that makes one",
             )
         made = model(seed)
         if not hasattr(made, "fit"):

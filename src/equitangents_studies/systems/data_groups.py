@@ -6,7 +6,6 @@ O(c)^d    one of its own at every position
 P(cd)     permutations of all coordinates, channels and positions alike
 O(cd)     all orthogonal matrices
 P(c)xI, P(c)^d   permutations of channels, the same everywhere or one of its own at every position
-patches(k)       permutations of the blocks of k positions a side, which stay as they are inside
 """
 
 from __future__ import annotations
@@ -21,11 +20,9 @@ NAMES = ("I", "O(3)xI", "O(3)^d", "P(3d)", "O(3d)")
 """The five groups of Xiao & Pennington 2022, in the names of images with 3 channels."""
 
 _PATTERN = re.compile(r"(?P<letter>[OP])\((?:(?P<all>c|\d*)d|(?P<own>c|\d+))\)(?P<how>xI|\^d)?")
-_PATCHES = re.compile(r"patches\((?P<side>[1-9]\d*)\)")
 _SMALLER = {  # what each kind holds besides itself and the identity, channels and positions at least 2
-    ("O", "all"): {("P", "all"), ("P", "patches"), ("O", "own"), ("P", "own"), ("O", "same"), ("P", "same")},
-    ("P", "all"): {("P", "patches"), ("P", "own"), ("P", "same")},
-    ("P", "patches"): set(),
+    ("O", "all"): {("P", "all"), ("O", "own"), ("P", "own"), ("O", "same"), ("P", "same")},
+    ("P", "all"): {("P", "own"), ("P", "same")},
     ("O", "own"): {("P", "own"), ("O", "same"), ("P", "same")},
     ("P", "own"): {("P", "same")},
     ("O", "same"): {("P", "same")},
@@ -40,25 +37,21 @@ class DataGroup:
 
     Args:
         letter: "O" for orthogonal matrices, "P" for permutations, "I" for the identity.
-        reach: "same" at every position, one of its "own" at every position, "all" coordinates at once, or "patches".
+        reach: "same" at every position, one of its "own" at every position, or "all" coordinates at once.
         positions: d, how many positions there are.
         channels: c.
-        patch: positions on a side of a patch, for those; else 0.
     """
 
     letter: str
     reach: str
     positions: int
     channels: int
-    patch: int = 0
 
     @property
     def name(self) -> str:
         """The name with these channels, such as "O(3)^d"."""
         if self.letter == "I":
             return "I"
-        if self.reach == "patches":
-            return f"patches({self.patch})"
         c = self.channels
         return {"all": f"{self.letter}({c}d)", "own": f"{self.letter}({c})^d", "same": f"{self.letter}({c})xI"}[
             self.reach
@@ -80,8 +73,7 @@ class DataGroup:
     def holds(self, other: DataGroup) -> bool:
         """Whether `other` is a subgroup of this one by its kind; O(c)xI is in O(c)^d, which is in O(cd)."""
         mine, theirs = (self.letter, self.reach), (other.letter, other.reach)
-        finer = mine != theirs or self.patch == 0 or other.patch % self.patch == 0
-        return other.letter == "I" or (mine == theirs and finer) or theirs in _SMALLER[mine]
+        return other.letter == "I" or mine == theirs or theirs in _SMALLER[mine]
 
     def __str__(self) -> str:
         return self.name
@@ -100,21 +92,16 @@ def data_group(name: str | DataGroup, shape: tuple[int, ...]) -> DataGroup:
     if isinstance(name, DataGroup):
         name = name.name
     if not isinstance(name, str):
-        raise InvalidTypeError(f"group is {name!r}; expected the name of a group, such as {', '.join(NAMES)}")
-    positions, channels = 1, int(shape[-1])
-    for size in shape[:-1]:
-        positions *= int(size)
+        raise InvalidTypeError("group", name, f"the name of a group, such as {', '.join(NAMES)}")
+    positions, channels = math.prod(map(int, shape[:-1])), int(shape[-1])
     text = name.replace(" ", "").replace("⊗", "x").replace("I_d", "I")
     if text == "I":
         return DataGroup("I", "same", positions, channels)
-    if cut := _PATCHES.fullmatch(text):
-        return _patches(name, int(cut["side"]), shape)
     found = _PATTERN.fullmatch(text)
     reach = None if found is None else _reach(found)
     if found is None or reach is None:
         raise InvalidArgumentError(
-            f"group is {name!r}; expected one of {', '.join(NAMES)}, P(3)xI, P(3)^d, patches(k); 3 or c stands for the "
-            "channels"
+            "group", name, f"one of {', '.join(NAMES)}, P(3)xI, P(3)^d; 3 or c stands for the channels"
         )
     number = found["all"] if found["all"] is not None else found["own"]
     if number.isdigit() and int(number) not in (3, channels):
@@ -136,12 +123,6 @@ def expected_symmetry(name: str, group: str, shape: tuple[int, ...], *, finite: 
     """
     largest = "O(3)xI" if finite and name == "VEC" else LARGEST[name[:3]]
     return data_group(largest, shape).holds(data_group(group, shape))
-
-
-def _patches(name: str, side: int, shape: tuple[int, ...]) -> DataGroup:
-    if len(shape) < 2 or any(size % side for size in shape[:-1]):
-        raise InvalidArgumentError(f"group is {name!r}, and the grid is {shape[:-1]}; expected multiples of {side}")
-    return DataGroup("P", "patches", math.prod(shape[:-1]), shape[-1], side)
 
 
 def _reach(found: re.Match[str]) -> str | None:

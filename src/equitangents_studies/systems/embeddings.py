@@ -58,9 +58,9 @@ def embed(net: Sequential | Reparametrised, params: Params, target: str, input_s
     (64, True)
     """
     if not isinstance(net, Sequential | Reparametrised):
-        raise InvalidTypeError(f"net is {net!r}; expected a network that architecture() makes")
+        raise InvalidTypeError("net", net, "a network that architecture() makes")
     if not isinstance(target, str):
-        raise InvalidTypeError(f"target is {target!r}; expected 'LAPk', 'VEC', 'LCN' or 'FCN'")
+        raise InvalidTypeError("target", target, "'LAPk', 'VEC', 'LCN' or 'FCN'")
     if any(getattr(layer, "parametrisation", "ntk") != "ntk" for layer in net.layers):
         raise NetworkError(f"{net!r} cannot be embedded; expected the NTK parametrisation in every layer")
     route, shape = _route(kind_of(net), target), check_shape("input_shape", input_shape)

@@ -79,7 +79,7 @@ class PoolKernel:
 def pool_kernel(net: KernelFunction, x: np.ndarray, pool: int, kernel: KernelName, step: Step) -> PoolKernel:
     """The kernel of a network, an orbit average, or a kept kernel, of x with the first `pool` of x, tile by tile."""
     if kernel not in ("ntk", "nngp"):
-        raise InvalidArgumentError(f"kernel is {kernel!r}; expected 'ntk' or 'nngp'")
+        raise InvalidArgumentError("kernel", kernel, "'ntk' or 'nngp'")
     return PoolKernel(symmetric_kernel(net, x, kernel, step, rows=pool))
 
 
@@ -170,7 +170,7 @@ def finite_action(group: Group | ActionLike, x: np.ndarray) -> Action:
     action = as_action("group", group.name if isinstance(group, Group) else group, x.shape)
     check_finite_group("group", action, "a spectrum by irreps")
     if not isinstance(action, Action):
-        raise InvalidTypeError(f"group is {group!r}; expected the name of a group, or an action")
+        raise InvalidTypeError("group", group, "the name of a group, or an action")
     if not action.exact:
         raise InvalidArgumentError(
             f"group is {action.name}, which interpolates, so its maps do not form a group; take "

@@ -78,9 +78,9 @@ def inference(name: str, **settings: Any) -> Inference:
         "NN+": GradientInference("NN+", c=8.0, weight_decay=1e-7),
     }
     if not isinstance(name, str):
-        raise InvalidTypeError(f"name is {name!r}; expected one of {', '.join(known)}")
+        raise InvalidTypeError("name", name, list(known))
     if name not in known:
-        raise InvalidArgumentError(f"name is {name!r}; expected one of {', '.join(known)}")
+        raise InvalidArgumentError("name", name, list(known))
     unknown = [key for key in settings if key not in vars(known[name]) or key == "name"]
     if unknown:
         takes = ", ".join(key for key in vars(known[name]) if key != "name")

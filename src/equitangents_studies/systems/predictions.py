@@ -116,7 +116,7 @@ def pool_spectrum(K: Numbers, y: Numbers) -> PoolSpectrum:
     K = np.asarray(given, np.float64)
     y = np.asarray(check_array("y", y, rank=(1, 2)), np.float64)
     if K.shape[0] != K.shape[1]:
-        raise ShapeError(f"K has shape {K.shape}; expected a square matrix")
+        raise ShapeError("K", K.shape, "a square matrix")
     check_same_length("K", K, "y", y)
     precision = given.dtype if np.issubdtype(given.dtype, np.floating) else np.float64
     spectrum = decompose(K, precision=precision)
@@ -241,15 +241,6 @@ class Missed:
     predicted: float
     measured: float
 
-    def __str__(self) -> str:
-        wrong, way = self.measured / self.predicted if self.predicted > 0 else np.inf, "low"
-        if wrong < 1:
-            wrong, way = 1 / wrong if wrong > 0 else np.inf, "high"
-        return (
-            f"{wrong:.3g} times too {way} at {self.size:,} training inputs ({self.predicted:.3g} for a measured "
-            f"{self.measured:.3g})"
-        )
-
 
 def missed(
     sizes: Iterable[float], predicted: Float[np.ndarray, " sizes"], measured: Float[np.ndarray, "sizes draws"]
@@ -297,12 +288,10 @@ def _checked(
     found = missed([int(n[i])], risks[i : i + 1], drawn[None])
     if found is not None:
         logger.warning(
-            "%s is %s, in the mean over %d random training sets: inputs of the pool may nearly repeat each other, or a "
-            "few decide; measure the curve instead",
-            name,
-            found,
-            _DRAWS,
-        )
+            "%s predicts an error of %.3g at %d training inputs, and %d random training sets have %.3g: inputs may "
+            "nearly repeat each other, or a few decide; measure the curve instead",
+            name, found.predicted, found.size, _DRAWS, found.measured,
+        )  # fmt: skip
     return risks
 
 

@@ -100,7 +100,7 @@ def fit_moved(
     x = np.asarray(check_array("x", x, min_rank=2))
     targets, classes, index = _targets(y, len(x))
     if watch is not None and not (isinstance(watch, tuple | list) and len(watch) == 2):
-        raise InvalidTypeError(f"watch is of type {type(watch).__name__}; expected a pair (inputs, labels)")
+        raise InvalidTypeError("watch", type(watch), "a pair (inputs, labels)", verb="is of type")
     net = with_outputs(system.architecture, targets.shape[1])
     check_network(getattr(net, "net", net), x)
     move = system.transformation(x.shape[1:])
@@ -174,7 +174,7 @@ def _network(value: Any) -> Any:
         return architecture(value)
     if callable(getattr(value, "kernel", None)) or callable(getattr(value, "apply", None)):
         return value
-    raise InvalidTypeError(f"architecture is {value!r}; expected a name such as 'VEC', or a network")
+    raise InvalidTypeError("architecture", value, "a name such as 'VEC', or a network")
 
 
 def _inference(value: object) -> Inference:
@@ -182,7 +182,7 @@ def _inference(value: object) -> Inference:
         return inference(value)
     if isinstance(value, KernelInference | GradientInference):
         return value
-    raise InvalidTypeError(f"inference is {value!r}; expected 'NTK', 'NNGP', 'NN' or 'NN+', or what inference() gives")
+    raise InvalidTypeError("inference", value, "'NTK', 'NNGP', 'NN' or 'NN+', or what inference() gives")
 
 
 def _targets(y: Targets, samples: int) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:

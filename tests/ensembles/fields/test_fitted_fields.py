@@ -201,12 +201,3 @@ def test_what_does_not_fit_is_refused_in_words(data):
         et.DeepEnsemble(field, members=1, epochs=1).fit(x, y[:, :2])
     with pytest.raises(NetworkError, match=r"network's outputs have shape \(N, 3, 3, 2\)"):
         et.DeepEnsemble(field, members=1, epochs=1).fit(x, np.concatenate([y, y], axis=-1))
-
-
-def test_gradients_by_scales_of_fields_are_refused_in_one_line():
-    net = et.nn.Sequential(et.nn.Conv(1, 3, padding="circular"), et.nn.Relu(), et.nn.Conv(1, 3, padding="circular"))
-    rng = np.random.default_rng(0)
-    model = et.InfiniteEnsemble(net, ridge=0.1).fit(rng.normal(size=(3, 3, 3, 1)), rng.normal(size=(3, 3, 3)))
-    assert list(model.log_marginal_likelihood_gradient("ridge")) == ["ridge"]
-    with pytest.raises(et.errors.InvalidArgumentError, match="networks that end on one position"):
-        model.log_marginal_likelihood_gradient("ridge", "W_std")

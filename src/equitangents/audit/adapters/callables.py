@@ -5,8 +5,6 @@ Of a kernel the functions Θ(·, z) of some inputs z are audited, of which every
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -17,9 +15,7 @@ import numpy as np
 
 from equitangents import precision
 from equitangents._types import Params, Tree
-from equitangents.audit.adapters.footprints import Footprint
 from equitangents.audit.adapters.model import Keep, LayerTrace, Model, arguments
-from equitangents.errors import EquitangentsError
 from equitangents.nn import Sequential
 from equitangents.nn.window_layer import WindowLayer
 
@@ -88,17 +84,6 @@ class NetworkModel(Model):
         """The network with its parameters in double precision."""
         wide = lambda a: np.asarray(a, np.float64)
         return in_double(lambda x: self.net.apply(jax.tree.map(wide, self.params), wide(x)))
-
-    def footprint(self, x: Tree) -> Footprint | None:
-        """What two layers that follow on each other hold, the largest such pair."""
-        try:
-            shapes = [signal.array_shape for signal in self.net.signals(np.shape(x)[1:])]
-        except EquitangentsError:  # whose inputs are no plain arrays
-            return None
-        weights = jax.tree.leaves(self.params)
-        item = max((np.asarray(w).itemsize for w in weights), default=4)
-        pairs = [math.prod(a) + math.prod(b) for a, b in itertools.pairwise(shapes)]
-        return Footprint(sum(np.asarray(w).nbytes for w in weights), item * max(pairs, default=0))
 
     def variants(self) -> Iterator[tuple[str, str, NetworkModel]]:
         """(change, layer, model) with one layer's stride or padding changed, the parameters kept."""

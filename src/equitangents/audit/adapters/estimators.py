@@ -12,7 +12,6 @@ import numpy as np
 
 from equitangents._types import Tree
 from equitangents.audit.adapters.callables import CallableModel, NetworkModel
-from equitangents.audit.adapters.footprints import Footprint, together
 from equitangents.audit.adapters.model import Keep, LayerTrace, Model
 from equitangents.audit.adapters.outputs import chosen
 from equitangents.audit.contract.layouts import Stated
@@ -169,10 +168,6 @@ class MembersModel(Model):
     def members(self) -> list[Model]:
         """The models whose mean this one is."""
         return self._members
-
-    def footprint(self, x: Tree) -> Footprint | None:
-        """All weights, and the activations of the member that needs most."""
-        return together(member.footprint(x) for member in self._members)
 
     def trace(self, x: Tree, keep: Keep = np.array) -> list[LayerTrace] | None:
         """The layers of the first."""

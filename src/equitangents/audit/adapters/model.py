@@ -17,7 +17,6 @@ import numpy as np
 from jax.tree_util import PyTreeDef
 
 from equitangents._types import AnyAction, Tree
-from equitangents.audit.adapters.footprints import Footprint
 from equitangents.audit.adapters.outputs import Select, chosen
 from equitangents.audit.contract.contract import OutputActions
 from equitangents.audit.contract.layouts import Stated
@@ -118,11 +117,9 @@ class Model(ABC):
         """What to raise where the model raised `error` for the batch x."""
         if isinstance(error, EquitangentsError) or not self.foreign:
             return error
-        said = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
         given = ", ".join(f"{name} {np.shape(a)}" for name, a in _leaves(x))
-        place = raised_at(error)
-        where = f", at {place}" if place else ""
-        return ModelError(f"{self.name} failed on inputs of shape {given}: {type(error).__name__}: {said[:300]}{where}")
+        what = ", at ".join(filter(None, (first_line(error)[:300], raised_at(error))))
+        return ModelError(f"{self.name} failed on inputs of shape {given}: {type(error).__name__}: {what}")
 
     @property
     def classes(self) -> np.ndarray | None:
@@ -147,10 +144,6 @@ class Model(ABC):
     def batch_along(self, x: Tree, axes: Sequence[int]) -> int | None:
         """The one size of batches that the model takes, where the arrays of x have it along `axes`; None: any."""
         return self.fixed_batch if axes[0] == 0 else None
-
-    def footprint(self, x: Tree) -> Footprint | None:
-        """What the model holds for the batch x of one input; None if this is not known."""
-        return None
 
     @contextlib.contextmanager
     def ready(self) -> Iterator[None]:
@@ -269,6 +262,11 @@ def _dtype(leaf: Tree) -> np.dtype:
     """The type of an array as the model returned it, by NumPy's name; that of half precision is known to JAX."""
     dtype = leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype
     return jax.numpy.dtype(str(dtype).removeprefix("torch."))
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of what was raised, or its class."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
 def raised_at(error: BaseException) -> str:

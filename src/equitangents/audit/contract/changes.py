@@ -62,9 +62,9 @@ class Transform:
         if self.known is not None and self.known not in CHANGES:
             raise InvalidArgumentError(f"fn is {fn!r}; expected a function or one of {', '.join(CHANGES)}")
         if self.known is None and not callable(fn):
-            raise InvalidTypeError(f"fn is {fn!r}; expected a function fn(x, strength)")
+            raise InvalidTypeError("fn", fn, "a function fn(x, strength)")
         if outputs is not None and not callable(outputs):
-            raise InvalidTypeError(f"outputs is {outputs!r}; expected a function outputs(y, strength) or None")
+            raise InvalidTypeError("outputs", outputs, "a function outputs(y, strength) or None")
         self.fn, self.reference, self.outputs = fn, reference, outputs
         self.strengths = _check_strengths(strengths)
         own = self.known or getattr(fn, "__name__", type(fn).__name__)
@@ -211,7 +211,7 @@ def named_transforms(given: AnyAction) -> dict[str, Transform]:
     """Transforms by name; an error for anything else, and for two of one name."""
     if not is_transforms(given):
         raise InvalidTypeError(
-            f"transforms is {given!r}; expected equitangents.audit.Transform(...), a list of them, or a dictionary"
+            "transforms", given, "equitangents.audit.Transform(...), a list of them, or a dictionary"
         )
     found: dict[str, Transform] = {}
     for name, t in _listed(given):
@@ -265,13 +265,13 @@ def _check_strengths(strengths: npt.ArrayLike) -> list[float]:
     try:
         values = np.asarray(strengths, np.float64)
     except (TypeError, ValueError):
-        raise InvalidTypeError(f"strengths is {strengths!r}; expected numbers") from None
+        raise InvalidTypeError("strengths", strengths, "numbers") from None
     if values.ndim == 0:
         values = values[None]
     if values.ndim != 1 or not values.size or not np.isfinite(values).all():
-        raise InvalidArgumentError(f"strengths is {strengths!r}; expected a list of finite numbers")
+        raise InvalidArgumentError("strengths", strengths, "a list of finite numbers")
     if len(np.unique(values)) != len(values):
-        raise InvalidArgumentError(f"strengths is {strengths!r}; expected every strength once")
+        raise InvalidArgumentError("strengths", strengths, "every strength once")
     return [float(v) for v in np.sort(values)]
 
 

@@ -177,8 +177,9 @@ class Contract:
             return leaf(part, self.output_layout)
         if not isinstance(part, str | Kind):
             raise InvalidTypeError(
-                f"output_action is {part!r}; expected an action, a representation, a kind such as 'vectors', "
-                "equitangents.audit.Labels(...), 'find', or None for an invariant output"
+                "output_action",
+                part,
+                "an action, a representation, a kind such as 'vectors', audit.Labels(...), 'find', or None",
             )
         if self.kinds is None and (isinstance(part, str) or part.by_name):
             raise InvalidArgumentError(
@@ -281,8 +282,9 @@ def _by_actions(action: AnyAction, x: Inputs, kinds: AnyAction, layout: Layout |
     actions = [part for part in given if part is not None]
     if not actions or not all(isinstance(part, GroupAction) for part in actions):
         raise InvalidTypeError(
-            f"action is {action!r}; expected the name of a group ('C4', 'SO3', …), an action such as "
-            "equitangents.actions.image_rotations(4), or one entry for each input with None where it does not move"
+            "action",
+            action,
+            "a group's name ('C4', 'SO3', …), an action such as actions.image_rotations(4), or one entry an input",
         )
     layout = _settle(layout, [part is not None and part.channels_last for part in given], stated, x)
     group = actions[0].group

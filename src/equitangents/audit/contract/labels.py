@@ -66,10 +66,10 @@ class Labels(Kind):
         except ValueError:
             raise ShapeError("permutation holds permutations of different numbers of classes") from None
         if rows.dtype.kind not in "iu":
-            raise InvalidTypeError(f"permutation is {permutation!r}; expected whole numbers, such as [3, 0, 1, 2]")
+            raise InvalidTypeError("permutation", permutation, "whole numbers, such as [3, 0, 1, 2]")
         rows = rows[None] if rows.ndim == 1 else rows
         if rows.ndim != 2 or 0 in rows.shape:
-            raise ShapeError(f"permutation has shape {rows.shape}; expected (K,), or (generators, K)")
+            raise ShapeError("permutation", rows.shape, "(K,), or (generators, K)")
         for row in rows:
             if not np.array_equal(np.sort(row), np.arange(len(row))):
                 raise InvalidArgumentError(

@@ -69,7 +69,7 @@ class Boxes(InImages):
         pixels: Pixels = "edges",
     ) -> None:
         if format not in ("xyxy", "cxcywh"):
-            raise InvalidArgumentError(f"format is {format!r}; expected 'xyxy' or 'cxcywh'")
+            raise InvalidArgumentError("format", format, "'xyxy' or 'cxcywh'")
         super().__init__(size, normalized, pixels)
         self.format = format
 
@@ -117,9 +117,11 @@ class Keypoints(InImages):
         if self.swapped is not None:
             places = np.arange(self.swapped.size)
             if self.swapped.dtype.kind not in "iu" or not np.array_equal(np.sort(self.swapped.ravel()), places):
-                raise InvalidArgumentError(f"swapped is {swapped!r}; expected every point once, such as [1, 0, 2]")
+                raise InvalidArgumentError("swapped", swapped, "every point once, such as [1, 0, 2]")
             if not np.array_equal(self.swapped[self.swapped], places):
-                raise InvalidArgumentError(f"swapped is {swapped!r}; done twice it must leave every point where it was")
+                raise InvalidArgumentError(
+                    "swapped", swapped, remedy="done twice it must leave every point where it was"
+                )
 
     def leaf(self, place: Place, items: LeafAction | None = None) -> LeafAction:
         """The action on such points, of images of this grid."""

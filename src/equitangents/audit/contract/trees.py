@@ -44,7 +44,7 @@ class Batch:
 
     def __post_init__(self) -> None:
         if isinstance(self.axis, bool) or not isinstance(self.axis, int) or self.axis < 0:
-            raise InvalidArgumentError(f"axis is {self.axis!r}; expected a whole number, at least 0")
+            raise InvalidArgumentError("axis", self.axis, "a whole number, at least 0")
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,9 +150,9 @@ def _as_leaf(name: str, leaf: Tree) -> Tree:
         raise ShapeError(f"{name} has shape {array.shape}, which has no axis {axis} for the batch")
     array = np.ascontiguousarray(np.moveaxis(array, axis, 0)) if axis else array
     if array.dtype.kind not in "fiubc":
-        raise InvalidTypeError(f"{name} has dtype {array.dtype}; expected numbers")
+        raise InvalidTypeError(name, array.dtype, "numbers", verb="has dtype")
     if array.ndim < 1 or array.shape[0] < 1:
-        raise ShapeError(f"{name} has shape {array.shape}; expected (N, …), at least one input")
+        raise ShapeError(name, array.shape, "(N, …), at least one input")
     if array.dtype.kind in "fc" and not np.isfinite(array).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         raise NotFiniteError(f"{name} holds NaN or infinite values, the first at index {where}")

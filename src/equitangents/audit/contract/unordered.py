@@ -200,13 +200,13 @@ class Unordered(Kind):
         most: int = 100,
     ) -> None:
         if not (match in ("iou", "distance") if isinstance(match, str) else callable(match)):
-            raise InvalidArgumentError(f"match is {match!r}; expected 'iou', 'distance' or a function of two sets")
+            raise InvalidArgumentError("match", match, "'iou', 'distance' or a function of two sets")
         if match != "iou" and (labels is not None or scores is not None):
             raise InvalidArgumentError("labels and scores are columns of boxes; give them with match='iou'")
         if isinstance(most, bool) or not isinstance(most, int) or most < 1:
-            raise InvalidArgumentError(f"most is {most!r}; expected a whole number, at least 1")
+            raise InvalidArgumentError("most", most, "a whole number, at least 1")
         if threshold is not None and not threshold > 0:
-            raise InvalidArgumentError(f"threshold is {threshold!r}; expected a number above 0")
+            raise InvalidArgumentError("threshold", threshold, "a number above 0")
         self.match, self.most = match, most
         self.of: Any = ("xyxy" if match == "iou" else None) if isinstance(of, str) and of == _DEFAULT else of
         self.items, self.by_name = self.of, self.of is not None
@@ -232,9 +232,9 @@ class Unordered(Kind):
     def check(self, name: str, y: np.ndarray) -> None:
         """Raise ShapeError unless y holds sets."""
         if self.match == "iou" and (y.ndim != 3 or y.shape[2] < 4):
-            raise ShapeError(f"{name} has shape {y.shape}; expected sets of boxes (N, items, 4 numbers or more)")
+            raise ShapeError(name, y.shape, "sets of boxes (N, items, 4 numbers or more)")
         if y.ndim < 2:
-            raise ShapeError(f"{name} has shape {y.shape}; expected sets (N, items) or (N, items, numbers)")
+            raise ShapeError(name, y.shape, "sets (N, items) or (N, items, numbers)")
 
     def __repr__(self) -> str:
         return f"equitangents.audit.Unordered(match={self.match!r})"

@@ -161,7 +161,7 @@ def _theory(task: AuditTask, theory: Any, x: Inputs, elements: list[Any]) -> tup
     if theory is None:
         return None
     if not hasattr(theory, "predict") or len(x.leaves) != 1:
-        raise InvalidTypeError(f"theory is {theory!r}; expected a fitted InfiniteEnsemble, for a model of one input")
+        raise InvalidTypeError("theory", theory, "a fitted InfiniteEnsemble, for a model of one input")
     if task.output_action is not None:
         raise InvalidTypeError("theory is given with an output_action; it is compared for invariant outputs alone")
     orbit = np.stack([x.leaves[0], *(task.contract.move(g, x.leaves)[0] for g in elements)], axis=1)

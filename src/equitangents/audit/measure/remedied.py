@@ -16,7 +16,6 @@ from equitangents.audit.contract.trees import Shared
 from equitangents.audit.measure.averaging import Averaged, GroupMaps, LinearMap, Original, group_maps
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.extras import require
-from equitangents.keywords import meant
 
 
 def averaged_file(source: str, names: list[str], maps: GroupMaps, path: Path) -> Path:
@@ -122,9 +121,9 @@ Form = Literal["function", "module", "onnx"]
 def with_remedy(of: Original, name: str, path: FileName | None = None, form: Form | None = None) -> Any:
     """The averaged model; see `AuditReport.remedy`."""
     if name != "average":
-        raise InvalidArgumentError(f"remedy is {name!r}{meant(str(name), ['average'])}; expected 'average'")
+        raise InvalidArgumentError("remedy", name, "'average'")
     if form not in (None, "function", "module", "onnx"):
-        raise InvalidArgumentError(f"form is {form!r}; expected 'function', 'module' or 'onnx'")
+        raise InvalidArgumentError("form", form, ["function", "module", "onnx"])
     module, source = getattr(of.model, "module", None), getattr(of.model, "path", None)
     if path is not None and form not in (None, "onnx"):
         raise InvalidArgumentError("path is for form='onnx' alone")

@@ -128,12 +128,12 @@ def make_scales(orbits: Orbits, floors: AbsoluteFloors | None, told: Tolerances)
 def check_tolerances(told: Tolerances) -> None:
     """Raise unless the unit is one of three, the tolerance and the scales numbers above 0."""
     if told.relative_to not in ("larger", "norm", "spread"):
-        raise InvalidArgumentError(f"relative_to is {told.relative_to!r}; expected 'larger', 'norm' or 'spread'")
+        raise InvalidArgumentError("relative_to", told.relative_to, "'larger', 'norm' or 'spread'")
     if told.tolerance is not None:
         if isinstance(told.tolerance, bool) or not isinstance(told.tolerance, int | float | np.number):
-            raise InvalidTypeError(f"tolerance is {told.tolerance!r}; expected a number above 0, such as 0.01")
+            raise InvalidTypeError("tolerance", told.tolerance, "a number above 0, such as 0.01")
         if not (told.tolerance > 0 and math.isfinite(told.tolerance)):
-            raise InvalidArgumentError(f"tolerance is {told.tolerance!r}; expected a number above 0, such as 0.01")
+            raise InvalidArgumentError("tolerance", told.tolerance, "a number above 0, such as 0.01")
     _check_output_scale(told.output_scale)
 
 
@@ -144,11 +144,9 @@ def _check_output_scale(value: Any) -> None:
     for name, part in parts.items():
         at = f"output_scale[{name!r}]" if name else "output_scale"
         if isinstance(part, bool) or not isinstance(part, int | float | np.integer | np.floating):
-            raise InvalidTypeError(
-                f"{at} is {part!r}; expected a number above 0, or such numbers by the outputs' names"
-            )
+            raise InvalidTypeError(at, part, "a number above 0, or such numbers by the outputs' names")
         if not (part > 0 and math.isfinite(part)):
-            raise InvalidArgumentError(f"{at} is {part!r}; expected a number above 0")
+            raise InvalidArgumentError(at, part, "a number above 0")
 
 
 def given_scales(value: Any, names: list[str]) -> Float[np.ndarray, " outputs"]:

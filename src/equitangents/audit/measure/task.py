@@ -14,7 +14,6 @@ from jax.tree_util import PyTreeDef
 
 from equitangents._types import AnyAction, DType, Tree
 from equitangents.audit.adapters import Answer, Model
-from equitangents.audit.adapters.footprints import Footprint
 from equitangents.audit.adapters.model import answer, axes_of
 from equitangents.audit.contract.contract import Contract
 from equitangents.audit.contract.leaf_actions import Actions
@@ -66,8 +65,6 @@ class AuditTask:
     batch_size: int
     bootstrap: Bootstrap
     tolerances: Tolerances = field(default_factory=Tolerances)
-    footprint: Footprint | None = None
-    """What the model holds, by which batches were planned; None: not known, or their size was asked for."""
     quick: bool = False
     """Whether the error and its floor are asked for alone."""
     clock: Clock = field(default_factory=Clock)

@@ -127,7 +127,7 @@ class Potential:
             calculator = _made(calculator)
         if not hasattr(calculator, "get_property") or not hasattr(calculator, "implemented_properties"):
             raise InvalidTypeError(
-                f"calculator is {calculator!r}; expected an ASE calculator, its class, or a function that makes one"
+                "calculator", calculator, "an ASE calculator, its class, or a function that makes one"
             )
         self.calculator = calculator
         self.told: Callable[[int], None] = lambda calls: None
@@ -136,9 +136,7 @@ class Potential:
             self.name = type(calculator).__name__
         self.calls, self.seconds, self.single = 0, 0.0, True
         if not isinstance(features, Mapping | None) or not all(isinstance(i, str) for i in (features or {}).values()):
-            raise InvalidTypeError(
-                f"features is {features!r}; expected irreps by name, as {{'node_feats': '8x0e+4x1o'}}"
-            )
+            raise InvalidTypeError("features", features, "irreps by name, as {'node_feats': '8x0e+4x1o'}")
         told = {name: feature(name, irreps) for name, irreps in (features or {}).items()}
         listed = list(calculator.implemented_properties)
         self.quantities: dict[str, Quantity] = {n: QUANTITIES[n] for n in QUANTITIES if n in listed} | told

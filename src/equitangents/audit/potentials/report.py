@@ -1,19 +1,21 @@
-"""The report of an audit of a potential, and the ways to write it down."""
+"""The report of an audit of a potential, the ways to write it down, and what continuous integration asks of it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 from equitangents import notebook
-from equitangents._types import FileName
 from equitangents.audit.potentials.results import FOLLOWS, BrokenPose, Outcome, Row, StructureResult, worst_row
-from equitangents.audit.report.checks import Check
-from equitangents.audit.report.forms import WrittenReport, badge_text, escaped, markdown_table, suite, text_table
-from equitangents.audit.report.numbers import folded, interval, number
+from equitangents.audit.report.checks import Check, read_report
+from equitangents.audit.report.forms import WrittenReport, escaped, markdown_table, suite, text_table
+from equitangents.audit.report.numbers import FACTOR, Estimate, folded, interval, number, standing
 from equitangents.audit.report.part_sections import Missing
 from equitangents.audit.report.rows import LENGTH
+from equitangents.errors import InvalidArgumentError
+from equitangents.keywords import unknown
 from equitangents.report.numbers import format_number
 from equitangents.report.palette import COLOURS
 from equitangents.report.render import environment
@@ -119,12 +121,6 @@ class AtomsReport(WrittenReport):
         cases += [Check(f"{p.test}, {p.move or 'pose'}", False, p.result) for p in self.broken]
         return suite(self.calculator, self.calculator, [*cases, *checks], self.total_seconds, self.summary())
 
-    def badge(self, path: FileName | None = None) -> str:
-        """A badge with the verdict, and how many tests fail."""
-        failing = sum(r.outcome == "fails" for r in self.rows)
-        message = f"{self.verdict}, {failing} of {len(self.rows)} tests fail"
-        return badge_text(path, "potential", message, STATES[self.verdict])
-
     def html(self) -> str:
         """The page; it loads nothing."""
         return (
@@ -173,3 +169,71 @@ def follows(rows: Sequence[Row], broken: Sequence[BrokenPose], noise: Mapping[st
     failing |= {"NaN"} if any(not pose.raises for pose in broken) else set()
     failing |= {"noise"} if noise else set()
     return [text for name, text in FOLLOWS.items() if name in failing]
+
+
+def below(report: AtomsReport, limits: float | Mapping[str, float]) -> list[Check]:
+    """Whether relative errors are at most the limit of all, of their quantity, or of their test.
+
+    What cannot be decided since the floor hides it, or since nothing that was tested shows it, does not meet a limit;
+    nor does a pose without a result.
+    """
+    if isinstance(limits, Mapping):
+        known = list(dict.fromkeys(name for r in report.rows for name in (r.quantity, r.test)))
+        for name in limits:
+            if name not in known:
+                raise unknown("fail_above", name, known)
+    found = [Check(f"{p.test}: every pose has a finite result", False, p.result) for p in report.broken]
+    for r in report.rows:
+        limit = limits.get(r.quantity, limits.get(r.test)) if isinstance(limits, Mapping) else limits
+        if limit is None:
+            continue
+        name = f"{r.test}, {r.quantity} ≤ {limit:g}"
+        if r.outcome == "undecided" and (r.blind or not FACTOR * r.floor <= r.tolerance):
+            found.append(Check(name, False, r.decide, undecided=True))
+        elif r.relative is not None:
+            found.append(_relative(r, r.relative, limit, name))
+    return found
+
+
+def _relative(r: Row, error: Estimate, limit: float, name: str) -> Check:
+    """A relative error beside its floor and a limit."""
+    floor = r.floor * error.mean / r.error.mean if r.error.mean else 0.0
+    stands = standing(error, floor, limit)
+    return Check(name, stands == "within", interval(error), undecided=stands == "open")
+
+
+def no_worse(report: AtomsReport, baseline: Path) -> list[Check]:
+    """Whether every test of an earlier report of the same structures and moves that did not fail still does not."""
+    before = outcomes(baseline, report.structures_digest)
+    shared = [r for r in report.rows if (r.test, r.quantity) in before]
+    if not shared:
+        raise InvalidArgumentError(f"baseline is {str(baseline)!r}, which has no test of this audit")
+    return [_kept(r, before[r.test, r.quantity], baseline.name) for r in shared]
+
+
+def outcomes(baseline: Path, digest: str) -> dict[tuple[str, str], str]:
+    """Outcomes of an earlier report by test and quantity; InvalidArgumentError if it is of other structures."""
+    old = read_baseline(baseline)
+    if old.get("structures_digest") != digest:
+        raise InvalidArgumentError(
+            f"baseline is {str(baseline)!r}, an audit of other structures, with another seed or another number of moves"
+        )
+    try:
+        return {(str(row["test"]), str(row["quantity"])): str(row["outcome"]) for row in old["rows"]}
+    except (KeyError, TypeError):
+        raise InvalidArgumentError(f"baseline is {str(baseline)!r}, whose rows are not those of an audit") from None
+
+
+def _kept(now: Row, before: str, name: str) -> Check:
+    worse = now.outcome == "fails" and before != "fails"
+    return Check(f"{now.test}, {now.quantity}: no worse than {name}", not worse, f"{before} before, {now.outcome} now")
+
+
+def read_baseline(path: Path) -> dict[str, Any]:
+    """An earlier report as `to_json` wrote it; InvalidArgumentError if it is not one."""
+    found = read_report(path)
+    if not isinstance(found, dict) or not str(found.get("format", "")).startswith("equitangents.audit.atoms/"):
+        raise InvalidArgumentError(
+            f"baseline is {str(path)!r}, which is not an audit of a potential; write it with --json"
+        )
+    return found

@@ -47,7 +47,7 @@ def read_structures(path: str, limit: int | None = None, seed: int = 0) -> list[
     if limit is None or limit >= len(found):
         return list(found)
     if limit < 1:
-        raise InvalidArgumentError(f"limit is {limit}; expected at least 1")
+        raise InvalidArgumentError("limit", limit, "at least 1")
     rows = np.sort(np.random.default_rng(seed).choice(len(found), limit, replace=False))
     return [found[i] for i in rows]
 

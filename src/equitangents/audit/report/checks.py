@@ -6,18 +6,20 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
+from scipy.special import stdtr
 
-from equitangents.audit.report.findings import Findings
-from equitangents.audit.report.numbers import FACTOR, UNITS, Standing, format_number, interval, number, standing
+from equitangents.audit.report.numbers import FACTOR, UNITS, Standing, interval, number, standing
 from equitangents.audit.report.rows import above
 from equitangents.audit.report.sections import DECIDES, REASONS, Reason
 from equitangents.errors import InvalidArgumentError
 from equitangents.file_limits import read_json
 from equitangents.files import file_bytes
+
+if TYPE_CHECKING:
+    from equitangents.audit.report.result import AuditReport
 
 LEVEL = 0.05
 """How often a paired test may take chance for growth."""
@@ -33,11 +35,9 @@ class Check:
     """What was found; where it is undecided, why and what would decide it."""
     undecided: bool = False
     """Whether it is not met because the report does not decide it."""
-    least: bool = False
-    """Whether what it limits must not be smaller; otherwise it must not be larger."""
 
 
-def below(report: Findings, limit: float) -> Check:
+def below(report: AuditReport, limit: float) -> Check:
     """Whether the headline's mean error is at most `limit`, on the data and off them, and the report can tell."""
     name, headline = f"error ≤ {number(limit)}", report.shown
     if report.unscaled and report.reason == "vanishing":
@@ -59,13 +59,13 @@ def _undecided(name: str, why: Reason) -> Check:
     return Check(name, False, "; ".join(filter(None, (REASONS[why], DECIDES.get(why)))), True)
 
 
-def _tolerated(report: Findings, limit: float) -> bool:
+def _tolerated(report: AuditReport, limit: float) -> bool:
     """Whether the report judged by a tolerance that is no less strict: what does not keep it keeps no such limit."""
     tolerance = report.shown.tolerance
     return tolerance is not None and limit <= tolerance
 
 
-def _open(report: Findings, found: Standing, floor: float, limit: float) -> Reason | None:
+def _open(report: AuditReport, found: Standing, floor: float, limit: float) -> Reason | None:
     """Why an error that is not above a limit does not show that the limit is kept; None where it does."""
     if report.undefined:
         return "not finite"
@@ -78,7 +78,7 @@ def _open(report: Findings, found: Standing, floor: float, limit: float) -> Reas
     return report.reason if report.reason in DECIDES and report.reason != "interval" else report.shown.hiding
 
 
-def each_below(report: Findings, limits: Mapping[str, float]) -> list[Check]:
+def each_below(report: AuditReport, limits: Mapping[str, float]) -> list[Check]:
     """Whether outputs are below limits of their own: by the output's name, or "invariant" or an action's name for all
     outputs that should move so.
     """
@@ -108,17 +108,17 @@ def _kinds(action: str) -> list[str]:
     return [*words, *_ALSO.get(words[0], ())]
 
 
-def agrees(report: Findings, least: float) -> Check:
+def agrees(report: AuditReport, least: float) -> Check:
     """Whether moved inputs keep their predicted class in at least this share of cases."""
     same, name = report.orbit.same_predictions, f"agreement ≥ {number(least)}"
     if same is None:
         raise InvalidArgumentError(f"min_agreement is {least:g}, but the outputs of {report.model.name} are no classes")
     if report.orbit.answers == 1:
-        return Check(name, False, "one class for all inputs, moved or not; inputs of several classes", True, least=True)
-    return Check(name, bool(same.mean >= least), f"{number(same.mean)} {UNITS['classes']}", least=True)
+        return Check(name, False, "one class for all inputs, moved or not; inputs of several classes", True)
+    return Check(name, bool(same.mean >= least), f"{number(same.mean)} {UNITS['classes']}")
 
 
-def no_worse(report: Findings, baseline: Path) -> Check:
+def no_worse(report: AuditReport, baseline: Path) -> Check:
     """Whether errors of the same inputs did not grow in any unit that a headline may have.
 
     By paired one-sided t-tests, which together take chance for growth in at most `LEVEL` of cases; below the floor
@@ -130,48 +130,36 @@ def no_worse(report: Findings, baseline: Path) -> Check:
             f"baseline is {str(baseline)!r}, an audit of other inputs or another group; a paired test needs the same"
         )
     now, before = report.errors_by_unit, old["errors_by_unit"]
-    units = [unit for unit in now if unit in before]
-    found = [_compared(unit, now[unit], before[unit], _floor_in(report, unit), len(units)) for unit in units]
-    if max((count for _, _, count in found), default=0) < 2:
-        raise InvalidArgumentError(f"baseline is {str(baseline)!r}; a paired test needs at least 2 inputs")
-    worse = any(grew for _, grew, _ in found)
-    return Check(f"no worse than {baseline.name}", not worse, "; ".join(value for value, _, _ in found))
+    pairs = {unit: _both_known(now[unit], before[unit]) for unit in now if unit in before}
+    if max((a.shape[1] for a in pairs.values()), default=0) < 2:
+        raise InvalidArgumentError("baseline", str(baseline), remedy="a paired test needs at least 2 inputs")
+    worse = [u for u, (a, b) in pairs.items() if _grown(a - b) <= LEVEL / len(pairs) and a.mean() > _hidden(report, u)]
+    unit = (worse or [u for u in pairs if pairs[u].shape[1]])[0]
+    was, found = (number(float(errors.mean())) for errors in pairs[unit][::-1])
+    return Check(f"no worse than {baseline.name}", not worse, f"{was} before, {found} now, {UNITS.get(unit, unit)}")
 
 
-def _compared(
-    unit: str, now: Sequence[float], before: Sequence[float], floor: float, tests: int
-) -> tuple[str, bool, int]:
-    """(error before and now, and the change with its interval; whether it grew; inputs) in one unit."""
-    a, b = np.array(now, float), np.array(before, float)
-    known = np.isfinite(a) & np.isfinite(b)
-    d, n = (a - b)[known], int(known.sum())
-    if n < 2:
-        return "", False, n
-    change, half = float(d.mean()), float(-stdtrit(n - 1, LEVEL / 2) * d.std(ddof=1) / math.sqrt(n))
-    mean_now, mean_before = float(a[known].mean()), float(b[known].mean())
-    low, high = format_number(100 * (change - half)), format_number(100 * (change + half))
-    value = f"{number(mean_before)} before, {number(mean_now)} now, change {low} to {high} %, {UNITS.get(unit, unit)}"
-    return value, grown(d) <= LEVEL / tests and mean_now > FACTOR * floor, n
+def _both_known(now: Sequence[float], before: Sequence[float]) -> np.ndarray:
+    """(2, inputs): the errors of those inputs that have one in both reports."""
+    both = np.array([now, before], np.float64)
+    return both[:, np.isfinite(both).all(axis=0)]
 
 
-def _floor_in(report: Findings, unit: str) -> float:
-    """The mean floor in a unit; of labels none."""
+def _hidden(report: AuditReport, unit: str) -> float:
+    """The error up to which the mean floor in a unit explains it; of labels none."""
     headline = report.shown
-    if unit == headline.unit:
-        return headline.floor
-    return {"norm": report.floor, "spread": report.relative.floor_by_spread or 0.0}.get(unit, 0.0)
+    floors = {"norm": report.floor, "spread": report.relative.floor_by_spread or 0.0, headline.unit: headline.floor}
+    return FACTOR * floors.get(unit, 0.0)
 
 
-def grown(d: np.ndarray) -> float:
+def _grown(d: np.ndarray) -> float:
     """p-value of a one-sided t-test of differences: that their mean is not above 0."""
-    d = np.asarray(d, np.float64)
-    d = d[np.isfinite(d)]
     if len(d) < 2:
         return 1.0
-    change, spread = float(d.mean()), float(d.std(ddof=1)) / math.sqrt(len(d))
-    if spread == 0:
+    change, deviation = float(d.mean()), float(d.std(ddof=1)) / math.sqrt(len(d))
+    if deviation == 0:
         return 0.0 if change > 0 else 1.0
-    return float(stdtr(len(d) - 1, -change / spread))
+    return float(stdtr(len(d) - 1, -change / deviation))
 
 
 def read_report(path: Path) -> Any:
@@ -185,15 +173,18 @@ def read_report(path: Path) -> Any:
 def read_baseline(path: Path) -> dict[str, Any]:
     """An earlier report as `to_json` wrote it; InvalidArgumentError if it is not one, or lacks the errors of inputs."""
     found = read_report(path)
-    if not isinstance(found, dict) or not found.get("input_errors") or not found.get("errors_by_unit"):
+    single, by_unit = (
+        found.get(name) if isinstance(found, dict) else None for name in ("input_errors", "errors_by_unit")
+    )
+    if not isinstance(single, list) or not isinstance(by_unit, dict) or not single or not by_unit:
         raise InvalidArgumentError(
             f"baseline is {str(path)!r}, which has no errors of single inputs; write it anew with --json"
         )
-    by_unit = found["errors_by_unit"]
-    for name, errors in (("input_errors", found["input_errors"]), *by_unit.items()):
-        if not isinstance(errors, list) or not all(e is None or type(e) in (int, float) for e in errors):
-            raise InvalidArgumentError(f"baseline is {str(path)!r}, whose {name} are no list of numbers")
+    for name, errors in (("input_errors", single), *by_unit.items()):
+        numbers = isinstance(errors, list) and all(e is None or type(e) in (int, float) for e in errors)
+        if not numbers or len(errors) != len(single):
+            raise InvalidArgumentError(f"baseline is {str(path)!r}, whose {name} are not one number an input")
     known = lambda errors: [math.nan if e is None else e for e in errors]
-    found["input_errors"] = known(found["input_errors"])
+    found["input_errors"] = known(single)
     found["errors_by_unit"] = {unit: known(errors) for unit, errors in by_unit.items()}
     return found

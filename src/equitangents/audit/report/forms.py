@@ -1,68 +1,41 @@
-"""The forms of a report, whatever it is of: text, JSON, Markdown, JUnit's XML, a badge, one HTML page.
-
-JUnit's XML has one test case an output and one a demand. A badge for a README is a flat SVG that needs nothing else, or
-the JSON that shields.io's endpoint badges read.
-"""
+"""The forms of a report, whatever it is of: text, JSON, Markdown, JUnit's XML, one HTML page."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib.metadata
 import json
+import math
 import platform
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import Element, SubElement, tostring
-from xml.sax.saxutils import escape, quoteattr
+from xml.sax.saxutils import escape
+
+import numpy as np
 
 from equitangents._types import FileName
 from equitangents._version import __version__
 from equitangents.audit.report.checks import Check
-from equitangents.audit.report.findings import plain
 from equitangents.errors import InvalidArgumentError
 from equitangents.files import whole_file
 
-COLOURS = {"holds": "#2e7d32", "fails": "#c62828", "undecided": "#8a6d00"}
-_ENDPOINT = {"holds": "brightgreen", "fails": "red", "undecided": "yellow"}
-_NARROW, _WIDE = " .,:;|!'()[]/fijlrtI1", "mwMW%≤≥→"
 
-
-def as_json(label: str, message: str, state: str) -> str:
-    """The endpoint's object (schemaVersion 1)."""
-    badge: dict[str, Any] = {"schemaVersion": 1, "label": label, "message": message, "color": _ENDPOINT[state]}
-    return json.dumps(badge, ensure_ascii=False) + "\n"
-
-
-def as_svg(label: str, message: str, state: str) -> str:
-    """Two boxes side by side, 20 pixels high, as wide as their words."""
-    left, right = _width(label), _width(message)
-    texts = "".join(
-        f'<text x="{x:g}" y="14" textLength="{width - 10:g}" lengthAdjust="spacingAndGlyphs">{escape(words)}</text>'
-        for x, width, words in ((left / 2, left, label), (left + right / 2, right, message))
-    )
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + right:g}" height="20" role="img" '
-        f"aria-label={quoteattr(f'{label}: {message}')}><title>{escape(f'{label}: {message}')}</title>"
-        f'<clipPath id="r"><rect width="{left + right:g}" height="20" rx="3"/></clipPath><g clip-path="url(#r)">'
-        f'<rect width="{left:g}" height="20" fill="#444"/>'
-        f'<rect x="{left:g}" width="{right:g}" height="20" fill="{COLOURS[state]}"/></g>'
-        '<g fill="#fff" text-anchor="middle" font-family="Verdana,Geneva,DejaVu Sans,sans-serif" font-size="11">'
-        f"{texts}</g></svg>\n"
-    )
-
-
-def badge_text(path: FileName | None, label: str, message: str, state: str) -> str:
-    """JSON for a path that ends in .json, SVG for all others."""
-    as_text = as_json if path is not None and Path(path).suffix.lower() == ".json" else as_svg
-    return as_text(label, message, state)
-
-
-def _width(words: str) -> float:
-    """Pixels of some words in Verdana of 11 pixels, about, and of the space around them."""
-    return 10 + sum(4.0 if c in _NARROW else 9.5 if c in _WIDE else 6.9 for c in words)
+def plain(value: Any) -> Any:
+    """Records, mappings, lists and arrays as plain values for JSON; numbers that are not finite are None."""
+    if is_dataclass(value):
+        return {f.name: plain(getattr(value, f.name)) for f in fields(value) if f.metadata.get("json", True)}
+    if isinstance(value, dict):
+        return {str(key): plain(v) for key, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 _FORBIDDEN = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # in XML, even escaped
@@ -127,10 +100,6 @@ class WrittenReport(ABC):
         """The report as JUnit's XML, with one more test case for each check."""
 
     @abstractmethod
-    def badge(self, path: FileName | None = None) -> str:
-        """A badge as SVG, or as JSON if `path` ends in .json."""
-
-    @abstractmethod
     def html(self) -> str:
         """The report as one HTML page that loads nothing."""
 
@@ -149,13 +118,6 @@ class WrittenReport(ABC):
     def to_junit(self, path: FileName | None = None, checks: Sequence[Check] = ()) -> str:
         """The report as JUnit's XML, one test case a finding and one a check, also written to `path` if given."""
         return also_written(path, self.junit(checks))
-
-    def to_badge(self, path: FileName | None = None) -> str:
-        """A badge with the verdict as SVG, or as the JSON of shields.io's endpoints if `path` ends in .json.
-
-        Also written to `path` if one is given.
-        """
-        return also_written(path, self.badge(path))
 
     def to_html(self, path: FileName) -> Path:
         """Write the report as one HTML file that needs nothing else. Returns the path."""

@@ -199,13 +199,6 @@ class Checkpoint(Shown[Estimate]):
     same_predictions: float | None
     judged: Estimate | None = None
     """The error in the headline's unit; a spread is that between this checkpoint's outputs."""
-    judged_elements: list[float] = field(default_factory=list)
-    """Mean error of each element in the headline's unit."""
-
-    @property
-    def shown_elements(self) -> list[float]:
-        """The error under every element, in the unit of `shown`."""
-        return self.judged_elements or self.elements
 
 
 @dataclass(frozen=True)
@@ -232,11 +225,6 @@ class Timing:
     """Inputs by the part of the audit that needed them; they add up to `evaluations`."""
     passes: float = 0.0
     """`evaluations` over the inputs of the audit: so often each was evaluated, on average."""
-    weights: int | None = None
-    """Bytes of the model's weights; None: not known, so that batches were planned by the inputs alone, or asked for."""
-    activations: int | None = None
-    """Bytes of the activations that are alive at once for a batch of `settings.batch_size`, counted for one input; None
-    as for `weights`."""
 
 
 @dataclass(frozen=True)

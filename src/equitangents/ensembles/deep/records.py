@@ -12,8 +12,8 @@ from typing import Any, TypedDict, overload
 
 import optax
 
-from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.keywords import CheckedKeywords, given_twice, meant
+from equitangents.errors import InvalidTypeError
+from equitangents.keywords import CheckedKeywords, given_twice, unknown
 
 
 @dataclass(frozen=True)
@@ -147,6 +147,4 @@ def check_nested(names: Iterable[str]) -> None:
         record, nested, field = name.partition("__")
         known = [field.name for field in fields(RECORDS[record])] if record in RECORDS else []
         if nested and known and field not in known:
-            raise InvalidArgumentError(
-                f"{record} has no entry {field!r}{meant(field, known)}; it has {', '.join(known)}"
-            )
+            raise unknown(record, field, known)

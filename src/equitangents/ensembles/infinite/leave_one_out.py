@@ -7,10 +7,9 @@ number) included, from the decomposition of the whole (`equitangents.inference.l
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -24,10 +23,6 @@ from equitangents.ensembles.infinite.training_problem import Training
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference import Flow, TrainedProcess, decompose
 from equitangents.inference.leave_out import errors_without, flow_ridges
-
-logger = logging.getLogger("equitangents")
-
-_KEPT = 1e-9  # of a row's weight: less is rounding of weights that were added and taken away
 
 
 @dataclass(frozen=True)
@@ -260,7 +255,10 @@ def _errors_of_rows(problem: Problem, n: int, count: int, original: int, time: f
     if problem.above is not None:
         ridges = process.spectrum.ridge + problem.above / process.spectrum.ridge_unit
         if not (math.isinf(time) and ridges.min() > 0):
-            return _one_by_one(process, ridges, trace.sum(axis=1), row, weight, copies, count, original, time)
+            raise InvalidArgumentError(
+                "ridge has a value for each sample; leaving one out then has a closed form only at time=inf, with all "
+                "of them positive: give one number, or take leave_one_out_refitted()"
+            )
         process, whole, weight = _levelled(process, ridges, whole, weight, row)
     without = _without(process, trace.sum(axis=1), process.spectrum.ridge, copies, time, count)
     errors = np.empty((n, count, process.targets.shape[1]))
@@ -300,42 +298,6 @@ def _kernel(process: TrainedProcess, ridges: np.ndarray) -> np.ndarray:
     spectrum = process.spectrum
     whole = (spectrum.vectors * spectrum.eigenvalues) @ spectrum.vectors.T
     return np.asarray(whole - np.diag(ridges * spectrum.ridge_unit))
-
-
-def _one_by_one(
-    process: TrainedProcess,
-    ridges: np.ndarray,
-    traces: np.ndarray,
-    row: np.ndarray,
-    weight: np.ndarray,
-    copies: int,
-    count: int,
-    original: int,
-    time: float,
-) -> np.ndarray:
-    """y_i − prediction without sample i, from a decomposition for each: ridges that differ commute with no kernel."""
-    kernel, n = _kernel(process, ridges), len(row)
-    whole = np.ones(len(kernel)) if process.scale is None else process.scale**2
-    targets = process.spectrum.vectors @ process.targets
-    without = _without(process, traces, 1.0, copies, time, count)
-    errors = np.empty((n, count, targets.shape[1]))
-    logger.info("leaving out one by one: %d decompositions, as ridges differ", n)
-    for i in range(n):
-        kept = whole - np.bincount(row[i], weights=weight[i], minlength=len(whole))
-        there = kept > _KEPT * whole
-        root = np.sqrt(kept[there] / whole[there])
-        unit = float(without.shifts[i])
-        matrix = kernel[np.ix_(there, there)] * np.outer(root, root) + np.diag(ridges[there] * unit)
-        spectrum = decompose(
-            matrix, ridge_unit=unit, resolution=process.spectrum.resolution, scale=process.spectrum.scale
-        )
-        dynamics = replace(process.dynamics, samples=process.samples - copies)
-        one = TrainedProcess(spectrum, targets[there] * root[:, None], dynamics)
-        wanted = row[i, original * count : (original + 1) * count]
-        own = np.sqrt(whole[wanted])
-        cross = kernel[np.ix_(wanted, there)] * root / own[:, None]
-        errors[i] = targets[wanted] / own[:, None] - one.project(cross).mean(time)
-    return errors
 
 
 def _groups(row: np.ndarray, weight: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:

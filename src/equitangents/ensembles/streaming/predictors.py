@@ -84,8 +84,10 @@ def predictor(
         facts, fingerprint = about["facts"], about["fingerprint"]
     else:
         raise InvalidTypeError(
-            f"ensemble is {ensemble!r}; expected a fitted infinite ensemble, or the folder of a saved one; or a "
-            "fitted ensemble of finite networks"
+            "ensemble",
+            ensemble,
+            "a fitted infinite ensemble, or the folder of a saved one",
+            "or a fitted ensemble of finite networks",
         )
     classes = _labels(facts["classes"])
     asked = one_time(facts["time"] if time is None else time, "predictions are written at one time")
@@ -157,7 +159,7 @@ def _of_members(ensemble: FiniteEnsemble, time: Times | None, return_std: bool) 
     """Means of finite networks, or of classifiers their probabilities as `mean`."""
     ensemble._check_fitted()
     if time is not None:
-        raise InvalidArgumentError(f"time is {time!r}; finite networks are trained to one time, so leave it None")
+        raise InvalidArgumentError("time", time, remedy="finite networks are trained to one time, so leave it None")
     grid, numbers = tuple(ensemble.positions_), ensemble.n_outputs_
     classifies = isinstance(ensemble, Classification)
     if classifies and return_std:

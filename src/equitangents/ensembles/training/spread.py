@@ -169,10 +169,6 @@ def train_in_parts(assignment: Assignment, executor: ExecutorLike | None = None)
             lambda piece: piece[0] in parts,
             report,
             task="ensemble",
-            items="parts of the members",
-            item="part of the members",
-            kept="no checkpoint is kept" if assignment.folder is None else "training resumes from checkpoints",
-            remedy="train with fewer processes, or a smaller members_per_chunk",
         )
         distribute(executor, tasks, pieces)
     return joined([parts[first] for first, _ in pieces])
