@@ -150,11 +150,8 @@ class TestMedicalKernels:
 
 
 class TestHistology:
-    @pytest.mark.slow
-    def test_the_claim_against_members_follows_their_agreement(self, finished_miniature):
-        claims = finished_miniature("histology").claims
-        assert "than its members do" in claims[0].statement
-        assert claims[0].place == "experiment on histological images"
+    def test_its_claims_are_those_of_the_experiment_on_tissue(self):
+        assert rotated_images.experiment(histology.PRESETS["quick"]) == "experiment on histological images"
 
     def test_the_numbers_that_the_source_states_for_clothes_are_not_those_of_tissue(self):
         assert rotated_images.stated_agreement(histology.PRESETS["quick"]) == ""
