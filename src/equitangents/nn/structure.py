@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from equitangents._types import ArrayLike, Tree
 from equitangents.kernels.operations import Pool
-from equitangents.kernels.structured.program import BlockSums
+from equitangents.kernels.structured import BlockSums
 from equitangents.structured import SMALLER
 
 

@@ -12,8 +12,7 @@ import numpy as np
 
 from equitangents._types import Params
 from equitangents.kernels.operations import Box
-from equitangents.kernels.structured.masks import deciding, fitted_windows, keeps_windows
-from equitangents.kernels.structured.program import Fitted
+from equitangents.kernels.structured import Fitted, deciding, fitted_windows, keeps_windows
 from equitangents.nn.layer import LinearLayer
 from equitangents.nn.patches import Window, check_padding, check_sizes, grid_shape, patches
 from equitangents.nn.signal import Grid, Signal

@@ -84,7 +84,7 @@ def _entry(output: Tree, part: str | int, select: str | int, whole: Tree) -> Tre
         return values[int(text)]
     if named is None and not hasattr(output, "dtype") and getattr(output, text, None) is not None:
         return getattr(output, text)
-    raise InvalidArgumentError(f"select is {select!r}; {_there_are(whole)}")
+    raise InvalidArgumentError("select", select, remedy=_there_are(whole))
 
 
 def _there_are(output: Tree) -> str:
