@@ -63,7 +63,7 @@ def test_a_model_larger_than_one_buffer_is_refused_before_it_is_read(tmp_path: P
     path = tmp_path / "model.onnx"
     with path.open("wb") as file:
         file.truncate(2**31)
-    with pytest.raises(InvalidArgumentError, match="takes 2,147,483,648 bytes; expected at most"):
+    with pytest.raises(InvalidArgumentError, match="has bytes, 2147483648; expected 0 to"):
         check_model(str(path))
 
 
@@ -83,10 +83,10 @@ def test_a_file_of_just_the_stated_size_is_read(tmp_path: Path) -> None:
 def test_networks_have_a_stated_number_of_layers_at_most(tmp_path: Path) -> None:
     path = tmp_path / "net.json"
     path.write_text(json.dumps([{"layer": "Relu"}] * 200_000))
-    with pytest.raises(InvalidArgumentError, match="a network has 200,000 layers; expected at most 10,000"):
+    with pytest.raises(InvalidArgumentError, match="layers number 200000; expected 0 to 10000"):
         read_network(path)
     inside = [{"layer": "Residual", "layers": [{"layer": "Relu"}] * 6_000}] * 2
-    with pytest.raises(InvalidArgumentError, match="a network has 12,002 layers"):
+    with pytest.raises(InvalidArgumentError, match="layers number 12002"):
         network_of(inside)
-    with pytest.raises(NetworkError, match="a network has 10,001 layers"):
+    with pytest.raises(NetworkError, match="layers number 10001"):
         nn.Sequential(*[nn.Relu()] * (MOST_LAYERS + 1))

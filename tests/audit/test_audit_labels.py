@@ -82,7 +82,7 @@ def test_labels_that_do_not_fit_are_left_out_with_a_word(y: np.ndarray, said: st
 
 def test_a_shared_input_cannot_be_moved() -> None:
     edges = Shared(np.array([[0, 1], [1, 2]]))
-    with pytest.raises(InvalidArgumentError, match=r"x\[1\] is Shared"):
+    with pytest.raises(InvalidArgumentError, match=r"x\[1\] is 'Shared'"):
         et.audit(lambda h, e: h, "S_n", (FLAT, edges), "points", inputs=("points", "edges"), **QUIET)
 
 

@@ -113,7 +113,9 @@ def test_an_output_that_is_not_there_is_refused(f: Any, select: Any, said: str) 
 
 
 def test_two_outputs_of_one_name_are_refused() -> None:
-    with pytest.raises(et.errors.InvalidArgumentError, match="outputs 1, '1', two of which"):
+    with pytest.raises(
+        et.errors.InvalidArgumentError, match=r"outputs \[1, '1'\]; expected names of outputs that differ"
+    ):
         et.audit(lambda x: {1: logits(x), "1": features(x)}, "C4", X, **ALONE)
 
 

@@ -87,7 +87,7 @@ def test_always_the_same_answer_shows_no_symmetry() -> None:
         ({"tolerance": "1 %"}, InvalidTypeError, "tolerance is '1 %'"),
         ({"output_scale": -1.0}, InvalidArgumentError, "output_scale is -1.0"),
         ({"output_scale": {"energy": "1"}}, InvalidTypeError, r"output_scale\['energy'\] is '1'"),
-        ({"output_scale": {"forces": 1.0}}, InvalidArgumentError, r"names forces; the outputs of f are f\(x\)"),
+        ({"output_scale": {"forces": 1.0}}, InvalidArgumentError, r"names \['forces'\]; expected 'f\(x\)'"),
     ],
 )
 def test_what_verdicts_are_told_is_checked(arguments: dict, error: type, said: str) -> None:

@@ -63,7 +63,7 @@ def test_the_batch_may_be_along_any_axis() -> None:
     assert verdict(f, "SO3", Batch(by_steps, axis=1), Batch("vectors", axis=1), **told) == "equivariant"
     assert (4, 9, 3) in seen
     assert verdict(lambda p: p[-1] + 0.1, "SO3", Batch(by_steps, axis=1), "vectors", **told) == "broken"
-    with pytest.raises(ShapeError, match="no axis 3"):
+    with pytest.raises(ShapeError, match="an axis for the batch; 3"):
         verdict(f, "SO3", Batch(by_steps, axis=3), **told)
 
 

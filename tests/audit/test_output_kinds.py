@@ -65,7 +65,7 @@ def test_keypoints_move_with_the_pixels_and_left_becomes_right() -> None:
     assert verdict(hands, "D1", IMAGES, Keypoints(swapped=[1, 0], size=(6, 6))) == "equivariant"
     with pytest.raises(InvalidArgumentError, match="swapped"):
         Keypoints(swapped=[1, 2, 0])
-    with pytest.raises(InvalidArgumentError, match="turns no images"):
+    with pytest.raises(InvalidArgumentError, match="by which they move in images"):
         verdict(lambda p: p[..., :2], "SO3", CLOUDS, "keypoints")
 
 

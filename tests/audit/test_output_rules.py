@@ -133,8 +133,8 @@ def test_a_test_of_few_or_broken_values_finds_nothing() -> None:
         ([0, 0, 1, 2], InvalidArgumentError, "every number from 0 to 3 once"),
         ([0.5, 1.5], InvalidTypeError, "whole numbers"),
         ([[0, 1], [0]], ShapeError, "different numbers"),
-        ([1, 2, 0, 3], NotAnActionError, "do not multiply"),
-        ([1, 0], ShapeError, "Labels permutes 2 classes"),
+        ([1, 2, 0, 3], NotAnActionError, "permutations that multiply as elements do"),
+        ([1, 0], ShapeError, "the classes of Labels"),
         ([[3, 0, 1, 2], [0, 1, 2, 3]], InvalidArgumentError, "1 generators"),
     ],
 )

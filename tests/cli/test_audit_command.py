@@ -112,7 +112,7 @@ def test_scales_by_name(folder: Path, capsys: pytest.CaptureFixture[str]) -> Non
     lines = [" ".join(line.split()) for line in out.splitlines()]
     assert any(line.startswith("vanishes still ") for line in lines)
     assert "fails under moving 90°, 180°, 270° 3 of 3 elements" in lines
-    for scale, said in (("moving", "a number"), ("none=1", "output_scale names none"), ("still=0", "above 0")):
+    for scale, said in (("moving", "a number"), ("none=1", "names ['none']"), ("still=0", "above 0")):
         status, _, err = run(capsys, *options, "--output-scale", scale)
         assert status == 2
         assert said in err

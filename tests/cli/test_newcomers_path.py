@@ -151,7 +151,7 @@ def test_errors_name_the_command_s_own_options(folder: Path, capsys: pytest.Capt
     said = capsys.readouterr().err
     assert stop.value.code == 2
     assert said.count("\n") == 1
-    assert "layout='channels_first' for (N, C, H, W)" in said
+    assert "--layout is None; expected 'channels_first' or 'channels_last'" in said
 
 
 def test_an_error_of_an_argument_names_the_option_of_that_name() -> None:

@@ -210,7 +210,7 @@ class TestClassifier:
         model = DeepEnsembleClassifier(THREE, members=2, epochs=1).fit(X, LABELS).extend(3, X, LABELS)
         large = DeepEnsembleClassifier(THREE, members=3, epochs=1).fit(X, LABELS)
         np.testing.assert_array_equal(model.predict_proba(X), large.predict_proba(X))
-        with pytest.raises(EquitangentsError, match="labels beyond those of fit"):
+        with pytest.raises(EquitangentsError, match="the labels of fit"):
             model.extend(4, X, np.where(LABELS == "a", "z", LABELS))
 
     @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ class TestClassifier:
             (LABELS[:5], "X has length 20; expected 5"),
             (np.ones(20), "y holds one class"),
             (np.eye(20), "expected labels of shape"),
-            (np.arange(20) % 2, "classes and the network's last layer makes 3; end the network with Dense.2."),
+            (np.arange(20) % 2, "net gives outputs, 3; expected 2; end it with Dense"),
         ],
     )
     def test_refuses(self, y, message):
@@ -238,7 +238,7 @@ class TestClassifier:
         ({"checkpoint_every": 0}, ValueError, "checkpoint_every is 0"),
         ({"callback": 1}, TypeError, "callback is 1; expected a function"),
         ({"input_shape": (2, 2)}, ValueError, r"with input_shape=\(2, 2\)"),
-        ({"net": ONE}, ValueError, r"y has 2 output.* last layer makes 1; end the network with Dense\(2\)"),
+        ({"net": ONE}, ValueError, r"net gives outputs, 1; expected 2; end it with Dense"),
         ({"net": nn.Sequential(nn.Conv(2, 3))}, ValueError, "Conv"),
     ],
 )

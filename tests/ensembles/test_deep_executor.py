@@ -69,7 +69,7 @@ def test_a_run_goes_on_from_the_checkpoints_of_its_parts(alone, tmp_path):
     settings = SETTINGS | {"checkpoint_dir": tmp_path, "checkpoint_every": 2}
     with ThreadPoolExecutor(1) as pool:
         DeepEnsemble(NET, executor=pool, **settings | {"epochs": 2}).fit(X, Y, record={"train": X}, record_at=[0])
-        with pytest.raises(InvalidArgumentError, match=r"holds checkpoints of members .*pass resume=True"):
+        with pytest.raises(InvalidArgumentError, match=r"without checkpoints of these members; pass resume=True"):
             DeepEnsemble(NET, executor=pool, **settings).fit(X, Y, **RECORD)
         model = DeepEnsemble(NET, executor=pool, **settings).fit(X, Y, **RECORD, resume=True)
     assert_same(model, alone)

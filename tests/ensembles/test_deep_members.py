@@ -89,7 +89,7 @@ def test_extending_needs_the_same_data_settings_and_records(five):
     with pytest.raises(InvalidArgumentError, match=r"network, optimizer"):
         model.set_params(learning_rate=0.1).extend(3, X, Y)
     model.set_params(learning_rate=0.2)
-    with pytest.raises(InvalidArgumentError, match="epochs is 4; the members so far had 3"):
+    with pytest.raises(InvalidArgumentError, match="epochs is 4; expected 3"):
         model.set_params(epochs=4).extend(3, X, Y)
     for other in ({}, {"x": X[:2]}, {"x": X + 1}, {"y": X}):
         with pytest.raises(InvalidArgumentError, match="new members need the same names and inputs"):

@@ -123,11 +123,11 @@ def test_no_weight_changes_nothing():
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"augmentation": None}, "augmentation is None; it compares all copies of a sample"),
-        ({"augmentation_mode": "random"}, "augmentation is of mode 'random'"),
+        ({"augmentation": None}, "expected 0 unless all copies of a sample are compared"),
+        ({"augmentation_mode": "random"}, "expected 0 unless all copies of a sample are compared"),
         ({"equivariance_penalty": -1.5}, "equivariance_penalty is -1.5; expected a finite number ≥ −1"),
         ({"equivariance_penalty": float("nan")}, "equivariance_penalty is nan"),
-        ({"variation": NTKPosterior(noise=0.1)}, "which disturbs every copy's targets"),
+        ({"variation": NTKPosterior(noise=0.1)}, "that disturbs every copy's targets"),
     ],
 )
 def test_what_cannot_be_is_said(changed, said):
@@ -143,5 +143,5 @@ def test_other_losses_take_no_weight_below_zero():
 def test_fields_have_none():
     net = nn.Sequential(nn.Conv(1, 3))
     images = rng.normal(size=(3, 4, 4, 1))
-    with pytest.raises(InvalidArgumentError, match="targets are fields"):
+    with pytest.raises(InvalidArgumentError, match="for targets that are fields"):
         DeepEnsemble(net, augmentation="C4", equivariance_penalty=1.0, epochs=1).fit(images, images)

@@ -125,7 +125,7 @@ def test_deep_ensembles_of_such_networks_are_equivariant_member_by_member():
 
 @pytest.mark.parametrize(
     ("targets", "expected"),
-    [(np.ones((4, 3)), "2 outputs that turn with the input"), (np.ones(4), "expected \\(4, 2\\)")],
+    [(np.ones((4, 3)), "one row of the outputs, which transform with the input"), (np.ones(4), "expected \\(4, 2\\)")],
 )
 def test_targets_of_another_shape_are_refused(targets, expected):
     with pytest.raises(ShapeError, match=expected):

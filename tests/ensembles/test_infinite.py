@@ -237,7 +237,7 @@ class TestBadInput:
             ({"memory_limit": -1}, "memory_limit is -1"),
             ({"label_action": object()}, "label_action is given without augmentation"),
             ({"dynamics": "discrete", "time": 1.5}, r"time is 1\.5; .*counts steps"),
-            ({"dynamics": "discrete", "time": 3, "learning_rate": 1e3}, "diverges above"),
+            ({"dynamics": "discrete", "time": 3, "learning_rate": 1e3}, "gradient descent on these data diverges"),
         ],
     )
     def test_parameters(self, parameters, message):

@@ -20,7 +20,7 @@ class TestIrrepsThatMatter:
         how = {"augmentation": action, "label_action": label_action, "ridge": 0.2}
         rate = InfiniteEnsemble(mlp, **how).fit(x, y).max_learning_rate_
         assert rate == pytest.approx(2 * 24 * n / largest, rel=1e-10)
-        with pytest.raises(InvalidArgumentError, match="diverges above"):
+        with pytest.raises(InvalidArgumentError, match="gradient descent on these data diverges"):
             InfiniteEnsemble(mlp, dynamics="discrete", learning_rate=1.01 * rate, time=3, **how).fit(x, y)
 
     def test_only_those_that_hold_labels(self):

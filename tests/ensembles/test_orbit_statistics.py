@@ -155,7 +155,7 @@ def test_classifiers_err_where_the_largest_mean_output_is_not_the_label():
     assert statistics.error.expected[0] == 1 - model.score(new, labels)
     same = metrics.orbit_same_predictions(model.ensemble_.predict, ROT, new)
     np.testing.assert_array_equal(statistics.osp.per_input[0], same.values)
-    with pytest.raises(InvalidArgumentError, match="beyond those of fit"):
+    with pytest.raises(InvalidArgumentError, match="the labels of fit"):
         model.orbit_statistics(ROT, new, y=np.array(list("aabbccaz")))
 
 

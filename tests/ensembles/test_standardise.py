@@ -90,7 +90,7 @@ def test_it_commutes_with_the_augmentation(action, x, how):
 def test_what_is_no_linear_action_is_refused():
     group = et.groups.cyclic(2)
     shifted = et.actions.from_function(group, lambda g, x: x if g == 0 else 1 - x)
-    with pytest.raises(et.errors.InvalidArgumentError, match="does not commute"):
+    with pytest.raises(et.errors.InvalidArgumentError, match="for an augmentation that is not linear"):
         infinite(augmentation=shifted).fit(X, Y)
 
 

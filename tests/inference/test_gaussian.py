@@ -226,7 +226,7 @@ class TestBadInput:
     def test_shapes(self):
         Theta, K, y = kernels(0)
         spectrum = decompose(Theta[:N, :N])
-        with pytest.raises(ShapeError, match="targets has 3 rows"):
+        with pytest.raises(ShapeError, match="targets has rows, 3"):
             TrainedProcess(spectrum, y[:3], Flow(1.0, N))
         with pytest.raises(ShapeError, match="targets has rank 1"):
             TrainedProcess(spectrum, y[:, 0], Flow(1.0, N))

@@ -224,7 +224,7 @@ def test_the_folder_is_that_of_the_environment(tmp_path, monkeypatch):
 
 def test_a_function_of_the_users_has_no_description_by_content(store):
     net = nn.Sequential(nn.Dense(1), nn.Elementwise(jnp.tanh), nn.Dense(1))
-    with pytest.raises(InvalidTypeError, match="cannot be kept on disk"):
+    with pytest.raises(InvalidTypeError, match="compute it without a store"):
         KeptKernel(net, store).kernel(X)
     with pytest.raises(InvalidTypeError, match="expected a network"):
         KeptKernel(object(), store)

@@ -98,7 +98,7 @@ def test_questions(regressor):
         model.predict(BATCH, time=[1.0, 2.0])
     with pytest.raises(InvalidTypeError, match="molecules is of type list"):
         model.predict([])
-    with pytest.raises(InvalidArgumentError, match="the molecules hold 7 as well"):
+    with pytest.raises(InvalidArgumentError, match="all that the molecules hold; 7"):
         model.predict(Molecules([[7, 1]], [[[0, 0, 0], [0, 0, 1.0]]]))
     model.ridge = -1
     with pytest.raises(InvalidArgumentError, match="ridge"):

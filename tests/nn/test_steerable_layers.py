@@ -216,7 +216,7 @@ def test_functions_of_the_norm_are_fitted_or_refused():
         nn.NormNonlinearity(lambda r: jax.nn.relu(r - 1))
     first, last = nn.SteerableConv("2x1", W_std=30.0), nn.SteerableConv("1x0")
     long = nn.Sequential(nn.PointCloud("SO(2)"), first, tanh, last, nn.SteerablePool())
-    with pytest.raises(errors.InvalidArgumentError, match="give NormNonlinearity largest="):
+    with pytest.raises(errors.InvalidArgumentError, match=r"largest is .* or more, for features"):
         long.kernel(np.random.default_rng(0).normal(size=(1, 3, 2)))
 
 

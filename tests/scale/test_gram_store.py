@@ -225,7 +225,7 @@ class TestIsRefused:
     def test_a_store_that_was_replaced_since(self, path):
         store = GramStore(path, NET, X)
         shutil.rmtree(path)
-        with pytest.raises(StoreError, match="no store"):
+        with pytest.raises(StoreError, match="a folder that this worker sees"):
             store.compute()
         GramStore(path, NET, X + 1, tile=4)
         with pytest.raises(StoreError, match="expected the one that was opened"):  # the path says "replaced", too

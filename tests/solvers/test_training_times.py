@@ -53,7 +53,7 @@ def test_steps_of_gradient_descent_are_those_of_the_loop(steps):
 
 def test_steps_that_diverge_are_refused():
     for time in (3.0, 500.0):
-        with pytest.raises(InvalidArgumentError, match="diverges above"):
+        with pytest.raises(InvalidArgumentError, match="gradient descent on these data diverges"):
             solvers.solve(
                 np.eye(20), targets(20, 1), time=time, learning_rate=60.0, dynamics="discrete", solver="lanczos"
             )

@@ -177,7 +177,7 @@ def gather(
         if name not in _ENTRIES:
             known = [*_OTHERS, *_ENTRIES]
             said = meant(name, [*known, "output_action"])
-            raise InvalidTypeError(f"audit has no argument {name!r}{said}; it takes {', '.join(known)}")
+            raise InvalidTypeError("audit", name, known, said, verb="has no argument")
     made: list[Any] = []
     for name, kind in _KINDS.items():
         record = records.get(name)

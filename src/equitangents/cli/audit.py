@@ -5,7 +5,7 @@ It ends with the table, the files that were asked for, and an exit status for co
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,8 +55,10 @@ def finish(
     `files`: where each form of the report is to be written; `met`: also say what is met.
     """
     typer.echo(report.summary())
-    writers = {"html": report.to_html, "json": report.to_json, "markdown": report.to_markdown,
-               "junit": partial(report.to_junit, checks=checks)}  # fmt: skip
+    junit = partial(report.to_junit, checks=checks)
+    writers: dict[str, Callable[[Path], Any]] = {
+        "html": report.to_html, "json": report.to_json, "markdown": report.to_markdown, "junit": junit,
+    }  # fmt: skip
     for form, path in files.items():
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -49,7 +49,7 @@ class Ridge:
         if len(wrong):
             raise InvalidArgumentError("ridge", values[wrong[0]], remedy="it must be a finite number ≥ 0", at=wrong[0])
         if samples is not None and len(values) != samples:
-            raise ShapeError(f"ridge has {len(values)} values and there are {samples} samples; give one for each")
+            raise ShapeError("ridge", len(values), samples, "give one for each sample", verb="has length")
         least = float(values.min())
         return cls(least, None if values.max() == least else values - least)
 
@@ -58,13 +58,13 @@ class Ridge:
         """The number that it is; InvalidArgumentError, with the reason, where samples have their own."""
         found = cls.read(ridge)
         if found.above is not None:
-            raise InvalidArgumentError(f"ridge has a value for each sample; {why}: give one number")
+            raise InvalidArgumentError("ridge", "a value for each sample", "one number", why, verb="has")
         return found.least
 
     def check_one(self, why: str) -> None:
         """Raise InvalidArgumentError, with the reason, where samples have their own."""
         if self.above is not None:
-            raise InvalidArgumentError(f"ridge has a value for each sample; {why}")
+            raise InvalidArgumentError("ridge", "a value for each sample", "one number", why, verb="has")
 
     def of_rows(self, rows: int, each: int = 1) -> np.ndarray | None:
         """`above` of the rows of a problem: `each` rows a sample, and all of that again for every copy; or None."""

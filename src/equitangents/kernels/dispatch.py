@@ -86,8 +86,9 @@ def engine_for(program: Program[Any], dtype: DType) -> str:
 def _kind(program: Program[Any], part: Part | None) -> _Kind:
     found = _KINDS[type(program.space)]
     if part is not None and not found.has_fields:
-        kind = type(program.space).__name__
-        raise NetworkError(f"there are kernel fields of networks on grids and on finite groups, and none of a {kind}")
+        raise NetworkError(
+            "space", type(program.space), "a grid or a finite group, which have kernel fields", verb="is"
+        )
     return found
 
 

@@ -150,7 +150,7 @@ def equivariant_average(
     if not isinstance(action, GroupAction):
         raise InvalidTypeError("action", action, "an action of equitangents.actions")
     if action.group.nodes is None:
-        raise InvalidTypeError(f"{action.group.name} has no quadrature, so no mean over it can be taken")
+        raise InvalidTypeError("action", action.group, "a group with a quadrature, for means over it", verb="is of")
     found = EquivariantAverage(net, action, as_representation("representation", representation))
     found._matrices  # noqa: B018  raises where the representation is of another group
     return found

@@ -51,7 +51,7 @@ def as_method(solver: str | Method) -> Method | None:
     if not isinstance(solver, str):
         raise InvalidTypeError("solver", solver, "a name or settings such as solvers.PCG(rank=500)")
     if solver not in SOLVERS:
-        raise InvalidArgumentError("solver", solver, f"one of {', '.join(map(repr, SOLVERS))}")
+        raise InvalidArgumentError("solver", solver, list(SOLVERS))
     return None if solver == "auto" else METHODS[solver]()
 
 

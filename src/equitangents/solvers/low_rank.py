@@ -84,7 +84,9 @@ class _Span:
         rounding = float(np.finfo(system.matrix.dtype).eps) * math.sqrt(len(corner))
         self._root, values = inverse_root((corner + corner.T) / 2, rounding)
         if not len(values):
-            raise NotPositiveDefiniteError(f"{system.matrix.words} vanishes on the landmarks: check the inputs")
+            raise NotPositiveDefiniteError(
+                "matrix", system.matrix.words, "one that does not vanish on the landmarks", "check the inputs"
+            )
         self._squares = np.zeros((self._root.shape[1],) * 2)
         self._pulls = np.zeros((self._root.shape[1], outputs))
 

@@ -117,13 +117,19 @@ def _accepted(
 
 def _check_diagonal(diagonal: np.ndarray, rounding: float, words: str) -> None:
     if not np.isfinite(diagonal).all():
-        raise NotFiniteError(f"{words} holds NaN or infinite values")
+        raise NotFiniteError("matrix", words, "finite numbers on the diagonal")
     if not diagonal.any():
         raise NotPositiveDefiniteError(
-            f"{words} is not positive definite (smallest eigenvalue 0, largest 0); cause: its diagonal vanishes, so no "
-            "ridge helps: check the inputs and the network"
+            "matrix",
+            words,
+            "a diagonal that does not vanish, so that a ridge helps",
+            "check the inputs and the network",
         )
     if not np.min(diagonal) >= -_NEGATIVE * rounding:
         raise NotPositiveDefiniteError(
-            f"{words} has the entry {np.min(diagonal):.2e} on its diagonal, so it is not a kernel matrix; check it"
+            "matrix",
+            float(np.min(diagonal)),
+            "at least 0, as in a kernel matrix",
+            "check it",
+            verb="has on its diagonal",
         )

@@ -99,13 +99,13 @@ class SymmetricMatrix(abc.ABC):
     def finite(self, entries: np.ndarray) -> np.ndarray:
         """Entries that were read, unless they are not finite; then NotFiniteError."""
         if not np.isfinite(entries).all():
-            raise NotFiniteError(f"{self.words} holds NaN or infinite values")
+            raise NotFiniteError("matrix", self.words, "finite entries")
         return entries
 
     def checked(self, product: np.ndarray) -> np.ndarray:
         """A product, unless it is not finite; then NotFiniteError."""
         if not np.isfinite(product).all():
-            raise NotFiniteError(f"{self.words} holds NaN or infinite values, or entries too large for float64")
+            raise NotFiniteError("matrix", self.words, "finite entries, which float64 can multiply")
         return product
 
 
@@ -117,7 +117,7 @@ class ArrayMatrix(SymmetricMatrix):
         if len(shape) != 2 or shape[0] != shape[1] or shape[0] == 0:
             raise ShapeError(words, shape, "a square one")
         if np.dtype(array.dtype).kind not in "fiu":
-            raise InvalidTypeError(f"{words} has entries of type {array.dtype}; expected real numbers")
+            raise InvalidTypeError("matrix", array.dtype, "real numbers", words, verb="has entries of type")
         self.array = array
         self.size = shape[0]
         self.dtype = _working(np.dtype(array.dtype))
@@ -160,11 +160,9 @@ class StoreMatrix(ArrayMatrix):
 
     def __init__(self, store: GramStore, field: str) -> None:
         if len(store.shape) != 2 or store.shape[0] != store.shape[1]:
-            raise ShapeError(f"the store in {store.path} has shape {store.shape}; expected one square matrix")
+            raise ShapeError("store", store.shape, "one square matrix", str(store.path), verb="has shape")
         if store.missing:
-            raise StoreError(
-                f"the store in {store.path} lacks {store.missing} of {len(store.tiles)} tiles; compute() computes them"
-            )
+            raise StoreError("store", store.missing, "none", "compute() computes them", verb="lacks tiles,")
         super().__init__(getattr(store, field), f"the {field.upper()} in {store.path}")
         self.store, self.folder, self._field = store, store.path, field
 
@@ -180,8 +178,10 @@ class StoreMatrix(ArrayMatrix):
         """The Zarr array, opened when entries are first asked for; StoreError where it is gone."""
         if not self.store.is_current:
             raise StoreError(
-                f"the kernel of the training set was kept in {self.store.path}, which is gone or holds "
-                "another kernel by now; put it back, or fit the model again"
+                "store",
+                str(self.store.path),
+                "the kernel of the training set, which was kept there",
+                "put it back, or fit the model again",
             )
         return getattr(self.store, self._field)
 

@@ -44,8 +44,7 @@ class PCG(Method):
     def __post_init__(self) -> None:
         check_iterations(self.tolerance, self.max_iterations)
         if self.preconditioner not in PRECONDITIONERS:
-            names = ", ".join(map(repr, PRECONDITIONERS))
-            raise InvalidArgumentError("preconditioner", self.preconditioner, f"one of {names}")
+            raise InvalidArgumentError("preconditioner", self.preconditioner, list(PRECONDITIONERS))
         if self.rank is not None:
             check_whole("rank", self.rank, 1)
         check_whole("seed", self.seed, 0)

@@ -38,7 +38,7 @@ class FeatureMatrix(SymmetricMatrix):
         """F, (N, m), scaled."""
         found = np.asarray(self.kernel.transform(self.x, self.field), self.dtype)
         if not np.isfinite(found).all():
-            raise NotFiniteError(f"{self.words}: features are NaN or infinite")
+            raise NotFiniteError("features", self.words, "finite numbers")
         return found if self.scale is None else (found * self.scale[:, None]).astype(self.dtype)
 
     def block(self, rows: Span, columns: Span) -> np.ndarray:
@@ -97,8 +97,7 @@ class Primal(Method):
         """The decomposition is made at the first answer."""
         if not isinstance(system.matrix, FeatureMatrix):
             raise InvalidArgumentError(
-                f"solver is {self!r}, which solves kernels of random features alone; take solver='auto' for "
-                f"{system.matrix.words}"
+                "solver", self, "'auto' for kernels that are not of random features", system.matrix.words
             )
         return _InPrimal(system, system.matrix)
 

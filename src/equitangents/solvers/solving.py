@@ -162,7 +162,7 @@ def solve(
     theta = as_matrix(matrix, kernel)
     y = np.asarray(check_array("targets", targets, min_rank=1), np.float64)
     if y.ndim > 2 or len(y) != theta.size:
-        raise InvalidArgumentError("targets", y.shape, f"({theta.size},) or ({theta.size}, outputs)", verb="has shape")
+        raise InvalidArgumentError("targets", y.shape, (theta.size, ...), "a row for each input", verb="has shape")
     added = Ridge.read(ridge, theta.size)
     if ridge_unit is not None and (
         not isinstance(ridge_unit, int | float | np.number) or not 0 < ridge_unit < math.inf
@@ -204,4 +204,6 @@ def check_symmetric(matrix: SymmetricMatrix) -> None:
             apart = np.maximum(apart, np.abs(block - array[columns, rows].T).max())
     limit = _SYMMETRIC * matrix.size * float(np.finfo(matrix.dtype).eps) * float(largest)
     if float(apart) > limit:  # NaN is found by the first product
-        raise InvalidArgumentError(f"matrix is not symmetric: entries ij and ji differ by up to {float(apart):.2e}")
+        raise InvalidArgumentError(
+            "matrix", float(apart), "a symmetric one", verb="is not symmetric: entries ij and ji differ by up to"
+        )

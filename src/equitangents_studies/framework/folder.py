@@ -140,8 +140,10 @@ class RunFolder:
             differing = _differences(held, config)
             if differing or (path / "report.html").exists():
                 raise InvalidArgumentError(
-                    f"{path} holds {'another run: ' + differing if differing else 'a finished run'}; choose another "
-                    "folder with --out, or replace it with --force"
+                    path,
+                    "another run: " + differing if differing else "a finished run",
+                    remedy="choose another folder with --out, or replace it with --force",
+                    verb="holds",
                 )
 
     @property

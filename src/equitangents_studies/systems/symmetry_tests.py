@@ -89,7 +89,7 @@ def algorithmic_symmetry(
 
     Args:
         system: the architecture and inference; what its data group draws moves the inputs before anything else.
-        group: "I", "O(3)xI", "O(3)^d", "P(3d)", "O(3d)", "P(3)xI" or "P(3)^d".
+        group: "I", "O(3)xI", "O(3)^d", "P(3d)" or "O(3d)".
         x: training inputs (N, *positions, channels); None: `textures` of 8 × 8 × 3 with 3 classes.
         y: labels or targets.
         x_test: inputs that are predicted; None: those of training.
@@ -171,9 +171,9 @@ def _method(system: System, group: DataGroup, method: str | None) -> str:
     check_choice("method", method, METHODS)
     if finite == (method == "kernel"):
         width = "finite" if finite else "infinite"
-        raise InvalidArgumentError(f"method is {method!r}, and {system.name} is of {width} width")
+        raise InvalidArgumentError("method", method, "one for the system's width", width)
     if method == "coupled" and (reason := why_uncoupled(system.architecture, group)):
-        raise InvalidArgumentError(f"method is 'coupled', and there is no coupling for {group}: {reason}")
+        raise InvalidArgumentError("method", "coupled", "another one for this group", reason)
     return method
 
 

@@ -94,7 +94,7 @@ class Transformation(abc.ABC):
         """The moved signals, (N, *positions, channels), of the type and precision of x."""
         signals = check_array("x", x, min_rank=2, allow_empty=True)
         if signals.shape[1:] != self.shape:
-            raise ShapeError(f"x has signals of shape {signals.shape[1:]}; this transformation moves {self.shape}")
+            raise ShapeError("x", signals.shape, ("N", *self.shape), "the shape that this transformation moves")
         return self.moved(signals)
 
     def moved(self, x: ArrayLike) -> Any:
@@ -198,10 +198,9 @@ def like(reference: ArrayLike, value: np.ndarray) -> ArrayLike:
 def transformation(group: str, shape: tuple[int, ...], *, seed: int = 0) -> Transformation:
     """A random element of `group` on signals of `shape` = (*positions, channels), a function of the seed alone.
 
-    Orthogonal matrices are Haar-distributed, permutations uniform. Groups: "I", "O(3)xI", "O(3)^d", "P(3d)", "O(3d)",
-    "P(3)xI" and "P(3)^d"; 3 stands for the channels, whatever their
-    number. An element of O(3d) for d = 1,024 holds one matrix of 3,072 × 3,072 numbers (75 MB), and making it takes no
-    second one.
+    Orthogonal matrices are Haar-distributed, permutations uniform. Groups: "I", "O(3)xI", "O(3)^d", "P(3d)", "O(3d)";
+    3 stands for the channels, whatever their number. An element of O(3d) for d = 1,024 holds one matrix of 3,072 ×
+    3,072 numbers (75 MB), and making it takes no second one.
 
     >>> import numpy as np
     >>> tau = transformation("O(3)^d", (4, 4, 3), seed=1)
@@ -218,10 +217,7 @@ def transformation(group: str, shape: tuple[int, ...], *, seed: int = 0) -> Tran
     if kind.letter == "I":
         return ChannelRotations(kind, shape, np.eye(c)[None])
     if kind.letter == "P":
-        if kind.reach == "all":
-            return Permutation(kind, shape, rng.permutation(kind.size))
-        orders = np.argsort(rng.random((count, c)), axis=1)
-        return ChannelRotations(kind, shape, np.eye(c)[orders])
+        return Permutation(kind, shape, rng.permutation(kind.size))
     if kind.reach == "all":
         remedy = "make the inputs smaller, or move every position by itself with O(3)^d"
         check_fits(f"a random element of O({kind.size:,})", 8 * kind.size**2, remedy)
@@ -280,7 +276,7 @@ def path(group: str, shape: tuple[int, ...], *, seed: int = 0) -> Path:
     shape = check_shape("shape", shape)
     kind = data_group(group, shape)
     if kind.letter != "O" or kind.size < 2:
-        raise InvalidArgumentError(f"group is {group!r}, which is finite here: no path leads away from the identity")
+        raise InvalidArgumentError("group", group, "one with paths that lead away from the identity")
     rng = np.random.default_rng(check_whole("seed", seed, 0))
     count = kind.positions if kind.reach == "own" else 1
     entries = np.triu(rng.standard_normal((count, kind.size, kind.size)), 1) / np.sqrt(kind.size - 1)

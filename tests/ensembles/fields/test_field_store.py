@@ -87,7 +87,9 @@ def test_other_fields_networks_and_folders_are_refused(tmp_path):
     about = tmp_path / "k" / "about.json"
     for wrong in ("[1, 2]", "[" * 5000, '{"network"'):
         about.write_text(wrong)
-        with pytest.raises(StoreError, match=r"about\.json cannot be read: .*; remove the folder, or give another"):
+        with pytest.raises(
+            StoreError, match=r"about\.json.*a record that can be read; remove the folder, or give another"
+        ):
             et.InfiniteEnsemble(NET, ridge=1e-2, store=tmp_path / "k").fit(X, Y)
     about.write_text(json.dumps({}))
     with pytest.raises(StoreError, match="differs in the network"):

@@ -76,8 +76,11 @@ def _adapter(f: Any, layers: Sequence[Any] | None, method: str | None) -> Model:
         return CallableModel(f, layers)
     if isinstance(f, Mapping):
         raise InvalidTypeError(
-            f"f is a dictionary of {len(f)} entries; expected a model: build the network, load the weights with "
-            "net.load_state_dict(...), and audit net, or save it whole: torch.export (.pt2), torch.jit (.pt) or ONNX"
+            "f",
+            type(f),
+            "a model, and not its weights",
+            "load the weights into the network and audit it, or save it whole: torch.export, torch.jit or ONNX",
+            verb="is a",
         )
     raise InvalidTypeError(
         "f",

@@ -46,7 +46,9 @@ class OnnxLayers:
             self._open(onnx, runtime, path)
         except Exception as error:  # neither library's errors share a public class
             reason = first_line(error)
-            raise NetworkError(f"{path} runs, but not with all its intermediate values as outputs: {reason}") from None
+            raise NetworkError(
+                "model", str(path), "a file that runs with its intermediate values as outputs", reason
+            ) from None
 
     def _open(self, onnx: ModuleType, runtime: ModuleType, path: str) -> None:
         model = onnx.load(path, load_external_data=False)
@@ -188,7 +190,7 @@ class OnnxModel(Model):
         arrays = x if isinstance(x, dict) else dict(zip(names, arguments(x), strict=False))
         missing = [name for name in names if name not in arrays]
         if missing or len(arrays) != len(names):
-            raise InvalidArgumentError(f"the file reads {names}; x has {sorted(arrays)}")
+            raise InvalidArgumentError("x", sorted(arrays), list(names), "the inputs of the file", verb="has")
         return {name: arrays[name] for name in names}
 
 
@@ -215,5 +217,5 @@ def load_onnx(path: str, trust: bool = False) -> OnnxModel:
     try:
         session = runtime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's errors share no public class
-        raise NetworkError(f"{path} cannot be loaded by onnxruntime: {first_line(error)}") from None
+        raise NetworkError("model", str(path), "a file that onnxruntime can load", first_line(error)) from None
     return OnnxModel(session, path, path)

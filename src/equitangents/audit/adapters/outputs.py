@@ -66,8 +66,13 @@ def _by_text(entries: list[tuple[Any, Any]]) -> dict[str, Any]:
     """Entries by their names as text; an error where two would be called the same."""
     found = {str(name): value for name, value in entries}
     if len(found) < len(entries):
-        names = ", ".join(repr(name) for name, _ in entries)
-        raise InvalidArgumentError(f"f(x) has the outputs {names}, two of which are the same as text; rename one")
+        raise InvalidArgumentError(
+            "f",
+            [name for name, _ in entries],
+            "names of outputs that differ as text",
+            "rename one",
+            verb="has the outputs",
+        )
     return found
 
 

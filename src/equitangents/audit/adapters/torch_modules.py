@@ -71,7 +71,9 @@ class TorchModel(Model):
         return run
 
     def trace(self, x: Tree, keep: Keep = np.array) -> list[LayerTrace] | None:
-        """Input and output of every module without children, by hooks, in order of execution."""
+        """Input and output of every module without children, by hooks, which TorchScript has none of; in order."""
+        if isinstance(self._inside, self.torch.jit.ScriptModule):
+            return None
         traced = Traced()
         read: list[Any] = []
 
@@ -128,8 +130,10 @@ def rounding(tensor: Any) -> float:
 
 
 def _kind(module: Any) -> str:
-    """The class of a module; of one in an exported program, that of the module it was exported from."""
-    return str(getattr(module, "ty", None) or type(module).__name__).rpartition(".")[2]
+    """The class of a module; of one in an exported program, which has lost it, its first operation."""
+    graph = getattr(module, "graph", None)
+    made = [node.target for node in getattr(graph, "nodes", ()) if node.op == "call_function"]
+    return str(getattr(made[0], "__name__", made[0])).partition(".")[0] if made else type(module).__name__
 
 
 def _call(module: Any, x: Tree) -> Tree:
@@ -169,7 +173,7 @@ def load_exported(path: str, trust: bool = False) -> TorchModel:
     try:
         program = torch.export.load(io.BytesIO(content))
     except Exception as error:  # whatever the archive's reader raises
-        raise NetworkError(f"{path} is not a program of torch.export.save: {first_line(error)}") from None
+        raise NetworkError("model", str(path), "a program of torch.export.save", first_line(error)) from None
     given = set(program.graph_signature.user_inputs)
     sizes = [
         node.meta["val"].shape[0]
@@ -190,7 +194,7 @@ def check_archive(torch: ModuleType, path: str, content: bytes) -> None:
         archive = zipfile.ZipFile(io.BytesIO(content))
         names = archive.namelist()
     except zipfile.BadZipFile:
-        raise NetworkError(f"{path} is not a program of torch.export.save: not an archive") from None
+        raise NetworkError("model", str(path), "a program of torch.export.save", "it is no archive") from None
     for name in names:
         stem = name.rpartition("/")[2]
         unsafe = stem.startswith(("custom_obj", "opaque_obj"))
@@ -213,4 +217,4 @@ def load_script(path: str, trust: bool = False) -> TorchModel:
             warnings.simplefilter("ignore", DeprecationWarning)  # PyTorch would rather have torch.export
             return of_script(torch.jit.load(path, map_location="cpu"), path)
     except Exception as error:  # whatever the archive's reader raises
-        raise NetworkError(f"{path} is not a program of torch.jit.save: {first_line(error)}") from None
+        raise NetworkError("model", str(path), "a program of torch.jit.save", first_line(error)) from None

@@ -172,7 +172,7 @@ class Contract:
             )
         if self.kinds is None and (isinstance(part, str) or part.by_name):
             raise InvalidArgumentError(
-                f"output_action is a kind, which goes with the name of a group; of {self.group.name} give an action"
+                "output_action", part, "an action, since the group is given by one", "kinds go with the name of a group"
             )
         return leaf_of_kind(Place(self.group, self.kinds, shape, self.output_layout, self.grid), part)
 
@@ -234,8 +234,10 @@ def _by_name(name: str, x: Inputs, kinds: AnyAction, layout: Layout | None, stat
     for leaf_name, kind, array in zip(x.names, given, x.leaves, strict=True):
         if isinstance(array, Shared) and kind not in UNMOVED:
             raise InvalidArgumentError(
-                f"{leaf_name} is Shared and cannot be moved by the group; give None for it in inputs, or repeat it for "
-                "every row of the batch"
+                leaf_name,
+                "Shared",
+                "None for it in inputs, since the group cannot move it",
+                "or repeat it for every row of the batch",
             )
     grey = lambda a: a.ndim == 3 and space_of(parse_group_name("group", name)) == "plane"
     placed = lambda kind, a: (kind == "images" and not grey(a)) or (kind == "sequences" and a.ndim > 2)
@@ -277,18 +279,16 @@ def _check_parts(x: Inputs, parts: Sequence[LeafAction | None]) -> None:
         if part is None:
             continue
         if isinstance(array, Shared):
-            raise InvalidArgumentError(f"{name} is Shared and cannot be moved by the group; give its action as None")
+            raise InvalidArgumentError(name, "Shared", "None for its action, since the group cannot move it")
         part.check(name, array)
         if part.action.needs_floats and array.dtype.kind not in "fc":
-            raise InvalidTypeError(f"{name} has dtype {array.dtype}; {part.name} need real numbers (float32, float64)")
+            raise InvalidTypeError(name, array.dtype, "real numbers (float32, float64)", part.name, verb="has dtype")
 
 
 def check_group(group: SymmetryGroup, action: GroupAction) -> None:
     """Raise unless `action` is one of this group."""
     if not group.is_same_group(action.group):
-        raise InvalidArgumentError(
-            f"the actions are of different groups, {group.name} and {action.group.name}; all must be of one"
-        )
+        raise InvalidArgumentError("action", action.group, group, "give actions of one group", verb="is of")
 
 
 def _settle(layout: Layout | None, images: Sequence[bool], stated: Stated, x: Inputs) -> Layout | None:
@@ -329,7 +329,7 @@ def check_products(contract: Contract, action: LeafAction, name: str, x: np.ndar
     group = contract.group
     off = _distance(action.act(group.identity, x), x) / scale
     if not off <= allowed:
-        raise NotAnActionError(f"{action.name} on {name}: the identity changes it, by {off:.1e} of its size")
+        raise NotAnActionError(action.name, off, "ρ(e) x = x", name, verb="is off by")
     drawn = group.draw(8, rng)
     pairs = [(g, h) for g in drawn for h in drawn][:PAIRS]
     named = lambda g: contract.label(g).removeprefix("element ")
@@ -337,8 +337,7 @@ def check_products(contract: Contract, action: LeafAction, name: str, x: np.ndar
         off = _distance(action.act(g, action.act(h, x)), action.act(group.compose(g, h), x)) / scale
         if not off <= allowed:
             raise NotAnActionError(
-                f"{action.name} on {name} is not an action: ρ(g)ρ(h) and ρ(g·h) differ by {off:.1e} of its size, "
-                f"g = {named(g)}, h = {named(h)} (up to {allowed:.0e} is allowed)"
+                action.name, off, "ρ(g) ρ(h) x = ρ(g·h) x", name, verb="is off by", at=(named(g), named(h))
             )
 
 

@@ -288,7 +288,7 @@ class CustomAction(GivenMap):
         """function(g, x)."""
         y = np.asarray(self.function(g, x))
         if y.shape != x.shape:
-            raise ShapeError(f"{self.name} turns shape {x.shape} into {y.shape}; it must keep the shape")
+            raise ShapeError(self.name, y.shape, x.shape, "it must keep the shape", verb="gives shape")
         return y
 
     def _key(self) -> tuple[Any, ...]:

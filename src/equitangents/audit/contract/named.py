@@ -52,14 +52,12 @@ def kind_of_only_input(name: str, x: Inputs) -> str:
     """What an only input must be; an error where that would be a guess."""
     named = parse_group_name("group", name)
     if len(x.leaves) > 1:
-        names = ", ".join(x.names)
         raise InvalidArgumentError(
-            f"x has several inputs ({names}); say with inputs= what the group acts on in each, "
-            "e.g. inputs=('vectors', None)"
+            "inputs", None, "what the group acts on in each, e.g. ('vectors', None)", ", ".join(x.names)
         )
     only, array, space = x.names[0], x.leaves[0], space_of(named)
     if isinstance(array, Shared):
-        raise InvalidArgumentError(f"{only} is Shared; the group must move some input")
+        raise InvalidArgumentError(only, "Shared", "an input that the group moves")
     if space in _ONLY_KIND:
         return _ONLY_KIND[space]
     if space == "translations":
@@ -77,9 +75,7 @@ def leaf_of_kind(place: Place, kind: AnyAction) -> LeafAction | None:
         return found.leaf(place, leaf_of_kind(place, found.items))
     kinds, shape = place.kinds, place.shape
     if found is not None or kinds is None:
-        raise InvalidTypeError(
-            f"{kind!r} is not a known kind; expected one such as 'vectors', '4x0e+2x1o' or 'xyxy', or None"
-        )
+        raise InvalidTypeError("inputs", kind, "a known kind, such as 'vectors', '4x0e+2x1o' or 'xyxy', or None")
     if is_irreps(kind):
         return LeafAction(irreps_action(kinds, kind))
     if kind == "masks":
@@ -90,7 +86,7 @@ def leaf_of_kind(place: Place, kind: AnyAction) -> LeafAction | None:
 
 def _of_masks(kinds: Kinds, shape: tuple[int, ...]) -> LeafAction:
     if kinds.space not in ("plane", "translations"):
-        raise InvalidArgumentError(f"masks move as images do; {kinds.group.name} moves no images")
+        raise InvalidArgumentError("outputs", "masks", "a group that moves images", kinds.group.name)
     images = leaf(kinds.action("images", (*shape[:3], 1)), None).action
     return LeafAction(ClassMasks(kinds.group, images), compared=PixelClasses())
 
@@ -130,7 +126,7 @@ def _grid(named: GroupName, chosen: Sequence[tuple[str, Any]], layout: Layout | 
         if kind in ("images", "sequences")
     }
     if len(grids) != 1:
-        raise InvalidArgumentError(f"translations need inputs on one grid; found grids {sorted(grids)}")
+        raise InvalidArgumentError("inputs", sorted(grids), "one grid, which translations move", verb="are on grids")
     return grids.pop()
 
 

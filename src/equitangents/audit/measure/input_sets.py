@@ -60,10 +60,10 @@ def _given_set(task: AuditTask, name: str, x: Any) -> Inputs:
     """A set that was given, or an error that names it unless the group can act on it as on the data."""
     found = as_inputs(x, name)
     if found.structure != task.x.structure:
-        raise InvalidTypeError(f"{name} has the structure {found.structure}; expected that of x, {task.x.structure}")
+        raise InvalidTypeError(name, found.structure, task.x.structure, "the structure of x", verb="has the structure")
     for leaf, action, a in zip(found.names, task.contract.inputs, found.leaves, strict=True):
         if action is not None and isinstance(a, Shared):
-            raise InvalidArgumentError(f"{leaf} is Shared and cannot be moved by the group; give one for every input")
+            raise InvalidArgumentError(leaf, "Shared", "one for every input, since the group moves it")
         if action is not None:
             action.check(leaf, a)
     return found

@@ -220,7 +220,7 @@ def _matches(actions: Actions, a: Sequence[np.ndarray], b: Sequence[np.ndarray])
 def _acted(action: LeafAction, g: object, y: np.ndarray) -> np.ndarray:
     moved = action.act(g, y)
     if moved.shape != y.shape:
-        raise ShapeError(f"output_action turns shape {y.shape} into {moved.shape}; it must keep the shape")
+        raise ShapeError("output_action", moved.shape, y.shape, "it must keep the shape", verb="gives shape")
     return moved
 
 

@@ -45,12 +45,12 @@ def check_labels(y: Any, n: int, classes: np.ndarray | None = None) -> np.ndarra
         return None
     y = np.asarray(y)
     if y.ndim < 1 or len(y) != n:
-        raise ShapeError(f"y has shape {y.shape} for {n} inputs; expected one row an input")
+        raise ShapeError("y", y.shape, (n, ...), "one row an input")
     if classes is not None and y.ndim == 1:
         same = y[:, None] == classes
         if not same.any():
             known = ", ".join(map(str, classes[:8])) + (", …" if len(classes) > 8 else "")
-            raise InvalidArgumentError(f"y holds {y[0]!s}, and no label at all of the model's classes {known}")
+            raise InvalidArgumentError("y", str(y[0]), "labels of the model's classes", known, verb="holds")
         return np.where(same.any(axis=1), same.argmax(axis=1), _UNKNOWN)
     if y.dtype.kind not in "fiub":
         hint = (
@@ -61,7 +61,7 @@ def check_labels(y: Any, n: int, classes: np.ndarray | None = None) -> np.ndarra
         raise InvalidTypeError(f"y has dtype {y.dtype}; expected class numbers, or real numbers like f(x){hint}")
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(y))[0])
-        raise NotFiniteError(f"y holds NaN or infinite values, the first at index {where}; leave such inputs out")
+        raise NotFiniteError("y", where, remedy="leave such inputs out")
     return y
 
 

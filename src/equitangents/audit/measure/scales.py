@@ -133,6 +133,6 @@ def given_scales(value: Any, names: list[str]) -> Float[np.ndarray, " outputs"]:
         return np.full(len(names), float(value))
     unknown = [str(name) for name in value if str(name) not in names]
     if unknown:
-        raise InvalidArgumentError(f"output_scale names {', '.join(unknown)}; the outputs of f are {', '.join(names)}")
+        raise InvalidArgumentError("output_scale", unknown, list(names), verb="names")
     by_name = {str(name): float(part) for name, part in value.items()}
     return np.array([by_name.get(name, math.nan) for name in names])

@@ -307,4 +307,4 @@ def check_same_shapes(y: Answer, moved: Answer, label: str) -> None:
     """Raise unless outputs keep their shapes when inputs move."""
     for a, b in zip(y.leaves, moved.leaves, strict=True):
         if a.shape != b.shape:
-            raise ShapeError(f"f(x) has shape {a.shape}, and after {label} {b.shape}; it must be the same")
+            raise ShapeError("f", b.shape, a.shape, label, verb="gives moved inputs the shape")

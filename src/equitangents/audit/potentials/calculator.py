@@ -141,7 +141,7 @@ class Potential:
         listed = list(calculator.implemented_properties)
         self.quantities: dict[str, Quantity] = {n: QUANTITIES[n] for n in QUANTITIES if n in listed} | own
         if "energy" not in self.quantities and "forces" not in self.quantities:
-            raise InvalidArgumentError(f"{self.name} gives neither energy nor forces; it lists {', '.join(listed)}")
+            raise InvalidArgumentError("calculator", list(listed), "energy or forces", self.name, verb="lists")
 
     def __call__(self, atoms: Atoms, names: Any = None, finite: bool = True) -> Values:
         """The quantities of a structure, of those `names` that it has; stress only of crystals.
@@ -164,7 +164,9 @@ class Potential:
             raise ModelError(f"{self.name} failed on {atoms.get_chemical_formula()}: {_what(error)}") from error
         for name in values if finite else ():
             if not np.isfinite(values[name]).all():
-                raise NotFiniteError(f"{self.name} gives NaN or infinite {name} for {atoms.get_chemical_formula()}")
+                raise NotFiniteError(
+                    self.name, name, "finite numbers", atoms.get_chemical_formula(), verb="gives NaN or infinite"
+                )
         lacking = [name for name in asked if name not in values]
         if finite and names is not None and lacking:
             raise ModelError(self.lacks(lacking, atoms))

@@ -95,5 +95,5 @@ class AuditReport(WrittenReport, Findings):
             raise InvalidArgumentError("the report has no model: it was not made by an audit in this process")
         for part in self.missing:
             if part.section == AVERAGING:
-                raise InvalidArgumentError("remedy", name, remedy=part.reason)
+                raise InvalidArgumentError("remedy", name, "one that is offered", part.reason)
         return self.averaged()

@@ -149,7 +149,7 @@ class FiniteEnsemble(StandardisedInputs, HasSettings, Estimator):
         shape = next((s for s in shapes if s is not None), None)
         for name, value in (("action", action), ("input_shape", shape)):
             if value is None:
-                raise InvalidArgumentError(f"{name} is None, and this {type(self).__name__} says none; give one")
+                raise InvalidArgumentError(name, None, "a value, since this ensemble says none")
         check_whole("members", members, 30)
         return self._backend.is_admissible(self, action, check_shape("input_shape", shape), members)
 

@@ -193,7 +193,7 @@ class FieldMatrix(KernelMatrix):
     def _network_hash(self) -> str:
         net = getattr(self.kernel, "net", None)
         if not isinstance(self.kernel, FieldKernel) or not isinstance(net, Sequential):
-            raise InvalidTypeError(f"the kernel is {self.kernel!r}; expected that of a network of equitangents.nn")
+            raise InvalidTypeError("kernel", self.kernel, "that of a network of equitangents.nn")
         return described_field(net, self.x.signals.shape[1:])
 
     def _input_arrays(self) -> tuple[np.ndarray, ...]:

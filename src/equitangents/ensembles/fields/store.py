@@ -115,7 +115,7 @@ class FieldStore:
         """One field, once every tile that is complete was found right."""
         if not self._checked:
             if wrong := self._tiles.damaged():
-                raise StoreError(f"{self.path} is damaged in {len(wrong)} tiles, as {wrong[0]}; compute() repairs it")
+                raise StoreError("path", str(self.path), "undamaged tiles", f"compute() repairs it: {wrong[0]}")
             self._checked = True
         return self._tiles.map(f"{name}.npy", "r")
 
@@ -125,10 +125,12 @@ class FieldStore:
         if about.is_file():
             held = _read(about)
             if differ := differing(_LABELS, held, record):
-                raise StoreError(f"{self.path} holds a field kernel that differs in {differ}; give another")
+                raise StoreError(
+                    "path", str(self.path), "a field kernel of the same problem", f"it differs in {differ}"
+                )
             return
         if self.path.exists() and not (self.path.is_dir() and self._is_unfinished()):
-            raise StoreError(f"path is {str(self.path)!r}, which holds something else; give another folder")
+            raise StoreError("path", str(self.path), "a folder of a field kernel, or a new one")
         size, itemsize = len(self.x), np.dtype(record["precision"]).itemsize
         with self._errors(kept=""):
             self.path.mkdir(parents=True, exist_ok=True)
@@ -283,5 +285,7 @@ def _read(about: Path) -> dict[str, Any]:
         if not isinstance(held, dict):
             raise ValueError("it holds no record")
     except ValueError as error:
-        raise StoreError(f"{about} cannot be read: {error}; remove the folder, or give another") from None
+        raise StoreError(
+            "path", str(about), "a record that can be read", f"remove the folder, or give another: {error}"
+        ) from None
     return held

@@ -107,8 +107,7 @@ def held_out_predictions(training: Training, time: float) -> np.ndarray:
     n = check_more_than_one(len(training.given.x))
     if training.settings.dynamics is not Flow and 0 < time < math.inf:
         raise InvalidArgumentError(
-            f"leaving samples out after {time:g} steps of gradient descent has no closed form from one "
-            "decomposition; take dynamics='flow' or time=inf"
+            "time", time, "inf or 0 for leaving samples out of gradient descent", "take dynamics='flow' or time=inf"
         )
     labels = original_labels(training)
     training = training.decomposed
@@ -121,8 +120,10 @@ def held_out_predictions(training: Training, time: float) -> np.ndarray:
         return labels - errors.reshape(labels.shape)
     if training.source is not None:
         raise InvalidArgumentError(
-            f"leaving whole fields out has no closed form where they are trained by {training.solver}; hold samples "
-            "back, or compare ensembles by log_marginal_likelihood_"
+            "solver",
+            training.solver,
+            "one whole decomposition, for leaving fields out",
+            "hold samples back, or compare by log_marginal_likelihood_",
         )
     problem = cast(IrrepProblem, training.mean_problem)
     if not problem.process.consistent:

@@ -271,8 +271,10 @@ def solved(
     method = as_method(settings.solver)
     if method is not None and not method.exact and draws_noise(kernel):
         raise InvalidArgumentError(
-            f"solver is {settings.solver!r}, which reads kernels between an input and its equal, and net draws noise "
-            "for each, as in dropout; take an exact solver, such as 'cholesky' or 'pcg'"
+            "solver",
+            settings.solver,
+            "an exact one, since net draws noise for each input, as in dropout",
+            "such as 'cholesky' or 'pcg'",
         )
     if settings.takes_features(kernel):
         settings.ridge.check_one("weights of features are solved for with one: give a number, or take solver='eigh'")

@@ -295,5 +295,5 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
         for t in times:
             self._training.mean_problem.check(t)
         if once is not None and not single:
-            raise InvalidArgumentError(f"time has shape {times.shape}; {once}")
+            raise InvalidArgumentError("time", times.shape, once, verb="has shape")
         return self._as_trained(x), times, single

@@ -132,9 +132,10 @@ class Training:
             )
         if self.settings.solver != "auto" and not self.settings.decomposes(len(self.x)):
             raise InvalidArgumentError(
-                f"solver is {self.settings.solver!r}, and with these labels the problem is that of "
-                f"{irrep_problem.name_of(self.augmentation, self._irreps)}, which are decomposed; take solver='eigh' "
-                "or 'auto'"
+                "solver",
+                self.settings.solver,
+                "'eigh' or 'auto', since the problem of these labels is decomposed",
+                irrep_problem.name_of(self.augmentation, self._irreps),
             )
         return self._solve_irreps(labelled_only=True, solved=None)
 

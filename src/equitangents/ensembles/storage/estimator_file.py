@@ -50,7 +50,7 @@ def load(
     missing = [name for name in content["left_out"] if name not in (*replacements, *_NOT_SAVED)]
     if missing:
         raise InvalidArgumentError(
-            f"{', '.join(missing)} could not be saved with this ensemble; give it: load(path, {missing[0]}=...)"
+            missing[0], None, "what could not be saved with this ensemble", f"give it: load(path, {missing[0]}=...)"
         )
     check_keywords(cls, replacements)
     first = [name for name in content["left_out"] if name in replacements]
@@ -63,15 +63,13 @@ def load(
         lacking = [name for name in _PREDICT if name not in (*state, *leaves)]
         if lacking:
             raise StoreError(
-                f"path is {str(path)!r}, which cannot be read: {cls.__name__} lacks {lacking[0]!r}, which predictions "
-                "need; fit the model again"
+                "path", str(path), "all that predictions need", f"it lacks {lacking[0]}; fit the model again"
             )
     for name, values in leaves.items():
         structure: Any = jax.tree.structure(form(estimator))
         if structure.num_leaves != len(values):
             raise InvalidArgumentError(
-                f"net is {estimator.net!r}, with {structure.num_leaves} arrays of variables; the network that was "
-                f"saved has {len(values)}"
+                "net", structure.num_leaves, len(values), "the network that was saved", verb="has arrays of variables,"
             )
         setattr(estimator, name, jax.tree.unflatten(structure, values))
     return estimator
@@ -114,7 +112,7 @@ def read(cls: type, path: Path) -> dict[str, Any]:
     """
     said = f"path is {str(path)!r}, which"
     if not (path / MODEL).is_file():
-        raise InvalidArgumentError(f"path is {path}, which is not a directory that save wrote")
+        raise InvalidArgumentError("path", str(path), "a directory that save wrote")
     about = read_about(path, said)
     if isinstance(about.get("class"), str):  # first: folders of others hold something else
         _check_class(cls, path, about["class"])

@@ -220,7 +220,7 @@ def _checked(
         except (ValueError, TypeError, IndexError, KeyError, AttributeError, ArithmeticError) as error:
             reason = " ".join(str(error).split())
             raise StoreError(
-                f"model is {str(folder)!r}, whose parts do not fit each other: {reason}; fit the model again"
+                "model", str(folder), "parts that fit each other", f"fit the model again: {reason}"
             ) from error
         return found
 

@@ -285,7 +285,7 @@ def _task(out: Path, x: Numbers, by: Predictor, rows: int | None) -> PredictionT
     array = cast(ArrayLike, opened("x", x))
     shape, flat = tuple(array.shape[1:]), (int(np.prod(by.sample_shape)),)
     if shape not in (by.sample_shape, flat):
-        raise ShapeError(f"x has inputs of shape {shape}; the model was fitted to inputs of shape {by.sample_shape}")
+        raise ShapeError("x", shape, by.sample_shape, "as the model was fitted to", verb="has inputs of shape")
     count, dtype = array.shape[0], by.reads(array)
     check_room(out, 8 * count * sum(int(np.prod(each)) for each in by.arrays.values()), *_room(out))
     if rows is None:

@@ -61,8 +61,10 @@ class CheckpointStore:
         epochs = self._epochs()
         if epochs and not resume:
             raise InvalidArgumentError(
-                f"checkpoint_dir {self.directory} holds checkpoints up to epoch {epochs[0]}; "
-                f"pass resume=True to fit to go on from there, or choose another directory"
+                "checkpoint_dir",
+                str(self.directory),
+                "a directory without checkpoints",
+                "pass resume=True to fit to go on from there, or choose another directory",
             )
         for number, epoch in enumerate(epochs):
             try:
@@ -76,8 +78,10 @@ class CheckpointStore:
             return found
         if epochs:
             raise StoreError(
-                f"all checkpoints in {self.directory} are damaged; remove that folder to train from the beginning, or "
-                "choose another checkpoint_dir"
+                "checkpoint_dir",
+                str(self.directory),
+                "an undamaged checkpoint",
+                "remove that folder to train from the beginning, or choose another checkpoint_dir",
             )
         return None
 
@@ -160,6 +164,8 @@ def check_unused(directory: Path, first: int, members: int) -> None:
         begin, end = map(int, own.name.split("-")[1:])
         if begin < first + members and end >= first and any(step.name.isdigit() for step in own.iterdir()):
             raise InvalidArgumentError(
-                f"checkpoint_dir {directory} holds checkpoints of members {begin} to {end}; "
-                f"pass resume=True to fit to go on from there, or choose another directory"
+                "checkpoint_dir",
+                str(directory),
+                "a directory without checkpoints of these members",
+                "pass resume=True to fit to go on from there, or choose another directory",
             )

@@ -163,7 +163,7 @@ def variation_of(estimator: HasSettings) -> Variation:
             "None, or Bootstrap(), NTKPosterior() or NNGPPosterior() of equitangents.ensembles",
         )
     if estimator.zero_output:
-        raise InvalidArgumentError(f"zero_output is True and variation is {estimator.variation!r}; only one can be set")
+        raise InvalidArgumentError("zero_output", True, "False with a variation; only one can be set")
     return estimator.variation
 
 
@@ -191,6 +191,9 @@ def check_probabilities(y: np.ndarray) -> None:
     wrong = np.flatnonzero((y < 0).any(axis=1) | (abs(y.sum(axis=1) - 1) > 1e-5))
     if len(wrong):
         raise InvalidArgumentError(
-            f"y has rows that are not probability vectors, the first (after augmentation) row {wrong[0]}: "
-            f"{y[wrong[0]]}; loss 'cross_entropy' needs rows ≥ 0 that sum to 1"
+            "y",
+            y[wrong[0]].tolist(),
+            "rows ≥ 0 that sum to 1, for loss 'cross_entropy'",
+            "after augmentation",
+            at=int(wrong[0]),
         )

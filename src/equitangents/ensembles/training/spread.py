@@ -117,14 +117,11 @@ def _save(run: Run, plan: Plan, store: CheckpointStore, workers: Pool) -> None:
 
 def _check_progress(snapshot: Snapshot, schedule: Schedule) -> None:
     if snapshot.epoch > schedule.epochs:
-        raise InvalidArgumentError(
-            f"epochs is {schedule.epochs}, but the checkpoint is of epoch {snapshot.epoch}; expected at least that"
-        )
+        raise InvalidArgumentError("epochs", schedule.epochs, f"at least {snapshot.epoch}, that of the checkpoint")
     passed = [e for e in schedule.record_at if e < snapshot.epoch]
     if [e for e in snapshot.recorded_epochs if e < snapshot.epoch] != passed:
         raise InvalidArgumentError(
-            f"record_at asks for epochs {passed} up to the checkpoint's {snapshot.epoch}; "
-            f"it has recorded {snapshot.recorded_epochs}"
+            "record_at", passed, snapshot.recorded_epochs, "what the checkpoint has recorded", verb="asks for epochs"
         )
 
 

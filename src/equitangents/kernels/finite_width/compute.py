@@ -67,7 +67,7 @@ def finite_width(
     second = first if x2 is None else check_array("x2", x2, min_rank=2)
     wanted = f"a power of two, at least {_REPEATS}"
     if check_whole("draws", draws, _REPEATS, wanted=wanted).bit_count() != 1:
-        raise InvalidArgumentError("draws", draws, f"{wanted}")
+        raise InvalidArgumentError("draws", draws, wanted)
     check_whole("seed", seed, 0)
     blocks = blocks_of(net, tuple(np.shape(first)[1:]))
     features = [blocks.features(np.asarray(x, np.float64)) for x in (first, second)]

@@ -52,8 +52,10 @@ class Law:
         self.kinked = isinstance(dual, duals.PiecewiseLinear)
         if not self.kinked and type(dual) not in _SMOOTH:
             raise NetworkError(
-                f"finite_width does not know {layer!r}: it takes piecewise linear functions (Relu, LeakyRelu, Abs), "
-                "Erf, Gelu, Sin and Cos; use kernels.monte_carlo for this network"
+                "layer",
+                layer,
+                "piecewise linear functions (Relu, LeakyRelu, Abs), Erf, Gelu, Sin and Cos",
+                "use kernels.monte_carlo for this network",
             )
         self.layer, self.dual = layer, dual
 

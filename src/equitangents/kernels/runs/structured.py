@@ -173,11 +173,7 @@ def _side(program: StructuredProgram) -> int:
     field = positions(program) ** 2
     needed = field * _FIELDS * 8
     if needed > _MEMORY_LIMIT:
-        raise MemoryLimitError(
-            f"one pair of inputs needs {needed / 2**30:.1f} GiB over all {positions(program)}² pairs of positions, "
-            f"more than {_MEMORY_LIMIT / 2**30:.0f} GiB; {why_structured(program.ops)}: use "
-            "smaller inputs, or pool before"
-        )
+        raise MemoryLimitError("one pair of inputs", needed, _MEMORY_LIMIT, "use smaller inputs, or pool before")
     return max(1, int((TILE_ELEMENTS // field) ** 0.5))
 
 

@@ -40,9 +40,10 @@ def tile_sides(steps: FibrePlan | PairPlan, n1: int, n2: int, itemsize: int) -> 
     needed = steps.numbers * _FIELDS * itemsize
     if needed > _MEMORY_LIMIT:
         raise MemoryLimitError(
-            f"one pair of inputs needs {needed / 2**30:.1f} GiB over all {steps.positions}² pairs of positions, more "
-            f"than {_MEMORY_LIMIT / 2**30:.0f} GiB; use smaller inputs, a strided first layer, or a network whose "
-            "fibres close (one kind of padding before each pool)"
+            "one pair of inputs",
+            needed,
+            _MEMORY_LIMIT,
+            "use smaller inputs, a strided first layer, or one kind of padding before each pool",
         )
     pairs = max(1, TILE_ELEMENTS // steps.numbers)
     side = max(1, int(pairs**0.5))

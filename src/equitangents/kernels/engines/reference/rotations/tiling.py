@@ -20,7 +20,6 @@ import numpy as np
 from equitangents import precision
 from equitangents._types import ArrayLike
 from equitangents.errors import MemoryLimitError
-from equitangents.formatting import memory_size
 from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels.angular import PLAIN, angle_left, both, covariance
 from equitangents.kernels.engines.protocol import Pair, RotationRules
@@ -223,8 +222,7 @@ def _pairs_in_tile(program: RotationSections, resolution: int, itemsize: int, el
     needed = (each * _FIELDS + tables) * itemsize
     if needed > _MEMORY_LIMIT:
         raise MemoryLimitError(
-            f"one pair of signals of bandlimit {program.bandlimit} needs {memory_size(needed)} "
-            f"at resolution {resolution}; lower the bandlimit, or raise SphereLift's tolerance"
+            "one pair of signals", needed, _MEMORY_LIMIT, "lower the bandlimit, or raise SphereLift's tolerance"
         )
     return max(1, elements // each)
 
