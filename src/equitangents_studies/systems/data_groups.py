@@ -92,7 +92,7 @@ def data_group(name: str | DataGroup, shape: tuple[int, ...]) -> DataGroup:
     if isinstance(name, DataGroup):
         name = name.name
     if not isinstance(name, str):
-        raise InvalidTypeError("group", name, f"the name of a group, such as {', '.join(NAMES)}")
+        raise InvalidTypeError("group", name, "the name of a group", ", ".join(NAMES))
     positions, channels = math.prod(map(int, shape[:-1])), int(shape[-1])
     text = name.replace(" ", "").replace("⊗", "x").replace("I_d", "I")
     if text == "I":
@@ -100,14 +100,10 @@ def data_group(name: str | DataGroup, shape: tuple[int, ...]) -> DataGroup:
     found = _PATTERN.fullmatch(text)
     reach = None if found is None else _reach(found)
     if found is None or reach is None:
-        raise InvalidArgumentError(
-            "group", name, f"one of {', '.join(NAMES)}, P(3)xI, P(3)^d; 3 or c stands for the channels"
-        )
+        raise InvalidArgumentError("group", name, [*NAMES, "P(3)xI", "P(3)^d"], "3 or c stands for the channels")
     number = found["all"] if found["all"] is not None else found["own"]
     if number.isdigit() and int(number) not in (3, channels):
-        raise InvalidArgumentError(
-            f"group is {name!r}, and the signals have {channels} channels; expected that number, 3 or c in its place"
-        )
+        raise InvalidArgumentError("group", name, channels, "the number of channels, or 3 or c, in its place")
     return DataGroup(found["letter"], reach, positions, channels)
 
 
