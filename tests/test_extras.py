@@ -15,7 +15,7 @@ from equitangents.extras import check_installed, require
 PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
 ALONE = """
 import sys
-OPTIONAL = {"zarr", "google_crc32c", "numcodecs", "obstore", "distributed", "dask", "orbax", "tensorstore", "pooch",
+OPTIONAL = {"zarr", "google_crc32c", "numcodecs", "obstore", "distributed", "dask", "tensorstore", "pooch",
             "flax", "equinox", "ase", "dscribe", "torch", "keras", "onnx", "onnxruntime"}
 
 class Blocked:
@@ -48,7 +48,6 @@ np.testing.assert_allclose(np.load("predictions.npy"), model.predict(x), rtol=1e
 assert run("gram", "--data", "train.npz", "--net", "mlp", "--out", "gram.zarr") == 2
 assert run("reproduce", "toy") == 2
 for extra, call in {
-    "train": lambda: et.DeepEnsemble(net, members=2, epochs=1, checkpoint_dir="runs").fit(x, x[:, 0]),
     "scale": lambda: et.scale.GramStore("gram.zarr", net, x),
     "studies": lambda: molecules.g2(),
 }.items():

@@ -5,7 +5,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-import equitangents as et
 from equitangents import baselines
 from equitangents.errors import InvalidArgumentError
 from equitangents_studies.baselines.baseline import Entry
@@ -37,12 +36,6 @@ def run(entry):
     return baselines.run(entry, PROBLEM, X, Y, {"test": X})
 
 
-@pytest.fixture
-def registered(monkeypatch):
-    monkeypatch.setattr("equitangents_studies.baselines.registry._registered", {})
-    et.baselines.register("nearest", NearestMean)
-
-
 class TestNames:
     def test_every_baseline_is_found_and_made(self):
         for name in baselines.names():
@@ -50,28 +43,21 @@ class TestNames:
             assert callable(made.fit)
             assert callable(made.predict)
 
-    def test_registered_ones_are_found(self, registered):
-        assert "nearest" in baselines.names()
-        outcome = run(baselines.find("nearest"))
+    def test_ones_own_is_fitted_and_measured(self):
+        outcome = run(baselines.find(f"{__name__}:NearestMean"))
         assert (outcome.labels["test"] == Y).all()
         assert np.isnan(outcome.cost.parameters)
         assert outcome.cost.training_seconds >= 0
 
-    def test_a_factory_that_needs_the_problem_gets_it(self, registered):
+    def test_a_factory_that_needs_the_problem_gets_it(self):
         seen = []
 
         def factory(problem):
             seen.append(problem)
             return NearestMean()
 
-        et.baselines.register("told", factory)
-        baselines.find("told").make(PROBLEM)
+        Entry("told", "told", factory).make(PROBLEM)
         assert seen == [PROBLEM]
-
-    def test_an_object_is_copied_so_that_repetitions_do_not_share_what_they_learnt(self, registered):
-        model = NearestMean()
-        et.baselines.register("object", model)
-        assert baselines.find("object").make(PROBLEM) is not model
 
     def test_ones_own_module_in_the_current_folder(self, tmp_path, monkeypatch):
         (tmp_path / "my_baseline_module.py").write_text(
@@ -87,7 +73,7 @@ class TestNames:
             ("gcn", "baseline is 'gcn'; expected 'plain', 'augmented'"),
             ("no_such_module_at_all:Model", "a module that can be imported"),
             ("math:Model", "'math' has no 'Model'"),
-            ("math:pi", "an object with fit and predict"),
+            ("math:pi", "expected a class or function"),
             (":Model", "module:Name"),
         ],
     )
@@ -98,8 +84,6 @@ class TestNames:
     def test_what_has_no_fit_is_refused(self):
         with pytest.raises(InvalidArgumentError, match=r"expected fit\(x, y\) and predict\(x\); mine"):
             Entry("mine", "mine", dict).make(PROBLEM)
-        with pytest.raises(InvalidArgumentError, match="factory is 3"):
-            baselines.register("three", 3)
 
     def test_a_wallpaper_kernel_is_not_there_for_eighth_turns(self):
         assert "C8" in baselines.find("invariant-kernel").unavailable(baselines.Problem("C8", (4, 4, 1), 3))

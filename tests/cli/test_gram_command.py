@@ -110,7 +110,7 @@ def test_verify_says_what_is_damaged_and_repairs_it(run, tmp_path):
 
 @pytest.mark.parametrize(("spread", "factor"), [(1.2, "1.2"), (30.0, "not known")])
 def test_estimate_prints_and_makes_nothing(run, tmp_path, monkeypatch, spread, factor):
-    monkeypatch.setattr("equitangents.kernels.cost.forecast.uncertainty", lambda spreads: spread)
+    monkeypatch.setattr("equitangents.kernels.cost.pair_seconds", lambda *_: (1e-6, spread / 1.5))
     status, out, _ = run("--estimate", "--tile", 4, out=None)
     assert status == 0
     table = {line[:28].rstrip(): line[28:] for line in out.splitlines()}

@@ -232,17 +232,6 @@ def test_saving_again_replaces_and_classifiers_keep_their_labels(tmp_path):
     np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
 
 
-@pytest.mark.slow
-def test_what_cannot_be_saved_is_given_again(tmp_path):
-    schedule = optax.linear_schedule(0.1, 0.0, 10)  # a function defined in place
-    model = DeepEnsemble(NET, members=2, optimizer=optax.sgd(schedule), epochs=1).fit(X, Y)
-    model.save(tmp_path / "saved")
-    with pytest.raises(InvalidArgumentError, match=r"optimizer could not be saved .* load\(path, optimizer="):
-        DeepEnsemble.load(tmp_path / "saved")
-    loaded = DeepEnsemble.load(tmp_path / "saved", optimizer=optax.sgd(schedule))
-    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
-
-
 def test_errors_of_saving_and_loading(tmp_path, uninterrupted):
     with pytest.raises(NotFittedError):
         DeepEnsemble(NET).save(tmp_path / "new")

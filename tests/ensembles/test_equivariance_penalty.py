@@ -9,7 +9,7 @@ import pytest
 from flax import linen
 
 from equitangents import DeepEnsemble, DeepEnsembleClassifier, actions, groups, nn
-from equitangents.ensembles import Bootstrap, NTKPosterior, Training
+from equitangents.ensembles import Bootstrap, NTKPosterior
 from equitangents.ensembles.training.recipe import member_keys
 from equitangents.ensembles.training.variations import variation_key
 from equitangents.errors import InvalidArgumentError
@@ -145,11 +145,3 @@ def test_fields_have_none():
     images = rng.normal(size=(3, 4, 4, 1))
     with pytest.raises(InvalidArgumentError, match="for targets that are fields"):
         DeepEnsemble(net, augmentation="C4", equivariance_penalty=1.0, epochs=1).fit(images, images)
-
-
-@pytest.mark.slow
-def test_it_is_an_entry_of_training_and_saved_with_it(tmp_path):
-    model = DeepEnsemble(NET, training=Training(optimizer="gd", equivariance_penalty=2.0), augmentation=TURN)
-    assert model.equivariance_penalty == model.get_params()["training__equivariance_penalty"] == 2.0
-    model.set_params(equivariance_penalty=1.0, epochs=1).fit(X, Y).save(tmp_path / "model")
-    assert DeepEnsemble.load(tmp_path / "model").equivariance_penalty == 1.0

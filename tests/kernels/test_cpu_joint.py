@@ -19,8 +19,7 @@ from equitangents.kernels.engines.cpu import library
 from equitangents.kernels.engines.cpu.structured import CompiledStructured
 from equitangents.kernels.operations import Dual
 from equitangents.kernels.program import Program
-from equitangents.kernels.structured.batch import batch_of
-from equitangents.kernels.structured.program import Mix, StructuredPositions
+from equitangents.kernels.structured import Mix, StructuredPositions, batch_of
 from kernels.comparison import TOLERANCES, largest
 from kernels.random_structured import grids, lines
 

@@ -217,9 +217,7 @@ def read_page(path: Path) -> int:
 
 
 def apart(work: Callable[[], int]) -> int:
-    """What comes of `work` in a process of its own: those that write checkpoints have threads, and cannot fork."""
-    import orbax.checkpoint  # noqa: F401  (the child may be a user who may not read it)
-
+    """What comes of `work` in a process of its own."""
     reading, writing = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

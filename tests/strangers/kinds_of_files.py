@@ -24,7 +24,7 @@ from equitangents.ensembles.infinite import saving
 from equitangents.ensembles.training.variations import ZeroOutput
 from equitangents.file_limits import part
 from equitangents.kernels import Kernels
-from equitangents.kernels.store.folder import KernelStore
+from equitangents.kernels.store import KernelStore
 from equitangents.nn.specification import read_network
 from equitangents.scale.reading import read_inputs
 from equitangents_studies.data.folder import load_own

@@ -85,19 +85,20 @@ class Brightness:
         return (x[:, 0, 0, 0] > self.edge).astype(int)
 
 
+OWN = f"{__name__}:Brightness"
+
+
 class TestOwnModel:
     @pytest.mark.slow
     @pytest.mark.parametrize(
         ("group", "models"),
         [
-            pytest.param("D4", ["brightness"], marks=pytest.mark.slow),
-            ("C8", ["brightness", "resampling floor"]),
+            ("D4", [OWN]),
+            ("C8", [OWN, "resampling floor"]),
         ],
     )
-    def test_it_gets_a_row_on_ones_own_arrays(self, group, models, own, tmp_path, monkeypatch):
-        monkeypatch.setattr("equitangents_studies.baselines.registry._registered", {})
-        baselines.register("brightness", Brightness)
-        settings = {"data": own, "group": group, "baselines": "brightness", "foreign": "noise"}
+    def test_it_gets_a_row_on_ones_own_arrays(self, group, models, own, tmp_path):
+        settings = {"data": own, "group": group, "baselines": OWN, "foreign": "noise"}
         result = studies.run("comparison", out=tmp_path / "run", settings=settings, progress=False)
         assert not list(result.folder.rglob("small-*")), "small networks are compared with gcnn alone"
         rows = (result.folder / "results" / "baselines.csv").read_text().splitlines()
@@ -105,10 +106,8 @@ class TestOwnModel:
         assert "Differences from the best baseline" in result.report.read_text(encoding="utf-8")
 
     @pytest.mark.slow
-    def test_a_file_that_changed_is_not_gone_on_with(self, own, tmp_path, monkeypatch):
-        monkeypatch.setattr("equitangents_studies.baselines.registry._registered", {})
-        baselines.register("brightness", Brightness)
-        how = {"data": own, "baselines": "brightness", "shrink": "()", "foreign": "noise"}
+    def test_a_file_that_changed_is_not_gone_on_with(self, own, tmp_path):
+        how = {"data": own, "baselines": OWN, "shrink": "()", "foreign": "noise"}
         studies.run("comparison", out=tmp_path / "run", settings=how, progress=False)
         archive(own, x=RNG.integers(0, 256, size=(40, 8, 8), dtype=np.uint8), y=np.arange(40) % 2)
         with pytest.raises(InvalidArgumentError, match="data was changed since the run began"):

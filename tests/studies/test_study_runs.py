@@ -193,10 +193,20 @@ def test_settings_are_compared_as_values(small, tmp_path):
 def test_without_a_terminal_a_long_stage_says_once_a_minute_how_far_it_is(monkeypatch, capsys):
     now = iter(range(0, 10_000, 7))  # seconds, at every look at the clock
     monkeypatch.setattr(progress.time, "monotonic", lambda: float(next(now)))
-    bars = progress._Lines()
-    stage = bars.add_task("training", 40)
-    for step in range(1, 41):
-        bars.update(stage, completed=step, total=40)
+    with progress.Progress().task("training") as stage:
+        for step in range(1, 41):
+            stage.step(step, 40)
     said = capsys.readouterr().err.splitlines()
     assert said[0] == "training …"
-    assert said[1:] == [f"training: {100 * step / 40:.0f} %" for step in (9, 18, 27, 36)]
+    assert said[1:-1] == [f"training: {100 * step / 40:.0f} %" for step in (9, 18, 27, 36)]
+    assert said[-1] == "training: done in 287.0 s"
+
+
+def test_on_a_terminal_a_stage_has_one_line(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setattr(progress, "_AGAIN", 0.0)
+    with progress.Progress().task("training") as stage:
+        stage.step(1, 2)
+    said = capsys.readouterr().err
+    assert said.startswith("\x1b[Ktraining …\r\x1b[Ktraining: 50 %\r\x1b[Ktraining: done in ")
+    assert said.count("\n") == 1

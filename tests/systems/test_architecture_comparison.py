@@ -86,7 +86,7 @@ class TestCurves:
             architecture("GAP", 1), moved, drawn.labels, sizes=found.sizes, repetitions=10, ridge=1e-4, predict=None
         )
         assert np.array_equal(own.squared, found.curve("GAP", "O(2)^d").squared)
-        assert found.inputs == 60
+        assert found.settings["inputs"] == 60
 
     def test_are_not_made_where_a_group_is_not_noticed_and_the_kernel_shows_that_it_is_not(self, found):
         assert set(found.checks) == {
@@ -98,14 +98,14 @@ class TestCurves:
     def test_show_every_factor_and_the_best(self, found):
         text = str(found)
         for what, factor, verdict in found.factor_rows():
-            assert f"Samples, {what}: {factor}: {verdict}" in text
-        assert f"Not beaten: {', '.join(found.best)}" in text
+            assert f"samples, {what}: {factor}: {verdict}" in text
+        assert f"not beaten: {', '.join(found.best)}" in text
 
     def test_of_numbers_and_of_a_test_set_of_their_own(self, drawn):
         y = drawn.x.sum(axis=(1, 2, 3))
         own = compare_architectures((drawn.x[:40], y[:40], drawn.x[40:], y[40:]), **SMALL)
-        assert (own.error, own.test_inputs, own.sizes[-1]) == ("squared", 20, 40)
-        assert own.facts["Classes"] == "none: numbers"
+        assert (own.error, own.settings["test_inputs"], own.sizes[-1]) == ("squared", 20, 40)
+        assert own.settings["classes"] == 0
 
     @pytest.mark.parametrize(
         ("changes", "message"),
@@ -142,9 +142,7 @@ class Made:
         names = tuple(means)
         pairs = [((a, "I"), (b, "I")) for i, a in enumerate(names) for b in names[i + 1 :]]
         factors = tuple(compared(a, b, curves, "squared", 0.99) for a, b in pairs)
-        return ArchitectureComparison(
-            names, (), curves, factors, {}, "squared", 200, 200, 40, (4, 4, 3), 0, 1, "ntk", 1e-4, True, 0, 0.95
-        )
+        return ArchitectureComparison(names, (), curves, factors, {}, "squared", 0.95, {})
 
 
 class TestFactors:

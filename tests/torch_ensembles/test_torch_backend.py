@@ -12,7 +12,7 @@ import torch
 from test_torch_ensembles import EPOCHS, RATE, SAMPLES, SIZE, ensemble, mlp, with_batch_norm, with_dropout
 
 import equitangents as et
-from equitangents.ensembles import Bootstrap, Checkpoints, NTKPosterior, predict_to_file
+from equitangents.ensembles import Bootstrap, NTKPosterior, predict_to_file
 from equitangents.ensembles.training.variations import variation_key
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, StoreError
 
@@ -35,14 +35,14 @@ def adam(parameters):
 
 
 def model(factory, folder=None, epochs=LONG, **settings):
-    checkpoints = None if folder is None else Checkpoints(folder, every=2)
     return et.torch.Ensemble(
         factory,
         3,
         epochs=epochs,
         batch_size=SIZE + 1,
         seed=5,
-        checkpoints=checkpoints,
+        checkpoint_dir=folder,
+        checkpoint_every=2,
         **{"optimizer": adam} | settings,
     )
 

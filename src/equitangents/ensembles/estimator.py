@@ -61,8 +61,7 @@ class Estimator(CheckedKeywords, BaseEstimator):
         for name in params:
             outer, nested, _ = name.partition("__")
             if outer not in known:
-                names = sorted([*known, *getattr(self, "shorthands", ())])
-                raise unknown("parameter", outer, names)
+                raise unknown("parameter", outer, sorted(known))
             value = params.get(outer, known[outer])
             if nested and not hasattr(value, "set_params"):
                 raise InvalidArgumentError(

@@ -73,7 +73,7 @@ class Standardisation:
 class StandardisedInputs:
     """What estimators that may standardise have: the parameter, what was fitted, and inputs as they are trained on."""
 
-    standardise: bool = False  # of models that were saved by versions without it
+    standardise: bool
     standardisation_: Standardisation | None = None
 
     def _fit_inputs(

@@ -79,12 +79,6 @@ class Ridge:
             return self.above is other.above
         return np.array_equal(self.above, other.above)
 
-    @property
-    def words(self) -> str:
-        """Such as "0.1", or "0.1 to 0.3"."""
-        most = "" if self.above is None else f" to {self.least + float(self.above.max()):g}"
-        return f"{self.least:g}{most}"
-
 
 def of_samples(ridge: object, kept: np.ndarray) -> object:
     """The argument `ridge` of the samples with the indices `kept`."""

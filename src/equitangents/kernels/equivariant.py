@@ -22,7 +22,7 @@ from equitangents.kernels.invariance import draws_noise, is_invariant
 from equitangents.kernels.projected.program import Nodes, Sums, all_pairs, diagonal
 from equitangents.kernels.result import KernelFunction, Kernels
 from equitangents.kernels.rotations.resolution import sampled_for
-from equitangents.kernels.runs.results import result
+from equitangents.kernels.runs.scaling import result
 from equitangents.precision import is_traced, working_dtype
 
 _SAME = 1e-9  # matrices of one element, in float64

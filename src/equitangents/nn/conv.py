@@ -16,8 +16,7 @@ import numpy as np
 from equitangents._types import DType, Params
 from equitangents.kernels.operations import Box, Decouple
 from equitangents.kernels.program import Op
-from equitangents.kernels.structured.masks import deciding, fitted_windows, keeps_windows
-from equitangents.kernels.structured.program import Fitted
+from equitangents.kernels.structured import Fitted, deciding, fitted_windows, keeps_windows
 from equitangents.nn.compiled_windows import why_not, window_product
 from equitangents.nn.layer import LinearLayer
 from equitangents.nn.patches import Window, check_padding, check_sizes, grid_shape, patches, taps

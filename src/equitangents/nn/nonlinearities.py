@@ -16,8 +16,8 @@ from equitangents._types import Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.groups import Group
 from equitangents.kernels import duals
+from equitangents.kernels.duals.geometry import traits_of
 from equitangents.kernels.duals.line import bound, line
-from equitangents.kernels.duals.traits import traits_of
 from equitangents.kernels.operation import DualActivation
 from equitangents.kernels.operations import Dual
 from equitangents.kernels.program import Op

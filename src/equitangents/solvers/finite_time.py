@@ -108,18 +108,12 @@ class Lanczos(Method):
     def __post_init__(self) -> None:
         check_iterations(self.tolerance, self.max_iterations)
 
-    @property
-    def reads_entries(self) -> bool:
-        """False: Lanczos needs products with Θ only."""
-        return False
-
     def cost(self, task: Task) -> Cost:
-        """A product and an orthogonalisation a step."""
+        """The vectors of as many columns as fit at once."""
         steps = min(self.max_iterations, task.size)
         one = basis_bytes(task.size, 1, steps)
         together = min(task.outputs, max(1, (task.limit - tile_bytes(task)) // one))
-        work = 8.0 * task.size * task.outputs * _EXPECTED**2
-        return Cost(basis_bytes(task.size, together, min(steps, 3 * _EXPECTED)) + tile_bytes(task), work, _EXPECTED)
+        return Cost(basis_bytes(task.size, together, min(steps, 3 * _EXPECTED)) + tile_bytes(task))
 
     def prepare(self, system: System, limit: int, consumed: bool) -> Prepared:
         """Nothing is computed before the targets are known."""

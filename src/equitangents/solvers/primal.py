@@ -29,7 +29,7 @@ class FeatureMatrix(SymmetricMatrix):
 
     def __init__(self, kernel: Any, x: Any, field: str, scale: np.ndarray | None = None) -> None:
         self.kernel, self.x, self.field, self.scale = kernel, x, field, scale
-        self.size, self.tile, self.probe = len(x), min(_TILE, len(x)), 128
+        self.size, self.tile = len(x), min(_TILE, len(x))
         self.dtype = np.dtype(np.float32) if np.dtype(x.dtype) == np.float32 else np.dtype(np.float64)
         self.words = f"the {field.upper()} of {self.size} inputs, from random features"
 
@@ -91,7 +91,7 @@ class Primal(Method):
         n, m = task.size, self.features
         side = min(n, m)
         memory = task.itemsize * n * m + 8 * (4 * side**2 + min(n, _ROWS) * m + 3 * n * task.outputs)
-        return Cost(memory, 2.0 * n * m * side + 30.0 * side**3, 0)
+        return Cost(memory)
 
     def prepare(self, system: System, limit: int, consumed: bool) -> Prepared:
         """The decomposition is made at the first answer."""

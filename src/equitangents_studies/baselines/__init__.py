@@ -3,13 +3,12 @@
 from equitangents_studies.baselines.baseline import Problem
 from equitangents_studies.baselines.machines import Averaged
 from equitangents_studies.baselines.outcome import run
-from equitangents_studies.baselines.registry import find, names, register
+from equitangents_studies.baselines.registry import find, names
 
 __all__ = [
     "Averaged",
     "Problem",
     "find",
     "names",
-    "register",
     "run",
 ]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, TypeGuard, cast, runtime_checkable
+from typing import Protocol
 
 import numpy as np
 from jaxtyping import Float, Int, Num
@@ -55,7 +54,6 @@ class Problem:
         return action
 
 
-@runtime_checkable
 class Baseline(Protocol):
     """A classifier of images. It may have `parameters`, and `multiplications` of one prediction: numbers or None."""
 
@@ -78,8 +76,8 @@ class CountedBaseline(Baseline, Protocol):
         """How many multiplications one prediction takes."""
 
 
-Factory = Baseline | Callable[..., Baseline]
-"""What makes a baseline: a function of nothing or of the `Problem`, a class, or a baseline that is copied."""
+Factory = Callable[..., Baseline]
+"""What makes a baseline: a class or function of nothing, or of the `Problem`."""
 
 
 @dataclass(frozen=True)
@@ -105,22 +103,8 @@ class Entry:
         return made
 
 
-def fits(thing: object) -> TypeGuard[Baseline]:
-    """Whether it is a baseline already, an object and no class, which has `fit` and `predict`."""
-    return not inspect.isclass(thing) and all(callable(getattr(thing, method, None)) for method in ("fit", "predict"))
-
-
 def _made(factory: Factory, problem: Problem) -> Baseline:
-    if fits(factory):
-        return copy.deepcopy(factory)
-    make = cast(Callable[..., Baseline], factory)
-    try:
-        parameters = inspect.signature(make).parameters.values()
-    except (TypeError, ValueError):
-        return make()
-    needed = [p for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    wants = bool(needed) or any(p.name == "problem" for p in parameters)
-    if not wants:
-        return make()
-    named = [p.name for p in parameters if p.name == "problem" and p.kind is p.KEYWORD_ONLY]
-    return make(problem=problem) if named else make(problem)
+    """Of the `Problem` where a parameter has no default."""
+    parameters = inspect.signature(factory).parameters.values()
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return factory(problem) if any(p.default is p.empty and p.kind in positional for p in parameters) else factory()

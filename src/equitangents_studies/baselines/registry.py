@@ -1,4 +1,4 @@
-"""Baselines by name: those that come with the package, those that were registered, and "module:Name" of one's own.
+"""Baselines by name: those that come with the package, and "module:Name" of one's own.
 
 One more that comes with the package is an entry in `KINDS`, which says how it is made of a `Problem`.
 """
@@ -13,7 +13,7 @@ from typing import Any
 from equitangents import nn
 from equitangents.errors import InvalidArgumentError
 from equitangents.groups import WallpaperGroup
-from equitangents_studies.baselines.baseline import Entry, Factory, Problem, fits
+from equitangents_studies.baselines.baseline import Entry, Problem
 from equitangents_studies.baselines.machines import Averaged, KernelMachine, TrainedNetworks
 from equitangents_studies.baselines.networks import B_STD, W_STD, Canonicalised, cnn, count_parameters
 from equitangents_studies.baselines.turned_filters import TurnedFilters, turned_filters
@@ -114,29 +114,11 @@ KINDS: dict[str, Entry] = {
         Entry("invariant-kernel", "invariant kernel", _invariant_kernel, _without_grid),
     )
 }
-_registered: dict[str, Factory] = {}
-
-
-def register(name: str, factory: Factory) -> None:
-    """Make a baseline of one's own known under `name`, in place of one of that name.
-
-    `factory` is called without arguments, or with the `Problem` if it has a parameter that needs one, and returns an
-    object with fit(x, y) and predict(x); or it is such an object, of which every run takes a copy.
-
-    Example: `register("nearest", NearestMean)`, then `equitangents reproduce comparison --set baselines=plain,nearest`
-    """
-    if not isinstance(name, str) or not name or "," in name or ":" in name:
-        raise InvalidArgumentError("name", name, "text without commas and colons")
-    if not callable(factory) and not fits(factory):
-        raise InvalidArgumentError(
-            "factory", factory, "something to call that returns an object with fit and predict, or such an object"
-        )
-    _registered[name] = factory
 
 
 def names() -> tuple[str, ...]:
-    """Every name that `find` knows."""
-    return (*KINDS, *(name for name in _registered if name not in KINDS))
+    """Those that come with the package."""
+    return tuple(KINDS)
 
 
 def find(name: str) -> Entry:
@@ -144,8 +126,6 @@ def find(name: str) -> Entry:
 
     Raises InvalidArgumentError that says which part of the name leads nowhere.
     """
-    if name in _registered:
-        return Entry(name, name, _registered[name])
     if name in KINDS:
         return KINDS[name]
     module, colon, attribute = name.partition(":")
@@ -170,6 +150,6 @@ def _imported(name: str, module: str, attribute: str) -> Any:
         if not hasattr(found, part):
             raise InvalidArgumentError("baseline", name, "an attribute that the module has", attribute)
         found = getattr(found, part)
-    if not callable(found) and not fits(found):
-        raise InvalidArgumentError("baseline", name, "an object with fit and predict", repr(found))
+    if not callable(found):
+        raise InvalidArgumentError(f"baseline {name!r} is {found!r}; expected a class or function that makes one")
     return found

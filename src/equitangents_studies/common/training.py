@@ -1,4 +1,4 @@
-"""Training an ensemble for a study: outputs recorded on the way, resumable, with a bar."""
+"""Training an ensemble for a study: outputs recorded on the way, resumable."""
 
 from __future__ import annotations
 

@@ -24,8 +24,7 @@ from equitangents_studies.common.images import Images, load_images, zero_at_bord
 from equitangents_studies.common.orbits import orbit_batch
 from equitangents_studies.comparison.claims import claims
 from equitangents_studies.comparison.settings import COSTS, PRESETS, Curve, Results, Settings, small_channels
-from equitangents_studies.framework.stages import Arrays, Stage, Stages
-from equitangents_studies.framework.study import Study, Task, at_least, check
+from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 
 
@@ -77,7 +76,7 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
         entry.make(problem)
 
 
-def measure(settings: Settings, folder: Stages) -> Results:
+def measure(settings: Settings, folder: RunFolder) -> Results:
     """Every baseline in every repetition, each a stage of its own; then ensembles of small networks.
 
     Baselines are timed: no two of them run at once.
@@ -119,7 +118,7 @@ def measure(settings: Settings, folder: Stages) -> Results:
     )
 
 
-def _same_data(folder: Stages, images: Images) -> None:
+def _same_data(folder: RunFolder, images: Images) -> None:
     """A resumed run goes on with the same images: a file of one's own may have changed."""
     parts = [images.train_x, images.train_y, images.test_y, *images.sets.values()]
     digest = hashlib.sha256(b"".join(np.ascontiguousarray(part).tobytes() for part in parts)).digest()
@@ -132,7 +131,7 @@ def _file(name: str) -> str:
     return "".join(c if c.isalnum() or c == "-" else "_" for c in name)
 
 
-def _baseline(entry: Entry, settings: Settings, folder: Stages, repetition: int, floor: bool, task: Task) -> Arrays:
+def _baseline(entry: Entry, settings: Settings, folder: RunFolder, repetition: int, floor: bool, task: Task) -> Arrays:
     images = images_of(settings, folder.data_dir, repetition)
     problem = problem_of(settings, images, repetition)
     orbits = {name: orbit_batch(problem.action, x) for name, x in images.sets.items()}
@@ -155,7 +154,7 @@ def _budget(settings: Settings, problem: Problem, shrink: int) -> int:
     return int(count_multiplications(group_convolutional(problem), problem.shape) // each)
 
 
-def _curve(settings: Settings, folder: Stages, problem: Problem, shrink: int, sets: Sequence[str]) -> Curve:
+def _curve(settings: Settings, folder: RunFolder, problem: Problem, shrink: int, sets: Sequence[str]) -> Curve:
     channels = small_channels(settings, shrink)
     each = count_multiplications(cnn(problem, channels), problem.shape)
     members = min(_budget(settings, problem, shrink), settings.most_members)

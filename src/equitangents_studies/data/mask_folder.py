@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from equitangents.errors import InvalidArgumentError
 from equitangents.extending import check_whole
-from equitangents_studies.data.images import SUFFIXES, averaged_square, is_image_name, read_image
+from equitangents_studies.data.images import SUFFIXES, averaged_square, coloured, is_image_name, pixels_of, read_image
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class MaskedImages:
-    """`images` (N, H, W, C) in [0, 1], C = 1 or 3; `masks` (N, H, W, 1), the share of each pixel that is foreground."""
+    """`images` (N, H, W, C), C = 1 or 3; `masks` (N, H, W, 1), the share of each pixel that is foreground.
+
+    Images of 8 and 16 bits become [0, 1], as those of `load_labelled_images` do.
+    """
 
     name: str
     images: Float[np.ndarray, "n height width channels"]
@@ -57,14 +60,14 @@ def load_mask_folder(path: str | Path, pixels: int) -> MaskedImages:
         raise InvalidArgumentError("data", str(folder), f"{lacks}/{name}, as there is {held}/{name}")
     x, y = [], []
     for name in sorted(images):
-        image, mask = read_image(images[name], _colours), read_image(masks[name], _foreground)
+        image, mask = read_image(images[name], pixels_of), read_image(masks[name], _foreground)
         if image.shape[:2] != mask.shape[:2]:
             sizes = " and ".join(f"{a.shape[1]}×{a.shape[0]}" for a in (image, mask))
             raise InvalidArgumentError("data", str(folder), "images and masks of equal size", f"{name}: {sizes} pixels")
         x.append(_sized(image, pixels, images[name]))
         y.append(_sized(mask, pixels, masks[name]))
     if any(image.shape[-1] == 3 for image in x):
-        x = [np.repeat(image, 3, axis=-1) if image.shape[-1] == 1 else image for image in x]
+        x = [coloured(image) for image in x]
     return MaskedImages(folder.name, np.stack(x), np.stack(y), tuple(sorted(images)))
 
 
@@ -84,17 +87,6 @@ def _files(folder: Path, part: str) -> dict[str, Path]:
     if not found:
         raise InvalidArgumentError("data", str(place), list(SUFFIXES), "images with such endings")
     return found
-
-
-def _colours(image: Image) -> np.ndarray:
-    """(H, W, C) in [0, 1]."""
-    if image.mode.startswith(("I", "F")):  # more than eight bits: its own range
-        values = np.asarray(image, np.float32)
-        low, high = float(values.min()), float(values.max())
-        return ((values - low) / (high - low if high > low else 1))[..., None]
-    grey = image.mode in ("1", "L", "LA")
-    shades = np.asarray(image.convert("L" if grey else "RGB"), np.float32) / np.float32(255)
-    return shades[..., None] if grey else shades
 
 
 def _foreground(image: Image) -> np.ndarray:

@@ -18,8 +18,8 @@ from typing import Any, TypeVar, cast, dataclass_transform
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError
-from equitangents_studies.framework.folder import Columns
-from equitangents_studies.framework.stages import Arrays, Stage, Stages
+from equitangents_studies.framework.folder import Columns, RunFolder, Stage
+from equitangents_studies.framework.stage_files import Arrays
 
 T = TypeVar("T")
 MeasuredT = TypeVar("MeasuredT", bound="Measured")
@@ -99,7 +99,7 @@ class Found:
         return cast("Keyed[Any]", _read(self, of, _By(tuple(names.split()), tuple(axes.split()), of)))
 
 
-def measured(folder: Stages, *parts: Part, levels: Mapping[str, Iterable[Any]]) -> Found:
+def measured(folder: RunFolder, *parts: Part, levels: Mapping[str, Iterable[Any]]) -> Found:
     """All stages of all parts, which depend on none of each other.
 
     `levels` are the values of every coordinate: {"law": LAWS, "width": (8, 16)}; where not all combinations are wanted,

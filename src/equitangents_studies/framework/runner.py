@@ -90,12 +90,12 @@ def run(
     if resume and not may_write(path) and (there := finished(path)) is not None:
         logger.info("%s may not be written: its finished run is shown as it is", path)
         return StudyResult(info.name, preset, path, path / "report.html", *there)
-    bars = Progress(shown=progress)
+    stages = Progress(shown=progress)
     with only_run(path):
-        folder = RunFolder(path, config, resume=resume, force=force, data_dir=data, progress=bars)
+        folder = RunFolder(path, config, resume=resume, force=force, data_dir=data, progress=stages)
         texts = (reading.as_text(chosen), reading.as_text(study.presets[preset]))
         try:
-            with bars.running():
+            with stages.running():
                 results = study.measure(chosen, folder)
             return _report(info, study, present, preset, chosen, results, folder, command(name, preset, *texts, data))
         except BaseException as stop:

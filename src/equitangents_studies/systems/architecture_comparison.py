@@ -24,12 +24,7 @@ from equitangents.report import with_interval
 from equitangents.statistics import Estimate, shared_level
 from equitangents_studies.claim import plain_number
 from equitangents_studies.systems.architectures import architecture
-from equitangents_studies.systems.conventions import (
-    Step,
-    check_choice,
-    check_ridge,
-    steps,
-)
+from equitangents_studies.systems.conventions import Step, check_choice, check_ridge, steps
 from equitangents_studies.systems.curve_data import CurveData, DataLike, curve_data
 from equitangents_studies.systems.curves import ErrorName, LearningCurve, learning_curve
 from equitangents_studies.systems.data_groups import NAMES, DataGroup, data_group, expected_symmetry
@@ -101,7 +96,7 @@ class ArchitectureComparison:
     A group "I" is the data as they are. `checks`: where an architecture does not notice a group by Theorem 4.1, by how
     much its kernel of a few inputs changed, relative to its largest entry; there is no curve of its own there.
     Intervals of all `factors` and their differences hold together at `confidence`, over repetitions, which draw from
-    the same inputs.
+    the same inputs. `settings`: what was asked for and used, plain values by name.
     """
 
     architectures: tuple[str, ...]
@@ -110,17 +105,8 @@ class ArchitectureComparison:
     factors: tuple[Factor, ...]
     checks: Mapping[Key, float]
     error: ErrorName
-    inputs: int
-    available: int
-    test_inputs: int
-    shape: tuple[int, ...]
-    classes: int
-    depth: int
-    kernel: str
-    ridge: float
-    standardised: bool
-    seed: int
     confidence: float
+    settings: Mapping[str, Any]
 
     @property
     def sizes(self) -> np.ndarray:
@@ -154,24 +140,6 @@ class ArchitectureComparison:
         return tuple(name for name in self.architectures if name not in beaten)
 
     @property
-    def facts(self) -> dict[str, str]:
-        """What was compared, by name."""
-        repetitions = next(iter(self.curves.values())).errors.shape[1]
-        return {
-            "Inputs": f"{self.inputs:,} of {self.available:,}",
-            "Positions": " × ".join(map(str, self.shape[:-1])),
-            "Channels": str(self.shape[-1]),
-            "Classes": str(self.classes or "none: numbers"),
-            "Training inputs": f"{self.sizes[0]:,} to {self.sizes[-1]:,}",
-            "Repetitions": str(repetitions),
-            "Test inputs": f"{self.test_inputs:,}",
-            "Error": self.error,
-            "Kernel": self.kernel.upper(),
-            "Hidden layers": str(self.depth),
-            "Ridge": f"{self.ridge:g}",
-        }
-
-    @property
     def table(self) -> dict[str, list[Any]]:
         """One row for every curve and size: the mean error and its interval over repetitions."""
         columns: dict[str, list[Any]] = {
@@ -192,21 +160,13 @@ class ArchitectureComparison:
         blank = lambda v: plain_number(v) if isinstance(v, float) else v
         return {
             "best": list(self.best),
-            "facts": self.facts,
             "architectures": list(self.architectures),
             "groups": list(self.groups),
             "error": self.error,
-            "inputs": self.inputs,
-            "available_inputs": self.available,
-            "test_inputs": self.test_inputs,
+            **self.settings,
             "curves": {name: [blank(v) for v in column] for name, column in self.table.items()},
             "factors": [f.to_dict() for f in self.factors],
             "unnoticed": [{"architecture": a, "group": g, "change": c} for (a, g), c in self.checks.items()],
-            "depth": self.depth,
-            "kernel": self.kernel,
-            "ridge": self.ridge,
-            "standardised": self.standardised,
-            "seed": self.seed,
             "level": self.confidence,
         }
 
@@ -216,15 +176,12 @@ class ArchitectureComparison:
             partial.write_text(json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n", encoding="utf-8")
         return Path(path)
 
-    def _rows(self) -> list[tuple[str, str]]:
-        """Labelled numbers: facts, the best, the errors of the largest training sets, factors, groups not noticed."""
-        errors = [(f"Error, {_name(key)}", _shown(c.estimates(self.error)[-1])) for key, c in self.curves.items()]
-        factors = [(f"Samples, {what}", f"{factor}: {verdict}") for what, factor, verdict in self.factor_rows()]
-        unnoticed = [(f"Change of the kernel, {_name(key)}", f"{change:.1g}") for key, change in self.checks.items()]
-        return [*self.facts.items(), ("Not beaten", ", ".join(self.best)), *errors, *factors, *unnoticed]
-
     def __repr__(self) -> str:
-        return "\n".join(f"{name}: {value}" for name, value in self._rows())
+        rows = [*self.settings.items(), ("error", self.error), ("not beaten", ", ".join(self.best))]
+        rows += [(f"error, {_name(key)}", _shown(c.estimates(self.error)[-1])) for key, c in self.curves.items()]
+        rows += [(f"samples, {what}", f"{factor}: {verdict}") for what, factor, verdict in self.factor_rows()]
+        rows += [(f"change of the kernel, {_name(key)}", f"{change:.1g}") for key, change in self.checks.items()]
+        return "\n".join(f"{name}: {value}" for name, value in rows)
 
 
 def compare_architectures(
@@ -320,17 +277,20 @@ def compare_architectures(
         factors=factors,
         checks=checks,
         error=chosen,
-        inputs=count,
-        available=given.pool,
-        test_inputs=tested,
-        shape=tuple(int(n) for n in shape),
-        classes=0 if given.classes is None else len(given.classes),
-        depth=depth,
-        kernel=kernel,
-        ridge=ridge,
-        standardised=standardise,
-        seed=seed,
         confidence=confidence,
+        settings={
+            "inputs": count,
+            "available_inputs": given.pool,
+            "test_inputs": tested,
+            "repetitions": repetitions,
+            "shape": [int(n) for n in shape],
+            "classes": 0 if given.classes is None else len(given.classes),
+            "depth": depth,
+            "kernel": kernel,
+            "ridge": ridge,
+            "standardised": standardise,
+            "seed": seed,
+        },
     )
 
 

@@ -5,14 +5,13 @@ import pytest
 
 import equitangents as et
 from equitangents import actions
-from equitangents.ensembles import Training
 from equitangents.ensembles.training.descent import loss_of
 from equitangents.errors import InvalidArgumentError
 
 N = et.nn
 FIELD = N.Sequential(N.Conv(2, (3, 3), W_std=1.3, b_std=0.4))
 C4 = actions.image_rotations(4)
-TRAINING = Training(optimizer="gd", learning_rate=0.1, epochs=2)
+TRAINING = {"optimizer": "gd", "learning_rate": 0.1, "epochs": 2}
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +23,7 @@ def data():
 @pytest.fixture(scope="module")
 def model(data):
     x, y = data
-    return et.DeepEnsemble(FIELD, members=2, training=TRAINING, augmentation=C4, dtype="float64").fit(
+    return et.DeepEnsemble(FIELD, members=2, **TRAINING, augmentation=C4, dtype="float64").fit(
         x, y, record={"x": x[:1]}, record_at=[2]
     )
 

@@ -149,10 +149,9 @@ def _unpickle(path: str, suffix: str) -> Any:
     try:
         return load(path)
     except ImportError as error:
-        raise InvalidArgumentError("model", path, "modules that are installed", str(error)) from None
+        raise InvalidArgumentError("model", path, "modules that can be imported", str(error)) from None
     except Exception as error:  # whatever bytes that are not a pickle make the unpickler raise
-        reason = f"{type(error).__name__}: {error}"
-        raise InvalidArgumentError("model", path, "a pickle that can be read", reason) from None
+        raise InvalidArgumentError("model", path, "a file that can be unpickled", repr(error)) from None
 
 
 def imported(spec: str, what: str) -> Any:
@@ -161,9 +160,9 @@ def imported(spec: str, what: str) -> Any:
     try:
         found: Any = importlib.import_module(module)
     except ModuleNotFoundError as error:
-        raise InvalidArgumentError(what, spec, "a module that is there", f"no module named {error.name!r}") from None
+        raise InvalidArgumentError(what, spec, remedy=f"no module named {error.name!r}") from None
     for part in name.split("."):
         if not hasattr(found, part):
-            raise InvalidArgumentError(what, spec, "a name that the module has", f"{module} has no {name!r}")
+            raise InvalidArgumentError(what, spec, remedy=f"{module} has no {name!r}")
         found = getattr(found, part)
     return found

@@ -20,11 +20,10 @@ from equitangents.actions import GroupAction
 from equitangents.actions.image_stacks import ImageStacks
 from equitangents.actions.kinds import Kinds, kinds_of, space_of
 from equitangents.actions.represented import as_output_action
-from equitangents.audit.contract.changes import Changes, Strengths, named_transforms
+from equitangents.audit.contract.changes import Changes, changes_of
 from equitangents.audit.contract.layouts import Layout, Stated, from_last, settled_layout, spatial
 from equitangents.audit.contract.leaf_actions import Actions, CustomAction, Kind, LeafAction, Place, leaf
 from equitangents.audit.contract.named import UNMOVED, kind_of_only_input, leaf_of_kind, named_group
-from equitangents.audit.contract.named_changes import HAVE_PLACES
 from equitangents.audit.contract.trees import Batch, Inputs, Shared, spread_over
 from equitangents.audit.contract.unordered import Stays, check_no_detections
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError
@@ -57,8 +56,6 @@ class Contract:
     """The angle of an element in degrees, if it is a turn of the plane."""
     grid: tuple[int, ...] | None = None
     """Positions of the images that the model reads; None where no input is an image."""
-    mask: int | None = None
-    """Which input says which positions of the others exist; None: all do."""
     changes: Changes | None = None
     """Changes that form no group, where these stand in its place."""
 
@@ -107,10 +104,6 @@ class Contract:
         """Whether g resamples no input."""
         return self.inputs.moves_exactly(g)
 
-    def start(self, x: Inputs) -> Inputs:
-        """The inputs whose outputs others are compared with: these, but of changes that say another strength."""
-        return x if self.changes is None else self.changes.start(x)
-
     def move(self, g: Element, leaves: Sequence[Any]) -> list[Any]:
         """ρ_X(g) on one batch."""
         return self.inputs.act(g, leaves) if self.changes is None else self.changes.move(g, leaves)
@@ -126,10 +119,6 @@ class Contract:
         if not any(a is not None and a.action.mask for a in self.inputs):
             return x
         return x.replaced(self.move(self.group.identity, x.leaves))
-
-    def continuous(self) -> Contract:
-        """With actions that are continuous in the element."""
-        return replace(self, inputs=self.inputs.continuous())
 
     def more_accurate(self) -> Contract | None:
         """With better interpolation of the inputs; None if nothing is interpolated, or not better."""
@@ -209,25 +198,12 @@ def make_contract(
     return Contract(group, Actions(parts), used, known, output_layout or used or layout, angle, grid)
 
 
-def contract_of_changes(
-    given: AnyAction, x: Inputs, layout: Layout | None, stated: Stated, mask: int | None = None
-) -> Contract:
-    """The contract of one transform, or of several in a list or by name."""
-    transforms = named_transforms(given)
-    group: SymmetryGroup = Strengths(transforms)  # type: ignore[assignment]
-    moved = Actions(
-        None
-        if isinstance(a, Shared)
-        else LeafAction(Stays(group, "stays"), title=f"changed by {', '.join(transforms)}")
-        for a in x.leaves
-    )
-    at = sorted(x.keys).index(x.keys[0]) if x.keys else 0  # which array they change: the first that is given
-    first = x.leaves[at]
-    placed = any(t.known in HAVE_PLACES for t in transforms.values())
-    if layout is None and stated is not None and placed and not isinstance(first, Shared) and first.ndim > 2:
-        layout = settled_layout([first.shape], stated[at : at + 1], True)
-    changes = Changes(group, transforms, x, layout)
-    return Contract(group, moved, layout, None, None, _no_angle, mask=mask, changes=changes)
+def contract_of_changes(transform: AnyAction, x: Inputs) -> Contract:
+    """The contract of a transform, whose strengths stand in place of a group's elements."""
+    changes = changes_of(transform, x)
+    stays = LeafAction(Stays(changes.group, "stays"), title=f"changed by {transform.name}")
+    moved = Actions(None if isinstance(a, Shared) else stays for a in x.leaves)
+    return Contract(changes.group, moved, None, None, None, _no_angle, changes=changes)
 
 
 def _turns_the_plane(group: SymmetryGroup, moved: Sequence[GroupAction]) -> bool:

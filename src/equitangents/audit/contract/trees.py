@@ -129,11 +129,6 @@ def along_axis(x: Tree, axis: int) -> Tree:
     return {name: Batch(a, axis) for name, a in x.items()} if isinstance(x, dict) else Batch(x, axis)
 
 
-def has_other_axes(tree: Tree) -> bool:
-    """Whether a tree of kinds holds a `Batch`, whose batch is not along the first axis."""
-    return any(isinstance(part, Batch) for part in jax.tree.leaves(tree, is_leaf=lambda part: part is None))
-
-
 def _two_that_differ(sizes: dict[str, int]) -> tuple[str, str]:
     first = next(iter(sizes))
     return first, next(name for name, n in sizes.items() if n != sizes[first])

@@ -13,6 +13,7 @@ from equitangents.audit.measure.task import AuditTask
 from equitangents.audit.report.numbers import Estimate
 from equitangents.audit.report.sections import RelativeSection
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError
+from equitangents.metrics.measure import norms
 
 _UNKNOWN = int(np.iinfo(np.int64).min)
 """In place of a label that no column of f(x) stands for."""
@@ -99,26 +100,21 @@ def task_error(flat: np.ndarray, orbits: Orbits, y: np.ndarray | None) -> tuple[
     return float(np.sqrt(((flat[:, :width] - truth) ** 2).sum(axis=1).mean())), "root mean square error"
 
 
-def relative_section(m: Measured, member_spread: float | None) -> RelativeSection:
+def relative_section(m: Measured) -> RelativeSection:
     """All of them; the task's error on transformed inputs is that of the pulled back signal."""
     orbits = m.orbits
     rms = lambda a: float(np.sqrt(np.mean(a**2)))
-    violation = rms(orbits.violations)
     (error, name), *moved = (task_error(signal, orbits, m.y) for signal in orbits.signals)
     transformed = None
     if error is not None:
-        each = [e or 0.0 for e, _ in moved]
-        transformed = float(np.mean(each)) if name == "error rate" else rms(np.array(each))
-    part = violation if name != "error rate" or m.same is None else 1 - m.same.mean
+        each = np.array([e or 0.0 for e, _ in moved])
+        transformed = float(each.mean()) if name == "error rate" else rms(each)
     return RelativeSection(
-        rms_norm=rms(orbits.sizes),
-        rms_violation=violation,
+        rms_norm=rms(norms(orbits.separate_sizes.T)),
+        rms_violation=rms(norms(np.moveaxis(orbits.separate, 0, -1).reshape(-1, len(orbits.separate)))),
         task=name,
         task_error=error,
-        violation_over_task_error=None if not error else part / error,
         transformed_task_error=transformed,
-        member_spread=member_spread,
-        violation_over_member_spread=None if not member_spread else violation / member_spread,
         error_by_spread=m.judgement.by_spread,
         floor_by_spread=m.judgement.spread_floor,
     )

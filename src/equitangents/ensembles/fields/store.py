@@ -28,7 +28,7 @@ from equitangents.ensembles.fields.points import FieldPoints, PointAction
 from equitangents.errors import InvalidTypeError, StoreError
 from equitangents.file_limits import read_json
 from equitangents.files import LEFTOVER, file_bytes, open_regular, real, whole_file
-from equitangents.kernels.store.key import VERSION
+from equitangents.kernels.store import VERSION
 from equitangents.locks import alone
 from equitangents.nn import Sequential
 from equitangents.nn.sequential import described_field

@@ -86,31 +86,6 @@ class LabelsLeftOut:
         """The share of samples whose label is predicted."""
         return float(self.hits.mean())
 
-    @property
-    def residuals(self) -> Float[np.ndarray, "n classes"]:
-        """Targets − outputs, targets being one-hot minus 1/K."""
-        return self.outputs.residuals
-
-    @property
-    def mean_squared_error(self) -> float:
-        """The mean squared error of the outputs behind the labels, over samples and outputs."""
-        return self.outputs.mean_squared_error
-
-    @property
-    def time(self) -> float:
-        """After which training time the labels are predicted."""
-        return self.outputs.time
-
-    @property
-    def predictor(self) -> str:
-        """Which process predicts the outputs behind the labels."""
-        return self.outputs.predictor
-
-    @property
-    def standardised_by(self) -> str:
-        """Which samples gave the mean and deviation of inputs, see `LeaveOneOut`."""
-        return self.outputs.standardised_by
-
     def __repr__(self) -> str:
         return f"<LabelsLeftOut of {len(self.labels)} samples: accuracy {self.accuracy:.4g}>"
 
@@ -119,22 +94,9 @@ class LabelsLeftOut:
         return notebook.table("Leave-one-out", [facts[0], ("accuracy", f"{self.accuracy:.4g}"), *facts[1:]])
 
 
-def predictor_name(kernel: str, time: float, ridge: str, augmented: bool) -> str:
-    """Which process predicts, in words.
-
-    >>> predictor_name("nngp", float("inf"), "0.1", augmented=False)
-    'posterior mean of the NNGP with noise (ridge 0.1)'
-    >>> predictor_name("ntk", 5.0, "0", augmented=True)
-    'mean of infinitely wide networks (NTK) at time 5, on all augmented copies'
-    """
-    if kernel == "nngp" and np.isinf(time):
-        name = "posterior mean of the NNGP " + ("without noise" if ridge == "0" else f"with noise (ridge {ridge})")
-    else:
-        trained = "NTK" if kernel == "ntk" else "last layer alone trained, NNGP kernel"
-        name = f"mean of infinitely wide networks ({trained}) at time {time:g}" + (
-            "" if ridge == "0" else f", ridge {ridge}"
-        )
-    return name + (", on all augmented copies" if augmented else "")
+def predictor_name(kernel: str, time: float) -> str:
+    """Which process predicts: the Bayesian network whose last layer is trained, or trained networks."""
+    return "posterior mean of the NNGP" if kernel == "nngp" and np.isinf(time) else "mean of infinitely wide networks"
 
 
 def held_out_predictions(training: Training, time: float) -> np.ndarray:

@@ -28,7 +28,7 @@ from equitangents.ensembles.storage.structure import Described, build, restored,
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, StoreError
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.random_features import FeatureMap
-from equitangents.kernels.store.key import VERSION, described
+from equitangents.kernels.store import VERSION, described
 from equitangents.nn.sequential import Sequential, described_field
 from equitangents.scale.identity import action_hash, network_hash
 

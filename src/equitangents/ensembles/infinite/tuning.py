@@ -337,7 +337,7 @@ def _score(model: BaseEstimator, ensemble: BaseEstimator, training: Training, t:
     found: LeaveOneOut | LabelsLeftOut = model._left_out(ensemble, training, t)
     if isinstance(found, LabelsLeftOut):
         hits = found.hits.astype(np.float64)
-        return Score("leave-one-out accuracy", True, found.accuracy, found.mean_squared_error, hits)
+        return Score("leave-one-out accuracy", True, found.accuracy, found.outputs.mean_squared_error, hits)
     return Score("leave-one-out mean squared error", False, found.mean_squared_error, 0.0, found.squared_errors)
 
 

@@ -32,16 +32,12 @@ _NOT_SAVED = ("callback", "executor", "progress")  # functions, and what belongs
 def save(estimator: BaseEstimator, path: Path) -> None:
     """Write a fitted estimator; see FiniteEnsemble.save."""
     check_place(path)
-    own, cls = estimator.get_params(deep=False), type(estimator)
-    given: dict[str, Any] = {}
-    for name, value in own.items():  # of a record that cannot be saved, what can
-        whole = describable(cls, name, value)
-        given |= {name: value} if whole else estimator.entries(name) or {name: value}
-    given = {name: value for name, value in given.items() if name not in _NOT_SAVED or value is not None}
+    own = estimator.get_params(deep=False)
+    given = {name: value for name, value in own.items() if name not in _NOT_SAVED or value is not None}
     state = {name: value for name, value in vars(estimator).items() if name not in own}
     for name in _TREES:  # of a form that only its network has, the leaves
         state[name] = jax.tree.map(np.asarray, state[name])
-        if not describable(cls, name, state[name]):
+        if not describable(type(estimator), name, state[name]):
             state[f"{name}leaves"] = jax.tree.leaves(state.pop(name))
     write(estimator, path, given, _NOT_SAVED, state)
 
@@ -51,8 +47,7 @@ def load(
 ) -> BaseEstimator:
     """Read a fitted estimator of class `cls`, see FiniteEnsemble.load; `form` is that of its members' variables."""
     content = read(cls, path)
-    replaced = {entry for name in replacements for entry in (name, *cls.entry_names(name))}
-    missing = [name for name in content["left_out"] if name not in replaced and name not in _NOT_SAVED]
+    missing = [name for name in content["left_out"] if name not in (*replacements, *_NOT_SAVED)]
     if missing:
         raise InvalidArgumentError(
             missing[0], None, "what could not be saved with this ensemble", f"give it: load(path, {missing[0]}=...)"

@@ -24,7 +24,7 @@ from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
 from equitangents.ensembles.storage.array_folder import About
 from equitangents.ensembles.training.fingerprint import array_digest
 from equitangents.errors import EquitangentsError, InvalidArgumentError, InvalidTypeError, StoreError
-from equitangents.kernels.cost.forecast import CostedKernel
+from equitangents.kernels.cost import CostedKernel
 from equitangents.kernels.orbit import OrbitAverage
 from equitangents.nn import Sequential
 from equitangents.tiles.place import local

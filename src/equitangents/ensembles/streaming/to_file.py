@@ -29,7 +29,7 @@ from equitangents.ensembles.streaming.predictors import Predictor, predictor
 from equitangents.errors import InvalidArgumentError, MemoryLimitError, NotFiniteError, ShapeError, StoreError
 from equitangents.file_limits import UNREADABLE, check_arrays, part
 from equitangents.files import real, whole_file
-from equitangents.kernels.store.key import VERSION
+from equitangents.kernels.store import VERSION
 from equitangents.locks import alone
 from equitangents.scale.executors import part_of
 from equitangents.scale.identity import row_digests

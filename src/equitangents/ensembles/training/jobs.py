@@ -21,7 +21,6 @@ from equitangents.ensembles.training.settings import HasSettings, check_actions,
 from equitangents.ensembles.training.spread import Assignment, Trained, train_alone, train_in_parts
 from equitangents.ensembles.training.variations import PLAIN, Variation, ZeroOutput
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.extras import check_installed
 from equitangents.memory import check_memory
 from equitangents.nn import Admissible
 
@@ -135,8 +134,6 @@ def execute(
     )
     if resume and estimator.checkpoint_dir is None:
         raise InvalidArgumentError("resume is True, but checkpoint_dir is None; checkpoints need a directory")
-    if estimator.checkpoint_dir is not None:
-        check_installed("orbax.checkpoint", "train", "checkpoint_dir")
     folder = None if estimator.checkpoint_dir is None else Path(estimator.checkpoint_dir)
     schedule = Schedule(estimator.epochs, epochs, estimator.callback, estimator.checkpoint_every)
     assignment = Assignment(job, plan, prepared.fingerprint, schedule, sets, folder, resume, estimator.progress)

@@ -7,7 +7,7 @@ checkpoint if there are checkpoints.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -142,23 +142,17 @@ def train_in_parts(assignment: Assignment, executor: ExecutorLike | None = None)
         return train_alone(assignment)
     if assignment.folder is not None and not assignment.resume:
         check_unused(assignment.folder, job.first, job.members)
-    progress, shown = assignment.progress, executor is None and assignment.progress is True  # by a bar, not by lines
+    counted = Progress(0, len(pieces), assignment.progress, "ensemble", "parts")
     # resume: of what a worker saved that died
     assignment = replace(assignment, progress=False, resume=assignment.folder is not None)
     parts: dict[int, Trained] = {}
-    counted = Progress(0, len(pieces), None if shown else progress, "ensemble", "parts")
 
     def report(done: Done) -> None:
         parts.update(done.parts)
         counted.add(len(done.parts), len(done.parts))
 
     if executor is None:
-        order: Iterable[Piece] = pieces
-        if shown:
-            from rich.progress import track
-
-            order = track(pieces, description=f"{job.members} members")
-        for piece in order:
+        for piece in pieces:
             report(_train_pieces(assignment, [piece]))
     else:
         tasks = Tasks(

@@ -8,8 +8,7 @@ import numpy as np
 
 from equitangents._types import ArrayLike, Network
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.kernels.finite_width.blocks import Blocks, blocks_of
-from equitangents.kernels.finite_width.recursion import Statistics, statistics
+from equitangents.kernels.finite_width.recursion import Blocks, Statistics, blocks_of, statistics
 from equitangents.memory import check_fits, default_memory_limit
 from equitangents.validation import check_array, check_whole
 

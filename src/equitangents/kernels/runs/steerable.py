@@ -19,13 +19,11 @@ from equitangents._types import ArrayLike, DType
 from equitangents.errors import InvalidArgumentError, MemoryLimitError
 from equitangents.kernels.branches import flat
 from equitangents.kernels.engines import REFERENCE, choose_where
-from equitangents.kernels.fields.part import Part
-from equitangents.kernels.fields.size import check_field, check_result, field_bytes
+from equitangents.kernels.fields import Part, check_field, check_result, field_bytes
 from equitangents.kernels.result import KernelField, Kernels
-from equitangents.kernels.runs.results import any_traced, cast, result
+from equitangents.kernels.runs.scaling import any_traced, cast, result
+from equitangents.kernels.steerable.execute import Fields, Variances, pair
 from equitangents.kernels.steerable.execute import own as own_fields
-from equitangents.kernels.steerable.execute import pair
-from equitangents.kernels.steerable.fields import Fields, Variances
 from equitangents.kernels.steerable.program import Norm, SteerableProgram
 from equitangents.steerable.gaussian_sum import mean_square
 from equitangents.steerable.irrep import trivial

@@ -22,13 +22,11 @@ from equitangents.kernels.engines import REFERENCE, Engine, choose_where
 from equitangents.kernels.engines.reference.structured.execute import Context, execute, tables_of
 from equitangents.kernels.engines.reference.structured.fields import State, start, state_of_inputs
 from equitangents.kernels.engines.reference.tile import TILE_ELEMENTS
-from equitangents.kernels.fields.part import Part
-from equitangents.kernels.fields.size import check_field, check_result
+from equitangents.kernels.fields import Part, check_field, check_result
 from equitangents.kernels.result import KernelField, Kernels
-from equitangents.kernels.runs.results import Values, any_traced, cast, result
+from equitangents.kernels.runs.scaling import Values, any_traced, cast, result
 from equitangents.kernels.scales import norms
-from equitangents.kernels.structured.batch import Batch, batch_of, check_alike, typed
-from equitangents.kernels.structured.program import StructuredProgram, why_structured
+from equitangents.kernels.structured import Batch, StructuredProgram, batch_of, check_alike, typed, why_structured
 from equitangents.structured import Inputs
 
 logger = logging.getLogger("equitangents")

@@ -21,7 +21,7 @@ from equitangents.kernels.engines.reference.tile import (
     tile_sides,
     working_bytes,
 )
-from equitangents.kernels.fields.plan import FieldPlan, places
+from equitangents.kernels.fields import FieldPlan, places
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan, tables_of
 from equitangents.kernels.program import Program
 

@@ -20,7 +20,7 @@ from equitangents._types import ArrayLike, DType
 from equitangents.errors import MemoryLimitError
 from equitangents.kernels.angular import PLAIN, Both, angle_left, both, moved, of_covariance, start, vanishing
 from equitangents.kernels.duals import Gelu, PiecewiseLinear
-from equitangents.kernels.duals.traits import traits_of
+from equitangents.kernels.duals.geometry import traits_of
 from equitangents.kernels.engines.reference.execute import Moments, State, execute, field_moments
 from equitangents.kernels.engines.reference.fibre import FibreGeometry
 from equitangents.kernels.engines.reference.pairs import PairGeometry, self_moments
