@@ -229,7 +229,7 @@ class TestAModelOfFiniteNetworks:
 
     @pytest.mark.parametrize("name", ["history_", "n_outputs_", "sample_shape_", "params0_", "_variation", "_chunk"])
     def test_that_lacks_what_predictions_need_is_refused(self, model, name):
-        with pytest.raises(StoreError, match=f"DeepEnsemble lacks '{name}'"):
+        with pytest.raises(StoreError, match=f"{name} is missing"):
             et.DeepEnsemble.load(self.without(model, name))
 
     def test_that_was_saved_knows_what_it_recorded(self, model):
@@ -238,6 +238,6 @@ class TestAModelOfFiniteNetworks:
 
     def test_is_told_from_one_of_infinite_width(self, tmp_path):
         et.InfiniteEnsemble(FLAT, ridge=1e-2).fit(X, Y).save(tmp_path / "m")
-        told = "holds an InfiniteEnsemble, not a DeepEnsemble; load it by InfiniteEnsemble.load"
+        told = "holds InfiniteEnsemble: .*; load it by InfiniteEnsemble.load"
         with pytest.raises(InvalidArgumentError, match=told):
             et.DeepEnsemble.load(tmp_path / "m")
