@@ -190,9 +190,7 @@ class TestAFolder:
         with pytest.raises(StoreError, match=r"it holds no model\.npz"):
             et.InfiniteEnsemble.load(tmp_path)
         monkeypatch.setattr(saving, "__version__", "99.0")
-        with pytest.raises(
-            StoreError, match=r"version 99\.0; .*fit the model again, or install that version"
-        ):
+        with pytest.raises(StoreError, match=r"version 99\.0; .*fit the model again, or install that version"):
             et.InfiniteEnsemble.load(saved)
 
     def test_that_is_no_model_is_not_replaced_and_a_model_is(self, saved, tmp_path):

@@ -31,12 +31,12 @@ _NOT_SAVED = ("callback", "executor", "progress")  # functions, and what belongs
 def save(estimator: BaseEstimator, path: Path) -> None:
     """Write a fitted estimator; see FiniteEnsemble.save."""
     check_place(path)
-    own = estimator.get_params(deep=False)
+    own, cls = estimator.get_params(deep=False), type(estimator)
     given = {name: value for name, value in own.items() if name not in _NOT_SAVED or value is not None}
     state = {name: value for name, value in vars(estimator).items() if name not in own}
     for name in _TREES:  # of a form that only its network has, the leaves
         state[name] = jax.tree.map(np.asarray, state[name])
-        if not describable(type(estimator), name, state[name]):
+        if not describable(cls, name, state[name]):
             state[f"{name}leaves"] = jax.tree.leaves(state.pop(name))
     whole = {name: value for name, value in given.items() if name not in _NOT_SAVED and describable(cls, name, value)}
     check_attributes(cls, state)
