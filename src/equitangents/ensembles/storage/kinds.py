@@ -36,7 +36,7 @@ UNIONS = {
 }
 _WEIGHTS = "W_std real; b_std real"
 _WINDOW = f"channels int; window Sizes; stride Sizes; padding text; {_WEIGHTS}"
-_PARAMETRISED = "parametrisation text; bias? none|bool; width_scale? real"
+_PARAMETRISED = "parametrisation text; bias none|bool; width_scale real"
 _GROUP = (
     "name text; order int; identity int; inverses? ints; generators? (int); is_abelian? bool; "
     "conjugacy_classes? (ints); _complex_irreps? (groups.Irrep); _real_irreps? (groups.Irrep); "
@@ -46,22 +46,22 @@ _ESTIMATOR = (
     "net Network; augmentation text|Augmentation; time real; learning_rate real; ridge real|floats|(real); "
     "kernel text; label_action Augmentation; input_shape none|(int); dynamics text|Momentum; memory_limit none|real; "
     "store none|path; solver text|Method; n_features_in_ int; sample_shape_ (int); positions_ (int); _data (array); "
-    "solver_ text; solution_ Report; augmentation_ Augmentation; max_learning_rate_ real; standardise? bool; "
-    "standardisation_? none|Standardisation"
+    "solver_ text; solution_ Report; augmentation_ Augmentation; max_learning_rate_ real; standardise bool; "
+    "standardisation_ none|Standardisation"
 )
 _MEMBERS = (
-    "members? int; augmentation? text|Augmentation; label_action? Augmentation; augmentation_mode? text; seed? int; "
-    "input_shape? none|(int); dtype? text; members_per_chunk? none|int; memory_limit? none|real; progress? bool; "
-    "optimizer? text; learning_rate? real; epochs? int; batch_size? none|int; momentum? real; loss? none|text; "
-    "n_features_in_? int; sample_shape_? (int); n_outputs_? int; positions_? (int); augmentation_? Augmentation; "
-    "history_? floats; params_? tree; classes_? array; _squeeze? bool; variation? none|Variation; zero_output? bool; "
-    "checkpoint_dir? none|path; checkpoint_every? int; params0_? tree; "
-    "params_leaves? (numbers); params0_leaves? (numbers); recorded_? {numbers}; recorded_epochs_? ints; "
-    "_variation? Variation; _chunk? none|int; _fingerprint? {text}; _recorded_inputs? {text}; standardise? bool; "
-    "standardisation_? none|Standardisation"
+    "members int; augmentation text|Augmentation; label_action Augmentation; augmentation_mode text; seed int; "
+    "input_shape none|(int); dtype text; members_per_chunk none|int; memory_limit none|real; progress bool; "
+    "optimizer text; learning_rate real; epochs int; batch_size none|int; momentum real; loss none|text; "
+    "n_features_in_ int; sample_shape_ (int); n_outputs_ int; positions_ (int); augmentation_ Augmentation; "
+    "history_ floats; params_ tree; classes_ array; _squeeze bool; variation none|Variation; zero_output bool; "
+    "checkpoint_dir none|path; checkpoint_every int; params0_ tree; "
+    "params_leaves (numbers); params0_leaves (numbers); recorded_ {numbers}; recorded_epochs_ ints; "
+    "_variation Variation; _chunk none|int; _fingerprint {text}; _recorded_inputs {text}; standardise bool; "
+    "standardisation_ none|Standardisation"
 )
-_DEEP = f"net? Network; {_MEMBERS}; equivariance_penalty? real"
-_TORCH = f"{_MEMBERS}; layout? text; method? text; device? text; reason_? none|text; trained_by_? text"
+_DEEP = f"net Network; {_MEMBERS}; equivariance_penalty real"
+_TORCH = f"{_MEMBERS}; layout text; method text; device text; reason_ none|text; trained_by_ text"
 _TRAINING = (
     "kernel Network; augmentation Augmentation; label_action Augmentation; x Inputs; labels floats; settings Settings; "
     "mean_problem? Solved; covariance_problem? Solved; solver? text; covariance_solver? text; reason? none|text; "
@@ -82,7 +82,7 @@ _TABLE = {
         "group_pool:GroupPool": "subgroup none|(int); every none|Sizes",
         "group_windows:Elements": "numbers (int)",
         "lift:Lift": f"onto Group|GroupAction; channels int; window Window; weights none|(real); {_WEIGHTS}",
-        "locally_connected:LocallyConnected": f"{_WINDOW}; parametrisation? text; bias? none|bool; width_scale? real",
+        "locally_connected:LocallyConnected": f"{_WINDOW}; parametrisation text; bias none|bool; width_scale real",
         "parallel:Parallel": "_branches ((Layer))",
         "parallel:Sum": "_groups ((int))",
         "parallel:Concatenate": "_groups ((int))",
@@ -193,18 +193,18 @@ _TABLE = {
         "fields.kernel:PointAverage": "base Network; action PointAction",
         "fields.kernel:TurningField": "net Network",
         "infinite.classifier:InfiniteEnsembleClassifier": f"{_ESTIMATOR}; classes_ array; ensemble_ InfiniteEnsemble; "
-        "calibrate? bool; temperature_? none|real",
+        "calibrate bool; temperature_ none|real",
         "infinite.field_source:FieldSource": "kernel FieldKernel; augmentation Augmentation; "
         "label_action Augmentation; x numbers; y floats; positions ensembles.Positions",
         "infinite.irrep_problem:IrrepProblem": "kernel Network; action GroupAction; field text; inputs Inputs; "
         "irreps (FourierIrrep); process IrrepProcess; self_kernels floats",
         "infinite.saving:MeansAtATime": "kernel Network; field text; inputs Inputs; coefficients floats; "
-        "standardisation? none|Standardisation",
+        "standardisation none|Standardisation",
         "infinite.problem:Problem": "kernel Network; field text; inputs Inputs; process TrainedProcess; "
-        "samples ensembles.Samples; residual real; seconds real; above? none|floats",
+        "samples ensembles.Samples; residual real; seconds real; above none|floats",
         "infinite.problem:Samples": "row ints; weight floats; trace floats",
         "infinite.problem:Settings": "field text; dynamics Kinetics; learning_rate real; ridge Ridge; "
-        "memory_limit none|real; store none|path; solver text|Method; time real; held none|Kernels; points? int",
+        "memory_limit none|real; store none|path; solver text|Method; time real; held none|Kernels; points int",
         "infinite.regressor:InfiniteEnsemble": f"{_ESTIMATOR}; n_outputs_ int; _squeeze bool; "
         "_training ensembles.TrainingProblem",
         "infinite.solved_problem:SolvedProblem": "kernel Network; field text; inputs Inputs; targets floats; "
