@@ -61,7 +61,7 @@ def test_a_damaged_checkpoint_is_said_and_the_one_before_it_goes_on_to_the_same_
     directory, run, params = copy
     damaged(run / "3" / "model.npz", "flipped")
     assert same(fitted(directory), params)
-    assert "the checkpoint of epoch 3" in told(caplog)
+    assert "members-0-2/3'; expected a saved model that can be read" in told(caplog)
     assert "is damaged" in told(caplog)
     caplog.clear()
     assert same(fitted(directory), params)
@@ -85,7 +85,7 @@ def test_where_all_are_damaged_nothing_is_removed_and_the_remedy_is_said(copy):
     for epoch in "23":
         damaged(run / epoch / "model.npz", "cut")
     before = contents(run)
-    with pytest.raises(StoreError, match=r"all checkpoints in .*members-0-2 are damaged; remove that folder"):
+    with pytest.raises(StoreError, match=r"members-0-2.; expected an undamaged checkpoint; remove that folder"):
         fitted(directory)
     assert before == contents(run)
 
