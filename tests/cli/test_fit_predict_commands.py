@@ -195,7 +195,7 @@ def test_parts_of_a_job_array_make_one_file(run, fitted, folder):
             "equitangents: x holds NaN or infinite values, the first at index (4, 1); remove or impute them",
         ),
         (["--targets", "new.npy"], "x has length 9; expected 7; as many rows as y"),
-        (["--targets", "labels.npz", "--memory-limit", 1e-9], "expected at most 1 B"),
+        (["--targets", "labels.npz", "--memory-limit", 1e-9], "the limit is 1 B"),
         (["--out", "."], "is not a saved ensemble; choose another"),
         (["--out", "x.npy/model"], "that can be written"),
     ],
