@@ -245,7 +245,7 @@ def test_a_model_that_fails_on_noise_loses_only_that():
 def test_weights_without_a_network_take_one_line():
     weights = {f"layers.{i}.weight": np.zeros((50, 50)) for i in range(20)}
     for model in (weights, {"model": weights, "epoch": 3}):
-        with pytest.raises(InvalidTypeError, match="load_state_dict") as error:
+        with pytest.raises(InvalidTypeError, match="and not its weights") as error:
             audited(model)
         assert len(str(error.value)) < 400
         assert "\n" not in str(error.value)

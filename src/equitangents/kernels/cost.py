@@ -223,10 +223,10 @@ def pair_seconds(run: _Run, shape: tuple[int, ...], dtype: str, work: int) -> tu
     enough = int(_BLOCK * engine_of(run.engine).quick_work / max(1, work * columns))
     rows = max(1, min(_ROWS, enough, _NUMBERS // (numbers * columns))) * threads()
     rng = np.random.default_rng(0)
-    x1, x2 = (rng.standard_normal((n, *shape)).astype(dtype) for n in (rows, columns))
-    if reads_graphs(run.program) if hasattr(run.program, "ops") else False:
-        x1, x2 = (Graphs(x, np.ones((len(x), x.shape[1], x.shape[1]))) for x in (x1, x2))
-    seconds, spread = timed(lambda: run(x1, x2))
+    inputs: list[Any] = [rng.standard_normal((n, *shape)).astype(dtype) for n in (rows, columns)]
+    if hasattr(run.program, "ops") and reads_graphs(run.program):
+        inputs = [Graphs(x, np.ones((len(x), x.shape[1], x.shape[1]))) for x in inputs]
+    seconds, spread = timed(lambda: run(*inputs))
     return seconds / (rows * columns), spread
 
 

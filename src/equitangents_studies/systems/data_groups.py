@@ -5,7 +5,6 @@ O(c)xI    one rotation or reflection of the channels, the same at every position
 O(c)^d    one of its own at every position
 P(cd)     permutations of all coordinates, channels and positions alike
 O(cd)     all orthogonal matrices
-P(c)xI, P(c)^d   permutations of channels, the same everywhere or one of its own at every position
 """
 
 from __future__ import annotations
@@ -16,19 +15,18 @@ from dataclasses import dataclass
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 
-NAMES = ("I", "O(3)xI", "O(3)^d", "P(3d)", "O(3d)")
+_KINDS = {
+    "I": ("I", "same"),
+    "O(3)xI": ("O", "same"),
+    "O(3)^d": ("O", "own"),
+    "P(3d)": ("P", "all"),
+    "O(3d)": ("O", "all"),
+}
+NAMES = tuple(_KINDS)
 """The five groups of Xiao & Pennington 2022, in the names of images with 3 channels."""
 
-_PATTERN = re.compile(r"(?P<letter>[OP])\((?:(?P<all>c|\d*)d|(?P<own>c|\d+))\)(?P<how>xI|\^d)?")
-_SMALLER = {  # what each kind holds besides itself and the identity, channels and positions at least 2
-    ("O", "all"): {("P", "all"), ("O", "own"), ("P", "own"), ("O", "same"), ("P", "same")},
-    ("P", "all"): {("P", "own"), ("P", "same")},
-    ("O", "own"): {("P", "own"), ("O", "same"), ("P", "same")},
-    ("P", "own"): {("P", "same")},
-    ("O", "same"): {("P", "same")},
-    ("P", "same"): set(),
-    ("I", "same"): set(),
-}
+_PATTERN = re.compile(r"(?P<letter>[OP])\((?P<number>c|\d*)(?P<rest>d?\)(?:xI|\^d)?)")
+_HELD = {"O(3d)": {"P(3d)", "O(3)^d", "O(3)xI"}, "O(3)^d": {"O(3)xI"}}  # besides the identity and the group itself
 
 
 @dataclass(frozen=True)
@@ -48,14 +46,14 @@ class DataGroup:
     channels: int
 
     @property
+    def kind(self) -> str:
+        """The name with 3 for the channels."""
+        return next(kind for kind, made in _KINDS.items() if made == (self.letter, self.reach))
+
+    @property
     def name(self) -> str:
         """The name with these channels, such as "O(3)^d"."""
-        if self.letter == "I":
-            return "I"
-        c = self.channels
-        return {"all": f"{self.letter}({c}d)", "own": f"{self.letter}({c})^d", "same": f"{self.letter}({c})xI"}[
-            self.reach
-        ]
+        return self.kind.replace("3", str(self.channels))
 
     @property
     def size(self) -> int:
@@ -72,8 +70,7 @@ class DataGroup:
 
     def holds(self, other: DataGroup) -> bool:
         """Whether `other` is a subgroup of this one by its kind; O(c)xI is in O(c)^d, which is in O(cd)."""
-        mine, theirs = (self.letter, self.reach), (other.letter, other.reach)
-        return other.letter == "I" or mine == theirs or theirs in _SMALLER[mine]
+        return other.kind in {"I", self.kind, *_HELD.get(self.kind, ())}
 
     def __str__(self) -> str:
         return self.name
@@ -95,16 +92,14 @@ def data_group(name: str | DataGroup, shape: tuple[int, ...]) -> DataGroup:
         raise InvalidTypeError("group", name, "the name of a group", ", ".join(NAMES))
     positions, channels = math.prod(map(int, shape[:-1])), int(shape[-1])
     text = name.replace(" ", "").replace("⊗", "x").replace("I_d", "I")
-    if text == "I":
-        return DataGroup("I", "same", positions, channels)
     found = _PATTERN.fullmatch(text)
-    reach = None if found is None else _reach(found)
-    if found is None or reach is None:
-        raise InvalidArgumentError("group", name, [*NAMES, "P(3)xI", "P(3)^d"], "3 or c stands for the channels")
-    number = found["all"] if found["all"] is not None else found["own"]
+    kind = text if found is None else f"{found['letter']}(3{found['rest']}"
+    if kind not in _KINDS:
+        raise InvalidArgumentError("group", name, [*NAMES], "3 or c stands for the channels")
+    number = "c" if found is None else found["number"]
     if number.isdigit() and int(number) not in (3, channels):
         raise InvalidArgumentError("group", name, channels, "the number of channels, or 3 or c, in its place")
-    return DataGroup(found["letter"], reach, positions, channels)
+    return DataGroup(*_KINDS[kind], positions, channels)
 
 
 LARGEST = {"FCN": "O(3d)", "LCN": "O(3)^d", "VEC": "O(3)^d", "GAP": "O(3)xI", "LAP": "O(3)xI"}
@@ -119,10 +114,3 @@ def expected_symmetry(name: str, group: str, shape: tuple[int, ...], *, finite: 
     """
     largest = "O(3)xI" if finite and name == "VEC" else LARGEST[name[:3]]
     return data_group(largest, shape).holds(data_group(group, shape))
-
-
-def _reach(found: re.Match[str]) -> str | None:
-    """The reach that a name's suffix says; None where it has a wrong one."""
-    if found["all"] is not None:
-        return "all" if found["how"] is None else None
-    return {"xI": "same", "^d": "own"}.get(found["how"])

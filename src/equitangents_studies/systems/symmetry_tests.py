@@ -89,7 +89,7 @@ def algorithmic_symmetry(
 
     Args:
         system: the architecture and inference; what its data group draws moves the inputs before anything else.
-        group: "I", "O(3)xI", "O(3)^d", "P(3d)", "O(3d)", "P(3)xI" or "P(3)^d".
+        group: "I", "O(3)xI", "O(3)^d", "P(3d)" or "O(3d)".
         x: training inputs (N, *positions, channels); None: `textures` of 8 × 8 × 3 with 3 classes.
         y: labels or targets.
         x_test: inputs that are predicted; None: those of training.

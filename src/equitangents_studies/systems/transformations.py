@@ -198,10 +198,9 @@ def like(reference: ArrayLike, value: np.ndarray) -> ArrayLike:
 def transformation(group: str, shape: tuple[int, ...], *, seed: int = 0) -> Transformation:
     """A random element of `group` on signals of `shape` = (*positions, channels), a function of the seed alone.
 
-    Orthogonal matrices are Haar-distributed, permutations uniform. Groups: "I", "O(3)xI", "O(3)^d", "P(3d)", "O(3d)",
-    "P(3)xI" and "P(3)^d"; 3 stands for the channels, whatever their
-    number. An element of O(3d) for d = 1,024 holds one matrix of 3,072 × 3,072 numbers (75 MB), and making it takes no
-    second one.
+    Orthogonal matrices are Haar-distributed, permutations uniform. Groups: "I", "O(3)xI", "O(3)^d", "P(3d)", "O(3d)";
+    3 stands for the channels, whatever their number. An element of O(3d) for d = 1,024 holds one matrix of 3,072 ×
+    3,072 numbers (75 MB), and making it takes no second one.
 
     >>> import numpy as np
     >>> tau = transformation("O(3)^d", (4, 4, 3), seed=1)
@@ -218,10 +217,7 @@ def transformation(group: str, shape: tuple[int, ...], *, seed: int = 0) -> Tran
     if kind.letter == "I":
         return ChannelRotations(kind, shape, np.eye(c)[None])
     if kind.letter == "P":
-        if kind.reach == "all":
-            return Permutation(kind, shape, rng.permutation(kind.size))
-        orders = np.argsort(rng.random((count, c)), axis=1)
-        return ChannelRotations(kind, shape, np.eye(c)[orders])
+        return Permutation(kind, shape, rng.permutation(kind.size))
     if kind.reach == "all":
         remedy = "make the inputs smaller, or move every position by itself with O(3)^d"
         check_fits(f"a random element of O({kind.size:,})", 8 * kind.size**2, remedy)

@@ -71,7 +71,14 @@ class Engine(ABC):
         return plan(program)
 
     @abstractmethod
-    def kernels(self, program: Program, x1: np.ndarray, x2: np.ndarray | None, part: Part | None = None) -> Pair:
+    def kernels(
+        self,
+        program: Program,
+        x1: np.ndarray,
+        x2: np.ndarray | None,
+        part: Part | None = None,
+        any_norms: bool = False,
+    ) -> Pair:
         """(NNGP, NTK), (N1, N2) arrays in the inputs' precision, between x1, (N1, *positions, C), and x2 (None: x1)."""
 
     @abstractmethod

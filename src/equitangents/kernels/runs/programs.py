@@ -117,8 +117,10 @@ def compute_diagonal(
             by_reference=False,
             beyond=(lambda y, _: _own(REFERENCE, part, program, y)) if leaves_out else None,
         )
-        own, layout = (np.arange(len(x)),) * 2, MATRIX if part is None else part.layout
-        nngp, ntk, added = scaling.all_pairs(law_of(program), backends, np.asarray(x, dtype), None, layout, listed=own)
+        own, layout = np.arange(len(x)), MATRIX if part is None else part.layout
+        nngp, ntk, added = scaling.all_pairs(
+            law_of(program), backends, np.asarray(x, dtype), None, layout, listed=(own, own)
+        )
         first = choice.notes if part is None else notes_of(choice, how, part)
         return result((x,), nngp, ntk, part, memory, engine=chosen.name, form=how.form, notes=(*first, *added))
 
@@ -206,9 +208,8 @@ def _backends(program: Program, engine: Engine, part: Part | None) -> scaling.Ba
     """Kernels of NumPy arrays by an engine, in their own precision, and by the reference engine where it cannot."""
     leaves_out = part is None and engine.leaves_out(program)
     able = engine if engine.any_norms else REFERENCE
-    given = {} if part is None else {"part": part}
     return scaling.Backends(
-        engine=partial(engine.kernels, program, **given),
+        engine=partial(engine.kernels, program) if part is None else partial(engine.kernels, program, part=part),
         any_norms=lambda x1, x2, factor: able.kernels(
             program if factor == 1 else with_biases(program, factor), x1, x2, part, any_norms=True
         ),
