@@ -72,7 +72,7 @@ class TestNames:
         [
             ("gcn", "baseline is 'gcn'; expected 'plain', 'augmented'"),
             ("no_such_module_at_all:Model", "a module that can be imported"),
-            ("math:Model", "'math' has no 'Model'"),
+            ("math:Model", "expected an attribute that the module has; Model"),
             ("math:pi", "expected a class or function"),
             (":Model", "module:Name"),
         ],
