@@ -8,8 +8,8 @@ digits = et.data.digits().subset(train=500, test=200)
 net = et.nn.Sequential(
     et.nn.Conv(16, (3, 3), W_std=2**0.5), et.nn.Relu(), et.nn.AvgPool((2, 2)), et.nn.Flatten(), et.nn.Dense(10)
 )
-training = et.ensembles.Training(optimizer="momentum", learning_rate=0.5, epochs=20)
-model = et.DeepEnsembleClassifier(net, members=1, training=training).fit(digits.train_x, digits.train_y)
+model = et.DeepEnsembleClassifier(net, members=1, optimizer="momentum", learning_rate=0.5, epochs=20)
+model.fit(digits.train_x, digits.train_y)
 
 
 def probabilities(images):

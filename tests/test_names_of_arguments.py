@@ -53,7 +53,6 @@ OTHERWISE = {  # where such a name means something else
     "torch.Ensemble": "method",
     "torch.EnsembleClassifier": "method",
     "audit.InputSpec": "method inputs",
-    "audit.irreps_by_layer": "inputs",
     "baselines.Problem": "batch",
     "baselines.run": "inputs",
     "systems.compare_architectures": "inputs",

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from equitangents.formatting import memory_size
+
 __all__ = [
     "EquitangentsError",
     "InvalidArgumentError",
@@ -70,22 +72,28 @@ class _ArgumentError(EquitangentsError):
             return
         self.argument, self.value, self.expected, self.remedy = argument, value, expected, remedy
         self.at, self._verb = at, verb or self._verb
-        self._text = value.__name__ if verb and isinstance(value, type) else _text(value)
+        self._text = value.__name__ if verb and isinstance(value, type) else self._shown(value)
         super().__init__(self.shown({}))
 
     def shown(self, names: Mapping[str, str]) -> str:
         """The message, with an argument by the name under which its user gave it, such as `--group`."""
         if self.argument is None:
             return str(self)
-        wanted = f"expected {_wanted(self.expected)}" if self.expected != "" else ""
-        at = "" if self.at is None else f"[{self.at}]"
+        wanted = f"expected {self._wanted()}" if self.expected != "" else ""
+        at = "" if self.at is None else f" at {self.at}" if isinstance(self.at, tuple) else f"[{self.at}]"
         first = f"{names.get(self.argument, self.argument)}{at} {self._verb} {self._text}"
         return "; ".join(part for part in (first, wanted, self.remedy) if part)
+
+    def _shown(self, value: object) -> str:
+        return _text(value)
+
+    def _wanted(self) -> str:
+        return _wanted(self.expected)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """As what any process can read: a value of another kind becomes its text."""
         plain = isinstance(self.value, bool | int | float | str | None)
-        state = {**vars(self), "expected": _wanted(self.expected)}
+        state = {**vars(self), "expected": self._wanted()}
         return type(self), self.args, state if plain else {**state, "value": self._text}
 
 
@@ -161,7 +169,16 @@ class NotPositiveDefiniteError(InvalidArgumentError):
 
 
 class MemoryLimitError(InvalidArgumentError):
-    """A computation would need more memory than allowed; the message says how to make it smaller."""
+    """A computation would need more memory than allowed: `value` and `expected` are bytes, and the remedy helps."""
+
+    _verb = "needs about"
+
+    def _shown(self, value: object) -> str:
+        return memory_size(value) if isinstance(value, int | float) else _text(value)
+
+    def _wanted(self) -> str:
+        number = isinstance(self.expected, int | float)
+        return f"at most {self._shown(self.expected)}" if number else super()._wanted()
 
 
 class StoreError(InvalidArgumentError):

@@ -11,7 +11,7 @@ from equitangents.actions.named import ActionLike
 from equitangents.ensembles.estimator import check_network
 from equitangents.extras import check_installed, require
 from equitangents.keywords import unknown
-from equitangents.statistics.settings import check_confidence
+from equitangents.statistics.estimate import check_confidence
 from equitangents.validation import check_array, check_number, check_same_length, check_shape, check_whole, is_whole
 
 # files that are there whole or not at all, and what they claim to hold

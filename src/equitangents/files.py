@@ -7,7 +7,6 @@ links: what they point to is replaced.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import os
 import re
@@ -17,18 +16,15 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from equitangents import locks
-from equitangents.errors import StoreError
 
 FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)  # of what this user may not write
 LEFTOVER = re.compile(r"\..+-[0-9a-f]{32}(\.\w+)?")  # the name of what was being written when its process died
 ABANDONED = 3600.0  # seconds after which that is so on file systems that have no locks
 _ATTEMPTS = 3  # at a file in a folder that others remove
 MOST = 2**26  # bytes of JSON and of scripts, far more than any that was written here
-_EXCHANGE = 2  # RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
-_HERE = -100  # AT_FDCWD: paths are taken as they are
 
 
 def may_write(folder: Path) -> bool:
@@ -172,40 +168,3 @@ def sync_folder(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-def put_in_place(new: Path, path: Path) -> None:
-    """Give the folder `new` the name `path`, in one step; what was there has the name of `new` afterwards, if any was.
-
-    StoreError where the file system cannot exchange two folders.
-    """
-    path = real(path)
-    if not path.exists():
-        try:
-            new.rename(path)
-            return
-        except OSError:
-            if not path.exists():  # else another process was faster
-                raise
-    try:
-        _exchange(new, path)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP):
-            raise
-        raise StoreError(
-            "path", str(path), "a new path, since its file system cannot replace a folder in one step", "or remove it"
-        ) from None
-
-
-def _exchange(one: Path, two: Path) -> None:
-    """Exchange the names of two folders. Source: renameat2(2) of Linux, renamex_np(2) of macOS."""
-    library: Any = ctypes.CDLL(None, use_errno=True) if os.name == "posix" else None
-    if hasattr(library, "renameat2"):
-        failed = library.renameat2(_HERE, os.fsencode(one), _HERE, os.fsencode(two), _EXCHANGE)
-    elif hasattr(library, "renamex_np"):
-        failed = library.renamex_np(os.fsencode(one), os.fsencode(two), _EXCHANGE)
-    else:
-        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), str(two))
-    if failed:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), str(two))

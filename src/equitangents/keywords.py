@@ -51,10 +51,9 @@ def check_keywords(cls: type, keywords: Collection[str]) -> None:
     if not keywords:
         return
     parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]  # type: ignore[misc]
-    shorthands = getattr(cls, "shorthands", ())  # what **keywords stands for
-    if not shorthands and any(p.kind is p.VAR_KEYWORD for p in parameters):
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
         return
-    known = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)] + list(shorthands)
+    known = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     for keyword in keywords:
         if keyword not in known:
             takes = known or ("layers alone" if parameters else "none")

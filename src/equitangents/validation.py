@@ -44,9 +44,7 @@ def check_array(
         raise InvalidTypeError(name, dtype, "real numbers (float32 or float64)", verb="has dtype")
     ranks = (rank,) if isinstance(rank, int) else rank
     if ranks is not None and x.ndim not in ranks:
-        raise ShapeError(
-            name, x.ndim, f"rank {' or '.join(map(str, ranks))}", f"its shape is {x.shape}", verb="has rank"
-        )
+        raise ShapeError(name, x.ndim, list(ranks), f"its shape is {x.shape}", verb="has rank")
     if x.ndim < min_rank:
         raise ShapeError(name, x.shape, "more axes", str(min_rank))
     if shape is not None and (

@@ -249,7 +249,7 @@ class TestBadInput:
             rot.orbit(x, elements=[0, 7])
         with pytest.raises(InvalidArgumentError, match="elements has shape"):
             rot.orbit(x, elements=[])
-        with pytest.raises(InvalidArgumentError, match="one element for each of 1 signals"):
+        with pytest.raises(InvalidArgumentError, match="give one element for each signal"):
             rot.act_each([0, 1], x)
 
     @pytest.mark.parametrize("value", [np.nan, np.inf])

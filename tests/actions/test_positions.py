@@ -39,7 +39,7 @@ class TestPermutations:
         with pytest.raises(InvalidTypeError, match="group is of type list"):
             actions.permutations([], [[0, 1]])
         swap = actions.permutations(C2, [[0, 1], [1, 0]])
-        with pytest.raises(ShapeError, match="x has 3 positions; the action permutes 2"):
+        with pytest.raises(ShapeError, match=r"x has positions of shape \(3,\); expected \(2,\)"):
             swap(0, np.zeros((1, 3, 1)))
         with pytest.raises(ShapeError, match="x has rank 2"):
             swap(0, np.zeros((2, 1)))
@@ -115,7 +115,7 @@ class TestPositionTable:
         assert actions.trivial(groups.cyclic(2)).position_table((3,)) is None
 
     def test_refuses(self):
-        with pytest.raises(ShapeError, match="shape has images of 3×4 pixels"):
+        with pytest.raises(ShapeError, match="shape has images of shape"):
             actions.image_rotations(4).position_table((3, 4))
-        with pytest.raises(InvalidArgumentError, match="expected 2 position axes"):
+        with pytest.raises(InvalidArgumentError, match="the position axes"):
             actions.image_rotations(4).position_table((3,))

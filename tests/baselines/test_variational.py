@@ -127,7 +127,7 @@ class TestMembers:
         np.testing.assert_array_equal(numbers(resumed.params_), numbers(whole.params_))
 
     def test_nets_and_numbers_that_are_none_are_refused(self):
-        with pytest.raises(NetworkError, match="MeanFieldPosterior trains a MeanField"):
+        with pytest.raises(NetworkError, match="expected a MeanField"):
             et.DeepEnsemble(NET, variation=MeanFieldPosterior()).fit(X, Y)
         with pytest.raises(InvalidArgumentError, match="noise is 0"):
             MeanFieldPosterior(noise=0)

@@ -5,12 +5,11 @@ import itertools
 import pytest
 
 from audit.example_report import example_report
-from equitangents.audit.report.page import html
 
 
 @pytest.fixture(scope="module")
 def audited():
-    return html(example_report())
+    return example_report().html()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -15,7 +15,7 @@ from equitangents.cli.main import main
 from equitangents.errors import InvalidArgumentError
 from equitangents_studies.framework.catalogue import registry
 
-HEAVY = ("jax", "numpy", "scipy", "matplotlib", "sklearn", "optax", "orbax", "jinja2")
+HEAVY = ("jax", "numpy", "scipy", "matplotlib", "sklearn", "optax", "jinja2")
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:

@@ -130,10 +130,7 @@ def test_what_a_file_of_weights_holds_is_known_without_unpickling_it(folder: Pat
 def test_percentages_are_shares(millionths: int) -> None:
     percent, plain = f"{millionths / 10**4}%", str(millionths / 10**6)
     assert limits_of(percent) == pytest.approx(limits_of(plain), rel=1e-12)
-    assert agreement_of(percent) == pytest.approx(agreement_of(plain), rel=1e-12)
     assert limits_of(f"a={percent},b={plain}") == pytest.approx({"a": millionths / 10**6, "b": millionths / 10**6})
-    if millionths:
-        assert tolerance_of(percent) == pytest.approx(tolerance_of(plain), rel=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +151,7 @@ def test_errors_name_the_command_s_own_options(folder: Path, capsys: pytest.Capt
     said = capsys.readouterr().err
     assert stop.value.code == 2
     assert said.count("\n") == 1
-    assert "layout='channels_first' for (N, C, H, W)" in said
+    assert "--layout is None; expected 'channels_first' or 'channels_last'" in said
 
 
 def test_an_error_of_an_argument_names_the_option_of_that_name() -> None:

@@ -58,10 +58,10 @@ def test_sixteen_bits_become_numbers_up_to_1_as_of_other_loaders(tmp_path):
 @pytest.mark.parametrize(
     ("pairs", "said"),
     [
-        ({"a": (grey(), None)}, "nothing of that name in masks|holds no image"),
-        ({"a": (grey(), grey()), "b": (None, grey())}, "nothing of that name in images"),
+        ({"a": (grey(), None)}, "expected masks/|with such endings"),
+        ({"a": (grey(), grey()), "b": (None, grey())}, "expected images/"),
         ({"a": (grey(), grey(4, 5))}, "4×4 and 5×4"),
-        ({"a": (grey(1, 1), grey(1, 1))}, "pixels was 2"),
+        ({"a": (grey(1, 1), grey(1, 1))}, "pixels is 2"),
         ({}, "no folder images"),
     ],
 )

@@ -140,7 +140,7 @@ class TestBadInput:
             (np.zeros(12, int), InvalidArgumentError, "one class, .*more than 1 class"),
             (classes[:5], ShapeError, "X has length 12; expected 5"),
             (np.eye(3)[classes], ShapeError, r"y has shape \(12, 3\)"),
-            (rng.normal(size=12), InvalidArgumentError, "no class labels: .*continuous"),
+            (rng.normal(size=12), InvalidArgumentError, "no class labels.*continuous"),
             (np.where(classes, np.nan, 1.0), NotFiniteError, "y holds NaN"),
             (None, InvalidArgumentError, "requires y to be passed"),
         ],

@@ -75,9 +75,13 @@ def test_every_exact_solver_takes_it(solver, time):
 def test_approximations_refuse_it_by_name():
     solver = "nystrom"
     x, y, ridge = data(0)
-    with pytest.raises(InvalidArgumentError, match=f"ridge has a value for each sample; solver is '{solver}'"):
+    with pytest.raises(
+        InvalidArgumentError, match=f"ridge has 'a value for each sample'; expected one number; solver is '{solver}'"
+    ):
         et.InfiniteEnsemble(NET, ridge=ridge, solver=solver).fit(x, y)
-    with pytest.raises(InvalidArgumentError, match=f"ridge has a value for each sample; solver is '{solver}'"):
+    with pytest.raises(
+        InvalidArgumentError, match=f"ridge has 'a value for each sample'; expected one number; solver is '{solver}'"
+    ):
         solve(np.eye(6) + 1, y, ridge=ridge, solver=solver)
 
 
@@ -94,7 +98,9 @@ def test_the_evidence_is_the_gaussian_density_of_equal_samples_too(seed, repeate
     expected = scipy.stats.multivariate_normal(np.zeros(len(x)), M).logpdf(y.T).sum()
     assert model.log_marginal_likelihood_ == pytest.approx(expected, rel=1e-8)
     close(model.predict(x), theta @ np.linalg.solve(M, y))
-    with pytest.raises(InvalidArgumentError, match="ridge has a value for each sample; the derivative"):
+    with pytest.raises(
+        InvalidArgumentError, match="ridge has 'a value for each sample'; expected one number; the derivative"
+    ):
         _ = model.log_marginal_likelihood_slope_
 
 
@@ -139,7 +145,9 @@ def test_copies_share_the_ridge_of_their_sample(time):
         for each in (model, every):
             one = alone if each is model else clone(every).set_params(ridge=ridge[kept]).fit(x[kept], y[kept])
             np.testing.assert_allclose(each.leave_one_out_.predictions[i], one.predict(x[i : i + 1])[0], atol=1e-6)
-    with pytest.raises(InvalidArgumentError, match="ridge has a value for each sample; irreps of"):
+    with pytest.raises(
+        InvalidArgumentError, match="ridge has 'a value for each sample'; expected one number; irreps of"
+    ):
         model.predict(z, return_std=True)
 
 
@@ -170,9 +178,9 @@ class TestAsAParameter:
 
     def test_there_is_one_for_each_sample(self):
         x, y, ridge = data(0)
-        with pytest.raises(ShapeError, match="ridge has 5 values and there are 6 samples"):
+        with pytest.raises(ShapeError, match="ridge has length 5; expected 6"):
             et.InfiniteEnsemble(NET, ridge=ridge[1:]).fit(x, y)
-        with pytest.raises(ShapeError, match="ridge has 5 values and there are 6 samples"):
+        with pytest.raises(ShapeError, match="ridge has length 5; expected 6"):
             solve(np.eye(6), y, ridge=ridge[1:])
 
     @pytest.mark.parametrize("kind", [list, np.asarray])
@@ -185,7 +193,6 @@ class TestAsAParameter:
         loaded = et.InfiniteEnsemble.load(tmp_path / "model")
         np.testing.assert_array_equal(loaded.predict(x), model.predict(x))
         np.testing.assert_allclose(loaded.leave_one_out_.predictions, model.leave_one_out_.predictions)
-        assert "ridge 0." in model.leave_one_out_.predictor
 
     def test_grids_compare_them(self):
         x, y, ridge = data(0)

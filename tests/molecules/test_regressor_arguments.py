@@ -64,8 +64,12 @@ def test_settings(regressor, settings, error, words, nothing_computed):
         (lambda y: y[..., None, None, None], ShapeError, "has shape"),
         (lambda y: y.astype(str), InvalidTypeError, "expected real numbers"),
         (lambda y: y + 1j, InvalidTypeError, "expected real numbers"),
-        (lambda y: np.where(np.arange(y.size).reshape(y.shape) == 1, np.nan, y), InvalidArgumentError, "not finite"),
-        (lambda y: [[1, 2], [3]], ShapeError, "not a rectangular array"),
+        (
+            lambda y: np.where(np.arange(y.size).reshape(y.shape) == 1, np.nan, y),
+            InvalidArgumentError,
+            "NaN or infinite",
+        ),
+        (lambda y: [[1, 2], [3]], ShapeError, "expected a rectangular array"),
     ],
 )
 def test_targets(regressor, change, error, words, nothing_computed):
@@ -98,7 +102,7 @@ def test_questions(regressor):
         model.predict(BATCH, time=[1.0, 2.0])
     with pytest.raises(InvalidTypeError, match="molecules is of type list"):
         model.predict([])
-    with pytest.raises(InvalidArgumentError, match="the molecules hold 7 as well"):
+    with pytest.raises(InvalidArgumentError, match="all that the molecules hold; 7"):
         model.predict(Molecules([[7, 1]], [[[0, 0, 0], [0, 0, 1.0]]]))
     model.ridge = -1
     with pytest.raises(InvalidArgumentError, match="ridge"):

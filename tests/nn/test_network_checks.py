@@ -47,7 +47,7 @@ IMAGE = (4, 4, 2)
         ((Lift(P4, 3), GroupConv(3, (3, 3), rotations=[4])), IMAGE, "rotations 0 to 3"),
         ((Lift(P4, 3), GroupConv(3, [1], rotations=[0])), IMAGE, "box window"),
         ((Lift(et.actions.permutations(C3, C3.table), 3, (3, 3)),), (3, 1), "no grid"),
-        ((Conv(3, (3, 3, 3)),), IMAGE, "2 spatial dimensions"),
+        ((Conv(3, (3, 3, 3)),), IMAGE, "one size for each dimension"),
         ((Conv(3, (5, 3), padding="valid"),), IMAGE, "does not fit"),
         ((AvgPool((5, 1)),), IMAGE, "does not fit"),
         ((Dense(3), GlobalAvgPool(), AvgPool(2)), IMAGE, "grid of 1 to 3"),

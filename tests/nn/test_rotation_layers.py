@@ -75,7 +75,7 @@ def test_what_has_no_kernel_says_so():
     with pytest.raises(NetworkError, match="subgroup of the rotations"):
         net.kernel(x)
     net = Sequential(SphereLift(SO3, 3, window=lambda t: 1 + t), Residual(Dense(3)), GroupPool(), Dense(1))
-    with pytest.raises(NetworkError, match="Parallel has no rule"):
+    with pytest.raises(NetworkError, match="operation is Parallel; expected one with a rule"):
         net.kernel(x)
     with pytest.raises(NetworkError, match="SphereLift"):
         Sequential(Dense(1)).kernel_pairs(np.ones((2, 3)), np.ones((2, 3)), [0], [1])

@@ -10,8 +10,8 @@ import pytest
 import equitangents as et
 from equitangents import errors, nn
 from equitangents.kernels.runs import steerable
-from equitangents.kernels.steerable import nonlinear
-from equitangents.kernels.steerable.fields import Field
+from equitangents.kernels.steerable import execute
+from equitangents.kernels.steerable.execute import Field
 from equitangents.steerable import GaussianSum
 from equitangents.steerable.gaussian_sum import mean_square
 from equitangents.steerable.harmonics import samples
@@ -216,7 +216,7 @@ def test_functions_of_the_norm_are_fitted_or_refused():
         nn.NormNonlinearity(lambda r: jax.nn.relu(r - 1))
     first, last = nn.SteerableConv("2x1", W_std=30.0), nn.SteerableConv("1x0")
     long = nn.Sequential(nn.PointCloud("SO(2)"), first, tanh, last, nn.SteerablePool())
-    with pytest.raises(errors.InvalidArgumentError, match="give NormNonlinearity largest="):
+    with pytest.raises(errors.InvalidArgumentError, match=r"largest is .* or more, for features"):
         long.kernel(np.random.default_rng(0).normal(size=(1, 3, 2)))
 
 
@@ -345,7 +345,7 @@ def test_sampling_a_function_that_is_linear_changes_nothing():
     draw = lambda *shape: rng.normal(size=shape).astype(np.float32)
     fields = {kind: Field(*draw(2, 3, kind.dimension, 2, kind.dimension)) for kind in op.irreps}
     own = ({kind: draw(points, kind.dimension, kind.dimension) for kind in op.irreps} for points in (3, 2))
-    for kind, found in nonlinear.sampled(op, fields, *own).items():
+    for kind, found in execute.sampled(op, fields, *own).items():
         for part in range(2):
             assert np.allclose(found[part], fields[kind][part], atol=1e-5)
 

@@ -21,11 +21,10 @@ from equitangents.audit.adapters.choose import load_model
 from equitangents.audit.potentials.report import outcomes
 from equitangents.audit.report.checks import read_baseline
 from equitangents.ensembles.infinite import saving
-from equitangents.ensembles.streaming.parts import Parts
 from equitangents.ensembles.training.variations import ZeroOutput
 from equitangents.file_limits import part
 from equitangents.kernels import Kernels
-from equitangents.kernels.store.folder import KernelStore
+from equitangents.kernels.store import KernelStore
 from equitangents.nn.specification import read_network
 from equitangents.scale.reading import read_inputs
 from equitangents_studies.data.folder import load_own
@@ -37,7 +36,6 @@ NET = nn.Sequential(nn.Flatten(), nn.Dense(4, W_std=1.5, b_std=0.1), nn.Relu(), 
 DEEP = nn.Sequential(nn.Flatten(), nn.Dense(3), nn.Relu(), nn.Dense(2))
 X, Y, NEW = RNG.normal(size=(5, 3, 3, 1)), RNG.normal(size=(5, 2)), RNG.normal(size=(2, 3, 3, 1))
 PLANE = et.actions.linear(et.actions.image_rotations(4).group, [np.eye(2), -np.eye(2)] * 2)
-RECORD = {name: 1 for name in ("fingerprint", "inputs", "count", "rows", "time", "arrays", "version", "numbers")}
 
 
 @dataclass(frozen=True)
@@ -147,10 +145,6 @@ def _studied(path: Path) -> Any:
     finished(path)
 
 
-def _parts(path: Path) -> None:
-    Parts(path, 4, 2, {"mean": (1,)}, RECORD).open()
-
-
 def _baseline(path: Path) -> None:
     path.write_text(json.dumps({"input_errors": [0.1, None, 0.2], "inputs_digest": "d"}))
 
@@ -178,7 +172,6 @@ KINDS: dict[str, FileKind] = {
     "cache.npz": FileKind(_cache, _cached),
     "stage.npz": FileKind(_stage, _staged),
     "study": FileKind(_study, _studied),
-    "predicted.parts": FileKind(_parts, lambda path: Parts(path, 4, 2, {"mean": (1,)}, RECORD).open()),
     "baseline.json": FileKind(_baseline, lambda path: read_baseline(path)["input_errors"] and None),
     "atoms.json": FileKind(_atoms, lambda path: outcomes(path, "d") and None),
     "model.pt": FileKind(lambda path: path.write_bytes(b"\x80\x04N."), lambda path: load_model(str(path))),

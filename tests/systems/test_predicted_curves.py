@@ -103,7 +103,7 @@ class TestEveryInputForItself:
 
 def test_what_the_pool_cannot_tell_is_refused(alike):
     K, y = alike
-    with pytest.raises(InvalidArgumentError, match="pool of 300"):
+    with pytest.raises(InvalidArgumentError, match="expected 1 to 300"):
         omniscient_risk(K, y, [301], ridge=0.1)
     with pytest.raises(InvalidArgumentError, match="rank 1"):
         omniscient_risk(np.ones((5, 5)), np.ones(5), [3])

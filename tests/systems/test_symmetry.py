@@ -71,7 +71,7 @@ def test_coupled_weights_make_of_moved_data_what_plain_ones_make_of_data(name: s
     exists = expected_symmetry(name, group, shape, finite=True)
     assert exists == (why_uncoupled(net, tau.group) is None)
     if not exists:
-        with pytest.raises(NetworkError, match="no coupled initialisation"):
+        with pytest.raises(NetworkError, match="a group with a coupled initialisation"):
             coupled(net, params, tau)
         return
     x = np.random.default_rng(0).standard_normal((4, *shape))
@@ -158,7 +158,7 @@ def test_a_method_for_the_other_width_is_refused() -> None:
     with pytest.raises(EquitangentsError, match="method is 'coupled'"):
         et.systems.algorithmic_symmetry(kernel, "O(3d)", method="coupled")
     finite = et.systems.System("I", et.systems.architecture("GAP", 1), "NN")
-    with pytest.raises(EquitangentsError, match="no coupling"):
+    with pytest.raises(EquitangentsError, match="another one for this group"):
         et.systems.algorithmic_symmetry(finite, "O(3d)", method="coupled")
     with pytest.raises(EquitangentsError, match="tolerance is 'a'"):
         et.systems.algorithmic_symmetry(kernel, "O(3d)", tolerance="a")

@@ -168,7 +168,7 @@ def test_what_is_no_number_is_refused() -> None:
 
 
 def test_a_transformation_refuses_other_signals() -> None:
-    with pytest.raises(EquitangentsError, match=r"x has signals of shape \(2, 2, 3\)"):
+    with pytest.raises(EquitangentsError, match=r"x has shape"):
         SYSTEMS.transformation("O(3)^d", (4, 4, 3))(np.ones((1, 2, 2, 3)))
 
 

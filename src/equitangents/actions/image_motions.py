@@ -72,10 +72,6 @@ class ImageMotions(GivenMap):
         """True of quarter turns: they take pixels to pixels."""
         return self.mask is None and self.motion(g)[0] % 90 == 0
 
-    def continuous(self) -> ImageMotions:
-        """This action with the border extended outside the image, continuous in g."""
-        return ImageMotions(self.group, self.motion, self.order, self.mask, self.what, "edge")
-
     def more_accurate(self) -> ImageMotions | None:
         """Splines of order 5."""
         return None if self.order == 5 else ImageMotions(self.group, self.motion, 5, self.mask)

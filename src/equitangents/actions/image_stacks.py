@@ -50,10 +50,6 @@ class ImageStacks(GivenMap):
         """Whether ρ(g) takes pixels of the images to pixels."""
         return self.images.moves_exactly(g)
 
-    def continuous(self) -> ImageStacks:
-        """This action with images that are continuous in g."""
-        return ImageStacks(self.images.continuous(), self.grey)
-
     def more_accurate(self) -> ImageStacks | None:
         """With a better interpolation of the images."""
         better = self.images.more_accurate()

@@ -5,7 +5,7 @@ It ends with the table, the files that were asked for, and an exit status for co
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,6 @@ from equitangents.cli.audit_words import (
     output_kinds,
     scales,
     tolerance_of,
-    transforms,
 )
 from equitangents.cli.common import announced, argument, command, flag, option, stages
 from equitangents.cli.completion import GROUPS, one_of
@@ -56,8 +55,10 @@ def finish(
     `files`: where each form of the report is to be written; `met`: also say what is met.
     """
     typer.echo(report.summary())
-    writers = {"html": report.to_html, "json": report.to_json, "markdown": report.to_markdown,
-               "junit": partial(report.to_junit, checks=checks)}  # fmt: skip
+    junit = partial(report.to_junit, checks=checks)
+    writers: dict[str, Callable[[Path], Any]] = {
+        "html": report.to_html, "json": report.to_json, "markdown": report.to_markdown, "junit": junit,
+    }  # fmt: skip
     for form, path in files.items():
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -112,12 +113,6 @@ _OF_GROUP = {
         "by /), or find. Several outputs: KIND,KIND or NAME=KIND,…; KIND@1: its batch is axis 1.",
     ),
     "elements": option(int, "How many elements of the group to try."),
-    "transform": option(
-        list[str],
-        "A change that forms no group, with its strengths: brightness:0.5..1.5, gain:0.5,2, speed:0.8..1.2:5 (5 of "
-        "them), contrast, offset, shift, scale, crop, or package.module:function:0..1. May be repeated; without "
-        "--group these alone are audited.",
-    ),
 }
 _MEASURED = {
     "on_data_only": flag("No noise and no shuffled inputs."),
@@ -173,12 +168,10 @@ def audit(o: Any) -> None:
     check_counts({"--elements": o.elements, "--limit": o.limit, "--batch-size": o.batch_size})
     check_files(files)
     check_file("baseline", o.baseline)
-    check_together({"MODEL": o.model, "--data": o.data, "--group": o.group, "--transform": o.transform or None})
+    check_together({"MODEL": o.model, "--data": o.data, "--group": o.group})
     check_file("data", o.data)
-    assert o.model is not None  # check_together
     check_model(o.model, o.trust)
-    if o.group is not None:
-        parse_group_name("group", o.group)
+    parse_group_name("group", o.group)
     with stages() as stage, announced("equitangents.audit.layouts", err=True):
         stage(f"reading {o.data}")
         x, y = load_data(str(o.data), o.trust)
@@ -188,12 +181,10 @@ def audit(o: Any) -> None:
         from equitangents.audit.adapters import as_model
         from equitangents.audit.adapters.choose import load_model
         from equitangents.audit.contract.trees import along_axis
-        from equitangents.audit.records import gather
         from equitangents.audit.report.checks import read_baseline
-        from equitangents.audit.run import Audit
+        from equitangents.audit.run import audit as measure
 
         expected = output_kinds(o.outputs)
-        changes = transforms(o.transform)
         if o.baseline is not None:
             read_baseline(o.baseline)
         stage(f"loading {o.model}")
@@ -205,14 +196,14 @@ def audit(o: Any) -> None:
             "layout": o.layout,
             "select": int(o.select) if o.select is not None and o.select.isdigit() else o.select,
             "off_data": not o.on_data_only and o.effort != "quick",
-            "transforms": None if o.group is None else changes,
             "tolerance": tolerated,
             "relative_to": o.relative_to,
             "output_scale": scale,
             "seed": o.seed,
         }
-        told, action, x = gather({}, entries, o.effort), o.group or changes, along_axis(x, o.batch_axis)  # type: ignore[arg-type]
-        report = Audit(f, action, x, expected, y, o.elements, told, o.batch_size, True, o.effort).report()  # type: ignore[arg-type]
+        settings: Any = {"batch_size": o.batch_size, "progress": True, "effort": o.effort}
+        x = along_axis(x, o.batch_axis)
+        report = measure(f, o.group, x, expected, y=y, elements=o.elements, **settings, **entries)
     finish(report, files, _checks(report, limits, agreement, o.baseline))
 
 

@@ -1,4 +1,4 @@
-"""What `equitangents audit` is told in words, and all of it that can be refused before anything heavy is imported."""
+"""Options of `equitangents audit` as values; what can be refused is, before anything heavy is imported."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ if TYPE_CHECKING:
 Limits = float | dict[str, float] | None
 
 
-def check_together(told: Mapping[str, object]) -> None:
-    """Raise unless a model, data, and a group or a transform are given."""
-    given = {option for option, value in told.items() if value is not None}
-    for option, also in (("MODEL", ""), ("--data", ""), ("--group", "--transform")):
-        if not {option, also} & given:
-            raise InvalidArgumentError(option, None, f"one, or {also}" if also else "one")
+def check_together(options: Mapping[str, object]) -> None:
+    """Raise unless a model, data and a group are given."""
+    for option, value in options.items():
+        if value is None:
+            raise InvalidArgumentError(option, None, "one")
 
 
 def check_counts(counts: Mapping[str, int | None]) -> None:
@@ -167,47 +166,3 @@ def _output_kind(text: str) -> Any:
     except ValueError:
         raise InvalidArgumentError("--outputs", text, "labels:3,0,1,2, where each class goes") from None
     return Labels(rows)
-
-
-def transforms(texts: list[str] | None) -> Any:
-    """ "brightness:0.5..1.5", "gain:0.5,2", "module:function:0..1:5" as transforms by name; None of none."""
-    from equitangents.audit.adapters.choose import imported
-    from equitangents.audit.contract.changes import Transform
-    from equitangents.audit.contract.named_changes import CHANGES
-
-    found = {}
-    for text in texts or []:
-        words = text.split(":")
-        own = words[0] not in CHANGES
-        head = 2 if own else 1
-        if len(words) not in (head + 1, head + 2) or (own and len(words) < 3):
-            raise InvalidArgumentError(
-                "--transform",
-                text,
-                "NAME:LOW..HIGH, NAME:LOW..HIGH:COUNT or NAME:S,S,…, or package.module:function as NAME",
-                ", ".join(CHANGES),
-            )
-        fn: Any = imported(":".join(words[:2]), "transform") if own else words[0]
-        name = words[1] if own else words[0]
-        if name in found:
-            raise InvalidArgumentError("--transform", name, "each name once")
-        found[name] = Transform(fn, _strengths(words[head:], text), name=name)
-    return found or None
-
-
-_COUNT = 9
-
-
-def _strengths(words: list[str], text: str) -> list[float]:
-    low, dots, high = words[0].partition("..")
-    try:
-        if not dots:
-            if len(words) > 1:
-                raise ValueError
-            return [float(s) for s in words[0].split(",")]
-        a, b, n = float(low), float(high), int(words[1]) if len(words) > 1 else _COUNT
-        if n < 2 or not a < b:
-            raise ValueError
-    except ValueError:
-        raise InvalidArgumentError("--transform", text, "strengths LOW..HIGH, LOW..HIGH:COUNT or S,S,…") from None
-    return [round(a + (b - a) * i / (n - 1), 12) for i in range(n)]

@@ -25,7 +25,7 @@ from equitangents.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from equitangents._types import ArrayLike
-    from equitangents.kernels.cost.forecast import CostedKernel
+    from equitangents.kernels.cost import CostedKernel
     from equitangents.scale import GramStore
 
 

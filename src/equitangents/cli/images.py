@@ -184,7 +184,7 @@ def held_out(model: Any) -> str:
     common = Counter(left.labels.ravel().tolist()).most_common(1)[0][1]
     return (
         f"held out: {right:,} of {count:,} labels right, {right / count:.1%} "
-        f"(each predicted without itself, exactly; inputs standardised by {left.standardised_by}); "
+        f"(each predicted without itself, exactly; inputs standardised by {left.outputs.standardised_by}); "
         f"the most frequent label alone: {common / count:.1%}"
     )
 

@@ -43,9 +43,7 @@ _BAR = 20  # characters
                 metavar=PLACE,
                 callback=there,
             ),
-            "out": option(
-                str, "The file that is written: .npy, .npz or .zarr; of images also .csv.", ..., metavar=PLACE
-            ),
+            "out": option(str, "The file that is written: .npy or .npz; of images also .csv.", ..., metavar="PATH"),
             "skip_bad": flag("Leave out images that cannot be read, and name them."),
             "array": option(str, "Which array of an .npz file or Zarr group.", "x"),
             "std": flag("Standard deviations, too; of a classifier probabilities as well."),
@@ -83,7 +81,7 @@ def predict(o: Any) -> None:
             x = read_inputs("data", o.data, o.array)
             images.check_array(x, o.model)
             if table is not None:
-                raise InvalidArgumentError("--out", o.out, "for arrays a name that ends in .npy, .npz or .zarr")
+                raise InvalidArgumentError("--out", o.out, "for arrays a name that ends in .npy or .npz")
         stage("loading what computes kernels")
         if o.min_confidence is not None:
             if table is None:
@@ -137,5 +135,5 @@ def _progress(stage: Callable[[str], None]) -> Callable[[int, int, float], None]
 def _in_parts(file: str, restart: bool) -> str:
     """What is kept of predictions that were interrupted."""
     parts = f"{file}.parts"
-    there = "://" in file or Path(parts).exists()
-    return f"what was predicted is kept in {parts}: {goes_on(restart)}" if there else f"nothing of {file} was predicted"
+    kept = f"what was predicted is kept in {parts}: {goes_on(restart)}"
+    return kept if Path(parts).exists() else f"nothing of {file} was predicted"

@@ -61,13 +61,15 @@ class Estimator(CheckedKeywords, BaseEstimator):
         for name in params:
             outer, nested, _ = name.partition("__")
             if outer not in known:
-                names = sorted([*known, *getattr(self, "shorthands", ())])
-                raise unknown("parameter", outer, names)
+                raise unknown("parameter", outer, sorted(known))
             value = params.get(outer, known[outer])
             if nested and not hasattr(value, "set_params"):
                 raise InvalidArgumentError(
-                    f"{name} cannot be set: {outer} is of type {type(value).__name__}, which has no parameters of its "
-                    f"own to set; give another one, set_params({outer}=...)"
+                    name,
+                    type(value),
+                    "an object with parameters",
+                    "give another one: set_params(net=...)",
+                    verb="cannot be set in a",
                 )
         return super().set_params(**params)
 
@@ -97,8 +99,11 @@ def check_inputs(estimator: BaseEstimator, x: Numbers, input_shape: InputShape |
     """
     if is_structured(x):
         raise InvalidTypeError(
-            f"X is {type(x).__name__}; {type(estimator).__name__} takes arrays: solve with net.kernel(X), which takes "
-            "masks and graphs, by equitangents.inference or equitangents.predict"
+            "X",
+            type(x),
+            "arrays",
+            "solve with net.kernel(X), which takes masks and graphs, by equitangents.predict",
+            verb="is",
         )
     if hasattr(x, "columns"):
         validate_data(estimator, x, skip_check_array=True, reset=reset)

@@ -47,7 +47,7 @@ def check_labels(y: Targets, copies: int | None = None) -> np.ndarray:
     try:
         check_classification_targets(y)
     except (ValueError, TypeError) as error:
-        raise InvalidArgumentError(f"y holds no class labels: {error}") from None
+        raise InvalidArgumentError("y", "no class labels", "class labels", str(error), verb="holds") from None
     return y
 
 
@@ -121,7 +121,7 @@ def indices_of(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """Which class each label is; raises InvalidArgumentError for labels beyond those of fit."""
     index = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
     if (classes[index] != labels).any():
-        raise InvalidArgumentError(f"y holds labels beyond those of fit, {classes.tolist()}")
+        raise InvalidArgumentError("y", labels.tolist(), "the labels of fit", str(classes.tolist()), verb="holds")
     return index
 
 

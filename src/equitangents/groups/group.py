@@ -292,5 +292,8 @@ def check_table_order(order: int, name: str) -> None:
     """Raise MemoryLimitError where a multiplication table would not fit in memory."""
     if order > MAX_TABLE_ORDER:
         raise MemoryLimitError(
-            "order", order, range(1, MAX_TABLE_ORDER + 1), "use compose and inverse, or a smaller group"
+            "the multiplication table",
+            4 * order**2,
+            4 * MAX_TABLE_ORDER**2,
+            "use compose and inverse, or a smaller group",
         )

@@ -109,7 +109,7 @@ def _sorted(group: Group, irreps: list[Irrep]) -> tuple[Irrep, ...]:
 
 def _check_order(group: Group) -> None:
     if group.order > MAX_ORDER:
-        raise MemoryLimitError("order", group.order, range(1, MAX_ORDER + 1), "irreps hold order² numbers")
+        raise MemoryLimitError("irreps", 8 * group.order**2, 8 * MAX_ORDER**2, "take a smaller group", verb="need")
 
 
 def character_phases(group: Group) -> Int[np.ndarray, "characters order"]:

@@ -21,11 +21,11 @@ from equitangents.actions.group_action import GroupAction
 from equitangents.actions.named import ActionLike
 from equitangents.actions.remedies import flattened
 from equitangents.actions.represented import as_output_action
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups.group_maps import GroupMap
 from equitangents.groups.representations import RepresentationLike
 from equitangents.statistics import FEWEST, mean_interval
-from equitangents.statistics.settings import check_resampling
+from equitangents.statistics.estimate import check_resampling
 from equitangents.validation import check_array, copied
 
 
@@ -93,46 +93,6 @@ def quantiles_of(values: np.ndarray, q: float | Sequence[float] | np.ndarray) ->
     if not ((np.asarray(q) >= 0) & (np.asarray(q) <= 1)).all():
         raise InvalidArgumentError("q", q, "numbers between 0 and 1, such as 0.95")
     return np.quantile(values, q, method="inverted_cdf")
-
-
-def bootstrap_interval(
-    values: Numbers,
-    *,
-    confidence: float = 0.95,
-    resamples: int = 1000,
-    seed: int = 0,
-    bounds: tuple[float, float] | None = None,
-) -> tuple[float, float]:
-    """Interval of the mean of `values` (N,), reproducible from `seed`; (nan, nan) where these values give none.
-
-    Student's t, on the side of the longer tail (below 10 values on both) widened by the studentised bootstrap and, for
-    positive values, by t on the logarithm: in simulations at 5, 10 and 50 values 95 % intervals hold at least 95 % of
-    the true means for lognormal (σ = 1), exponential, t (3 degrees of freedom), Pareto (α = 3) and count values; of
-    heavier tails (lognormal of σ = 1.5) 91 %. `bounds`: between which values can lie; the
-    interval keeps within them.
-
-    There is no interval for fewer than 5 values, for infinite ones, and for values that are all equal: these say
-    nothing of what others would be (unless both bounds are finite: then it is that of Clopper & Pearson).
-
-    Source: Efron & Tibshirani 1993, An Introduction to the Bootstrap, chapter 12.
-
-    >>> low, high = bootstrap_interval([2.0, 3.0, 1.0, 2.0, 4.0, 2.0])
-    >>> bool(low < 2.3 < high)
-    True
-    >>> bootstrap_interval([2.0])
-    (nan, nan)
-    """
-    b = Bootstrap(confidence, resamples, seed)
-    values = np.asarray(values, dtype=np.float64)
-    if values.ndim != 1 or values.size == 0:
-        raise ShapeError("values", values.shape, "(N,), N ≥ 1")
-    if np.isnan(values).any():
-        raise NotFiniteError("values holds NaN")
-    if bounds is not None and not (bounds[0] <= values.min() and values.max() <= bounds[1]):
-        raise InvalidArgumentError(
-            "bounds", bounds, "bounds of the values", f"from {values.min():g} to {values.max():g}"
-        )
-    return mean_interval(values, confidence=b.confidence, resamples=b.resamples, seed=b.seed, bounds=bounds)
 
 
 def evaluate(name: str, f: Callable[[Any], Tree], x: Tree) -> Float[np.ndarray, " N *outputs"]:

@@ -98,18 +98,6 @@ def kernels(
     return _result(total if scales is None else total / scales, first.signals.dtype, found)
 
 
-def kernels_diagonal(
-    net: KernelFunction, molecules: Molecules, *, signals: AtomSignals | None = None, pairs: Pairs = "same element"
-) -> Kernels:
-    """NNGP and NTK of each molecule with itself, each (N,), without the others'."""
-    check_question(net, "kernel_pairs", signals, pairs)
-    check_molecules("molecules", molecules)
-    signals = (signals or signals_for(net)).for_molecules(molecules)
-    fields = signals(molecules)
-    own = _own(net, fields, len(molecules), pairs)
-    return _result(own, fields.signals.dtype, [])
-
-
 def signals_for(net: KernelFunction) -> AtomSignals:
     """Signals that a network can read: those of `AtomSignals()`, or fewer degrees if its group holds fewer."""
     lift = next(iter(getattr(net, "layers", ())), None)

@@ -19,7 +19,7 @@ from equitangents._protocols import FiniteNetwork
 from equitangents._types import AnyAction
 from equitangents.actions import as_action
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
-from equitangents.kernels.finite_width.blocks import LinearBlock, has_weights, linear_block
+from equitangents.kernels.finite_width.recursion import LinearBlock, has_weights, linear_block
 from equitangents.nn.layer import Layer
 from equitangents.nn.nonlinearities import Identity
 from equitangents.nn.sequential import Sequential

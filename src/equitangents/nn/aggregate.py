@@ -13,7 +13,7 @@ import numpy.typing as npt
 from equitangents._types import Params
 from equitangents.errors import NetworkError, ShapeError
 from equitangents.kernels.operation import FrozenArray
-from equitangents.kernels.structured.program import Mix
+from equitangents.kernels.structured import Mix
 from equitangents.nn.layer import ParameterFree
 from equitangents.nn.signal import Grid, Signal
 from equitangents.nn.structure import Structure

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from equitangents._types import ArrayLike, DType, Params
 from equitangents.errors import InvalidArgumentError, NetworkError
-from equitangents.kernels.structured.program import Attend
+from equitangents.kernels.structured import Attend
 from equitangents.nn.layer import Layer, check_scale
 from equitangents.nn.signal import Signal
 from equitangents.nn.structure import Structure

@@ -15,7 +15,7 @@ from equitangents.groups import Group
 from equitangents.kernels.duals import Normalised
 from equitangents.kernels.operation import FrozenArray
 from equitangents.kernels.operations import Dual
-from equitangents.kernels.structured.program import Normalise
+from equitangents.kernels.structured import Normalise
 from equitangents.nn.layer import ParameterFree, check_number
 from equitangents.nn.signal import Signal
 from equitangents.nn.structure import Structure

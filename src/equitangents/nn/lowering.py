@@ -10,7 +10,7 @@ from equitangents.kernels.program import GroupFibres, Positions, Program
 from equitangents.kernels.rotations.program import Sphere
 from equitangents.kernels.simplify import program_of as of_operations
 from equitangents.kernels.steerable.program import Points
-from equitangents.kernels.structured.program import StructuredPositions
+from equitangents.kernels.structured import StructuredPositions
 from equitangents.nn.dense import Dense
 from equitangents.nn.folding import fold
 from equitangents.nn.layer import Layer

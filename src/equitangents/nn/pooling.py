@@ -16,8 +16,7 @@ from equitangents.kernels.operation import FrozenArray
 from equitangents.kernels.operations import Box, Pool, WindowPool
 from equitangents.kernels.operations import Flatten as FlattenOp
 from equitangents.kernels.program import Op
-from equitangents.kernels.structured.masks import averages, deciding, keeps_windows
-from equitangents.kernels.structured.program import BlockSums, Fitted
+from equitangents.kernels.structured import BlockSums, Fitted, averages, deciding, keeps_windows
 from equitangents.nn.layer import ParameterFree
 from equitangents.nn.patches import Window, check_padding, check_sizes, grid_shape, per_dimension
 from equitangents.nn.signal import Grid, Signal

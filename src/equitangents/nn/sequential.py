@@ -19,15 +19,15 @@ from equitangents._types import ArrayLike, Numbers, Params, Tree
 from equitangents.actions import Action
 from equitangents.actions.group_action import GroupAction
 from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
-from equitangents.kernels.cost.forecast import KernelCost
+from equitangents.kernels.cost import KernelCost
 from equitangents.kernels.dispatch import compute, compute_diagonal, compute_pairs, kernel_cost
-from equitangents.kernels.fields.part import Part, part_of
+from equitangents.kernels.fields import Part, part_of
 from equitangents.kernels.invariance import ops_are_invariant, outputs_move
 from equitangents.kernels.projected.program import PositionMoves
 from equitangents.kernels.result import KernelField, Kernels, NngpKernelField, NngpKernels
 from equitangents.kernels.rotations.resolution import sample as hardest
 from equitangents.kernels.steerable.program import Points
-from equitangents.kernels.store.key import described
+from equitangents.kernels.store import described
 from equitangents.keywords import CheckedKeywords
 from equitangents.nn.chain import apply_layers, chain, check_entries, init_layers, run_layers, why_no_ntk
 from equitangents.nn.layer import Layer
@@ -393,8 +393,8 @@ class Sequential(CheckedKeywords):
         """Cost of `kernel` for n1 and n2 inputs of `input_shape` = (*positions, channels), before it runs.
 
         n2 None: n1 inputs with themselves. `masked`: inputs with missing positions. Work is counted, memory is as
-        planned, and the time on this machine comes from a short calibration; `print(net.kernel_cost((32, 32, 3),
-        1000))` says it in words. For a network that samples rotations, on signals (B², C), the resolution is that of
+        planned, and the time on this machine comes from one block of random inputs; `print(net.kernel_cost((32, 32, 3),
+        1000))` shows all. For a network that samples rotations, on signals (B², C), the resolution is that of
         random signals of unit variance.
         """
         found = _lower(self._layers, check_shape("input_shape", input_shape), SMALLER if masked else None)

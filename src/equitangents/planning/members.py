@@ -26,8 +26,8 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.inference.draws import as_key
 from equitangents.nn.mean_law import MeanLaw
 from equitangents.planning.pilot import Pilot, PilotDraws
-from equitangents.planning.plan import Plan, alternatives
-from equitangents.planning.source import Question, Source, make_source, pilot_outputs
+from equitangents.planning.plan import Plan
+from equitangents.planning.source import Source, make_source, pilot_outputs
 from equitangents.planning.violations import MEASURES, Violations
 from equitangents.planning.wanted import Interval, Wanted
 from equitangents.validation import check_choice, check_number, check_whole
@@ -106,18 +106,17 @@ def plan_ensemble(
     key = as_key("seed", seed)
     action = cast(Action, as_action("action", action, np.shape(x)))
     check_measures(action, output_action, x, None, confidence)
-    question = Question(
-        ensemble=ensemble,
+    source = make_source(
+        ensemble,
+        x,
+        y if kind.needs_error else None,
         action=action,
-        x=x,
-        y=y if kind.needs_error else None,
         output_action=output_action,
         pilot=pilot,
         data=data,
         time=time,
         seed=seed if isinstance(seed, int) else _whole(key),
     )
-    source = make_source(question)
     measures = check_measures(action, output_action, source.x, source.truth, confidence, source.fields)
     if measure == "spread_over_error" and measures.labelled:
         raise InvalidArgumentError("measure is 'spread_over_error', which needs a regression; take 'osp' or 'rsd'")
@@ -154,9 +153,6 @@ def plan_ensemble(
         members=found.members,
         members_interval=found.interval,
         curve=tuple(violations.point(m, wanted.confidence) for m in wanted.sizes(violations, found.members)),
-        alternatives=alternatives(
-            found.members, action.group.order, augmentation_order, bool(getattr(action, "exact", True))
-        ),
         max_members=wanted.most,
         _violations=violations,
     )

@@ -17,7 +17,6 @@ from equitangents.ensembles import (
     DeepEnsembleClassifier,
     InfiniteEnsemble,
     InfiniteEnsembleClassifier,
-    Training,
 )
 from equitangents.errors import InvalidArgumentError
 from equitangents.planning.source import are_labels
@@ -119,5 +118,5 @@ def pilot(
 ) -> DeepEnsemble | DeepEnsembleClassifier:
     """The ensemble that a pilot is trained of, by full-batch gradient descent on the mean square."""
     kind = DeepEnsembleClassifier if data.labels else DeepEnsemble
-    training = Training(optimizer="gd", loss="mse", epochs=epochs, learning_rate=learning_rate)
-    return kind(net, augmentation=action, training=training, seed=seed)
+    how: dict[str, Any] = {"optimizer": "gd", "loss": "mse", "epochs": epochs, "learning_rate": learning_rate}
+    return kind(net, augmentation=action, seed=seed, **how)

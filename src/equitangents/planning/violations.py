@@ -29,15 +29,6 @@ def largest_share(target: float, points: int) -> float:
     return math.floor(points * (Fraction(target) + _ROUNDING)) / points
 
 
-def percent(share: float) -> str:
-    """0.95 as "95 %", to three digits.
-
-    >>> percent(0.95), percent(1 - 0.05), percent(0.3333)
-    ('95 %', '95 %', '33.3 %')
-    """
-    return f"{100 * share:.3g} %" if abs(share) < 0.9995 or share == 1 else f"{100 * share:.6g} %"
-
-
 @dataclass(frozen=True)
 class Kind:
     """A violation that can be planned for: a measure of ensembles, relative to the error at the inputs or not."""

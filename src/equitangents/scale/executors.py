@@ -36,18 +36,17 @@ Result = TypeVar("Result")
 class Tasks(Generic[Item, Result]):
     """What is handed out: `run([item])` is sent to workers, `is_there(item)` and `report(result)` are called here.
 
-    `task`, `items` and `item` are their names in messages, `kept` what becomes of those that are complete when it
-    fails.
+    `task` is its name in messages.
     """
 
     run: Callable[[Sequence[Item]], Result]
     is_there: Callable[[Item], bool]
     report: Callable[[Result], None]
-    task: str = "gram"
-    items: str = "tiles"
-    item: str = "tile"
-    kept: str = "what is complete is kept"
-    remedy: str = "run fewer workers, or give a smaller tile to a new store"
+    task: str
+
+    def missing(self, items: Sequence[Item]) -> list[Item]:
+        """Which items are not there yet."""
+        return [item for item in items if not self.is_there(item)]
 
 
 def check_executor(executor: object) -> None:
@@ -72,15 +71,13 @@ def distribute(executor: ExecutorLike, tasks: Tasks[Item, Result], items: Sequen
     try:
         compute_with(pool, tasks, items)
     except BrokenExecutor:
-        waiting = [item for item in items if not tasks.is_there(item)]
-        count = workers_of(pool)
+        waiting, count = tasks.missing(items), workers_of(pool)
         logger.warning(
-            "%s: a worker of the executor died, and it takes no more tasks; %d processes of this machine take the %d "
-            "%s that are missing",
+            "%s: a worker of the executor died; %d processes of this machine take the %d of %d pieces that are missing",
             tasks.task,
             count,
             len(waiting),
-            tasks.items,
+            len(items),
         )
         compute_by_processes(count, tasks, waiting)
 
@@ -99,9 +96,7 @@ def compute_with(pool: TaskExecutor, tasks: Tasks[Item, Result], items: Sequence
                 try:
                     result = future.result()
                 except CancelledError:
-                    raise StoreError(
-                        "executor", None, "tasks that are run", tasks.kept, verb="dropped a task:"
-                    ) from None
+                    raise StoreError(f"{tasks.task}: the executor dropped a task; make a new executor") from None
                 tasks.report(result)
     finally:
         for future in running:
@@ -126,17 +121,14 @@ def compute_by_processes(workers: int, tasks: Tasks[Item, Result], items: Sequen
             compute_with(pool, tasks, waiting)
             return
         except BrokenExecutor:
-            waiting = [item for item in waiting if not tasks.is_there(item)]
+            waiting = tasks.missing(waiting)
             breaks = 0 if len(waiting) < before else breaks + 1
             if breaks == _BREAKS:
                 raise StoreError(
-                    "workers",
-                    _BREAKS,
-                    tasks.remedy,
-                    tasks.kept,
-                    verb="died, perhaps for lack of memory, this many times:",
+                    f"{tasks.task}: the workers died {_BREAKS} times before a single piece was complete, perhaps for "
+                    "lack of memory; run fewer workers, or make the pieces smaller"
                 ) from None
-            logger.warning("%s: a worker died; %d %s are handed out again", tasks.task, len(waiting), tasks.items)
+            logger.warning("%s: a worker died; %d pieces are handed out again", tasks.task, len(waiting))
         finally:
             pool.shutdown(wait=True, kill_workers=True)
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import logging
 import math
 import secrets
-from concurrent.futures import BrokenExecutor
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equitangents._protocols import ExecutorLike, TaskExecutor
+from equitangents._protocols import ExecutorLike
 from equitangents._types import FileName, Numbers
 from equitangents.actions import Action
 from equitangents.errors import InvalidArgumentError, ShapeError, StoreError
@@ -279,20 +278,12 @@ class GramStore(CheckedKeywords):
         def report(done: Done) -> None:
             counted.add(len(done.tiles), done.computed)
 
-        tasks = Tasks(partial(compute_tiles, self._work), self._work.tiles.is_there, report)
-        if waiting and is_whole(executor):
-            executors.compute_by_processes(int(executor), tasks, waiting)
-        elif waiting and executor is not None:
-            try:
-                executors.compute_with(cast(TaskExecutor, executor), tasks, waiting)
-            except BrokenExecutor:
-                raise StoreError(
-                    "a worker of the executor died, and it takes no more tasks; what is complete is kept: give a new "
-                    "executor, or a number of processes, which starts dead ones again"
-                ) from None
-        else:
+        if executor is None:
             for done in each_computed(self._work, waiting):
                 report(done)
+        elif waiting:
+            tasks = Tasks(partial(compute_tiles, self._work), self._work.tiles.is_there, report, "gram")
+            executors.distribute(executor, tasks, waiting)
         rest = "" if counted.computed == total else ", the others were there"
         logger.info("gram: %d of %d tiles computed%s, in %s", counted.computed, total, rest, self.path)
 

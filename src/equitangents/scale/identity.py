@@ -19,9 +19,7 @@ from equitangents.file_limits import Rows
 from equitangents.file_limits import part as part_of
 from equitangents.kernels.dispatch import engine_for
 from equitangents.kernels.orbit import OrbitAverage
-from equitangents.kernels.store import KeptKernel
-from equitangents.kernels.store.kept import LoweredNetwork
-from equitangents.kernels.store.key import described
+from equitangents.kernels.store import KeptKernel, LoweredNetwork, described
 from equitangents.validation import check_array
 
 _HASHED = 2**26  # bytes of the data that are read at once

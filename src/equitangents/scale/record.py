@@ -18,7 +18,7 @@ from equitangents.checksums import checksum
 from equitangents.errors import StoreError
 from equitangents.file_limits import read_json
 from equitangents.files import LEFTOVER
-from equitangents.kernels.store.key import VERSION
+from equitangents.kernels.store import VERSION
 from equitangents.tiles import place
 from equitangents.tiles.chunks import Chunks
 from equitangents.tiles.grid import Grid

@@ -18,8 +18,7 @@ from equitangents._version import __version__
 from equitangents.actions import Action
 from equitangents.errors import MemoryLimitError, StoreError
 from equitangents.kernels import KernelFunction
-from equitangents.kernels.cost.forecast import as_part
-from equitangents.kernels.store.key import VERSION
+from equitangents.kernels.store import VERSION
 from equitangents.scale.record import FIELDS, Record, read_record
 from equitangents.tiles.chunks import Chunks
 from equitangents.tiles.grid import Tile
@@ -127,8 +126,7 @@ class Work:
         if self.action is not None:
             x2 = np.asarray(self.action(tile[0], x2))
         try:
-            with as_part():
-                kernels = self.kernel.kernel(x1) if same else self.kernel.kernel(x1, x2)
+            kernels = self.kernel.kernel(x1) if same else self.kernel.kernel(x1, x2)
         except (MemoryError, MemoryLimitError):
             raise MemoryLimitError(
                 named(tile),

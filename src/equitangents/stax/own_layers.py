@@ -19,7 +19,7 @@ from equitangents.kernels import duals
 from equitangents.kernels.engines.reference.windows import window_averages
 from equitangents.kernels.operation import DualActivation, FrozenArray, Operation
 from equitangents.kernels.operations import Pool
-from equitangents.kernels.structured.program import Mix
+from equitangents.kernels.structured import Mix
 from equitangents.nn.layer import ParameterFree
 from equitangents.nn.nonlinearities import Nonlinearity
 from equitangents.nn.patches import Window, grid_shape

@@ -1,7 +1,7 @@
 """Tiles on disk: each is computed once, kept whole with its checksum, and read where it is asked for again.
 
 `Tiles` is how they lie there: files of a Zarr array (`Chunks`), of several with mirrored places (`ZarrTiles`), or
-memory maps (`MappedTiles`).
+parts of memory maps.
 """
 
 from __future__ import annotations

@@ -99,10 +99,7 @@ class Entry:
             ) from error
         for method in ("fit", "predict"):
             if not callable(getattr(made, method, None)):
-                raise InvalidArgumentError(
-                    f"baseline {self.name!r} is {made!r}, which has no method {method!r}; a baseline has fit(x, y) "
-                    "and predict(x)"
-                )
+                raise InvalidArgumentError("baseline", made, "fit(x, y) and predict(x)", self.name)
         return made
 
 

@@ -130,15 +130,13 @@ def find(name: str) -> Entry:
         return KINDS[name]
     module, colon, attribute = name.partition(":")
     if not colon:
-        raise InvalidArgumentError(
-            f"there is no baseline {name!r}; there are {', '.join(names())}, and your own as module:Name"
-        )
+        raise InvalidArgumentError("baseline", name, [*names(), "your own as module:Name"])
     return Entry(name, attribute or name, _imported(name, module, attribute))
 
 
 def _imported(name: str, module: str, attribute: str) -> Any:
     if not module or not attribute:
-        raise InvalidArgumentError(f"baseline {name!r} is not of the form module:Name")
+        raise InvalidArgumentError("baseline", name, "module:Name")
     here = os.getcwd()
     if here not in sys.path:
         sys.path.insert(0, here)  # as `python -m` does
@@ -146,11 +144,11 @@ def _imported(name: str, module: str, attribute: str) -> Any:
         found: Any = importlib.import_module(module)
     except Exception as error:
         raise InvalidArgumentError(
-            f"baseline {name!r}: the module {module!r} cannot be imported: {type(error).__name__}: {error}"
+            "baseline", name, "a module that can be imported", f"{type(error).__name__}: {error}"
         ) from error
     for part in attribute.split("."):
         if not hasattr(found, part):
-            raise InvalidArgumentError(f"baseline {name!r}: {module!r} has no {attribute!r}")
+            raise InvalidArgumentError("baseline", name, "an attribute that the module has", attribute)
         found = getattr(found, part)
     if not callable(found):
         raise InvalidArgumentError(f"baseline {name!r} is {found!r}; expected a class or function that makes one")

@@ -88,7 +88,7 @@ class MeanFieldPosterior(Variation):
     def check(self, net: FiniteNetwork, loss: str) -> None:
         """The network must be a `MeanField`."""
         if not isinstance(getattr(getattr(net, "initialise", None), "__self__", None), MeanField):
-            raise NetworkError(f"the network is {net!r}; MeanFieldPosterior trains a MeanField(net)")
+            raise NetworkError("net", net, "a MeanField(net)")
 
     def transformation(self, base: optax.GradientTransformation, rows: int) -> optax.GradientTransformation:
         """The gradient of (noise/N) KL, then `base`."""

@@ -99,7 +99,7 @@ def reproduce(
     from equitangents_studies.framework.catalogue import lookup
 
     lookup(study, preset)  # before JAX is imported: a wrong name is told within a second
-    check_installed("orbax.checkpoint", "studies", "equitangents reproduce")
+    check_installed("pooch", "studies", "equitangents reproduce")
     from rich.console import Console
     from rich.table import Table
 

@@ -106,11 +106,9 @@ def _read(path: Path, layout: str) -> tuple[Any, ...]:
     arrays = found if isinstance(found, dict) else {}
     held = ", ".join(arrays) or "no named arrays"
     if not {"x", "y"} <= set(arrays):
-        raise InvalidArgumentError(f"data is {str(path)!r}, which holds {held}; expected arrays x and y")
+        raise InvalidArgumentError("data", str(path), "arrays x and y", f"it holds {held}")
     if ("x_test" in arrays) != ("y_test" in arrays):
-        raise InvalidArgumentError(
-            f"data is {str(path)!r}, which holds {held}; expected both x_test and y_test, or none"
-        )
+        raise InvalidArgumentError("data", str(path), "both x_test and y_test, or none", f"it holds {held}")
     names = ("x", "y", "x_test", "y_test") if "x_test" in arrays else ("x", "y")
     return tuple(_channels_last(arrays[name], layout) if name[0] == "x" else arrays[name] for name in names)
 

@@ -101,7 +101,7 @@ def load_system_images(
     InvalidArgumentError for an unknown name, DataNotFoundError where a file is missing.
     """
     known = ("auto", "textures", *data.names())
-    check(name in known, "data", repr(name), f"one of {', '.join(known)}")
+    check(name in known, "data", name, list(known))
     name = stands_for(name, data_dir)
     if name == "textures":
         drawn = textures(train + test, (pixels, pixels, 3), _CLASSES, tint=_TINT, seed=seed)

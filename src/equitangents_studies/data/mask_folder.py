@@ -53,17 +53,17 @@ def load_mask_folder(path: str | Path, pixels: int) -> MaskedImages:
     """
     folder, pixels = Path(path).expanduser(), check_whole("pixels", pixels, 1)
     if not folder.is_dir():
-        raise InvalidArgumentError(f"{folder} is not a folder; expected one with folders images and masks")
+        raise InvalidArgumentError("data", str(folder), "a folder with folders images and masks")
     images, masks = (_files(folder, part) for part in ("images", "masks"))
     for name in sorted(images.keys() ^ masks.keys()):
         held, lacks = ("images", "masks") if name in images else ("masks", "images")
-        raise InvalidArgumentError(f"{folder} has {held}/{name}, but nothing of that name in {lacks}")
+        raise InvalidArgumentError("data", str(folder), f"{lacks}/{name}, as there is {held}/{name}")
     x, y = [], []
     for name in sorted(images):
         image, mask = read_image(images[name], pixels_of), read_image(masks[name], _foreground)
         if image.shape[:2] != mask.shape[:2]:
             sizes = " and ".join(f"{a.shape[1]}×{a.shape[0]}" for a in (image, mask))
-            raise InvalidArgumentError(f"image and mask {name} in {folder} have {sizes} pixels; they must be alike")
+            raise InvalidArgumentError("data", str(folder), "images and masks of equal size", f"{name}: {sizes} pixels")
         x.append(_sized(image, pixels, images[name]))
         y.append(_sized(mask, pixels, masks[name]))
     if any(image.shape[-1] == 3 for image in x):
@@ -75,15 +75,17 @@ def _files(folder: Path, part: str) -> dict[str, Path]:
     """Image files by their names without ending."""
     place = folder / part
     if not place.is_dir():
-        raise InvalidArgumentError(f"{folder} has no folder {part}; expected images and masks")
+        raise InvalidArgumentError("data", str(folder), "folders images and masks", str(part))
     found: dict[str, Path] = {}
     for file in sorted(place.iterdir()):
         if is_image_name(file):
             if file.stem in found:
-                raise InvalidArgumentError(f"{place} has both {found[file.stem].name} and {file.name}")
+                raise InvalidArgumentError(
+                    "data", str(place), "one file of each name", f"{found[file.stem].name}, {file.name}"
+                )
             found[file.stem] = file
     if not found:
-        raise InvalidArgumentError(f"{place} holds no image ({', '.join(SUFFIXES)})")
+        raise InvalidArgumentError("data", str(place), list(SUFFIXES), "images with such endings")
     return found
 
 
@@ -98,5 +100,5 @@ def _sized(image: np.ndarray, pixels: int, path: Path) -> np.ndarray:
     """The largest square in the middle, averaged down: (pixels, pixels, C)."""
     height, width = image.shape[:2]
     if min(height, width) < pixels:
-        raise InvalidArgumentError(f"{path} has {width}×{height} pixels; pixels was {pixels}, which is more")
+        raise InvalidArgumentError("pixels", pixels, "at most the sides of the images", str(path))
     return averaged_square(image, pixels)

@@ -91,7 +91,7 @@ class Found:
                     found += [(point, arrays[stored.format(**point)]) for point, arrays in every]
                     break
         if not found and all(self.parts.values()):  # else it is of a part that no level asks for
-            raise InvalidArgumentError(f"no stage holds {name!r}")
+            raise InvalidArgumentError("name", name, "an array of a stage")
         return found
 
     def by(self, names: str, of: str, axes: str = "") -> Keyed[Any]:
@@ -221,7 +221,7 @@ def _read(found: Found, name: str, declared: _By) -> Any:
         stacked = [name for name in point if name in axes]
         lengths = [len(found.levels[d]) if d in found.levels else n for d, n in zip(inner, array.shape, strict=False)]
         if array.shape != tuple(lengths) or len(inner) != array.ndim:
-            raise InvalidArgumentError(f"{name} is {array.shape}; it must have the axes {', '.join(inner)}")
+            raise InvalidArgumentError(name, array.shape, list(inner), "the axes")
         cut = [d for d in inner if d in names]
         for places in itertools.product(*(range(len(found.levels[d])) for d in cut)):
             at = point | {d: found.levels[d][i] for d, i in zip(cut, places, strict=True)}
@@ -248,7 +248,7 @@ def _points(names: Sequence[str], levels: Levels) -> list[Point]:
     together = {name: words for words in levels for name in words.split()}
     missing = [name for name in names if name not in together]
     if missing:
-        raise InvalidArgumentError(f"levels has no values of {', '.join(missing)}")
+        raise InvalidArgumentError("levels", missing, "values of all", verb="has no values of")
     groups = list(dict.fromkeys(together[name] for name in names))
     values = [levels[words] if " " in words else [(value,) for value in levels[words]] for words in groups]
     wanted = [name for words in groups for name in words.split()]

@@ -40,10 +40,7 @@ def changed(settings: SettingsT, changes: Mapping[str, str] | None) -> SettingsT
         if name not in hints:
             raise unknown("setting", key, hints)
         if not isinstance(text, str):
-            raise InvalidTypeError(
-                f"{key} was {text!r}, of type {type(text).__name__}; settings are text, as after --set, such as "
-                f"{_as_text(text)!r}"
-            )
+            raise InvalidTypeError(key, text, "text, as after --set", _as_text(text), verb="was")
         values[name] = _parse(key, text, hints[name])
     return dataclasses.replace(settings, **values)  # type: ignore[type-var]
 
@@ -81,25 +78,25 @@ def _parse(key: str, text: str, hint: Any) -> Any:
         for choice in arguments:
             if text.lower() == str(choice).lower():
                 return choice
-        raise InvalidArgumentError(f"{key} was {text!r}; it must be one of {', '.join(map(str, arguments))}")
+        raise InvalidArgumentError(key, text, list(arguments), verb="was")
     if origin is tuple:
         items = [item for item in text.strip("()[]").split(",") if item.strip()]
         return tuple(_parse(key, item, arguments[0]) for item in items)
     if hint is bool:
         if text.lower() in _TRUE + _FALSE:
             return text.lower() in _TRUE
-        raise InvalidArgumentError(f"{key} was {text!r}; it must be true or false")
+        raise InvalidArgumentError(key, text, "true or false", verb="was")
     try:
         return hint(text)
     except ValueError:
         kind = {int: "a whole number", float: "a number"}.get(hint, str(hint))
-        raise InvalidArgumentError(f"{key} was {text!r}; it must be {kind}") from None
+        raise InvalidArgumentError(key, text, kind, verb="was") from None
 
 
-def check(condition: bool, name: str, value: object, requirement: str) -> None:
+def check(condition: bool, name: str, value: object, requirement: object) -> None:
     """Raise InvalidArgumentError saying what setting `name` was and what it must be, unless `condition` is true."""
     if not condition:
-        raise InvalidArgumentError(f"{name} was {value}; it must be {requirement}")
+        raise InvalidArgumentError(name, value, requirement, verb="was")
 
 
 def check_some(name: str, chosen: Sequence[str], known: Collection[str]) -> None:

@@ -68,7 +68,7 @@ def coupled(net: FiniteNetwork, params: Params, tau: Transformation) -> Params:
     """
     reason = why_uncoupled(net, tau.group)
     if reason is not None:
-        raise NetworkError(f"there is no coupled initialisation for {tau.group}: {reason}")
+        raise NetworkError("tau", tau.group, "a group with a coupled initialisation", reason)
     if tau.group.letter == "I":
         return params
     layered = cast(Sequential | Reparametrised, net)

@@ -69,7 +69,7 @@ class LearningCurve:
             raise InvalidArgumentError("error", error, "'classification' or 'squared'")
         found = self.classification if error == "classification" else self.squared
         if found is None:
-            raise InvalidArgumentError(f"error is {error!r}, which {self.model} has not")
+            raise InvalidArgumentError("error", error, "one that the model has", self.model)
         return found
 
     def estimates(self, error: ErrorName | None = None) -> tuple[Estimate, ...]:
@@ -88,7 +88,7 @@ class LearningCurve:
     def prediction_ratio(self) -> Float[np.ndarray, " sizes"]:
         """Predicted over measured squared error, at each size."""
         if self.predicted is None:
-            raise InvalidArgumentError(f"nothing was predicted of {self.model}")
+            raise InvalidArgumentError("model", self.model, "one of which something was predicted")
         return self.predicted / self.of("squared").mean(axis=1)
 
     @property

@@ -60,7 +60,7 @@ def scrambled(action: Action, shape: tuple[int, ...], seed: int = 0) -> Action:
 
     def moved(g: int, x: ArrayLike) -> np.ndarray:
         if x.shape[1:] != shape:
-            raise ShapeError(f"x has shape {x.shape}; positions were scrambled for (N, {', '.join(map(str, shape))})")
+            raise ShapeError("x", x.shape, ("N", *shape), "the shape for which positions were scrambled")
         return permuted(np.asarray(action(g, permuted(np.asarray(x), pi))), back)
 
     return from_function(action.group, moved, exact=action.exact, name=f"{action.name}, positions scrambled")

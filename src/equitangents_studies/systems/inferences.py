@@ -58,7 +58,7 @@ class KernelInference:
         Nothing here is random or has epochs, so that what stands after y changes nothing.
         """
         if not callable(getattr(net, "kernel", None)):
-            raise NetworkError(f"the network {net!r} has no kernel of infinite width; {self.name} needs one")
+            raise NetworkError("net", net, "a network with a kernel of infinite width", self.name)
         return InfiniteEnsemble(net, kernel=self.kernel, time=self.time, ridge=self.ridge).fit(x, y)
 
 
@@ -84,5 +84,5 @@ def inference(name: str, **settings: Any) -> Inference:
     unknown = [key for key in settings if key not in vars(known[name]) or key == "name"]
     if unknown:
         takes = ", ".join(key for key in vars(known[name]) if key != "name")
-        raise InvalidArgumentError(f"{name} has no setting {unknown[0]!r}; it takes {takes}")
+        raise InvalidArgumentError(name, unknown[0], takes, verb="has no setting")
     return replace(known[name], **settings)

@@ -92,14 +92,11 @@ class PoolSpectrum:
 
     def _check(self, size: float, ridge: float) -> float:
         if not (0 < size <= self.size):
-            raise InvalidArgumentError(f"size is {size!r}; the pool of {self.size} inputs tells of sizes up to its own")
+            raise InvalidArgumentError("size", size, range(1, self.size + 1), "the pool tells of sizes up to its own")
         check_ridge(ridge)
         positive = int((self.eigenvalues > 0).sum())
         if ridge == 0 and size >= positive:
-            raise InvalidArgumentError(
-                f"size is {size!r} and the kernel matrix has rank {positive}; without ridge the estimate is known for "
-                "smaller sizes only"
-            )
+            raise InvalidArgumentError("size", size, range(1, positive), "give a ridge for larger sizes")
         return float(size)
 
 
@@ -215,9 +212,7 @@ def _variances(K: np.ndarray, p: float, ridge: float, start: float) -> tuple[np.
             continue
         across, along = np.diff(points, axis=0).T, np.diff(changes, axis=0).T
         x = new - (across + along) @ np.linalg.lstsq(along, change, rcond=1e-10)[0]
-    raise InvalidArgumentError(
-        f"ridge is {ridge!r}, with which the variances of {len(K)} inputs do not settle; take a larger one"
-    )
+    raise InvalidArgumentError("ridge", ridge, "one with which the variances settle", "take a larger one")
 
 
 def _inverse(K: np.ndarray, added: np.ndarray) -> np.ndarray:
@@ -227,7 +222,7 @@ def _inverse(K: np.ndarray, added: np.ndarray) -> np.ndarray:
     factor, failed = scipy.linalg.lapack.dpotrf(M, lower=0, overwrite_a=1)
     if failed:
         raise NotPositiveDefiniteError(
-            f"the kernel matrix of the pool's {len(K)} inputs is not positive definite; take a larger ridge"
+            "kernel matrix", K.shape, "a positive definite one of the pool", "take a larger ridge", verb="has shape"
         )
     inverse, _ = scipy.linalg.lapack.dpotri(factor, lower=0, overwrite_c=1)
     return np.triu(inverse) + np.triu(inverse, 1).T

@@ -171,9 +171,9 @@ def _method(system: System, group: DataGroup, method: str | None) -> str:
     check_choice("method", method, METHODS)
     if finite == (method == "kernel"):
         width = "finite" if finite else "infinite"
-        raise InvalidArgumentError(f"method is {method!r}, and {system.name} is of {width} width")
+        raise InvalidArgumentError("method", method, "one for the system's width", width)
     if method == "coupled" and (reason := why_uncoupled(system.architecture, group)):
-        raise InvalidArgumentError(f"method is 'coupled', and there is no coupling for {group}: {reason}")
+        raise InvalidArgumentError("method", "coupled", "another one for this group", reason)
     return method
 
 

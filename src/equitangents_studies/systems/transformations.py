@@ -94,7 +94,7 @@ class Transformation(abc.ABC):
         """The moved signals, (N, *positions, channels), of the type and precision of x."""
         signals = check_array("x", x, min_rank=2, allow_empty=True)
         if signals.shape[1:] != self.shape:
-            raise ShapeError(f"x has signals of shape {signals.shape[1:]}; this transformation moves {self.shape}")
+            raise ShapeError("x", signals.shape, ("N", *self.shape), "the shape that this transformation moves")
         return self.moved(signals)
 
     def moved(self, x: ArrayLike) -> Any:
@@ -276,7 +276,7 @@ def path(group: str, shape: tuple[int, ...], *, seed: int = 0) -> Path:
     shape = check_shape("shape", shape)
     kind = data_group(group, shape)
     if kind.letter != "O" or kind.size < 2:
-        raise InvalidArgumentError(f"group is {group!r}, which is finite here: no path leads away from the identity")
+        raise InvalidArgumentError("group", group, "one with paths that lead away from the identity")
     rng = np.random.default_rng(check_whole("seed", seed, 0))
     count = kind.positions if kind.reach == "own" else 1
     entries = np.triu(rng.standard_normal((count, kind.size, kind.size)), 1) / np.sqrt(kind.size - 1)

@@ -41,9 +41,9 @@ def energy_test(
     a, b = np.asarray(a, np.float64), np.asarray(b, np.float64)
     check_whole("permutations", permutations, 1)
     if a.ndim != 2 or b.ndim != 2 or a.shape[1] != b.shape[1]:
-        raise ShapeError(f"a has shape {a.shape} and b {b.shape}; expected (n, values) and (m, values)")
+        raise ShapeError("b", b.shape, ("m", *a.shape[1:]), "(n, values) and (m, values)")
     if min(len(a), len(b)) < 2:
-        raise InvalidArgumentError(f"the samples have {len(a)} and {len(b)} rows; expected at least 2 each")
+        raise InvalidArgumentError("samples", min(len(a), len(b)), "at least 2 rows each", verb="have rows,")
     pooled = np.concatenate([a, b])
     if not np.isfinite(pooled).all():
         raise NotFiniteError("a or b holds NaN or infinite values; a test needs finite ones")

@@ -73,7 +73,7 @@ class TestItChoosesWhatRefitsChoose:
         found = InfiniteEnsembleClassifier(mlp).tune(GRID, x, labels)
         refits = [refit(mlp, c.params, x, labels, InfiniteEnsembleClassifier).leave_one_out_ for c in found.candidates]
         assert [c.score for c in found.candidates] == [r.accuracy for r in refits]
-        ranks = [(-r.accuracy, r.mean_squared_error) for r in refits]
+        ranks = [(-r.accuracy, r.outputs.mean_squared_error) for r in refits]
         assert found.best_params == dict(found.candidates[ranks.index(min(ranks))].params)
         assert set(found.best.predict(x)) <= {"up", "down"}
 

@@ -5,8 +5,7 @@ Of a kernel the functions Θ(·, z) of some inputs z are audited, of which every
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, final
 
@@ -17,7 +16,6 @@ from equitangents import precision
 from equitangents._types import Params, Tree
 from equitangents.audit.adapters.model import Keep, LayerTrace, Model, arguments
 from equitangents.nn import Sequential
-from equitangents.nn.window_layer import WindowLayer
 
 
 def in_double(run: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -84,18 +82,6 @@ class NetworkModel(Model):
         """The network with its parameters in double precision."""
         wide = lambda a: np.asarray(a, np.float64)
         return in_double(lambda x: self.net.apply(jax.tree.map(wide, self.params), wide(x)))
-
-    def variants(self) -> Iterator[tuple[str, str, NetworkModel]]:
-        """(change, layer, model) with one layer's stride or padding changed, the parameters kept."""
-        for i, layer in enumerate(self.net.layers):
-            if not isinstance(layer, WindowLayer):
-                continue
-            changes: list[tuple[str, dict[str, Any]]] = [] if layer.stride == 1 else [("stride 1", {"stride": 1})]
-            changes += [(f"{p} padding", {"padding": p}) for p in ("circular", "zero") if p != layer.padding]
-            for change, settings in changes:
-                layers = list(self.net.layers)
-                layers[i] = replace(layer, **settings)
-                yield change, f"{i}: {type(layer).__name__}", NetworkModel(Sequential(*layers), self.params)
 
     def trace(self, x: Tree, keep: Keep = np.array) -> list[LayerTrace]:
         """What every layer returns, from first to last."""

@@ -76,8 +76,11 @@ def _adapter(f: Any, layers: Sequence[Any] | None, method: str | None) -> Model:
         return CallableModel(f, layers)
     if isinstance(f, Mapping):
         raise InvalidTypeError(
-            f"f is a dictionary of {len(f)} entries; expected a model: build the network, load the weights with "
-            "net.load_state_dict(...), and audit net, or save it whole: torch.export (.pt2), torch.jit (.pt) or ONNX"
+            "f",
+            type(f),
+            "a model, and not its weights",
+            "load the weights into the network and audit it, or save it whole: torch.export, torch.jit or ONNX",
+            verb="is a",
         )
     raise InvalidTypeError(
         "f",
@@ -146,10 +149,9 @@ def _unpickle(path: str, suffix: str) -> Any:
     try:
         return load(path)
     except ImportError as error:
-        raise InvalidArgumentError(f"model is {path!r}, which needs a module that is missing: {error}") from None
+        raise InvalidArgumentError("model", path, "modules that can be imported", str(error)) from None
     except Exception as error:  # whatever bytes that are not a pickle make the unpickler raise
-        reason = f"{type(error).__name__}: {error}"
-        raise InvalidArgumentError(f"model is {path!r}, which cannot be unpickled: {reason}") from None
+        raise InvalidArgumentError("model", path, "a file that can be unpickled", repr(error)) from None
 
 
 def imported(spec: str, what: str) -> Any:
@@ -158,9 +160,9 @@ def imported(spec: str, what: str) -> Any:
     try:
         found: Any = importlib.import_module(module)
     except ModuleNotFoundError as error:
-        raise InvalidArgumentError(f"{what} is {spec!r}; no module named {error.name!r}") from None
+        raise InvalidArgumentError(what, spec, remedy=f"no module named {error.name!r}") from None
     for part in name.split("."):
         if not hasattr(found, part):
-            raise InvalidArgumentError(f"{what} is {spec!r}; {module} has no {name!r}")
+            raise InvalidArgumentError(what, spec, remedy=f"{module} has no {name!r}")
         found = getattr(found, part)
     return found

@@ -64,7 +64,7 @@ class EstimatorModel(ScoresModel):
         super().__init__(estimator, method)
         self.estimator = estimator
         if not hasattr(estimator, self.method):
-            raise InvalidArgumentError(f"method is {self.method!r}, which {self.name} does not have")
+            raise InvalidArgumentError("method", self.method, "a method of the estimator")
 
     @property
     def features(self) -> int | None:
@@ -184,4 +184,4 @@ def choose_method(estimator: Any) -> str:
     for method in METHODS:
         if hasattr(estimator, method):
             return method
-    raise InvalidArgumentError(f"{type(estimator).__name__} has none of the methods {', '.join(METHODS)}")
+    raise InvalidArgumentError("f", type(estimator), "one with a method " + " or ".join(METHODS), verb="is")

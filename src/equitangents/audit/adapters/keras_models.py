@@ -100,4 +100,4 @@ def load_keras(path: str, trust: bool = False) -> Any:
     try:
         return keras.saving.load_model(path, compile=False, safe_mode=not trust)
     except Exception as error:  # whatever a file that nobody saved makes Keras raise
-        raise InvalidArgumentError(f"model is {path!r}, which Keras cannot load: {first_line(error)[:300]}") from None
+        raise InvalidArgumentError("model", path, "a file that Keras loads", first_line(error)[:300]) from None

@@ -21,6 +21,8 @@ from equitangents.extras import require
 SILENT = 4
 """Severity of what onnxruntime writes to stderr by itself: nothing but what ends the process. Errors are raised."""
 _LARGEST = 2**31 - 1  # bytes of one protocol buffer
+_TO_FIRST = "the file reads channels first: numpy.moveaxis(x, -1, 1), with layout='channels_first'"
+_TO_LAST = "the file reads channels last: numpy.moveaxis(x, 1, -1), with layout='channels_last'"
 
 
 class _Operation(NamedTuple):
@@ -44,7 +46,9 @@ class OnnxLayers:
             self._open(onnx, runtime, path)
         except Exception as error:  # neither library's errors share a public class
             reason = first_line(error)
-            raise NetworkError(f"{path} runs, but not with all its intermediate values as outputs: {reason}") from None
+            raise NetworkError(
+                "model", str(path), "a file that runs with its intermediate values as outputs", reason
+            ) from None
 
     def _open(self, onnx: ModuleType, runtime: ModuleType, path: str) -> None:
         model = onnx.load(path, load_external_data=False)
@@ -140,13 +144,11 @@ class OnnxModel(Model):
             if wanted is None or _fits(wanted, given, axis):
                 continue
             sizes = [str(n) if isinstance(n, int) else "any" for n in wanted]
-            says = ", ".join("N" if k == axis else size for k, size in enumerate(sizes))
-            hint = ""
-            if len(given) == 4 and _fits(wanted, (given[0], given[3], *given[1:3])):
-                hint = "; the file reads channels first: numpy.moveaxis(x, -1, 1), with layout='channels_first'"
-            elif len(given) == 4 and _fits(wanted, (given[0], *given[2:], given[1])):
-                hint = "; the file reads channels last: numpy.moveaxis(x, 1, -1), with layout='channels_last'"
-            raise ShapeError(f"x has shape {given}; {self.name} expects ({says}) for {declared.name!r}{hint}")
+            shape = ", ".join([*sizes[:axis], "N", *sizes[axis + 1 :]])
+            first = len(given) == 4 and _fits(wanted, (given[0], given[3], *given[1:3]))
+            last = len(given) == 4 and _fits(wanted, (given[0], *given[2:], given[1]))
+            remedy = _TO_FIRST if first else _TO_LAST if last else ""
+            raise ShapeError("x", given, f"({shape}) for {declared.name!r} of {self.name}", remedy)
 
     def stated_shapes(self, x: Tree, axes: Sequence[int] = ()) -> list[Sizes | None]:
         """The shapes that the file states, in the order of x; of dictionaries in that of their sorted names."""
@@ -188,7 +190,7 @@ class OnnxModel(Model):
         arrays = x if isinstance(x, dict) else dict(zip(names, arguments(x), strict=False))
         missing = [name for name in names if name not in arrays]
         if missing or len(arrays) != len(names):
-            raise InvalidArgumentError(f"the file reads {names}; x has {sorted(arrays)}")
+            raise InvalidArgumentError("x", sorted(arrays), list(names), "the inputs of the file", verb="has")
         return {name: arrays[name] for name in names}
 
 
@@ -215,5 +217,5 @@ def load_onnx(path: str, trust: bool = False) -> OnnxModel:
     try:
         session = runtime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's errors share no public class
-        raise NetworkError(f"{path} cannot be loaded by onnxruntime: {first_line(error)}") from None
+        raise NetworkError("model", str(path), "a file that onnxruntime can load", first_line(error)) from None
     return OnnxModel(session, path, path)

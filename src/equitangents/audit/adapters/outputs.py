@@ -66,8 +66,13 @@ def _by_text(entries: list[tuple[Any, Any]]) -> dict[str, Any]:
     """Entries by their names as text; an error where two would be called the same."""
     found = {str(name): value for name, value in entries}
     if len(found) < len(entries):
-        names = ", ".join(repr(name) for name, _ in entries)
-        raise InvalidArgumentError(f"f(x) has the outputs {names}, two of which are the same as text; rename one")
+        raise InvalidArgumentError(
+            "f",
+            [name for name, _ in entries],
+            "names of outputs that differ as text",
+            "rename one",
+            verb="has the outputs",
+        )
     return found
 
 
@@ -84,7 +89,7 @@ def _entry(output: Tree, part: str | int, select: str | int, whole: Tree) -> Tre
         return values[int(text)]
     if named is None and not hasattr(output, "dtype") and getattr(output, text, None) is not None:
         return getattr(output, text)
-    raise InvalidArgumentError(f"select is {select!r}; {_there_are(whole)}")
+    raise InvalidArgumentError("select", select, remedy=_there_are(whole))
 
 
 def _there_are(output: Tree) -> str:

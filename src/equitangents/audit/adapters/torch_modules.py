@@ -71,7 +71,9 @@ class TorchModel(Model):
         return run
 
     def trace(self, x: Tree, keep: Keep = np.array) -> list[LayerTrace] | None:
-        """Input and output of every module without children, by hooks, in order of execution."""
+        """Input and output of every module without children, by hooks, which TorchScript has none of; in order."""
+        if isinstance(self._inside, self.torch.jit.ScriptModule):
+            return None
         traced = Traced()
         read: list[Any] = []
 
@@ -111,16 +113,6 @@ class TorchModel(Model):
             for m, training in modes.items():
                 m.training = training
 
-    def variants(self) -> Iterator[tuple[str, str, TorchModel]]:
-        """(change, layer, model) with one layer's stride or padding changed; of convolutions and poolings."""
-        for name, layer in () if self.compiled else self._inside.named_modules():
-            for change, settings in _changes(layer):
-                shared = {id(t): t for t in (*self._inside.parameters(), *self._inside.buffers())}
-                module = copy.deepcopy(self._inside, shared)  # all but the weights
-                for key, value in settings.items():
-                    setattr(module.get_submodule(name), key, value)
-                yield change, name, TorchModel(module, self.name, self.fixed_batch)
-
     def _tensors(self, x: Tree, dtype: DType, device: Any = None) -> Tree:
         def tensor(a: Any) -> Any:
             a = np.ascontiguousarray(a)
@@ -137,24 +129,11 @@ def rounding(tensor: Any) -> float:
     return HALF.get(str(tensor.dtype).removeprefix("torch."), 0.0)
 
 
-def _changes(layer: Any) -> list[tuple[str, dict[str, Any]]]:
-    """What can be changed about a layer without changing its parameters."""
-    found: list[tuple[str, dict[str, Any]]] = []
-    stride, padding = getattr(layer, "stride", None), getattr(layer, "padding", None)
-    if isinstance(stride, tuple) and any(s != 1 for s in stride):
-        found.append(("stride 1", {"stride": (1,) * len(stride)}))
-    if hasattr(layer, "padding_mode") and isinstance(padding, tuple) and any(padding):
-        mode = "zeros" if layer.padding_mode == "circular" else "circular"
-        # what circular padding reads is kept beside the mode, twice for each axis and last axis first
-        twice = [p for p in reversed(padding) for _ in range(2)]
-        named = "zero" if mode == "zeros" else mode
-        found.append((f"{named} padding", {"padding_mode": mode, "_reversed_padding_repeated_twice": twice}))
-    return found
-
-
 def _kind(module: Any) -> str:
-    """The class of a module; of one in an exported program, that of the module it was exported from."""
-    return str(getattr(module, "ty", None) or type(module).__name__).rpartition(".")[2]
+    """The class of a module; of one in an exported program, which has lost it, its first operation."""
+    graph = getattr(module, "graph", None)
+    made = [node.target for node in getattr(graph, "nodes", ()) if node.op == "call_function"]
+    return str(getattr(made[0], "__name__", made[0])).partition(".")[0] if made else type(module).__name__
 
 
 def _call(module: Any, x: Tree) -> Tree:
@@ -175,7 +154,9 @@ def _first_tensor(torch: ModuleType, value: Tree) -> Any:
 def of_program(program: Any, name: str = "exported program", fixed_batch: int | None = None) -> TorchModel:
     """The adapter of a program of torch.export, with the modules that it was exported from as layers."""
     torch = require("torch", "torch", "a PyTorch model")
-    return TorchModel(torch.export.unflatten(program), name, fixed_batch, compiled=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # of PyTorch's own calls
+        return TorchModel(torch.export.unflatten(program), name, fixed_batch, compiled=True)
 
 
 def of_script(module: Any, name: str | None = None) -> TorchModel:
@@ -192,7 +173,7 @@ def load_exported(path: str, trust: bool = False) -> TorchModel:
     try:
         program = torch.export.load(io.BytesIO(content))
     except Exception as error:  # whatever the archive's reader raises
-        raise NetworkError(f"{path} is not a program of torch.export.save: {first_line(error)}") from None
+        raise NetworkError("model", str(path), "a program of torch.export.save", first_line(error)) from None
     given = set(program.graph_signature.user_inputs)
     sizes = [
         node.meta["val"].shape[0]
@@ -213,7 +194,7 @@ def check_archive(torch: ModuleType, path: str, content: bytes) -> None:
         archive = zipfile.ZipFile(io.BytesIO(content))
         names = archive.namelist()
     except zipfile.BadZipFile:
-        raise NetworkError(f"{path} is not a program of torch.export.save: not an archive") from None
+        raise NetworkError("model", str(path), "a program of torch.export.save", "it is no archive") from None
     for name in names:
         stem = name.rpartition("/")[2]
         unsafe = stem.startswith(("custom_obj", "opaque_obj"))
@@ -225,7 +206,7 @@ def check_archive(torch: ModuleType, path: str, content: bytes) -> None:
             except Exception:  # anything but plain tensors
                 unsafe = True
         if unsafe:
-            raise InvalidArgumentError(f"model is {path!r}, which is not loaded for its entry {name!r}: {WHY}")
+            raise InvalidArgumentError("model", path, f"no entry as {name!r}", WHY)
 
 
 def load_script(path: str, trust: bool = False) -> TorchModel:
@@ -236,4 +217,4 @@ def load_script(path: str, trust: bool = False) -> TorchModel:
             warnings.simplefilter("ignore", DeprecationWarning)  # PyTorch would rather have torch.export
             return of_script(torch.jit.load(path, map_location="cpu"), path)
     except Exception as error:  # whatever the archive's reader raises
-        raise NetworkError(f"{path} is not a program of torch.jit.save: {first_line(error)}") from None
+        raise NetworkError("model", str(path), "a program of torch.jit.save", first_line(error)) from None

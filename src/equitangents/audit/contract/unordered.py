@@ -128,7 +128,7 @@ class MatchedRows(MatchedSets):
             cost = np.asarray(self.cost(a[first], b[second]), np.float64)
             if cost.shape != (len(first), len(second)):
                 raise ShapeError(
-                    f"match gives shape {cost.shape} for {len(first)} and {len(second)} items; expected one cost a pair"
+                    "match", cost.shape, (len(first), len(second)), "one cost a pair of items", verb="gives shape"
                 )
         rows, columns = linear_sum_assignment(cost)
         if self.threshold is not None:
@@ -293,12 +293,12 @@ def _filled(sets: Tree, most: int, expected: Unordered | None, what: str) -> np.
     filled = np.zeros((len(arrays), most, *tail), np.result_type(*arrays))
     for i, a in enumerate(arrays):
         if a.ndim < 1:
-            raise ShapeError(f"{what} holds single numbers; expected sets of items")
+            raise ShapeError(what, "single numbers", "sets of items", verb="holds")
         if len(a) > most:
-            raise ShapeError(f"{what} has {len(a)} items for input {i}; Unordered(most={most}) says there are fewer")
+            raise ShapeError(what, len(a), range(most + 1), "raise most of Unordered", verb="has items,", at=i)
         if a.size:
             if a.shape[1:] != tail:
-                raise ShapeError(f"{what} has items of shapes {tail} and {a.shape[1:]}; expected one")
+                raise ShapeError(what, a.shape[1:], tail, "items of one shape", verb="has items of shape")
             filled[i, : len(a)] = a
     return filled
 

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from equitangents.audit.interruption import Interruption
-from equitangents.audit.measure.clock import Progress
 from equitangents.audit.potentials.calculator import Potential
 from equitangents.audit.potentials.conservation import MOST_STRUCTURES, conservation
 from equitangents.audit.potentials.known import Known, as_they_are, noise
@@ -25,7 +24,7 @@ from equitangents.audit.report.part_sections import Missing
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ModelError, NotFiniteError
 from equitangents.extras import require
 from equitangents.keywords import unknown
-from equitangents.scale.progress import ProgressCallback, told_by
+from equitangents.scale.progress import Progress, ProgressCallback, told_by
 
 TESTS = (*SYMMETRIES, "conservation", "dynamics", "smoothness")
 
@@ -97,23 +96,20 @@ def atoms(
     if not isinstance(tolerances, Mapping | None):
         raise InvalidTypeError("tolerances", tolerances, "numbers by quantity, as {'forces': 1.0}")
     potential, sampling = Potential(calculator, features), Sampling(confidence, resamples, seed)
-    shown = Progress(sum(planned(test, len(given), elements) for test in asked), progress, "structures")
-    potential.told = shown.step
+    shown = Progress(0, sum(planned(test, len(given), elements) for test in asked), progress, "audit", "structures")
+    potential.progress = lambda calls: shown.add(1, 1)
     stop = Interruption()
     rows: list[Row] = []
     missing: list[Missing] = []
-    try:
-        known = as_they_are(potential, given, tolerances, seed, len(set(asked) & set(ROUNDED_ANEW)))
-        run = partial(dynamics, known, seed, time_step)
-        with stop.watching():
-            for test in asked:
-                found = stop.measured(test, partial(_measured, test, known, elements, sampling, run), [])
-                if isinstance(found, str):
-                    missing.append(Missing(test, found))
-                else:
-                    rows += found
-    finally:
-        shown.close()
+    known = as_they_are(potential, given, tolerances, seed, len(set(asked) & set(ROUNDED_ANEW)))
+    run = partial(dynamics, known, seed, time_step)
+    with stop.watching():
+        for test in asked:
+            found = stop.measured(test, partial(_measured, test, known, elements, sampling, run), [])
+            if isinstance(found, str):
+                missing.append(Missing(test, found))
+            else:
+                rows += found
     missing += stop.missing
     if stop.stopped and not rows:
         raise KeyboardInterrupt
@@ -198,11 +194,11 @@ def check_structures(structures: Any) -> list[Any]:
         if not isinstance(one, Atoms):
             raise InvalidTypeError("structures", type(one), "ASE Atoms", verb="is a", at=i)
         if not len(one):
-            raise InvalidArgumentError(f"structures[{i}] has no atoms")
+            raise InvalidArgumentError("structures", one, "at least one atom", at=i)
         if not (np.isfinite(one.positions).all() and np.isfinite(np.asarray(one.cell)).all()):
-            raise NotFiniteError(f"structures[{i}] has positions or a cell that are not finite")
+            raise NotFiniteError("structures", one, "finite positions and a finite cell", verb="is", at=i)
         if any(one.pbc) and not all(length > 0 for length in one.cell.lengths()[one.pbc]):
-            raise InvalidArgumentError(f"structures[{i}] is periodic along a cell vector of length 0")
+            raise InvalidArgumentError("structures", one, "periodic directions with cell vectors above length 0", at=i)
     return given
 
 

@@ -11,7 +11,6 @@ from matplotlib.ticker import FixedLocator, LogLocator
 
 from equitangents.audit.report.numbers import UNITS, folded
 from equitangents.audit.report.part_sections import (
-    Checkpoint,
     EnsembleSection,
     LayerResult,
     LayerSection,
@@ -91,10 +90,6 @@ def ensemble(section: EnsembleSection) -> str:
         axes.plot(members, root([s.fitted for s in section.sizes]), color=BLUE.light)
         axes.errorbar(members, middle, yerr=spread, fmt="o", color=BLUE.light, linewidth=1.2)
         label_line(axes, members[-1], root([section.sizes[-1].fitted])[0], "fitted law", BLUE.light)
-        theory = [(s.members, s.theory) for s in section.sizes if s.theory is not None]
-        if theory:
-            axes.plot(*zip(*((m, root([t])[0]) for m, t in theory), strict=True), color=INK.light, linestyle="--")
-            label_line(axes, theory[-1][0], root([theory[-1][1]])[0], "infinite width", INK.light, xytext=(5, -11))
         if section.limit.high > 0:
             top = section.limit.high if np.isfinite(section.limit.high) else 2 * middle.max()
             axes.axhspan(max(section.limit.low, _LEAST), top, color=VERMILLION.light, alpha=0.18, lw=0)
@@ -111,22 +106,6 @@ def ensemble(section: EnsembleSection) -> str:
         axes.set_ylabel("root mean square error of ‖f(x)‖")
 
     return _svg(draw, "ensemble", height=3.2)
-
-
-def checkpoints(points: Sequence[Checkpoint], unit: str) -> str:
-    """The mean error along training."""
-
-    def draw(axes: Axes) -> None:
-        steps = [p.step for p in points]
-        errors = [p.shown for p in points]
-        low, high = [e.low for e in errors], [e.high for e in errors]
-        axes.fill_between(steps, low, high, color=BLUE.light, alpha=0.15, linewidth=0)
-        axes.plot(steps, [e.mean for e in errors], "o-", color=BLUE.light)
-        axes.set_ylim(0, None)
-        axes.set_xlabel("training step")
-        axes.set_ylabel(f"error {unit}")
-
-    return _svg(draw, "checkpoints", height=2.8)
 
 
 def curve(transform: TransformResult, number: int) -> str:
@@ -146,8 +125,6 @@ def curve(transform: TransformResult, number: int) -> str:
             changed = [1 - p.same_predictions.mean for p in kept if p.same_predictions is not None]
             axes.plot([p.strength for p in kept], changed, "o-", color=VERMILLION.light)
             label_line(axes, kept[-1].strength, changed[-1], "predictions changed", VERMILLION.light)
-        if transform.still is not None:
-            axes.axvline(transform.still, color=MUTED.light, linewidth=0.8, zorder=0)
         top = max([p.error.mean for p in points if math.isfinite(p.error.mean)] + [e for e in high if math.isfinite(e)])
         axes.set_ylim(0, 1.05 * top or 1.0)
         axes.margins(x=0.12)
@@ -160,7 +137,7 @@ def curve(transform: TransformResult, number: int) -> str:
 def _marks(section: LayerSection, name: str) -> str:
     """What is written beside a layer."""
     parts = []
-    if name == section.guilty and section.reason != "expected":
+    if name == section.guilty:
         parts.append("starts here")
     if name == section.steepest:
         parts.append("grows most here")

@@ -6,21 +6,21 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy.special import stdtr
 
+from equitangents.audit.report.findings import Findings
 from equitangents.audit.report.numbers import FACTOR, UNITS, Standing, interval, number, standing
 from equitangents.audit.report.rows import above
 from equitangents.audit.report.sections import DECIDES, REASONS, Reason
 from equitangents.errors import InvalidArgumentError
 from equitangents.file_limits import read_json
 from equitangents.files import file_bytes
+from equitangents.keywords import unknown
 
-if TYPE_CHECKING:
-    from equitangents.audit.report.result import AuditReport
-
+_REPORT = "an audit that --json wrote, with the errors of single inputs"
 LEVEL = 0.05
 """How often a paired test may take chance for growth."""
 
@@ -37,7 +37,7 @@ class Check:
     """Whether it is not met because the report does not decide it."""
 
 
-def below(report: AuditReport, limit: float) -> Check:
+def below(report: Findings, limit: float) -> Check:
     """Whether the headline's mean error is at most `limit`, on the data and off them, and the report can tell."""
     name, headline = f"error ≤ {number(limit)}", report.shown
     if report.unscaled and report.reason == "vanishing":
@@ -59,13 +59,13 @@ def _undecided(name: str, why: Reason) -> Check:
     return Check(name, False, "; ".join(filter(None, (REASONS[why], DECIDES.get(why)))), True)
 
 
-def _tolerated(report: AuditReport, limit: float) -> bool:
+def _tolerated(report: Findings, limit: float) -> bool:
     """Whether the report judged by a tolerance that is no less strict: what does not keep it keeps no such limit."""
     tolerance = report.shown.tolerance
     return tolerance is not None and limit <= tolerance
 
 
-def _open(report: AuditReport, found: Standing, floor: float, limit: float) -> Reason | None:
+def _open(report: Findings, found: Standing, floor: float, limit: float) -> Reason | None:
     """Why an error that is not above a limit does not show that the limit is kept; None where it does."""
     if report.undefined:
         return "not finite"
@@ -78,7 +78,7 @@ def _open(report: AuditReport, found: Standing, floor: float, limit: float) -> R
     return report.reason if report.reason in DECIDES and report.reason != "interval" else report.shown.hiding
 
 
-def each_below(report: AuditReport, limits: Mapping[str, float]) -> list[Check]:
+def each_below(report: Findings, limits: Mapping[str, float]) -> list[Check]:
     """Whether outputs are below limits of their own: by the output's name, or "invariant" or an action's name for all
     outputs that should move so.
     """
@@ -86,8 +86,8 @@ def each_below(report: AuditReport, limits: Mapping[str, float]) -> list[Check]:
     for name, limit in limits.items():
         outputs = [o for o in report.contract.outputs if name in (o.name, o.action, *_kinds(o.action))]
         if not outputs:
-            known = [part for o in report.contract.outputs for part in (o.name, o.action)]
-            raise InvalidArgumentError(f"fail_above names {name!r}; the outputs are {', '.join(dict.fromkeys(known))}")
+            known = dict.fromkeys(part for o in report.contract.outputs for part in (o.name, o.action))
+            raise unknown("fail_above", name, list(known))
         for o in outputs:
             stands = standing(o.shown, o.floor or 0.0, limit)
             title = f"output {o.name} ≤ {number(limit)}"
@@ -108,17 +108,17 @@ def _kinds(action: str) -> list[str]:
     return [*words, *_ALSO.get(words[0], ())]
 
 
-def agrees(report: AuditReport, least: float) -> Check:
+def agrees(report: Findings, least: float) -> Check:
     """Whether moved inputs keep their predicted class in at least this share of cases."""
     same, name = report.orbit.same_predictions, f"agreement ≥ {number(least)}"
     if same is None:
-        raise InvalidArgumentError(f"min_agreement is {least:g}, but the outputs of {report.model.name} are no classes")
+        raise InvalidArgumentError("min_agreement", least, "outputs that are classes")
     if report.orbit.answers == 1:
         return Check(name, False, "one class for all inputs, moved or not; inputs of several classes", True)
     return Check(name, bool(same.mean >= least), f"{number(same.mean)} {UNITS['classes']}")
 
 
-def no_worse(report: AuditReport, baseline: Path) -> Check:
+def no_worse(report: Findings, baseline: Path) -> Check:
     """Whether errors of the same inputs did not grow in any unit that a headline may have.
 
     By paired one-sided t-tests, which together take chance for growth in at most `LEVEL` of cases; below the floor
@@ -126,9 +126,7 @@ def no_worse(report: AuditReport, baseline: Path) -> Check:
     """
     old = read_baseline(baseline)
     if old.get("inputs_digest") != report.inputs_digest or len(old["input_errors"]) != len(report.input_errors):
-        raise InvalidArgumentError(
-            f"baseline is {str(baseline)!r}, an audit of other inputs or another group; a paired test needs the same"
-        )
+        raise InvalidArgumentError("baseline", str(baseline), "an audit of the same inputs and group")
     now, before = report.errors_by_unit, old["errors_by_unit"]
     pairs = {unit: _both_known(now[unit], before[unit]) for unit in now if unit in before}
     if max((a.shape[1] for a in pairs.values()), default=0) < 2:
@@ -145,7 +143,7 @@ def _both_known(now: Sequence[float], before: Sequence[float]) -> np.ndarray:
     return both[:, np.isfinite(both).all(axis=0)]
 
 
-def _hidden(report: AuditReport, unit: str) -> float:
+def _hidden(report: Findings, unit: str) -> float:
     """The error up to which the mean floor in a unit explains it; of labels none."""
     headline = report.shown
     floors = {"norm": report.floor, "spread": report.relative.floor_by_spread or 0.0, headline.unit: headline.floor}
@@ -167,7 +165,7 @@ def read_report(path: Path) -> Any:
     try:
         return read_json(file_bytes(path))
     except (OSError, ValueError) as error:
-        raise InvalidArgumentError(f"baseline is {str(path)!r}, which cannot be read: {error}") from None
+        raise InvalidArgumentError("baseline", str(path), "a report that can be read", str(error)) from None
 
 
 def read_baseline(path: Path) -> dict[str, Any]:
@@ -177,13 +175,11 @@ def read_baseline(path: Path) -> dict[str, Any]:
         found.get(name) if isinstance(found, dict) else None for name in ("input_errors", "errors_by_unit")
     )
     if not isinstance(single, list) or not isinstance(by_unit, dict) or not single or not by_unit:
-        raise InvalidArgumentError(
-            f"baseline is {str(path)!r}, which has no errors of single inputs; write it anew with --json"
-        )
-    for name, errors in (("input_errors", single), *by_unit.items()):
+        raise InvalidArgumentError("baseline", str(path), _REPORT)
+    for errors in (single, *by_unit.values()):
         numbers = isinstance(errors, list) and all(e is None or type(e) in (int, float) for e in errors)
         if not numbers or len(errors) != len(single):
-            raise InvalidArgumentError(f"baseline is {str(path)!r}, whose {name} are not one number an input")
+            raise InvalidArgumentError("baseline", str(path), _REPORT)
     known = lambda errors: [math.nan if e is None else e for e in errors]
     found["input_errors"] = known(single)
     found["errors_by_unit"] = {unit: known(errors) for unit, errors in by_unit.items()}

@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from equitangents.audit.report.result import AuditReport
+from equitangents.audit.report.findings import Findings
 
 ENSEMBLES = "Gerken and Kessel, Emergent Equivariance in Deep Ensembles, ICML 2024, arXiv:2403.03103"
-LIE_DERIVATIVE = (
-    "Gruver, Finzi, Goldblum and Wilson, The Lie Derivative for Measuring Learned Equivariance, ICLR 2023, "
-    "arXiv:2210.02984"
-)
 KERNEL_TEST = "Gretton, Borgwardt, Rasch, Schölkopf and Smola, A Kernel Two-Sample Test, JMLR 13:723-773, 2012"
-CLASSIFIER_TEST = "Lopez-Paz and Oquab, Revisiting Classifier Two-Sample Tests, ICLR 2017, arXiv:1610.06545"
 BOOTSTRAP = "Owen, The Pigeonhole Bootstrap, Annals of Applied Statistics 1(2):386-411, 2007"
 SPLINES = "Unser, Splines: A Perfect Fit for Signal and Image Processing, IEEE Signal Processing Magazine 16(6), 1999"
 PROCRUSTES = "Schönemann, A Generalized Solution of the Orthogonal Procrustes Problem, Psychometrika 31(1):1-10, 1966"
 
 
-def used(report: AuditReport) -> list[str]:
+def used(report: Findings) -> list[str]:
     """What to cite for an audit that had these parts; the measures themselves first."""
-    test, contract = None if report.data is None else report.data.test, report.contract
+    contract = report.contract
     needed = {
         ENSEMBLES: True,
-        LIE_DERIVATIVE: bool(report.lie),
-        KERNEL_TEST: test == "kernel",
-        CLASSIFIER_TEST: test == "classifier",
+        KERNEL_TEST: report.data is not None,
         BOOTSTRAP: not contract.complete,
         SPLINES: not all(i.exact for i in contract.inputs),
         PROCRUSTES: report.layers is not None,

@@ -2,201 +2,83 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import ClassVar
 
-import numpy as np
-from jaxtyping import Float
-
-from equitangents import notebook
-from equitangents._types import AnyModel, FileName
+from equitangents._types import AnyModel
 from equitangents.audit.report.checks import Check
-from equitangents.audit.report.forms import WrittenReport, escaped, markdown_table, suite, text_table
-from equitangents.audit.report.numbers import UNITS, Spread, folded, interval, listed, number
-from equitangents.audit.report.page import html
-from equitangents.audit.report.part_sections import (
-    AVERAGING,
-    AuditSettings,
-    Checkpoint,
-    DataSection,
-    EnsembleSection,
-    LayerSection,
-    Missing,
-    Remedy,
-    Timing,
-)
-from equitangents.audit.report.rows import HEAD, STATES, first_line, rows
-from equitangents.audit.report.sections import (
-    ContractSection,
-    Counterexample,
-    ElementResult,
-    FloatFloor,
-    Headline,
-    LieResult,
-    ModelSection,
-    OrbitSection,
-    OutputContract,
-    Reason,
-    RelativeSection,
-    RuleResult,
-    SetResult,
-    TransformResult,
-    UndefinedPose,
-    Verdict,
-    Witness,
-)
+from equitangents.audit.report.findings import Findings
+from equitangents.audit.report.forms import State, WrittenReport
+from equitangents.audit.report.numbers import folded, interval, listed, number
+from equitangents.audit.report.page import sections
+from equitangents.audit.report.part_sections import AVERAGING
+from equitangents.audit.report.rows import STATES, first_line, table
 from equitangents.errors import InvalidArgumentError
+from equitangents.report.render import Section, Table
 
-FORMAT: Literal["equitangents.audit/3"] = "equitangents.audit/3"
 _ELEMENTS = 16
-_SIGNS = {"holds": "✅", "fails": "❌", "undecided": "❔"}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AuditReport(WrittenReport):
+class AuditReport(WrittenReport, Findings):
     """Everything that an audit found; made by `equitangents.audit`, written by `to_json`, `to_html`, `to_markdown`.
 
-    Lists and numbers of the JSON are the attributes here, under the same names. `errors` and `floors` hold the table
-    behind them, one row an element, one column an input, and are not written.
+    The attributes are those of `Findings`.
     """
 
-    format: Literal["equitangents.audit/3"]
-    verdict: Verdict
-    """"equivariant": every element at its floor; "equivariant within tolerance": above it, and for no element above the
-    tolerance that was given; "equivariant on its data": one of these on the data, and above both on another set;
-    "broken": some element is above its floor, and above the tolerance, or, without a tolerance, a single input is, or a
-    moved input gave NaN; "undecided": `reason` says why."""
-    reason: Reason
-    """Why the verdict is what it is."""
-    contract: ContractSection
-    model: ModelSection
-    error: Spread
-    """Relative to ‖f(x)‖, over all inputs and elements, the identity left out."""
-    floor: float
-    """Mean over elements of their floors, relative to ‖f(x)‖."""
-    elements: list[ElementResult]
-    float_floor: FloatFloor
-    orbit: OrbitSection
-    relative: RelativeSection
-    sets: list[SetResult]
-    """The data first."""
-    lie: list[LieResult]
-    layers: LayerSection | None
-    ensemble: EnsembleSection | None
-    data: DataSection | None
-    remedies: list[Remedy]
-    checkpoints: list[Checkpoint]
-    witnesses: list[Witness]
-    """The worst first."""
-    missing: list[Missing]
-    settings: AuditSettings
-    versions: dict[str, str]
-    timing: Timing
-    citations: list[str]
-    """What to cite for the methods that this audit used."""
-    errors: Float[np.ndarray, "elements inputs"] = field(metadata={"json": False})
-    floors: Float[np.ndarray, "elements floor_inputs"] = field(metadata={"json": False})
-    parameters: list[Any] = field(metadata={"json": False})
-    """The elements themselves, as the actions take them."""
-    partial: bool = False
-    """True: the audit was interrupted; the report holds what was measured until then, and `missing` says what not."""
-    headline: Headline | None = None
-    """The error that the first line and the verdict use, and its unit."""
-    rules: list[RuleResult] = field(default_factory=list)
-    """How outputs move that are not invariant: all that were sought where the audit was asked to find them, else those
-    that were found of outputs that fail."""
-
-    transforms: list[TransformResult] = field(default_factory=list)
-    """Curves of invariance over the strength of changes that form no group."""
-    averaged: Callable[..., Any] | None = field(default=None, metadata={"json": False})
-    """Makes the model with a remedy."""
-    input_errors: list[float] = field(default_factory=list)
-    """Mean error of every input over the elements, relative to ‖f(x)‖: what a later audit is compared with. Inputs that
-    were left out have none (null)."""
-    errors_by_unit: dict[str, list[float]] = field(default_factory=dict)
-    """Mean error of every input in every unit that a headline may have ("norm", "spread", "probability", …), and
-    the share of predicted classes that change ("labels")."""
-    counterexample: Counterexample | None = None
-    """A single input that is far above its floor, where no mean is."""
-    undefined: list[UndefinedPose] = field(default_factory=list)
-    """Elements under which the model gave NaN or infinite values; all errors are those of the other inputs."""
-    unmoved: int = 0
-    """Inputs that no element moves, and that were left out, unless all are such."""
-    inputs_digest: str = ""
-    """A hash of the inputs, the group and its elements: equal where errors of single inputs may be compared."""
-
-    @property
-    def shown(self) -> Headline:
-        """The headline; of a report that was made without one, the error relative to ‖f(x)‖."""
-        bound = max((e.error.estimate.high for e in self.elements), default=self.error.estimate.high)
-        return self.headline or Headline("norm", "", self.error, self.floor, bound)
-
-    @property
-    def unscaled(self) -> bool:
-        """Whether all outputs vanish, and errors are not relative to anything."""
-        return self.shown.unit == "absolute" and all(o.scale is None for o in self.contract.outputs)
-
-    @property
-    def unit(self) -> str:
-        """What the headline's error is relative to, "of ‖f(x)‖"."""
-        return "in the outputs' own unit" if self.unscaled else UNITS[self.shown.unit]
-
-    def unit_of(self, output: OutputContract) -> str:
-        """What one output's error is relative to; it may have a unit of its own."""
-        if output.unit is None or (output.unit == "absolute" and output.scale is None):
-            return self.unit
-        return UNITS[output.unit]
+    title: ClassVar[str] = "Equivariance audit"
 
     @property
     def first_line(self) -> str:
         """Verdict, error with its interval, noise floor and group, in at most 120 characters."""
         return first_line(self)
 
-    def summary(self) -> str:
-        """The first line, and the table of all that a reader acts on."""
-        return f"{self.first_line}\n{text_table(HEAD, [row.cells for row in rows(self)])}"
+    @property
+    def state(self) -> State:
+        """Whether the model holds, fails, or is undecided."""
+        return STATES[self.verdict]
 
-    def markdown(self) -> str:
-        """The first line, then the table, and tables of elements and layers."""
+    @property
+    def audited(self) -> tuple[str, str]:
+        """The names of the model and of the group that it was tried under."""
+        return self.model.name, self.contract.group
+
+    def tables(self) -> list[Table]:
+        """The table of all that a reader acts on."""
+        return [table(self)]
+
+    def details(self) -> list[Table]:
+        """The elements, the worst first, and the layers."""
         worst = sorted(self.elements, key=lambda e: -e.shown.estimate.mean)[:_ELEMENTS]
         shape = lambda e: [interval(e.shown.estimate), number(e.shown.median), number(e.shown.worst)]
         elements = [[folded(e.label), *shape(e), number(e.shown_floor), "above" * bool(e.above)] for e in worst]
-        parts = [
-            f"## {_SIGNS[STATES[self.verdict]]} Equivariance audit: {escaped(self.model.name)}",
-            f"**{escaped(self.first_line)}**",
-            markdown_table(HEAD, [row.cells for row in rows(self)]),
-            f"### Elements, the worst first, errors {self.unit}",
-            markdown_table(["element", "mean error", "median", "worst", "noise floor", ""], elements),
-        ]
+        head = ["element", "mean error", "median", "worst", "noise floor", ""]
+        found = [Table(f"Elements, the worst first, errors {self.unit}", head, elements)]
         if self.layers is not None:
             cells = lambda r: [folded(r.name), r.kind, number(r.error), number(r.floor), "breaks" * r.broken]
-            layers = [cells(r) for r in self.layers.layers]
-            parts += ["### Layers", markdown_table(["layer", "kind", "error", "noise floor", ""], layers)]
-        return "\n\n".join(parts) + "\n"
+            head = ["layer", "kind", "error", "noise floor", ""]
+            found.append(Table("Layers", head, [cells(r) for r in self.layers.layers]))
+        return found
 
-    def junit(self, checks: Sequence[Check] = ()) -> str:
-        """JUnit's XML, one test case an output, one a set off the data, and one a check."""
-        cases = [
-            Check(
-                f"{o.name} ({o.action})",
-                not o.fails_under,
-                f"{interval(o.shown)} {self.unit_of(o)}, {listed(o.fails_under)}",
-            )
-            for o in self.contract.outputs
-        ]
+    def cases(self) -> list[Check]:
+        """One test case an output, and one a set off the data that fails."""
+        value = lambda o: f"{interval(o.shown)} {self.unit_of(o)}, {listed(o.fails_under)}"
+        found = [Check(f"{o.name} ({o.action})", not o.fails_under, value(o)) for o in self.contract.outputs]
         if self.verdict == "equivariant on its data":
             off = [s for s in self.sets[1:] if s.above]
-            cases += [Check(f"off the data, {s.name}", False, f"{interval(s.shown)} {self.unit}") for s in off]
-        title = f"{self.model.name} under {self.contract.group}"
-        return suite(title, self.model.name, [*cases, *checks], self.timing.total_seconds, self.summary())
+            found += [Check(f"off the data, {s.name}", False, f"{interval(s.shown)} {self.unit}") for s in off]
+        return found
 
-    def html(self) -> str:
-        """The page; it loads nothing."""
-        return html(self)
+    def sections(self) -> list[Section]:
+        """The sections of the page."""
+        return sections(self)
 
-    def remedy(self, name: str, path: FileName | None = None, form: str | None = None) -> AnyModel:
-        """The model averaged over the group, f̄(x) = mean over g of ρ_Y(g)⁻¹ f(ρ_X(g) x), in its own form.
+    def duration(self) -> float:
+        """Seconds that the audit took."""
+        return self.timing.total_seconds
+
+    def remedy(self, name: str = "average") -> AnyModel:
+        """The model averaged over the group, f̄(x) = mean over g of ρ_Y(g)⁻¹ f(ρ_X(g) x), a function of a batch.
 
         One evaluation for every element. Equivariant to rounding where the group moves inputs exactly; of resampled
         inputs as far as interpolation allows. Groups of infinitely many elements, means of class numbers, and outputs
@@ -204,27 +86,14 @@ class AuditReport(WrittenReport):
 
         Args:
             name: "average".
-            path: of a model from an ONNX file, where an ONNX file with the averaging inside is written.
-            form: "function", a function of a batch in NumPy; "module", a PyTorch module around the model's own; "onnx".
-                None: a module of PyTorch modules, a file if `path` is given, else a function.
-
-        Returns:
-            The function or module; of ONNX the path.
         """
+        if name != "average":
+            raise InvalidArgumentError("name", name, "'average'")
         if not self.contract.law:
             raise InvalidArgumentError("transforms form no group; remedies are for groups")
         if self.averaged is None:
             raise InvalidArgumentError("the report has no model: it was not made by an audit in this process")
         for part in self.missing:
             if part.section == AVERAGING:
-                raise InvalidArgumentError(f"remedy is {name!r}, which is not offered: {part.reason}")
-        return self.averaged(name, path, form)
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows: the first line, the table, and the error under every element."""
-        line = lambda row: " ".join(filter(None, row.cells[1:]))
-        elements = [
-            (e.label, f"{interval(e.shown.estimate)}, noise floor {number(e.shown_floor)}") for e in self.elements
-        ]
-        head = notebook.table(self.first_line, [(row.label, line(row)) for row in rows(self)])
-        return head + notebook.table(f"Elements, errors {self.unit}", elements[: 2 * _ELEMENTS])
+                raise InvalidArgumentError("remedy", name, "one that is offered", part.reason)
+        return self.averaged()

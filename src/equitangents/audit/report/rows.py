@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Literal
 
+from equitangents.audit.report.findings import Findings
 from equitangents.audit.report.numbers import (
     NAMED,
     UNITS,
@@ -31,15 +32,13 @@ from equitangents.audit.report.sections import (
     TransformResult,
     Verdict,
 )
-
-if TYPE_CHECKING:
-    from equitangents.audit.report.result import AuditReport
+from equitangents.report.render import Table
 
 NEARLY = 0.1
 """Up to here a violation is small enough to ask whether it is as small off the data."""
 LENGTH = 120
 """The most characters of a first line."""
-STATES = {
+STATES: dict[Verdict, Literal["holds", "fails", "undecided"]] = {
     "equivariant": "holds",
     "equivariant within tolerance": "holds",
     "equivariant on its data": "undecided",
@@ -69,7 +68,7 @@ class Row:
 HEAD = ["", "of", "value", "interval", "noise floor", "unit"]
 
 
-def first_line(report: AuditReport) -> str:
+def first_line(report: Findings) -> str:
     """Verdict, error with its interval, noise floor and group, in at most `LENGTH` characters."""
     headline = report.shown
     write = format_number if report.unscaled else number
@@ -82,7 +81,12 @@ def first_line(report: AuditReport) -> str:
     return line + folded(report.contract.group, max(LENGTH - len(line), 1))
 
 
-def rows(report: AuditReport) -> list[Row]:
+def table(report: Findings) -> Table:
+    """The table of all that a reader acts on."""
+    return Table("", HEAD, [row.cells for row in rows(report)], text=True)
+
+
+def rows(report: Findings) -> list[Row]:
     """Everything that a reader acts on, in the order in which it is read."""
     return [row for part in (_decision, _errors, _outputs, _beside, _causes, _helps, _sample) for row in part(report)]
 
@@ -92,7 +96,7 @@ def measured(label: str, of: str, error: Estimate, unit: str, floor: float | Non
     return Row(label, of, number(error.mean), ends(error), number(floor), unit)
 
 
-def _decision(report: AuditReport) -> Iterator[Row]:
+def _decision(report: Findings) -> Iterator[Row]:
     yield Row("model", folded(report.model.name))
     yield Row("reason", report.reason, REASONS[report.reason])
     if report.reason in DECIDES:
@@ -101,7 +105,7 @@ def _decision(report: AuditReport) -> Iterator[Row]:
         yield Row("tolerance", "", number(report.shown.tolerance))
 
 
-def _errors(report: AuditReport) -> Iterator[Row]:
+def _errors(report: Findings) -> Iterator[Row]:
     headline, spread = report.shown, report.relative.error_by_spread
     if not report.unscaled:
         yield measured("error", "", headline.error.estimate, report.unit, headline.floor)
@@ -138,7 +142,7 @@ def _rest(share: Estimate) -> Estimate:
     return Estimate(1 - share.mean, 1 - share.high, 1 - share.low)
 
 
-def _outputs(report: AuditReport) -> Iterator[Row]:
+def _outputs(report: Findings) -> Iterator[Row]:
     outputs = report.contract.outputs
     for o in outputs:
         if o.vanishes:
@@ -158,27 +162,18 @@ def _outputs(report: AuditReport) -> Iterator[Row]:
 MATCHED = {"iou": "IoU of matched boxes", "missed": "items missed", "extra": "items extra"}
 
 
-NEIGHBOURS = {"label_agreement": "moved inputs", "label_agreement_untransformed": "inputs as given"}
-
-
-def _count(o: OutputContract, report: AuditReport) -> str:
+def _count(o: OutputContract, report: Findings) -> str:
     return f"{len(o.fails_under)} of {len(report.elements)} {report.contract.noun}s"
 
 
-def _beside(report: AuditReport) -> Iterator[Row]:
+def _beside(report: Findings) -> Iterator[Row]:
     for s in report.sets[1:]:
         yield measured("off the data", s.name, s.shown, report.unit, s.shown_floor)
     for t in report.transforms:
         yield transform_row(t)
-    for d in report.lie:
-        value = format_number(d.value.mean)
-        yield Row("Lie derivative", d.generator, value, unit=f"{UNITS['norm']} per {d.unit}")
     if report.data is not None:
         symmetric = {True: "not rejected", False: "rejected", None: "too few inputs"}[report.data.symmetric]
         yield Row("symmetry of the data", f"p = {report.data.p_value:.2g}", symmetric)
-        for of, share in vars(report.data).items():
-            if of in NEIGHBOURS and share is not None:
-                yield Row("nearest input has the label", NEIGHBOURS[of], number(share), unit=UNITS["classes"])
 
 
 def transform_row(t: TransformResult) -> Row:
@@ -187,7 +182,7 @@ def transform_row(t: TransformResult) -> Row:
     return measured("transform", f"{t.name} {worst.strength:g}", worst.error, UNITS[t.unit], worst.floor)
 
 
-def _causes(report: AuditReport) -> Iterator[Row]:
+def _causes(report: Findings) -> Iterator[Row]:
     layers = report.layers
     if layers is not None:
         yield Row("layers", "", LAYER_REASONS[layers.reason])
@@ -201,8 +196,6 @@ def _causes(report: AuditReport) -> Iterator[Row]:
         members = f"{report.ensemble.members} members"
         for label, e in zip(("one member", members, "infinitely many members"), report.ensemble.errors, strict=True):
             yield measured("ensemble", label, e, f"{UNITS['norm']}, root mean square")
-        if report.ensemble.by_design is not None:
-            yield Row("mean of infinitely many", "", report.ensemble.by_design)
 
 
 def rule_rows(rule: RuleResult) -> Iterator[Row]:
@@ -219,7 +212,7 @@ def rule_rows(rule: RuleResult) -> Iterator[Row]:
         yield Row("output_action", name, rule.by_hand)
 
 
-def _helps(report: AuditReport) -> Iterator[Row]:
+def _helps(report: Findings) -> Iterator[Row]:
     if report.verdict not in ("broken", "equivariant on its data"):
         return
     for m in report.remedies:
@@ -233,7 +226,7 @@ def _helps(report: AuditReport) -> Iterator[Row]:
             yield Row("not tried", m.name, HOW[m.how])
 
 
-def _sample(report: AuditReport) -> Iterator[Row]:
+def _sample(report: Findings) -> Iterator[Row]:
     if not report.model.deterministic:
         yield Row("noise of the model", "", number(report.model.noise), unit=UNITS["norm"])
     if report.unmoved:

@@ -86,31 +86,6 @@ class LabelsLeftOut:
         """The share of samples whose label is predicted."""
         return float(self.hits.mean())
 
-    @property
-    def residuals(self) -> Float[np.ndarray, "n classes"]:
-        """Targets − outputs, targets being one-hot minus 1/K."""
-        return self.outputs.residuals
-
-    @property
-    def mean_squared_error(self) -> float:
-        """The mean squared error of the outputs behind the labels, over samples and outputs."""
-        return self.outputs.mean_squared_error
-
-    @property
-    def time(self) -> float:
-        """After which training time the labels are predicted."""
-        return self.outputs.time
-
-    @property
-    def predictor(self) -> str:
-        """Which process predicts the outputs behind the labels."""
-        return self.outputs.predictor
-
-    @property
-    def standardised_by(self) -> str:
-        """Which samples gave the mean and deviation of inputs, see `LeaveOneOut`."""
-        return self.outputs.standardised_by
-
     def __repr__(self) -> str:
         return f"<LabelsLeftOut of {len(self.labels)} samples: accuracy {self.accuracy:.4g}>"
 
@@ -119,22 +94,9 @@ class LabelsLeftOut:
         return notebook.table("Leave-one-out", [facts[0], ("accuracy", f"{self.accuracy:.4g}"), *facts[1:]])
 
 
-def predictor_name(kernel: str, time: float, ridge: str, augmented: bool) -> str:
-    """Which process predicts, in words.
-
-    >>> predictor_name("nngp", float("inf"), "0.1", augmented=False)
-    'posterior mean of the NNGP with noise (ridge 0.1)'
-    >>> predictor_name("ntk", 5.0, "0", augmented=True)
-    'mean of infinitely wide networks (NTK) at time 5, on all augmented copies'
-    """
-    if kernel == "nngp" and np.isinf(time):
-        name = "posterior mean of the NNGP " + ("without noise" if ridge == "0" else f"with noise (ridge {ridge})")
-    else:
-        trained = "NTK" if kernel == "ntk" else "last layer alone trained, NNGP kernel"
-        name = f"mean of infinitely wide networks ({trained}) at time {time:g}" + (
-            "" if ridge == "0" else f", ridge {ridge}"
-        )
-    return name + (", on all augmented copies" if augmented else "")
+def predictor_name(kernel: str, time: float) -> str:
+    """Which process predicts: the Bayesian network whose last layer is trained, or trained networks."""
+    return "posterior mean of the NNGP" if kernel == "nngp" and np.isinf(time) else "mean of infinitely wide networks"
 
 
 def held_out_predictions(training: Training, time: float) -> np.ndarray:
@@ -145,8 +107,7 @@ def held_out_predictions(training: Training, time: float) -> np.ndarray:
     n = check_more_than_one(len(training.given.x))
     if training.settings.dynamics is not Flow and 0 < time < math.inf:
         raise InvalidArgumentError(
-            f"leaving samples out after {time:g} steps of gradient descent has no closed form from one "
-            "decomposition; take dynamics='flow' or time=inf"
+            "time", time, "inf or 0 for leaving samples out of gradient descent", "take dynamics='flow' or time=inf"
         )
     labels = original_labels(training)
     training = training.decomposed
@@ -159,8 +120,10 @@ def held_out_predictions(training: Training, time: float) -> np.ndarray:
         return labels - errors.reshape(labels.shape)
     if training.source is not None:
         raise InvalidArgumentError(
-            f"leaving whole fields out has no closed form where they are trained by {training.solver}; hold samples "
-            "back, or compare ensembles by log_marginal_likelihood_"
+            "solver",
+            training.solver,
+            "one whole decomposition, for leaving fields out",
+            "hold samples back, or compare by log_marginal_likelihood_",
         )
     problem = cast(IrrepProblem, training.mean_problem)
     if not problem.process.consistent:

@@ -184,7 +184,7 @@ def _lists(model: BaseEstimator, grid: object) -> dict[str, list[Any]]:
             raise InvalidArgumentError("grid", values, "at least one value", at=name)
     for name, other in _SAME.items():
         if name in lists and other in lists:
-            raise InvalidArgumentError(f"grid has {name!r} and {other!r}, which are the same; give one of them")
+            raise InvalidArgumentError("grid", name, "one name of each parameter", other)
     return lists
 
 
@@ -323,7 +323,11 @@ def _refuse_what_has_no_part(candidates: list[Point]) -> None:
     for name in (*PATH[1:], "dynamics"):
         if len({repr(point.values.get(name)) for point in candidates}) > 1:
             raise InvalidArgumentError(
-                f"grid varies {name}, which has no part in the marginal likelihood; take criterion='leave_one_out'"
+                "grid",
+                name,
+                "parameters that the marginal likelihood reads",
+                "take criterion='leave_one_out'",
+                verb="varies",
             )
 
 
@@ -333,7 +337,7 @@ def _score(model: BaseEstimator, ensemble: BaseEstimator, training: Training, t:
     found: LeaveOneOut | LabelsLeftOut = model._left_out(ensemble, training, t)
     if isinstance(found, LabelsLeftOut):
         hits = found.hits.astype(np.float64)
-        return Score("leave-one-out accuracy", True, found.accuracy, found.mean_squared_error, hits)
+        return Score("leave-one-out accuracy", True, found.accuracy, found.outputs.mean_squared_error, hits)
     return Score("leave-one-out mean squared error", False, found.mean_squared_error, 0.0, found.squared_errors)
 
 

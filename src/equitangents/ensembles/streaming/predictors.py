@@ -24,7 +24,7 @@ from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
 from equitangents.ensembles.storage.array_folder import About
 from equitangents.ensembles.training.fingerprint import array_digest
 from equitangents.errors import EquitangentsError, InvalidArgumentError, InvalidTypeError, StoreError
-from equitangents.kernels.cost.forecast import CostedKernel
+from equitangents.kernels.cost import CostedKernel
 from equitangents.kernels.orbit import OrbitAverage
 from equitangents.nn import Sequential
 from equitangents.tiles.place import local
@@ -220,7 +220,7 @@ def _checked(
         except (ValueError, TypeError, IndexError, KeyError, AttributeError, ArithmeticError) as error:
             reason = " ".join(str(error).split())
             raise StoreError(
-                f"model is {str(folder)!r}, whose parts do not fit each other: {reason}; fit the model again"
+                "model", str(folder), "parts that fit each other", f"fit the model again: {reason}"
             ) from error
         return found
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from equitangents._types import ArrayLike, DType, Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
-from equitangents.kernels.steerable.linear import (
+from equitangents.kernels.steerable.execute import (
     count,
     filter_matrices,
     geometry,
