@@ -172,7 +172,7 @@ class TestRunner:
     def test_unknown_names(self, tmp_path):
         with pytest.raises(InvalidArgumentError, match="expected 'toy', 'ising', 'rotated-images'"):
             studies.run("tory", out=tmp_path / "run")
-        with pytest.raises(InvalidArgumentError, match="it has quick, desk, paper"):
+        with pytest.raises(InvalidArgumentError, match="expected 'quick', 'desk' or 'paper'"):
             studies.run("toy", preset="huge", out=tmp_path / "run")
         assert not (tmp_path / "run").exists()
 
