@@ -24,9 +24,9 @@ def test_relative_measures_do_not_depend_on_the_size_of_outputs(scale):
 def test_a_prediction_has_one_row_an_input(rows):
     f = lambda x: rows(x[:, :2, 0, 0])
     for measure in (equivariance_error, relative_orbit_std, orbit_same_predictions):
-        with pytest.raises(ShapeError, match="rows for 5 inputs"):
+        with pytest.raises(ShapeError, match=r"gives rows, \d+; expected 5"):
             measure(f, ROT, X)
-    with pytest.raises(ShapeError, match="rows for 5 inputs"):
+    with pytest.raises(ShapeError, match=r"gives rows, \d+; expected 5"):
         s_dist(f, f, X)
 
 
