@@ -118,8 +118,8 @@ class CheckpointStore:
 
     def _read(self, epoch: int) -> tuple[Snapshot, dict[str, int]]:
         name = f"the checkpoint of epoch {epoch} in {self.directory}"
-        about = read_about(self.directory / str(epoch))
         try:
+            about = read_about(self.directory / str(epoch))
             if about["format"] != FORMAT:
                 raise InvalidArgumentError("checkpoint_dir", str(self.directory), f"one of format {FORMAT}")
             check_same(self._fingerprint, about["fingerprint"], name)
@@ -128,8 +128,8 @@ class CheckpointStore:
             recorded = {key: held[second + i] for i, key in enumerate(about["recorded"])}
             epochs = [int(epoch) for epoch in about["recorded_epochs"]]
             return Snapshot(epoch, params, optimizer_state, held[0], epochs, recorded), dict(about["plan"])
-        except (AttributeError, IndexError, KeyError, TypeError) as error:
-            raise about.damaged(repr(error)) from None
+        except (StoreError, AttributeError, IndexError, KeyError, TypeError) as error:
+            raise StoreError(f"{name} is damaged: {error}") from None
 
     def _unwritable(self, error: OSError) -> StoreError:
         return StoreError(
