@@ -61,7 +61,7 @@ def test_a_damaged_checkpoint_is_said_and_the_one_before_it_goes_on_to_the_same_
     directory, run, params = copy
     damaged(run / "3" / "model.npz", "flipped")
     assert same(fitted(directory), params)
-    assert "members-0-2/3'; expected a saved model that can be read" in told(caplog)
+    assert "the checkpoint of epoch 3" in told(caplog)
     assert "is damaged" in told(caplog)
     caplog.clear()
     assert same(fitted(directory), params)
