@@ -107,7 +107,7 @@ $(VENV)/.installed-%: $(STAMP)
 # The library is that of .venv, built with the headers of the oldest jaxlib; tools of tests are of one version everywhere.
 $(LOWEST)/.installed: scripts/lowest.py $(STAMP)
 	python3.11 -m venv --clear $(LOWEST)
-	$(BIN)/python scripts/lowest.py scale train > $(LOWEST)/requirements.txt
+	$(BIN)/python scripts/lowest.py scale > $(LOWEST)/requirements.txt
 	$(LOWEST_PIP) --requirement $(LOWEST)/requirements.txt scikit-build-core
 	$(LOWEST_PIP) --constraint constraints.txt beartype hypothesis psutil pytest pytest-timeout pytest-xdist
 	$(LOWEST_PIP) --no-deps --no-build-isolation --config-settings wheel.cmake=false --editable .

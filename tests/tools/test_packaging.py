@@ -48,9 +48,9 @@ def test_the_navigation_lists_every_page():
 
 def test_the_lowest_versions_are_those_that_the_project_states():
     text = (ROOT / "pyproject.toml").read_text()
-    lines = lowest.main(["scale", "train", "test"], text).splitlines()
+    lines = lowest.main(["scale", "test"], text).splitlines()
     extras = PROJECT["project"]["optional-dependencies"]
-    wanted = [*PROJECT["project"]["dependencies"], *extras["scale"], *extras["train"], *extras["test"]]
+    wanted = [*PROJECT["project"]["dependencies"], *extras["scale"], *extras["test"]]
     assert lines == [each.replace(">=", "==") for each in wanted if not each.startswith("equitangents[")]
     assert lowest.lowest("zarr>=3.0.8,<4; sys_platform == 'linux'") == "zarr==3.0.8; sys_platform == 'linux'"
     for unbounded in ("numpy", "numpy==2.0", "numpy<3"):

@@ -149,7 +149,7 @@ class Block:
         return 2 * self.degree + 1
 
     def matrix(self, R: Float[np.ndarray, "3 3"]) -> Float[np.ndarray, "d d"]:
-        """D(R)."""
+        """The representation of a rotation."""
         D = R if self.degree == 1 else wigner(_TO_E3NN @ R @ _TO_E3NN.T, self.degree + 1)[self.degree]
         return np.asarray(D) * (np.linalg.det(R).round() if self.flips else 1.0)
 

@@ -104,7 +104,7 @@ class CheckpointStore:
         self._remove(self._epochs()[_KEPT:])
 
     def close(self) -> None:
-        """Let others in."""
+        """Let other processes use the folder."""
         self._held.close()
 
     def _epochs(self) -> list[int]:
