@@ -24,7 +24,7 @@ ONE_THREAD = OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 XLA_FLAGS="$(XLA)"
 # A test that hangs ends its process, also where it hangs in compiled code; pytest-xdist reports it and starts another.
 PYTEST = $(ONE_THREAD) $(BIN)/python -m pytest -n $(JOBS) --dist worksteal --timeout $(TIMEOUT) --timeout-method thread
 
-.PHONY: help setup demo test test-all test-docs test-lowest test-random test-machines test-frozen test-extras test-browser lint wheel format results docs \
+.PHONY: help setup demo check test test-all test-docs test-lowest test-random test-machines test-frozen test-extras test-browser lint wheel format results docs \
 	bench clean
 
 help: ## this list
@@ -37,7 +37,7 @@ $(STAMP): pyproject.toml constraints.txt scripts/setup.sh scripts/headers.sh nat
 	@touch $@
 
 demo: $(STAMP) ## the main job on real data, with a report
-	$(BIN)/python -m equitangents reproduce rotated-images --preset quick
+	$(BIN)/python -m equitangents reproduce rotated-images --preset quick --force
 
 # Compiling small programs takes most of the time, and without optimisation a third of it. The other targets compile as
 # users do. XLA reads its flags up to the first word that begins without a dash.
@@ -80,6 +80,9 @@ lint: $(STAMP) ## ruff, mypy, and who may import whom
 	$(BIN)/python -m ruff format --check .
 	$(BIN)/python -m mypy
 	$(BIN)/lint-imports --no-cache
+
+check: $(STAMP) ## style, contracts, types and tests of the files that you changed; BASE=main for those of a branch
+	@$(ONE_THREAD) bash scripts/check.sh $(BIN)
 
 wheel: $(STAMP) ## a wheel in dist/, tried in a clean environment without a compiler
 	@bash scripts/wheel.sh $(VENV)

@@ -194,7 +194,7 @@ def audited(seed: list[int], fault: Fault | None, structures: Callable[..., list
     smooth, change = (True, _sound) if fault is None else (fault.smooth, fault.change)
     report = atoms(
         Pairs(rng, change, smooth), structures(rng), None if fault is None else [fault.test], elements=ELEMENTS,
-        features={"features": "1x0e+1x1o"}, seed=seed[-1], seconds=0.01,
+        features={"features": "1x0e+1x1o"}, seed=seed[-1],
     )  # fmt: skip
     return {(row.test, row.quantity): row.outcome for row in report.rows}
 

@@ -1,10 +1,13 @@
 """Files appear when they are complete, and not before."""
 
+import os
 import threading
+from pathlib import Path
 
 import pytest
 
-from equitangents.files import is_abandoned, leftovers, whole_file
+from equitangents import locks
+from equitangents.files import whole_file
 
 
 def test_a_file_appears_only_when_it_is_complete(tmp_path):
@@ -34,8 +37,28 @@ def test_several_may_write_one_file_at_once(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_file_that_is_gone_is_nobodys_and_one_that_nobody_holds_is_abandoned(tmp_path):
-    left = tmp_path / f".page-{'0' * 32}.html"
-    assert not is_abandoned(left, age=0)
-    left.touch()
-    assert leftovers(tmp_path / "page.html") == [left]
+def test_what_a_dead_process_was_writing_is_removed_and_what_is_not_locked_yet_never_from_under_its_writer(
+    tmp_path, monkeypatch
+):
+    left, unlink, taken = tmp_path / f".page-{'0' * 32}.html", Path.unlink, []
+    descriptor = os.open(left, os.O_RDWR | os.O_CREAT)  # as of a writer that has made it, and is about to lock it
+
+    def observed(file, **options):
+        if file == left:
+            taken.append(locks.lock(descriptor))
+        unlink(file, **options)
+
+    monkeypatch.setattr(Path, "unlink", observed)
+    with whole_file(tmp_path / "page.html") as partial:
+        partial.write_text("whole")
+    os.close(descriptor)
+    assert taken == [False]
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
+
+
+def test_what_a_living_process_writes_is_left_alone(tmp_path):
+    with whole_file(tmp_path / "page.html") as other:
+        with whole_file(tmp_path / "page.html") as partial:
+            partial.write_text("one")
+        other.write_text("two")
+    assert (tmp_path / "page.html").read_text() == "two"

@@ -1,4 +1,4 @@
-"""Locks die with their owner, whatever its number and its host; without locks of the system there are short leases."""
+"""Locks die with their owner, whatever its number and its host."""
 
 import errno
 import os
@@ -13,38 +13,24 @@ import pytest
 
 from equitangents import locks
 from equitangents.errors import StoreError
-from equitangents.locks import HeldError, alone, held, is_held
+from equitangents.locks import HeldError, alone, held, is_locked
 
 
-@pytest.fixture(params=["flock", "leases"])
-def kind(request, monkeypatch):
-    """With the locks of this system, and with leases, as on a file system that has no locks."""
-    if request.param == "leases":
-
-        def without(descriptor):
-            raise OSError(errno.ENOSYS, "Function not implemented")
-
-        monkeypatch.setattr(locks, "_system_lock", without)
-        monkeypatch.setattr(locks, "_PAUSE", 0.0)
-    return request.param
-
-
-def test_one_at_a_time_and_nothing_is_left(tmp_path, kind):
+def test_one_at_a_time_and_nothing_is_left(tmp_path):
     path = tmp_path / "lock"
     for _ in range(2):
-        assert not is_held(path)
         with held(path):
-            assert is_held(path)
+            assert is_locked(path)
             with pytest.raises(HeldError) as error, held(path):
                 pass
             assert error.value.owner == str(os.getpid())
             with pytest.raises(StoreError, match="wait for it"), alone(path, "wait for it"):
                 pass
-            assert is_held(path)  # those who were refused took nothing away
+            assert is_locked(path)  # those who were refused took nothing away
         assert list(tmp_path.iterdir()) == []
 
 
-def test_of_many_threads_one_holds_it(tmp_path, kind):
+def test_of_many_threads_one_holds_it(tmp_path):
     inside, most, entered = 0, 0, 0
 
     def work():
@@ -88,31 +74,20 @@ def test_a_lock_of_a_killed_process_is_free_also_for_the_same_number_on_the_same
         assert process.wait() == -signal.SIGKILL
         assert (tmp_path / "lock").read_text() == str(process.pid)
         (tmp_path / "lock").write_text(str(os.getpid()))
-        assert not is_held(tmp_path / "lock")
+        assert not is_locked(tmp_path / "lock")
         with held(tmp_path / "lock"):
-            assert is_held(tmp_path / "lock")
+            assert is_locked(tmp_path / "lock")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_lease_counts_while_it_is_renewed_and_a_minute_longer(tmp_path, kind, monkeypatch, caplog):
-    if kind == "flock":
-        return
-    path = tmp_path / "lock"
-    monkeypatch.setattr(locks, "LEASE", 0.3)
-    with held(path):
-        time.sleep(0.5)
-        assert is_held(path)
-    assert "has no locks" in caplog.text
-    path.write_text("1")
-    (tmp_path / "lock.lease").touch()  # of a process that died
-    assert is_held(path)
-    with pytest.raises(HeldError), held(path):
+def test_where_there_are_no_locks_nobody_is_kept_out_and_the_log_says_so(tmp_path, monkeypatch, caplog):
+    def without(descriptor):
+        raise OSError(errno.ENOSYS, "Function not implemented")
+
+    monkeypatch.setattr(locks, "_system_lock", without)
+    with held(tmp_path / "lock"), held(tmp_path / "lock"):
         pass
-    long_ago = time.time() - 10
-    os.utime(tmp_path / "lock.lease", (long_ago, long_ago))
-    assert not is_held(path)
-    with held(path):
-        assert is_held(path)
+    assert "has no locks" in caplog.text
     assert list(tmp_path.iterdir()) == []
 
 

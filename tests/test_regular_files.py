@@ -15,7 +15,6 @@ from equitangents.model_files import check_model
 from equitangents.nn.sequential import MOST_LAYERS
 from equitangents.nn.specification import network_of, read_network
 from equitangents.scale.record import _record_in
-from equitangents.tiles.place import content
 
 
 @pytest.fixture(params=["pipe", "device", "link to a device", "sparse"])
@@ -35,16 +34,15 @@ def hostile(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 @pytest.mark.timeout(20)
 def test_what_is_no_regular_file_or_too_large_is_not_read(hostile: Path) -> None:
-    for read in (file_bytes, content):
-        with pytest.raises(OSError, match=r"no regular file|takes 21,474,836,480 bytes; expected at most 67,108,864"):
-            read(hostile)
+    with pytest.raises(OSError, match=r"no regular file|takes 21,474,836,480 bytes; expected at most 67,108,864"):
+        file_bytes(hostile)
 
 
 @pytest.mark.timeout(20)
 def test_every_reader_of_json_refuses_it(hostile: Path) -> None:
     with pytest.raises(InvalidArgumentError, match="cannot be read: it "):
         read_network(hostile)
-    with pytest.raises(InvalidArgumentError, match="cannot be read: "):
+    with pytest.raises(InvalidArgumentError, match=r"expected a report that can be read; .* it "):
         read_report(hostile)
 
 
@@ -65,7 +63,7 @@ def test_a_model_larger_than_one_buffer_is_refused_before_it_is_read(tmp_path: P
     path = tmp_path / "model.onnx"
     with path.open("wb") as file:
         file.truncate(2**31)
-    with pytest.raises(InvalidArgumentError, match="takes 2,147,483,648 bytes; expected at most"):
+    with pytest.raises(InvalidArgumentError, match="has bytes, 2147483648; expected 0 to"):
         check_model(str(path))
 
 
@@ -85,10 +83,10 @@ def test_a_file_of_just_the_stated_size_is_read(tmp_path: Path) -> None:
 def test_networks_have_a_stated_number_of_layers_at_most(tmp_path: Path) -> None:
     path = tmp_path / "net.json"
     path.write_text(json.dumps([{"layer": "Relu"}] * 200_000))
-    with pytest.raises(InvalidArgumentError, match="a network has 200,000 layers; expected at most 10,000"):
+    with pytest.raises(InvalidArgumentError, match="layers number 200000; expected 0 to 10000"):
         read_network(path)
     inside = [{"layer": "Residual", "layers": [{"layer": "Relu"}] * 6_000}] * 2
-    with pytest.raises(InvalidArgumentError, match="a network has 12,002 layers"):
+    with pytest.raises(InvalidArgumentError, match="layers number 12002"):
         network_of(inside)
-    with pytest.raises(NetworkError, match="a network has 10,001 layers"):
+    with pytest.raises(NetworkError, match="layers number 10001"):
         nn.Sequential(*[nn.Relu()] * (MOST_LAYERS + 1))

@@ -12,7 +12,6 @@ from equitangents.cli.images import write_table
 from equitangents.tables import quoted, unquoted
 from equitangents_studies.data import labelled_images
 from equitangents_studies.framework.folder import RunFolder
-from equitangents_studies.systems.conventions import write_csv
 
 RUN = "=+-@\t\r\n"
 
@@ -40,12 +39,10 @@ def rows(path):
         return list(csv.reader(file))
 
 
-def test_tables_of_predictions_and_of_systems_quote_names_labels_and_heads(tmp_path):
+def test_tables_of_predictions_quote_names_and_labels(tmp_path):
     names, labels = ("=cmd.png", "a.png"), np.array(["@x", "-3"])
     write_table(tmp_path / "p.csv", names, {"label": labels, "probability": np.array([[0.9], [0.8]])}, None)
     assert rows(tmp_path / "p.csv")[1:] == [["'=cmd.png", "'@x", "0.9"], ["a.png", "-3", "0.8"]]
-    write_csv({"+head": ["=1+1", -2.5, float("nan")]}, tmp_path / "s.csv")
-    assert rows(tmp_path / "s.csv") == [["'+head"], ["'=1+1"], ["-2.5"], [""]]
 
 
 def test_tables_of_studies_quote_theirs(tmp_path):

@@ -25,10 +25,30 @@ int64_t prepare_bytes(const Plan& plan) {
   return Workspace<T>::align(fields) + (plan.pooled || plan.sphere ? Workspace<T>::bytes(plan) : 0);
 }
 
+// `to_unit` of an input whose square is no number of T, or none with digits.
+template <class T>
+double to_unit_by_parts(const Plan& plan, const T* input, T* to) {
+  const int64_t size = plan.positions_in * plan.channels;
+  double most = 0, sum = 0;
+  for (int64_t i = 0; i < size; ++i) most = std::abs(double(input[i])) > most ? std::abs(double(input[i])) : most;
+  int exponent = 0;
+  std::frexp(most, &exponent);
+  for (int64_t i = 0; i < size; ++i) {
+    const double part = std::ldexp(double(input[i]), -exponent);
+    sum += part * part;
+  }
+  const double unit = std::hypot(std::ldexp(std::sqrt(sum / double(size)), exponent), std::sqrt(plan.unit_bias));
+  const bool usable = unit > 0 && unit * 0 == 0;
+  const double share = usable ? std::ldexp(1.0, exponent) / unit : 1;
+  for (int64_t i = 0; i < size; ++i) to[i] = usable ? T(std::ldexp(double(input[i]), -exponent) * share) : input[i];
+  return usable ? unit : 1;
+}
+
 // Writes an input divided by its unit, and returns that; `to` may be the input itself.
 template <class T>
 double to_unit(const Plan& plan, const T* input, T* to) {
   constexpr int L = kLanes<T>;
+  constexpr double kLeast = sizeof(T) == 4 ? 1e-30 : 1e-280;
   const int64_t size = plan.positions_in * plan.channels, whole = size / L * L;
   const auto at = [input](int64_t i) {  // which need not be aligned
     Vec<T> found;
@@ -43,8 +63,8 @@ double to_unit(const Plan& plan, const T* input, T* to) {
   double sum = 0;
   for (; i < size; ++i) sum += double(input[i]) * double(input[i]);
   for (int l = 0; l < L; ++l) sum += double((sums[0][l] + sums[1][l]) + (sums[2][l] + sums[3][l]));
-  const double square = sum / double(size) + plan.unit_bias;
-  const T share = square > 0 && square * 0 == 0 ? T(1 / std::sqrt(square)) : T(1);
+  if (!(sum > kLeast && sum < 1 / kLeast)) return to_unit_by_parts(plan, input, to);
+  const T share = T(1 / std::sqrt(sum / double(size) + plan.unit_bias));
   for (i = 0; i < whole; i += L) {
     const Vec<T> scaled = share * at(i);
     std::memcpy(to + i, &scaled, sizeof scaled);

@@ -89,7 +89,7 @@ struct PreparedSides {
   // The variance of a bias of variance 1, of inputs in their units.
   Doubles bias(int lane) const {
     if (!group.units) return 1 - Doubles{};
-    const Doubles unit = load(group.units + lane);
+    const Doubles unit = maximum(load(group.units + lane), 1e-150 - Doubles{});
     return 1 / (unit * unit);
   }
 

@@ -2,7 +2,7 @@
 
 import equitangents.audit as _audit
 import equitangents_studies as studies
-import equitangents_studies.contenders as contenders
+import equitangents_studies.baselines as baselines
 import equitangents_studies.data as data
 import equitangents_studies.systems as systems
 
@@ -64,8 +64,8 @@ __all__ = [
     "__version__",
     "actions",
     "audit",
+    "baselines",
     "batch",
-    "contenders",
     "data",
     "empirical_kernel_fn",
     "empirical_nngp_fn",

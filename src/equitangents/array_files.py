@@ -67,7 +67,7 @@ def load_data(path: str, trust: bool = False) -> tuple[Any, Any]:
         return arrays, None
     y = arrays.pop("y", None)
     if not arrays:
-        raise InvalidArgumentError(f"data is {path!r}, which holds no inputs; expected an array 'x'")
+        raise InvalidArgumentError("data", str(path), "an array 'x' of inputs")
     return arrays.get("x", arrays), y
 
 
@@ -82,7 +82,7 @@ def text_of(y: np.ndarray) -> np.ndarray:
         return np.char.decode(y, "utf-8")
     except UnicodeDecodeError as error:
         raise InvalidArgumentError(
-            f"y holds {error.object!r}, bytes that are not text in UTF-8; save labels as text or whole numbers"
+            "y", error.object, "labels of text in UTF-8, or whole numbers", verb="holds bytes"
         ) from None
 
 

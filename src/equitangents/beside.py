@@ -1,4 +1,4 @@
-"""What the library knows of the package beside it: studies, learning systems, contenders and data sets.
+"""What the library knows of the package beside it: studies, learning systems, baselines and data sets.
 
 It comes with the same install and imports the library's public names alone (`tests/beside`); the library reaches it by
 name, and imports it when it is first used.
@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 PACKAGE = "equitangents_studies"
-ROOMS = {"studies": PACKAGE, **{name: f"{PACKAGE}.{name}" for name in ("systems", "contenders", "data")}}
+ROOMS = {"studies": PACKAGE, **{name: f"{PACKAGE}.{name}" for name in ("systems", "baselines", "data")}}
 
 
 def room(name: str) -> ModuleType:

@@ -45,7 +45,7 @@ def append_checksum(path: Path, about: dict[str, Any] | None = None) -> None:
         text = _MARK + json.dumps(about or {}, sort_keys=True).encode() + b" "
         length = len(text) + 9
         if length > _MOST:
-            raise StoreError(f"{path} has a last line of {length} bytes; expected at most {_MOST}")
+            raise StoreError("path", str(path), "a last line of a checksum", "it is too long")
         zipped = file.read(2) == _NO_COMMENT[:2]
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - _LAST))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
+
+from equitangents.formatting import memory_size
 
 __all__ = [
     "EquitangentsError",
@@ -30,8 +32,9 @@ class EquitangentsError(Exception):
 
     argument: str | None = None
     value: Any = None
-    expected: str = ""
+    expected: object = ""
     remedy: str = ""
+    at: object = None
 
     def shown(self, names: Mapping[str, str]) -> str:
         """The message, with an argument by the name under which its user gave it, such as `--group`."""
@@ -42,46 +45,91 @@ class _ArgumentError(EquitangentsError):
     """What is wrong with an argument, as data: its name, its value, what is expected and what helps.
 
     One argument alone is the whole message, for what is no single argument's. `verb` stands between name and value:
-    "is", of arrays "has shape", or another one.
+    "is", of arrays "has shape", or another one. `expected` is a text, a range of whole numbers, a list of choices,
+    or a shape, `("N", 3)`; `at` is the index of the entry that is wrong.
 
     >>> error = InvalidArgumentError("time", -1, "at least 0", "leave it out for the limit")
     >>> error.shown({"time": "--time"})
     '--time is -1; expected at least 0; leave it out for the limit'
+    >>> str(InvalidArgumentError("solver", "lu", ["exact", "cg"])), str(InvalidArgumentError("n", 5, range(3), at=1))
+    ("solver is 'lu'; expected 'exact' or 'cg'", 'n[1] is 5; expected 0 to 2')
     """
 
     _verb = "is"
 
     def __init__(
-        self, argument: str, value: Any = _NONE, expected: str = "", remedy: str = "", *, verb: str = ""
+        self,
+        argument: str,
+        value: Any = _NONE,
+        expected: object = "",
+        remedy: str = "",
+        *,
+        verb: str = "",
+        at: object = None,
     ) -> None:
         if value is _NONE:
             super().__init__(argument)
             return
         self.argument, self.value, self.expected, self.remedy = argument, value, expected, remedy
-        self._verb = verb or self._verb
-        self._text = value.__name__ if verb and isinstance(value, type) else _text(value)
+        self.at, self._verb = at, verb or self._verb
+        self._text = value.__name__ if verb and isinstance(value, type) else self._shown(value)
         super().__init__(self.shown({}))
 
     def shown(self, names: Mapping[str, str]) -> str:
         """The message, with an argument by the name under which its user gave it, such as `--group`."""
         if self.argument is None:
             return str(self)
-        wanted = f"expected {self.expected}" if self.expected else ""
-        first = f"{names.get(self.argument, self.argument)} {self._verb} {self._text}"
+        wanted = f"expected {self._wanted()}" if self.expected != "" else ""
+        at = "" if self.at is None else f" at {self.at}" if isinstance(self.at, tuple) else f"[{self.at}]"
+        first = f"{names.get(self.argument, self.argument)}{at} {self._verb} {self._text}"
         return "; ".join(part for part in (first, wanted, self.remedy) if part)
+
+    def _shown(self, value: object) -> str:
+        return _text(value)
+
+    def _wanted(self) -> str:
+        return _wanted(self.expected)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """As what any process can read: a value of another kind becomes its text."""
         plain = isinstance(self.value, bool | int | float | str | None)
-        return type(self), self.args, vars(self) if plain else {**vars(self), "value": self._text}
+        state = {**vars(self), "expected": self._wanted()}
+        return type(self), self.args, state if plain else {**state, "value": self._text}
+
+
+def _wanted(expected: object) -> str:
+    """How what is expected is shown: a range by its ends, choices one by one, a shape with its letters."""
+    if expected is ...:
+        return "..."
+    if isinstance(expected, range):
+        return f"{expected[0]} to {expected[-1]}"
+    if isinstance(expected, list | set | frozenset):
+        return choices(expected)
+    if isinstance(expected, tuple):
+        return f"({', '.join(map(_wanted, expected))}{',' if len(expected) == 1 else ''})"
+    return expected if isinstance(expected, str) else _text(expected)
+
+
+def choices(values: Collection[object]) -> str:
+    """The values as text, the last after "or".
+
+    >>> choices(["a", "b", None])
+    "'a', 'b' or None"
+    """
+    *first, last = map(repr, values)
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 def _text(value: Any) -> str:
-    """How a value is shown: as Python does, but NumPy's numbers as numbers."""
+    """How a value is shown: as Python does, but numbers with at most eight digits, and NumPy's as Python's."""
     numpy = sys.modules.get("numpy")  # who has its numbers has loaded it; commands that need none start without it
     if numpy is not None and isinstance(value, numpy.dtype):
         return str(value)
-    return repr(value.item() if numpy is not None and isinstance(value, numpy.generic) else value)
+    if numpy is not None and isinstance(value, numpy.generic):
+        value = value.item()
+    if isinstance(value, float):
+        return f"{value:.8g}" if len(repr(value)) > 10 else repr(value)
+    return str(value) if type(value).__module__.startswith("equitangents") else repr(value)
 
 
 class InvalidArgumentError(_ArgumentError, ValueError):
@@ -121,7 +169,16 @@ class NotPositiveDefiniteError(InvalidArgumentError):
 
 
 class MemoryLimitError(InvalidArgumentError):
-    """A computation would need more memory than allowed; the message says how to make it smaller."""
+    """A computation would need more memory than allowed: `value` and `expected` are bytes, and the remedy helps."""
+
+    _verb = "needs about"
+
+    def _shown(self, value: object) -> str:
+        return memory_size(value) if isinstance(value, int | float) else _text(value)
+
+    def _wanted(self) -> str:
+        number = isinstance(self.expected, int | float)
+        return f"at most {self._shown(self.expected)}" if number else super()._wanted()
 
 
 class StoreError(InvalidArgumentError):

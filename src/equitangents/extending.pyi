@@ -2,17 +2,16 @@
 # ruff: noqa: I001
 
 # types in signatures, and what is asked of users' objects
-from equitangents._protocols import ExecutorLike, FiniteNetwork
+from equitangents._protocols import FiniteNetwork
 from equitangents._types import ArrayLike, DType, Elements, FileName, Network, Numbers, Params, Targets
 
 # arguments
 from equitangents.actions.continuous import check_finite_group
 from equitangents.actions.named import ActionLike
-from equitangents.actions.remedies import looks_channels_first
 from equitangents.ensembles.estimator import check_network
 from equitangents.extras import check_installed, require
-from equitangents.keywords import meant
-from equitangents.statistics.settings import check_confidence
+from equitangents.keywords import unknown
+from equitangents.statistics.estimate import check_confidence
 from equitangents.validation import check_array, check_number, check_same_length, check_shape, check_whole, is_whole
 
 # files that are there whole or not at all, and what they claim to hold
@@ -27,7 +26,6 @@ from equitangents.tables import quoted, unquoted
 
 # what is said
 from equitangents import formatting, notebook
-from equitangents.cli.common import announced
 from equitangents.cli.completion import one_of, there
 
 # layers of one's own
@@ -38,7 +36,6 @@ from equitangents.nn.layer import Weights
 from equitangents import precision
 from equitangents.memory import check_fits, machine_memory, process_memory
 from equitangents.normals import standard_normal
-from equitangents.scale import executors
 
 # training of many members: what `DeepEnsemble` does not offer yet is built from it (a rate a member, stopping alone)
 from equitangents.ensembles.training import network_job
@@ -51,7 +48,6 @@ __all__ = [
     "ArrayLike",
     "DType",
     "Elements",
-    "ExecutorLike",
     "FileName",
     "FiniteNetwork",
     "Network",
@@ -60,7 +56,6 @@ __all__ = [
     "Targets",
     "Weights",
     "Workers",
-    "announced",
     "append_checksum",
     "box_offsets",
     "check_array",
@@ -77,15 +72,12 @@ __all__ = [
     "check_whole",
     "check_writable",
     "checked_content",
-    "executors",
     "file_bytes",
     "formatting",
     "is_whole",
     "locks",
-    "looks_channels_first",
     "machine_memory",
     "may_write",
-    "meant",
     "network_job",
     "notebook",
     "one_of",
@@ -100,6 +92,7 @@ __all__ = [
     "require",
     "standard_normal",
     "there",
+    "unknown",
     "unquoted",
     "whole_file",
 ]

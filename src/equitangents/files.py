@@ -7,7 +7,6 @@ links: what they point to is replaced.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import os
 import re
@@ -17,18 +16,15 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from equitangents import locks
-from equitangents.errors import StoreError
 
 FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)  # of what this user may not write
 LEFTOVER = re.compile(r"\..+-[0-9a-f]{32}(\.\w+)?")  # the name of what was being written when its process died
 ABANDONED = 3600.0  # seconds after which that is so on file systems that have no locks
 _ATTEMPTS = 3  # at a file in a folder that others remove
 MOST = 2**26  # bytes of JSON and of scripts, far more than any that was written here
-_EXCHANGE = 2  # RENAME_EXCHANGE of Linux, RENAME_SWAP of macOS
-_HERE = -100  # AT_FDCWD: paths are taken as they are
 
 
 def may_write(folder: Path) -> bool:
@@ -69,9 +65,7 @@ def whole_file(path: Path, *, once: bool = False) -> Iterator[Path]:
                 os.replace(partial, path)
         finally:
             partial.unlink(missing_ok=True)
-        for left in leftovers(path):
-            with contextlib.suppress(OSError):
-                left.unlink()
+        sweep(path.parent, re.compile(rf"\.{re.escape(path.stem)}-[0-9a-f]{{32}}{re.escape(path.suffix)}"))
     finally:
         _closed(descriptor)
 
@@ -118,23 +112,32 @@ def _closed(descriptor: int) -> int:
     return -1
 
 
-def sweep(folder: Path) -> None:
-    """Remove what dead processes were writing in a folder, and the folder if it is empty, as far as one may."""
+def sweep(folder: Path, name: re.Pattern[str] = LEFTOVER) -> None:
+    """Remove what dead processes were writing in a folder under a name of this form, and the folder if it is empty.
+
+    As far as this user may.
+    """
     with contextlib.suppress(OSError):
-        for path in folder.iterdir():
-            if LEFTOVER.fullmatch(path.name) and is_abandoned(path):
-                path.unlink(missing_ok=True)
+        for left in [folder / each for each in os.listdir(folder) if name.fullmatch(each)]:
+            with contextlib.suppress(OSError):
+                _remove_abandoned(left)
         folder.rmdir()
 
 
-def leftovers(path: Path) -> list[Path]:
-    """What processes that are dead were writing, to take the place of `path`."""
-    path = real(path)
-    ours = re.compile(rf"\.{re.escape(path.stem)}-[0-9a-f]{{32}}{re.escape(path.suffix)}")
-    with contextlib.suppress(OSError):
-        names = [name for name in os.listdir(path.parent) if ours.fullmatch(name)]
-        return [file for file in map(path.with_name, names) if file.is_file() and is_abandoned(file)]
-    return []
+def _remove_abandoned(file: Path) -> None:
+    """Remove a file that nobody holds, and hold it meanwhile: its writer may be about to.
+
+    Without locks: one that is older than an hour.
+    """
+    descriptor = locks.opened(file)
+    try:
+        if locks.lock(descriptor) and file.is_file():
+            file.unlink()
+    except locks.NoLocksError:
+        if time.time() - file.stat().st_mtime > ABANDONED:
+            file.unlink()
+    finally:
+        os.close(descriptor)
 
 
 def open_regular(path: str | Path) -> BinaryIO:
@@ -157,15 +160,6 @@ def file_bytes(path: Path, most: int = MOST) -> bytes:
         return content
 
 
-def is_abandoned(file: Path, age: float = ABANDONED) -> bool:
-    """Whether no process holds a file that is being written; without locks, whether it is older than `age` seconds."""
-    with contextlib.suppress(FileNotFoundError, PermissionError):
-        with contextlib.suppress(locks.NoLocksError):
-            return not locks.is_locked(file)
-        return time.time() - file.stat().st_mtime > age
-    return False
-
-
 def sync_folder(folder: Path) -> None:
     """Have the names in a folder on disk, where the system can do that."""
     with contextlib.suppress(OSError):
@@ -174,40 +168,3 @@ def sync_folder(folder: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
-
-
-def put_in_place(new: Path, path: Path) -> None:
-    """Give the folder `new` the name `path`, in one step; what was there has the name of `new` afterwards, if any was.
-
-    StoreError where the file system cannot exchange two folders.
-    """
-    path = real(path)
-    if not path.exists():
-        try:
-            new.rename(path)
-            return
-        except OSError:
-            if not path.exists():  # else another process was faster
-                raise
-    try:
-        _exchange(new, path)
-    except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP):
-            raise
-        raise StoreError(
-            f"{path} is there, and its file system cannot replace a folder in one step; give another path, or remove it"
-        ) from None
-
-
-def _exchange(one: Path, two: Path) -> None:
-    """Exchange the names of two folders. Source: renameat2(2) of Linux, renamex_np(2) of macOS."""
-    library: Any = ctypes.CDLL(None, use_errno=True) if os.name == "posix" else None
-    if hasattr(library, "renameat2"):
-        failed = library.renameat2(_HERE, os.fsencode(one), _HERE, os.fsencode(two), _EXCHANGE)
-    elif hasattr(library, "renamex_np"):
-        failed = library.renamex_np(os.fsencode(one), os.fsencode(two), _EXCHANGE)
-    else:
-        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS), str(two))
-    if failed:
-        number = ctypes.get_errno()
-        raise OSError(number, os.strerror(number), str(two))

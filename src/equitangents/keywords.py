@@ -46,21 +46,18 @@ def check_keywords(cls: type, keywords: Collection[str]) -> None:
     >>> from equitangents import nn
     >>> nn.Dense(3, w_std=1.5)
     Traceback (most recent call last):
-    equitangents.errors.InvalidTypeError: Dense has no argument 'w_std'; did you mean 'W_std'?; it takes ...
+    equitangents.errors.InvalidTypeError: Dense has no argument 'w_std'; expected 'channels', ... did you mean 'W_std'?
     """
     if not keywords:
         return
     parameters = list(inspect.signature(cls.__init__).parameters.values())[1:]  # type: ignore[misc]
-    shorthands = getattr(cls, "shorthands", ())  # what **keywords stands for
-    if not shorthands and any(p.kind is p.VAR_KEYWORD for p in parameters):
+    if any(p.kind is p.VAR_KEYWORD for p in parameters):
         return
-    known = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)] + list(shorthands)
+    known = [p.name for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
     for keyword in keywords:
         if keyword not in known:
-            takes = f"it takes {', '.join(known)}" if known else "it takes layers alone, without keywords"
-            if not known and not parameters:
-                takes = "it takes no arguments"
-            raise InvalidTypeError(f"{cls.__name__} has no argument {keyword!r}{meant(keyword, known)}; {takes}")
+            takes = known or ("layers alone" if parameters else "none")
+            raise InvalidTypeError(cls.__name__, keyword, takes, meant(keyword, known), verb="has no argument")
 
 
 def named_also(**others: str) -> Callable[[F], F]:
@@ -83,9 +80,7 @@ def named_also(**others: str) -> Callable[[F], F]:
             for other in others.keys() & keywords.keys():
                 name = others[other]
                 if name in keywords or places[name] < len(args):
-                    raise InvalidArgumentError(
-                        f"{name} and {other}, another name of it, are both given; give {name} alone"
-                    )
+                    raise InvalidArgumentError(name, other, "one of both names", verb="is given and so is")
                 keywords[name] = keywords.pop(other)
             return function(*args, **keywords)
 
@@ -96,14 +91,17 @@ def named_also(**others: str) -> Callable[[F], F]:
 
 def given_twice(record: str, kind: type, entry: str, field: str, value: Any) -> InvalidArgumentError:
     """The error for an argument that is a record, where one of its entries is given by itself as well."""
-    return InvalidArgumentError(
-        f"{record} and {entry} are both given; say it once: {record}={kind.__name__}({field}={value!r}, ...)"
-    )
+    return InvalidArgumentError(entry, value, "none beside its record", f"give it in {kind.__name__}({field}=...)")
+
+
+def unknown(argument: str, name: object, known: Collection[str]) -> InvalidArgumentError:
+    """The error for a name that is none of the known ones."""
+    return InvalidArgumentError(argument, name, list(known), meant(str(name), known))
 
 
 def meant(name: str, known: Collection[str]) -> str:
-    """ "; did you mean 'W_std'?" if a known name is near, or means the same elsewhere, else nothing."""
+    """ "did you mean 'W_std'?" if a known name is near, or means the same elsewhere, else nothing."""
     lowered = {k.lower(): k for k in known}
     near = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.6)
     found = SAME_AS[name] if SAME_AS.get(name) in known else lowered[near[0]] if near else None
-    return "" if found is None else f"; did you mean {found!r}?"
+    return "" if found is None else f"did you mean {found!r}?"

@@ -16,7 +16,6 @@ from numbers import Real
 from pathlib import Path
 
 from equitangents.errors import InvalidArgumentError, MemoryLimitError
-from equitangents.formatting import memory_size
 
 _UNKNOWN = 16 * 2**30  # bytes, on a platform that does not tell
 # Addresses, far more than memory, with which JAX's first computation ended: 1.6 GB on two processors, each of which
@@ -58,8 +57,7 @@ def check_start() -> None:
     for counted, limit in _own_limits():
         if counted == "addresses" and limit < needed:
             raise MemoryLimitError(
-                f"ulimit -v allows this process {memory_size(limit)} of addresses, of which JAX alone takes about "
-                f"{memory_size(needed)} on {cores} processors; allow more, or use fewer processors (taskset)"
+                "JAX", needed, limit, "of addresses: allow more by ulimit -v, or use fewer processors (taskset)"
             )
 
 
@@ -77,10 +75,7 @@ def check_memory(task: str, needed: int, limit: int | None, remedy: str) -> None
         raise InvalidArgumentError("memory_limit", limit, "a positive number of bytes, or None")
     allowed = default_memory_limit() if limit is None else limit
     if needed > allowed:
-        raise MemoryLimitError(
-            f"{task} needs about {memory_size(needed)}, the limit is {memory_size(allowed)}; {remedy}, "
-            f"or raise memory_limit (bytes)"
-        )
+        raise MemoryLimitError(task, needed, allowed, f"{remedy}, or raise memory_limit (bytes)")
 
 
 def check_fits(task: str, needed: int, remedy: str) -> None:
@@ -89,10 +84,7 @@ def check_fits(task: str, needed: int, remedy: str) -> None:
     >>> check_fits("a small array", needed=1000, remedy="…")
     """
     if needed > process_memory():
-        raise MemoryLimitError(
-            f"{task} needs about {memory_size(needed)} of memory, and there are {memory_size(process_memory())}; "
-            f"{remedy}"
-        )
+        raise MemoryLimitError(task, needed, process_memory(), remedy)
 
 
 @dataclass(frozen=True)

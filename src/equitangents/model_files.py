@@ -27,6 +27,7 @@ _PLAIN = ("collections", "torch", "torch._utils", "torch.storage", "torch.serial
 """Modules that a pickle of tensors names; that of a network names its classes' modules, too."""
 _LONGEST = 2**26
 _BUFFER = 2**31 - 1  # bytes of one protocol buffer: larger weights lie beside the file
+_KERAS = "a .keras file names the functions that build it; --trust (trust=True) loads it all the same"
 _BEFORE = 4  # pickles of a file in PyTorch's old format, up to the one that holds the object
 
 
@@ -40,27 +41,30 @@ def check_model(spec: str, trust: bool = False) -> Kind:
         check_name(spec, "model", "file.onnx, file.pt2, file.pt (TorchScript), file.keras or package.module:object")
         return "name"
     if not Path(spec).is_file():
-        raise InvalidArgumentError(f"model is {spec!r}, which is not a file")
+        raise InvalidArgumentError("model", spec, "a file")
     most = min(_BUFFER, process_memory()) if suffix == ".onnx" else process_memory()
     if (size := Path(spec).stat().st_size) > most:
-        raise InvalidArgumentError(f"model is {spec!r}, which takes {size:,} bytes; expected at most {most:,}")
+        raise InvalidArgumentError("model", size, range(most + 1), spec, verb="has bytes,")
     if suffix == ".onnx":
         return "onnx"
     if suffix == ".keras":
+        if not trust:
+            raise InvalidArgumentError(f"model is {spec!r}, which is not loaded: {_KERAS}")
         return "keras"
     found = _held(spec) if suffix in _TORCH else "pickle"
     if found == "exported" or found == "script":
         return found
     if found == "weights":
         raise InvalidArgumentError(
-            f"model is {spec!r}, which holds tensors alone, a state_dict or a checkpoint, without the network they "
-            "belong to; build it in a module of yours, net.load_state_dict(torch.load(path, weights_only=True)), and "
-            "give module:net, or save it whole: torch.export (.pt2), torch.jit (.pt) or ONNX"
+            "model",
+            spec,
+            "a network, and not tensors alone (a state_dict or a checkpoint)",
+            "load them in a module and give module:net, or save it whole: torch.export (.pt2), torch.jit or ONNX",
         )
     if found == "other" and suffix == ".pt2":
         return "exported"  # whose reader says what is wrong with it
     if not trust:
-        raise InvalidArgumentError(f"model is {spec!r}, which is not loaded: {WHY}")
+        raise InvalidArgumentError("model", spec, "a model that is trusted", WHY)
     return "pickle"
 
 
@@ -81,7 +85,7 @@ def check_name(spec: str, what: str, expected: str = "package.module:object") ->
     except ValueError:  # names such as "" or those of modules without a spec
         known = False
     if not known:
-        raise InvalidArgumentError(what, spec, remedy=f"no module named {top!r}")
+        raise InvalidArgumentError(what, spec, "a module that is there", top)
     return module, name
 
 

@@ -23,7 +23,7 @@ SMALLER, NEURAL_TANGENTS = CONVENTIONS = ("smaller", "neural-tangents")
 
 def _check_convention(value: object) -> None:
     if value not in CONVENTIONS:
-        raise InvalidArgumentError("convention", value, f"one of {', '.join(map(repr, CONVENTIONS))}")
+        raise InvalidArgumentError("convention", value, list(CONVENTIONS))
 
 
 class _Inputs:
@@ -54,7 +54,9 @@ class _Inputs:
 
     def __array__(self, dtype: DType | None = None, copy: bool | None = None) -> np.ndarray:
         """Raise InvalidTypeError: without this NumPy would take it for a list of such inputs, down to empty ones."""
-        raise InvalidTypeError(f"{type(self).__name__} is no array; networks and net.kernel take it, others take its x")
+        raise InvalidTypeError(
+            "x", type(self), "an array", "networks and net.kernel take it, others take its x", verb="is a"
+        )
 
     def tree_flatten(self) -> tuple[tuple[Any, ...], str]:
         """All arrays, for JAX."""
@@ -98,7 +100,10 @@ class Masked(_Inputs):
     def _check(self) -> None:
         if tuple(self.mask.shape) != tuple(self.x.shape[:-1]):
             raise ShapeError(
-                "mask", tuple(self.mask.shape), f"one entry for each position of each input, {tuple(self.x.shape[:-1])}"
+                "mask",
+                tuple(self.mask.shape),
+                tuple(self.x.shape[:-1]),
+                "give one entry for each position of each input",
             )
 
     @property
@@ -132,10 +137,10 @@ class Graphs(_Inputs):
             raise ShapeError("x", shape, "nodes of graphs, (N, nodes, channels)")
         if tuple(self.adjacency.shape) != (shape[0], shape[1], shape[1]):
             raise ShapeError(
-                "adjacency", tuple(self.adjacency.shape), f"(N, nodes, nodes) = {(shape[0], shape[1], shape[1])}"
+                "adjacency", tuple(self.adjacency.shape), (shape[0], shape[1], shape[1]), "give (N, nodes, nodes)"
             )
         if self.mask is not None and hasattr(self.mask, "shape") and tuple(self.mask.shape) != shape[:2]:
-            raise ShapeError("mask", tuple(self.mask.shape), f"(N, nodes) = {shape[:2]}")
+            raise ShapeError("mask", tuple(self.mask.shape), shape[:2], "give (N, nodes)")
 
 
 Inputs = ArrayLike | Masked | Graphs  # whatever networks take
@@ -167,7 +172,7 @@ def checked(name: str, x: Any) -> Any:
     mask: Any = None if x.mask is None else xp.asarray(x.mask).astype(bool)
     if mask is not None:
         if mask.shape != values.shape[:-1]:
-            raise ShapeError(f"{name}.mask has shape {mask.shape}; expected that of the positions, {values.shape[:-1]}")
+            raise ShapeError("mask", mask.shape, values.shape[:-1], name)
         values = xp.where(mask[..., None], values, 0)
     values = check_array(f"{name}.x", values, min_rank=2)
     if not isinstance(x, Graphs):

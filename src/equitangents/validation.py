@@ -44,11 +44,9 @@ def check_array(
         raise InvalidTypeError(name, dtype, "real numbers (float32 or float64)", verb="has dtype")
     ranks = (rank,) if isinstance(rank, int) else rank
     if ranks is not None and x.ndim not in ranks:
-        raise ShapeError(
-            name, x.ndim, f"rank {' or '.join(map(str, ranks))}", f"its shape is {x.shape}", verb="has rank"
-        )
+        raise ShapeError(name, x.ndim, list(ranks), f"its shape is {x.shape}", verb="has rank")
     if x.ndim < min_rank:
-        raise ShapeError(name, x.ndim, f"at least {min_rank} axes", f"its shape is {x.shape}", verb="has rank")
+        raise ShapeError(name, x.shape, "more axes", str(min_rank))
     if shape is not None and (
         len(shape) != x.ndim or any(w is not None and w != g for w, g in zip(shape, x.shape, strict=True))
     ):
@@ -83,10 +81,13 @@ def as_rectangular(name: str, x: Any) -> np.ndarray:
         raise InvalidTypeError(name, type(x), "an array of numbers", hint, verb="is of type")
     shapes = list(dict.fromkeys(_shape(part) for part in parts))
     if len(shapes) < 2:
-        raise ShapeError(f"{name} is not a rectangular array: {said if array is None else 'it holds objects'}")
+        raise ShapeError(name, said if array is None else "objects", verb="is not a rectangular array:")
     raise ShapeError(
-        f"{name} is not a rectangular array: it holds entries of different shapes, {shapes[0]} and {shapes[1]}; fill "
-        "smaller ones (molecules, point clouds, sequences) up with zeros to one shape"
+        name,
+        shapes[:2],
+        "entries of equal shape",
+        "fill smaller entries (molecules, point clouds, sequences) up with zeros",
+        verb="is not a rectangular array: it holds entries of shapes",
     )
 
 
@@ -108,7 +109,10 @@ def check_unmasked(name: str, x: Any) -> None:
     """Raise InvalidArgumentError for an array with masked entries; one whose mask hides nothing is an array."""
     if isinstance(x, np.ma.MaskedArray) and np.ma.is_masked(x):
         raise InvalidArgumentError(
-            f"{name} has masked entries, which are no numbers; fill them, or leave their rows and columns out"
+            name,
+            tuple(map(int, np.argwhere(np.ma.getmaskarray(x))[0])),
+            remedy="fill them, or leave their rows and columns out",
+            verb="has masked entries, the first at index",
         )
 
 
@@ -138,7 +142,7 @@ def is_half(dtype: object) -> bool:
 def check_same_length(name1: str, x1: Any, name2: str, x2: Any) -> None:
     """Raise ShapeError unless the two arrays have equally many rows."""
     if len(x1) != len(x2):
-        raise ShapeError(f"{name1} has {len(x1)} rows and {name2} has {len(x2)}; they must be equal")
+        raise ShapeError(name1, len(x1), len(x2), f"as many rows as {name2}", verb="has length")
 
 
 def is_whole(value: object) -> TypeGuard[int]:

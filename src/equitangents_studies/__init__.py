@@ -1,6 +1,6 @@
 """Studies, each of which reproduces the claims of a paper with one command and says which of them hold.
 
-Beside them what they share with users: learning systems, contenders and data sets. This package is a user of
+Beside them what they share with users: learning systems, baselines and data sets. This package is a user of
 `equitangents`: it imports the library's public names alone.
 """
 

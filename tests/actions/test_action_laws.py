@@ -213,15 +213,15 @@ class TestVerify:
         # the order of the product is wrong: g acts as its inverse should
         S3 = groups.symmetric(3)
         wrong = actions.from_function(S3, lambda g, x: x[:, list(S3.element(g))], name="backwards")
-        with pytest.raises(NotAnActionError, match=r"backwards is not an action: ρ\(\d\) ρ\(\d\) x") as error:
+        with pytest.raises(NotAnActionError, match="backwards") as error:
             wrong.verify(x[:, :3])
-        g, h = (int(t.rstrip(")")) for t in str(error.value).split("(g = ")[1].split(", h = "))
+        g, h = error.value.at
         x = x[:, :3]
         assert not np.allclose(wrong(g, wrong(h, x)), wrong(S3.compose(g, h), x))
 
     def test_finds_an_identity_that_acts(self):
         wrong = actions.from_function(groups.cyclic(1), lambda g, x: 2 * x)
-        with pytest.raises(NotAnActionError, match="identity 0 does not act as 1"):
+        with pytest.raises(NotAnActionError, match=r"is off by 1.0; expected ρ\(e\) x = x"):
             wrong.verify(np.ones((1, 2)))
 
     def test_samples_large_groups(self):
@@ -237,7 +237,7 @@ class TestVerify:
 class TestBadInput:
     def test_elements(self):
         rot, x = actions.image_rotations(4), np.zeros((1, 2, 2, 1))
-        with pytest.raises(InvalidArgumentError, match="g is 4; expected an element of C4, 0 to 3"):
+        with pytest.raises(InvalidArgumentError, match="g is 4; expected 0 to 3"):
             rot(4, x)
         with pytest.raises(InvalidArgumentError, match="g is -1"):
             rot(-1, x)
@@ -249,7 +249,7 @@ class TestBadInput:
             rot.orbit(x, elements=[0, 7])
         with pytest.raises(InvalidArgumentError, match="elements has shape"):
             rot.orbit(x, elements=[])
-        with pytest.raises(InvalidArgumentError, match="one element for each of 1 signals"):
+        with pytest.raises(InvalidArgumentError, match="give one element for each signal"):
             rot.act_each([0, 1], x)
 
     @pytest.mark.parametrize("value", [np.nan, np.inf])

@@ -183,7 +183,7 @@ class TestBadInput:
         "action", [actions.image_rotations(4), actions.image_rotations(8), actions.image_dihedral(4)]
     )
     def test_images(self, action):
-        with pytest.raises(ShapeError, match="x has images of 4×5 pixels; rotations need square ones"):
+        with pytest.raises(ShapeError, match=r"x has images of shape .*; expected square images"):
             action(1, np.zeros((1, 4, 5, 1)))
         with pytest.raises(ShapeError, match="x has rank 3"):
             action(1, np.zeros((4, 4, 1)))

@@ -92,8 +92,6 @@ def test_questions_about_orbits_take_names_for_actions() -> None:
     plans = [et.plan_ensemble(model, a, IMAGES, 0.5, measure="rsd", **settings) for a in ("C4", rot)]
     assert plans[0].members == plans[1].members
     assert plans[0].augmentation_order == 4
-    moments = [et.ensembles.orbit_moments(model, a, IMAGES) for a in ("C4", rot)]
-    np.testing.assert_array_equal(moments[0].covariance, moments[1].covariance)
     for measure in (et.metrics.relative_orbit_std, et.metrics.equivariance_error):
         np.testing.assert_array_equal(*(measure(model.predict, a, IMAGES).values for a in ("C4", rot)))
     scores = lambda x: x[:, :2, 0, 0]
@@ -106,9 +104,9 @@ def test_questions_about_orbits_take_names_for_actions() -> None:
     ("name", "said"),
     [
         ("Q8", "augmentation is 'Q8'; expected C4, D4"),
-        ("c4", "augmentation is 'c4'; did you mean 'C4'"),
+        ("c4", "augmentation is 'c4'; expected .*; did you mean 'C4'"),
         ("C0", "augmentation is 'C0'; expected a number of at least 1"),
-        ("SO3", "augmentation is 'SO3', which has infinitely many elements"),
+        ("SO3", "augmentation is 'SO3'; expected a finite group"),
         ("S3", "expected features"),
         ("octahedral", "expected vectors of space"),
     ],

@@ -135,12 +135,12 @@ class TestAllRotations:
         average = lambda: et.kernels.orbit_average(NET, CLOUDS)
         full = lambda: et.InfiniteEnsemble(NET, augmentation=CLOUDS).fit(VECTORS, Y)
         for asked in (plan, average, full):
-            with pytest.raises(InvalidTypeError, match="infinitely many elements"):
+            with pytest.raises(InvalidTypeError, match="a finite group"):
                 asked()
 
     def test_verify_finds_what_is_no_action(self):
         CLOUDS.verify(VECTORS)
-        with pytest.raises(NotAnActionError, match="is not an action"):
+        with pytest.raises(NotAnActionError, match="is off by"):
             from_function(groups.so3(1), lambda g, x: x @ g).verify(VECTORS)
         with pytest.raises(NotAnActionError, match="identity"):
             from_function(groups.so3(1), lambda g, x: x * np.nan).verify(VECTORS)
@@ -164,10 +164,10 @@ class TestOtherGroups:
         x = rng.normal(size=(5, 9))
         action.verify(x)
         assert et.audit(lambda x: np.sort(x).sum(1), action, x, off_data=False).verdict == "equivariant"
-        with pytest.raises(InvalidTypeError, match="no nodes"):
+        with pytest.raises(InvalidTypeError, match="a group with nodes"):
             et.metrics.equivariance_error(even, action, x)
         assert sampled(action, 3).orbit(x).shape == (3, 5, 9)
 
     def test_groups_must_agree_in_audits(self):
-        with pytest.raises(EquitangentsError, match="different groups"):
+        with pytest.raises(EquitangentsError, match="give actions of one group"):
             et.audit(odd, FLIPS, X, output_action=image_rotations(4), off_data=False)

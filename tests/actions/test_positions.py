@@ -23,23 +23,23 @@ class TestPermutations:
     def test_refuses_what_is_no_action(self):
         S3 = groups.symmetric(3)
         backwards = [np.argsort(S3.element(g)) for g in S3]
-        with pytest.raises(NotAnActionError, match="table is not an action") as error:
+        with pytest.raises(NotAnActionError, match="table") as error:
             actions.permutations(S3, backwards)
-        g, h = (int(t.rstrip(")")) for t in str(error.value).split("(g = ")[1].split(", h = "))
+        g, h, _ = error.value.at
         assert not np.array_equal(backwards[g][backwards[h]], backwards[S3.compose(g, h)])
-        with pytest.raises(NotAnActionError, match="identity 0 moves"):
+        with pytest.raises(NotAnActionError, match=r"table\[0\] is \[1, 0\]; expected the identity"):
             actions.permutations(groups.cyclic(2), [[1, 0], [0, 1]])
 
     def test_refuses_bad_tables(self):
         C2 = groups.cyclic(2)
         with pytest.raises(InvalidArgumentError, match=r"table\[1\] is \(1, 1\)"):
             actions.permutations(C2, [[0, 1], [1, 1]])
-        with pytest.raises(ShapeError, match="table has 1 rows; expected one for each of the 2"):
+        with pytest.raises(ShapeError, match="table has length 1; expected 2"):
             actions.permutations(C2, [[0, 1]])
         with pytest.raises(InvalidTypeError, match="group is of type list"):
             actions.permutations([], [[0, 1]])
         swap = actions.permutations(C2, [[0, 1], [1, 0]])
-        with pytest.raises(ShapeError, match="x has 3 positions; the action permutes 2"):
+        with pytest.raises(ShapeError, match=r"x has positions of shape \(3,\); expected \(2,\)"):
             swap(0, np.zeros((1, 3, 1)))
         with pytest.raises(ShapeError, match="x has rank 2"):
             swap(0, np.zeros((2, 1)))
@@ -115,7 +115,7 @@ class TestPositionTable:
         assert actions.trivial(groups.cyclic(2)).position_table((3,)) is None
 
     def test_refuses(self):
-        with pytest.raises(ShapeError, match="shape has images of 3×4 pixels"):
+        with pytest.raises(ShapeError, match="shape has images of shape"):
             actions.image_rotations(4).position_table((3, 4))
-        with pytest.raises(InvalidArgumentError, match="expected 2 position axes"):
+        with pytest.raises(InvalidArgumentError, match="the position axes"):
             actions.image_rotations(4).position_table((3,))

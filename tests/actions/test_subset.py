@@ -49,7 +49,7 @@ def test_it_is_a_value():
 def test_bad_input():
     with pytest.raises(InvalidTypeError, match="action is"):
         actions.subset(groups.cyclic(3), [0])
-    with pytest.raises(InvalidArgumentError, match="elements is 8; expected an element of D4"):
+    with pytest.raises(InvalidArgumentError, match="elements is 8; expected 0 to 7"):
         actions.subset(turn, [0, 8])
     with pytest.raises(InvalidArgumentError, match="non-empty list"):
         actions.subset(turn, [])

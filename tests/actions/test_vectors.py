@@ -21,12 +21,12 @@ class TestLinear:
     def test_refuses_what_is_no_representation(self):
         S3 = groups.symmetric(3)
         backwards = np.eye(3)[[S3.element(g) for g in S3]]  # rows permuted: the product comes out reversed
-        with pytest.raises(NotAnActionError, match="matrices is not an action") as error:
+        with pytest.raises(NotAnActionError, match="matrices") as error:
             actions.linear(S3, backwards)
-        g, h = (int(t.rstrip(")")) for t in str(error.value).split("(g = ")[1].split(", h = "))
+        g, h = error.value.at
         assert not np.allclose(backwards[g] @ backwards[h], backwards[S3.compose(g, h)])
         actions.linear(S3, backwards.transpose(0, 2, 1))
-        with pytest.raises(NotAnActionError, match="the identity's, is not the unit"):
+        with pytest.raises(NotAnActionError, match="the unit matrix, of the identity"):
             actions.linear(groups.cyclic(1), [[[2.0]]])
 
     def test_refuses_bad_arrays(self):
@@ -40,7 +40,7 @@ class TestLinear:
         with pytest.raises(InvalidTypeError, match="complex"):
             actions.linear(C2, [[[1.0]], [[-1.0 + 0j]]])
         action = actions.linear(C2, [np.eye(2), -np.eye(2)])
-        with pytest.raises(ShapeError, match="expected 2 entries along the last axis"):
+        with pytest.raises(ShapeError, match=r"expected \(\.\.\., 2\)"):
             action(0, np.zeros((1, 3)))
         with pytest.raises(ShapeError, match="x has rank 3"):
             action(0, np.zeros((1, 1, 2)))
@@ -69,9 +69,9 @@ class TestChannelsAndLabels:
             flip(1, np.zeros((1, 1, 2)))
 
     def test_refuses(self):
-        with pytest.raises(ShapeError, match="expected matrices"):
+        with pytest.raises(ShapeError, match=r"expected \(2, C, C\)"):
             actions.channels(groups.cyclic(2), [0, 1])
-        with pytest.raises(NotAnActionError, match="representation is not an action"):
+        with pytest.raises(NotAnActionError, match="representation"):
             actions.labels(groups.cyclic(3), [[0, 1, 2], [1, 2, 0], [0, 1, 2]])
         with pytest.raises(ShapeError, match="rectangular"):
             actions.labels(groups.cyclic(2), [[0, 1], [1]])
@@ -95,9 +95,9 @@ class TestRotations:
         np.testing.assert_allclose(np.cross(action(5, a), action(5, b)), action(5, np.cross(a, b)), atol=1e-13)
 
     def test_refuses(self):
-        with pytest.raises(InvalidTypeError, match="carries no 3×3 matrices"):
+        with pytest.raises(InvalidTypeError, match="expected a group with 3×3 matrices"):
             actions.rotations(groups.cyclic(3))
-        with pytest.raises(InvalidTypeError, match="carries no 3×3 matrices"):
+        with pytest.raises(InvalidTypeError, match="expected a group with 3×3 matrices"):
             actions.rotations(groups.from_matrices([np.eye(2)]))
         shear = np.array([[1, 1, 0], [0, 1, 0], [0, 0, 1.0]])
         oblique = groups.from_matrices([np.eye(3), shear @ np.diag([1, -1, 1]) @ np.linalg.inv(shear)])
@@ -160,7 +160,7 @@ class TestProducts:
 
     def test_refuses(self):
         C2, C3 = actions.labels(groups.cyclic(2), [[0], [0]]), actions.labels(groups.cyclic(3), [[0]] * 3)
-        with pytest.raises(InvalidArgumentError, match="different groups, C2 and C3"):
+        with pytest.raises(InvalidArgumentError, match="give actions of one group"):
             actions.tensor_product(C2, C3)
         with pytest.raises(InvalidTypeError, match="b is <action trivial action of C2>; expected an action on vectors"):
             actions.tensor_product(C2, actions.trivial(groups.cyclic(2)))
@@ -170,13 +170,13 @@ class TestProducts:
             actions.direct_sum(C2, actions.trivial(groups.cyclic(2)))
         with pytest.raises(InvalidArgumentError, match="actions is empty"):
             actions.direct_sum()
-        with pytest.raises(NotAnActionError, match="homomorphism does not respect products"):
+        with pytest.raises(NotAnActionError, match=r"homomorphism.* expected φ"):
             actions.pullback(C3, groups.cyclic(2), [0, 1])
-        with pytest.raises(NotAnActionError, match=r"homomorphism\[0\], of the identity, is 1"):
+        with pytest.raises(NotAnActionError, match=r"homomorphism\[0\] is 1; expected 0"):
             actions.pullback(C3, groups.cyclic(1), [1])
         with pytest.raises(ShapeError, match="homomorphism has shape"):
             actions.pullback(C3, groups.cyclic(2), [0])
-        with pytest.raises(InvalidArgumentError, match="subgroup is one of C4; expected one of C3"):
+        with pytest.raises(InvalidArgumentError, match=r"subgroup is one of <group C4.*; expected <group C3"):
             actions.restrict(C3, groups.cyclic(4).subgroup([0]))
         with pytest.raises(InvalidTypeError, match="subgroup is of type list"):
             actions.restrict(C3, [0])

@@ -12,12 +12,11 @@ from ase import Atoms
 from ase.build import bulk, molecule
 from ase.calculators.calculator import Calculator
 from ase.calculators.emt import EMT
-from ase.calculators.lj import LennardJones
 from ase.io import write
 
 import equitangents as et
 from audit.potentials import Cluster, clusters
-from equitangents.audit.potentials import dynamics
+from equitangents.audit.potentials import paths
 from equitangents.audit.potentials.calculator import QUANTITIES, feature
 from equitangents.audit.potentials.results import FOLLOWS
 from equitangents.audit.potentials.structures import supercell, translated, turned
@@ -109,13 +108,12 @@ def test_forces_that_are_no_gradient_heat_a_run_at_constant_energy() -> None:
     sound = et.audit.atoms(Cluster(), CLUSTERS[:1], "dynamics", **FEW).row("drift")
     assert broken.outcome == "fails"
     assert sound.outcome in ("holds", "within tolerance")
-    assert "with −∇E in place of the forces" in broken.note
 
 
 def test_what_the_integrator_adds_is_taken_off_the_drift(monkeypatch: pytest.MonkeyPatch) -> None:
     # Verlet's error: an energy that rises in time by the square of the step
     rising = lambda atoms, evaluate, steps, dt, seed: 100 * dt**2 * (dt * np.arange(steps + 1))
-    monkeypatch.setattr(dynamics, "run", rising)
+    monkeypatch.setattr(paths, "run", rising)
     assert et.audit.atoms(Cluster(), CLUSTERS[:1], "dynamics", **FEW).row("drift").error.mean <= 1e-9
 
 
@@ -127,14 +125,6 @@ def test_jumps_at_a_cutoff_have_their_known_size() -> None:
     assert report.row("jump", "forces").error.mean == pytest.approx(1e3 * abs(-2 * near**2 + 2 * near), rel=1e-4)
     assert report.row("jump", "energy").outcome == "fails"
     assert et.audit.atoms(Cluster(), pair, "smoothness", **FEW).verdict == "holds"
-
-
-def test_lennard_jones_jumps_at_its_cutoff_unless_it_is_smooth() -> None:
-    pair = Atoms("Ar2", positions=[[0, 0, 0], [3.8, 0, 0]])
-    hard = et.audit.atoms(LennardJones(sigma=3.4, epsilon=1.0, rc=6.0), pair, "smoothness", **FEW)
-    smooth = et.audit.atoms(LennardJones(sigma=3.4, epsilon=1.0, rc=6.0, smooth=True), pair, "smoothness", **FEW)
-    assert hard.row("jump", "forces").outcome == "fails"
-    assert smooth.row("jump", "forces").error.mean < 1e-3
 
 
 @pytest.mark.parametrize(
@@ -301,18 +291,14 @@ def crystals() -> Atoms:
     [
         ("stress", (9,)),
         ("energy", (2,)),
-        ("forces", (18,)),
         ("forces", (3, 6)),
-        ("dipole", (2,)),
         ("charges", (5,)),
-        ("energies", (6, 2)),
         ("stresses", (6, 9)),
-        ("node_feats", (5, 4)),
         ("node_feats", (6, 3)),
     ],
 )
 def test_results_of_another_shape_are_refused_by_name(name: str, shape: tuple[int, ...]) -> None:
-    with pytest.raises(ShapeError, match=rf"shaped gives {name} of shape {re.escape(str(shape))} for 6 atoms"):
+    with pytest.raises(ShapeError, match=rf"{name} has shape {re.escape(str(shape))}; .*; shaped gave it for 6 atoms"):
         et.audit.atoms(
             Shaped(**{name: shape}), crystals(), ["rotation"], features={"node_feats": "1x0e+1x1o"}, elements=2, **FEW
         )
@@ -332,7 +318,7 @@ def test_the_report_is_written_in_every_form(tmp_path: Path) -> None:
     assert data["verdict"] == report.verdict == "fails"
     assert data["rows"][0]["unit"] == "meV/atom"
     page = report.to_html(tmp_path / "r.html").read_text(encoding="utf-8")
-    assert "Can Cluster be trusted in molecular dynamics?" in page.replace("cluster", "Cluster")
+    assert "Audit of a potential" in page
     assert "Results depend on the position" in page
     assert "| rotation | energy |" in report.to_markdown()
     assert "fails" in report._repr_html_()
@@ -343,42 +329,39 @@ def test_the_same_seed_gives_the_same_report() -> None:
     assert one == two
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "said"),
-    [
-        ((object(), CLUSTERS), InvalidTypeError, "expected an ASE calculator"),
-        ((Cluster(), []), InvalidArgumentError, "structures is empty"),
-        ((Cluster(), [3]), InvalidTypeError, "structures\\[0\\] is int"),
-        ((Cluster(), CLUSTERS, ["rotations"]), InvalidArgumentError, "rotation"),
-        ((Cluster(), CLUSTERS, ["supercell"]), InvalidArgumentError, "no test applies"),
-        ((Cluster(cutoff="x"), CLUSTERS), ModelError, "failed on"),
-    ],
-)
-def test_what_cannot_be_audited_is_refused(arguments: tuple, error: type, said: str) -> None:
-    with pytest.raises(error, match=said):
-        et.audit.atoms(*arguments)
-    with pytest.raises(InvalidArgumentError, match="tolerances names"):
-        et.audit.atoms(Cluster(), CLUSTERS, ["rotation"], tolerances={"force": 1.0})
-
-
 def _no_calculator() -> None:
     raise RuntimeError("no weights\nfound")
 
 
 @pytest.mark.parametrize(
-    ("calculator", "settings", "error", "said"),
+    ("arguments", "error", "said"),
     [
-        (Cluster(), {"features": ["a"]}, InvalidTypeError, r"features is \['a'\]"),
-        (Cluster(), {"features": {"a": 3}}, InvalidTypeError, "features is {'a': 3}"),
-        (Cluster(), {"tolerances": [1]}, InvalidTypeError, r"tolerances is \[1\]"),
-        (Cluster(), {"tests": 5}, InvalidTypeError, "tests is 5"),
-        (Cluster(), {"seconds": "a"}, InvalidArgumentError, "seconds is 'a'"),
-        (_no_calculator, {}, ModelError, "which made none: RuntimeError: no weights"),
+        ((object(), CLUSTERS), InvalidTypeError, "expected an ASE calculator"),
+        ((Cluster(), []), InvalidArgumentError, "structures is empty"),
+        ((Cluster(), [3]), InvalidTypeError, "structures\\[0\\] is a int"),
+        ((Cluster(), CLUSTERS, ["rotations"]), InvalidArgumentError, "rotation"),
+        ((Cluster(), CLUSTERS, ["supercell"]), InvalidArgumentError, "no test applies"),
+        ((Cluster(cutoff="x"), CLUSTERS), ModelError, "failed on"),
+        ((_no_calculator, CLUSTERS), ModelError, "which made none: RuntimeError: no weights"),
     ],
 )
-def test_settings_of_another_kind_are_refused_by_name(calculator, settings: dict, error: type, said: str) -> None:
+def test_what_cannot_be_audited_is_refused(arguments: tuple, error: type, said: str) -> None:
     with pytest.raises(error, match=said):
-        et.audit.atoms(calculator, CLUSTERS, **settings)
+        et.audit.atoms(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "said"),
+    [
+        ({"features": {"a": 3}}, InvalidTypeError, "features is {'a': 3}"),
+        ({"tolerances": [1]}, InvalidTypeError, r"tolerances is \[1\]"),
+        ({"tolerances": {"force": 1.0}}, InvalidArgumentError, "tolerances is 'force'; expected"),
+        ({"tests": 5}, InvalidTypeError, "tests is 5"),
+    ],
+)
+def test_settings_that_cannot_be_used_are_refused_by_name(settings: dict, error: type, said: str) -> None:
+    with pytest.raises(error, match=said):
+        et.audit.atoms(Cluster(), CLUSTERS, **settings)
 
 
 def test_the_command_line_audits_a_file_of_structures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
 import equitangents as et
 from audit.potentials import Cluster, clusters
 from equitangents.audit.adapters.folding import Folder, difference, misfit, same
-from equitangents.audit.measure.clock import Progress
 from equitangents.errors import InvalidArgumentError
 
 X = np.random.default_rng(0).normal(size=(20, 4, 4, 1))
@@ -106,30 +103,3 @@ def test_few_large_inputs_are_evaluated_in_double_precision() -> None:
         "changed once and twice, to see that it is in double precision"
     )
     assert (report.verdict, report.float_floor.method) == ("equivariant", "float64")
-
-
-def test_progress_counts_the_transforms_beside_a_group() -> None:
-    x = np.random.default_rng(0).normal(size=(20, 6, 6, 1))
-    steps: list[int] = []
-    loudness = et.audit.Transform("gain", [0.5, 0.8, 1.2, 2.0])
-    with_them = _planned(x, steps, transforms=loudness)
-    assert with_them - _planned(x, [], transforms=None) == 20 * 5 + 2 * 20
-    assert 0.9 <= steps[-1] / with_them <= 1.5
-
-
-def _planned(x: np.ndarray, steps: list[int], **given: Any) -> int:
-    """What `Progress` was told of an audit; the evaluations that it was told of go to `steps`."""
-    told: list[int] = []
-
-    class Counting(Progress):
-        def __init__(self, planned: int, shown: bool) -> None:
-            told.append(planned)
-            super().__init__(planned, shown)
-
-        def step(self, done: int) -> None:
-            steps.append(done)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("equitangents.audit.run.Progress", Counting)
-        et.audit(lambda x: x.sum((1, 2)), "C4", x, off_data=False, data_test=None, resamples=50, **given)
-    return told[0]

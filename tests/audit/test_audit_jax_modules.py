@@ -66,7 +66,7 @@ def model_of(library: str) -> tuple[Any, Any, Any]:
 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("library", [pytest.param("nnx", marks=pytest.mark.slow), "linen", "equinox"])
-def test_modules_are_evaluated_in_their_own_mode_and_show_their_layers(library: str) -> None:
+def test_modules_are_evaluated_in_their_own_mode_and_those_of_flax_show_their_layers(library: str) -> None:
     given, x, function = model_of(library)
     model = as_model(given)
     np.testing.assert_allclose(model(x), function(x), atol=1e-5)
@@ -74,11 +74,13 @@ def test_modules_are_evaluated_in_their_own_mode_and_show_their_layers(library: 
     assert exact.dtype == np.float64
     np.testing.assert_allclose(exact, function(x), atol=1e-5)
     traces = model.trace(x)
+    if library == "equinox":
+        assert traces is None
+        return
     assert [t.name for t in traces] == ["round", "drop", "edge"]
     np.testing.assert_array_equal(traces[0].inputs, x)
     np.testing.assert_array_equal(traces[-1].inputs, traces[-2].outputs)
-    axes = (2, 3) if library == "equinox" else (1, 2)
-    np.testing.assert_allclose(traces[-1].outputs.mean(axes), function(x), atol=1e-5)
+    np.testing.assert_allclose(traces[-1].outputs.mean((1, 2)), function(x), atol=1e-5)
 
 
 @pytest.mark.slow

@@ -37,9 +37,10 @@ def test_labels_of_no_class_are_refused() -> None:
         et.audit(model, "C4", IMAGES, y=CLASSES, **QUIET)
 
 
-@pytest.mark.quick(2)
-@pytest.mark.parametrize("names", [(0, 1), (-1, 1), (3, 1500), (7, 8)])
-@pytest.mark.parametrize("truth", [(0, 1), (-1, 1), (1500, 3), (5, 8)])
+@pytest.mark.parametrize(
+    ("names", "truth"),
+    [((0, 1), (0, 1)), ((-1, 1), (0, 1)), ((3, 1500), (1500, 3)), ((7, 8), (5, 8)), ((0, 1), (-1, 1))],
+)
 def test_class_numbers_are_compared_with_labels_as_they_are(names: tuple, truth: tuple) -> None:
     f = lambda x: np.where(x[:, 0, 0, 0] > 0, *names)
     y = np.where(IMAGES[:, 1, 1, 0] > 0, *truth)
@@ -81,7 +82,7 @@ def test_labels_that_do_not_fit_are_left_out_with_a_word(y: np.ndarray, said: st
 
 def test_a_shared_input_cannot_be_moved() -> None:
     edges = Shared(np.array([[0, 1], [1, 2]]))
-    with pytest.raises(InvalidArgumentError, match=r"x\[1\] is Shared"):
+    with pytest.raises(InvalidArgumentError, match=r"x\[1\] is 'Shared'"):
         et.audit(lambda h, e: h, "S_n", (FLAT, edges), "points", inputs=("points", "edges"), **QUIET)
 
 
@@ -96,7 +97,7 @@ def test_files_that_cannot_be_read_are_one_line(tmp_path: Path, capsys: pytest.C
         (good[0], str(tmp_path / "half.npz"), [], "cannot read"),
         (good[0], str(tmp_path / "table.csv"), [], "neither .npy nor .npz"),
         (good[0], str(tmp_path / "table.csv"), ["--trust"], "neither .npy nor .npz"),
-        (str(tmp_path / "junk.pkl"), good[1], ["--trust"], "cannot be unpickled"),
+        (str(tmp_path / "junk.pkl"), good[1], ["--trust"], "expected a file that can be unpickled"),
     ):
         with pytest.raises(SystemExit) as stop:
             main(["audit", model, "--data", data, "--group", "C4", *options])

@@ -48,7 +48,7 @@ def test_errors_are_those_of_the_definition(seed: int, group: tuple[int, int], o
     x, w = rng.normal(size=(7, 4, 4, 2)), rng.normal(size=(32, outputs))
     f = lambda x: np.tanh(x.reshape(len(x), -1) @ w)
     action = et.actions.image_rotations(n)
-    report = et.audit(f, action, x, batch_size=batch, **QUIET)
+    report = et.audit(f, action, x, batch_size=batch, effort="quick", **QUIET)
     literal = et.metrics.equivariance_error(f, action, x).errors[1:]
     np.testing.assert_allclose(report.errors, literal, rtol=1e-12)
     assert report.error.estimate.mean == pytest.approx(literal.mean())
@@ -146,24 +146,9 @@ def test_an_exactly_rotation_equivariant_function_is_at_the_floor() -> None:
 
     report = et.audit(forces, "SO3", x, "vectors", elements=12, **QUIET)
     assert report.verdict == "equivariant"
-    assert {d.method for d in report.lie} == {"jvp"}
-    assert np.max([d.value.mean for d in report.lie]) < 1e-9
     with_weight = lambda p: forces(p) + jnp.array([0.0, 0.0, 1e-3])
     pulled = et.audit(with_weight, "SO3", x, "vectors", elements=12, **QUIET)
     assert pulled.verdict == "broken"
-    about = {d.generator: d.value.mean for d in pulled.lie}
-    assert about["turn about z"] < 1e-9 < about["turn about x"]
-
-
-def test_lie_derivatives_have_their_closed_form() -> None:
-    rng = np.random.default_rng(4)
-    x, w = rng.normal(size=(50, 3)), rng.normal(size=3)
-    sizes = np.abs(np.cross([0, 0, 1], x) @ w) / np.abs(x @ w)
-    for f, method in ((lambda x: x @ jnp.asarray(w), "jvp"), (lambda x: np.asarray(x) @ w, "differences")):
-        lie = et.audit(f, "SO3", x, elements=4, **QUIET).lie
-        about_z = next(d for d in lie if d.generator == "turn about z")
-        assert about_z.method == method
-        assert about_z.value.mean == pytest.approx(sizes.mean(), rel=1e-3 if method == "jvp" else 1e-5)
 
 
 def test_probabilities_are_seen_and_logits_are_stated() -> None:
@@ -254,11 +239,11 @@ def test_names_of_nodes_have_no_noise() -> None:
 @pytest.mark.parametrize(
     ("x", "error", "said"),
     [
-        (np.ones((4, 3, 2)), ShapeError, r"off_data\['z'\] has shape \(4, 3, 2\); expected 5 entries"),
+        (np.ones((4, 3, 2)), ShapeError, r"off_data\['z'\] has shape \(4, 3, 2\); expected 5"),
         (np.ones((4, 7, 2)), ShapeError, r"off_data\['z'\] has shape"),
         (np.full((4, 5, 2), np.nan), NotFiniteError, r"off_data\['z'\] holds NaN"),
         ((np.ones((4, 5, 2)), np.ones(4)), InvalidTypeError, r"off_data\['z'\] has the structure"),
-        (Shared(np.ones((5, 2))), ShapeError, "every input is Shared"),
+        (Shared(np.ones((5, 2))), ShapeError, "every input is 'Shared'"),
     ],
 )
 def test_other_sets_are_such_as_the_group_can_move(x: object, error: type, said: str) -> None:
@@ -285,9 +270,6 @@ def test_labels_put_the_violation_in_units_of_the_task() -> None:
     report = et.audit(off, "C4", x, y=truth, **QUIET)
     assert report.relative.task == "root mean square error"
     assert report.relative.task_error == pytest.approx(np.sqrt(np.mean((0.5 * x[:, 0, 0]) ** 2)))
-    assert report.relative.violation_over_task_error == pytest.approx(
-        report.relative.rms_violation / report.relative.task_error
-    )
     classes = (x[:, 0, 0, 0] > 0).astype(int)
     scores = lambda x: np.stack([-x[:, 0, 0, 0], x[:, 0, 0, 0]], axis=-1)
     report = et.audit(scores, "C4", x, y=classes, **QUIET)
@@ -295,16 +277,6 @@ def test_labels_put_the_violation_in_units_of_the_task() -> None:
     assert report.relative.task_error == 0
     expected = np.mean([scores(np.rot90(x, k, (1, 2))).argmax(1) != classes for k in (1, 2, 3)])
     assert report.relative.transformed_task_error == pytest.approx(expected)
-
-
-def test_checkpoints_show_training() -> None:
-    x = np.random.default_rng(13).normal(size=(20, 4, 4, 1))
-    at = lambda t: lambda x: x.sum((1, 2)) + (1 - t) * x[:, 0, 0]
-    report = et.audit(at(1), "C4", x, checkpoints={0.0: at(0), "0.5": at(0.5), "last": at(1)}, **QUIET)
-    errors = [c.error.mean for c in report.checkpoints]
-    assert errors[0] > errors[1] > errors[2]
-    assert [c.step for c in report.checkpoints] == [0.0, 0.5, 2.0]
-    assert all(len(c.elements) == len(report.elements) for c in report.checkpoints)
 
 
 def test_witnesses_can_be_replayed() -> None:

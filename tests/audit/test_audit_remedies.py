@@ -23,9 +23,6 @@ def test_a_remedy_that_makes_the_task_worse_comes_last() -> None:
     mean = sum(scores(np.rot90(IMAGES, k, (1, 2))) for k in range(4)) / 4
     assert remedy.task_after == pytest.approx((mean.argmax(1) != y).mean())
     assert (remedy.cost, remedy.cost_unit) == (4, "evaluations per input")
-    orientations = [(scores(np.rot90(IMAGES, k, (1, 2))).argmax(1) != y).mean() for k in range(4)]
-    assert remedy.mixed_before == pytest.approx(np.mean(orientations))
-    assert remedy.mixed_after == remedy.task_after
     better = averaged(1 - y)[0]
     assert (better.name, better.worse) == ("orbit averaging", False)
 
@@ -91,14 +88,13 @@ def test_batches_along_another_axis_show_no_layers() -> None:
 def test_an_average_of_a_random_model_is_measured_and_not_called_equivariant() -> None:
     noise = np.random.default_rng(5)
     f = lambda x: features(x) + noise.normal(size=(len(x), 3))
-    report = et.audit(f, "C4", IMAGES, **QUIET)
+    report = et.audit(f, "C4", IMAGES, relative_to="norm", **QUIET)
     (averaged,) = (r for r in report.remedies if r.name == "orbit averaging")
-    # f̄(x) and f̄(ρ(h)x) differ by two means of four draws: √2/2 of a draw's norm, over ‖f̄(x)‖
+    # f̄(x) and f̄(ρ(h)x) differ by two means of four draws: √2/2 of a draw's norm, over ‖f(x)‖
     mean = lambda x: sum(f(np.rot90(x, k, (1, 2))) for k in range(4)) / 4
     again = [mean(IMAGES) for _ in range(20)]
-    expected = np.mean([np.linalg.norm(a - b, axis=1) / np.linalg.norm(b, axis=1) for a, b in pairwise(again)])
-    assert averaged.error_after == pytest.approx(expected, rel=0.3)
-    assert averaged.after.mean > 0.1
+    expected = np.mean([np.linalg.norm(a - b, axis=1) / np.linalg.norm(f(IMAGES), axis=1) for a, b in pairwise(again)])
+    assert averaged.after.mean == pytest.approx(expected, rel=0.3)
     assert averaged.how == "measured"
 
 
@@ -130,7 +126,7 @@ def test_no_remedy_is_offered_that_makes_all_outputs_the_same(count: int, with_l
     assert not any(r.name == "orbit averaging" for r in report.remedies)
     (why,) = (part.reason for part in report.missing if part.section == "orbit averaging")
     assert ("move by another rule" if report.rules else "would be the same for all inputs") in why
-    with pytest.raises(InvalidArgumentError, match="not offered"):
+    with pytest.raises(InvalidArgumentError, match="expected one that is offered"):
         report.remedy("average")
 
 

@@ -1,13 +1,13 @@
-"""What an audit writes: JSON that follows its published schema, Markdown, a page that loads nothing, BibTeX."""
+"""What an audit writes: JSON, Markdown, a page that loads nothing, what to cite."""
 
 from __future__ import annotations
 
+import dataclasses
 import html as html_text
 import json
 import math
 import re
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -16,51 +16,9 @@ from sklearn.ensemble import RandomForestClassifier
 
 import equitangents as et
 from audit.example_report import example_report
-from equitangents.audit.report.forms import as_json, markdown_table
-from equitangents.audit.report.page import html
+from equitangents.audit.report.forms import markdown_table
 from equitangents.errors import InvalidArgumentError
-from equitangents.report.render import outside_resources
-
-PUBLISHED = Path(__file__).parents[2] / "docs" / "reference" / "audit.schema.json"
-
-
-def violations(value: Any, schema: dict, root: dict, at: str = "$") -> list[str]:
-    """Where `value` does not follow `schema`: the part of JSON Schema that ours uses."""
-    if "$ref" in schema:
-        return violations(value, root["$defs"][schema["$ref"].rpartition("/")[2]], root, at)
-    if "anyOf" in schema:
-        tries = [violations(value, part, root, at) for part in schema["anyOf"]]
-        return [] if any(not t for t in tries) else min(tries, key=len)
-    if "enum" in schema:
-        return [] if value in schema["enum"] else [f"{at}: {value!r} is none of {schema['enum']}"]
-    kinds = schema.get("type", [])
-    kinds = [kinds] if isinstance(kinds, str) else kinds
-    tests = {
-        "object": isinstance(value, dict),
-        "array": isinstance(value, list),
-        "string": isinstance(value, str),
-        "boolean": isinstance(value, bool),
-        "integer": isinstance(value, int) and not isinstance(value, bool),
-        "number": isinstance(value, int | float) and not isinstance(value, bool),
-        "null": value is None,
-    }
-    if kinds and not any(tests[kind] for kind in kinds):
-        return [f"{at}: {value!r} is no {kinds}"]
-    found = []
-    if isinstance(value, dict) and kinds:
-        properties, others = schema.get("properties", {}), schema.get("additionalProperties", True)
-        found += [f"{at}: no {name}" for name in schema.get("required", []) if name not in value]
-        for name, part in value.items():
-            if name in properties:
-                found += violations(part, properties[name], root, f"{at}.{name}")
-            elif others is False:
-                found.append(f"{at}: {name} is not known")
-            elif isinstance(others, dict):
-                found += violations(part, others, root, f"{at}.{name}")
-    if isinstance(value, list) and "items" in schema:
-        for i, part in enumerate(value):
-            found += violations(part, schema["items"], root, f"{at}[{i}]")
-    return found
+from equitangents.report.render import Table, outside_resources
 
 
 @pytest.fixture(scope="module")
@@ -76,37 +34,17 @@ def reports() -> dict[str, et.audit.AuditReport]:
     return {
         "forest": et.audit(forest, "D4", images, y=labels, train=(images, labels), **settings),
         "turns": et.audit(lambda x: layers[1](np.tanh(x)), "SO2", images, elements=6, layers=layers, **settings),
-        "space": et.audit(lambda x: x[:, :2] ** 2, "SO3", clouds, checkpoints={"1": lambda x: x}, **few),
+        "space": et.audit(lambda x: x[:, :2] ** 2, "SO3", clouds, **few),
         "infinite": et.audit(lambda x: np.maximum(x[:, 0] - 0.5, 0), "SO3", clouds, **few),
     }
 
 
-def test_the_published_schema_is_that_of_the_code() -> None:
-    # write it anew with json.dumps(et.audit.schema(), indent=1, ensure_ascii=False)
-    assert json.loads(PUBLISHED.read_text(encoding="utf-8")) == et.audit.schema()
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["forest", "turns", "space", "infinite"])
-def test_json_follows_the_schema(reports: dict, name: str, tmp_path: Path) -> None:
+def test_json_is_valid_and_holds_every_attribute(reports: dict, name: str, tmp_path: Path) -> None:
     path = reports[name].to_json(tmp_path / "audit.json")
     written = json.loads(path.read_text(encoding="utf-8"), parse_constant=lambda c: pytest.fail(f"{c} is no JSON"))
-    schema = et.audit.schema()
-    assert violations(written, schema, schema) == []
-    assert written["format"] == schema["title"]
-
-
-def test_the_checker_of_schemas_finds_what_is_wrong(reports: dict) -> None:
-    schema, good = et.audit.schema(), reports["turns"].to_dict()
-    for path, value in (("verdict", "perfect"), ("floor", "low"), ("elements", None), ("lie", [{}]), ("more", 1)):
-        assert violations({**good, path: value}, schema, schema)
-
-
-def test_the_schema_says_what_everything_is() -> None:
-    schema = et.audit.schema()
-    for name, part in schema["$defs"].items():
-        assert part["description"], name
-    assert "resampl" in schema["$defs"]["ElementResult"]["properties"]["exact"]["description"]
+    left_out = {"errors", "floors", "parameters", "averaged"}
+    assert set(written) == {field.name for field in dataclasses.fields(reports[name])} - left_out
 
 
 def test_numbers_that_are_not_finite_are_null(reports: dict) -> None:
@@ -150,17 +88,13 @@ def test_places_that_cannot_be_written_are_named(reports: dict) -> None:
 
 
 def test_what_was_used_is_cited(reports: dict) -> None:
-    forest, turns = reports["forest"].bibtex(), reports["turns"].bibtex()
-    assert "gretton2012kernel" in forest
-    assert "gruver2023lie" not in forest
-    for key in ("gruver2023lie", "unser1999splines", "owen2007pigeonhole", "schonemann1966generalized"):
-        assert key in turns
-    for entry in reports["turns"].citations:
-        assert entry.count("{") == entry.count("}")
+    forest, turns = (" ".join(reports[name].citations) for name in ("forest", "turns"))
+    assert "Kernel Two-Sample" in forest
+    assert all(title in turns for title in ("Splines", "Pigeonhole", "Procrustes"))
 
 
 def test_what_was_left_out_is_said(reports: dict) -> None:
-    assert {m.section for m in reports["forest"].missing} == {"layers", "lie"}
+    assert {m.section for m in reports["forest"].missing} == {"layers"}
     assert {m.section for m in reports["turns"].missing} == {"ensemble"}
     assert all(m.reason for report in reports.values() for m in report.missing)
 
@@ -185,18 +119,12 @@ def test_names_are_shown_as_they_are_in_markdown_and_xml(name: str) -> None:
     wanted = " ".join(name.splitlines())
     assert unescaped(heading) == f"## {heading.split()[1]} Equivariance audit: {wanted}"
     assert not re.search(r"(?<!\\)[`*\[|~$<>]", heading)
-    rows = markdown_table(["test"], [[name]]).splitlines()
+    rows = markdown_table(Table("", ["test"], [[name]])).splitlines()
     assert unescaped(rows[2]) == f"| {wanted} |"
     assert len(re.findall(r"(?<!\\)\|", rows[2])) == 2
     suite = ElementTree.fromstring(report.junit().encode("utf-8"))
     shown = re.sub("[\x00\x1b\ud800]", "\N{REPLACEMENT CHARACTER}", name)
     assert " ".join(suite.get("name").split()) == " ".join(f"equitangents audit of {shown} under D16".split())
-    page = html(report)
+    page = report.html()
     assert "<script>alert" not in page
     assert "</script><b>" not in page
-
-
-def test_a_badge_in_json_is_as_readable_as_its_words() -> None:
-    badge = as_json("équivariance, C₄", "≤ 1e-6", "holds")
-    assert "équivariance, C₄" in badge
-    assert json.loads(badge)["message"] == "≤ 1e-6"

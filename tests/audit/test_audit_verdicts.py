@@ -14,7 +14,6 @@ import equitangents as et
 from audit.verdict_cases import IMAGES, QUIET, features, invariant, literal, off_by, shown
 from equitangents.audit.report.checks import agrees
 from equitangents.audit.report.forms import escaped
-from equitangents.audit.report.page import html
 from equitangents.audit.report.rows import rows
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 
@@ -88,7 +87,7 @@ def test_always_the_same_answer_shows_no_symmetry() -> None:
         ({"tolerance": "1 %"}, InvalidTypeError, "tolerance is '1 %'"),
         ({"output_scale": -1.0}, InvalidArgumentError, "output_scale is -1.0"),
         ({"output_scale": {"energy": "1"}}, InvalidTypeError, r"output_scale\['energy'\] is '1'"),
-        ({"output_scale": {"forces": 1.0}}, InvalidArgumentError, r"names forces; the outputs of f are f\(x\)"),
+        ({"output_scale": {"forces": 1.0}}, InvalidArgumentError, r"names \['forces'\]; expected 'f\(x\)'"),
     ],
 )
 def test_what_verdicts_are_told_is_checked(arguments: dict, error: type, said: str) -> None:
@@ -137,7 +136,7 @@ def test_same_predictions_leave_the_identity_out() -> None:
 def test_summary_markdown_json_and_page_agree(share: float, tolerance: float | None, tmp_path: Path) -> None:
     report = et.audit(off_by(share), "C4", IMAGES, tolerance=tolerance, **QUIET)
     written = json.loads(report.to_json(tmp_path / "a.json").read_text(encoding="utf-8"))
-    markdown, page = report.to_markdown(), html(report)
+    markdown, page = report.to_markdown(), report.html()
     assert written["verdict"] == report.verdict
     assert written["reason"] == report.reason
     assert report.summary().splitlines()[0] == report.first_line

@@ -125,7 +125,7 @@ def test_the_worst_input_of_the_sentence_is_the_one_of_the_page(unit):
     assert (witness.index, witness.label) == (i, report.elements[k].label)
     assert shown(report, "worst")[0].startswith(f"input {i}, {witness.label} ")
     assert witness.error == report.headline.error.worst
-    assert f"row {i}, error" in report.html()
+    assert f'<th scope="row">{i}</th><td>{witness.label}</td>' in report.html()
 
 
 def test_where_one_input_decides_other_elements_may_fail_too():
@@ -244,10 +244,9 @@ def test_a_model_that_fails_on_noise_loses_only_that():
 
 def test_weights_without_a_network_take_one_line():
     weights = {f"layers.{i}.weight": np.zeros((50, 50)) for i in range(20)}
-    for model, words in ((weights, "a state_dict of 20 arrays"), ({"model": weights, "epoch": 3}, "entry 'model'")):
-        with pytest.raises(InvalidTypeError, match="load_state_dict") as error:
+    for model in (weights, {"model": weights, "epoch": 3}):
+        with pytest.raises(InvalidTypeError, match="and not its weights") as error:
             audited(model)
-        assert words in str(error.value)
         assert len(str(error.value)) < 400
         assert "\n" not in str(error.value)
 
@@ -263,6 +262,5 @@ def test_a_baseline_is_compared_in_every_unit(tmp_path: Path):
     path = old.to_json(tmp_path / "old.json")
     check = no_worse(now, path)
     assert not check.passed
-    assert "of ‖f(x)‖" in check.value
-    assert "of the spread" in check.value
+    assert check.value.endswith("of the spread")
     assert no_worse(old, path).passed

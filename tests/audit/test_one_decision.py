@@ -1,4 +1,4 @@
-"""First line, badge and exit status go by one decision of (mean error, its interval, floor, limit)."""
+"""First line and exit status go by one decision of (mean error, its interval, floor, limit)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from equitangents.audit.report.checks import below, each_below
 from equitangents.audit.report.numbers import Estimate, Spread, standing
 from equitangents.audit.report.rows import STATES
 from equitangents.audit.report.sections import DECIDES, REASONS
-from equitangents.cli.audit import ABOVE, Files, finish
+from equitangents.cli.audit import ABOVE, finish
 
 QUIET = {"off_data": False, "data_test": None, "layers": False, "resamples": 100}
 SIZES = st.one_of(st.floats(0, 1), st.floats(-6, 0).map(lambda e: 10.0**e), st.just(0.0))
@@ -67,7 +67,7 @@ def judged(interval, floor, share, tolerance):
 def exit_status(report, check):
     """What the command line ends with."""
     try:
-        finish(report, Files(None, None, None, None, None), [check])
+        finish(report, {}, [check])
     except typer.Exit as ended:
         return ended.exit_code
     return 0
@@ -76,7 +76,7 @@ def exit_status(report, check):
 @pytest.mark.slow
 @given(EDGES, SIZES, st.sampled_from([0.0, 1.0]), SIZES)
 @settings(max_examples=100, deadline=None)
-def test_line_badge_and_exit_status_agree(interval, floor, share, limit):
+def test_line_and_exit_status_agree(interval, floor, share, limit):
     low, _, high = interval
     passes = high <= limit and 2 * floor <= limit
     fails = low > limit and low > 2 * floor

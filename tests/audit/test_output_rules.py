@@ -12,9 +12,7 @@ from audit.models_without_rules import case
 from audit.verdict_cases import features, shown
 from equitangents.audit import Labels
 from equitangents.audit.contract.labels import cycles
-from equitangents.audit.measure.rules.candidates import permutation
-from equitangents.audit.measure.rules.search import below_zero, halves
-from equitangents.audit.report.page import html
+from equitangents.audit.measure.rules import below_zero, halves, permutation
 from equitangents.cli.main import main
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError, ShapeError
 
@@ -41,7 +39,7 @@ def test_a_permutation_of_classes_is_found_and_named() -> None:
     assert rule.by_hand == "equitangents.audit.Labels([3, 0, 1, 2])"
     assert shown(report, "rule of outputs") == ["f(x) the classes are permuted 0→3→2→1"]
     assert rule.error.mean == 0.0
-    assert (rule.fitted_on, rule.tested_on, report.settings.inputs) == (20, 20, 20)
+    assert report.settings.inputs == 20
 
 
 def test_a_rule_that_holds_nearly_is_told_with_its_error() -> None:
@@ -63,7 +61,7 @@ def test_an_invariant_audit_that_fails_hints_at_the_rule() -> None:
     assert report.verdict == "broken"
     assert shown(report, "rule of outputs") == ["f(x) the classes are permuted 0→3→2→1"]
     assert "equitangents.audit.Labels([3, 0, 1, 2])" in report.summary()
-    assert "the classes are permuted 0→3→2→1" in html(report)
+    assert "the classes are permuted 0→3→2→1" in report.html()
     assert et.audit(lambda x: x.sum((1, 2)), "C4", IMAGES, **QUIET).rules == []
 
 
@@ -135,8 +133,8 @@ def test_a_test_of_few_or_broken_values_finds_nothing() -> None:
         ([0, 0, 1, 2], InvalidArgumentError, "every number from 0 to 3 once"),
         ([0.5, 1.5], InvalidTypeError, "whole numbers"),
         ([[0, 1], [0]], ShapeError, "different numbers"),
-        ([1, 2, 0, 3], NotAnActionError, "do not multiply"),
-        ([1, 0], ShapeError, "Labels permutes 2 classes"),
+        ([1, 2, 0, 3], NotAnActionError, "permutations that multiply as elements do"),
+        ([1, 0], ShapeError, "the classes of Labels"),
         ([[3, 0, 1, 2], [0, 1, 2, 3]], InvalidArgumentError, "1 generators"),
     ],
 )

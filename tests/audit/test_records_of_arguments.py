@@ -51,16 +51,16 @@ def test_every_entry_of_a_record_is_an_argument_of_its_own():
     ],
 )
 def test_a_record_and_its_entry_at_once_are_refused(record, entry):
-    (name, value), (word, given) = *record.items(), *entry.items()
-    expected = rf"{name} and {word} are both given; say it once: {name}={type(value).__name__}\({word}={given!r}, ...\)"
+    (value,), (word,) = record.values(), entry
+    expected = rf"{word} is .*; give it in {type(value).__name__}\({word}=...\)"
     with pytest.raises(InvalidArgumentError, match=expected):
         et.audit(MODEL, "C4", X, **record, **entry)
 
 
 def test_misspelt_arguments_are_named():
-    with pytest.raises(InvalidTypeError, match="audit has no argument 'tolerence'; did you mean 'tolerance'"):
+    with pytest.raises(InvalidTypeError, match=r"audit has no argument 'tolerence'; .*did you mean 'tolerance'"):
         et.audit(MODEL, "C4", X, tolerence=0.01)
-    with pytest.raises(InvalidTypeError, match="Parts has no argument 'of_data'; did you mean 'off_data'"):
+    with pytest.raises(InvalidTypeError, match=r"Parts has no argument 'of_data'; expected .*did you mean 'off_data'"):
         Parts(of_data=True)
     with pytest.raises(
         InvalidTypeError, match=r"tolerances is 0.01; expected None or equitangents.audit.Tolerances\(...\)"

@@ -27,7 +27,7 @@ def test_signals_of_equivariant_functions_are_constant(f, group, x, outputs) -> 
     assert report.verdict == "equivariant"
     assert report.relative.rms_violation <= 1e-6 * report.relative.rms_norm
     averaging = report.remedies[0]
-    assert not averaging.error_after > 1e-6
+    assert not averaging.after.mean > 1e-6
 
 
 def test_the_error_is_that_of_the_worst_output() -> None:
@@ -43,5 +43,5 @@ def test_the_error_is_that_of_the_worst_output() -> None:
 
 @pytest.mark.parametrize("map_", [lambda R, x: 0 * x, lambda R, x: x * [1.0, 1.0, 0.0]], ids=["nothing", "a plane"])
 def test_maps_that_respect_products_but_change_everything_are_no_actions(map_) -> None:
-    with pytest.raises(et.errors.NotAnActionError, match="the identity changes it"):
+    with pytest.raises(et.errors.NotAnActionError, match=r"is off by .*; expected ρ\(e\) x = x"):
         et.audit(lambda x: x.sum((1, 2)), "SO3", CLOUDS, inputs=et.audit.Custom(map_), **QUIET)

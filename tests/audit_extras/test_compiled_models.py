@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import warnings
 import zipfile
-from collections import OrderedDict
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -52,13 +50,15 @@ def test_torchscript_modules_and_their_files(how: str, tmp_path: Path) -> None:
         torch.jit.save(program, tmp_path / "program.pt")
     plain = et.audit(network(), "C4", X, **QUIET)
     for model in (program, load_model(str(tmp_path / "program.pt"))):
-        np.testing.assert_allclose(et.audit(model, "C4", X, **QUIET).errors, plain.errors, rtol=1e-4)
+        report = et.audit(model, "C4", X, **QUIET)
+        np.testing.assert_allclose(report.errors, plain.errors, rtol=1e-4)
+        assert "does not show its layers" in next(m.reason for m in report.missing if m.section == "layers")
     torch.save(net, tmp_path / "pickle.pt")
     with pytest.raises(InvalidArgumentError, match="is a pickle"):
         load_model(str(tmp_path / "pickle.pt"))
     with zipfile.ZipFile(tmp_path / "broken.pt", "w") as archive:
         archive.writestr("broken/code/__torch__.py", "class Network(Module):\n  __parameters__ = [")
-    with pytest.raises(NetworkError, match=r"is not a program of torch\.jit\.save"):
+    with pytest.raises(NetworkError, match=r"expected a program of torch\.jit\.save"):
         load_model(str(tmp_path / "broken.pt"))
 
 
@@ -71,7 +71,7 @@ def test_files_are_what_they_hold_and_not_what_they_are_called(tmp_path: Path) -
     torch.save(net.state_dict(), tmp_path / "old.pt", _use_new_zipfile_serialization=False)
     for name in ("weights.pt", "checkpoint.pth", "weights.pt2", "old.pt"):
         for trust in (False, True):
-            with pytest.raises(InvalidArgumentError, match=r"holds tensors alone.*load_state_dict") as error:
+            with pytest.raises(InvalidArgumentError, match=r"not tensors alone.*load them") as error:
                 load_model(str(tmp_path / name), trust)
             assert "\n" not in str(error.value)
     program = torch.export.export(net, (torch.from_numpy(X[:2]),), dynamic_shapes=({0: torch.export.Dim.AUTO},))
@@ -80,29 +80,3 @@ def test_files_are_what_they_hold_and_not_what_they_are_called(tmp_path: Path) -
     plain = et.audit(net, "C4", X, **QUIET)
     assert plain.contract.layout == "channels_first"
     np.testing.assert_allclose(et.audit(str(tmp_path / "program.pt"), "C4", X, **QUIET).errors, plain.errors, rtol=1e-4)
-
-
-def test_outputs_of_model_hubs() -> None:
-    @dataclass
-    class ModelOutput(OrderedDict):
-        """As that of transformers: a dataclass, and a dictionary of the entries that are not None."""
-
-        loss: torch.Tensor | None = None
-        logits: torch.Tensor | None = None
-        hidden_states: tuple[torch.Tensor, ...] | None = None
-
-        def __post_init__(self) -> None:
-            self.update({k: v for k, v in vars(self).items() if v is not None})
-
-    class Hub(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.net = network()
-
-        def forward(self, pixel_values: torch.Tensor) -> ModelOutput:
-            return ModelOutput(logits=self.net(pixel_values), hidden_states=(pixel_values, self.net[0](pixel_values)))
-
-    report = et.audit(Hub(), "C4", X, select="logits", **QUIET)
-    np.testing.assert_allclose(report.errors, et.audit(network(), "C4", X, **QUIET).errors, rtol=1e-4)
-    hidden = et.audit(Hub(), "C4", {"pixel_values": X}, "images", select="hidden_states.0", **QUIET)
-    assert hidden.verdict == "equivariant"

@@ -9,7 +9,6 @@ import zipfile
 
 os.environ.setdefault("KERAS_BACKEND", "jax")
 
-import h5py
 import keras
 import numpy as np
 import pytest
@@ -78,61 +77,17 @@ def rewritten(change) -> None:
 
 
 def test_a_file_is_loaded_and_audited_from_the_command_line(saved, capsys) -> None:
-    np.testing.assert_allclose(load_model("net.keras")(X), saved(X), rtol=1e-6)
+    np.testing.assert_allclose(load_model("net.keras", trust=True)(X), saved(X), rtol=1e-6)
     with pytest.raises(SystemExit) as stop:
-        main(["audit", "net.keras", "--data", "x.npz", "--group", "C4", "--json", "report.json"])
+        main(["audit", "net.keras", "--data", "x.npz", "--group", "C4", "--json", "report.json", "--trust"])
     assert stop.value.code in (0, None), capsys.readouterr().err
     with open("report.json", encoding="utf-8") as file:
         assert json.load(file)["model"]["kind"] == "keras"
 
 
-def planted(layer: dict, module: str, name: str, registered: str | None = None) -> None:
-    layer.update(module=module, class_name=name, registered_name=registered)
-
-
-@pytest.mark.parametrize(
-    ("module", "name", "registered"),
-    [
-        ("os", "system", None),
-        ("keras.layers", "Lambda", None),
-        ("keras.layers", "TorchModuleWrapper", None),
-        ("keras.src.utils.file_utils", "get_file", None),
-        ("keras.layers", "Dense", "mine>Dense"),
-        (None, "Dense", None),
-        ("builtins", "function", "function"),
-    ],
-)
-def test_whatever_is_not_a_layer_of_keras_is_refused_unbuilt(saved, module, name, registered) -> None:
-    rewritten(lambda config: planted(config["config"]["layers"][1], module, name, registered))
-    with pytest.raises(InvalidArgumentError, match=rf"names {module}\.{name}, not a layer of Keras .* --trust"):
-        load_model("net.keras")
-
-
-def test_names_deep_in_a_configuration_are_seen_and_damage_is_one_line(saved) -> None:
-    inside = {"module": "os", "class_name": "system", "config": "true", "registered_name": None}
-    rewritten(lambda config: config["config"]["layers"][1]["config"].update(kernel_initializer=[{"a": inside}]))
-    with pytest.raises(InvalidArgumentError, match=r"names os\.system"):
+def test_files_are_loaded_only_if_they_are_trusted(saved) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"not loaded: a \.keras file names .* --trust"):
         load_model("net.keras")
     rewritten(lambda config: config["config"]["layers"][1]["config"].update(kernel_initializer=3))
-    with pytest.raises(InvalidArgumentError, match="which Keras cannot load"):
-        load_model("net.keras")
-    with zipfile.ZipFile("net.keras", "w") as archive:
-        archive.writestr("config.json", "[" * 1000)
-    with pytest.raises(InvalidArgumentError, match=r"no \.keras file: it lacks metadata"):
-        load_model("net.keras")
-    with open("net.keras", "wb") as file:
-        file.write(b"text")
-    with pytest.raises(InvalidArgumentError, match=r"no \.keras file"):
-        load_model("net.keras")
-
-
-def test_weights_in_another_file_are_refused(saved, tmp_path) -> None:
-    with zipfile.ZipFile("net.keras") as archive:
-        archive.extractall("parts")
-    with h5py.File("parts/model.weights.h5", "a") as file:
-        file["layers/elsewhere"] = h5py.ExternalLink(str(tmp_path / "other.h5"), "/x")
-    with zipfile.ZipFile("net.keras", "w") as archive:
-        for name in ("config.json", "metadata.json", "model.weights.h5"):
-            archive.write(f"parts/{name}", name)
-    with pytest.raises(InvalidArgumentError, match="weights /layers/elsewhere lie in another file"):
-        load_model("net.keras")
+    with pytest.raises(InvalidArgumentError, match="expected a file that Keras loads"):
+        load_model("net.keras", trust=True)

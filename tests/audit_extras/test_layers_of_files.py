@@ -1,4 +1,4 @@
-"""Operations of ONNX files and exported programs are seen as layers, and the guilty one is named."""
+"""Operations of ONNX files and modules of exported programs are seen as layers, and the guilty one is named."""
 
 from __future__ import annotations
 
@@ -45,13 +45,11 @@ def test_the_guilty_operation_belongs_to_the_guilty_layer(tmp_path: Path, suffix
     if guilty is None:
         assert section.guilty is None
     else:
-        assert section.guilty.startswith(f"{guilty}: "), section.reason
-        assert any(s.change == "images of 11×11" for s in section.sweep)
+        assert section.guilty.partition(": ")[0] == guilty, section.reason
 
 
-@pytest.mark.parametrize("suffix", ["onnx", "pt2"])
 @pytest.mark.parametrize("dynamic", [True, False])
-def test_outputs_of_operations_are_those_of_the_modules(tmp_path: Path, suffix: str, dynamic: bool) -> None:
+def test_outputs_of_operations_are_those_of_the_modules(tmp_path: Path, dynamic: bool) -> None:
     class Residual(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -63,7 +61,7 @@ def test_outputs_of_operations_are_those_of_the_modules(tmp_path: Path, suffix: 
     torch.manual_seed(0)
     network = Residual()
     x = images(3, n=4)
-    traces = load_model(saved(network, tmp_path, suffix, dynamic)).trace(x)
+    traces = load_model(saved(network, tmp_path, "onnx", dynamic)).trace(x)
     hooked = {t.name: t for t in as_model(network).trace(x)}
     with torch.no_grad():
         inner = network.inner(torch.from_numpy(x)).numpy()

@@ -14,10 +14,10 @@ from equitangents import beside
 
 
 def test_attributes_of_the_library_are_the_rooms_beside_it():
-    from equitangents import contenders, data, studies, systems
+    from equitangents import baselines, data, studies, systems
 
     assert studies is et.studies is equitangents_studies
-    for room in (systems, contenders, data):
+    for room in (systems, baselines, data):
         assert room is getattr(et, room.__name__.split(".")[1]) is getattr(equitangents_studies, room.__name__[21:])
         with pytest.raises(AttributeError, match="Nothing"):
             _ = room.Nothing

@@ -7,7 +7,7 @@ import pytest
     ("asked", "answer"),
     [
         ("load images from folder", "guide/data.html#load-images-from-a-folder"),
-        ("calibration", "guide/infinite-ensembles.html#calibration"),
+        ("calibration", "guide/classification.html#calibration"),
         ("OSP", "glossary.html#osp"),
     ],
 )

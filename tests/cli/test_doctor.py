@@ -64,8 +64,9 @@ def test_a_check_passes_only_on_a_small_number(error: float) -> None:
 @pytest.mark.parametrize(
     ("check", "planted"),
     [
-        *((i, k) for i in range(3) for k in ("nngp", "ntk") if (i, k) != (2, "nngp")),
-        *(pytest.param(3, k, marks=pytest.mark.slow) for k in ("nngp", "ntk")),
+        (0, "nngp"),
+        (0, "ntk"),
+        pytest.param(2, "ntk", marks=pytest.mark.slow),
     ],
 )
 def test_a_planted_nan_makes_doctor_fail(check, planted, capsys, monkeypatch) -> None:

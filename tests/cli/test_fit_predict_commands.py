@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import zarr
 
 import equitangents as et
-from equitangents.cli import fit
 from equitangents.cli.main import main
 from equitangents.planning.question import network
 from equitangents_studies.systems import architecture
@@ -54,15 +51,6 @@ def fitted(run):
     assert err == "inputs are standardised: each channel\nInfiniteEnsemble: dense N×N, N = 9\n"
 
 
-@pytest.mark.parametrize("ridge", ["0.1,0.2,0.3", "noise.npy"])
-def test_a_ridge_for_each_sample_is_refused_with_a_remedy(run, ridge):
-    status, out, err = run("fit", "--data", "x.npy", "--targets", "y.npy", *MLP, "--out", "model", "--ridge", ridge)
-    assert (status, out) == (2, "")
-    (line,) = err.splitlines()
-    assert "--ridge" in line
-    assert "one for each sample takes Python: et.InfiniteEnsemble(net, ridge=array)" in line
-
-
 def test_a_solver_is_asked_for_by_name(run):
     status, out, _ = run(*FIT, "--out", "model", "--solver", "pcg")
     assert status == 0
@@ -82,9 +70,9 @@ def test_predictions_are_those_of_the_ensemble(run, fitted):
     np.testing.assert_allclose(np.load("p.npy"), mean, rtol=1e-9)
     assert run("predict", "model", "--data", "new.npy", "--out", "p.npz", "--std")[0] == 0
     np.testing.assert_allclose(np.load("p.npz")["std"], std, rtol=1e-9)
-    assert run("predict", "model", "--data", "new.npy", "--out", "p.zarr", "--time", 3)[0] == 0
+    assert run("predict", "model", "--data", "new.npy", "--out", "later.npy", "--time", 3)[0] == 0
     later = et.InfiniteEnsemble(NET, ridge=1e-3, time=3.0, standardise=True).fit(X, Y).predict(NEW)
-    np.testing.assert_allclose(zarr.open_group("p.zarr", mode="r")["mean"][:], later, rtol=1e-9)
+    np.testing.assert_allclose(np.load("later.npy"), later, rtol=1e-9)
 
 
 def test_labels_make_a_classifier(run):
@@ -130,7 +118,7 @@ def test_means_alone_take_less_room_and_have_no_standard_deviations(run, fitted,
     assert run("predict", "small", "--data", "new.npy", "--out", "p.npy")[0] == 0
     status, _, err = run("predict", "small", "--data", "new.npy", "--out", "q.npy", "--std")
     assert (status, err.count("\n")) == (2, 1)
-    assert "holds only means" in err
+    assert "it was saved with means_only" in err
 
 
 def test_networks_are_named_or_layers_in_a_file_or_ones_own(run, folder, monkeypatch):
@@ -169,7 +157,7 @@ def test_a_kernel_that_gram_computed_is_read(run):
     assert "gram --standardise" in err.splitlines()[-1]
 
 
-@pytest.mark.parametrize("kind", ["float64", "float32", "uint8"])
+@pytest.mark.parametrize("kind", ["float32", "uint8"])
 def test_a_kernel_of_standardised_inputs_is_read_by_fit_as_it_is(run, folder, kind):
     x = np.round(40 * X + 128).clip(0, 255).astype(kind)
     np.save("x.npy", x)
@@ -193,36 +181,29 @@ def test_parts_of_a_job_array_make_one_file(run, fitted, folder):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--net", "resnet"], "net is 'resnet'; expected mlp, cnn, FCN"),
-        (["--net", "missing.json"], "net is 'missing.json', which is not a file"),
+        (["--ridge", "0.1,0.2"], "one for each sample takes Python: et.InfiniteEnsemble(net, ridge=array)"),
+        (["--memory-limit", "nan"], "--memory-limit is nan; expected a positive number of GB"),
+        (["--solver", "out-of-core"], "--store"),
         (["--net", "VEC", "--depth", 0], "depth is 0"),
-        (["--task", "ranking"], "expected one of auto, regression, classification"),
-        (["--input-shape", "2,x"], "expected sizes such as 32,32,3"),
         (["--input-shape", "3,3"], "expected (N, 3, 3) or (N, 9)"),
-        (["--precision", "float16"], "expected float32 or float64"),
-        (["--group", "C5x"], "C5x"),
         (["--ridge", -1], "equitangents: --ridge is -1"),
-        (["--learning-rate", 0], "equitangents: --learning-rate is 0"),
         (["--W-std", -1], "equitangents: --W-std is -1"),
-        (["--group", "SO2"], "equitangents: --group is 'SO2', which has infinitely many elements"),
+        (["--group", "SO2"], "equitangents: --group is 'SO2'; expected a finite group"),
         (["--time", -1], "time"),
-        (["--data", "nothing.npy"], "data is 'nothing.npy', which is not a file"),
-        (["--data", "text.npy"], "it is text"),
         (
             ["--data", "nan.npy"],
             "equitangents: x holds NaN or infinite values, the first at index (4, 1); remove or impute them",
         ),
-        (["--targets", "new.npy"], "equitangents: x has 9 rows and y has 7"),
-        (["--targets", "labels.npz", "--memory-limit", 1e-9], "the limit is 1 B"),
+        (["--targets", "new.npy"], "x has length 9; expected 7; as many rows as y"),
+        (["--targets", "labels.npz", "--memory-limit", 1e-9], "expected at most 1 B"),
         (["--out", "."], "is not a saved ensemble; choose another"),
-        (["--out", "x.npy/model"], "cannot be written"),
+        (["--out", "x.npy/model"], "that can be written"),
     ],
 )
 def test_bad_input_to_fit_is_one_line_and_nothing_is_saved(run, folder, arguments, said):
     bad = X.copy()
     bad[4, 1] = np.nan
     np.save("nan.npy", bad)
-    (folder / "text.npy").write_text("a,b\n1,2\n")
     before = sorted(folder.iterdir())
     status, out, err = run(*FIT, "--out", "m", *arguments)
     assert (status, out) == (2, "")
@@ -231,24 +212,19 @@ def test_bad_input_to_fit_is_one_line_and_nothing_is_saved(run, folder, argument
     assert sorted(folder.iterdir()) == before
 
 
-def test_targets_are_asked_for(run):
-    assert "give targets as well (--targets)" in run("fit", "--data", "x.npy", "--out", "m")[2]
-
-
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--data", "wide.npy"], "x has inputs of shape (5,); the model was fitted to inputs of shape (4,)"),
+        (["--data", "wide.npy"], "x has inputs of shape (5,); expected (4,)"),
         (["--data", "nan.npy"], "x holds NaN or infinite values, the first at index (2, 1); remove or impute them"),
-        (["--data", "labels.npz", "--array", "z"], "which holds x, x_test, y; expected an array z"),
-        (["--out", "p.csv"], "ends in .npy, .npz or .zarr"),
+        (["--data", "labels.npz", "--array", "z"], "expected z; it holds x, x_test, y"),
+        (["--out", "p.csv"], "ends in .npy or .npz"),
         (
             ["--out", "x.npy"],
             "x.npy exists; it does not hold these predictions: give another path, or force=True (--force) to",
         ),
         (["--rows", 0], "rows is 0"),
-        (["--shard", "2/2"], "expected I/N"),
-        (["--net", "my"], "net is 'my'"),
+        (["--data", "none.npy"], "x has shape (0, 4); expected at least one input"),
     ],
 )
 def test_bad_input_to_predict_is_one_line_and_nothing_is_written(run, fitted, folder, arguments, said):
@@ -256,6 +232,7 @@ def test_bad_input_to_predict_is_one_line_and_nothing_is_written(run, fitted, fo
     bad[2, 1] = np.inf
     np.save("nan.npy", bad)
     np.save("wide.npy", np.ones((3, 5)))
+    np.save("none.npy", np.zeros((0, 4)))
     before = sorted(folder.iterdir())
     status, out, err = run("predict", "model", "--data", "new.npy", "--out", "p.npy", *arguments)
     assert (status, out, err.count("\n")) == (2, "", 1)
@@ -265,7 +242,7 @@ def test_bad_input_to_predict_is_one_line_and_nothing_is_written(run, fitted, fo
 
 def test_what_is_no_model_and_a_model_of_another_version_are_one_line(run, fitted, folder, monkeypatch):
     for path, said in [
-        ("nowhere", "model is 'nowhere', which is not a file or folder"),
+        ("nowhere", "model is 'nowhere'; expected a file or folder"),
         ("x.npy", "it holds no model.npz"),
     ]:
         status, _, err = run("predict", path, "--data", "new.npy", "--out", "p.npy")
@@ -278,27 +255,6 @@ def test_what_is_no_model_and_a_model_of_another_version_are_one_line(run, fitte
     )
 
 
-@pytest.mark.parametrize("limit", ["nan", "inf", "0", "-1"])
-def test_a_memory_limit_that_is_none_is_refused_in_one_line(run, limit):
-    status, _, err = run(*FIT, "--out", "model", "--memory-limit", limit)
-    assert (status, err.count("\n")) == (2, 1)
-    assert "--memory-limit" in err
-    assert "expected a positive number of GB" in err
-
-
-def test_an_empty_file_of_inputs_is_told_as_such(run, fitted, folder):
-    np.save("none.npy", np.zeros((0, 4)))
-    status, _, err = run("predict", "model", "--data", "none.npy", "--out", "p.npy")
-    assert (status, err) == (2, "equitangents: x has shape (0, 4): it holds no inputs\n")
-    assert not (folder / "p.npy").exists()
-
-
-def test_a_factor_on_disk_says_which_option_gives_it_a_place(run):
-    status, _, err = run(*FIT[:-2], "--out", "model", "--solver", "out-of-core")
-    assert status == 2
-    assert "--store" in err.splitlines()[-1]
-
-
 def test_labels_in_bytes_are_text_in_utf_8(run, folder):
     names = np.array(["Ärger", "b c", "ı"])[np.arange(9) % 3]
     np.savez(folder / "bytes.npz", x=X, y=np.char.encode(names, "utf-8"))
@@ -308,15 +264,13 @@ def test_labels_in_bytes_are_text_in_utf_8(run, folder):
     np.savez(folder / "latin.npz", x=X, y=np.char.encode(np.array(["Ärger", "b", "c"])[np.arange(9) % 3], "latin-1"))
     status, _, err = run("fit", "--data", "latin.npz", *MLP, "--out", "model")
     assert status == 2
-    assert "y holds b'\\xc4rger', bytes that are not text in UTF-8" in err
+    assert "y holds bytes b'\\xc4rger'; expected labels of text in UTF-8" in err
 
 
 @pytest.mark.parametrize(
     "command",
     [
         ("fit", *MLP, "--out", "model"),
-        ("plan", "--group", "C4", "--pilot", 0),
-        ("systems",),
         ("reproduce", "comparison", "--out", "run"),
     ],
 )
@@ -326,13 +280,6 @@ def test_arrays_of_objects_are_answered_with_what_can_be_saved_instead(run, fold
     assert status == 2
     assert "y.astype(str)" in err
     assert "--trust" not in err
-
-
-def test_the_line_of_a_fit_names_the_estimated_error_where_there_is_one():
-    by = lambda solver, error: fit._by(SimpleNamespace(solver=solver, residual=2e-9, error=error))
-    assert by("eigh", 0.0) == ""
-    assert by("pcg", 0.0) == " by pcg (relative residual 2.0e-09)"
-    assert by("nystrom", 0.03) == " by nystrom (relative residual 2.0e-09, estimated error 3.0e-02 of the targets)"
 
 
 def test_probabilities_have_no_unit_and_may_be_calibrated(run, folder):
@@ -346,7 +293,7 @@ def test_probabilities_have_no_unit_and_may_be_calibrated(run, folder):
         model = et.InfiniteEnsembleClassifier(NET, ridge=1, standardise=True, **wanted).fit(X, y)
         np.testing.assert_allclose(np.load("p.npz")["probability"], model.predict_proba(NEW), rtol=1e-6, atol=1e-9)
     status, _, err = run(*FIT, "--calibrate", "--out", "model")
-    assert (status, "probabilities are those of classes" in err) == (2, True)
+    assert (status, "expected none, since the task is regression" in err) == (2, True)
     assert run(*FIT, "--no-standardise", "--out", "model")[0] == 0
     expected = et.InfiniteEnsemble(NET, ridge=1e-3).fit(X, Y).predict(NEW)
     np.testing.assert_allclose(et.InfiniteEnsemble.load("model").predict(NEW), expected, rtol=1e-9)

@@ -8,10 +8,10 @@ import sys
 import numpy as np
 import pytest
 
-from equitangents.cli.main import app, main
+from equitangents.cli.main import main
 from equitangents.cli.main import typer as of_main
 from equitangents.ensembles import InfiniteEnsembleClassifier
-from equitangents.ensembles.streaming.parts import Parts
+from equitangents.ensembles.streaming.to_file import PredictionTask
 from equitangents.planning.plan import Plan
 from equitangents.scale import GramStore
 from equitangents.stax import migrate
@@ -75,23 +75,6 @@ def test_before_anything_is_kept_every_command_says_so(run, monkeypatch, words, 
     monkeypatch.setattr(at, after(0))
     status, told = run(*words)
     assert (status, last(told)) == (130, NOTHING)
-
-
-def test_every_command_is_interrupted_above():
-    commands = set(of_main.main.get_command(app).commands)
-    assert commands == {
-        "audit",
-        "audit-potential",
-        "plan",
-        "fit",
-        "predict",
-        "gram",
-        "systems",
-        "list",
-        "doctor",
-        "cache",
-        "reproduce",
-    }
 
 
 def test_a_fit_says_whether_a_model_and_a_kernel_are_there(run, monkeypatch):
@@ -209,16 +192,16 @@ def test_predictions_go_on_from_what_was_predicted(run, monkeypatch):
     assert run("fit", "--data", "data.npz", *MLP, "--out", "model", "--no-report")[0] == 0
     predict = ("predict", "model", "--data", "x.npy", "--out", "p.npz", "--rows", "4")
     with monkeypatch.context() as patch:
-        patch.setattr("equitangents.ensembles.streaming.to_file._predict_chunk", after(0))
+        patch.setattr(PredictionTask, "predict", after(0))
         assert last(run(*predict)[1]).startswith("equitangents: interrupted; ")
-    write = after(2, Parts.write)
+    predicted = after(2, PredictionTask.predict)
     with monkeypatch.context() as patch:
-        patch.setattr(Parts, "write", lambda *arguments: write(*arguments))
+        patch.setattr(PredictionTask, "predict", lambda *arguments: predicted(*arguments))
         kept = "what was predicted is kept in p.npz.parts: the same command goes on\n"
         assert last(run(*predict)[1]) == f"equitangents: interrupted; {kept}"
         again = "what was predicted is kept in p.npz.parts: the same command without --restart goes on\n"
     with monkeypatch.context() as patch:
-        patch.setattr(Parts, "write", after(0))
+        patch.setattr(PredictionTask, "assemble", after(0))
         assert last(run(*predict, "--restart")[1]) == f"equitangents: interrupted; {again}"
     assert run(*predict)[0] == 0
 

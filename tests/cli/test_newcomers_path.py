@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -47,25 +46,25 @@ for arguments in json.loads(sys.argv[1]):
 print(json.dumps(told))
 """
 WRONG = {
-    "model is 'no.onnx', which is not a file": ["no.onnx"],
-    "model is 'no.pt2', which is not a file": ["no.pt2"],
-    "holds tensors alone": ["weights.pt"],
+    "model is 'no.onnx'; expected a file": ["no.onnx"],
+    "model is 'no.pt2'; expected a file": ["no.pt2"],
+    "not tensors alone": ["weights.pt"],
     "it is a pickle": ["model.pkl"],
     "no module named 'no_such_module'": ["no_such_module:f"],
-    "data is 'no.npz', which is not a file": ["newcomers_models:pooled", "--data", "no.npz"],
+    "data is 'no.npz'; expected a file": ["newcomers_models:pooled", "--data", "no.npz"],
     "is text, which is neither": ["newcomers_models:pooled", "--data", "newcomers_models.py"],
-    "baseline is 'no.json', which is not a file": ["newcomers_models:pooled", "--baseline", "no.json"],
-    "which cannot be written": ["newcomers_models:pooled", "--html", "newcomers_models.py/a.html"],
+    "baseline is 'no.json'; expected a file": ["newcomers_models:pooled", "--baseline", "no.json"],
+    "expected a file that can be written": ["newcomers_models:pooled", "--html", "newcomers_models.py/a.html"],
     "group is 'Q8'": ["newcomers_models:pooled", "--group", "Q8"],
     "layout is 'NCHW'": ["newcomers_models:pooled", "--layout", "NCHW"],
     "relative-to is 'mean'": ["newcomers_models:pooled", "--relative-to", "mean"],
     "effort is 'fast'": ["newcomers_models:pooled", "--effort", "fast"],
-    "--elements: 0": ["newcomers_models:pooled", "--elements", "0"],
-    "--fail-above: 'five'": ["newcomers_models:pooled", "--fail-above", "five"],
-    "2 kinds for the inputs": ["newcomers_models:pooled", "--data", "three.npz", "--inputs", "vectors,none"],
+    "--elements is 0": ["newcomers_models:pooled", "--elements", "0"],
+    "--fail-above is 'five'": ["newcomers_models:pooled", "--fail-above", "five"],
+    "a kind for each of": ["newcomers_models:pooled", "--data", "three.npz", "--inputs", "vectors,none"],
 }
 ATOMS = {
-    "structures is 'no.xyz', which is not a file": ["no.xyz", "--calculator", "newcomers_models:pooled"],
+    "structures is 'no.xyz'; expected a file": ["no.xyz", "--calculator", "newcomers_models:pooled"],
     "calculator is 'pooled'": ["newcomers_models.py", "--calculator", "pooled"],
 }
 WEIGHTS = b"\x80\x02ccollections\nOrderedDict\nctorch._utils\n_rebuild_tensor_v2\nctorch\nFloatStorage\n."
@@ -108,7 +107,7 @@ def test_wrong_words_are_told_before_anything_heavy_is_imported(folder: Path) ->
 
 
 def test_what_a_file_of_weights_holds_is_known_without_unpickling_it(folder: Path) -> None:
-    with pytest.raises(InvalidArgumentError, match=r"state_dict.*load_state_dict.*module:net.*\.pt2"):
+    with pytest.raises(InvalidArgumentError, match=r"state_dict.*module:net.*\.pt2"):
         check_model("weights.pt", trust=True)
     archive("whole.pt", data_pkl=NETWORK)
     with pytest.raises(InvalidArgumentError, match="--trust"):
@@ -119,7 +118,7 @@ def test_what_a_file_of_weights_holds_is_known_without_unpickling_it(folder: Pat
     assert (check_model("script.pt2"), check_model("exported.pt")) == ("script", "exported")
     before = b"".join(pickle.dumps(part, 2) for part in (0x1950A86A20F9469CFC6C, 1001, {"little_endian": True}))
     Path("old.pth").write_bytes(before + WEIGHTS)  # as torch.save wrote before it wrote archives
-    with pytest.raises(InvalidArgumentError, match="holds tensors alone"):
+    with pytest.raises(InvalidArgumentError, match="not tensors alone"):
         check_model("old.pth")
     for content in (b"", b"text", b"\x80\x04no pickle", before[:20]):
         Path("broken.pt").write_bytes(content)
@@ -131,39 +130,18 @@ def test_what_a_file_of_weights_holds_is_known_without_unpickling_it(folder: Pat
 def test_percentages_are_shares(millionths: int) -> None:
     percent, plain = f"{millionths / 10**4}%", str(millionths / 10**6)
     assert limits_of(percent) == pytest.approx(limits_of(plain), rel=1e-12)
-    assert agreement_of(percent) == pytest.approx(agreement_of(plain), rel=1e-12)
     assert limits_of(f"a={percent},b={plain}") == pytest.approx({"a": millionths / 10**6, "b": millionths / 10**6})
-    if millionths:
-        assert tolerance_of(percent) == pytest.approx(tolerance_of(plain), rel=1e-12)
 
 
 @pytest.mark.parametrize(
     "text", ["", "%", "5%%", "five", "nan", "nan%", "inf", "-1", "-5%", "0.1,0.2", "a=", "=5%", "5 % of"]
 )
 def test_a_limit_that_is_no_share_is_refused(text: str) -> None:
-    with pytest.raises(typer.BadParameter):
+    with pytest.raises(InvalidArgumentError):
         limits_of(text)
     for read in (agreement_of, tolerance_of):
-        with pytest.raises(typer.BadParameter):
+        with pytest.raises(InvalidArgumentError):
             read(text)
-
-
-def test_shares_above_one_are_taken_for_forgotten_percent_signs() -> None:
-    with pytest.raises(typer.BadParameter, match="did you mean 95%"):
-        agreement_of("95")
-    with pytest.raises(typer.BadParameter, match=r"expected a share"):
-        agreement_of("101%")
-
-
-def test_a_percentage_decides_as_the_share_does(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    run = ["audit", "newcomers_models:nearly", "--data", "images.npz", "--group", "C4", "--effort", "quick"]
-    statuses = {}
-    for limit in ("0.05", "5%", "5 %", "1e-6", "0.0001%"):
-        with pytest.raises(SystemExit) as stop:
-            main([*run, "--relative-to", "norm", "--fail-above", limit])
-        statuses[limit] = stop.value.code or 0
-    assert statuses == {"0.05": 0, "5%": 0, "5 %": 0, "1e-6": 3, "0.0001%": 3}
-    assert "met: error ≤ 5 %" in capsys.readouterr().out
 
 
 def test_errors_name_the_command_s_own_options(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -173,7 +151,7 @@ def test_errors_name_the_command_s_own_options(folder: Path, capsys: pytest.Capt
     said = capsys.readouterr().err
     assert stop.value.code == 2
     assert said.count("\n") == 1
-    assert "layout='channels_first' for (N, C, H, W)" in said
+    assert "--layout is None; expected 'channels_first' or 'channels_last'" in said
 
 
 def test_an_error_of_an_argument_names_the_option_of_that_name() -> None:
@@ -218,9 +196,3 @@ def test_what_is_announced_takes_the_line_off_first(monkeypatch: pytest.MonkeyPa
         logging.getLogger("equitangents.audit.layouts").info("layout: channels_first")
         stage("evaluating")
     assert screen.getvalue() == "\r\033[Kloading …\r\033[Klayout: channels_first\n\r\033[Kevaluating …\r\033[K"
-
-
-def test_where_there_is_no_terminal_nothing_is_drawn(capsys: pytest.CaptureFixture[str]) -> None:
-    with stages() as stage:
-        stage("loading")
-    assert capsys.readouterr().err == ""

@@ -1,4 +1,4 @@
-"""`equitangents systems`: data in a file, numbers on the screen, files, and what bad input gets."""
+"""`equitangents systems`: data in a file, numbers on the screen and in JSON, and what bad input gets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from equitangents.cli.main import main
-from equitangents.report.render import outside_resources
 from equitangents_studies.systems import compare_architectures, textures
 
 OPTIONS = ("--architectures", "FCN,GAP", "--groups", "O(3d)", "--depth", 1, "--repetitions", 5)
@@ -30,26 +29,19 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, st
 
 
 @pytest.mark.slow
-def test_the_answer_is_that_of_compare_architectures_and_every_file_is_whole(capsys, data, tmp_path):
-    folder, page, numbers = tmp_path / "new" / "out", tmp_path / "page.html", tmp_path / "numbers.json"
-    files = ["--out", folder, "--html", page, "--json", numbers]
-    status, out, err = run(capsys, "--data", data, "--layout", "channels_first", "--inputs", 40, *OPTIONS, *files)
+def test_the_answer_is_that_of_compare_architectures_and_the_file_has_its_numbers(capsys, data, tmp_path):
+    numbers = tmp_path / "numbers.json"
+    status, out, err = run(
+        capsys, "--data", data, "--layout", "channels_first", "--inputs", 40, *OPTIONS, "--json", numbers
+    )
     assert (status, err) == (0, "")
     x, y = np.load(data)["x"], np.load(data)["y"]
     options = {"architectures": ["FCN", "GAP"], "groups": ["O(3d)"], "depth": 1, "repetitions": 5}
     found = compare_architectures(np.moveaxis(x, 1, -1), y, inputs=40, **options)
-    assert str(found) in out
-    told = "3 kernel matrices of 40 inputs: "
-    assert out.startswith((f"{told}about ", f"{told}a time that cannot be foretold here"))
+    assert out == f"{found}\n"
     written = json.loads(numbers.read_text())
     assert written["best"] == list(found.best)
     assert (written["inputs"], written["available_inputs"]) == (40, 50)
-    assert json.loads((folder / "results.json").read_text())["curves"] == written["curves"]
-    assert (folder / "curves.csv").read_text().startswith("architecture,group,training_inputs,error,low,high\n")
-    html = page.read_text()
-    assert outside_resources(html) == []
-    assert f"than another: {', '.join(found.best)}." in html
-    assert (folder / "report.html").read_text().count("<svg") == 1
 
 
 @pytest.mark.parametrize(
@@ -58,8 +50,7 @@ def test_the_answer_is_that_of_compare_architectures_and_every_file_is_whole(cap
         (["--architectures", "FCN"], "two or more"),
         (["--groups", "O(7)^d"], "O(7)^d"),
         (["--layout", "hwc"], "channels_first"),
-        (["--minutes", "1e-9"], "allow more"),
-        (["--inputs", "3"], "inputs is 3"),
+        (["--inputs", "3"], "inputs"),
         (["--kernel", "rbf"], "rbf"),
         (["--ridge", "-1"], "ridge"),
     ],

@@ -70,7 +70,7 @@ class TestSaysWhatIsWrong:
     def test_with_sizes(self, folder):
         self.fails(folder, "is 8×8; it is smaller than size = 9", size=9)
         self.fails(folder, "20 images were asked for; .* holds 18", count=20)
-        self.fails(folder, "test_fraction was 1", test_fraction=1)
+        self.fails(folder, "test_fraction is 1", test_fraction=1)
 
 
 def test_the_public_archive_is_found_by_name(folder, tmp_path, monkeypatch):

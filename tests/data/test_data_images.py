@@ -72,5 +72,5 @@ class TestOutOfDistribution:
             data.photo_patches(3, (8, 9, 1))
         with pytest.raises(InvalidArgumentError, match="at most"):
             data.photo_patches(3, (1000, 1000, 1))
-        with pytest.raises(InvalidArgumentError, match="count was 0"):
+        with pytest.raises(InvalidArgumentError, match="count is 0"):
             data.gaussian_noise(0, (8, 8, 1))

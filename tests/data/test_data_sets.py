@@ -120,7 +120,7 @@ class TestFolder:
 
     def test_malformed_files(self, tmp_path):
         (tmp_path / "mnist.npz").write_bytes(b"not an archive")
-        with pytest.raises(InvalidArgumentError, match="not a readable NumPy archive"):
+        with pytest.raises(InvalidArgumentError, match="expected a readable NumPy archive"):
             data.load("mnist", tmp_path)
         _write(tmp_path, test_y=None)
         with pytest.raises(InvalidArgumentError, match="lacks test_y"):

@@ -92,7 +92,7 @@ def test_cifar_binary_format(tmp_path, monkeypatch):
 
 
 def test_sets_without_a_home(tmp_path):
-    with pytest.raises(InvalidArgumentError, match="cannot be downloaded"):
+    with pytest.raises(InvalidArgumentError, match="these can be downloaded"):
         data.download("histology_crc5", tmp_path)
 
 

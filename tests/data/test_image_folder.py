@@ -82,10 +82,10 @@ def test_another_file_or_split_has_another_digest(tmp_path):
 
 def test_what_cannot_be_used_is_refused(tmp_path):
     fill(tmp_path / "a" / "train")
-    with pytest.raises(InvalidArgumentError, match="none called val or test"):
+    with pytest.raises(InvalidArgumentError, match="expected 'val' or 'test'"):
         open_image_folder(tmp_path / "a")
     fill(tmp_path / "a" / "val", classes=("cat", "cow"))
-    with pytest.raises(InvalidArgumentError, match="different classes, such as cow"):
+    with pytest.raises(InvalidArgumentError, match="equal classes in its two folders; cow"):
         open_image_folder(tmp_path / "a")
     fill(tmp_path / "b")
     with pytest.raises(InvalidArgumentError, match="test_fraction is 1"):

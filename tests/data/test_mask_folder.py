@@ -48,20 +48,20 @@ def test_one_colour_image_makes_all_of_them_colour(tmp_path):
     assert data.load_mask_folder(tmp_path, 4).images.shape == (2, 4, 4, 3)
 
 
-def test_sixteen_bits_are_scaled_by_their_own_range(tmp_path):
+def test_sixteen_bits_become_numbers_up_to_1_as_of_other_loaders(tmp_path):
     written(tmp_path, "a", None, grey())
     Image.fromarray(np.array([[1000, 3000]] * 2, np.uint16)).save(tmp_path / "images" / "a.png")
     Image.fromarray(np.ones((2, 2), np.uint8)).save(tmp_path / "masks" / "a.png")
-    np.testing.assert_allclose(data.load_mask_folder(tmp_path, 2).images[0, 0, :, 0], [0, 1])
+    np.testing.assert_allclose(data.load_mask_folder(tmp_path, 2).images[0, 0, :, 0] * 65535, [1000, 3000], rtol=1e-6)
 
 
 @pytest.mark.parametrize(
     ("pairs", "said"),
     [
-        ({"a": (grey(), None)}, "nothing of that name in masks|holds no image"),
-        ({"a": (grey(), grey()), "b": (None, grey())}, "nothing of that name in images"),
+        ({"a": (grey(), None)}, "expected masks/|with such endings"),
+        ({"a": (grey(), grey()), "b": (None, grey())}, "expected images/"),
         ({"a": (grey(), grey(4, 5))}, "4×4 and 5×4"),
-        ({"a": (grey(1, 1), grey(1, 1))}, "pixels was 2"),
+        ({"a": (grey(1, 1), grey(1, 1))}, "pixels is 2"),
         ({}, "no folder images"),
     ],
 )

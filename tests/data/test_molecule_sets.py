@@ -74,17 +74,17 @@ def test_folder_can_be_set_by_the_environment(folder, monkeypatch):
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda f: data.load_molecules("qm8", f), InvalidArgumentError, "known are 'g2'"),
+        (lambda f: data.load_molecules("qm8", f), InvalidArgumentError, "expected 'g2'"),
         (lambda f: data.load_molecules("qm9", f / "empty"), data.DataNotFoundError, "qm9.npz was looked for"),
-        (lambda f: data.load_trajectory("water", f), InvalidArgumentError, "known are aspirin"),
+        (lambda f: data.load_trajectory("water", f), InvalidArgumentError, "expected 'aspirin'"),
         (lambda f: data.load_trajectory("toluene", f), InvalidArgumentError, "lacks toluene_Z"),
-        (lambda f: data.load_water("ice", f), InvalidArgumentError, "known are monomer"),
-        (lambda f: data.molecules_available("qm8", f), InvalidArgumentError, "known are qm9"),
+        (lambda f: data.load_water("ice", f), InvalidArgumentError, "expected 'monomer'"),
+        (lambda f: data.molecules_available("qm8", f), InvalidArgumentError, "expected 'qm9'"),
     ],
 )
 def test_errors_name_what_is_wrong(folder, call, error, message):
     with pytest.raises(error, match=message):
         call(folder)
     (folder / "qm9.npz").write_bytes(b"no archive")
-    with pytest.raises(InvalidArgumentError, match="not a readable NumPy archive"):
+    with pytest.raises(InvalidArgumentError, match="expected a readable NumPy archive"):
         data.load_molecules("qm9", folder)

@@ -14,11 +14,9 @@ import pytest
 
 import equitangents
 
-# Its classes are PyTorch modules; `make test` sets up no PyTorch, and `make test-extras` tests it.
-NEEDS_PYTORCH = {"equitangents.audit.adapters.torch_memory", "equitangents.audit.measure.remedied_torch"}
 ROOT = Path(equitangents.__file__).parents[1]
 FILES = [path for name in ("equitangents", "equitangents_studies") for path in sorted((ROOT / name).rglob("*.py"))]
-BESIDE = {"systems", "contenders", "data"}  # rooms of the second package that users read; its studies have pages
+BESIDE = {"systems", "baselines", "data"}  # rooms of the second package that users read; its studies have pages
 
 
 def _name(path: Path) -> str:
@@ -34,7 +32,6 @@ LONG = {  # examples that compile much: run by `make test-docs`, not by `make te
     "equitangents.ensembles.training.variations",
     "equitangents_studies.systems.coupling",
     "equitangents_studies.systems.embeddings",
-    "equitangents_studies.systems.patch_networks",
     "equitangents_studies.systems.tangent_spectrum",
 }
 
@@ -50,12 +47,8 @@ def test_docstring_examples(name: str, tmp_path, monkeypatch) -> None:
 
 
 def test_every_module_can_be_imported() -> None:
-    for name in sorted(SOURCES.keys() - NEEDS_PYTORCH):
+    for name in sorted(SOURCES):
         importlib.import_module(name)
-
-
-def test_what_needs_pytorch_has_no_example_that_nobody_runs() -> None:
-    assert not NEEDS_PYTORCH & set(WITH_EXAMPLES)
 
 
 @functools.cache

@@ -15,7 +15,8 @@ ROOT = Path(__file__).parents[2]
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 WITH_TORCH = ("pytorch-models.md",)  # run by `make test-extras`: tests/torch_ensembles/test_pages.py
 LONG = {  # run by `make test-docs`, not by `make test`
-    "README", "actions", "add-a-study", "audit", "deep-ensembles", "fields", "finite-width", "kernels",
+    "README", "actions", "add-a-study", "audit", "deep-ensembles", "fields", "finite-width",
+    "fitting-fields", "kernels",
     "learning-curves", "molecules", "networks", "neural-tangents", "other-ensembles", "own-architectures", "planning",
     "sphere", "steerable", "studies", "systems", "tutorial",
 }  # fmt: skip

@@ -54,15 +54,12 @@ def check(model, action, x, labels, x_test, *, atol=1e-11, orbits=True, **how):
     np.testing.assert_allclose(std**2 / size, np.diag(covariance) / size, atol=atol)
     if not orbits:
         return
-    points = np.moveaxis(action.orbit(x_test), 0, 1).reshape(-1, *x_test.shape[1:])
+    mean, _ = on_orbits(model, action, x_test)
+    np.testing.assert_allclose(model.predict_orbit_means(x_test) / scale, mean / scale, atol=atol)
+
+
+def on_orbits(model, action, x):
+    """Means (M, |G|, outputs) and the covariance between all points of the orbits, by `predict` at each."""
+    points, shape = np.moveaxis(action.orbit(x), 0, 1).reshape(-1, *x.shape[1:]), (len(x), action.group.order)
     mean, covariance = model.predict(points, return_cov=True)
-    m, order = len(x_test), action.group.order
-    shape = (m, order, m, order)
-    found, joint = model.predict_joint_orbits(x_test)
-    np.testing.assert_allclose(found / scale, mean.reshape(m, order, -1) / scale, atol=atol)
-    np.testing.assert_allclose(joint / size, covariance.reshape(shape) / size, atol=atol)
-    np.testing.assert_allclose(model.predict_orbit_means(x_test) / scale, found / scale, atol=atol)
-    found, each = model.predict_orbits(x_test)
-    np.testing.assert_allclose(found / scale, mean.reshape(m, order, -1) / scale, atol=atol)
-    own = covariance.reshape(shape)[np.arange(m), :, np.arange(m)]
-    np.testing.assert_allclose(each / size, own / size, atol=atol)
+    return mean.reshape(*shape, -1), covariance.reshape(*shape, *shape)

@@ -125,7 +125,7 @@ def test_models_saved_before_are_loaded_and_others_refused():
 
 
 def test_what_leave_one_out_refuses_is_refused():
-    with pytest.raises(et.errors.InvalidArgumentError, match="no closed form"):
+    with pytest.raises(et.errors.InvalidArgumentError, match="leaving samples out"):
         classifier(dynamics="discrete", time=3.0, learning_rate=0.1).fit(X, Y)
     with pytest.raises(et.errors.InvalidArgumentError, match="calibrate is 1; expected True or False"):
         et.InfiniteEnsembleClassifier(NET, calibrate=1).fit(X, Y)

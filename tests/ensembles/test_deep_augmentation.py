@@ -113,7 +113,7 @@ def test_errors():
     with pytest.raises(InvalidTypeError, match="augmentation is 4; expected an action"):
         DeepEnsemble(NET, augmentation=4).fit(X, Y)
     trivial = actions.trivial(groups.cyclic(2))
-    with pytest.raises(InvalidArgumentError, match="must be of the same group"):
+    with pytest.raises(InvalidArgumentError, match=r"expected .*; the group of augmentation"):
         DeepEnsemble(NET, augmentation=ROT, label_action=trivial).fit(X, Y)
     with pytest.raises(InvalidArgumentError, match="augmentation_mode is 'some'; expected 'full' or 'random'"):
         DeepEnsemble(NET, augmentation=ROT, augmentation_mode="some").fit(X, Y)

@@ -164,7 +164,7 @@ def test_an_interrupt_amid_an_epoch_waits_for_it(tmp_path):
         ({"batch_size": 3}, "batch size: 4 there, 3 now"),
         ({"augmentation_mode": "full"}, 'augmentation_mode: "random" there, "full" now'),
         ({"augmentation": actions.image_rotations(2)}, "X .after augmentation"),
-        ({"epochs": 2}, "epochs is 2, but the checkpoint is of epoch 3"),
+        ({"epochs": 2}, "epochs is 2; expected at least 3"),
         ({"members": 4}, "has 3 members from member 0 on, this run 4"),
     ],
 )
@@ -187,7 +187,7 @@ def test_other_data_and_records_are_refused(three_epochs):
         model.fit(X, 2 * Y, resume=True)
     with pytest.raises(InvalidArgumentError, match="differing in record: "):
         model.fit(X, Y, record={"x": X}, resume=True)
-    with pytest.raises(InvalidArgumentError, match=r"holds checkpoints up to epoch 3; pass resume=True"):
+    with pytest.raises(InvalidArgumentError, match=r"expected a directory without checkpoints; pass resume=True"):
         model.fit(X, Y)
     with pytest.raises(InvalidArgumentError, match="resume is True, but checkpoint_dir is None"):
         DeepEnsemble(**settings()).fit(X, Y, resume=True)
@@ -195,7 +195,9 @@ def test_other_data_and_records_are_refused(three_epochs):
 
 def test_other_epochs_to_record_are_refused(tmp_path):
     model = DeepEnsemble(**settings(checkpoint_dir=tmp_path, epochs=3)).fit(X, Y, record={"x": X}, record_at=[1])
-    with pytest.raises(InvalidArgumentError, match=r"record_at asks for epochs \[2\] .* it has recorded \[1\]"):
+    with pytest.raises(
+        InvalidArgumentError, match=r"record_at asks for epochs \[2\]; expected .*1.*; what the checkpoint has recorded"
+    ):
         model.fit(X, Y, record={"x": X}, record_at=[2], resume=True)
 
 
@@ -230,17 +232,6 @@ def test_saving_again_replaces_and_classifiers_keep_their_labels(tmp_path):
     np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
 
 
-@pytest.mark.slow
-def test_what_cannot_be_saved_is_given_again(tmp_path):
-    schedule = optax.linear_schedule(0.1, 0.0, 10)  # a function defined in place
-    model = DeepEnsemble(NET, members=2, optimizer=optax.sgd(schedule), epochs=1).fit(X, Y)
-    model.save(tmp_path / "saved")
-    with pytest.raises(InvalidArgumentError, match=r"optimizer could not be saved .* load\(path, optimizer="):
-        DeepEnsemble.load(tmp_path / "saved")
-    loaded = DeepEnsemble.load(tmp_path / "saved", optimizer=optax.sgd(schedule))
-    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
-
-
 def test_errors_of_saving_and_loading(tmp_path, uninterrupted):
     with pytest.raises(NotFittedError):
         DeepEnsemble(NET).save(tmp_path / "new")
@@ -248,7 +239,7 @@ def test_errors_of_saving_and_loading(tmp_path, uninterrupted):
     (tmp_path / "other" / "notes.txt").write_text("mine")
     with pytest.raises(InvalidArgumentError, match="exists and is not a saved ensemble"):
         uninterrupted.save(tmp_path / "other")
-    with pytest.raises(InvalidArgumentError, match="not a directory that save wrote"):
+    with pytest.raises(InvalidArgumentError, match="expected a directory that save wrote"):
         DeepEnsemble.load(tmp_path / "other")
     uninterrupted.save(tmp_path / "regression")
     told = "holds a DeepEnsemble, not a DeepEnsembleClassifier; load it by DeepEnsemble.load"

@@ -2,7 +2,6 @@
 
 import time
 from functools import partial
-from types import SimpleNamespace
 
 import jax
 import numpy as np
@@ -52,12 +51,6 @@ def test_chunks_change_neither_initialisation_nor_order(five, chunk):
         jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-6), member(start.params_, i), expected)
 
 
-@pytest.mark.slow
-def test_training_again_gives_the_same_bits(five):
-    again = DeepEnsemble(CNN, members=5, members_per_chunk=2, **SETTINGS).fit(X, Y)
-    bits_equal(again.params_, five.params_)
-
-
 @pytest.mark.parametrize("optimizer", ["gd", pytest.param("adam", marks=pytest.mark.slow)])
 def test_members_of_a_small_ensemble_are_the_first_of_a_large_one(optimizer, monkeypatch):
     settings = SETTINGS | {"optimizer": optimizer, "batch_size": None, "augmentation": None}
@@ -96,13 +89,11 @@ def test_extending_needs_the_same_data_settings_and_records(five):
     with pytest.raises(InvalidArgumentError, match=r"network, optimizer"):
         model.set_params(learning_rate=0.1).extend(3, X, Y)
     model.set_params(learning_rate=0.2)
-    with pytest.raises(InvalidArgumentError, match="epochs is 4; the members so far had 3"):
+    with pytest.raises(InvalidArgumentError, match="epochs is 4; expected 3"):
         model.set_params(epochs=4).extend(3, X, Y)
-    with pytest.raises(InvalidArgumentError, match=r"record has \[\], the members so far recorded \['x'\]"):
-        five.extend(6, X, Y)
-    for other, said in ((X[:2], "has 2 inputs"), (X + 1, "has other values")):
-        with pytest.raises(InvalidArgumentError, match=rf"record.* {said}.*; new members need the same inputs"):
-            five.extend(6, X, Y, record={"x": other})
+    for other in ({}, {"x": X[:2]}, {"x": X + 1}, {"y": X}):
+        with pytest.raises(InvalidArgumentError, match="new members need the same names and inputs"):
+            five.extend(6, X, Y, record=other)
     assert (len(model.history_.T), len(five.history_.T)) == (2, 5)
 
 
@@ -127,10 +118,6 @@ def test_large_batches_are_computed_in_blocks_that_stay_in_the_cache():
     assert planning.CACHE_BYTES / 2 < large[1] <= 2 * planning.CACHE_BYTES
 
 
-def test_chunks_hold_what_stays_in_the_cache():
-    assert [planning._in_cache(fit) for fit in (0, 1, 2, 63, 64, 10**6)] == [1, 1, 2, 2, 4, 4]
-
-
 def test_an_error_is_raised_when_all_workers_are_done():
     done = []
 
@@ -144,9 +131,3 @@ def test_an_error_is_raised_when_all_workers_are_done():
         with pytest.raises(InvalidArgumentError, match="the first"):
             workers.map(work, range(3))
         assert sorted(done) == [1, 2]  # before the pool is shut down, which waits too
-
-
-@pytest.mark.parametrize(("told", "expected"), [(None, 8 << 30), ({}, 8 << 30), ({"bytes_limit": 5}, 5)])
-def test_a_device_that_does_not_tell_its_memory_is_taken_to_have_eight_gibibytes(monkeypatch, told, expected):
-    monkeypatch.setattr(planning.jax, "local_devices", lambda: [SimpleNamespace(memory_stats=lambda: told)])
-    assert planning.device_bytes() == expected

@@ -10,6 +10,8 @@ import pytest
 
 from equitangents import DeepEnsemble, nn
 from equitangents.ensembles.training.batches import Batches
+from equitangents.ensembles.training.descent import cross_entropy as one_cross_entropy
+from equitangents.ensembles.training.descent import squared_error
 from equitangents.ensembles.training.recipe import member_keys
 
 rng = np.random.default_rng(0)
@@ -199,3 +201,13 @@ def test_types_follow_dtype_without_a_global_flag(dtype):
     leaves = [*jax.tree.leaves(model.params_), *jax.tree.leaves(model.params0_), model.history_, model.predict(X)]
     assert {a.dtype.name for a in leaves} == {dtype}
     assert jnp.zeros(1).dtype == jnp.float32
+
+
+def test_losses_of_a_sample_are_their_sums(rng):
+    f, y = rng.normal(size=(2, 3, 4))
+    np.testing.assert_allclose(
+        squared_error(f, y), [sum((a - b) ** 2) / 2 for a, b in zip(f, y, strict=True)], rtol=1e-5
+    )
+    y = np.abs(y) / np.abs(y).sum(axis=1, keepdims=True)
+    expected = [np.log(np.exp(a).sum()) - a @ b for a, b in zip(f, y, strict=True)]
+    np.testing.assert_allclose(one_cross_entropy(f, y), expected, rtol=1e-5)

@@ -74,9 +74,8 @@ def test_copies_that_turn_alike_add_nothing():
     plain, augmented = fitted(), fitted(augmentation=ACTION, label_action=TURN)
     assert augmented.solver_.startswith("dense Nd×Nd (the network is equivariant under S3")
     np.testing.assert_allclose(augmented.predict(X), plain.predict(X), atol=1e-13)
-    means, covariances = augmented.predict_orbits(X)
+    means = augmented.predict_orbit_means(X)
     assert means.shape == (5, 6, 2, 1)
-    assert covariances.shape == (5, 6, 2, 6, 2)
     np.testing.assert_allclose(means[:, 4, :, 0], plain.predict(X) @ PLANE(4).T, atol=1e-12)
 
 
@@ -126,7 +125,7 @@ def test_deep_ensembles_of_such_networks_are_equivariant_member_by_member():
 
 @pytest.mark.parametrize(
     ("targets", "expected"),
-    [(np.ones((4, 3)), "2 outputs that turn with the input"), (np.ones(4), "expected \\(4, 2\\)")],
+    [(np.ones((4, 3)), "one row of the outputs, which transform with the input"), (np.ones(4), "expected \\(4, 2\\)")],
 )
 def test_targets_of_another_shape_are_refused(targets, expected):
     with pytest.raises(ShapeError, match=expected):
@@ -140,15 +139,15 @@ def test_orbit_statistics_say_what_measures_outputs_that_turn():
 
 def test_networks_that_cannot_be_read_out_are_refused():
     lift = n.Lift(ACTION, 8)
-    with pytest.raises(NetworkError, match="reads a signal on a group"):
+    with pytest.raises(NetworkError, match="expected a signal on a group"):
         n.Sequential(lift, n.Relu(), n.GroupPool(), n.Readout(PLANE)).kernel(X)
-    with pytest.raises(NetworkError, match="it follows Readout"):
+    with pytest.raises(NetworkError, match="expected no layer after it"):
         n.Sequential(lift, n.Relu(), n.Readout(PLANE), n.Relu()).kernel(X)
-    with pytest.raises(NetworkError, match="matrices of 2 elements; the group S3 has 6"):
+    with pytest.raises(NetworkError, match="representation has length 2; expected 6"):
         n.Sequential(lift, n.Readout(et.groups.cyclic(2).irreps("real")[1])).kernel(X)
-    with pytest.raises(NetworkError, match="do not multiply as the elements of S3"):
+    with pytest.raises(NetworkError, match="that multiply as the elements of the group do; S3"):
         n.Sequential(lift, n.Readout(et.groups.cyclic(6).irreps("real")[-1])).kernel(X)
-    with pytest.raises(NetworkError, match="first layer with weights is a Lift"):
+    with pytest.raises(NetworkError, match="expected a Lift or SphereLift as the first layer"):
         n.Sequential(n.Conv(4, (1,)), lift, n.Relu(), n.Readout(PLANE)).kernel(X)
     with pytest.raises(InvalidArgumentError, match=r"take one of group.irreps\('real'\)"):
         n.Readout(et.groups.cyclic(4).irreps()[1])

@@ -27,7 +27,7 @@ for g, p in enumerate(PERMUTATIONS):
 permute = actions.permutations(S3, np.array(PERMUTATIONS))  # on (N, 3, channels)
 turn_labels = actions.linear(S3, matrices)  # on (N, 3)
 mlp = LiteralNetwork.relu_mlp(1)
-seeds = st.integers(0, 10**6)
+seeds, ridges = st.integers(0, 10**6), st.sampled_from([0.0, 0.2])
 times = pytest.mark.parametrize("time", [0.0, 0.9, 30.0, np.inf])
 
 
@@ -58,10 +58,8 @@ def augmented(action, label_action, x, y):
 class TestInvariantLabels:
     @pytest.mark.quick(2)
     @times
-    @pytest.mark.parametrize("ridge", [0.0, 0.2])
-    @pytest.mark.parametrize("kernel", ["ntk", "nngp"])
-    @given(seed=seeds)
-    @settings(max_examples=4)
+    @given(seed=seeds, ridge=ridges, kernel=st.sampled_from(["ntk", "nngp"]))
+    @settings(max_examples=8)
     def test_the_orbit_averaged_problem_is_the_explicit_one(self, time, ridge, kernel, seed):
         x, y, x_test = data(seed)
         expected, covariance = literal(
@@ -143,8 +141,7 @@ class TestInvariantLabels:
 class TestEquivariantLabels:
     @pytest.mark.quick(2)
     @times
-    @pytest.mark.parametrize("ridge", [0.0, 0.2])
-    @given(seed=seeds)
+    @given(seed=seeds, ridge=ridges)
     @settings(max_examples=4)
     def test_against_the_literal_problem(self, time, ridge, seed):
         x, y, x_test = data(seed)

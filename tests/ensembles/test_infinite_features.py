@@ -129,5 +129,5 @@ def test_a_classifier(data):
 
 def test_the_primal_method_is_for_features_alone(data):
     x, y, _ = data
-    with pytest.raises(et.errors.InvalidArgumentError, match="random features alone"):
+    with pytest.raises(et.errors.InvalidArgumentError, match="for kernels that are not of random features"):
         et.InfiniteEnsemble(NET, ridge=0.1, solver=Primal(64)).fit(x, y)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from equitangents import InfiniteEnsemble, InfiniteEnsembleClassifier, actions, nn, solvers
+from equitangents import InfiniteEnsemble, actions, nn, solvers
 from equitangents.ensembles.infinite import problem
 from equitangents.ensembles.infinite.saving import load_means
 from equitangents.ensembles.infinite.solved_problem import training_matrices
@@ -34,8 +34,7 @@ def same(model, reference, x=X_TEST, atol=1e-8):
 
 
 @pytest.mark.quick(2)
-@pytest.mark.parametrize("kernel", ["ntk", "nngp"])
-@pytest.mark.parametrize("time", [40.0, np.inf])
+@pytest.mark.parametrize(("kernel", "time"), [("ntk", 40.0), ("nngp", np.inf)])
 @pytest.mark.parametrize("solver", EXACT, ids=str)
 def test_means_and_covariances_are_those_of_the_decomposition(kernel, time, solver):
     settings = {"kernel": kernel, "time": time, "ridge": 1e-2, "learning_rate": 0.7}
@@ -114,7 +113,7 @@ class TestAugmentation:
         report = InfiniteEnsemble(NET, **settings).fit(self.IMAGES, y).solution_
         assert report.solver == "eigh"
         assert "irreps" in report.reason
-        with pytest.raises(InvalidArgumentError, match=r"solver is 'pcg'.*irreps.*which are decomposed"):
+        with pytest.raises(InvalidArgumentError, match=r"solver is 'pcg'.*labels is decomposed.*irreps"):
             InfiniteEnsemble(NET, solver="pcg", **settings).fit(self.IMAGES, y)
 
 
@@ -136,7 +135,7 @@ def test_the_solution_says_what_was_used_and_why(caplog):
     assert (report.solver, report.size, report.reason) == ("pcg", 20, "asked for")
     assert 0 < report.residual < 1e-9
     assert report.iterations > 0
-    assert np.isfinite([report.condition, report.forecast_seconds]).all()
+    assert np.isfinite(report.condition)
     assert str(report) in caplog.text
     report = InfiniteEnsemble(NET, ridge=1e-2).fit(X, Y).solution_
     assert (report.solver, report.iterations) == ("eigh", 0)
@@ -150,7 +149,7 @@ def test_auto_goes_on_to_other_solvers_where_a_decomposition_is_too_large(monkey
     monkeypatch.setattr(solvers.choosing, "DECOMPOSED", 10)
     model = InfiniteEnsemble(NET, ridge=1e-2).fit(X, Y)
     assert model.solution_.solver == "cholesky"
-    assert model.solution_.reason.startswith("auto: 20 rows, and one array of them fits into ")
+    assert model.solution_.reason == "auto: a factor fits into memory"
     same(model, InfiniteEnsemble(NET, ridge=1e-2, solver="eigh").fit(X, Y))
     finite = InfiniteEnsemble(NET, time=3.0, memory_limit=250_000).fit(X, Y)
     assert finite.solution_.solver == "lanczos"
@@ -165,14 +164,6 @@ def test_an_ensemble_is_cloned_saved_and_read(solver):
     np.testing.assert_allclose(again.predict(X_TEST, time=2.0), model.predict(X_TEST, time=2.0), atol=1e-12)
 
 
-def test_a_classifier_takes_a_solver():
-    labels = np.where(X[:, 0] > 0, "a", "b")
-    model = InfiniteEnsembleClassifier(NET, ridge=1e-2, solver="pcg").fit(X, labels)
-    reference = InfiniteEnsembleClassifier(NET, ridge=1e-2).fit(X, labels)
-    np.testing.assert_allclose(model.predict_proba(X_TEST), reference.predict_proba(X_TEST), atol=1e-7)
-    assert model.solution_.solver == "pcg"
-
-
 @pytest.mark.parametrize("solver", ["cholesky", "pcg"])
 def test_steps_of_gradient_descent(solver):
     eta = 0.9 * InfiniteEnsemble(NET).fit(X, Y).max_learning_rate_
@@ -181,7 +172,7 @@ def test_steps_of_gradient_descent(solver):
     np.testing.assert_allclose(
         model.predict(X_TEST), InfiniteEnsemble(NET, solver="eigh", **settings).fit(X, Y).predict(X_TEST), atol=1e-9
     )
-    with pytest.raises(InvalidArgumentError, match="diverges above"):
+    with pytest.raises(InvalidArgumentError, match="gradient descent on these data diverges"):
         InfiniteEnsemble(NET, time=12, learning_rate=2 * eta, dynamics="discrete", solver=solver).fit(X, Y)
 
 
@@ -238,8 +229,17 @@ def test_kernels_are_held_both_one_or_none_by_the_memory_there_is(limit, held):
 
 
 @pytest.mark.quick(2)
-@pytest.mark.parametrize("stored", [False, True])
-@pytest.mark.parametrize("solver", ["cholesky", "nystrom", solvers.PCG(rank=9), "out-of-core"], ids=str)
+@pytest.mark.parametrize(
+    ("solver", "stored"),
+    [
+        ("cholesky", False),
+        ("nystrom", True),
+        (solvers.PCG(rank=9), False),
+        ("out-of-core", False),
+        ("out-of-core", True),
+    ],
+    ids=str,
+)
 def test_an_ensemble_is_saved_in_a_folder_and_loaded(tmp_path, solver, stored):
     if solver == "out-of-core" and not stored:
         solver = solvers.OutOfCore(path=tmp_path / "factors")
@@ -276,7 +276,7 @@ def test_means_of_a_loaded_ensemble_need_no_store_and_what_does_refuses_another_
             InfiniteEnsemble(net, store="k", **settings).fit(2 * X, Y)
         loaded = InfiniteEnsemble.load("model")
         np.testing.assert_array_equal(loaded.predict(X_TEST), model.predict(X_TEST))
-        with pytest.raises(StoreError, match=r"kept in k, which is gone or holds another kernel.*fit the model again"):
+        with pytest.raises(StoreError, match=r"expected the kernel of the training set.*fit the model again"):
             loaded.predict(X_TEST, return_std=True)
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -84,7 +82,7 @@ def test_actions_and_measures_tell_channels_first_too() -> None:
     for call in (lambda: ROT(1, TRANSPOSED), lambda: et.metrics.relative_orbit_std(lambda x: x, "C4", TRANSPOSED)):
         with pytest.raises(et.errors.ShapeError, match=r"which looks like channels first.*numpy.moveaxis\(x, 1, -1\)"):
             call()
-    with pytest.raises(et.errors.ShapeError, match=r"images of 3×8 pixels; rotations need square ones$"):
+    with pytest.raises(et.errors.ShapeError, match=r"expected square images$"):
         ROT(1, np.zeros((2, 3, 8, 1)))
 
 
@@ -113,8 +111,11 @@ ENTRIES: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.mark.quick(2)
-@pytest.mark.parametrize("dtype", HALF)
-@pytest.mark.parametrize("entry", ENTRIES.values(), ids=ENTRIES)
+@pytest.mark.parametrize(
+    ("entry", "dtype"),
+    [*((entry, ml_dtypes.bfloat16) for entry in ENTRIES.values()), (ENTRIES["kernel"], np.float16)],
+    ids=[*ENTRIES, "kernel of float16"],
+)
 def test_half_precision_gives_what_the_same_numbers_give_in_single(
     entry: Callable[[Any], Any], dtype: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -162,12 +163,6 @@ def test_molecules_themselves_are_no_array(use: Callable[[Any], Any]) -> None:
         use(et.molecules.Molecules(np.array([[8, 1, 1]]), WATER))
 
 
-def test_errors_are_there_in_a_fresh_session() -> None:
-    code = "import equitangents as et; print(et.errors.ShapeError.__mro__[1].__name__, 'errors' in dir(et))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stdout.split() == ["InvalidArgumentError", "True"], done.stderr
-
-
 def masked(values: np.ndarray, *, hides: bool) -> Any:
     mask = np.zeros(values.shape, bool)
     mask.flat[1] = hides
@@ -194,7 +189,7 @@ def test_masked_entries_are_no_numbers_and_masks_that_hide_nothing_are_no_matter
     whole = take(FLAT, LABELS, tmp_path / "a")
     found = take(masked(FLAT, hides=False), masked(LABELS, hides=False), tmp_path / "b")
     np.testing.assert_array_equal(found, whole)
-    with pytest.raises(et.errors.InvalidArgumentError, match=r"^[xX]1? has masked entries, which are no numbers"):
+    with pytest.raises(et.errors.InvalidArgumentError, match=r"^[xX]1? has masked entries, the first at index"):
         take(masked(FLAT, hides=True), LABELS, tmp_path / "c")
     if taker in ("infinite", "deep"):
         with pytest.raises(et.errors.InvalidArgumentError, match=r"^y has masked entries"):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ensembles.irrep_cases import CASES, TIMES, data, mlp, seeds
+from ensembles.irrep_cases import CASES, TIMES, data, mlp, on_orbits, seeds
 from equitangents.ensembles import InfiniteEnsemble
 from oracles.literal_network import LiteralNetwork
 
@@ -44,7 +44,7 @@ class TestLaws:
         if symmetric:  # no data in any but the trivial irrep
             x = action.orbit(x).mean(axis=0)
         model = InfiniteEnsemble(mlp, augmentation=action, label_action=label_action, time=2.0).fit(x, y)
-        mean, covariance = model.predict_joint_orbits(x_test)
+        mean, covariance = on_orbits(model, action, x_test)
         n, points = 4000, 16
         draws = model.sample_orbits(x_test, n, key=jax.random.key(0))
         assert draws.shape == (n, 2, 8, 8)

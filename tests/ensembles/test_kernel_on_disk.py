@@ -40,7 +40,7 @@ def test_a_second_fit_computes_no_kernel_of_the_training_set(tmp_path, monkeypat
 
 def test_other_data_and_problems_of_several_matrices_are_refused(tmp_path):
     et.InfiniteEnsemble(NET, store=tmp_path / "k").fit(X, Y)
-    with pytest.raises(StoreError, match="other values"):
+    with pytest.raises(StoreError, match="the data x1"):
         et.InfiniteEnsemble(NET, store=tmp_path / "k").fit(X + 1, Y)
     model = et.InfiniteEnsemble(NET, ROT, store="k")
     with pytest.raises(InvalidArgumentError, match="store is 'k'; it keeps one kernel matrix"):

@@ -45,7 +45,8 @@ def test_classifiers_and_grids_say_it_too():
     labels = np.where(y > 0, "up", "down")
     model = et.InfiniteEnsembleClassifier(NET, ridge=0.1, standardise=True).fit(x, labels)
     exact = model.leave_one_out_refitted()
-    assert (model.leave_one_out_.standardised_by, exact.standardised_by) == ("all samples", "the other samples")
+    units = [found.outputs.standardised_by for found in (model.leave_one_out_, exact)]
+    assert units == ["all samples", "the other samples"]
     kept = np.arange(1, 12)
     alone = et.InfiniteEnsembleClassifier(NET, ridge=0.1, standardise=True).fit(x[kept], labels[kept])
     assert exact.predictions[0] == alone.predict(x[:1])[0]

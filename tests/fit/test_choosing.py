@@ -281,7 +281,11 @@ def test_fast_leaves_out_what_predicts_slowly(monkeypatch):
         ({"x": X, "y": Y, "minutes": 0}, InvalidArgumentError, "minutes is 0"),
         ({"x": images(8)[0], "y": images(8)[1], "augmentation": "C8"}, InvalidArgumentError, "quarter turns"),
         ({"x": np.full((8, 2), np.nan), "y": Y[:8]}, InvalidArgumentError, "NaN"),
-        ({"x": X, "y": Y, "together": np.arange(len(X)) % 2}, InvalidArgumentError, "2 sets of samples"),
+        (
+            {"x": X, "y": Y, "together": np.arange(len(X)) % 2},
+            InvalidArgumentError,
+            "together has sets, 2",
+        ),
         ({"x": X, "y": Y, "seed": "a"}, InvalidTypeError, "seed is 'a'"),
     ],
 )

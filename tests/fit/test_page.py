@@ -139,5 +139,5 @@ def test_an_augmented_model_has_no_quarters_and_arrays_have_tables(fitted):
 
 
 def test_what_cannot_have_a_page_is_said(fitted):
-    with pytest.raises(InvalidArgumentError, match="names has 2 entries; the model was fitted to 60"):
+    with pytest.raises(InvalidArgumentError, match="names has length 2; expected 60"):
         held_out_page(fitted[0], ["a", "b"], title="t")

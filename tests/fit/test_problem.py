@@ -35,7 +35,7 @@ def test_folds_of_single_samples_have_all_classes_alike():
 
 def test_what_cannot_be_left_out_is_refused():
     labels = np.array([0, 0, 1, 1])
-    with pytest.raises(InvalidArgumentError, match="class 'b' has one set alone"):
+    with pytest.raises(InvalidArgumentError, match="together has one set of class 'b'"):
         make_problem(labels, ("a", "b"), [1, 2, 3, 3], 0)
     with pytest.raises(ShapeError, match="together has shape"):
         make_problem(labels, ("a", "b"), [1, 2, 3], 0)

@@ -169,5 +169,5 @@ class TestBehaviour:
     def test_refuses(self):
         with pytest.raises(InvalidArgumentError, match="field is 'rational'"):
             groups.cyclic(3).irreps("rational")
-        with pytest.raises(MemoryLimitError, match="at most 5000 elements"):
+        with pytest.raises(MemoryLimitError, match="expected at most 200 MB; take a smaller group"):
             groups.wallpaper(4, False, (50, 50)).irreps()

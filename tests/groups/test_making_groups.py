@@ -55,7 +55,7 @@ class TestTables:
             groups.from_table([[0, 1], [1, 2]])
         with pytest.raises(InvalidArgumentError, match="no identity"):
             groups.from_table([[1, 1], [1, 1]])
-        with pytest.raises(InvalidArgumentError, match="element 1 has no inverse"):
+        with pytest.raises(InvalidArgumentError, match="without repeated entries, for inverses"):
             groups.from_table([[0, 1], [1, 1]])
 
 
@@ -84,11 +84,11 @@ class TestPermutations:
         assert chosen[G.identity] == (0, 1, 2)
 
     def test_refuses(self):
-        with pytest.raises(InvalidArgumentError, match=r"permutations\[1\]·permutations\[1\] = \(2, 0, 1\) is missing"):
+        with pytest.raises(InvalidArgumentError, match=r"permutations lacks the product of \(1, 1\)"):
             groups.from_permutations([(0, 1, 2), (1, 2, 0)])
-        with pytest.raises(InvalidArgumentError, match=r"permutations\[2\] repeats permutations\[1\]"):
+        with pytest.raises(InvalidArgumentError, match=r"permutations\[2\] repeats row 1"):
             groups.from_permutations([(0, 1), (1, 0), (1, 0)])
-        with pytest.raises(InvalidArgumentError, match=r"permutations\[1\] is \(0, 0\); expected a permutation"):
+        with pytest.raises(InvalidArgumentError, match=r"permutations\[1\] is \[0, 0\]; expected a permutation"):
             groups.from_permutations([(0, 1), (0, 0)])
         with pytest.raises(ShapeError, match="unequal length"):
             groups.from_permutations([(0, 1), (0, 1, 2)])
@@ -96,7 +96,7 @@ class TestPermutations:
             groups.from_permutations([])
         with pytest.raises(InvalidTypeError, match="dtype float64"):
             groups.from_permutations([(0.0, 1.0)])
-        with pytest.raises(InvalidArgumentError, match="max_order = 100"):
+        with pytest.raises(InvalidArgumentError, match="more elements than 100"):
             groups.generated_by_permutations([(1, 2, 3, 4, 0), (1, 0, 2, 3, 4)], max_order=100)
 
 
@@ -119,11 +119,11 @@ class TestMatrices:
         assert np.array_equal(G.matrices[0], np.eye(2))
 
     def test_refuses(self):
-        with pytest.raises(InvalidArgumentError, match=r"matrices\[1\] @ matrices\[1\] is missing"):
+        with pytest.raises(InvalidArgumentError, match=r"matrices lacks the product of \(1, 1\)"):
             groups.from_matrices([np.eye(2), [[0, -1], [1, 0]]])
-        with pytest.raises(InvalidArgumentError, match=r"matrices\[1\] repeats matrices\[0\]"):
+        with pytest.raises(InvalidArgumentError, match=r"matrices\[1\] repeats that at 0"):
             groups.from_matrices([np.eye(2), np.eye(2) * (1 + 1e-12)])
-        with pytest.raises(InvalidArgumentError, match=r"matrices\[0\] is singular"):
+        with pytest.raises(InvalidArgumentError, match=r"matrices\[0\] is .*an invertible matrix"):
             groups.from_matrices([np.zeros((2, 2))])
         with pytest.raises(NotFiniteError, match=r"matrices\[1\] holds NaN"):
             groups.from_matrices([np.eye(2), np.full((2, 2), np.nan)])
@@ -133,7 +133,7 @@ class TestMatrices:
             groups.from_matrices([np.eye(2), np.eye(3)])
         with pytest.raises(InvalidTypeError, match="complex"):
             groups.from_matrices(np.eye(2)[None] * 1j)
-        with pytest.raises(InvalidArgumentError, match="may be infinite"):
+        with pytest.raises(InvalidArgumentError, match="expected a finite group"):
             groups.generated_by_matrices([[[1, 1], [0, 1]]], max_order=20)
 
 
@@ -212,13 +212,13 @@ class TestProducts:
             groups.direct_product(C2, 3)
         with pytest.raises(ShapeError, match=r"automorphisms has shape \(1, 3\)"):
             groups.semidirect_product(C3, C2, [[0, 1, 2]])
-        with pytest.raises(InvalidArgumentError, match=r"automorphisms\[1\] is not an automorphism"):
+        with pytest.raises(InvalidArgumentError, match=r"automorphisms\[1\] .*an automorphism of N"):
             groups.semidirect_product(C4, C2, [[0, 1, 2, 3], [0, 2, 1, 3]])
-        with pytest.raises(InvalidArgumentError, match="does not respect H"):
+        with pytest.raises(InvalidArgumentError, match="does not respect the product in H"):
             groups.semidirect_product(C3, C3, [[0, 1, 2], [0, 2, 1], [0, 1, 2]])
         with pytest.raises(InvalidArgumentError, match="expected a permutation"):
             groups.semidirect_product(C3, C2, [[0, 1, 2], [0, 0, 0]])
-        with pytest.raises(InvalidArgumentError, match=r"automorphisms\[0\], the identity's, moves elements"):
+        with pytest.raises(InvalidArgumentError, match=r"automorphisms\[0\] .*the identity's"):
             groups.semidirect_product(C3, groups.cyclic(1), [[0, 2, 1]])
 
     @given(small_groups())

@@ -136,5 +136,5 @@ def test_what_is_no_element_is_refused(G, wrong):
 
 def test_names_without_a_size_are_refused():
     for name in ("S_n", "translations"):
-        with pytest.raises(InvalidArgumentError, match="says no size"):
+        with pytest.raises(InvalidArgumentError, match="expected a size"):
             group_named(name)

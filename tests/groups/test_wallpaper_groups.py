@@ -102,7 +102,7 @@ class TestWallpaper:
             groups.wallpaper(1, False, (4, 0))
         with pytest.raises(InvalidTypeError, match="shape is 4"):
             groups.wallpaper(1, False, 4)
-        with pytest.raises(InvalidArgumentError, match=r"p4.* has rotations 0 to 3"):
+        with pytest.raises(InvalidArgumentError, match=r"label.*\(0 to 3, "):
             groups.wallpaper(4, False, (4, 4)).index(4, 0, (0, 0))
         with pytest.raises(InvalidArgumentError, match="label is"):
             groups.wallpaper(4, False, (4, 4)).index(1, 2)

@@ -117,7 +117,9 @@ class TestMemory:
         assert dense_solve_bytes(1000) >= 5 * 8 * 1000**2
 
     def test_above_the_limit_it_says_what_to_do(self):
-        with pytest.raises(MemoryLimitError, match=r"a fit needs about 3 GB, the limit is 1 MB; take less, or raise"):
+        with pytest.raises(
+            MemoryLimitError, match=r"a fit needs about 3 GB; expected at most 1 MB; take less, or raise"
+        ):
             check_memory("a fit", 3 * 10**9, 10**6, "take less")
         check_memory("a fit", 10**6, 10**6, "take less")
 

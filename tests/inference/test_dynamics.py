@@ -97,7 +97,7 @@ class TestStability:
         largest = Descent(0.1, 10).max_learning_rate(4.0)
         assert largest == 5.0
         Descent(largest, 10).check(4.0, 1000)
-        with pytest.raises(InvalidArgumentError, match=r"diverges above 5 "):
+        with pytest.raises(InvalidArgumentError, match=r"at most 5, above which"):
             Descent(5.001, 10).check(4.0, 1)
         Descent(5.001, 10).check(4.0, 0)
 

@@ -17,7 +17,7 @@ from oracles import literal_training
 
 N, M, OUTPUTS = 7, 4, 2
 TIMES = [0.0, 0.01, 1.0, 40.0, np.inf]
-seeds = st.integers(0, 10**6)
+seeds, ridges = st.integers(0, 10**6), st.sampled_from([0.0, 0.3])
 
 
 def kernels(seed, rank=30, prior_rank=30):
@@ -42,8 +42,7 @@ def delta(Theta, ridge):
 
 class TestLiteralFormulas:
     @pytest.mark.parametrize("time", TIMES)
-    @pytest.mark.parametrize("ridge", [0.0, 0.3])
-    @given(seed=seeds)
+    @given(seed=seeds, ridge=ridges)
     def test_flow(self, time, ridge, seed):
         Theta, K, y = kernels(seed)
         (T, T_cross, _), (P, P_cross, P_test) = blocks(Theta), blocks(K)
@@ -55,8 +54,7 @@ class TestLiteralFormulas:
         np.testing.assert_allclose(at.variance(np.diag(P_test), time), np.diag(expected), atol=1e-9)
 
     @pytest.mark.parametrize("steps", [0, 1, 2, 9, np.inf])
-    @pytest.mark.parametrize("ridge", [0.0, 0.3])
-    @given(seed=seeds)
+    @given(seed=seeds, ridge=ridges)
     def test_descent(self, steps, ridge, seed):
         Theta, K, y = kernels(seed)
         (T, T_cross, _), (P, P_cross, P_test) = blocks(Theta), blocks(K)
@@ -72,9 +70,7 @@ class TestLiteralFormulas:
 
     @pytest.mark.quick(2)
     @pytest.mark.parametrize("time", TIMES)
-    @pytest.mark.parametrize("ridge", [0.0, 0.3])
-    @pytest.mark.parametrize("dynamics", [Flow, Descent])
-    @given(seed=seeds)
+    @given(seed=seeds, ridge=ridges, dynamics=st.sampled_from([Flow, Descent]))
     def test_the_posterior(self, time, ridge, dynamics, seed):
         _, K, y = kernels(seed)
         P, P_cross, P_test = blocks(K)
@@ -230,7 +226,7 @@ class TestBadInput:
     def test_shapes(self):
         Theta, K, y = kernels(0)
         spectrum = decompose(Theta[:N, :N])
-        with pytest.raises(ShapeError, match="targets has 3 rows"):
+        with pytest.raises(ShapeError, match="targets has rows, 3"):
             TrainedProcess(spectrum, y[:3], Flow(1.0, N))
         with pytest.raises(ShapeError, match="targets has rank 1"):
             TrainedProcess(spectrum, y[:, 0], Flow(1.0, N))

@@ -27,7 +27,7 @@ def test_without_momentum_it_is_gradient_descent_and_its_bound_grows_with_it():
     plain, none = Descent(1.2, 4), HeavyBall(1.2, 4, 0.0)
     assert np.allclose(none.response(eigenvalues, 9), plain.response(eigenvalues, 9), rtol=1e-13)
     assert HeavyBall(1.0, 4, 0.5).max_learning_rate(2.0) == pytest.approx(6.0)
-    with pytest.raises(et.errors.InvalidArgumentError, match="diverges above"):
+    with pytest.raises(et.errors.InvalidArgumentError, match="gradient descent on these data diverges"):
         HeavyBall(6.1, 4, 0.5).check(2.0, 3)
     with pytest.raises(et.errors.InvalidArgumentError, match="counts steps"):
         HeavyBall(1.0, 4, 0.5).check(2.0, 1.5)

@@ -14,8 +14,8 @@ from equitangents.errors import MemoryLimitError
 from equitangents.kernels.engines import cpu, engine_of
 from equitangents.kernels.engines.cpu import library, run
 from equitangents.kernels.engines.cpu import structured as joint
-from equitangents.kernels.fields.part import part_of
-from equitangents.kernels.structured.batch import batch_of
+from equitangents.kernels.fields import part_of
+from equitangents.kernels.structured import batch_of
 from equitangents.nn.lowering import lower_field
 
 THREADS = 5

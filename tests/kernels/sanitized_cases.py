@@ -12,10 +12,10 @@ from equitangents.kernels.engines.cpu import library
 from equitangents.kernels.engines.cpu import rotations as compiled
 from equitangents.kernels.engines.cpu import run as runs
 from equitangents.kernels.engines.cpu.structured import CompiledStructured
-from equitangents.kernels.fields.part import part_of
+from equitangents.kernels.fields import part_of
 from equitangents.kernels.plans.stages import stages_of
 from equitangents.kernels.rotations.program import sections
-from equitangents.kernels.structured.batch import batch_of
+from equitangents.kernels.structured import batch_of
 from equitangents.nn.lowering import lower_field
 
 NONLINEARITIES = (

@@ -127,7 +127,7 @@ def test_averages_over_translations_use_the_engine_that_is_forced(toy, monkeypat
 
 
 def test_a_name_is_given_once_and_only_engines_are_registered(toy):
-    with pytest.raises(InvalidArgumentError, match="there is an engine 'toy' already"):
+    with pytest.raises(InvalidArgumentError, match="engine is 'toy'; expected a name that no other engine has"):
         et.kernels.register_engine(Linear())
     with pytest.raises(InvalidArgumentError, match="expected an instance of a subclass of Engine"):
         et.kernels.register_engine(Linear)

@@ -1,6 +1,5 @@
 """What is kept between the calls of a network is what nothing but the network says: all else counts in every call."""
 
-import logging
 import warnings
 
 import jax
@@ -12,10 +11,9 @@ from equitangents.errors import InvalidArgumentError, MemoryLimitError, NotFinit
 from equitangents.kernels.engines import cpu, engine_of, register, select, unregister
 from equitangents.kernels.engines.cpu import run
 from equitangents.kernels.engines.reference.engine import ReferenceEngine
-from equitangents.nn import Conv, Dense, Elementwise, Flatten, GlobalAvgPool, Relu, Sequential
+from equitangents.nn import Conv, Dense, Flatten, GlobalAvgPool, Relu, Sequential
 
 NET = Sequential(Conv(1, 3, b_std=0.1), Relu(), Flatten(), Dense(1))
-PAIRS = Sequential(Conv(1, 3, padding="zero"), Relu(), Conv(1, 2), Flatten(), Dense(1))
 
 
 @pytest.fixture
@@ -124,20 +122,6 @@ def test_inputs_that_cannot_be_written_to_and_those_with_gaps_are_read_as_others
         warnings.simplefilter("error")
         for y in (fixed, gaps, turned, shared):
             np.testing.assert_array_equal(NET.kernel(y, y[:2]).ntk, wanted)
-
-
-@pytest.mark.slow
-def test_what_is_said_once_and_what_is_said_each_time(x, monkeypatch, caplog):
-    monkeypatch.setattr(select, "_logged", set())
-    net = Sequential(Dense(1), Elementwise(lambda u: u + u**2), Dense(1))
-    with caplog.at_level(logging.DEBUG, logger="equitangents"):
-        for _ in range(3):
-            notes = PAIRS.kernel(x).notes
-            assert net.kernel(x[:, 0]).notes == ("reference engine in place of cpu: it has no dual of Quadrature",)
-    said = [record.message for record in caplog.records]
-    assert len([text for text in said if text.startswith("kernel over ")]) == 3
-    assert len([text for text in said if "in place of" in text]) == 2
-    assert len(notes) == 2
 
 
 @pytest.mark.slow

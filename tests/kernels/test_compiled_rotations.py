@@ -14,7 +14,6 @@ from equitangents.errors import InvalidArgumentError, MemoryLimitError
 from equitangents.kernels.engines import cpu, select
 from equitangents.kernels.engines.cpu import library
 from equitangents.kernels.engines.cpu import rotations as compiled
-from equitangents.kernels.engines.reference.rotations import tiling as tiled
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations.program import sections
 from equitangents.nn.zonal_window import zonal_window
@@ -76,13 +75,6 @@ def close(net, x, y, found, expected, tolerance):
 
 SIGNALS = (st.integers(1, 5), st.integers(1, 3), st.integers(1, 20), st.integers(1, 20), st.integers(0, 2**32 - 1))
 CASES = st.tuples(networks(), *SIGNALS)
-
-
-@pytest.mark.slow
-@settings(max_examples=3)
-@given(CASES)
-def test_random_networks_have_the_kernels_of_the_reference(case):
-    check_against_the_reference(*case)
 
 
 @pytest.mark.slow
@@ -191,18 +183,6 @@ def test_inside_jax_programs_it_runs_with_the_derivatives_of_the_reference(of, m
         np.testing.assert_allclose(slope, (moved[0] - moved[1]) / (2 * h), rtol=1e-5, atol=1e-8)
 
 
-@pytest.mark.slow
-def test_outside_of_compiled_programs_it_has_derivatives_too(rng):
-    net = nn.Sequential(nn.SphereLift(groups.so3(1), 4), ERF, POOL)
-    x, y, tangent = (signals(rng, 1, 1, 1) for _ in range(3))
-    with jax.enable_x64(True):
-        run = lambda a: net.kernel(a, jnp.asarray(y), engine="cpu").ntk
-        slope = np.asarray(jax.jvp(run, (jnp.asarray(x),), (jnp.asarray(tangent),))[1])
-    h = 1e-5
-    moved = [net.kernel(x + s * h * tangent, y, engine="cpu").ntk for s in (1, -1)]
-    np.testing.assert_allclose(slope, (moved[0] - moved[1]) / (2 * h), rtol=1e-5, atol=1e-8)
-
-
 BUMP = lambda t: np.exp(t - 1)
 STEEP = lambda t: np.exp(3 * (t - 1))
 
@@ -220,37 +200,6 @@ def narrow(group, phi, windows, *end, resolution=2):
 
 TWO_WINDOWS = narrow(groups.so3(4), nn.Relu(), (BUMP, STEEP), POOL, DENSE)
 SLOW = pytest.mark.slow
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "net",
-    [
-        pytest.param(TWO_WINDOWS, id="two windows"),
-        pytest.param(
-            narrow(
-                groups.o3(4),
-                nn.Gelu(),
-                ([1, 0.4, 0.1], "full", BUMP),
-                POOL,
-                nn.Residual(nn.Dense(3, b_std=0.1), nn.Relu()),
-                DENSE,
-            ),
-            id="reflections",
-            marks=SLOW,
-        ),
-        pytest.param(narrow(groups.so3(4), ERF, (STEEP,), nn.Flatten(), DENSE, ERF, DENSE), id="flatten", marks=SLOW),
-    ],
-)
-def test_zonal_windows_have_the_kernels_of_the_reference(net, rng):
-    x, y = (signals(rng, n, 3, 2) for n in (3, 10))
-    program = sections(net.lower(x.shape[1:])[1])
-    with jax.enable_x64(True):
-        expected = tiled.TiledRotations().kernels(program, 2, x, y)
-    for dtype, tolerance in ((np.float64, 1e-12), (np.float32, 2e-6)):
-        found = compiled.CompiledRotations().kernels(program, 2, x.astype(dtype), y.astype(dtype))
-        for a, b in zip(found, expected, strict=True):
-            assert np.max(np.abs(a - b)) <= tolerance * np.max(np.abs(b))
 
 
 def narrow_networks():
@@ -314,7 +263,7 @@ def test_memory_is_checked_before_anything_is_computed(rng, monkeypatch):
     from equitangents.kernels.engines.reference.rotations import tiling
 
     monkeypatch.setattr(tiling, "_MEMORY_LIMIT", 1 << 10)
-    with pytest.raises(MemoryLimitError, match="one pair of signals of bandlimit 3"):
+    with pytest.raises(MemoryLimitError, match="one pair of signals needs about"):
         two_layers(nn.Abs()).kernel(signals(rng, 2, 3, 1))
 
 

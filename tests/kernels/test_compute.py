@@ -31,15 +31,6 @@ def test_tiles_of_any_raggedness_give_one_matrix(n1, n2, rng, small_tiles):
         np.testing.assert_allclose(tiled.nngp[i], single.nngp[0], rtol=1e-13)
 
 
-@pytest.mark.slow
-def test_half_of_a_symmetric_matrix_is_enough(rng, small_tiles):
-    x = rng.standard_normal((7, 5, 2))
-    half, full = NET.kernel(x, engine="reference"), NET.kernel(x, x, engine="reference")
-    np.testing.assert_array_equal(half.ntk, half.ntk.T)
-    np.testing.assert_allclose(half.ntk, full.ntk, rtol=1e-13)
-    np.testing.assert_allclose(half.nngp, full.nngp, rtol=1e-13)
-
-
 def test_only_half_of_the_tiles_run(rng, small_tiles, monkeypatch):
     ran = []
     run = run_module._tile
@@ -66,17 +57,6 @@ def test_precision_and_array_type_are_the_callers(dtype, rng):
 
 def test_whole_numbers_are_read_as_double_precision():
     assert Sequential(Dense(1)).kernel(np.array([[1, 2], [3, 4]])).nngp.dtype == np.float64
-
-
-@pytest.mark.slow  # `test_cpu_engine.py` has the same of the engine that runs here
-def test_inside_jit_the_same_numbers_come_out(rng, small_tiles):
-    x1, x2 = (jnp.asarray(rng.standard_normal((n, 5, 2)), "float32") for n in (5, 3))
-    outside = NET.kernel(x1, x2)
-    inside = jax.jit(NET.kernel)(x1, x2)
-    np.testing.assert_allclose(inside.ntk, outside.ntk, rtol=2e-6)
-    assert inside.form == outside.form
-    symmetric = jax.jit(lambda x: NET.kernel(x).nngp)(x1)
-    np.testing.assert_allclose(symmetric, NET.kernel(x1).nngp, rtol=2e-6)
 
 
 @pytest.mark.slow

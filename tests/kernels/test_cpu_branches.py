@@ -1,28 +1,19 @@
 """Residual branches in the CPU engine: random networks against the reference engine and against literal sums."""
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import equitangents as et
 from equitangents.kernels.engines import cpu
 from equitangents.kernels.engines.cpu import library
 from equitangents.kernels.plans.plan import plan
 from equitangents.nn import (
-    Abs,
     Conv,
     Cos,
     Dense,
-    Erf,
     Flatten,
-    Gelu,
     GlobalAvgPool,
-    GroupConv,
-    GroupPool,
-    Lift,
     LocallyConnected,
     Relu,
     Residual,
@@ -142,32 +133,6 @@ def test_neighbouring_blocks_whose_windows_have_other_margins(windows, rng):
     check_literally([*blocks, ("global_pool",), ("dense", 1.1, 0.1)], rng.standard_normal((3, 4, 3, 3)))
 
 
-@pytest.mark.slow  # `test_full_windows.py` has such networks by literal sums
-@pytest.mark.parametrize(
-    ("readout", "window"),
-    [
-        (Flatten(), (2, 3)),
-        (GroupPool(), "full"),
-        (Flatten(), "full"),
-        (GroupPool(), (2, 3)),
-    ],
-)
-def test_groups(readout, window, rng):
-    group = et.groups.wallpaper(rotations=4, reflections=True, shape=(3, 3))
-    block = Residual(GroupConv(1, window=window), Relu(), Residual(GroupConv(1, window=window, b_std=0.2), Abs()))
-    net = Sequential(Lift(group, 1, window=window, b_std=0.1), Relu(), block, GroupConv(1), Relu(), readout, Dense(1))
-    check_cpu(net, rng.standard_normal((3, 3, 3, 2)), rng.standard_normal((18, 3, 3, 2)))
-
-
-@pytest.mark.slow
-def test_plain_vectors(rng):
-    block = Residual(Dense(1, b_std=0.2), Relu(), Residual(Dense(1), Gelu()))
-    net = Sequential(Dense(1), Relu(), block, Residual(Dense(1), Relu()), Dense(1))
-    check_cpu(net, rng.standard_normal((70, 5)), None)
-    check_cpu(net, rng.standard_normal((66, 5)), rng.standard_normal((4, 5)))  # 70, too: compiled once
-    check_cpu(Sequential(Residual(Dense(1), Residual(Dense(1)))), rng.standard_normal((4, 1)), None)
-
-
 @pytest.mark.slow
 def test_too_many_branches_inside_each_other_go_to_the_reference(rng):
     layer = Dense(1)
@@ -203,20 +168,3 @@ def test_every_instruction_set_agrees(rng):
             found = cpu.kernels(steps, x1.astype(dtype), x2.astype(dtype), instruction_set=number)
             for a, b in zip(found, best, strict=True):
                 np.testing.assert_allclose(a, b, rtol=tolerance)
-
-
-@pytest.mark.slow
-def test_derivatives_are_those_of_the_reference(rng):
-    net = Sequential(Dense(1, b_std=0.1), Erf(), Residual(Dense(1), Relu()), Dense(1))
-    x1, x2, direction = rng.standard_normal((2, 4)), rng.standard_normal((3, 4)), rng.standard_normal((2, 4))
-
-    def total(a, engine):
-        k = net.kernel(a, x2, engine=engine)
-        assert k.engine == engine
-        return jnp.sum(jnp.sin(k.ntk) + k.nngp)
-
-    with jax.enable_x64(True):
-        fast, slow = (jax.jit(jax.grad(total), static_argnums=1)(x1, engine) for engine in ("cpu", "reference"))
-        forward = jax.jit(lambda a, v: jax.jvp(lambda b: total(b, "cpu"), (a,), (v,))[1])(x1, direction)
-    np.testing.assert_allclose(fast, slow, rtol=1e-12)
-    np.testing.assert_allclose(forward, (np.asarray(slow) * direction).sum(), rtol=1e-12)

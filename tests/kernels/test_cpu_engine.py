@@ -7,23 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import equitangents as et
 from equitangents.kernels.engines import cpu
 from equitangents.kernels.engines.cpu import library
 from equitangents.kernels.plans.plan import plan
 from equitangents.nn import (
-    Abs,
     Conv,
     Dense,
     Erf,
     Flatten,
     Gelu,
     GlobalAvgPool,
-    GroupConv,
-    GroupPool,
     Identity,
-    Lift,
-    LocallyConnected,
     Relu,
     Sequential,
     Sin,
@@ -43,13 +37,6 @@ def grid_cases(draw):
     n1, n2 = min(draw(st.integers(1, 67)), most), min(draw(st.integers(0, 67)), most)
     rng = np.random.default_rng(draw(st.integers(0, 1000)))
     return net, rng.standard_normal((n1, *shape)), rng.standard_normal((n2, *shape)) if n2 else None
-
-
-@pytest.mark.slow
-@given(grid_cases())
-@settings(max_examples=2)
-def test_random_networks_on_grids(case):
-    check_cpu(*case)
 
 
 @pytest.mark.slow
@@ -74,48 +61,6 @@ def one_of_each_family(often):
 def test_every_nonlinearity_at_every_scale(dual, scale, tolerance, rng):
     net = Sequential(Dense(1), dual, Dense(1, b_std=0.1), dual, Dense(1))
     check_cpu(net, scale * rng.standard_normal((9, 5)), None, tolerance)  # K is what is left of variances around 900
-
-
-@pytest.mark.slow
-@one_of_each_family({Relu, Identity})
-def test_an_input_of_zeros_beside_large_ones(dual, rng):
-    net = Sequential(Dense(1), dual, Dense(1, b_std=0.1), dual, Dense(1))
-    x = 30 * rng.standard_normal((9, 5))
-    x[1] = 0
-    check_cpu(net, x, None, tolerance=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("readout", "window"),
-    [
-        (GroupPool(), "full"),
-        pytest.param(Flatten(), (2, 3), marks=pytest.mark.slow),
-        pytest.param(Flatten(), "full", marks=pytest.mark.slow),
-        pytest.param(GroupPool(), (2, 3), marks=pytest.mark.slow),
-    ],
-)
-def test_groups(readout, window, rng):
-    group = et.groups.wallpaper(rotations=4, reflections=True, shape=(3, 3))
-    hidden = (Lift(group, 1, window=window, b_std=0.1), Relu(), GroupConv(1, window=window), Erf())
-    check_cpu(
-        Sequential(*hidden, readout, Dense(1)), rng.standard_normal((3, 3, 3, 2)), rng.standard_normal((18, 3, 3, 2))
-    )
-
-
-@pytest.mark.slow  # `test_compiled_sums.py` has them by literal sums
-def test_locally_connected_layers(rng):
-    layers = (LocallyConnected(1, 3, padding="zero", b_std=0.1), Relu(), Conv(1, 2, padding="zero"), Abs())
-    check_cpu(Sequential(*layers, GlobalAvgPool(), Dense(1)), rng.standard_normal((5, 6, 4, 2)), None)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "n", [pytest.param(n, marks=() if n == 65 else pytest.mark.slow) for n in (1, 63, 64, 65, 130)]
-)
-def test_plain_vectors_in_any_number(n, rng):
-    net = Sequential(Dense(1, b_std=0.2), Relu(), Dense(1), Relu(), Dense(1))
-    check_cpu(net, rng.standard_normal((n, 131)), rng.standard_normal((67, 131)))
-    check_cpu(net, rng.standard_normal((n, 131)), None)
 
 
 def test_every_instruction_set_agrees(rng):
@@ -162,16 +107,6 @@ def test_near_equal_inputs_keep_their_digits_in_single_precision(rng):
 
 
 @pytest.mark.slow
-def test_it_runs_inside_jax_programs(rng):
-    net = Sequential(Conv(1, 3, b_std=0.1), Relu(), Conv(1, 3), Relu(), GlobalAvgPool(), Dense(1))
-    x1 = jnp.asarray(rng.standard_normal((5, 6, 2)), jnp.float32)
-    x2 = jnp.asarray(rng.standard_normal((3, 6, 2)), jnp.float32)
-    eager, jitted = net.kernel(x1, x2, engine="cpu"), jax.jit(lambda a, b: net.kernel(a, b, engine="cpu"))(x1, x2)
-    assert jitted.engine == "cpu"
-    np.testing.assert_allclose(jitted.ntk, eager.ntk, rtol=1e-6)
-
-
-@pytest.mark.slow
 def test_jax_programs_may_batch_it(rng):
     net = Sequential(Conv(1, 3, b_std=0.1), Relu(), Conv(1, 3), Relu(), GlobalAvgPool(), Dense(1))
     x1 = jnp.asarray(rng.standard_normal((5, 6, 2)), jnp.float32)
@@ -179,32 +114,6 @@ def test_jax_programs_may_batch_it(rng):
     eager = net.kernel(x1, x2, engine="cpu")
     batched = jax.jit(jax.vmap(lambda a: net.kernel(a, x2, engine="cpu").ntk))(x1[:, None])
     np.testing.assert_allclose(batched[:, 0], eager.ntk, rtol=1e-6)
-
-
-@pytest.mark.slow  # `test_first_calls.py` has the same
-def test_jax_programs_may_give_one_set_of_inputs(rng):
-    net = Sequential(Conv(1, 3, b_std=0.1), Relu(), Conv(1, 3), Relu(), GlobalAvgPool(), Dense(1))
-    x1 = jnp.asarray(rng.standard_normal((5, 6, 2)), jnp.float32)
-    symmetric = jax.jit(lambda a: net.kernel(a, engine="cpu").ntk)(x1)
-    np.testing.assert_allclose(symmetric, net.kernel(x1, engine="cpu").ntk, rtol=1e-6)
-
-
-@pytest.mark.slow  # `test_compute.py` has them by finite differences
-@pytest.mark.parametrize("symmetric", [False, True], ids=["two", "one"])
-def test_derivatives_are_those_of_the_reference(symmetric, rng):
-    net = Sequential(Conv(1, 3, b_std=0.1), Erf(), Flatten(), Dense(1))
-    x1, x2 = rng.standard_normal((2, 4, 2)), None if symmetric else rng.standard_normal((3, 4, 2))
-    direction = rng.standard_normal(x1.shape)
-
-    def total(a, engine):
-        k = net.kernel(a, x2, engine=engine)
-        return jnp.sum(jnp.sin(k.ntk) + k.nngp)
-
-    with jax.enable_x64(True):
-        fast, slow = (jax.jit(jax.grad(total), static_argnums=1)(x1, engine) for engine in ("cpu", "reference"))
-        forward = jax.jit(lambda a, v: jax.jvp(lambda b: total(b, "cpu"), (a,), (v,))[1])(x1, direction)
-    np.testing.assert_allclose(fast, slow, rtol=1e-12)
-    np.testing.assert_allclose(forward, (np.asarray(slow) * direction).sum(), rtol=1e-12)
 
 
 @pytest.mark.parametrize("readout", [Flatten(), GlobalAvgPool()], ids=["flatten", "pool"])

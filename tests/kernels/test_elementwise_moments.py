@@ -54,12 +54,6 @@ def nested(phi, slope, q1, q2, theta):
     return total
 
 
-def normal_mean(f, q):
-    """E[f(z)] of f with structure down to 1/(300 √q)."""
-    z, w = normal(0.0, 1 / 300 / np.sqrt(q))
-    return w @ f(z)
-
-
 def moments(fn, dtype, angles, variances=VARIANCES, tolerance=1e-6):
     """(E[φφ'], E[φ'φ']) by the dual, from angles and variances."""
     with precision.scope(dtype):

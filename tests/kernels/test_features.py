@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import equitangents as et
-from equitangents.kernels.engines.cpu.features import computed_in_double, features
+from equitangents.kernels.engines.cpu.activations import computed_in_double, features
 from equitangents.kernels.plans.plan import plan
 from equitangents.nn import Conv, Dense, Flatten, GlobalAvgPool, Lift, Relu, Residual, Sequential
 

@@ -1,4 +1,4 @@
-"""Costs are literal counts, memory is what the engines plan, and long runs are announced."""
+"""Costs are literal counts, and memory is what the engines plan."""
 
 from __future__ import annotations
 
@@ -14,10 +14,7 @@ from hypothesis import strategies as st
 
 import equitangents as et
 from equitangents.errors import InvalidArgumentError
-from equitangents.kernels import progress
-from equitangents.kernels.cost import calibration
-from equitangents.kernels.cost import forecast as cost
-from equitangents.kernels.engines.cpu.engine import CpuEngine
+from equitangents.kernels import cost, progress
 from equitangents.kernels.engines.reference import tile
 from equitangents.nn import (
     AvgPool,
@@ -41,10 +38,8 @@ orbit_module = importlib.import_module("equitangents.kernels.orbit")
 
 @pytest.fixture(autouse=True)
 def no_stopwatch(monkeypatch):
-    """Counts need no calibration: a nanosecond for everything."""
-    rate = calibration.Rate(1e-9, 1.0)
-    monkeypatch.setattr(cost, "layer_rate", lambda *args: rate)
-    monkeypatch.setattr(cost, "product_rate", lambda *args: rate)
+    """Counts need no timed block."""
+    monkeypatch.setattr(cost, "pair_seconds", lambda *args: (1e-9, 1.0))
 
 
 def literal(grid, layers, readout):
@@ -190,15 +185,6 @@ def test_full_windows_leave_one_position_a_fibre():
     assert (found.fibres, found.element_layers, found.multiply_adds) == (64, 64 * 2, 64 * 16 * 3)
 
 
-def test_it_reads_as_a_paragraph():
-    text = str(
-        Sequential(Conv(1, 3), Relu(), GlobalAvgPool(), Dense(1)).kernel_cost((8, 8, 3), 100, engine="reference")
-    )
-    assert "5,050 pairs of inputs in float32 by the reference engine: 64 fibres of 64 positions, 1 layer;" in text
-    assert "80 kB of them the results" in text
-    assert "\n" not in text
-
-
 def test_memory_is_what_the_tiles_take(monkeypatch):
     net = Sequential(Conv(1, 3), Relu(), GlobalAvgPool(), Dense(1))
     few, many = (net.kernel_cost((8, 8, 3), n, engine="reference") for n in (1000, 100_000))
@@ -221,31 +207,6 @@ def test_symmetric_orbit_terms_are_counted_once():
 def test_wrong_questions_are_refused(arguments, message):
     with pytest.raises(InvalidArgumentError, match=message):
         Sequential(Dense(1)).kernel_cost((3,), *arguments)
-
-
-def test_long_runs_are_announced(monkeypatch, caplog):
-    net = Sequential(Conv(1, 3), Relu(), GlobalAvgPool(), Dense(1))
-    x = np.ones((3, 4, 4, 1))
-    caplog.set_level(logging.INFO, logger="equitangents")
-    net.kernel(x)
-    assert not [record for record in caplog.records if record.name.startswith("equitangents")]
-    monkeypatch.setattr(CpuEngine, "quick_work", 1)
-    slow = calibration.Rate(1.0, 1.0)
-    monkeypatch.setattr(cost, "layer_rate", lambda *args: slow)
-    net.kernel(x, x)
-    assert "kernels of 3 × 3 inputs by the cpu engine: about 38 min (within a factor of 1.5)" in caplog.text
-
-
-def test_a_store_announces_itself_and_not_every_tile(monkeypatch, caplog, tmp_path):
-    net = Sequential(Conv(1, 3), Relu(), GlobalAvgPool(), Dense(1))
-    caplog.set_level(logging.INFO, logger="equitangents")
-    monkeypatch.setattr(CpuEngine, "quick_work", 1)
-    monkeypatch.setattr(cost, "layer_rate", lambda *args: calibration.Rate(1.0, 1.0))
-    et.scale.GramStore(tmp_path / "gram", net, np.ones((4, 4, 4, 1)), tile=2).compute()
-    assert "tiles" in caplog.text
-    assert "inputs by the cpu engine: about" not in caplog.text
-    net.kernel(np.ones((2, 4, 4, 1)))
-    assert "inputs by the cpu engine: about" in caplog.text
 
 
 @pytest.mark.slow

@@ -9,9 +9,7 @@ import pytest
 import equitangents as et
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError, NetworkError, ShapeError
 from equitangents.kernels.engines.cpu import library, run
-from equitangents.kernels.fields.part import part_of
-from equitangents.kernels.fields.plan import field_plan
-from equitangents.kernels.fields.size import field_bytes
+from equitangents.kernels.fields import field_bytes, field_plan, part_of
 from equitangents.nn.lowering import lower_field
 
 n = et.nn

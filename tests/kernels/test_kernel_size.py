@@ -9,8 +9,8 @@ import pytest
 import equitangents as et
 from equitangents import memory
 from equitangents.errors import MemoryLimitError
+from equitangents.kernels import fields
 from equitangents.kernels.empirical import empirical_matrix
-from equitangents.kernels.fields import size
 from equitangents.nn import Dense, Erf, Flatten, GroupPool, Relu, Sequential, SphereLift
 
 MANY = 400_000  # inputs, whose kernels take more than a terabyte
@@ -70,17 +70,17 @@ def test_a_result_is_refused_exactly_where_it_exceeds_the_memory(monkeypatch):
         leave(monkeypatch, limit)
         if refused:
             with pytest.raises(MemoryLimitError):
-                size.check_result(x, y, np.float32, 500)
+                fields.check_result(x, y, np.float32, 500)
         else:
-            size.check_result(x, y, np.float32, 500)
+            fields.check_result(x, y, np.float32, 500)
 
 
 def test_jax_results_are_copies_and_count_twice(monkeypatch):
     leave(monkeypatch, 3 * 10**4)
     x = copies((2,), n=50)  # two matrices of 50² float32 numbers are 20 kB
-    size.check_result(x, None, np.float32, 0)
+    fields.check_result(x, None, np.float32, 0)
     with pytest.raises(MemoryLimitError):
-        size.check_result(jax.numpy.asarray(x), None, np.float32, 0)
+        fields.check_result(jax.numpy.asarray(x), None, np.float32, 0)
 
 
 def test_a_covariance_of_too_many_inputs_is_refused(rng):

@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 from equitangents import nn
+from equitangents.caches import cache_folder
 from equitangents.errors import InvalidTypeError
 from equitangents.kernels import KeptKernel, KernelStore
-from equitangents.kernels.store import cache_folder, folder
-from equitangents.kernels.store.key import described, kernel_key
+from equitangents.kernels import store as stores
+from equitangents.kernels.store import described, kernel_key
 
 NET = nn.Sequential(nn.Dense(1, W_std=1.5), nn.Relu(), nn.Dense(1))
 X = np.random.default_rng(0).normal(size=(7, 3))
@@ -89,7 +90,7 @@ class TestTheKeyDiffersWith:
 
     def test_the_version_of_the_numbers(self, monkeypatch):
         before = key()
-        monkeypatch.setattr("equitangents.kernels.store.key.VERSION", 99)
+        monkeypatch.setattr("equitangents.kernels.store.VERSION", 99)
         assert key() != before
 
     def test_but_not_with_widths_which_kernels_do_not_see(self):
@@ -146,10 +147,10 @@ class TestFiles:
         path.write_bytes(damage(path.read_bytes()))
         again = KeptKernel(NET, store).kernel(X)
         np.testing.assert_array_equal(again.ntk, first.ntk)
-        assert says(caplog, "is damaged")
+        assert says(caplog, "an undamaged")
         caplog.clear()
         KeptKernel(NET, store).kernel(X)
-        assert not says(caplog, "is damaged")
+        assert not says(caplog, "an undamaged")
 
     def test_under_the_wrong_name_are_not_taken(self, store, caplog):
         KeptKernel(NET, store).kernel(X)
@@ -189,7 +190,7 @@ def test_a_header_that_python_fails_to_parse_beside_another_thread_is_read_again
         if len(calls) == 1:
             raise SystemError("AST constructor recursion depth mismatch (before=42, after=32)")
 
-    monkeypatch.setattr(folder, "check_arrays", check)
+    monkeypatch.setattr(stores, "check_arrays", check)
     assert np.array_equal(store.read("k" * 64).ntk, kernels.ntk)
     assert len(calls) == 2
 
@@ -223,7 +224,7 @@ def test_the_folder_is_that_of_the_environment(tmp_path, monkeypatch):
 
 def test_a_function_of_the_users_has_no_description_by_content(store):
     net = nn.Sequential(nn.Dense(1), nn.Elementwise(jnp.tanh), nn.Dense(1))
-    with pytest.raises(InvalidTypeError, match="cannot be kept on disk"):
+    with pytest.raises(InvalidTypeError, match="compute it without a store"):
         KeptKernel(net, store).kernel(X)
     with pytest.raises(InvalidTypeError, match="expected a network"):
         KeptKernel(object(), store)

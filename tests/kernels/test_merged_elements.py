@@ -8,10 +8,9 @@ import pytest
 import equitangents as et
 from equitangents import nn
 from equitangents.kernels.engines import cpu
+from equitangents.kernels.plans import plan
 from equitangents.kernels.plans import plan as plans
-from equitangents.kernels.plans import shorten
 from equitangents.kernels.plans.plan import FibrePlan
-from kernels.comparison import check_cpu
 
 
 def network(rotations=4, reflections=False, window=(2, 2), readout=None, shape=(4, 4)):
@@ -51,12 +50,6 @@ def test_kernels_are_those_with_every_element(monkeypatch, settings, positions):
         assert np.max(np.abs(found - expected)) <= 1e-13 * np.max(expected)
 
 
-@pytest.mark.slow
-def test_the_reference_engine_carries_them_once_too():
-    net, shape = network()
-    check_cpu(net, np.random.default_rng(0).standard_normal((3, *shape, 2)))
-
-
 def test_windows_of_two_by_two_cost_four_networks_of_translations():
     net, shape = network(shape=(8, 8))
     cnn = nn.Sequential(*[nn.Conv(1, 3), nn.Relu()] * 3, nn.GlobalAvgPool(), nn.Dense(1), nn.Relu(), nn.Dense(1))
@@ -70,4 +63,4 @@ def test_windows_whose_weights_differ_keep_every_element():
     layers = (nn.Lift(on, 1, window=[0, 1], weights=[1, 2]), nn.Relu(), nn.GroupPool(), nn.Dense(1))
     found = plans.plan(nn.Sequential(*layers).lower((4, 2))[1])
     assert found.levels.levels[-1].positions == 4
-    assert shorten.merge_cosets(found.field, found.levels) is None
+    assert plan.merge_cosets(found.field, found.levels) is None

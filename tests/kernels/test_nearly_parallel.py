@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import itertools
 from decimal import Decimal, localcontext
-from typing import ClassVar
 
 import jax
 import numpy as np
 import pytest
 
 from equitangents import nn, precision
-from equitangents.kernels import duals, nearly_parallel
+from equitangents.kernels import duals
 from equitangents.kernels.nearly_parallel import parallel_too
 from oracles import precise_kernels
 
@@ -84,16 +83,6 @@ def test_at_all_scales(phis, b_std, scale, dtype, engine, rng):
     check(phis, b_std, scale, dtype, engine, rng)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("engine", ["cpu", "reference"])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("scale", [1e-3, 0.1, 1.0])
-@pytest.mark.parametrize("b_std", [0.003, 0.1])
-@pytest.mark.parametrize("phis", WITHOUT_UNITS, ids=str)
-def test_biases_at_all_scales(phis, b_std, scale, dtype, engine, rng):
-    check(phis, b_std, scale, dtype, engine, rng)
-
-
 def test_pairs_are_the_same_in_both_places_and_are_told(rng):
     net, _ = network(("erf", 0.0), 1.4, 0.003)
     x, others = inputs(0.1, rng)
@@ -112,30 +101,6 @@ def test_ordinary_inputs_and_other_networks_stay_with_the_engine(rng):
     assert not network(("erf", 0.0), 1.4, 0.1)[0].kernel(x).notes
     for phis, bias in ((("erf", "erf"), 0.1), ((0.0, 0.0), 0.1), ((0.0, "erf"), 0.0), (("normalised", 0.0), 0.0)):
         assert parallel_too(network(phis, 1.4, bias)[0].lower((8,))[1]) is None
-
-
-class Seen(np.ndarray):
-    """An array that notes how many multiplications each of its products takes."""
-
-    taken: ClassVar[list[int]] = []
-
-    def __matmul__(self, other):
-        self.taken.append(len(self) * other.size)
-        return np.asarray(self) @ np.asarray(other)
-
-
-@pytest.mark.parametrize(
-    ("n", "inner", "m"), [(1, 12288, 24), (300, 3072, 24), (7, 24, 5000), (130, 65, 129), (2, 1, 1)]
-)
-def test_products_wake_no_other_thread_of_blas(n, inner, m, rng, monkeypatch):
-    """OpenBLAS keeps to one thread up to 2**18 multiplications; a vector's up to 2304·4 entries of the matrix."""
-    a, b = rng.standard_normal((n, inner)), rng.standard_normal((inner, m))
-    monkeypatch.setattr(Seen, "taken", [])
-    np.testing.assert_allclose(nearly_parallel._product(a.view(Seen), b), a @ b, rtol=1e-12, atol=1e-10)
-    assert sum(Seen.taken) == n * inner * m
-    assert max(Seen.taken) <= 1 << 18
-    if n == 1:
-        assert max(Seen.taken) <= 9216
 
 
 def test_the_distance_after_gelu_keeps_its_digits():

@@ -5,7 +5,7 @@ import threading
 import numpy as np
 import pytest
 
-from equitangents.kernels.engines.cpu.result_memory import BLOCKS, LEAST, LINE, MOST, ResultMemory
+from equitangents.kernels.engines.cpu.memory import BLOCKS, LINE, ResultMemory
 
 SHAPE, DTYPE = (512, 1024), np.dtype(np.float32)
 
@@ -49,22 +49,6 @@ def test_memory_that_is_held_is_left_alone(memory, hold):
     del others
     kept = memory.array(SHAPE, DTYPE)
     assert not np.shares_memory(kept, np.asarray(held["result"][0] if isinstance(held, dict) else held))
-
-
-def test_few_blocks_are_kept_and_neither_small_nor_large_ones(memory):
-    results = [memory.array(SHAPE, DTYPE) for _ in range(2 * BLOCKS)]
-    del results
-    assert len(memory._blocks) == BLOCKS
-    fresh = ResultMemory()
-    for size in (LEAST // 8, MOST):
-        fresh.array((size,), np.dtype(np.uint8))
-    assert fresh._blocks == []
-    assert fresh.array((0, 3), DTYPE).shape == (0, 3)
-
-
-def test_much_larger_blocks_are_not_taken_for_small_results(memory):
-    large = address(memory.array((2048, 1024), DTYPE))
-    assert address(memory.array(SHAPE, DTYPE)) != large
 
 
 def test_threads_never_share_a_block(memory):

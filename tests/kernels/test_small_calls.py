@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from equitangents import groups, nn
-from equitangents.kernels.engines.cpu import library, run
+from equitangents.kernels.engines.cpu import run
 from equitangents.kernels.scales import least_and_most
 
 CONV = (nn.Conv(1, (3, 3), W_std=2**0.5, b_std=0.1), nn.Relu())
@@ -38,23 +38,6 @@ def test_few_pairs_have_the_kernels_that_they_have_among_many(name, dtype, rng, 
             np.testing.assert_allclose(one, other, rtol=4 * np.finfo(dtype).eps)
     np.testing.assert_array_equal(few[0].ntk, few[0].ntk.T)
     np.testing.assert_array_equal(few[1].ntk[0, 1], few[0].ntk[0, 0])
-
-
-@pytest.mark.skipif(library.instruction_sets()[-1] != "avx512", reason="vectors are short already")
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_a_list_that_fills_half_a_vector_has_a_shorter_one(dtype, rng, monkeypatch):
-    sets, inner = [], run._run
-    monkeypatch.setattr(run, "_run", lambda *given: sets.append(library.instruction_sets()[given[4]]) or inner(*given))
-    x, y = (rng.standard_normal((n, 8, 8, 2)).astype(dtype) for n in (2, 6))
-    for other in (None, x.copy(), y):
-        NETWORKS["pooled"].kernel(x, other)
-    assert sets == ["avx2", "avx2", "avx512"]
-
-
-def test_vectors_and_small_networks_are_not_listed(rng, monkeypatch):
-    monkeypatch.setattr(run, "_by_pairs", None)
-    nn.Sequential(nn.Dense(1), nn.Relu(), nn.Dense(1)).kernel(rng.standard_normal((3, 100_000)))
-    nn.Sequential(*CONV, nn.Flatten(), nn.Dense(1)).kernel(rng.standard_normal((3, 4, 4, 1)))
 
 
 @pytest.mark.parametrize("count", [3, 1000])

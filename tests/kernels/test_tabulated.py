@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from equitangents import nn
 from equitangents.kernels.engines.cpu import tabulated
-from equitangents.kernels.runs import by_scale
+from equitangents.kernels.runs import scaling
 from equitangents.kernels.scales import law_of
 from examples import examples
 from laws.networks import network
@@ -109,9 +109,9 @@ def left_out(x1, x2, known):
         out = ~(known(a)[:, None] & known(a if b is None else b))
         return tuple(np.where(out, np.nan, part) for part in pair)
 
-    backends = by_scale.Backends(engine, None, None, compiled=False, beyond=reference)
+    backends = scaling.Backends(engine, None, by_reference=False, beyond=reference)
     law = law_of(dense(nn.Erf()).lowered(np.ones((1, 2)))[1])
-    found = by_scale.all_pairs(law, backends, None, x1, x2)
+    found = scaling.all_pairs(law, backends, x1, x2)
     return found, reference(x1, x1 if x2 is None else x2)
 
 

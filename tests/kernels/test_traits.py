@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from equitangents.kernels import duals
-from equitangents.kernels.duals.traits import Traits, traits_of
+from equitangents.kernels.duals.geometry import Traits, traits_of
 
 ALL = (
     duals.Cos(), duals.Erf(), duals.Exp(0.7, 0.5), duals.Gabor(), duals.Gaussian(), duals.Gelu(), duals.Heaviside(),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import jax
 import numpy as np
 import pytest
@@ -72,13 +70,6 @@ def problems(draw):
     dtype = draw(st.sampled_from(["float32", "float64"]))
     x = difficult(np.random.default_rng(draw(st.integers(0, 2**32 - 1))), (*shape, channels), dtype)
     return mlp(*phis), action, x, draw(st.booleans())
-
-
-@pytest.mark.slow
-@given(problems())
-@settings(max_examples=3)
-def test_random_problems_are_literal_means(problem):
-    check_random_problem(*problem)
 
 
 @pytest.mark.slow
@@ -171,14 +162,3 @@ def test_it_costs_what_it_counts():
     upright = Sequential(Conv(1, (1, 2)), Relu(), Flatten(), Dense(1))
     both = orbit_average(upright, et.actions.image_rotations(4)).kernel_cost(shape, 10)
     assert both.element_layers == (4 * 55 + 6 * 100) * 64  # of each pair of elements one order
-
-
-@pytest.mark.slow
-def test_a_thousand_translations_are_feasible(rng):
-    x, y = rng.standard_normal((400, 32, 32, 3)).astype(np.float32), rng.standard_normal(400)
-    model = et.InfiniteEnsemble(mlp(Relu(), Relu(), Relu()), augmentation=et.actions.translations((32, 32)))
-    model.fit(x, y)
-    assert model.solver_.startswith("orbit-averaged")
-    moved = np.roll(x[:5], (3, 7), (1, 2))
-    np.testing.assert_allclose(model.predict(moved), model.predict(x[:5]), rtol=1e-4, atol=1e-4)
-    assert math.isfinite(model.max_learning_rate_)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from equitangents import Masked, nn
 from equitangents.kernels.branches import flat
-from equitangents.kernels.duals.traits import traits_of
+from equitangents.kernels.duals.geometry import traits_of
 from equitangents.kernels.operations import Dual
 from oracles import precise_kernels
 

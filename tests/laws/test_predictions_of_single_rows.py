@@ -187,7 +187,6 @@ def test_bagging_and_orbits(net):
     alone_as_together(lambda rows: bagged.predict(rows, return_std=True), test)
     model.fit(x, y)
     alone_as_together(model.predict_orbit_means, test)
-    alone_as_together(model.predict_orbits, test)
 
 
 @pytest.mark.parametrize("net", [EVEN, pytest.param(MLP, marks=pytest.mark.slow)])
@@ -204,8 +203,7 @@ def test_files_in_parts(net, tmp_path):
 
 def test_finite_ensembles():
     x, test = images(0, 4).astype(np.float32), images(1, 5).astype(np.float32)
-    training = et.ensembles.Training(epochs=2)
-    model = et.DeepEnsemble(MLP, members=2, training=training, augmentation=TURNS).fit(x, np.arange(4.0))
+    model = et.DeepEnsemble(MLP, members=2, epochs=2, augmentation=TURNS).fit(x, np.arange(4.0))
     alone_as_together(lambda rows: model.predict(rows, return_std=True), test, 1e-5)
 
 

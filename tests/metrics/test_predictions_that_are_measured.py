@@ -24,9 +24,9 @@ def test_relative_measures_do_not_depend_on_the_size_of_outputs(scale):
 def test_a_prediction_has_one_row_an_input(rows):
     f = lambda x: rows(x[:, :2, 0, 0])
     for measure in (equivariance_error, relative_orbit_std, orbit_same_predictions):
-        with pytest.raises(ShapeError, match="rows for 5 inputs"):
+        with pytest.raises(ShapeError, match=r"gives rows, \d+; expected 5"):
             measure(f, ROT, X)
-    with pytest.raises(ShapeError, match="rows for 5 inputs"):
+    with pytest.raises(ShapeError, match=r"gives rows, \d+; expected 5"):
         s_dist(f, f, X)
 
 
@@ -43,7 +43,7 @@ def test_a_model_that_works_in_place_is_measured_like_one_that_does_not():
 def test_maps_that_are_no_action_are_refused():
     drift = actions.from_function(groups.cyclic(2), lambda g, x: x + g, name="drift")
     for measure in (equivariance_error, relative_orbit_std, orbit_same_predictions):
-        with pytest.raises(NotAnActionError, match="drift is not an action"):
+        with pytest.raises(NotAnActionError, match=r"drift.* is off by"):
             measure(lambda x: x[:, :2, 0, 0], drift, X)
     grows = actions.from_function(groups.cyclic(4), lambda g, x: x * (1 + g), name="grows")
     for measure in (equivariance_error, relative_orbit_std, orbit_same_predictions):

@@ -5,7 +5,7 @@ import pytest
 
 from equitangents.errors import InvalidArgumentError
 from equitangents.molecules import kernel, kernels
-from equitangents.molecules.kernel import kernels_diagonal, signals_for
+from equitangents.molecules.kernel import signals_for
 from molecules.example_molecules import SIGNALS, molecules, network, renumbered, turned
 
 NET = network(resolution=5)
@@ -25,8 +25,6 @@ def test_a_double_sum_over_atoms(pairs):
     # The quadrature is not symmetric in the two signals; a symmetric problem is averaged with its transpose.
     np.testing.assert_allclose(found.nngp, expected[0], rtol=1e-4)
     np.testing.assert_allclose(found.ntk, expected[1], rtol=1e-4)
-    own = kernels_diagonal(NET, batch, signals=SIGNALS, pairs=pairs)
-    np.testing.assert_allclose(own.ntk, np.diag(found.ntk), rtol=1e-4)
     cross = kernels(NET, batch[:2], batch[1:], signals=SIGNALS, pairs=pairs)
     np.testing.assert_allclose(cross.ntk, found.ntk[:2, 1:], rtol=1e-4)
 

@@ -9,9 +9,8 @@ from scipy.spatial.transform import Rotation
 from equitangents import groups, nn, sphere
 from equitangents.errors import InvalidArgumentError, NotFittedError, ShapeError
 from equitangents.molecules import TensorRegressor
-from equitangents.molecules.cartesian import DEGREES, basis, components
 from equitangents.molecules.resolution import kernel_for_forces, kernel_for_tensors, steering_error
-from equitangents.molecules.tensors import tensor_kernels
+from equitangents.molecules.tensors import DEGREES, basis, components, tensor_kernels
 from molecules.example_molecules import SIGNALS, molecules, network, turned
 
 BATCH = molecules(3)

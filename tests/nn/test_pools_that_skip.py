@@ -87,7 +87,7 @@ def test_steps_that_leave_no_sublattice_are_refused():
     with pytest.raises(InvalidArgumentError, match="a subgroup or every"):
         GroupPool([0], every=2)
     group = et.groups.wallpaper(rotations=4, reflections=False, shape=(4, 4))
-    for every, why in ((3, "does not divide"), ((2, 4), "the same along both")):
+    for every, why in ((3, "divisors of the grid"), ((2, 4), "the same step along both")):
         with pytest.raises(NetworkError, match=why):
             Sequential(Lift(group, 1, (3, 3)), GroupPool(every=every), Dense(1)).signals((4, 4, 1))
     S3 = et.groups.symmetric(3)

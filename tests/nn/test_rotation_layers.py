@@ -27,17 +27,17 @@ SHAPE = (4, 3)
 @pytest.mark.parametrize(
     ("layers", "shape", "message"),
     [
-        ((SphereLift(SO3, 3),), (5, 3), "not a square"),
-        ((SphereLift(SO3, 3),), (2, 2, 3), "reads harmonic coefficients"),
-        ((SphereLift(SO3, 3),), (9, 3), "sampled for 2"),
+        ((SphereLift(SO3, 3),), (5, 3), "a square number"),
+        ((SphereLift(SO3, 3),), (2, 2, 3), "harmonic coefficients (N, B², C)"),
+        ((SphereLift(SO3, 3),), (9, 3), "bandlimit 3; expected 1 to 2"),
         ((SphereLift(et.groups.octahedral(), 3, window=lambda t: 1 + t),), SHAPE, "use 'full'"),
-        ((SphereLift(SO3, 3), GroupConv(3, (3, 3))), SHAPE, "a box or a list"),
-        ((SphereLift(SO3, 3), GroupConv(3, weights=[1.0])), SHAPE, "without rotations= and weights="),
+        ((SphereLift(SO3, 3), GroupConv(3, (3, 3))), SHAPE, "'full', a profile"),
+        ((SphereLift(SO3, 3), GroupConv(3, weights=[1.0])), SHAPE, "leave rotations and weights out"),
         ((SphereLift(et.groups.octahedral(), 3), GroupConv(3, lambda t: 1 + t)), SHAPE, "zonal window"),
-        ((SphereLift(SO3, 3), GroupPool([0])), SHAPE, "no subgroup"),
+        ((SphereLift(SO3, 3), GroupPool([0])), SHAPE, "expected None"),
         ((SphereLift(SO3, 3), GlobalAvgPool()), SHAPE, "grid"),
         ((SphereLift(SO3, 3), Conv(3, (3,))), SHAPE, "grid"),
-        ((SphereLift(SO3, 3), SphereLift(SO3, 3)), SHAPE, "reads harmonic coefficients"),
+        ((SphereLift(SO3, 3), SphereLift(SO3, 3)), SHAPE, "harmonic coefficients (N, B², C)"),
     ],
 )
 def test_layers_that_cannot_follow_are_named(layers, shape, message):
@@ -49,15 +49,15 @@ def test_layers_that_cannot_follow_are_named(layers, shape, message):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: SphereLift("so3", 3), "first argument"),
-        (lambda: SphereLift(et.groups.cyclic(3), 3), "first argument"),
+        (lambda: SphereLift("so3", 3), "onto is"),
+        (lambda: SphereLift(et.groups.cyclic(3), 3), "onto is"),
         (lambda: SphereLift(et.groups.from_matrices([[[1.0]], [[-1.0]]]), 3), "orthogonal"),
         (lambda: SphereLift(SO3, 3, tolerance=0.0), "tolerance"),
         (lambda: SphereLift(SO3, 3, resolution=0), "resolution"),
         (lambda: SphereLift(SO3, 3, window="half"), "'full'"),
         (lambda: SphereLift(SO3, 3, window=lambda t: t), "positive mean"),
         (lambda: SphereLift(SO3, 3, window=lambda t: 1 + 3 * t), "negative"),
-        (lambda: SphereLift(SO3, 3, window=lambda t: (t > 0.5) * 1.0), "not smooth"),
+        (lambda: SphereLift(SO3, 3, window=lambda t: (t > 0.5) * 1.0), "a smooth profile"),
         (lambda: SphereLift(SO3, 3, window=[1.0, np.nan]), "finite"),
     ],
 )
@@ -75,7 +75,7 @@ def test_what_has_no_kernel_says_so():
     with pytest.raises(NetworkError, match="subgroup of the rotations"):
         net.kernel(x)
     net = Sequential(SphereLift(SO3, 3, window=lambda t: 1 + t), Residual(Dense(3)), GroupPool(), Dense(1))
-    with pytest.raises(NetworkError, match="Parallel has no rule"):
+    with pytest.raises(NetworkError, match="operation is Parallel; expected one with a rule"):
         net.kernel(x)
     with pytest.raises(NetworkError, match="SphereLift"):
         Sequential(Dense(1)).kernel_pairs(np.ones((2, 3)), np.ones((2, 3)), [0], [1])
@@ -86,7 +86,7 @@ def test_lists_of_pairs_are_checked():
     x = np.ones((2, *SHAPE))
     for first, second, message in (
         ([0], [2], "expected 0 to 1"),
-        ([0, 1], [0], "must be equal"),
+        ([0, 1], [0], "expected 2; give as many"),
         ([0.5], [0], "whole"),
     ):
         with pytest.raises(EquitangentsError, match=message):

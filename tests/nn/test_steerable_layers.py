@@ -10,8 +10,8 @@ import pytest
 import equitangents as et
 from equitangents import errors, nn
 from equitangents.kernels.runs import steerable
-from equitangents.kernels.steerable import nonlinear
-from equitangents.kernels.steerable.fields import Field
+from equitangents.kernels.steerable import execute
+from equitangents.kernels.steerable.execute import Field
 from equitangents.steerable import GaussianSum
 from equitangents.steerable.gaussian_sum import mean_square
 from equitangents.steerable.harmonics import samples
@@ -33,49 +33,61 @@ def sphere(coefficients, *layers):
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (points(nn.Relu()), "does not read 5 points with features 1x0 of SO\\(2\\); SteerableConv"),
-        (points(CONV, nn.Dense(3)), "does not read 5 points with features 4x0\\+2x1"),
+        (points(nn.Relu()), "signal is 5 points with features 1x0 of SO\\(2\\); read it by SteerableConv"),
+        (points(CONV, nn.Dense(3)), "signal is 5 points with features 4x0\\+2x1"),
         (points(nn.NormNonlinearity()), "a nonlinearity needs a linear layer before it"),
-        (points(nn.SteerableConv("1x0+2x1"), nn.GatedNonlinearity()), "1 numbers 0, of which 2 are gates; give .* 2x0"),
+        (
+            points(nn.SteerableConv("1x0+2x1"), nn.GatedNonlinearity()),
+            "expected a number for each gate",
+        ),
         (
             points(CONV, nn.FourierNonlinearity()),
-            "expected equally many copies, such as 4x0\\+4x1",
+            "expected equally many copies of each irrep; such as 4x0\\+4x1",
         ),
-        (points(nn.SteerableConv("2x0+2x1"), nn.FourierNonlinearity(samples=2)), "samples is 2; .* need at least 3"),
-        (points(nn.SteerableDense("1x1")), "no equivariant kernel of this layer leads from 1x0 to 1"),
+        (
+            points(nn.SteerableConv("2x0+2x1"), nn.FourierNonlinearity(samples=2)),
+            "samples is 2; expected 3",
+        ),
+        (points(nn.SteerableDense("1x1")), "features is \\['1'\\]; expected features to which an equivariant kernel"),
         (points(nn.SteerablePool(), CONV), "SteerableConv reads points; use SteerableDense"),
         (points(nn.SteerablePool(), nn.SteerablePool()), "these are features of a whole input"),
         (lambda: nn.Sequential(CONV).signals((5, 3)), "begin the network with PointCloud, PlaneImage, SphereSignal or"),
-        (lambda: nn.Sequential(nn.PointCloud("SO(2)")).signals((5, 3)), "3 channels; expected 2 coordinates"),
+        (
+            lambda: nn.Sequential(nn.PointCloud("SO(2)")).signals((5, 3)),
+            "signal has channels, 3; expected 2",
+        ),
         (
             lambda: nn.Sequential(nn.PointCloud("SO(2)")).signals((5, 5, 2)),
             "PointCloud reads points \\(N, P, channels\\)",
         ),
         (lambda: nn.Sequential(nn.PlaneImage("O(2)")).signals((5, 2)), "PlaneImage reads images"),
-        (lambda: nn.Sequential(nn.PlaneImage("O(2)", "1x1")).signals((5, 5, 3)), "3 channels; features 1x1 have 2"),
-        (lambda: nn.PlaneImage("SO(3)"), "a group of the plane"),
+        (lambda: nn.Sequential(nn.PlaneImage("O(2)", "1x1")).signals((5, 5, 3)), "signal has channels, 3; expected 2"),
+        (lambda: nn.PlaneImage("SO(3)"), "group is 'SO\\(3\\)'; expected 'SO\\(2\\)' or 'O\\(2\\)'"),
         (sphere(4, CONV), "SteerableConv reads points; use SteerableDense"),
-        (sphere(4, nn.SphereLift(et.groups.so3(2), 4)), "does not read a whole input with features 1x0\\+1x1"),
-        (sphere(5), "SphereSignal reads B² coefficients; 5 is not a square number"),
+        (sphere(4, nn.SphereLift(et.groups.so3(2), 4)), "signal is a whole input with features 1x0\\+1x1"),
+        (sphere(5), "signal has length 5; expected B² coefficients"),
         (
             lambda: nn.Sequential(nn.SphereSignal(), nn.SteerableDense("1x0")).kernel(
                 et.Masked(np.zeros((1, 4, 1)), np.arange(4)[None] > 0)
             ),
-            "does not take inputs with missing positions",
+            "expected layers that take masks",
         ),
-        (sphere(196), "degrees up to 13; steerable features go up to 12: give the first 169 coefficients"),
+        (sphere(196), "signal has bandlimit 14; expected 1 to 13"),
         (lambda: nn.Sequential(nn.SphereSignal()).signals((2, 2, 1)), "SphereSignal reads harmonic coefficients"),
-        (lambda: nn.SphereSignal("SO(2)"), "a group of space"),
-        (lambda: nn.Sequential(nn.FeatureVector("SO(3)", "1x1")).signals((4,)), "4 channels; features 1x1 have 3"),
+        (lambda: nn.SphereSignal("SO(2)"), "group is 'SO\\(2\\)'; expected 'SO\\(3\\)' or 'O\\(3\\)'"),
+        (lambda: nn.Sequential(nn.FeatureVector("SO(3)", "1x1")).signals((4,)), "signal has channels, 4; expected 3"),
         (lambda: nn.Sequential(nn.FeatureVector("SO(3)", "1x1")).signals((3, 3)), "FeatureVector reads vectors"),
-        (points(nn.Residual(nn.SteerableConv("1x0"))), "features 1x0 of the input have as many copies as are given"),
+        (
+            points(nn.Residual(nn.SteerableConv("1x0"))),
+            "a sum with the input has no",
+        ),
         (
             points(nn.SteerablePool(), nn.Parallel(nn.Identity(), nn.SteerableDense("1x0")), nn.Sum()),
-            "as many copies as are given",
+            "a sum with the input has no infinitely wide limit",
         ),
         (
             points(CONV, nn.Residual(nn.GatedNonlinearity(), nn.SteerableDense("2x0"))),
-            "turns 5 points with features 4x0\\+2x1 of SO\\(2\\) into 5 points with features 2x0",
+            "branch gives shape '5 points with features 2x0 of SO\\(2\\)'; expected 5 points with features 4x0",
         ),
         (
             points(CONV, nn.Parallel(nn.NormNonlinearity(), [CONV, nn.NormNonlinearity()]), nn.Sum()),
@@ -87,14 +99,17 @@ def sphere(coefficients, *layers):
         ),
         (points(CONV, nn.NormNonlinearity(), nn.PointFeatures()), "PointFeatures needs a linear layer before it"),
         (points(nn.SteerablePool(), nn.PointFeatures()), "PointFeatures ends a network on points"),
-        (points(CONV, nn.PointFeatures(), CONV), "whose outputs turn with the input and end a network"),
+        (points(CONV, nn.PointFeatures(), CONV), "expected no layer after it"),
         (
             lambda: nn.Sequential(nn.PointCloud("SO(2)"), CONV, nn.PointFeatures()).kernel(np.zeros((1, 1, 2))),
             "ask for kernel_field",
         ),
         (points(CONV, nn.Parallel(CONV, CONV), nn.Concatenate()), "join them with Sum"),
-        (points(CONV, nn.Residual(nn.Dense(3))), "does not read 5 points with features 4x0\\+2x1"),
-        (lambda: nn.Sequential(nn.PointCloud("SO(2)"), CONV).kernel(np.zeros((1, 5, 2))), "or steerable features with"),
+        (points(CONV, nn.Residual(nn.Dense(3))), "signal is 5 points with features 4x0\\+2x1"),
+        (
+            lambda: nn.Sequential(nn.PointCloud("SO(2)"), CONV).kernel(np.zeros((1, 5, 2))),
+            "or ask for kernel_field",
+        ),
         (
             lambda: nn.Sequential(nn.PointCloud("SO(2)"), CONV).kernel_field(np.zeros((1, 5, 2))),
             "ends with PointFeatures, and has a kernel field",
@@ -123,8 +138,8 @@ def test_layers_that_do_not_fit_are_refused(call, says):
         (lambda: nn.FourierNonlinearity(nn.Relu), errors.InvalidTypeError, "function is"),
         (lambda: nn.NormNonlinearity(3.0), errors.InvalidTypeError, "expected a GaussianSum or a function"),
         (lambda: nn.NormNonlinearity(tolerance=0.0), errors.InvalidArgumentError, "tolerance is 0.0"),
-        (lambda: nn.NormNonlinearity(np.tanh), errors.InvalidTypeError, "write it with jax.numpy"),
-        (lambda: nn.NormNonlinearity(math.tanh), errors.InvalidTypeError, "write it with jax.numpy"),
+        (lambda: nn.NormNonlinearity(np.tanh), errors.InvalidTypeError, "a function of arrays of JAX"),
+        (lambda: nn.NormNonlinearity(math.tanh), errors.InvalidTypeError, "a function of arrays of JAX"),
         (lambda: GaussianSum("a", (1.0,)), errors.InvalidTypeError, "coefficients is 'a'; expected numbers"),
         (lambda: GaussianSum((1.0,), (0.0, 1.0)), errors.ShapeError, "1 coefficients and 2 rates"),
         (lambda: GaussianSum((1.0,), (-1.0,)), errors.InvalidArgumentError, "at least 0"),
@@ -197,11 +212,11 @@ def test_functions_of_the_norm_are_fitted_or_refused():
         found = np.asarray(tanh.gaussians(r))
     assert found.dtype == np.float64
     assert np.max(np.abs(found - np.tanh(r))) <= 2 * tanh.error <= 2e-6
-    with pytest.raises(errors.InvalidArgumentError, match=r"fitted by 32 Gaussians to .* only"):
+    with pytest.raises(errors.InvalidArgumentError, match=r"is fitted with an error of .*"):
         nn.NormNonlinearity(lambda r: jax.nn.relu(r - 1))
     first, last = nn.SteerableConv("2x1", W_std=30.0), nn.SteerableConv("1x0")
     long = nn.Sequential(nn.PointCloud("SO(2)"), first, tanh, last, nn.SteerablePool())
-    with pytest.raises(errors.InvalidArgumentError, match="give NormNonlinearity largest="):
+    with pytest.raises(errors.InvalidArgumentError, match=r"largest is .* or more, for features"):
         long.kernel(np.random.default_rng(0).normal(size=(1, 3, 2)))
 
 
@@ -330,7 +345,7 @@ def test_sampling_a_function_that_is_linear_changes_nothing():
     draw = lambda *shape: rng.normal(size=shape).astype(np.float32)
     fields = {kind: Field(*draw(2, 3, kind.dimension, 2, kind.dimension)) for kind in op.irreps}
     own = ({kind: draw(points, kind.dimension, kind.dimension) for kind in op.irreps} for points in (3, 2))
-    for kind, found in nonlinear.sampled(op, fields, *own).items():
+    for kind, found in execute.sampled(op, fields, *own).items():
         for part in range(2):
             assert np.allclose(found[part], fields[kind][part], atol=1e-5)
 

@@ -1,7 +1,6 @@
 """Plans of trained networks, from a pilot whose intervals hold trained ensembles."""
 
 import json
-import logging
 
 import numpy as np
 import pytest
@@ -19,7 +18,6 @@ from equitangents import (
 from equitangents.ensembles.orbits.law import orbit_batch
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFittedError
 from equitangents.planning.pilot import pilot_law
-from equitangents.planning.question import PlanningData
 
 ROT = actions.image_rotations(4)
 
@@ -77,13 +75,6 @@ def test_a_network_and_data_are_planned_for_by_a_pilot_of_twenty():
     assert plan.equivariant
     assert plan.limit == plan.limit_upper == pytest.approx(0, abs=1e-12)
     assert "20 networks" in str(plan)
-
-
-def test_that_a_pilot_is_trained_is_logged(caplog):
-    with caplog.at_level(logging.INFO, logger="equitangents.pilot"):
-        plan = plan_ensemble(ensemble(), ROT, NEW, 0.05, data=task(), pilot=4, draws=50)
-    assert "training a pilot of 4 networks for 30 epochs" in caplog.text
-    assert (plan.pilot.members, plan.pilot.training.epochs) == (4, 30)
 
 
 def test_a_fitted_ensemble_is_its_own_pilot_and_can_be_extended(plan, trained):
@@ -170,20 +161,6 @@ def test_classifiers_are_measured_by_what_they_predict():
     assert wrong.members is not None
 
 
-@pytest.mark.slow
-def test_labels_are_text_in_arrays_of_objects_too():
-    x, _ = task()
-    labels = np.array(list("ab" * 5))
-    plans = [
-        plan_ensemble(mlp(8, 2), ROT, NEW, 0.5, "osp", data=(x, y), pilot=3, draws=20)
-        for y in (labels, labels.astype(object))
-    ]
-    assert isinstance(plans[1].trained, DeepEnsembleClassifier)
-    assert plans[0].curve == plans[1].curve
-    assert PlanningData(x, labels.astype(object), x, None).outputs == 2
-    assert not PlanningData(x, np.full(10, 0.5, object), x, None).labels
-
-
 def test_errors_are_planned_for_from_a_pilot(trained):
     plan = plan_ensemble(trained[0], ROT, NEW, 0.3, "error", y=np.full(6, 1.7), draws=500)
     f = trained[1].predict_members(NEW).astype(float)[..., 0]
@@ -227,13 +204,7 @@ def test_the_table_and_the_file_name_group_and_outcome(plan, tmp_path):
     for name in ("group", "outcome"):
         assert getattr(plan, name) in str(plan)
         assert written[name] == getattr(plan, name)
-    assert "95 % below" in str(plan)
-
-
-def test_a_pilots_plan_is_reproducible(trained):
-    first, second, other = (plan_ensemble(trained[0], ROT, NEW, draws=50, seed=s).to_dict() for s in (1, 1, 2))
-    assert first == second
-    assert first != other
+    assert "95.0% below" in str(plan)
 
 
 class Nothing:
@@ -264,5 +235,5 @@ def test_bad_arguments_are_named(change, error, said):
 @pytest.mark.parametrize("change", [{"data": task()}, {"pilot": 4}])
 def test_infinite_ensembles_are_planned_for_by_theory_alone(change):
     model = InfiniteEnsemble(mlp(), augmentation=ROT, time=20.0).fit(*task())
-    with pytest.raises(InvalidArgumentError, match=f"{next(iter(change))} is for pilots"):
+    with pytest.raises(InvalidArgumentError, match=f"{next(iter(change))} is 'given'; expected none"):
         plan_ensemble(model, ROT, NEW, **change)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from equitangents import InfiniteEnsemble, InfiniteEnsembleClassifier, actions, nn, plan_ensemble
 from equitangents.ensembles.orbits.law import OrbitLaw
 from equitangents.ensembles.orbits.statistics import OrbitMeasures, sample_quantiles
-from equitangents.planning.violations import MEASURES, Violations, largest_share, percent
+from equitangents.planning.violations import MEASURES, Violations, largest_share
 from equitangents.planning.wanted import smallest
 
 ROT = actions.image_rotations(4)
@@ -103,10 +103,3 @@ def test_classifiers_meet_targets_exactly_too():
 
 def rng_inputs():
     return np.random.default_rng(2).normal(size=(5, 2, 2, 1))
-
-
-@pytest.mark.parametrize(
-    ("share", "said"), [(0.95, "95 %"), (1 - 0.05, "95 %"), (1.0, "100 %"), (0.9999, "99.99 %"), (0.0, "0 %")]
-)
-def test_percentages_are_read_as_they_were_meant(share, said):
-    assert percent(share) == said

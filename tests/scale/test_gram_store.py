@@ -215,25 +215,25 @@ class TestIsRefused:
         store = GramStore(path, NET, X)
         with monkeypatch.context() as patch:
             patch.setattr("equitangents.scale.work.__version__", "99.0")
-            with pytest.raises(StoreError, match=r"this worker runs equitangents 99\.0"):
+            with pytest.raises(StoreError, match=r"worker runs version and numbers \('99\.0"):
                 store.compute()
         shown = lambda self, x1, x2=None: Kernels(np.ones((9, 9)), np.ones((9, 9)), engine="other")
         monkeypatch.setattr(nn.Sequential, "kernel", shown)
-        with pytest.raises(StoreError, match="computes by the other engine"):
+        with pytest.raises(StoreError, match="engine is 'other'"):
             store.compute()
 
     def test_a_store_that_was_replaced_since(self, path):
         store = GramStore(path, NET, X)
         shutil.rmtree(path)
-        with pytest.raises(StoreError, match="no store"):
+        with pytest.raises(StoreError, match="a folder that this worker sees"):
             store.compute()
         GramStore(path, NET, X + 1, tile=4)
-        with pytest.raises(StoreError, match="has been replaced by another one"):  # the path says "replaced", too
+        with pytest.raises(StoreError, match="expected the one that was opened"):  # the path says "replaced", too
             store.compute()
 
     def test_a_folder_that_holds_something_else(self, tmp_path):
         (tmp_path / "thesis.tex").write_text("mine")
-        with pytest.raises(StoreError, match="something other than a store"):
+        with pytest.raises(StoreError, match="expected a store of equitangents"):
             GramStore(tmp_path, NET, X)
         assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
@@ -284,7 +284,6 @@ def test_without_zarr_an_error_of_one_line_says_what_to_install_before_anything_
     for work in (
         lambda: GramStore(tmp_path / "k", NET, X),
         lambda: solve(np.eye(3), np.ones((3, 1)), solver=factor),
-        lambda: predict_to_file(model, X, tmp_path / "p.zarr"),
     ):
         with pytest.raises(MissingLibraryError, match=r"pip install 'equitangents\[scale\]'"):
             work()

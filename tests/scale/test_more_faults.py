@@ -131,7 +131,7 @@ def test_a_tile_for_which_there_is_no_memory_is_named_with_what_helps(tmp_path, 
     part = store(tmp_path / "k").compute(shard=(0, 2))
     with monkeypatch.context() as patch:
         patch.setattr(type(NET), "kernel", lambda *arguments, **keywords: np.empty(2**50))
-        with pytest.raises(MemoryLimitError, match=r"does not fit in this worker's memory; give a smaller tile"):
+        with pytest.raises(MemoryLimitError, match="expected memory for it; give a smaller tile"):
             part.compute()
     part.compute()
     assert content(tmp_path / "k") == undisturbed

@@ -57,7 +57,7 @@ class TestIsRefused:
 
     def test_one_that_does_not_open(self, monkeypatch):
         monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME", raising=False)
-        with pytest.raises(InvalidArgumentError, match="cannot be opened") as error:
+        with pytest.raises(InvalidArgumentError, match="expected a place that can be opened") as error:
             GramStore("az://container/k", stores.NET, X)
         assert "\n" not in str(error.value)
 

@@ -41,5 +41,5 @@ def test_inputs_and_targets_come_from_one_archive_or_group(tmp_path):
         np.testing.assert_array_equal(x[:], X)
         np.testing.assert_array_equal(y[:], np.arange(7))
     np.savez(tmp_path / "e.npz", x=X)
-    with pytest.raises(InvalidArgumentError, match="which holds x; expected an array y"):
+    with pytest.raises(InvalidArgumentError, match="expected y; it holds x"):
         read_pair(tmp_path / "e.npz")

@@ -59,7 +59,7 @@ def test_a_kernel_that_is_not_finite_is_not_kept(tmp_path, monkeypatch):
         return Kernels(found.nngp, np.where(np.arange(len(x1))[:, None] == 1, np.inf, found.ntk), engine=found.engine)
 
     monkeypatch.setattr(nn.Sequential, "kernel", without_one)
-    with pytest.raises(StoreError, match=r"tile \(\d, \d\) of the kernel holds NaN or infinite values"):
+    with pytest.raises(StoreError, match=r"tile \(\d, \d\) holds 'NaN or infinite values'"):
         fresh.compute()
     assert fresh.missing == len(fresh.tiles)
 

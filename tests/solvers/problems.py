@@ -53,7 +53,6 @@ def exact_methods(folder) -> dict[str, str | Method]:
         "out-of-core float32": solvers.OutOfCore(path=folder, tile=9, precision="float32"),
         "lanczos": "lanczos",
         "pcg": "pcg",
-        "pcg nystrom": solvers.PCG(preconditioner="nystrom", rank=7),
         "pcg none": solvers.PCG(preconditioner="none"),
         "auto": "auto",
     }

@@ -32,11 +32,11 @@ def task(n, limit, tile=1024):
     ],
 )
 def test_auto_picks_by_size_memory_time_and_ridge(n, limit, time, ridge, stored, expected):
-    plan = choose(task(n, limit), time, ridge, stored, None, True)
+    plan = choose(task(n, limit), time, ridge, stored)
     assert plan.solver == expected
     assert plan.fits
     assert plan.memory <= limit
-    assert plan.reason.startswith(f"auto: {n} rows")
+    assert plan.reason.startswith("auto: ")
     assert plan.method.exact
 
 
@@ -45,24 +45,21 @@ def test_a_float32_factor_of_50_000_rows_takes_less_than_16_gb():
     assert plan.fits
     assert 10e9 < plan.memory < 16e9
     assert plan.precision == "float32"
-    assert choose(task(50_000, 16e9), np.inf, 1e-3, False, None, True).precision == "float32"
+    assert choose(task(50_000, 16e9), np.inf, 1e-3, False).precision == "float32"
     assert not solvers.plan(50_000, 10, solver="cholesky", precision="float64", memory_limit=16 * 10**9).fits
-    assert "does not fit" in str(solvers.plan(50_000, 10, solver="eigh", memory_limit=16 * 10**9))
+    assert not solvers.plan(50_000, 10, solver="eigh", memory_limit=16 * 10**9).fits
 
 
 def test_forecasts_grow_with_the_size():
     for name in choosing.METHODS:
         small, large = (solvers.plan(n, 3, solver=name, memory_limit=10**12) for n in (20_000, 60_000))
-        assert 0 < small.seconds < large.seconds
         assert 0 < small.memory < large.memory
 
 
 @pytest.mark.parametrize("solver", ["auto", *choosing.METHODS])
-def test_what_does_not_fit_is_refused_with_what_would(solver):
-    with pytest.raises(MemoryLimitError, match=r"needs about .* the limit is 2 kB; .*raise memory_limit"):
+def test_what_does_not_fit_is_refused(solver):
+    with pytest.raises(MemoryLimitError, match=r"the limit is 2 kB; .*solvers\.plan.*raise memory_limit"):
         solvers.solve((Gaussian(), targets(200, 2)), targets(200, 1), solver=solver, memory_limit=2000)
-    with pytest.raises(MemoryLimitError, match=r"take solver=.*, train on fewer samples, or raise memory_limit"):
-        solvers.solve(positive(400, 10), targets(400, 1), solver="eigh", memory_limit=4_000_000)
 
 
 def test_auto_says_why_in_the_report(tmp_path):
@@ -70,13 +67,10 @@ def test_auto_says_why_in_the_report(tmp_path):
     net = nn.Sequential(nn.Dense(1, W_std=1.5, b_std=0.1), nn.Relu(), nn.Dense(1))
     store = GramStore(tmp_path / "k", net, x, tile=16).compute()
     report = solvers.solve(store, y, ridge=1e-2).report
-    assert (report.solver, report.reason) == (
-        "eigh",
-        "auto: 60 rows, at most 3000, where one decomposition serves every time",
-    )
+    assert (report.solver, report.reason) == ("eigh", "auto: one decomposition serves every time")
     report = solvers.solve(store, y, ridge=1e-2, memory_limit=80_000).report
     assert report.solver == "pcg"
-    assert report.reason == "auto: 60 rows: neither a decomposition nor a factor fits into 80 kB"
+    assert report.reason == "auto: no factor fits into memory"
 
 
 @pytest.mark.slow

@@ -57,8 +57,7 @@ def test_a_finished_factor_is_read_and_not_made_again(tmp_path, written):
 
 
 @pytest.mark.quick(2)
-@pytest.mark.parametrize("kind", ["flip", "cut", "gone"])
-@pytest.mark.parametrize("tile", ["0/0", "3/1", "5/5"])
+@pytest.mark.parametrize(("kind", "tile"), [("flip", "0/0"), ("cut", "3/1"), ("gone", "5/5")])
 def test_a_damaged_tile_is_never_used_and_made_again(tmp_path, kind, tile):
     good = factorise(tmp_path)
     before = tiles(tmp_path)

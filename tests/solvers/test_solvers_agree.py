@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import scipy.linalg
 from problems import Gaussian, exact_methods, positive, shifted, targets
-from scipy.sparse.linalg import aslinearoperator
 
 from equitangents import nn, solvers
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError, StoreError
@@ -34,7 +33,7 @@ def test_solutions_are_those_of_a_dense_solve(tmp_path, name, n, condition, outp
     assert solution.support is None
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name != "pcg nystrom"])
+@pytest.mark.parametrize("name", NAMES)
 def test_an_ill_conditioned_matrix_is_solved_to_the_accuracy_that_float64_allows(tmp_path, name):
     n = 60
     matrix, true = positive(n, 1e8), targets(n, 2, seed=3)
@@ -103,19 +102,6 @@ class TestMatrices:
             solution = solvers.solve(matrix, y, ridge=1e-2, solver=solver)
             means = theta[:, slice(None) if solution.support is None else solution.support] @ solution.coefficients
             np.testing.assert_allclose(means, theta @ expected, atol=1e-8)
-
-    def test_of_which_only_products_are_known_are_solved(self):
-        matrix, y = positive(40, 1e3), targets(40, 2)
-        operator = aslinearoperator(matrix)
-        expected = np.linalg.solve(matrix + 0.01 * np.eye(40), y)
-        for solver in ("auto", "lanczos", solvers.PCG(preconditioner="nystrom"), solvers.PCG(preconditioner="none")):
-            solution = solvers.solve(operator, y, ridge=0.01, ridge_unit=1.0, solver=solver)
-            np.testing.assert_allclose(solution.coefficients, expected, atol=1e-7)
-        for solver in ("cholesky", "pcg", "nystrom", "eigh"):
-            with pytest.raises(InvalidArgumentError, match="products alone"):
-                solvers.solve(operator, y, ridge=0.01, ridge_unit=1.0, solver=solver)
-        with pytest.raises(InvalidArgumentError, match="ridge_unit"):
-            solvers.solve(operator, y, ridge=0.01)
 
     def test_that_lack_tiles_are_refused(self, tmp_path):
         x = np.random.default_rng(0).normal(size=(9, 3))
@@ -192,7 +178,6 @@ def test_the_report_says_what_was_used_and_how_good_it_is(caplog):
         assert report.largest == pytest.approx(1, rel=0.2)
         assert (report.iterations > 0) == (solver != "eigh")
         assert report.seconds > 0
-        assert report.forecast_seconds > 0
         assert report.forecast_memory > 0
         assert str(report) in caplog.text
 
@@ -200,7 +185,7 @@ def test_the_report_says_what_was_used_and_how_good_it_is(caplog):
 def test_conjugate_gradients_that_do_not_arrive_say_so():
     with pytest.raises(InvalidArgumentError, match=r"after 5 steps, above the tolerance 1e-10.*raise rank"):
         solvers.solve(positive(80, 1e4), targets(80, 1), solver=solvers.PCG(rank=5, max_iterations=5))
-    with pytest.raises(InvalidArgumentError, match=r"3 steps of Lanczos leave"):
+    with pytest.raises(InvalidArgumentError, match=r"after 3 steps of Lanczos"):
         solvers.solve(positive(80, 1e4), targets(80, 1), time=1e5, solver=solvers.Lanczos(max_iterations=3))
 
 
@@ -211,8 +196,7 @@ def test_a_preconditioner_of_higher_rank_takes_fewer_steps():
     def steps(*settings):
         return solvers.solve(matrix, targets(300, 2), ridge=1e-3, solver=solvers.PCG(*settings)).report.iterations
 
-    for kind in ("rpcholesky", "nystrom"):
-        assert steps("none") > 1.5 * steps(kind, 10) > 4 * steps(kind, 60)
+    assert steps("none") > 1.5 * steps("rpcholesky", 10) > 4 * steps("rpcholesky", 60)
 
 
 def test_a_seed_gives_the_same_numbers():

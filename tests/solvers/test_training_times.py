@@ -39,11 +39,6 @@ def test_every_exact_solver_trains_for_finite_times(tmp_path, name):
     assert solution.report.solver == ("eigh" if name in ("eigh", "auto") else "lanczos")
 
 
-def test_the_report_says_where_lanczos_stands_in():
-    report = solvers.solve(positive(30, 10), targets(30, 1), time=5.0, solver="cholesky").report
-    assert "time 5 is finite, where Lanczos stands in for cholesky" in report.reason
-
-
 @pytest.mark.parametrize("steps", [0, 1, 2, 7, 400])
 def test_steps_of_gradient_descent_are_those_of_the_loop(steps):
     n, matrix = 25, positive(25, 1e3)
@@ -58,7 +53,7 @@ def test_steps_of_gradient_descent_are_those_of_the_loop(steps):
 
 def test_steps_that_diverge_are_refused():
     for time in (3.0, 500.0):
-        with pytest.raises(InvalidArgumentError, match="diverges above"):
+        with pytest.raises(InvalidArgumentError, match="gradient descent on these data diverges"):
             solvers.solve(
                 np.eye(20), targets(20, 1), time=time, learning_rate=60.0, dynamics="discrete", solver="lanczos"
             )

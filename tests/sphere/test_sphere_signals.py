@@ -71,7 +71,7 @@ def test_lost_power_is_that_of_the_degrees_cut(bandlimit, seed):
 
 
 def test_signals_outside_the_bandlimit_are_refused():
-    with pytest.raises(EquitangentsError, match=r"outside bandlimit 3.*sphere\.project"):
+    with pytest.raises(EquitangentsError, match=r"outside the grid's bandlimit.*sphere\.project"):
         sphere.from_grid(np.random.default_rng(0).normal(size=(1, 3, 5, 1)))
 
 

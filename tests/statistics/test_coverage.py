@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from equitangents.audit.measure.intervals import Resampler
-from equitangents.metrics.measure import Bootstrap, bootstrap_interval
-from equitangents.statistics import bootstrap, power_law, squared_mean
+from equitangents.metrics.measure import Bootstrap
+from equitangents.statistics import bootstrap, mean_interval, power_law, squared_mean
 
 POPULATIONS = {  # how values are drawn, their mean, between which bounds they lie
     "normal": (lambda rng, shape: rng.normal(size=shape), 0.0, None),
@@ -42,7 +42,7 @@ def held(name, n, trials, resamples, interval):
 
 
 def of_metrics(x, resamples, bounds, seed):
-    return bootstrap_interval(x, resamples=resamples, bounds=bounds, seed=seed)
+    return mean_interval(x, resamples=resamples, bounds=bounds, seed=seed)
 
 
 def of_studies(x, resamples, bounds, seed):

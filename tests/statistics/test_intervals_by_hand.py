@@ -278,9 +278,3 @@ def test_samples_of_other_shapes_are_named():
         log_ratio([], LONG_ABOVE)
     with pytest.raises(ShapeError, match=r"denominator has shape \(0,\)"):
         log_ratio(LONG_ABOVE, np.zeros(0))
-
-
-def test_a_number_over_nothing_is_not_a_number():
-    for nothing in (0, 0.0, np.float64(0)):
-        found = Estimate(4, 2, 8).over(Estimate(nothing, nothing, nothing))
-        assert np.isnan([found.value, *found.interval]).all()

@@ -134,7 +134,7 @@ def test_graphs_are_cut_with_the_inputs_of_networks_that_are_drawn():
     ("layer", "pattern", "error", "said"),
     [
         (stax.Aggregate(), np.ones((2, 3, 3)), ShapeError, r"pattern has shape \(2, 3, 3\); expected \(N, 4, 4\)"),
-        (stax.Aggregate(), np.ones((3, 4, 4)), ShapeError, "expected 2 graphs, one for each input"),
+        (stax.Aggregate(), np.ones((3, 4, 4)), ShapeError, "expected 2; give a graph for each input"),
         (stax.Aggregate(2), np.ones((2, 4, 4)), ShapeError, "aggregate_axis is"),
         (stax.Aggregate(implementation="SPARSE"), np.ones((2, 5, 2)), InvalidTypeError, "whole numbers"),
         (stax.Aggregate(implementation="SPARSE"), np.ones((2, 5, 3), int), ShapeError, "expected edges"),

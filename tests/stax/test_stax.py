@@ -156,3 +156,14 @@ def test_nonlinearities_with_scales_are_the_functions_that_they_name(name):
     x = np.linspace(-2, 2, 7, dtype=np.float32)[:, None]
     _, params = layer.init_fn(jax.random.key(0), (-1, 1))
     assert np.allclose(layer.apply_fn(params, x), function(x), atol=1e-6)
+
+
+@pytest.mark.parametrize("phi", [stax.Relu, stax.Erf])
+def test_a_jitted_kernel_fn_is_one_call_of_the_engine(phi):
+    """Whatever the inputs' norms, which are known only when it runs: nothing else is there to compile."""
+    conv = {"padding": "SAME", "W_std": 1.4, "b_std": 0.1}
+    kernel_fn = stax.serial(stax.Conv(8, (3,), **conv), phi(), stax.Flatten(), stax.Dense(1, 1.4, 0.1))[2]
+    text = jax.jit(kernel_fn, static_argnames="get").lower(X.astype(np.float32), None, get="ntk").as_text()
+    assert text.count("stablehlo.custom_call") == 1
+    assert "stablehlo.case" not in text
+    assert "stablehlo.while" not in text

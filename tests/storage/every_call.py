@@ -8,7 +8,6 @@ it was, the same call makes the new one, and nothing is left over.
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import signal
 import sys
@@ -17,7 +16,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from equitangents import files
 from storage.kinds import KINDS, Kind, path_of
 
 _EVENTS = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.link", "os.truncate", "os.utime"}
@@ -32,7 +30,6 @@ class Calls:
         sys.addaudithook(self._event)
         for name in ("write", "fsync", "close"):
             setattr(os, name, self._of_descriptors(name, getattr(os, name)))
-        files._exchange = self._of_paths(files._exchange)
 
     def tick(self, half: Callable[[], object] = lambda: None) -> None:
         self.count += 1
@@ -49,13 +46,6 @@ class Calls:
             if os.readlink(f"/proc/self/fd/{descriptor}").startswith(self.folder):
                 self.tick(lambda: call(descriptor, rest[0][: len(rest[0]) // 2]) if name == "write" else None)
             return call(descriptor, *rest)
-
-        return counted
-
-    def _of_paths(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        def counted(*arguments: Any) -> Any:
-            self.tick()
-            return call(*arguments)
 
         return counted
 
@@ -85,11 +75,6 @@ def listed(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*")}
 
 
-def steady(folder: Path) -> set[str]:
-    """What is in a folder, but for files whose names are drawn: chunks that orbax writes."""
-    return {name for name in listed(folder) if not re.search("/d/[0-9a-f]{32}$", name)}
-
-
 def kills(kind: Kind, folder: Path, most: int, fresh: bool, begin: Callable[[Path], object] | None = None) -> int:
     """Kill at up to `most` of the calls of one save; returns at how many. `fresh`: nothing is there before."""
     folder.mkdir()
@@ -112,7 +97,7 @@ def kills(kind: Kind, folder: Path, most: int, fresh: bool, begin: Callable[[Pat
 
     reset()
     total = child(saving, folder, _ENDLESS)
-    clean = steady(folder)
+    clean = listed(folder)
     most = min(most, total)
     number = 0
     chosen = sorted({1 + k * (total - 1) // max(1, most - 1) for k in range(most)})
@@ -130,7 +115,7 @@ def kills(kind: Kind, folder: Path, most: int, fresh: bool, begin: Callable[[Pat
         assert kind.read(path) == 1, left
         assert (folder / f"{path.name}.old" / "thesis.tex").read_text() == "mine"
         assert (folder / f".{path.name}-note").read_text() == "mine"
-        left_over = steady(folder) ^ clean
+        left_over = listed(folder) ^ clean
         assert all((folder / name).is_dir() and not any((folder / name).iterdir()) for name in left_over), left_over
     return number
 

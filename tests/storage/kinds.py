@@ -12,7 +12,6 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
-import zarr
 
 import equitangents as et
 from equitangents.ensembles import predict_to_file
@@ -115,8 +114,6 @@ def predictions(suffix: str) -> Kind:
 
     def read(path: Path) -> int:
         present(path)
-        if suffix == ".zarr":
-            return nearest(zarr.open_group(path, mode="r")["mean"][:])
         return nearest(np.load(path)["mean"] if suffix == ".npz" else np.load(path))
 
     def check(path: Path) -> None:
@@ -220,9 +217,7 @@ def read_page(path: Path) -> int:
 
 
 def apart(work: Callable[[], int]) -> int:
-    """What comes of `work` in a process of its own: those that write checkpoints have threads, and cannot fork."""
-    import orbax.checkpoint  # noqa: F401  (the child may be a user who may not read it)
-
+    """What comes of `work` in a process of its own."""
     reading, writing = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -294,7 +289,6 @@ KINDS = {
         Kind("arrays of a model", write_arrays, read_arrays),
         predictions(".npy"),
         predictions(".npz"),
-        predictions(".zarr"),
         Kind("Gram store", write_gram, read_gram, grows=True),
         Kind("field store", write_fields, read_fields, grows=True),
         Kind("factor on disk", write_factor, read_factor, grows=True, flips="computed again"),

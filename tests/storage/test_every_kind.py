@@ -1,6 +1,6 @@
 """Every kind of file under attack: kills, several writers, flipped bits, a full disk, a read-only folder, a link.
 
-`stranger` cells are tests/**/test_strangers*.py. The table in docs/guide/fit-and-predict.md is compared with this.
+`stranger` cells are tests/**/test_strangers*.py. The table in docs/guide/saved-files.md is compared with this.
 """
 
 from __future__ import annotations
@@ -255,7 +255,7 @@ COLUMNS = {
 
 
 def test_the_table_of_the_guide_is_that_of_these_tests():
-    page = Path(__file__).parents[2] / "docs" / "guide" / "fit-and-predict.md"
+    page = Path(__file__).parents[2] / "docs" / "guide" / "saved-files.md"
     table = [line.strip("|").split("|") for line in page.read_text().splitlines() if line.startswith("|")]
     rows = [[cell.strip() for cell in row] for row in table]
     head = next(number for number, row in enumerate(rows) if row[0] == "kind of file")

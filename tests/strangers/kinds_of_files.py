@@ -18,26 +18,24 @@ import equitangents as et
 from equitangents import nn
 from equitangents.array_files import load_data, read_arrays
 from equitangents.audit.adapters.choose import load_model
-from equitangents.audit.potentials.checks import _rows
+from equitangents.audit.potentials.report import outcomes
 from equitangents.audit.report.checks import read_baseline
 from equitangents.ensembles.infinite import saving
-from equitangents.ensembles.streaming.parts import Parts
 from equitangents.ensembles.training.variations import ZeroOutput
 from equitangents.file_limits import part
 from equitangents.kernels import Kernels
-from equitangents.kernels.store.folder import KernelStore
+from equitangents.kernels.store import KernelStore
 from equitangents.nn.specification import read_network
 from equitangents.scale.reading import read_inputs
 from equitangents_studies.data.folder import load_own
 from equitangents_studies.framework import stage_files
-from equitangents_studies.framework.folder import _config, _put_in_place, finished
+from equitangents_studies.framework.folder import _config, finished
 
 RNG = np.random.default_rng(0)
 NET = nn.Sequential(nn.Flatten(), nn.Dense(4, W_std=1.5, b_std=0.1), nn.Relu(), nn.Residual(nn.Dense(4)), nn.Dense(1))
 DEEP = nn.Sequential(nn.Flatten(), nn.Dense(3), nn.Relu(), nn.Dense(2))
 X, Y, NEW = RNG.normal(size=(5, 3, 3, 1)), RNG.normal(size=(5, 2)), RNG.normal(size=(2, 3, 3, 1))
 PLANE = et.actions.linear(et.actions.image_rotations(4).group, [np.eye(2), -np.eye(2)] * 2)
-RECORD = {name: 1 for name in ("fingerprint", "inputs", "count", "rows", "time", "arrays", "version", "numbers")}
 
 
 @dataclass(frozen=True)
@@ -135,10 +133,9 @@ def _staged(path: Path) -> Any:
 
 
 def _study(path: Path) -> None:
-    (path / ".new").mkdir(parents=True)
+    path.mkdir(parents=True)
     config = {"study": "toy", "settings": {"n": 3}, "seconds": 1.0, "sessions": [{"ended": "finished"}], "versions": {}}
-    texts = {"config.json": config, "claims.json": [], ".new/config.json": config, ".new/complete": ["figures"]}
-    for name, content in texts.items():
+    for name, content in {"config.json": config, "claims.json": []}.items():
         (path / name).write_text(json.dumps(content))
     (path / "report.html").write_text("")
 
@@ -146,13 +143,6 @@ def _study(path: Path) -> None:
 def _studied(path: Path) -> Any:
     _config(path)
     finished(path)
-    if (path / ".new").is_dir():
-        _put_in_place(path)
-    finished(path)
-
-
-def _parts(path: Path) -> None:
-    Parts(path, 4, 2, {"mean": (1,)}, RECORD).open()
 
 
 def _baseline(path: Path) -> None:
@@ -182,9 +172,8 @@ KINDS: dict[str, FileKind] = {
     "cache.npz": FileKind(_cache, _cached),
     "stage.npz": FileKind(_stage, _staged),
     "study": FileKind(_study, _studied),
-    "predicted.parts": FileKind(_parts, lambda path: Parts(path, 4, 2, {"mean": (1,)}, RECORD).open()),
     "baseline.json": FileKind(_baseline, lambda path: read_baseline(path)["input_errors"] and None),
-    "atoms.json": FileKind(_atoms, lambda path: _rows(path, "d") and None),
+    "atoms.json": FileKind(_atoms, lambda path: outcomes(path, "d") and None),
     "model.pt": FileKind(lambda path: path.write_bytes(b"\x80\x04N."), lambda path: load_model(str(path))),
     "model.joblib": FileKind(lambda path: path.write_bytes(b"\x80\x04N."), lambda path: load_model(str(path))),
 }

@@ -31,7 +31,8 @@ def main() -> None:
         if child == 0:
             die_at(count, place)
             with contextlib.redirect_stdout(None):
-                five_stages(out, resume=(out / "config.json").exists() and not (out / "report.html").exists())
+                finished = (out / "report.html").exists()
+                five_stages(out, resume=(out / "config.json").exists() and not finished, force=finished)
             os._exit(0)
         killed += os.WIFSIGNALED(os.waitpid(child, 0)[1])
     print(killed)

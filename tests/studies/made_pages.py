@@ -25,7 +25,7 @@ if __name__ == "__main__":
 from equitangents import studies
 from equitangents.report import Table
 from equitangents.statistics import Estimate
-from equitangents_studies.finite_width_vec import study as finite_width_vec
+from equitangents_studies import finite_width_vec
 from equitangents_studies.framework import drawing
 from equitangents_studies.framework.folder import RunFolder
 from equitangents_studies.framework.study import Presentation

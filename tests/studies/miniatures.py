@@ -26,7 +26,7 @@ TINY = {
         "infinite_train": "16",
     },
     "comparison": {
-        "contenders": "plain,augmented,gcnn", "shrink": "2", "repetitions": "2", "train_images": "24",
+        "baselines": "plain,augmented,gcnn", "shrink": "2", "repetitions": "2", "train_images": "24",
         "test_images": "10", "foreign_images": "6", "channels": "2,2", "most_members": "2", "epochs": "1",
     },
     "admissible": {
@@ -205,7 +205,7 @@ TABLES = {
     "ising": {"distance", "spread", "predictions", "every_size"},
     "rotated-images": {"agreement", "accuracy", "ensemble_size", "expected", "closed_form"},
     "histology": {"agreement", "accuracy", "ensemble_size", "expected", "closed_form"},
-    "comparison": {"contenders", "costs", "by_set", "pairs", "small_networks"},
+    "comparison": {"baselines", "costs", "by_set", "pairs", "small_networks"},
     "mlp-to-gcnn": {"distance", "independent", "trained", "depth"},
     "admissible": {"members", "limits"},
     "mean-field": {"distances"},

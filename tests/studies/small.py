@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -15,7 +14,7 @@ from equitangents.report import Figure
 from equitangents.statistics import bootstrap
 from equitangents_studies.framework.claims import claim, theirs
 from equitangents_studies.framework.settings import check
-from equitangents_studies.framework.study import Presentation, Stage, Study
+from equitangents_studies.framework.study import Presentation, Study
 
 
 def flat(nested):
@@ -76,8 +75,6 @@ class Small:
 class FiveStages(Small):
     """Prints the number of each stage that it computes."""
 
-    together = False  # whether the stages may be computed in any order
-
     def __init__(self, slow):
         super().__init__()
         self.slow = slow
@@ -90,17 +87,13 @@ class FiveStages(Small):
             print(k, end="", flush=True)
             return {"y": np.random.default_rng(k).normal(1, 0.1, 50)}
 
-        if self.together:
-            work = {k: Stage(f"stage-{k}", f"Stage {k}", partial(compute, k)) for k in range(5)}
-            return np.concatenate([stage["y"] for stage in folder.stages(work).values()])
         stages = [folder.stage(f"stage-{k}", f"Stage {k}", lambda task, k=k: compute(k, task)) for k in range(5)]
         return np.concatenate([stage["y"] for stage in stages])
 
 
-def five_stages(out, *, slow=False, together=False, **how):
+def five_stages(out, *, slow=False, **how):
     """Run it without a place in the catalogue of the tests that follow."""
     made = FiveStages(slow)
-    made.together = together
     studies.add(studies.StudyInfo("five", "Five", "nobody", ("quick",), "s", "none"), made.study(), made.present)
     try:
         return studies.run("five", out=out, **{"progress": False, **how})
@@ -109,6 +102,5 @@ def five_stages(out, *, slow=False, together=False, **how):
 
 
 def command_line():
-    """`FOLDER [--resume] [--slow] [--workers]`, with 2 workers."""
-    executor = {"executor": 2, "together": True} if "--workers" in sys.argv else {}
-    five_stages(sys.argv[1], slow="--slow" in sys.argv, resume="--resume" in sys.argv, progress=True, **executor)
+    """`FOLDER [--resume] [--slow]`."""
+    five_stages(sys.argv[1], slow="--slow" in sys.argv, resume="--resume" in sys.argv, progress=True)

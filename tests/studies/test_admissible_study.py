@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from equitangents import actions, nn
-from equitangents_studies.admissible import study as admissible
+from equitangents_studies import admissible
 from equitangents_studies.common.scores import powers_of_two
 
 SETTINGS = admissible.Settings(members=60, train_images=10, test_images=40, foreign_images=40)
@@ -57,7 +57,7 @@ def test_the_study_s_networks_are_what_their_names_say():
 
 @pytest.mark.slow
 def test_training_differs_where_it_is_random_and_prediction_does_not():
-    from equitangents_studies.admissible.noisy import NoisyCNN
+    from equitangents_studies.common.noisy_cnn import NoisyCNN
 
     x = np.random.default_rng(0).normal(size=(5, 4, 4, 1)).astype(np.float32)
     for how in ({"dropout": 0.5}, {"normalised": True}):

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from equitangents import studies
+from equitangents_studies import molecules
 from equitangents_studies.common.scores import largest
 from equitangents_studies.cross_product import study as cross_product
 from equitangents_studies.cross_product.study import claims as cross_product_claims
 from equitangents_studies.data import DataNotFoundError
 from equitangents_studies.forces import study as forces
 from equitangents_studies.framework.claims import EXACT
-from equitangents_studies.molecules import study as molecules
 from studies.miniatures import TINY
 
 UNDECIDED = "undecided"

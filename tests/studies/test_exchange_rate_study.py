@@ -7,7 +7,7 @@ import pytest
 
 from equitangents.errors import InvalidArgumentError
 from equitangents.statistics import Estimate
-from equitangents_studies.exchange_rate import study as exchange
+from equitangents_studies import exchange_rate as exchange
 
 SETTINGS = exchange.Settings()
 

@@ -9,7 +9,7 @@ import pytest
 
 from equitangents import studies
 from equitangents.errors import EquitangentsError
-from equitangents_studies.finite_width_vec.study import GROUPS, INFERENCES, Results, Settings, claims
+from equitangents_studies.finite_width_vec import GROUPS, INFERENCES, Results, Settings, claims
 
 WIDTHS = (16, 64, 128, 256)
 

@@ -9,7 +9,7 @@ from scipy.special import erf
 
 from equitangents import kernels, nn, studies
 from equitangents.errors import InvalidArgumentError
-from equitangents_studies.frozen_kernel.study import (
+from equitangents_studies.frozen_kernel import (
     PARAMETRISATIONS,
     PRESETS,
     MeanField,

@@ -214,7 +214,7 @@ def _share(share, count, rng):
     ("change", "message"),
     [
         ({"data": "nowhere"}, "data was 'nowhere'"),
-        ({"networks": "ResNet-17"}, "networks has 'ResNet-17'; did you mean .* expected some of"),
+        ({"networks": "ResNet-17"}, "networks is 'ResNet-17'; expected .* did you mean"),
         ({"groups": "O(3)^d"}, "groups was"),
         ({"patch": "5"}, "patch was 5"),
         ({"largest": "9999"}, "largest was 9999"),

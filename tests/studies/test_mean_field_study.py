@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from equitangents import actions
-from equitangents_studies.mean_field import study as mean_field
+from equitangents_studies import mean_field
 
 SETTINGS = mean_field.Settings(widths=(16, 64, 256), scales=(1.0, 2.0), members=200)
 AT = [(n, scale) for n in SETTINGS.widths for scale in SETTINGS.scales_of(n)]

@@ -21,7 +21,7 @@ class Folder:
         self.seen = []
 
     def stages(self, work):
-        self.seen += [(one.name, one.title, one.ensemble) for one in work.values()]
+        self.seen += [(one.name, one.title) for one in work.values()]
         with Progress(shown=False).task("") as task:
             return {key: one.compute(task) for key, one in work.items()}
 
@@ -50,11 +50,11 @@ def found(folder, offset=0):
 def test_stages_are_named_and_titled_by_their_coordinates():
     folder = Folder()
     found(folder)
-    wanted = [(f"{law}-{width}", f"{law} of {width}", False) for law in LAWS for width in WIDTHS]
+    wanted = [(f"{law}-{width}", f"{law} of {width}") for law in LAWS for width in WIDTHS]
     assert folder.seen == wanted
     title = lambda law: law.upper()
-    measured(folder, Part("a-{law}", title, lambda law, task: {}, ensemble=True), levels=LEVELS)
-    assert folder.seen[4:] == [("a-normal", "NORMAL", True), ("a-uniform", "UNIFORM", True)]
+    measured(folder, Part("a-{law}", title, lambda law, task: {}), levels=LEVELS)
+    assert folder.seen[4:] == [("a-normal", "NORMAL"), ("a-uniform", "UNIFORM")]
 
 
 def test_axes_that_are_coordinates_are_cut_and_coordinates_that_are_axes_are_stacked():
@@ -128,15 +128,15 @@ def test_results_made_by_hand_have_tables_too():
 @pytest.mark.parametrize("shape", [(2, 2), (4, 2), (3,), (3, 2, 1)])
 def test_arrays_of_other_axes_are_refused(shape):
     stages = [({"law": law, "width": width}, {"scores": np.zeros(shape)}) for law in LAWS for width in WIDTHS]
-    with pytest.raises(InvalidArgumentError, match=r"scores is \(.*\); it must have the axes group, member"):
+    with pytest.raises(InvalidArgumentError, match=r"scores is \(.*\); expected 'group' or 'member'; the axes"):
         Results.read(Found({"": stages}, LEVELS), source="here")
 
 
 def test_what_no_stage_holds_is_named():
     part = Part("{law}-{width}", "", lambda law, width, task: {"scores": np.zeros((3, 2))})
-    with pytest.raises(InvalidArgumentError, match=r"no stage holds 'first_\{law\}'"):
+    with pytest.raises(InvalidArgumentError, match=r"name is 'first_\{law\}'"):
         Results.read(measured(Folder(), part, levels=LEVELS), source="here")
-    with pytest.raises(InvalidArgumentError, match="levels has no values of step"):
+    with pytest.raises(InvalidArgumentError, match=r"levels has no values of \['step'\]"):
         measured(Folder(), Part("{step}", "", lambda step, task: {}), levels=LEVELS)
 
 

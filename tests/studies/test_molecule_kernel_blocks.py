@@ -7,7 +7,7 @@ from equitangents.molecules import Molecules
 from equitangents_studies.common import molecule_kernels
 from equitangents_studies.data import load_molecules
 from equitangents_studies.framework.progress import Task
-from equitangents_studies.molecules.study import fits
+from equitangents_studies.molecules import fits
 
 
 def test_interrupted_kernel_is_completed_to_the_same_bits(tmp_path):

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from equitangents import actions
+from equitangents_studies import predicted_agreement as agreement
 from equitangents_studies.common.scores import Trained, disjoint_scores, powers_of_two
-from equitangents_studies.predicted_agreement import study as agreement
 from equitangents_studies.rotated_images import study as rotated_images
 from equitangents_studies.rotated_images.claims import differences, trained
 from studies.small import flat

@@ -230,7 +230,7 @@ class TestClaims:
     [
         ({"pixels": "12"}, "pixels was 12"),
         ({"images": "100"}, "images was"),
-        ({"models": "MLP", "images": "100", "moved": "MLP"}, "models has 'MLP'; expected some of"),
+        ({"models": "MLP", "images": "100", "moved": "MLP"}, "models is 'MLP'; expected"),
         ({"moved": "LCN"}, "moved was"),
         ({"small_images": "20"}, "small_images was 20"),
         ({"ridge": "0"}, "ridge was"),

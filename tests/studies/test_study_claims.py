@@ -5,12 +5,11 @@ import dataclasses
 import numpy as np
 import pytest
 
+from equitangents_studies import kernel_convergence, toy
 from equitangents_studies.common.orbits import relative_std
 from equitangents_studies.ising import study as ising
 from equitangents_studies.ising.study import claims as ising_claims
-from equitangents_studies.kernel_convergence import study as kernel_convergence
 from equitangents_studies.rotated_images import study as rotated_images
-from equitangents_studies.toy import study as toy
 
 
 def _verdicts(claims):

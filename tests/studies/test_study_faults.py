@@ -158,9 +158,9 @@ class TestTheDisk:
             capsys.readouterr()
             with without_permission(folder):
                 shown = five_stages(folder / "done", resume=True)
-                for name, resume in (("done", False), ("cut", True)):
+                for name, how in (("done", {"force": True}), ("cut", {"resume": True})):
                     with pytest.raises(InvalidArgumentError, match="where nothing can be written: Permission denied"):
-                        five_stages(folder / name, resume=resume)
+                        five_stages(folder / name, **how)
             assert contents(folder) == before
         assert capsys.readouterr().out == ""
         kept = [claim.to_dict() for claim in shown.claims]
@@ -188,7 +188,7 @@ class TestVersions:
         with pytest.raises(InvalidArgumentError, match=rf"begun by equitangents 0\.0\.1, and this is {now}"):
             five_stages(whole, resume=True)
         assert capsys.readouterr().out == ""
-        five_stages(whole)
+        five_stages(whole, force=True)
         assert capsys.readouterr().out == "01234"
 
 
@@ -199,7 +199,8 @@ def test_killed_at_any_write_again_and_again_the_run_is_that_of_an_undisturbed_o
     done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=True, env=ENVIRONMENT)
     assert int(done.stdout) > 15
     out = tmp_path / "run"
-    five_stages(out, resume=not (out / "report.html").exists())
+    finished = (out / "report.html").exists()
+    five_stages(out, resume=not finished, force=finished)
     assert numbers(out) == numbers(whole)
     assert {p.name for p in out.iterdir()} == {p.name for p in whole.iterdir()}
     names = lambda folder: {p.relative_to(folder).as_posix() for p in folder.rglob("*")}

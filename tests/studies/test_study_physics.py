@@ -9,6 +9,7 @@ import pytest
 import equitangents as et
 from equitangents.errors import InvalidArgumentError
 from equitangents.kernels import kernel_invariance_error
+from equitangents_studies import toy
 from equitangents_studies.common.images import load_images, standardise
 from equitangents_studies.common.infinite import expected_squares
 from equitangents_studies.common.ising_lattice import energy, hot_spins, thermal_spins
@@ -17,7 +18,6 @@ from equitangents_studies.comparison.settings import Settings as ComparisonSetti
 from equitangents_studies.comparison.study import images_of
 from equitangents_studies.ising import study as ising
 from equitangents_studies.rotated_images import study as rotated_images
-from equitangents_studies.toy import study as toy
 
 
 class TestLattice:

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import textwrap
 import time
-from types import SimpleNamespace
 
 import pytest
 
@@ -15,7 +14,6 @@ from equitangents import studies
 from equitangents.cli.main import main
 from equitangents.errors import InvalidArgumentError
 from equitangents_studies.framework import progress
-from equitangents_studies.framework.catalogue import StudyInfo
 from equitangents_studies.framework.folder import only_run
 from studies.small import Settings, five_stages
 
@@ -32,20 +30,24 @@ def contents(folder):
 
 
 class TestWhatIsFinishedStays:
-    @pytest.mark.parametrize("how", [{"name": "other"}, {"settings": {"members": "11"}}])
-    def test_another_run_is_refused_and_touches_nothing(self, small, tmp_path, how):
+    @pytest.mark.parametrize("how", [{}, {"name": "other"}, {"settings": {"members": "11"}}])
+    def test_a_finished_and_another_run_are_refused_and_nothing_is_touched(self, small, tmp_path, how):
         run(tmp_path / "run")
         before = contents(tmp_path / "run")
         with pytest.raises(InvalidArgumentError, match="--force"):
             run(tmp_path / "run", **how)
         assert contents(tmp_path / "run") == before
 
-    @pytest.mark.parametrize("how", [{"name": "other"}, {"settings": {"members": "11"}}])
+    @pytest.mark.parametrize("how", [{}, {"name": "other"}, {"settings": {"members": "11"}}])
     def test_force_replaces_it(self, small, tmp_path, how):
         run(tmp_path / "run")
         result = run(tmp_path / "run", force=True, **how)
         config = json.loads((tmp_path / "run" / "config.json").read_text())
-        assert (config["study"], str(config["settings"]["members"])) in {("other", "10"), ("small", "11")}
+        assert (config["study"], str(config["settings"]["members"])) in {
+            ("other", "10"),
+            ("small", "11"),
+            ("small", "10"),
+        }
         assert result.report == tmp_path / "run" / "report.html"
         assert set(contents(tmp_path / "run")) == set(contents(run(tmp_path / "fresh", **how).folder))
 
@@ -59,50 +61,6 @@ class TestWhatIsFinishedStays:
                 run(tmp_path / "new", settings={"members": members})
         assert contents(tmp_path / "run") == before
         assert not (tmp_path / "new").exists()
-
-    @pytest.mark.parametrize("how", [{}, {"settings": {"members": "11"}, "force": True}])
-    def test_until_the_replacement_is_complete(self, small, tmp_path, how):
-        run(tmp_path / "run")
-        before = contents(tmp_path / "run")
-        small.interrupt = True
-        with pytest.raises(KeyboardInterrupt):
-            run(tmp_path / "run", **how)
-        now = contents(tmp_path / "run")
-        assert {name: now[name] for name in before} == before
-        small.interrupt = False
-        small.calls.clear()
-        settings = how.get("settings")
-        run(tmp_path / "run", resume=True, settings=settings)
-        assert small.calls == ["second"]
-        assert set(contents(tmp_path / "run")) == set(before)
-        whole = run(tmp_path / "whole", settings=settings)
-        assert (tmp_path / "run" / "claims.json").read_bytes() == (whole.folder / "claims.json").read_bytes()
-
-    def test_a_replacement_killed_while_it_takes_its_place_is_put_in_place_later(self, small, tmp_path, monkeypatch):
-        expected = contents(run(tmp_path / "whole", settings={"members": "11"}).folder)
-        run(tmp_path / "run")
-        moves, replace = [], os.replace
-
-        def dying(source, target):
-            if ".new" in str(source) and ".new" not in str(target):
-                moves.append(source)
-                if len(moves) == 3:
-                    raise SystemError("killed")
-            replace(source, target)
-
-        monkeypatch.setattr(os, "replace", dying)
-        with pytest.raises(SystemError):
-            run(tmp_path / "run", settings={"members": "11"}, force=True)
-        monkeypatch.undo()
-        monkeypatch.setitem(sys.modules, "a_small_study", SimpleNamespace(STUDY=small.study(), present=small.present))
-        info = StudyInfo("small", "A small study", "nobody", ("quick",), "s", "a_small_study", "a_small_study")
-        monkeypatch.setitem(studies.registry, "small", info)
-        small.calls.clear()
-        run(tmp_path / "run", settings={"members": "11"}, resume=True)
-        assert small.calls == []
-        found = contents(tmp_path / "run")
-        assert set(found) == set(expected)
-        assert found["claims.json"] == expected["claims.json"]
 
 
 class TestResume:
@@ -161,7 +119,7 @@ class TestOneAtATime:
         run(tmp_path / "run")
         before = contents(tmp_path / "run")
         with only_run(tmp_path / "run"):
-            for how in ({}, {"resume": True}, {"force": True}):
+            for how in ({"resume": True}, {"force": True}):
                 with pytest.raises(InvalidArgumentError, match=f"process {os.getpid()}.*--out"):
                     run(tmp_path / "run", **how)
         assert contents(tmp_path / "run") == before
@@ -228,17 +186,27 @@ class TestOneAtATime:
 def test_settings_are_compared_as_values(small, tmp_path):
     assert Settings().members == 10
     run(tmp_path / "run", settings={"members": "10"})
-    run(tmp_path / "run")
-    assert len(small.calls) == 4
+    run(tmp_path / "run", resume=True)
+    assert len(small.calls) == 2
 
 
 def test_without_a_terminal_a_long_stage_says_once_a_minute_how_far_it_is(monkeypatch, capsys):
     now = iter(range(0, 10_000, 7))  # seconds, at every look at the clock
     monkeypatch.setattr(progress.time, "monotonic", lambda: float(next(now)))
-    bars = progress._Lines()
-    stage = bars.add_task("training", 40)
-    for step in range(1, 41):
-        bars.update(stage, completed=step, total=40)
+    with progress.Progress().task("training") as stage:
+        for step in range(1, 41):
+            stage.step(step, 40)
     said = capsys.readouterr().err.splitlines()
     assert said[0] == "training …"
-    assert said[1:] == [f"training: {100 * step / 40:.0f} %" for step in (9, 18, 27, 36)]
+    assert said[1:-1] == [f"training: {100 * step / 40:.0f} %" for step in (9, 18, 27, 36)]
+    assert said[-1] == "training: done in 287.0 s"
+
+
+def test_on_a_terminal_a_stage_has_one_line(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setattr(progress, "_AGAIN", 0.0)
+    with progress.Progress().task("training") as stage:
+        stage.step(1, 2)
+    said = capsys.readouterr().err
+    assert said.startswith("\x1b[Ktraining …\r\x1b[Ktraining: 50 %\r\x1b[Ktraining: done in ")
+    assert said.count("\n") == 1

@@ -10,7 +10,7 @@ import pytest
 
 from equitangents import studies
 from equitangents_studies.framework import folder
-from equitangents_studies.framework.sessions import Sessions, machine
+from equitangents_studies.framework.folder import Sessions, machine
 
 
 def run(out, **how):
@@ -73,7 +73,7 @@ def test_the_time_is_written_down_within_a_stage(tmp_path, monkeypatch):
 
 def test_a_run_that_starts_anew_has_one_session(small, tmp_path):
     run(tmp_path / "run")
-    run(tmp_path / "run")
+    run(tmp_path / "run", force=True)
     assert len(config(tmp_path / "run")["sessions"]) == 1
 
 

@@ -1,11 +1,8 @@
 """Settings that make no study are refused by name before anything runs; presets of a paper are larger."""
 
-import dataclasses
-import importlib
 import json
 import subprocess
 import sys
-import typing
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +11,7 @@ import pytest
 from equitangents import studies
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents_studies.data import DataNotFoundError
-from equitangents_studies.framework.catalogue import registry
-from equitangents_studies.framework.settings import as_text, changed, declared
-from equitangents_studies.moving_outputs import turns as orientations
+from equitangents_studies.framework.settings import as_text, changed
 from equitangents_studies.rotated_images.settings import STATED_AGREEMENT, stated_agreement
 from studies.miniatures import EXACT, TINY, study
 
@@ -33,7 +28,7 @@ ROOT = Path(__file__).parents[2]
         ("rotated-images", {"foreign": "noise,noise"}, "foreign"),
         ("predicted-agreement", {"widths": "8"}, "widths was"),
         ("predicted-agreement", {"members": "4"}, "members was 4"),
-        ("toy", {"size": "3"}, "the settings are rotations, members"),
+        ("toy", {"size": "3"}, "setting is 'size'; expected 'rotations', 'members'"),
         ("mlp-to-gcnn", {"group": "C3"}, "group was C3"),
         ("mlp-to-gcnn", {"draws": "1"}, "draws was 1"),
         ("mlp-to-gcnn", {"depths": "0,1"}, "depths was"),
@@ -120,41 +115,11 @@ def test_the_text_of_no_list_is_read_as_no_list():
     assert changed(preset, {"shrink": as_text(preset)["shrink"]}) == preset
 
 
-def test_orientations_may_use_all_images_that_there_are(monkeypatch):
-    monkeypatch.setattr(orientations, "_upright", lambda name, data_dir: np.zeros((10, 4, 4, 1)))
-    small = {"sizes": "2,4", "space_sizes": "2,4", "test": "6", "few": "1", "trained": "2"}
-    settings = changed(orientations.PRESETS["quick"], small)
-    orientations.check_settings(settings, None)
-    with pytest.raises(InvalidArgumentError, match="at most 10"):
-        orientations.check_settings(changed(settings, {"test": "7"}), None)
-
-
-@pytest.mark.parametrize("name", registry)
-def test_settings_are_read_off_the_source_as_they_are_declared(name: str) -> None:
-    presets = importlib.import_module(registry[name].module).STUDY.presets.values()
-    settings, *others = {type(preset) for preset in presets}
-    hints = typing.get_type_hints(settings)
-    whole = {f.name: hints[f.name] for f in dataclasses.fields(settings)}
-    assert declared(registry[name].module) == (None if others else whole)  # parts have settings of their own
-
-
-def test_settings_of_other_modules_are_not_guessed() -> None:
-    assert declared("elsewhere.study") is None
-    assert declared("equitangents_studies.no_such.study") is None
-    assert declared("equitangents_studies.framework.works") is None
-
-
-def test_wrong_words_are_told_before_anything_heavy_is_imported() -> None:
+def test_a_wrong_name_is_told_before_anything_heavy_is_imported() -> None:
     program = (
         "import sys\nfrom equitangents.cli.main import main\n"
-        "typos = ['toy', '--set', 'memmbers=3'], ['toy', '--set', 'steps=abc'], ['toy', '--group', 'C4'], ['toi']\n"
-        "for words in typos:\n"
-        "    try:\n        main(['reproduce', *words])\n    except SystemExit as stop:\n        assert stop.code == 2\n"
+        "try:\n    main(['reproduce', 'toi'])\nexcept SystemExit as stop:\n    assert stop.code == 2\n"
         "assert not {'jax', 'numpy', 'scipy'} & set(sys.modules)\n"
     )
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stderr
-    lines = told.splitlines()
-    assert "did you mean 'members'?" in lines[0]
-    assert "steps was 'abc'; it must be a whole number" in lines[1]
-    assert "study 'toy' has no choice of group (--group)" in lines[2]
-    assert "did you mean 'toy'?" in lines[3]
+    assert "did you mean 'toy'?" in told

@@ -177,7 +177,7 @@ class TestJudge:
 
 
 def test_accuracies_of_partial_orbits_stay_between_none_and_all():
-    from equitangents_studies.partial_orbits.study import Results
+    from equitangents_studies.partial_orbits import Results
 
     for share in (np.array([0.0, 0.02, 0.01, 0.0, 0.03, 0.02]), np.array([1.0, 0.98, 0.99, 1.0, 0.97, 0.98])):
         case = ("digits", "net", "C4", "one")

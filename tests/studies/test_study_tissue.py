@@ -11,10 +11,10 @@ import pytest
 from equitangents import actions, nn, studies
 from equitangents.ensembles import InfiniteEnsembleClassifier
 from equitangents.kernels import KeptKernel, KernelStore, orbit_average
-from equitangents.statistics.paired import paired_mean
+from equitangents.statistics import t_interval
+from equitangents_studies import medical_kernels as medical
 from equitangents_studies.common import kernel_classification
-from equitangents_studies.medical_kernels import study as medical
-from equitangents_studies.medical_kernels.study import Tissue, element_kernels, elements_of, load_tissue
+from equitangents_studies.medical_kernels import Tissue, element_kernels, elements_of, load_tissue
 from equitangents_studies.rotated_images import histology
 from equitangents_studies.rotated_images import study as rotated_images
 from studies.miniatures import TINY, run
@@ -151,9 +151,9 @@ class TestMedicalKernels:
 
 
 def test_differences_of_few_splits_have_students_interval():
-    found = paired_mean(np.array([1.0, 2.0, 3.0, 4.0, 5.0]))
+    found = t_interval(np.array([1.0, 2.0, 3.0, 4.0, 5.0]))
     assert (found.value, round(found.low, 3), round(found.high, 3)) == (3.0, 1.037, 4.963)
-    assert not paired_mean(np.array([0.1, 0.1, 0.1])).has_interval
+    assert not t_interval(np.array([0.1, 0.1, 0.1])).has_interval
 
 
 class TestHistology:

@@ -35,7 +35,7 @@ def compared(value, half, stated=7.72, spread=0.34, repeated=None, **changes):
     ("changes", "named"),
     [
         ({"place": ""}, "place is empty"),
-        ({"kind": "theirs"}, "kind is 'theirs'; it is one of 'source', 'ours', 'check'"),
+        ({"kind": "theirs"}, "kind is 'theirs'; expected 'source', 'ours' or 'check'"),
         ({"repeated": 0}, "repeated is 0"),
         ({"covers": ""}, "covers is empty"),
     ],
@@ -76,7 +76,7 @@ class TestAgreement:
         for numbers in ((math.nan, 0.1), (7.7, math.nan), (7.7, math.inf)):
             assert compared(*numbers).outcome == "undecided"
         for spread in (math.nan, -0.1, math.inf):
-            with pytest.raises(InvalidArgumentError, match="spread at least 0"):
+            with pytest.raises(InvalidArgumentError, match="a spread of at least 0"):
                 compared(7.7, 0.1, spread=spread)
 
     def test_a_single_measurement_agrees_with_nothing(self):

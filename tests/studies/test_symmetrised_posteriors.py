@@ -9,8 +9,8 @@ import pytest
 
 import equitangents as et
 from equitangents.extending import precision
+from equitangents_studies.baselines.variational import divergence, drawn, standard_noise, towards_prior
 from equitangents_studies.common.networks import mlp
-from equitangents_studies.contenders.variational import divergence, drawn, standard_noise, towards_prior
 from equitangents_studies.other_ensembles.symmetrised import Expanded, Symmetry
 
 ACTION = et.actions.image_dihedral(4)  # D4, which is not commutative

@@ -9,10 +9,10 @@ import pytest
 
 from equitangents import studies
 from equitangents.errors import EquitangentsError
+from equitangents_studies import gaussian_vs_uniform as laws
+from equitangents_studies import symmetry_breaking_path as along
+from equitangents_studies import symmetry_groups as groups
 from equitangents_studies.common.system_runs import load_system_images
-from equitangents_studies.gaussian_vs_uniform import study as laws
-from equitangents_studies.symmetry_breaking_path import study as along
-from equitangents_studies.symmetry_groups import study as groups
 
 
 def verdicts(claims):

@@ -65,10 +65,10 @@ def test_networks_of_another_parametrisation_are_embedded_as_the_function_that_t
     [
         ({"net": 5}, "net is 5"),
         ({"target": 5}, "target is 5"),
-        ({"params": None}, "params do not fit"),
-        ({"params": ()}, "params do not fit"),
+        ({"params": None}, "params have shapes"),
+        ({"params": ()}, "params have shapes"),
         ({"input_shape": 4}, "input_shape is 4"),
-        ({"input_shape": (4, 3)}, "params do not fit"),
+        ({"input_shape": (4, 3)}, "params have shapes"),
     ],
 )
 def test_what_cannot_be_embedded_is_refused_by_name(change: dict[str, Any], said: str) -> None:

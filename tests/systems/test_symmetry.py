@@ -11,39 +11,24 @@ import pytest
 import equitangents as et
 from equitangents.errors import EquitangentsError, NetworkError
 from equitangents_studies.systems.coupling import coupled, why_uncoupled
-from equitangents_studies.systems.data_groups import data_group, expected_symmetry
+from equitangents_studies.systems.data_groups import NAMES, data_group, expected_symmetry
 from equitangents_studies.systems.generated import sample_data
 from equitangents_studies.systems.inferences import KernelInference
 from equitangents_studies.systems.symmetry_tests import false_alarm_rate
-from equitangents_studies.systems.theorem_tables import SymmetryTable
-from equitangents_studies.systems.two_sample import detectable_shift, energy_test
+from equitangents_studies.systems.two_sample import energy_test
 
 ARCHITECTURES = et.systems.ARCHITECTURES
 
 
-@pytest.fixture(scope="module")
-def infinite() -> SymmetryTable:
-    return et.systems.symmetry_table(widths=("infinite",))
-
-
 @pytest.mark.slow
-def test_theorem_4_1_holds_at_infinite_width(infinite: SymmetryTable) -> None:
-    assert infinite.contradictions == ()
-    assert infinite.undecided == ()
-    assert len(infinite.rows) == 30
-    equal = [row.result.number for row in infinite.rows if row.expected]
-    other = [row.result.number for row in infinite.rows if not row.expected]
-    assert len(equal) == 5 + 3 + 3 + 2 + 2 + 2
-    assert np.max(equal) <= 1e-9
-    assert np.min(other) >= 1e-3
-
-
-@pytest.mark.slow
-def test_the_table_says_what_it_found(infinite: SymmetryTable) -> None:
-    lines = str(infinite).splitlines()
-    assert lines[0].split() == ["infinite", "width", *("I", "O(3)xI", "O(3)^d", "P(3d)", "O(3d)")]
-    assert [cell for cell in lines[1].split() if cell in ("yes", "no", "?")] == ["yes"] * 5
-    assert [cell for cell in lines[4].split() if cell in ("yes", "no", "?")] == ["yes"] * 2 + ["no"] * 3
+@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize("group", NAMES)
+def test_theorem_4_1_holds_at_infinite_width(name: str, group: str) -> None:
+    system = et.systems.System("I", et.systems.architecture(name, 2), "NTK")
+    result = et.systems.algorithmic_symmetry(system, group)
+    expected = expected_symmetry(name, group, (8, 8, 3), finite=False)
+    assert result.symmetric is expected
+    assert result.number <= 1e-9 if expected else result.number >= 1e-3
 
 
 @pytest.mark.parametrize("name", ["FCN", "LCN", "GAP"])
@@ -73,21 +58,20 @@ def test_what_is_not_finite_is_never_symmetric(monkeypatch: pytest.MonkeyPatch) 
     system = et.systems.System("I", et.systems.architecture("FCN", 1), "NTK")
     result = et.systems.algorithmic_symmetry(system, "O(3d)")
     assert (result.verdict, bool(result), result.symmetric) == ("not decided", False, None)
-    assert "finite" in result.sentence
 
 
 @pytest.mark.quick(1)
 @pytest.mark.parametrize("name", ["FCN", "LCN", "VEC"])
-@pytest.mark.parametrize("group", ["O(3)xI", "O(3)^d", "P(3)^d", "O(3d)"])
+@pytest.mark.parametrize("group", ["O(3)xI", "O(3)^d", "O(3d)"])
 def test_coupled_weights_make_of_moved_data_what_plain_ones_make_of_data(name: str, group: str) -> None:
     net = et.systems.architecture(name, 1, 3, outputs=2)
     shape = (2, 5, 3)
     tau = et.systems.transformation(group, shape, seed=2)
     params = net.init(jax.random.key(0), shape, "float64")
-    exists = expected_symmetry(name, group.replace("P(3)^d", "O(3)^d"), shape, finite=True)
+    exists = expected_symmetry(name, group, shape, finite=True)
     assert exists == (why_uncoupled(net, tau.group) is None)
     if not exists:
-        with pytest.raises(NetworkError, match="no coupled initialisation"):
+        with pytest.raises(NetworkError, match="a group with a coupled initialisation"):
             coupled(net, params, tau)
         return
     x = np.random.default_rng(0).standard_normal((4, *shape))
@@ -104,16 +88,6 @@ def test_weights_of_another_law_are_coupled_by_permutations_alone() -> None:
     assert why_uncoupled(uniform, group("P(3d)")) is None
 
 
-def test_a_penalty_of_another_power_leaves_permutations_alone() -> None:
-    from equitangents_studies.systems.symmetry_tests import why_not_coupled
-
-    learning = et.systems.inference("NN", weight_decay=1e-3, power=1.5)
-    system = et.systems.System("I", et.systems.architecture("LCN", 1, 3), learning)
-    group = lambda name: data_group(name, (2, 2, 3))
-    assert "penalty" in str(why_not_coupled(system, group("O(3)^d")))
-    assert why_not_coupled(system, group("P(3)^d")) is None
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("parametrisation", "learning_rate"), [("ntk", 0.3), ("standard", None)])
 def test_coupled_networks_stay_equal_through_training(parametrisation: str, learning_rate: float | None) -> None:
@@ -125,7 +99,7 @@ def test_coupled_networks_stay_equal_through_training(parametrisation: str, lear
     data = et.systems.textures(20, (2, 3, 3), classes=5)
     result = et.systems.algorithmic_symmetry(system, "O(3)^d", data.x, data.labels)
     assert result.method == "coupled"
-    assert result.verdict == "symmetric", result.sentence
+    assert result.verdict == "symmetric"
     assert result.number <= 1e-10
 
 
@@ -167,11 +141,16 @@ def test_the_two_sample_test_raises_no_more_false_alarms_than_its_level() -> Non
 
 
 @pytest.mark.slow
-def test_finite_width_agrees_with_theorem_4_1_where_it_decides() -> None:
-    table = et.systems.symmetry_table(widths=("finite",), architectures=("FCN", "VEC", "GAP"))
-    assert table.contradictions == ()
-    assert all(row.agrees for row in table.rows if row.expected)
-    assert table.get("GAP", "O(3)^d", "finite").agrees
+@pytest.mark.parametrize("name", ["FCN", "VEC", "GAP"])
+def test_finite_width_agrees_with_theorem_4_1_where_it_decides(name: str) -> None:
+    learning = et.systems.inference("NN", members=2, epochs=30)
+    system = et.systems.System("I", et.systems.architecture(name, 2, 64 if name == "FCN" else 8), learning)
+    for group in NAMES:
+        found = et.systems.algorithmic_symmetry(system, group).symmetric
+        expected = expected_symmetry(name, group, (8, 8, 3), finite=True)
+        assert found is expected or (found is None and not expected)
+    if name == "GAP":
+        assert et.systems.algorithmic_symmetry(system, "O(3)^d").symmetric is False
 
 
 def test_a_method_for_the_other_width_is_refused() -> None:
@@ -179,7 +158,7 @@ def test_a_method_for_the_other_width_is_refused() -> None:
     with pytest.raises(EquitangentsError, match="method is 'coupled'"):
         et.systems.algorithmic_symmetry(kernel, "O(3d)", method="coupled")
     finite = et.systems.System("I", et.systems.architecture("GAP", 1), "NN")
-    with pytest.raises(EquitangentsError, match="no coupling"):
+    with pytest.raises(EquitangentsError, match="another one for this group"):
         et.systems.algorithmic_symmetry(finite, "O(3d)", method="coupled")
     with pytest.raises(EquitangentsError, match="tolerance is 'a'"):
         et.systems.algorithmic_symmetry(kernel, "O(3d)", tolerance="a")
@@ -191,15 +170,6 @@ def test_data_are_given_whole_or_not_at_all() -> None:
         et.systems.algorithmic_symmetry(system, "I", y=[1, 2])
     with pytest.raises(EquitangentsError, match="y is None"):
         et.systems.algorithmic_symmetry(system, "I", x=sample_data().x)
-
-
-@pytest.mark.slow
-def test_what_the_two_sample_test_can_see_shrinks_with_the_samples_and_grows_with_the_level():
-    few, many = (np.random.default_rng(0).normal(size=(2, n, 2)) for n in (6, 40))
-    seen = detectable_shift(*many, level=0.05)
-    assert seen < detectable_shift(*few, level=0.05) <= detectable_shift(*few, level=0.02)
-    assert detectable_shift(*(1e6 * many), level=0.05) == seen
-    assert detectable_shift(*np.random.default_rng(0).normal(size=(2, 3, 2)), level=0.01) == np.inf  # p ≥ 1/10
 
 
 def test_the_energy_distance_keeps_its_digits_far_from_zero() -> None:

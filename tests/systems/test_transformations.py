@@ -16,7 +16,7 @@ from equitangents_studies.systems.data_groups import data_group
 from examples import examples
 
 SYSTEMS = et.systems
-GROUPS = ("I", "O(3)xI", "O(3)^d", "P(3d)", "O(3d)", "P(3)xI", "P(3)^d")
+GROUPS = ("I", "O(3)xI", "O(3)^d", "P(3d)", "O(3d)")
 SHAPES = st.tuples(st.lists(st.integers(1, 4), min_size=0, max_size=3), st.integers(1, 5)).map(lambda s: (*s[0], s[1]))
 
 
@@ -114,7 +114,7 @@ def test_names_stand_for_the_channels_there_are(name: str) -> None:
     assert data_group(name, (4, 4, 5)).name == "O(5)xI"
 
 
-@pytest.mark.parametrize("name", ["O(4)^d", "SO(3)", "O(3)", "O(3d)xI", "", 3, None])
+@pytest.mark.parametrize("name", ["O(4)^d", "SO(3)", "O(3)", "O(3d)xI", "P(3)^d", "", 3, None])
 def test_unknown_groups_are_refused(name: object) -> None:
     with pytest.raises(EquitangentsError, match="group is"):
         SYSTEMS.rotate(np.ones((1, 2, 2, 3)), name)
@@ -174,7 +174,7 @@ def test_what_is_no_number_is_refused() -> None:
 
 
 def test_a_transformation_refuses_other_signals() -> None:
-    with pytest.raises(EquitangentsError, match=r"x has signals of shape \(2, 2, 3\)"):
+    with pytest.raises(EquitangentsError, match=r"x has shape"):
         SYSTEMS.transformation("O(3)^d", (4, 4, 3))(np.ones((1, 2, 2, 3)))
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from equitangents.ensembles.fields.store import _PointTiles
 from equitangents.errors import StoreError
 from equitangents.tiles.chunks import Chunks
 from equitangents.tiles.grid import Grid
-from equitangents.tiles.mapped import MappedTiles
 from equitangents.tiles.store import (
     DamagedTileError,
     check_room,
@@ -22,12 +22,12 @@ FLOATS = np.dtype("float64")
 
 
 def zarr(folder):
-    return ZarrTiles({name: Chunks(folder / name, (2, 2), FLOATS) for name in ("a", "b")}, Grid((3,), None, 2))
+    return ZarrTiles({name: Chunks(folder / name, (2, 2), FLOATS) for name in ("nngp", "ntk")}, Grid((3,), None, 2))
 
 
 def mapped(folder):
-    found = MappedTiles(folder, ("a", "b"), [np.array([0, 2]), np.array([1])], FLOATS)
-    if not (folder / "a.npy").exists():
+    found = _PointTiles(folder, [np.array([0, 2]), np.array([1])], FLOATS)
+    if not (folder / "ntk.npy").exists():
         found.make()
     return found
 
@@ -40,7 +40,7 @@ def values(tile):
 @pytest.mark.parametrize("kind", [zarr, mapped])
 class TestAnyTiles:
     def test_are_what_was_written_or_not_there(self, tmp_path, kind):
-        for name in ("a", "b"):
+        for name in ("nngp", "ntk"):
             (tmp_path / name).mkdir()
         tiles, written = kind(tmp_path), {tile: values(tile) for tile in ((0, 0), (0, 1))}
         for tile, value in written.items():
@@ -54,17 +54,17 @@ class TestAnyTiles:
 
     @pytest.mark.parametrize("half", ["its own", "the other", "both"])
     def test_are_damaged_where_one_number_is(self, tmp_path, kind, half):
-        for name in ("a", "b"):
+        for name in ("nngp", "ntk"):
             (tmp_path / name).mkdir()
         tiles = kind(tmp_path)
         tiles.write((0, 1), values((0, 1)))
         for at in {"its own": [(0, 1)], "the other": [(1, 0)], "both": [(0, 1), (1, 0)]}[half]:
             if kind is mapped:
-                array = np.load(tmp_path / "b.npy", mmap_mode="r+")
+                array = np.load(tmp_path / "ntk.npy", mmap_mode="r+")
                 array[at] += 1e-9
                 array.flush()
             else:
-                file = tmp_path / "b" / "c" / str(at[0]) / str(at[1])
+                file = tmp_path / "ntk" / "c" / str(at[0]) / str(at[1])
                 file.write_bytes(bytes([file.read_bytes()[0] ^ 1]) + file.read_bytes()[1:])
         assert tiles.state((0, 1)) == "damaged"
         assert tiles.missing([(0, 1)]) == []

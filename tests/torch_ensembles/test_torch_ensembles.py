@@ -89,8 +89,10 @@ OPTIMIZERS = {
 }
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
-@pytest.mark.parametrize("factory", [mlp, with_batch_norm, with_dropout])
+@pytest.mark.parametrize(
+    ("factory", "optimizer"),
+    [(mlp, "sgd"), (mlp, "adam"), (with_batch_norm, "momentum"), (with_batch_norm, "adam"), (with_dropout, "sgd")],
+)
 def test_a_member_is_the_module_trained_alone_on_the_same_batches(factory, optimizer, xy):
     x, y = xy
     x, y = np.concatenate([x, x[:2]]), np.concatenate([y, y[:2]])  # 9 samples: no batch of one
@@ -123,7 +125,7 @@ def test_how_members_were_trained_and_why_stands_in_attributes_and_in_the_log(fa
         assert "together, by torch.func" in caplog.text
         return
     assert model.reason_ in caplog.text
-    with pytest.raises(ValueError, match=f"not for this module: .*{said}"):
+    with pytest.raises(ValueError, match=f"for this module; .*{said}"):
         ensemble(factory, method="torch.func").fit(*xy)
 
 
@@ -246,7 +248,7 @@ def test_images_come_as_they_are_where_the_layout_says_so(rng):
         ({"factory": mlp()}, "lambda: Sequential"),
         ({"factory": 3}, "expected a function without arguments"),
         ({"factory": lambda: 3}, "factory made a int; expected a torch.nn.Module"),
-        ({"factory": lambda: torch.nn.Linear(4, 2)}, "cannot take inputs of shape"),
+        ({"factory": lambda: torch.nn.Linear(4, 2)}, "fails on inputs of shape"),
         ({"factory": lambda: torch.nn.Linear(3, 1)}, "y has 2 output"),
         ({"optimizer": "lbfgs"}, "optimizer is 'lbfgs'"),
         ({"layout": "NCHW"}, "layout is 'NCHW'"),

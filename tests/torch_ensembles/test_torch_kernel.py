@@ -7,7 +7,6 @@ import torch
 import equitangents as et
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, ShapeError
 from equitangents.torch import EmpiricalKernel
-from equitangents.torch.kernel import structured_layers
 
 RNG = np.random.default_rng(0)
 
@@ -46,18 +45,18 @@ def cnn():
     )  # fmt: skip
 
 
-CASES = {"mlp": (mlp, (3,), 2), "cnn": (cnn, (6, 6, 2), 3), "tied": (Tied, (3,), 2)}
+CASES = {"mlp": (mlp, (3,)), "cnn": (cnn, (6, 6, 2)), "tied": (Tied, (3,))}
 
 
 def case(name):
-    """(module in float64, inputs, others, how many layers are structured)."""
-    make, shape, layers = CASES[name]
+    """(module in float64, inputs, others)."""
+    make, shape = CASES[name]
     torch.manual_seed(0)
     module = make().double()
     for buffer in module.buffers():
         if buffer.is_floating_point():
             buffer.copy_(torch.rand_like(buffer) + 0.5)
-    return module, RNG.normal(size=(3, *shape)), RNG.normal(size=(2, *shape)), layers
+    return module, RNG.normal(size=(3, *shape)), RNG.normal(size=(2, *shape))
 
 
 def jacobian(module, x):
@@ -75,11 +74,12 @@ def jacobian(module, x):
     return np.array(rows)
 
 
-@pytest.mark.parametrize("implementation", ["jacobians", "vectors", "structured", "auto"])
+@pytest.mark.parametrize("memory", [10**9, 0])
 @pytest.mark.parametrize("name", CASES)
-def test_every_way_gives_the_product_of_derivatives(name, implementation):
-    module, x, other, _ = case(name)
-    kernel = EmpiricalKernel(module, implementation=implementation)
+def test_kernels_are_products_of_derivatives_whether_these_fit_into_memory_or_not(name, memory, monkeypatch):
+    monkeypatch.setattr("equitangents.torch.kernel.default_memory_limit", lambda: memory)
+    module, x, other = case(name)
+    kernel = EmpiricalKernel(module)
     full = np.einsum("iou,jpu->ijop", jacobian(module, x), jacobian(module, other))
     module.train()
     np.testing.assert_allclose(kernel.ntk(x, other, "full"), full, rtol=1e-9, atol=1e-11)
@@ -90,25 +90,8 @@ def test_every_way_gives_the_product_of_derivatives(name, implementation):
     assert all(part.training for part in module.modules())
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_layers_whose_weights_are_used_once_are_structured(name):
-    module, x, _, layers = case(name)
-    module.eval()
-    inputs = torch.from_numpy(np.moveaxis(x, -1, 1).copy() if x.ndim == 4 else x)
-    assert len(structured_layers(module, dict(module.named_parameters()), inputs)[0]) == layers
-
-
-def test_the_way_that_counts_the_least_work_is_taken():
-    wide = EmpiricalKernel(torch.nn.Sequential(torch.nn.Linear(3, 300), torch.nn.Tanh(), torch.nn.Linear(300, 2)))
-    x = torch.zeros((2, 3))
-    assert wide.way(2, 2, x, "mean") == "structured"
-    assert wide.way(10**7, 10**7, x, "mean") == "vectors"
-    few = EmpiricalKernel(torch.nn.Sequential(torch.nn.Conv2d(1, 1, 1), torch.nn.Flatten(), torch.nn.Linear(64, 1)))
-    assert few.way(2, 2, torch.zeros((2, 1, 8, 8)), "mean") == "jacobians"
-
-
 def test_a_linearised_module_trains_as_an_ensembles_kernel_and_is_audited():
-    module, x, other, _ = case("mlp")
+    module, x, other = case("mlp")
     y = RNG.normal(size=3)
     kernel = EmpiricalKernel(module)
     model = et.InfiniteEnsemble(kernel, time=3.0).fit(x, y)
@@ -128,8 +111,6 @@ def test_what_is_no_module_is_refused():
         EmpiricalKernel(lambda x: x)
     with pytest.raises(NetworkError, match="no parameters"):
         EmpiricalKernel(torch.nn.Flatten())
-    with pytest.raises(InvalidArgumentError, match="implementation is 'fast'"):
-        EmpiricalKernel(mlp(), implementation="fast")
     with pytest.raises(InvalidArgumentError, match="form is 'trace'"):
         EmpiricalKernel(mlp()).ntk(np.ones((2, 3)), form="trace")
     with pytest.raises(ShapeError, match="vectors has shape"):

@@ -104,8 +104,8 @@ def kernels_of_finite_networks() -> None:
 
 
 def beside_the_library() -> None:
-    """Studies, data sets, contenders and learning systems."""
-    print(et.studies.registry["toy"].presets, et.data.digits(), et.contenders.names())
+    """Studies, data sets, baselines and learning systems."""
+    print(et.studies.registry["toy"].presets, et.data.digits(), et.baselines.names())
     print(et.systems.rotate(x, "P(3d)").shape)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,24 +20,18 @@ _NEEDED = ("config.json", "claims.json", "report.json", "report.html")
 class Record:
     """One published run.
 
-    `name` is that of its page: the study's name, followed by the variant's. Written by hand, and kept when a run is
-    published again: `title` (the finding), `summary`, `facts`, `notes` (by the statement of a claim: why it fails), and
-    the titles and paragraphs of `sections`, whose `shown` are figures and tables of the report. A run with `table_of`
-    has no page: its settings and numbers are rows of the table of settings on that page. `files` are the
-    drawings beside the page. `judged` is the day on which claims were
-    judged again from the run's numbers. `taken_over` says what another run computed of it. `copy_interrupted` is how
-    often a copy of this run was killed and resumed whose tables are the same to the byte.
+    `name` is that of its page: the study's name, followed by the variant's. `figures` are captions of the drawings of
+    the report, `tables` its tables. The settings of a run with `table_of` are rows of a table on that page. `judged` is
+    the day on which claims were judged again from the run's numbers.
     """
 
     name: str
     study: str
     variant: str
     preset: str
-    title: str
-    summary: str
-    facts: dict[str, str]
     claims: list[Json]
-    sections: list[Json]
+    figures: list[Json]
+    tables: list[Json]
     settings: dict[str, str]
     versions: dict[str, str]
     command: str
@@ -46,36 +40,18 @@ class Record:
     interruptions: int | None
     date: str | None
     machines: list[Json]
-    files: list[str]
     judged: str | None = None
-    taken_over: str | None = None
-    copy_interrupted: int | None = None
-    notes: dict[str, str] = field(default_factory=dict)
     table_of: str = ""
 
     @property
-    def judged_claims(self) -> list[Claim]:
-        """All claims."""
-        return [Claim.from_dict(claim) for claim in self.claims]
+    def source_claims(self) -> list[Claim]:
+        """The claims that a work makes."""
+        return [c for c in map(Claim.from_dict, self.claims) if c.kind == "source"]
 
     @property
-    def shown(self) -> list[Json]:
-        """All figures and tables, in the order of the report."""
-        return [item for section in self.sections for item in section["shown"]]
-
-    @property
-    def figures(self) -> list[Json]:
-        """All figures."""
-        return [item for item in self.shown if item["kind"] == "figure"]
-
-    @property
-    def tables(self) -> list[Json]:
-        """All tables."""
-        return [item for item in self.shown if item["kind"] == "table"]
-
-    def file(self, stem: str, *endings: str) -> str | None:
-        """The name of a published file, with one of the endings."""
-        return next((f"{stem}{ending}" for ending in endings if f"{stem}{ending}" in self.files), None)
+    def page(self) -> str:
+        """The file of the page that shows it."""
+        return f"{self.table_of or self.name}.md"
 
     def to_json(self) -> str:
         """As `run.json` has it."""
@@ -85,19 +61,6 @@ class Record:
     def from_json(text: str) -> Record:
         """From `run.json`."""
         return Record(**json.loads(text))
-
-    def written_as(self, before: Record | None) -> Record:
-        """This run with what was written by hand of the run published `before`."""
-        if before is None:
-            return self
-        return replace(
-            self,
-            title=before.title,
-            summary=before.summary,
-            facts=before.facts,
-            notes=before.notes,
-            table_of=before.table_of,
-        )
 
 
 def read(folder: Path, variant: str = "") -> Record:
@@ -120,16 +83,15 @@ def read(folder: Path, variant: str = "") -> Record:
     if paths:
         raise InvalidArgumentError(f"the settings of {folder} hold paths of this machine: {', '.join(paths)}")
     sessions = _until_finished(config["sessions"])
+    shown = lambda kind: [item for item in report["shown"] if item["kind"] == kind]
     return Record(
         name="-".join(part for part in (study, variant) if part),
         study=study,
         variant=variant,
         preset=str(config["preset"]),
-        title=registry[study].title,
-        summary=registry[study].summary,
-        facts={},
         claims=claims,
-        sections=[{"title": "Figures and tables", "text": [], "shown": report["shown"]}],
+        figures=shown("figure"),
+        tables=shown("table"),
         settings=settings,
         versions=report["versions"],
         command=report["command"],
@@ -138,7 +100,6 @@ def read(folder: Path, variant: str = "") -> Record:
         interruptions=len(sessions) - 1,
         date=sessions[-1]["began"][:10],
         machines=_distinct([s["machine"] for s in sessions]),
-        files=[],
     )
 
 

@@ -5,7 +5,7 @@ set -uo pipefail
 mkdir -p "$REPORT"
 summary=$REPORT/summary.md
 options=(--html "$REPORT/audit.html" --json "$REPORT/audit.json" --junit "$REPORT/audit.xml")
-options+=(--badge "$REPORT/badge.svg" --markdown "$summary")
+options+=(--markdown "$summary")
 add() { # add OPTION VALUE, unless the value is empty
   [ -z "$2" ] || options+=("$1" "$2")
 }

@@ -98,7 +98,7 @@ class Action(GroupAction):
         if not precision.is_traced(g):
             g = self.check_elements(g, "g")
         if g.shape != x.shape[:1]:
-            raise InvalidArgumentError("g", g.shape, f"one element for each of {len(x)} signals", verb="has shape")
+            raise InvalidArgumentError("g", g.shape, x.shape[:1], "give one element for each signal", verb="has shape")
         with scope_of(x):
             return self._act_each(g, x)
 
@@ -134,7 +134,7 @@ class Action(GroupAction):
         tolerance = scale * (1e-8 if np.dtype(x.dtype) == np.float64 else 1e-4)
         error = _distance(self(e, x), x)
         if not error <= tolerance:
-            raise NotAnActionError(f"{self.name}: the identity {e} does not act as 1 on x; off by {error:.2e}")
+            raise NotAnActionError(self.name, error, "ρ(e) x = x", verb="is off by", at=e)
         h_sample = np.arange(order)
         if order > _VERIFIED_PAIRS:
             h_sample = np.random.default_rng(0).choice(order, _VERIFIED_PAIRS, replace=False)
@@ -143,10 +143,7 @@ class Action(GroupAction):
             for g in self.group.generators:
                 error = _distance(self(g, moved), self(self.group.compose(g, h), x))
                 if not error <= tolerance:
-                    raise NotAnActionError(
-                        f"{self.name} is not an action: ρ({g}) ρ({h}) x and ρ({g}·{h}) x differ by {error:.2e} "
-                        f"with |x| up to {scale:.2e} (g = {g}, h = {h})"
-                    )
+                    raise NotAnActionError(self.name, error, "ρ(g) ρ(h) x = ρ(g·h) x", verb="is off by", at=(g, h))
 
     def resampling_error(self, x: Tree) -> RoundTrip:
         """‖ρ(g⁻¹) ρ(g) x − ρ(e) x‖ / ‖ρ(e) x‖ for every g and signal: the loss of ρ(g) and back."""
@@ -208,9 +205,7 @@ class PositionAction(Action):
         """table[g, x] = row-major index of the position g·x on signals of `shape` = (*positions[, channels])."""
         shape = tuple(int(n) for n in shape)
         if len(shape) not in (self.positions_rank, self.positions_rank + 1):
-            raise InvalidArgumentError(
-                "shape", shape, f"{self.positions_rank} position axes, then optionally the channels"
-            )
+            raise InvalidArgumentError("shape", shape, "the position axes, then optionally the channels")
         positions = shape[: self.positions_rank]
         self._check_positions("shape", positions)
         return self._position_rows(np.arange(self.group.order), positions)
@@ -254,10 +249,8 @@ def is_table(matrix: np.ndarray) -> bool:
 def check_group(name: str, group: SymmetryGroup) -> Group:
     """`group`, or an error that names `name`."""
     if isinstance(group, SymmetryGroup) and not isinstance(group, Group):
-        many = "too many elements to list" if group.is_finite else "infinitely many elements"
         raise InvalidTypeError(
-            f"{name} is {group.name}, which has {many}; expected a finite group, such as "
-            "octahedral() or icosahedral() (actions.rotations takes both kinds)"
+            name, group, "a finite group, such as octahedral() or icosahedral()", "actions.rotations takes others, too"
         )
     if not isinstance(group, Group):
         raise InvalidTypeError(name, type(group), "a group from equitangents.groups", verb="is of type")

@@ -65,14 +65,17 @@ class CompactAction(GroupAction):
         nodes = self.group.nodes
         if nodes is None:
             raise InvalidTypeError(
-                f"{self.group.name} has no quadrature; give elements, or draw some: actions.sampled(action, count)"
+                "group",
+                self.group,
+                "a group with a quadrature",
+                "give elements, or draw some: actions.sampled(action, count)",
             )
         return nodes
 
     def check_elements(self, elements: Elements, name: str = "elements") -> np.ndarray:
         """Elements as an array, each in the group's own form."""
         if not len(elements):
-            raise InvalidArgumentError(f"{name} is empty; expected at least one")
+            raise InvalidArgumentError(name, [], "at least one element")
         return np.stack([np.asarray(self.group.check_element(name, g)) for g in elements])
 
     def verify(self, x: ArrayLike) -> None:
@@ -88,14 +91,13 @@ class CompactAction(GroupAction):
         tolerance = scale * (1e-8 if np.dtype(x.dtype) == np.float64 else 1e-4)
         error = _distance(self(group.identity, x), x)
         if not error <= tolerance:
-            raise NotAnActionError(f"{self.name}: the identity does not act as 1 on x; off by {error:.2e}")
+            raise NotAnActionError(self.name, error, "ρ(e) x = x", verb="is off by")
         rng = np.random.default_rng(0)
         for g, h in zip(group.draw(_PAIRS, rng), group.draw(_PAIRS, rng), strict=True):
             error = _distance(self(g, self(h, x)), self(group.compose(g, h), x))
             if not error <= tolerance:
                 raise NotAnActionError(
-                    f"{self.name} is not an action: ρ(g) ρ(h) x and ρ(g·h) x differ by {error:.2e} with |x| up to "
-                    f"{scale:.2e} (g = {group.label(g)}, h = {group.label(h)})"
+                    self.name, error, "ρ(g) ρ(h) x = ρ(g·h) x", verb="is off by", at=(group.label(g), group.label(h))
                 )
 
 

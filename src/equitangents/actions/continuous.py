@@ -53,7 +53,7 @@ class ContinuousRotations(CompactAction):
         """The chosen elements as 3×3 matrices; raises unless there is at least one."""
         chosen = np.array(self.matrices_of(elements, name))
         if not len(chosen):
-            raise InvalidArgumentError(f"{name} is empty; expected at least one")
+            raise InvalidArgumentError(name, [], "at least one element")
         return chosen
 
     def moves(self, g: Element, shape: Sequence[int]) -> tuple[np.ndarray, bool]:
@@ -83,8 +83,10 @@ class ContinuousRotations(CompactAction):
 def check_finite_group(name: str, action: object, what: str) -> None:
     """Raise InvalidTypeError, with a remedy, if the elements of `action` cannot be listed."""
     if is_infinite(action):
-        many = "too many elements" if action.group.is_finite else "infinitely many elements"
         raise InvalidTypeError(
-            f"{name} is of {action.group.name}, which has {many}, and {what} needs a finite group: "
-            "take a finite subgroup, such as actions.rotations(groups.icosahedral())"
+            name,
+            action.group,
+            "an action of a finite group",
+            "such as actions.rotations(groups.icosahedral())",
+            verb="is of",
         )

@@ -87,5 +87,5 @@ def _applied(function: Callable[[Any, Any], Any], g: Element, shown: str, x: Arr
     y = function(g, x)
     y = y if is_jax(y) else np.asarray(y)
     if y.shape != x.shape:
-        raise ShapeError(f"function({shown}, x) has shape {y.shape}; expected that of x, {x.shape}")
+        raise ShapeError("function", y.shape, x.shape, "keep the shape of x", verb="gives shape")
     return y

@@ -56,8 +56,7 @@ class MatrixAction(GivenMap):
     def check_signals(self, name: str, x: ArrayLike) -> None:
         """The last axes have the right length."""
         if x.ndim < 1 + self.power or x.shape[-self.power :] != (self.d,) * self.power:
-            axes = "the last axis" if self.power == 1 else "the last two axes"
-            raise ShapeError(name, x.shape, remedy=f"{self.name} need {self.d} entries along {axes}")
+            raise ShapeError(name, x.shape, (..., *(self.d,) * self.power), self.name)
 
     def __call__(self, g: Element, x: ArrayLike) -> ArrayLike:
         """M(g) x."""
@@ -97,7 +96,7 @@ class VoigtAction(GivenMap):
         """The last axis holds 6 components in space, 3 in the plane."""
         count = len(INDICES[self.d])
         if x.ndim < 2 or x.shape[-1] != count:
-            raise ShapeError(name, x.shape, remedy=f"Voigt tensors need {count} entries along the last axis")
+            raise ShapeError(name, x.shape, (..., count), "Voigt tensors")
 
     def __call__(self, g: Element, x: ArrayLike) -> np.ndarray:
         """M(g) S M(g)ᵀ, in Voigt's order."""
@@ -129,7 +128,7 @@ class PermutedAxes(GivenMap):
     def check_signals(self, name: str, x: ArrayLike) -> None:
         """The axes have n entries."""
         if x.ndim <= max(self.axes) or any(x.shape[a] != self.n for a in self.axes):
-            raise ShapeError(name, x.shape, f"{self.n} entries along axes {self.axes}")
+            raise ShapeError(name, x.shape, self.n, "as many entries along the axes of nodes")
 
     def __call__(self, g: Element, x: ArrayLike) -> ArrayLike:
         """(ρ(p) x)[p[i]] = x[i]."""
@@ -157,7 +156,7 @@ class RelabelledIndices(GivenMap):
         if x.dtype.kind not in "iu" and not (x.dtype.kind == "f" and (x == np.round(x)).all()):
             raise InvalidTypeError(name, x.dtype, remedy="edges are pairs of node numbers", verb="has dtype")
         if x.size and x.max() >= self.n:
-            raise ShapeError(name, int(x.max()), remedy=f"there are {self.n} nodes, numbered from 0", verb="names node")
+            raise ShapeError(name, int(x.max()), range(self.n), verb="names node")
 
     def __call__(self, g: Element, x: ArrayLike) -> ArrayLike:
         """p[x]."""

@@ -94,10 +94,6 @@ class GroupAction(ABC):
         """Whether ρ(g) moves values without resampling them."""
         return self.exact
 
-    def continuous(self) -> GroupAction:
-        """This action as a continuous function of g, for derivatives."""
-        return self
-
     def more_accurate(self) -> GroupAction | None:
         """This action with a more accurate interpolation; None if there is none."""
         return None

@@ -52,9 +52,9 @@ class ImagePoints(GivenMap):
     def check_signals(self, name: str, x: ArrayLike) -> None:
         """The last axis begins with x and y."""
         if x.ndim < 2 or x.shape[-1] < 2:
-            raise ShapeError(name, x.shape, remedy=f"{self.name} need x, y along the last axis")
+            raise ShapeError(name, x.shape, "x, y along the last axis")
         if self.swapped is not None and (x.ndim < 3 or x.shape[-2] != len(self.swapped)):
-            raise ShapeError(name, x.shape, remedy=f"swapped names {len(self.swapped)} points")
+            raise ShapeError(name, x.shape, (..., len(self.swapped), 2), "swapped names points")
 
     def __call__(self, g: Element, x: ArrayLike) -> np.ndarray:
         """M (x − c) + c of x and y."""
@@ -81,15 +81,17 @@ class ImageBoxes(GivenMap):
         form = "cx, cy, w, h" if centred else "x1, y1, x2, y2"
         if group.elements is None or any(motion(g)[0] % 90 for g in group.elements):
             raise InvalidArgumentError(
-                f"boxes are turned by {group.name}; boxes stay boxes under quarter turns and reflections alone (C2, "
-                "C4, D1, D2, D4). Audit their centres as 'keypoints', or turn by C4"
+                "group",
+                group,
+                "C2, C4, D1, D2 or D4, under which boxes stay boxes",
+                "audit their centres as 'keypoints'",
             )
         vars(self).update(group=group, motion=motion, centre=centre, centred=centred, name=f"boxes ({form})")
 
     def check_signals(self, name: str, x: ArrayLike) -> None:
         """The last axis begins with the four numbers of a box."""
         if x.ndim < 2 or x.shape[-1] < 4:
-            raise ShapeError(name, x.shape, remedy=f"{self.name} need four numbers along the last axis")
+            raise ShapeError(name, x.shape, "four numbers along the last axis")
 
     def __call__(self, g: Element, x: ArrayLike) -> np.ndarray:
         """Both corners moved and sorted, or the centre moved and the sides exchanged; rows of zeros stay."""
@@ -121,7 +123,9 @@ class ClassMasks(GivenMap):
         if x.ndim not in (3, 4) or (x.ndim == 4 and x.shape[-1] != 1):
             raise ShapeError(name, x.shape, "masks (N, H, W)")
         if x.dtype.kind == "f" and not (x == np.round(x)).all():
-            raise ShapeError(f"{name} holds other than whole numbers; masks are class numbers, soft ones are 'images'")
+            raise ShapeError(
+                name, "other than whole numbers", "class numbers of masks", "soft masks are 'images'", verb="holds"
+            )
         self.images.check_signals(name, np.asarray(x).reshape(*x.shape[:3], 1))
 
     def __call__(self, g: Element, x: ArrayLike) -> np.ndarray:

@@ -53,7 +53,7 @@ class ImageMotions(GivenMap):
             raise ShapeError(name, x.shape, remedy="turns of images need (N, H, W, C) or (N, C, H, W)")
         H, W = x.shape[1:3]
         if H != W:
-            raise ShapeError(f"{name} has shape {x.shape}, images of {H}×{W} pixels; turns need square images")
+            raise ShapeError(name, x.shape, "square images")
 
     def __call__(self, g: Element, x: np.ndarray) -> np.ndarray:
         """ρ(g) x."""
@@ -71,10 +71,6 @@ class ImageMotions(GivenMap):
     def moves_exactly(self, g: Element) -> bool:
         """True of quarter turns: they take pixels to pixels."""
         return self.mask is None and self.motion(g)[0] % 90 == 0
-
-    def continuous(self) -> ImageMotions:
-        """This action with the border extended outside the image, continuous in g."""
-        return ImageMotions(self.group, self.motion, self.order, self.mask, self.what, "edge")
 
     def more_accurate(self) -> ImageMotions | None:
         """Splines of order 5."""

@@ -30,7 +30,7 @@ class ImageStacks(GivenMap):
     def check_signals(self, name: str, x: np.ndarray) -> None:
         """Raise ShapeError unless x holds such images."""
         if x.ndim != (3 if self.grey else 5):
-            raise ShapeError(name, x.shape, remedy=f"{self.name} need {_SHAPES[self.grey]}")
+            raise ShapeError(name, x.shape, _SHAPES[self.grey])
         self.images.check_signals(name, self._flat(x))
 
     def __call__(self, g: Element, x: np.ndarray) -> np.ndarray:
@@ -49,10 +49,6 @@ class ImageStacks(GivenMap):
     def moves_exactly(self, g: Element) -> bool:
         """Whether ρ(g) takes pixels of the images to pixels."""
         return self.images.moves_exactly(g)
-
-    def continuous(self) -> ImageStacks:
-        """This action with images that are continuous in g."""
-        return ImageStacks(self.images.continuous(), self.grey)
 
     def more_accurate(self) -> ImageStacks | None:
         """With a better interpolation of the images."""

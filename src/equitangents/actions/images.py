@@ -76,7 +76,7 @@ def exact_rotations(n: int) -> ImageTurns:
 def check_square(name: str, positions: tuple[int, ...], turns: int) -> None:
     """Raise ShapeError for a non-square image unless rotations are by multiples of 180°."""
     if turns not in (1, 2) and positions[0] != positions[1]:
-        raise ShapeError(f"{name} has images of {positions[0]}×{positions[1]} pixels; rotations need square ones")
+        raise ShapeError(name, positions, "square images", verb="has images of shape")
 
 
 def disc(positions: tuple[int, ...]) -> np.ndarray:

@@ -86,8 +86,7 @@ class Kinds:
         kind = _ALSO.get(kind, kind) if self.space == "permutations" else kind
         known = {name: entry.action for name, entry in KINDS[self.space].items() if entry.action is not None}
         if kind not in known:
-            names = ", ".join(map(repr, known))
-            raise InvalidArgumentError(f"{kind!r} is not what {self.group.name} acts on; expected {names} or None")
+            raise InvalidArgumentError("kind", kind, [*known, None], str(self.group.name))
         return known[kind](self, shape)
 
     def recognised(self, shape: Shape) -> list[str]:

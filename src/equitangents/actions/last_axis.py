@@ -17,7 +17,7 @@ def check_last_axis(x: ArrayLike, ranks: tuple[int, ...] | None, d: int, name: s
     """`x` as an array of one of `ranks` (any from 2 on if None) whose last axis has d entries."""
     x = check_array("x", x, rank=ranks, min_rank=2)
     if x.shape[-1] != d:
-        raise ShapeError("x", x.shape, f"{d} entries along the last axis ({name})")
+        raise ShapeError("x", x.shape, (..., d), name)
     return x
 
 

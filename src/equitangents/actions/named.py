@@ -41,10 +41,7 @@ def as_action(argument: str, action: AnyAction, shape: tuple[int, ...]) -> AnyAc
         return action
     named = parse_group_name(argument, action)
     if named.family in _INFINITE:
-        raise InvalidArgumentError(
-            f"{argument} is {action!r}, which has infinitely many elements; an audit draws some of them, here a finite "
-            f"group is needed: {_INFINITE[named.family]}"
-        )
+        raise InvalidArgumentError(argument, action, "a finite group", _INFINITE[named.family])
     kinds = kinds_named(named, _group(argument, action, named, shape))
     recognised = kinds.recognised(shape)
     if not recognised:
@@ -64,6 +61,5 @@ def _group(argument: str, action: str, named: GroupName, shape: tuple[int, ...])
     if len(shape) not in (2, 3):
         return symmetric(1)  # of no matter: such inputs are refused
     if named.n not in (None, shape[1]):
-        what = "features" if len(shape) == 2 else "points"
-        raise ShapeError(f"{argument} is {action!r} and there are {shape[1]} {what}; expected S{shape[1]}")
+        raise ShapeError(argument, action, "S_n with n the number of points or features", str(shape[1]))
     return symmetric(shape[1])

@@ -33,7 +33,7 @@ class Permutations(PositionAction):
 
     def _check_positions(self, name: str, positions: tuple[int, ...]) -> None:
         if positions != self.table.shape[1:]:
-            raise ShapeError(f"{name} has {positions[0]} positions; the action permutes {self.table.shape[1]}")
+            raise ShapeError(name, positions, self.table.shape[1:], verb="has positions of shape")
 
     def _key(self) -> tuple[Any, ...]:
         return (self.table.shape, self.table.tobytes())
@@ -56,7 +56,7 @@ class GridMotions(PositionAction):
 
     def _check_positions(self, name: str, positions: tuple[int, ...]) -> None:
         if positions != self.group.shape:
-            raise ShapeError(f"{name} has positions of shape {positions}; {self.group.name} moves {self.group.shape}")
+            raise ShapeError(name, positions, self.group.shape, verb="has positions of shape")
 
     def _key(self) -> tuple[Any, ...]:
         return ()
@@ -96,17 +96,16 @@ def check_permutation_table(name: str, group: Group, table: object) -> Int[np.nd
     """`table` (|G|, P) as a read-only int32 array if it is an action on points, or an error that names `name`."""
     p = check_permutations(name, table).astype(np.int32)
     if len(p) != group.order:
-        raise ShapeError(f"{name} has {len(p)} rows; expected one for each of the {group.order} elements")
+        raise ShapeError(name, len(p), group.order, "give one row for each element", verb="has length")
     points = np.arange(p.shape[1])
     if not np.array_equal(p[group.identity], points):
-        raise NotAnActionError(f"{name} is not an action: the identity {group.identity} moves positions")
+        raise NotAnActionError(name, p[group.identity].tolist(), "the identity, which moves nothing", at=group.identity)
     for g in group.generators:
         unequal = np.argwhere(p[g][p] != p[group.compose(g, np.arange(group.order))])
         if len(unequal):
             h, x = map(int, unequal[0])
             raise NotAnActionError(
-                f"{name} is not an action: {name}[{g}] after {name}[{h}] takes {x} to {p[g][p[h, x]]}, but "
-                f"{name}[{g}·{h}] takes it to {p[group.compose(g, h), x]} (g = {g}, h = {h})"
+                name, int(p[g][p[h, x]]), int(p[group.compose(g, h), x]), verb="takes a position to", at=(g, h, x)
             )
     p.flags.writeable = False
     return p

@@ -149,19 +149,15 @@ def pullback(action: Action, group: Group, homomorphism: npt.ArrayLike) -> Pulle
     check_finite_group("action", action, "a pullback")
     phi = action.group._check_elements("homomorphism", homomorphism).astype(np.int64)
     if phi.shape != (group.order,):
-        raise ShapeError("homomorphism", phi.shape, f"({group.order},), one element for each of group")
+        raise ShapeError("homomorphism", phi.shape, (group.order,), "give one element for each of group")
     everything = np.arange(group.order)
     for g in group.generators:
         unequal = np.flatnonzero(phi[group.compose(g, everything)] != action.group.compose(phi[g], phi))
         if len(unequal):
-            raise NotAnActionError(
-                f"homomorphism does not respect products: homomorphism[{g}·{unequal[0]}] is not "
-                f"homomorphism[{g}]·homomorphism[{unequal[0]}]"
-            )
+            raise NotAnActionError("homomorphism", phi.tolist(), "φ(g·h) = φ(g)·φ(h)", at=(g, int(unequal[0])))
     if phi[group.identity] != action.group.identity:  # which a trivial group, without generators, is not asked above
         raise NotAnActionError(
-            f"homomorphism does not respect products: homomorphism[{group.identity}], of the identity, is "
-            f"{phi[group.identity]}; expected the identity, {action.group.identity}"
+            "homomorphism", int(phi[group.identity]), action.group.identity, "the identity's", at=group.identity
         )
     return PulledBackAction(action, group, phi)
 
@@ -178,7 +174,7 @@ def restrict(action: Action, subgroup: Subgroup) -> PulledBackAction:
     if not isinstance(subgroup, Subgroup):
         raise InvalidTypeError("subgroup", type(subgroup), "action.group.subgroup(...)", verb="is of type")
     if not subgroup.group.has_same_table(action.group):
-        raise InvalidArgumentError(f"subgroup is one of {subgroup.group.name}; expected one of {action.group.name}")
+        raise InvalidArgumentError("subgroup", subgroup.group, action.group, verb="is one of")
     return pullback(action, subgroup.as_group, subgroup.elements)
 
 
@@ -189,4 +185,4 @@ def check_same_group(a: Action, b: Action) -> None:
         if not isinstance(action, Action):
             raise InvalidTypeError(name, type(action), "an action", verb="is of type")
     if not a.group.has_same_table(b.group):
-        raise InvalidArgumentError(f"the actions are of different groups, {a.group.name} and {b.group.name}")
+        raise InvalidArgumentError("b", b.group, a.group, "give actions of one group", verb="is of")

@@ -40,8 +40,8 @@ class RingRotations(Action):
             raise ShapeError(
                 "x",
                 x.shape,
-                f"an odd number of angles, or a multiple of {n}: an even number of samples does not say how "
-                "its highest frequency turns",
+                "an odd number of angles, or a multiple of the rotations",
+                "others do not fix how images rotate",
             )
         return x
 

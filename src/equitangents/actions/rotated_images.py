@@ -64,10 +64,6 @@ class ResampledRotations(Action):
         motion = lambda g: (360.0 * g / n, False)
         return ImageMotions(self.group, motion, self.order, self.mask, f"turns by {360 / n:g}° of images")
 
-    def continuous(self) -> ImageMotions:
-        """This action with the border extended outside the image, continuous in g."""
-        return self.in_numpy().continuous()
-
     def more_accurate(self) -> ImageMotions | None:
         """Splines of order 5."""
         return self.in_numpy().more_accurate()

@@ -28,7 +28,9 @@ class CircularShifts(GivenMap):
         """Axis 1 is as long as the group says."""
         length = self.group.order
         if x.ndim not in (2, 3) or x.shape[1] != length or len(self.group.shape) != 1:
-            raise ShapeError(name, x.shape, f"sequences (N, {length}) or (N, {length}, C)")
+            raise ShapeError(
+                name, x.shape, "sequences (N, length) or (N, length, C)", "of the length that the action moves"
+            )
 
     def __call__(self, g: Element, x: ArrayLike) -> ArrayLike:
         """(ρ(t) x)[i + t] = x[i]."""

@@ -82,7 +82,7 @@ def subset(action: GroupAction, elements: Elements, weights: npt.ArrayLike | Non
         chosen = chosen.astype(np.int64)
     w = np.ones(len(chosen)) if weights is None else np.asarray(weights, dtype=np.float64)
     if w.shape != chosen.shape[:1]:
-        raise ShapeError("weights", w.shape, f"{chosen.shape[:1]}, one for each element")
+        raise ShapeError("weights", w.shape, chosen.shape[:1], "give one for each element")
     if not (np.isfinite(w).all() and (w > 0).all()):
         raise InvalidArgumentError("weights", w[~(w > 0) | ~np.isfinite(w)][0], "positive numbers", verb="holds")
     w = np.array(w)

@@ -3,8 +3,8 @@
 A turn by more than 45° is a quarter turn, which moves pixels to pixels, after a smaller one: C₂₄ needs five matrices.
 
 The maps are those of `equitangents.actions.image_rotations`: (ρ(g) f)(p) = f(g⁻¹ p) about the image's centre, read from
-a B-spline through the pixels, zero outside. With outside="edge" the nearest border point is read instead, which makes
-the map continuous in the angle, as derivatives need it: else the border drops out at the smallest turn.
+a B-spline through the pixels, zero outside. With outside="edge" the nearest border point is read instead, so that
+no border drops out.
 """
 
 from __future__ import annotations

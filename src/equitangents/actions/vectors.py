@@ -163,10 +163,10 @@ def rotations(group: Group | RotationGroup) -> LinearAction | ContinuousRotation
     matrices = getattr(check_group("group", group), "matrices", None)
     if matrices is None or matrices.shape[1:] != (3, 3):
         raise InvalidTypeError(
-            f"group {group.name} carries no 3×3 matrices; expected octahedral(), icosahedral(), so3(bandlimit), ..."
+            "group", group, "a group with 3×3 matrices: octahedral(), icosahedral(), so3(bandlimit), ..."
         )
     if not np.allclose(matrices @ np.swapaxes(matrices, 1, 2), np.eye(3), atol=TOLERANCE):
-        raise InvalidArgumentError(f"group {group.name} holds matrices that are not orthogonal; expected rotations")
+        raise InvalidArgumentError("group", group, "orthogonal matrices")
     return LinearAction(group, np.array(matrices), (2, 3), "rotations of 3-vectors")
 
 
@@ -180,19 +180,16 @@ def check_matrices(name: str, group: Group, matrices: object) -> Float[np.ndarra
     M = check_array(name, as_rectangular(name, matrices), rank=3)
     M = np.array(M, np.float64)
     if len(M) != group.order or M.shape[1] != M.shape[2]:
-        raise ShapeError(name, M.shape, f"({group.order}, d, d), one matrix for each element")
+        raise ShapeError(name, M.shape, (group.order, "d", "d"), "give one matrix for each element")
     tolerance = TOLERANCE * max(1.0, float(np.abs(M).max()))
     if not np.abs(M[group.identity] - np.eye(M.shape[1])).max() <= tolerance:
-        raise NotAnActionError(f"{name} is not an action: {name}[{group.identity}], the identity's, is not the unit")
+        raise NotAnActionError(name, M[group.identity].tolist(), "the unit matrix, of the identity", at=group.identity)
     everything = np.arange(group.order)
     for g in group.generators:
         error = np.abs(M[g] @ M - M[group.compose(g, everything)]).max(axis=(1, 2))
         if not error.max() <= tolerance:
             h = int(error.argmax())
-            raise NotAnActionError(
-                f"{name} is not an action: {name}[{g}] @ {name}[{h}] and {name}[{g}·{h}] differ by {error[h]:.2e} "
-                f"(g = {g}, h = {h})"
-            )
+            raise NotAnActionError(name, float(error[h]), "ρ(g) ρ(h) = ρ(g·h)", verb="is off by", at=(g, h))
     return M
 
 
@@ -210,6 +207,4 @@ def _on_last_axis(
         return LastAxisPermutation(group, check_permutation_table("representation", group, array), ranks, name)
     if array.ndim == 3:
         return LinearAction(group, check_matrices("representation", group, array), ranks, name)
-    raise ShapeError(
-        "representation", array.shape, f"matrices ({group.order}, C, C) or a permutation table ({group.order}, C)"
-    )
+    raise ShapeError("representation", array.shape, (group.order, "C", "C"), "or a permutation table (order, C)")

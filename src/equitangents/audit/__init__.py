@@ -8,15 +8,11 @@ from types import ModuleType
 
 from equitangents.audit.contract.changes import Transform
 from equitangents.audit.contract.labels import Labels
-from equitangents.audit.contract.leaf_actions import Custom
-from equitangents.audit.contract.places import Boxes, Keypoints
+from equitangents.audit.contract.leaf_actions import Boxes, Custom, Keypoints
 from equitangents.audit.contract.trees import Batch, Shared
 from equitangents.audit.contract.unordered import Unordered
-from equitangents.audit.measure.irreps import irreps_by_layer
-from equitangents.audit.measure.task import Tolerances
 from equitangents.audit.potentials.run import atoms
-from equitangents.audit.records import InputSpec, Parts
-from equitangents.audit.report.findings import schema
+from equitangents.audit.records import InputSpec, Parts, Tolerances
 from equitangents.audit.report.result import AuditReport
 from equitangents.audit.run import audit
 from equitangents.metrics.measure import Bootstrap
@@ -37,8 +33,6 @@ __all__ = [
     "Unordered",
     "atoms",
     "audit",
-    "irreps_by_layer",
-    "schema",
 ]
 
 
@@ -61,8 +55,6 @@ class AuditPackage(ModuleType):
     Unordered = Unordered
     atoms = staticmethod(atoms)
     audit = staticmethod(audit)
-    irreps_by_layer = staticmethod(irreps_by_layer)
-    schema = staticmethod(schema)
 
 
 sys.modules[__name__].__class__ = AuditPackage

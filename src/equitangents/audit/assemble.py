@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
-from typing import Any
 
 import numpy as np
 
 from equitangents.audit.contract.trees import Shared
 from equitangents.audit.data_pass import measure_data
 from equitangents.audit.interruption import Bench, Interruption
-from equitangents.audit.measure.averaging import Original
 from equitangents.audit.measure.input_sets import set_result
 from equitangents.audit.measure.intervals import spread_of
 from equitangents.audit.measure.judge import Measured
 from equitangents.audit.measure.predictions import output_kind, relative_section
-from equitangents.audit.measure.remedied import with_remedy
+from equitangents.audit.measure.remedies import averaged
 from equitangents.audit.measure.task import AuditTask
 from equitangents.audit.parts import measure_parts
 from equitangents.audit.records import Parts
@@ -59,18 +55,58 @@ def assemble(
     """
     bench = Bench(task.clock, stop)
     m = measure_data(task, y, parts, sought, bench)
+    orbits, floors, judgement, task = m.orbits, m.floors, m.judgement, m.task
     found = measure_parts(m, bench)
-    (ensemble, spread), rules = found["ensemble"] or (None, None), found["rules"] if sought is None else sought
-    found |= {section: make(m) for section, make in SECTIONS.items()}
-    found |= {"ensemble": ensemble, "rules": rules, "sets": [_data_set(m, found), *found["sets"]]}
-    found["relative"] = relative_section(m, spread)
-    found["verdict"], found["reason"] = off_data(m, found["sets"])
+    headline, error, floor = (
+        judgement.headline,
+        task.resampler(task.x.n).spread(orbits.errors),
+        floors.of_elements.mean(),
+    )
+    by_norm, by_unit = (error.estimate, float(floor)), (headline.error.estimate, headline.floor)
+    sets = [set_result(task, "data", "data", orbits, by_norm, by_unit), *found.pop("sets")]
+    rules = found.pop("rules")
+    verdict, reason = off_data(m, sets)
+    asked = parts.off_data
+    values = {
+        "outputs": task.outputs,
+        "off_data": asked if isinstance(asked, bool) else sorted(map(str, asked or {})),
+        "data_test": parts.data_test,
+    }
     report = AuditReport(
         format=FORMAT,
+        verdict=verdict,
+        reason=reason,
+        contract=_contract(m),
+        model=_model(m),
+        error=error,
+        floor=floor,
+        elements=_elements(m),
+        float_floor=floors.rounding,
+        orbit=OrbitSection(
+            same_predictions=m.same,
+            outputs=output_kind(orbits, task.outputs),
+            answers=None if orbits.scores is None else len(np.unique(orbits.scores.argmax(axis=2))),
+        ),
+        relative=relative_section(m),
+        sets=sets,
         missing=_missing(m, bench),
-        timing=_timing(m.task, began),
+        settings=AuditSettings(**vars(task.bootstrap), batch_size=task.batch_size, inputs=task.x.n, values=values),
+        versions=_versions(task),
+        timing=_timing(task, began),
         citations=[],
+        errors=orbits.errors,
+        floors=floors.table,
+        parameters=task.elements,
         partial=stop.stopped,
+        headline=headline,
+        rules=rules if sought is None else sought,
+        averaged=averaged(m),
+        input_errors=_whole(task, orbits.errors),
+        errors_by_unit=_errors_by_unit(m),
+        counterexample=judgement.counterexample,
+        undefined=judgement.undefined,
+        unmoved=task.unmoved,
+        inputs_digest=_digest(task),
         **found,
     )
     return replace(report, citations=citations.used(report))
@@ -95,30 +131,6 @@ def _model(m: Measured) -> ModelSection:
         batch_independent=floors.batch_independent,
         noise=floors.noise,
     )
-
-
-def _data_set(m: Measured, found: dict[str, Any]) -> SetResult:
-    """The data themselves, as the first of the sets."""
-    by_norm, headline = (found["error"].estimate, found["floor"]), m.judgement.headline
-    return set_result(m.task, "data", "data", m.orbits, by_norm, (headline.error.estimate, headline.floor))
-
-
-def _averaged(m: Measured) -> Callable[..., Any] | None:
-    """Makes the model with a remedy; None of changes that form no group."""
-    if not m.group:
-        return None
-    task, orbits, first = m.task, m.orbits, m.task.x.subset(np.arange(1))
-    original = Original(
-        task.model,
-        task.contract,
-        orbits.actions,
-        bool(orbits.no_mean),
-        first,
-        orbits.output_shapes,
-        task.output_action,
-        orbits.output_axes,
-    )
-    return partial(with_remedy, original)
 
 
 def _elements(m: Measured) -> list[ElementResult]:
@@ -153,15 +165,6 @@ def _elements(m: Measured) -> list[ElementResult]:
     return results
 
 
-def _orbit(m: Measured) -> OrbitSection:
-    orbits = m.orbits
-    return OrbitSection(
-        same_predictions=m.same,
-        outputs=output_kind(orbits, m.task.outputs),
-        answers=None if orbits.scores is None else len(np.unique(orbits.scores.argmax(axis=2))),
-    )
-
-
 def _errors_by_unit(m: Measured) -> dict[str, list[float]]:
     """The mean error of every input in every unit that a headline may have, and the share of labels that change."""
     orbits, scales, unit = m.orbits, m.judgement.scales, m.judgement.headline.unit
@@ -183,7 +186,7 @@ def _whole(task: AuditTask, table: np.ndarray) -> list[float]:
 
 
 def _timing(task: AuditTask, began: float) -> Timing:
-    clock, held = task.clock, task.footprint
+    clock = task.clock
     return Timing(
         time.perf_counter() - began,
         clock.seconds,
@@ -191,8 +194,6 @@ def _timing(task: AuditTask, began: float) -> Timing:
         clock.batches,
         dict(clock.parts),
         clock.evaluations / task.x.n,
-        None if held is None else held.weights,
-        None if held is None else held.activations * min(task.batch_size, task.x.n),
     )
 
 
@@ -208,9 +209,14 @@ def _digest(task: AuditTask) -> str:
 
 def _missing(m: Measured, bench: Bench) -> list[Missing]:
     """What the report lacks, and why: first where the audit was stopped."""
-    stop = bench.stop
+    stop, clock = bench.stop, m.task.clock
     first = [_stopped(m.asked, m.task), *(part for part in stop.missing if part.section != "elements")]
-    return (first if stop.stopped else []) + bench.missing + _refused_batches(m.task)
+    refused = []
+    if clock.refused is not None:  # of a model that takes one size alone
+        alone = clock.largest == 1
+        given = "it was given one input at a time" if alone else "they were filled up"
+        refused = [Missing("larger batches" if alone else "smaller batches", f"{given}: {clock.refused}")]
+    return (first if stop.stopped else []) + bench.missing + refused
 
 
 def _stopped(asked: AuditTask, task: AuditTask) -> Missing:
@@ -223,56 +229,9 @@ def _stopped(asked: AuditTask, task: AuditTask) -> Missing:
     return Missing("elements" if cut else "the rest of the audit", f"interrupted after {inputs} and {elements}")
 
 
-def _refused_batches(task: AuditTask) -> list[Missing]:
-    """What a model that takes one size alone did not evaluate as it was."""
-    clock = task.clock
-    if clock.refused is None:
-        return []
-    if clock.largest == 1:
-        return [
-            Missing("larger batches", f"the model refused them ({clock.refused}); it was given one input at a time")
-        ]
-    why = f"the model refused them ({clock.refused}); they were filled up to {clock.largest} inputs"
-    return [Missing("smaller batches", why)]
-
-
-def _versions(m: Measured) -> dict[str, str]:
-    own = {"torch": "torch", "onnx": "onnxruntime", "scikit-learn": "scikit-learn"}.get(m.task.model.kind)
+def _versions(task: AuditTask) -> dict[str, str]:
+    own = {"torch": "torch", "onnx": "onnxruntime", "scikit-learn": "scikit-learn"}.get(task.model.kind)
     return versions("jax", "numpy", "scipy", *([] if own is None else [own]))
-
-
-def _settings(m: Measured) -> AuditSettings:
-    task, off_data = m.task, m.parts.off_data
-    names = off_data if isinstance(off_data, bool) else sorted(map(str, off_data or {}))
-    values = {"outputs": task.outputs, "off_data": names, "data_test": m.parts.data_test}
-    return AuditSettings(**vars(task.bootstrap), batch_size=task.batch_size, inputs=task.x.n, values=values)
-
-
-SECTIONS: dict[str, Callable[[Measured], Any]] = {
-    "verdict": lambda m: m.verdict,
-    "reason": lambda m: m.reason,
-    "contract": lambda m: _contract(m),
-    "model": _model,
-    "error": lambda m: m.task.resampler(m.task.x.n).spread(m.orbits.errors),
-    "floor": lambda m: float(m.floors.of_elements.mean()),
-    "elements": _elements,
-    "float_floor": lambda m: m.floors.rounding,
-    "orbit": _orbit,
-    "settings": _settings,
-    "versions": _versions,
-    "errors": lambda m: m.orbits.errors,
-    "floors": lambda m: m.floors.table,
-    "parameters": lambda m: m.task.elements,
-    "headline": lambda m: m.judgement.headline,
-    "averaged": _averaged,
-    "input_errors": lambda m: _whole(m.task, m.orbits.errors),
-    "errors_by_unit": _errors_by_unit,
-    "counterexample": lambda m: m.judgement.counterexample,
-    "undefined": lambda m: m.judgement.undefined,
-    "unmoved": lambda m: m.task.unmoved,
-    "inputs_digest": lambda m: _digest(m.task),
-}
-"""Every section that the pass over the data gives by itself."""
 
 
 def _contract(m: Measured) -> ContractSection:

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from equitangents.audit.measure.clock import Clock
+from equitangents.audit.measure.task import Clock
 from equitangents.audit.report.part_sections import Missing
 from equitangents.errors import NotFiniteError
 

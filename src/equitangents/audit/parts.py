@@ -11,21 +11,16 @@ from functools import partial
 from itertools import chain
 from typing import Any
 
-from equitangents.audit.adapters import as_model
 from equitangents.audit.interruption import Bench
 from equitangents.audit.measure.data_symmetry import data_symmetry
 from equitangents.audit.measure.ensembles import ensemble_law
 from equitangents.audit.measure.input_sets import measure_set, transform_curves
 from equitangents.audit.measure.judge import Measured
 from equitangents.audit.measure.layers import layer_errors
-from equitangents.audit.measure.lie import lie_derivatives
-from equitangents.audit.measure.orbits import measure_orbits
-from equitangents.audit.measure.predictions import same_predictions
 from equitangents.audit.measure.remedies import remedies
-from equitangents.audit.measure.rules.find import hints
-from equitangents.audit.measure.scales import make_scales
+from equitangents.audit.measure.rules import hints
 from equitangents.audit.measure.witnesses import witnesses
-from equitangents.audit.report.part_sections import Checkpoint, Missing
+from equitangents.audit.report.part_sections import Missing
 
 Wanted = Callable[[Measured], bool | str]
 """Whether a part is measured; a text says in the report why it is not."""
@@ -82,7 +77,7 @@ def measure_parts(m: Measured, bench: Bench) -> dict[str, Any]:
         section = part.section or part.name
         found[section] = found[section] + got if isinstance(part.otherwise, list) else got
     if m.quick:
-        bench.without("ensemble, Lie derivatives, remedies, rules and witnesses", "effort='quick'")
+        bench.without("ensemble, remedies, rules and witnesses", "effort='quick'")
     return found
 
 
@@ -107,48 +102,13 @@ def _remedies_wanted(m: Measured) -> bool | str:
     return "the model gives NaN or infinite values for some moved inputs" if m.judgement.undefined else True
 
 
-def _checkpoints(m: Measured) -> list[Checkpoint]:
-    """The error of every checkpoint, on some of the inputs."""
-    found, task = [], m.task
-    x = task.x.subset(task.rows(256))
-    for step, (label, f) in enumerate((m.parts.checkpoints or {}).items()):
-        model = as_model(f, select=task.model.select)
-        with model.ready():
-            orbits = measure_orbits(replace(task, model=model), x)
-        scales = make_scales(orbits, None, task.tolerances)
-        judged = scales.largest(m.judgement.headline.unit, orbits.separate)
-        same = same_predictions(task, orbits)
-        found.append(
-            Checkpoint(
-                label=str(label),
-                step=_step(label, step),
-                error=task.resampler(x.n).mean(orbits.errors),
-                elements=orbits.errors.mean(axis=1).tolist(),
-                same_predictions=None if same is None else same.mean,
-                judged=task.resampler(x.n).mean(judged),
-                judged_elements=judged.mean(axis=1).tolist(),
-            )
-        )
-    return found
-
-
-def _step(label: Any, position: int) -> float:
-    """A checkpoint's label as a number if it is one, else its position."""
-    try:
-        return float(label)
-    except (TypeError, ValueError):
-        return float(position)
-
-
 PARTS = (
     AuditPart("ensemble", (), ensemble_law, None, _in_full),
     AuditPart("layers", (), layer_errors, None, lambda m: m.parts.layers is not False or "layers=False"),
     AuditPart("data", (), data_symmetry, None, lambda m: m.parts.data_test is not None or "data_test=None"),
     AuditPart("sets", (), measure_set, [], lambda m: True, section="sets", counted="other sets", each=_sets),
-    AuditPart("lie", (), lie_derivatives, [], _in_full),
     AuditPart("rules", (), hints, [], lambda m: not m.quick and m.sought is None),
     AuditPart("remedies", ("rules",), remedies, [], _remedies_wanted),
-    AuditPart("checkpoints", (), _checkpoints, [], lambda m: bool(m.parts.checkpoints)),
     AuditPart("witnesses", (), witnesses, [], _in_full, always=True),
-    AuditPart("transforms", (), transform_curves, [], lambda m: bool(m.parts.transforms) or not m.group),
+    AuditPart("transforms", (), transform_curves, [], lambda m: not m.group),
 )

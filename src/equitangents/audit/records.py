@@ -6,19 +6,20 @@ can also be given to it by themselves.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, TypedDict, get_args
 
+import numpy as np
+
 from equitangents.actions.group_action import GroupAction
-from equitangents.audit.contract.changes import Transform, Transforms
+from equitangents.audit.contract.changes import Transform
 from equitangents.audit.contract.labels import Labels
 from equitangents.audit.contract.layouts import Layout
-from equitangents.audit.contract.leaf_actions import Custom
-from equitangents.audit.contract.places import Boxes, Keypoints
+from equitangents.audit.contract.leaf_actions import Boxes, Custom, Keypoints
 from equitangents.audit.contract.trees import Batch
 from equitangents.audit.contract.unordered import Unordered
-from equitangents.audit.measure.task import RelativeTo, Tolerances
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups.representations import RepresentationLike
 from equitangents.keywords import CheckedKeywords, given_twice, meant
@@ -46,6 +47,7 @@ OutputAction = (
 
 Effort = Literal["quick", "full"]
 OutputKind = Literal["auto", "values", "logits", "probabilities"]
+RelativeTo = Literal["larger", "norm", "spread"]
 
 
 @dataclass(frozen=True)
@@ -74,10 +76,10 @@ class InputSpec(CheckedKeywords):
     def __post_init__(self) -> None:
         kinds = get_args(OutputKind)
         if self.outputs not in kinds:
-            raise InvalidArgumentError(f"outputs is {self.outputs!r}; expected one of {', '.join(map(repr, kinds))}")
+            raise InvalidArgumentError("outputs", self.outputs, ", ".join(map(repr, kinds)))
         for name, value in (("layout", self.layout), ("output_layout", self.output_layout)):
             if value not in (None, "channels_last", "channels_first"):
-                raise InvalidArgumentError(f"{name} is {value!r}; expected 'channels_last' or 'channels_first'")
+                raise InvalidArgumentError(name, value, "'channels_last' or 'channels_first'")
 
 
 @dataclass(frozen=True)
@@ -87,24 +89,50 @@ class Parts(CheckedKeywords):
     Args:
         off_data: True: also noise and shuffled inputs; or other sets by name; False: the data alone.
         layers: False: do not look inside; or functions that make up the model when they are applied one after another.
-        checkpoints: the same model at points of training, by name.
-        theory: a fitted `InfiniteEnsemble` to compare an ensemble of finite networks with.
         train: (x, y) to refit an estimator on, with augmentation, to measure what that would bring.
         data_test: how the data's own symmetry is tested; None: not at all.
-        transforms: changes that form no group, each a `Transform`: a list of them, or by name.
     """
 
     off_data: bool | Mapping[str, Any] = True
     layers: Sequence[Any] | bool = True
-    checkpoints: Mapping[str, Any] | None = None
-    theory: Any = None
     train: tuple[Any, Any] | None = None
-    data_test: Literal["kernel", "classifier"] | None = "kernel"
-    transforms: Transforms | None = None
+    data_test: Literal["kernel"] | None = "kernel"
 
     def __post_init__(self) -> None:
-        if self.data_test not in (None, "kernel", "classifier"):
-            raise InvalidArgumentError(f"data_test is {self.data_test!r}; expected 'kernel', 'classifier' or None")
+        if self.data_test not in (None, "kernel"):
+            raise InvalidArgumentError("data_test", self.data_test, "'kernel' or None")
+
+
+@dataclass(frozen=True)
+class Tolerances(CheckedKeywords):
+    """What an audit's verdict goes by.
+
+    Args:
+        relative_to: what the headline's error and the verdict are relative to: "norm", ‖f(x)‖; "spread", the root mean
+            square distance of f(x) from its mean over the inputs; "larger", that of both that gives the larger error.
+        tolerance: the mean error that is acceptable under every element, 0.01 for 1 %; None: none above the floor.
+        output_scale: the size of outputs that counts as 100 %, in their own unit, in place of both; a number for all
+            outputs, or numbers by the names of some. For outputs that vanish, as forces of a relaxed crystal do.
+    """
+
+    relative_to: RelativeTo = "larger"
+    tolerance: float | None = None
+    output_scale: float | Mapping[str, float] | None = None
+
+    def __post_init__(self) -> None:
+        kinds = get_args(RelativeTo)
+        if self.relative_to not in kinds:
+            raise InvalidArgumentError("relative_to", self.relative_to, ", ".join(map(repr, kinds)))
+        values = {"tolerance": self.tolerance, "output_scale": self.output_scale}
+        if isinstance(self.output_scale, Mapping):
+            values |= {"output_scale": None} | {f"output_scale[{k!r}]": v for k, v in self.output_scale.items()}
+        for name, value in values.items():
+            if value is None and name in ("tolerance", "output_scale"):
+                continue
+            if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+                raise InvalidTypeError(name, value, "a number above 0")
+            if not (value > 0 and math.isfinite(value)):
+                raise InvalidArgumentError(name, value, "a number above 0")
 
 
 class Shorthands(TypedDict, total=False):
@@ -118,27 +146,14 @@ class Shorthands(TypedDict, total=False):
     select: str | int | None
     off_data: bool | Mapping[str, Any]
     layers: Sequence[Any] | bool
-    checkpoints: Mapping[str, Any] | None
-    theory: Any
     train: tuple[Any, Any] | None
-    data_test: Literal["kernel", "classifier"] | None
-    transforms: Transforms | None
+    data_test: Literal["kernel"] | None
     relative_to: RelativeTo
     tolerance: float | None
     output_scale: float | Mapping[str, float] | None
     confidence: float
     resamples: int
     seed: int
-
-
-@dataclass(frozen=True)
-class Records:
-    """All that an audit was told, in records."""
-
-    input_spec: InputSpec
-    parts: Parts
-    tolerances: Tolerances
-    bootstrap: Bootstrap
 
 
 _KINDS: dict[str, Any] = {"input_spec": InputSpec, "parts": Parts, "tolerances": Tolerances, "bootstrap": Bootstrap}
@@ -148,28 +163,30 @@ _QUICK: dict[str, Any] = {"off_data": False, "layers": False, "data_test": None,
 """What entries are in a quick audit that are not given."""
 
 
-def gather(records: Mapping[str, Any], entries: Mapping[str, Any], effort: Effort = "full") -> Records:
+def gather(
+    records: Mapping[str, Any], entries: Mapping[str, Any], effort: Effort = "full"
+) -> tuple[InputSpec, Parts, Tolerances, Bootstrap]:
     """The four records, each as it is or made of its entries; with quick effort other parts are left out by default.
 
     Raises InvalidTypeError for unknown names and for anything but such a record, InvalidArgumentError for an
     entry that is given along with its record, and for values that cannot be used.
     """
     if effort not in get_args(Effort):
-        raise InvalidArgumentError(f"effort is {effort!r}; expected 'quick' or 'full'")
+        raise InvalidArgumentError("effort", effort, "'quick' or 'full'")
     for name in entries:
         if name not in _ENTRIES:
             known = [*_OTHERS, *_ENTRIES]
             said = meant(name, [*known, "output_action"])
-            raise InvalidTypeError(f"audit has no argument {name!r}{said}; it takes {', '.join(known)}")
-    made = {}
+            raise InvalidTypeError("audit", name, known, said, verb="has no argument")
+    made: list[Any] = []
     for name, kind in _KINDS.items():
         record = records.get(name)
         if record is not None and not isinstance(record, kind):
-            raise InvalidTypeError(f"{name} is {record!r}; expected None or equitangents.audit.{kind.__name__}(...)")
+            raise InvalidTypeError(name, record, f"None or equitangents.audit.{kind.__name__}(...)")
         own = {entry: value for entry, value in entries.items() if _ENTRIES[entry] == name}
-        for entry, value in own.items():
-            if record is not None:
-                raise given_twice(name, kind, entry, entry, value)
+        if record is not None and own:
+            entry, value = next(iter(own.items()))
+            raise given_twice(name, kind, entry, entry, value)
         usual = {k: v for k, v in _QUICK.items() if effort == "quick" and _ENTRIES[k] == name}
-        made[name] = kind(**{**usual, **own}) if record is None else record
-    return Records(**made)
+        made.append(kind(**{**usual, **own}) if record is None else record)
+    return tuple(made)

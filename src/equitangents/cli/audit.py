@@ -5,9 +5,10 @@ It ends with the table, the files that were asked for, and an exit status for co
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -22,10 +23,10 @@ from equitangents.cli.audit_words import (
     output_kinds,
     scales,
     tolerance_of,
-    transforms,
 )
-from equitangents.cli.common import announced, stages
+from equitangents.cli.common import announced, argument, command, flag, option, stages
 from equitangents.cli.completion import GROUPS, one_of
+from equitangents.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from equitangents.audit.potentials.report import AtomsReport
@@ -33,48 +34,35 @@ if TYPE_CHECKING:
     from equitangents.audit.report.result import AuditReport
 
 
-_MODEL, _DATA, _GROUP = "Model", "Data", "Group"
-_MEASURE, _VERDICT, _REPORT = "What to measure", "Verdict", "Report"
 ABOVE = 3
 """The exit status of a model whose error is above --fail-above."""
 PARTIAL = "interrupted; the report is of what was measured until then: the same command measures all"
 
 
-@dataclass(frozen=True)
-class Files:
-    """Where the report is to be written."""
-
-    html: Path | None
-    json: Path | None
-    markdown: Path | None
-    badge: Path | None
-    junit: Path | None
-
-    def check(self) -> None:
-        """Raise unless every file can lie where it is to be written; folders are made with it."""
-        for option, path in vars(self).items():
-            above = () if path is None else path.resolve().parents
-            if above and not next(folder for folder in above if folder.exists()).is_dir():
-                raise typer.BadParameter(f"{str(path)!r}, which cannot be written", param_hint=f"--{option}")
+def check_files(files: Mapping[str, Path | None]) -> None:
+    """Raise unless every file can lie where it is to be written; folders are made with it."""
+    for name, path in files.items():
+        above = () if path is None else path.resolve().parents
+        if above and not next(folder for folder in above if folder.exists()).is_dir():
+            raise InvalidArgumentError(name, str(path), "a file that can be written")
 
 
-def finish(report: AuditReport | AtomsReport, files: Files, checks: list[Check], met: bool = True) -> None:
+def finish(
+    report: AuditReport | AtomsReport, files: Mapping[str, Path | None], checks: list[Check], met: bool = True
+) -> None:
     """Print the table, write the files, and end with status ABOVE if something that was demanded is not met.
 
-    `met`: also say what is met.
+    `files`: where each form of the report is to be written; `met`: also say what is met.
     """
     typer.echo(report.summary())
-    writers = (
-        (files.html, report.to_html),
-        (files.json, report.to_json),
-        (files.markdown, report.to_markdown),
-        (files.badge, report.to_badge),
-        (files.junit, lambda path: report.to_junit(path, checks)),
-    )
-    for path, write in writers:
+    junit = partial(report.to_junit, checks=checks)
+    writers: dict[str, Callable[[Path], Any]] = {
+        "html": report.to_html, "json": report.to_json, "markdown": report.to_markdown, "junit": junit,
+    }  # fmt: skip
+    for form, path in files.items():
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
-            write(path)
+            writers[form](path)
             typer.echo(f"written: {path}")
     if report.partial:
         raise KeyboardInterrupt(PARTIAL)
@@ -86,155 +74,83 @@ def finish(report: AuditReport | AtomsReport, files: Files, checks: list[Check],
         raise typer.Exit(ABOVE)
 
 
-def audit(
-    model: Annotated[
-        str | None,
-        typer.Argument(
-            rich_help_panel=_MODEL,
-            help="file.onnx, file.pt2 (torch.export), file.pt (TorchScript), file.keras, or package.module:object.",
-        ),
-    ] = None,
-    data: Annotated[
-        str | None,
-        typer.Option(rich_help_panel=_DATA, help="Inputs: .npy, or .npz with x and, if there are labels, y."),
-    ] = None,
-    group: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=_GROUP,
-            help="C4, D4 (any number), SO2, SO3, O3, S_n, S5 (any number), translations, octahedral, …",
-            autocompletion=GROUPS,
-        ),
-    ] = None,
-    inputs: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=_DATA,
-            help="What each input is to the group, with commas: images, vectors, points, edges, none.",
-        ),
-    ] = None,
-    outputs: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=_GROUP,
-            help="What each output is to the group: invariant (the default), vectors, images, masks, boxes (xyxy), "
-            "cxcywh, keypoints, unordered (sets of boxes), unordered:distance:vectors, 4x0e+2x1o (irreps), voigt, "
-            "voigt:strain, points, pairs, edges, sequences, states, …, labels:3,0,1,2 for classes that change places "
-            "(generators apart by /), or find. Several outputs: KIND,KIND or NAME=KIND,…; KIND@1: its batch is axis 1.",
-        ),
-    ] = None,
-    layout: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=_DATA,
-            help="Where images keep channels, if shapes do not tell: channels_last or channels_first.",
-            **one_of("channels_last", "channels_first"),
-        ),
-    ] = None,
-    html: Annotated[
-        Path | None, typer.Option(rich_help_panel=_REPORT, help="Write the report as one HTML page.")
-    ] = None,
-    json: Annotated[Path | None, typer.Option(rich_help_panel=_REPORT, help="Write the report as JSON.")] = None,
-    markdown: Annotated[
-        Path | None, typer.Option(rich_help_panel=_REPORT, help="Write a summary that GitHub renders.")
-    ] = None,
-    junit: Annotated[
-        Path | None, typer.Option(rich_help_panel=_REPORT, help="Write JUnit's XML, one test case an output and limit.")
-    ] = None,
-    badge: Annotated[
-        Path | None,
-        typer.Option(
-            rich_help_panel=_REPORT, help="Write a badge: SVG, or with .json what shields.io's endpoint badges read."
-        ),
-    ] = None,
-    fail_above: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=_VERDICT,
-            help=f"Exit with status {ABOVE} unless the error is at most this, on the data and off it: 0.05 or 5%; "
-            "or of single outputs or kinds: forces=0.05,invariant=1%.",
-        ),
-    ] = None,
-    min_agreement: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=_VERDICT,
-            help=f"Exit with status {ABOVE} if fewer predicted classes stay the same: 0.95 or 95%.",
-        ),
-    ] = None,
-    baseline: Annotated[
-        Path | None,
-        typer.Option(
-            rich_help_panel=_VERDICT,
-            help=f"An earlier --json: exit with status {ABOVE} if errors grew, by a paired test of the inputs.",
-        ),
-    ] = None,
-    tolerance: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=_VERDICT, help="The mean error that is acceptable under every element: 0.01 or 1%."
-        ),
-    ] = None,
-    relative_to: Annotated[
+REPORTS = {
+    "html": option(Path, "Write the report as one HTML page."),
+    "json": option(Path, "Write the report as JSON."),
+    "markdown": option(Path, "Write a summary that GitHub renders."),
+    "junit": option(Path, "Write JUnit's XML, one test case a finding and limit."),
+}
+_OF_MODEL = {
+    "model": argument(
+        str, "file.onnx, .pt2 (torch.export), .pt (TorchScript), package.module:object; .keras with --trust."
+    ),
+    "select": option(str, "Audit this one of several outputs, by name (logits) or position."),
+    "trust": flag("Load pickles, too. They run whatever code their author put in."),
+}
+_OF_DATA = {
+    "data": option(str, "Inputs: .npy, or .npz with x and, if there are labels, y."),
+    "inputs": option(str, "What each input is to the group, with commas: images, vectors, points, edges, none."),
+    "layout": option(
         str,
-        typer.Option(
-            rich_help_panel=_VERDICT,
-            help="What errors are relative to: norm, spread (between inputs), or larger (error of both).",
-            **one_of("norm", "spread", "larger"),
-        ),
-    ] = "larger",
-    output_scale: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=_VERDICT,
-            help="The size of outputs that counts as 100 %, in their own unit: 0.1, or forces=0.1,energy=1.",
-        ),
-    ] = None,
-    elements: Annotated[
-        int | None, typer.Option(rich_help_panel=_GROUP, help="How many elements of the group to try.")
-    ] = None,
-    limit: Annotated[
-        int | None, typer.Option(rich_help_panel=_DATA, help="Use this many inputs, drawn at random.")
-    ] = None,
-    batch_size: Annotated[int | None, typer.Option(rich_help_panel=_DATA, help="Inputs at a time.")] = None,
-    on_data_only: Annotated[
-        bool, typer.Option("--on-data-only", rich_help_panel=_MEASURE, help="No noise and no shuffled inputs.")
-    ] = False,
-    seed: Annotated[int, typer.Option(rich_help_panel=_MEASURE, help="Seed of everything random in the audit.")] = 0,
-    select: Annotated[
-        str | None,
-        typer.Option(rich_help_panel=_MODEL, help="Audit this one of several outputs, by name (logits) or position."),
-    ] = None,
-    transform: Annotated[
-        list[str] | None,
-        typer.Option(
-            rich_help_panel=_GROUP,
-            help="A change that forms no group, with its strengths: brightness:0.5..1.5, gain:0.5,2, speed:0.8..1.2:5 "
-            "(5 of them), contrast, offset, shift, scale, crop, or package.module:function:0..1. May be repeated; "
-            "without --group these alone are audited.",
-        ),
-    ] = None,
-    batch_axis: Annotated[
-        int,
-        typer.Option(
-            rich_help_panel=_DATA, help="The axis of the inputs' batch, such as 1 for sequences of recurrent networks."
-        ),
-    ] = 0,
-    effort: Annotated[
+        "Where images keep channels, if shapes do not tell: channels_last or channels_first.",
+        **one_of("channels_last", "channels_first"),
+    ),
+    "limit": option(int, "Use this many inputs, drawn at random."),
+    "batch_size": option(int, "Inputs at a time."),
+    "batch_axis": option(int, "The axis of the inputs' batch, such as 1 for sequences of recurrent networks.", 0),
+}
+_OF_GROUP = {
+    "group": option(
         str,
-        typer.Option(
-            rich_help_panel=_MEASURE,
-            help="full, or quick: the error and its floor alone, on few evaluations.",
-            **one_of("full", "quick"),
-        ),
-    ] = "full",
-    trust: Annotated[
-        bool,
-        typer.Option(
-            "--trust", rich_help_panel=_MODEL, help="Load pickles, too. They run whatever code their author put in."
-        ),
-    ] = False,
-) -> None:
+        "C4, D4 (any number), SO2, SO3, O3, S_n, S5 (any number), translations, octahedral, …",
+        autocompletion=GROUPS,
+    ),
+    "outputs": option(
+        str,
+        "What each output is to the group: invariant (the default), vectors, images, masks, boxes (xyxy), cxcywh, "
+        "keypoints, unordered (sets of boxes), unordered:distance:vectors, 4x0e+2x1o (irreps), voigt, voigt:strain, "
+        "points, pairs, edges, sequences, states, …, labels:3,0,1,2 for classes that change places (generators apart "
+        "by /), or find. Several outputs: KIND,KIND or NAME=KIND,…; KIND@1: its batch is axis 1.",
+    ),
+    "elements": option(int, "How many elements of the group to try."),
+}
+_MEASURED = {
+    "on_data_only": flag("No noise and no shuffled inputs."),
+    "seed": option(int, "Seed of everything random in the audit.", 0),
+    "effort": option(
+        str, "full, or quick: the error and its floor alone, on few evaluations.", "full", **one_of("full", "quick")
+    ),
+}
+_OF_VERDICT = {
+    "fail_above": option(
+        str,
+        "Exit with status 3 unless the error is at most this, on the data and off it: 0.05 or 5%; or of single "
+        "outputs or kinds: forces=0.05,invariant=1%.",
+    ),
+    "min_agreement": option(str, "Exit with status 3 if fewer predicted classes stay the same: 0.95 or 95%."),
+    "baseline": option(Path, "An earlier --json: exit with status 3 if errors grew, by a paired test of the inputs."),
+    "tolerance": option(str, "The mean error that is acceptable under every element: 0.01 or 1%."),
+    "relative_to": option(
+        str,
+        "What errors are relative to: norm, spread (between inputs), or larger (error of both).",
+        "larger",
+        **one_of("norm", "spread", "larger"),
+    ),
+    "output_scale": option(
+        str, "The size of outputs that counts as 100 %, in their own unit: 0.1, or forces=0.1,energy=1."
+    ),
+}
+
+
+@command(
+    ("Model", _OF_MODEL),
+    ("Data", _OF_DATA),
+    ("Group", _OF_GROUP),
+    ("What to measure", _MEASURED),
+    ("Verdict", _OF_VERDICT),
+    ("Report", REPORTS),
+)
+def audit(o: Any) -> None:
     """Measure how far a model is from being equivariant, and where it breaks.
 
     equitangents audit net.onnx --data images.npz --group C4 --html audit.html
@@ -247,52 +163,48 @@ def audit(
     from equitangents.groups.names import parse_group_name
     from equitangents.model_files import check_model
 
-    limits, agreement, tolerated = limits_of(fail_above), agreement_of(min_agreement), tolerance_of(tolerance)
-    scale, written = scales(output_scale), Files(html, json, markdown, badge, junit)
-    check_counts({"--elements": elements, "--limit": limit, "--batch-size": batch_size})
-    written.check()
-    check_file("baseline", baseline)
-    check_together({"MODEL": model, "--data": data, "--group": group, "--transform": transform or None})
-    check_file("data", data)
-    assert model is not None  # check_together
-    check_model(model, trust)
-    if group is not None:
-        parse_group_name("group", group)
+    limits, agreement, tolerated = limits_of(o.fail_above), agreement_of(o.min_agreement), tolerance_of(o.tolerance)
+    scale, files = scales(o.output_scale), {form: getattr(o, form) for form in REPORTS}
+    check_counts({"--elements": o.elements, "--limit": o.limit, "--batch-size": o.batch_size})
+    check_files(files)
+    check_file("baseline", o.baseline)
+    check_together({"MODEL": o.model, "--data": o.data, "--group": o.group})
+    check_file("data", o.data)
+    check_model(o.model, o.trust)
+    parse_group_name("group", o.group)
     with stages() as stage, announced("equitangents.audit.layouts", err=True):
-        stage(f"reading {data}")
-        x, y = load_data(str(data), trust)
-        kinds = kinds_of(inputs, x)
-        x, y = limited(x, y, limit, seed, batch_axis)
+        stage(f"reading {o.data}")
+        x, y = load_data(str(o.data), o.trust)
+        kinds = kinds_of(o.inputs, x)
+        x, y = limited(x, y, o.limit, o.seed, o.batch_axis)
         stage("importing JAX")
         from equitangents.audit.adapters import as_model
-        from equitangents.audit.adapters.choose import load_function, load_model
+        from equitangents.audit.adapters.choose import load_model
         from equitangents.audit.contract.trees import along_axis
-        from equitangents.audit.records import gather
         from equitangents.audit.report.checks import read_baseline
-        from equitangents.audit.run import Audit
+        from equitangents.audit.run import audit as measure
 
-        expected = output_kinds(outputs)
-        changes = transforms(transform, load_function)
-        if baseline is not None:
-            read_baseline(baseline)
-        stage(f"loading {model}")
-        f = as_model(load_model(model, trust))
+        expected = output_kinds(o.outputs)
+        if o.baseline is not None:
+            read_baseline(o.baseline)
+        stage(f"loading {o.model}")
+        f = as_model(load_model(o.model, o.trust))
         f.foreign = True  # of a function, too, an error is told in one line, with where it came from
         stage(f"evaluating {f.name}")
         entries: dict[str, Any] = {
             "inputs": kinds,
-            "layout": layout,
-            "select": int(select) if select is not None and select.isdigit() else select,
-            "off_data": not on_data_only and effort != "quick",
-            "transforms": None if group is None else changes,
+            "layout": o.layout,
+            "select": int(o.select) if o.select is not None and o.select.isdigit() else o.select,
+            "off_data": not o.on_data_only and o.effort != "quick",
             "tolerance": tolerated,
-            "relative_to": relative_to,
+            "relative_to": o.relative_to,
             "output_scale": scale,
-            "seed": seed,
+            "seed": o.seed,
         }
-        told, action, x = gather({}, entries, effort), group or changes, along_axis(x, batch_axis)  # type: ignore[arg-type]
-        report = Audit(f, action, x, expected, y, elements, told, batch_size, True, effort).report()  # type: ignore[arg-type]
-    finish(report, written, _checks(report, limits, agreement, baseline))
+        settings: Any = {"batch_size": o.batch_size, "progress": True, "effort": o.effort}
+        x = along_axis(x, o.batch_axis)
+        report = measure(f, o.group, x, expected, y=y, elements=o.elements, **settings, **entries)
+    finish(report, files, _checks(report, limits, agreement, o.baseline))
 
 
 def _checks(

@@ -3,84 +3,52 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from equitangents.cli.audit import ABOVE, Files, finish
+from equitangents.cli.audit import REPORTS, check_files, finish
 from equitangents.cli.audit_words import check_counts, check_file, limits_of, named
-from equitangents.cli.common import stages
+from equitangents.cli.common import argument, command, option, stages
+from equitangents.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from equitangents.audit.potentials.report import AtomsReport
     from equitangents.audit.report.checks import Check
 
-_POTENTIAL, _MEASURE, _VERDICT, _REPORT = "Potential", "What to measure", "Verdict", "Report"
 
-
-def audit_potential(
-    structures: Annotated[
-        str, typer.Argument(rich_help_panel=_POTENTIAL, help="Structures that ASE reads: .xyz, .cif, .traj, …")
-    ],
-    calculator: Annotated[
-        str,
-        typer.Option(
-            rich_help_panel=_POTENTIAL, help="package.module:object, an ASE calculator, its class or a function."
-        ),
-    ],
-    features: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=_POTENTIAL,
-            help="Further results, one row an atom, and their irreps: node_feats=8x0e+4x1o.",
-        ),
-    ] = None,
-    tests: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=_MEASURE,
-            help="Some tests, with commas: rotation, permutation, conservation, dynamics, smoothness, …",
-        ),
-    ] = None,
-    elements: Annotated[int, typer.Option(rich_help_panel=_MEASURE, help="Random moves of every structure.")] = 8,
-    limit: Annotated[
-        int | None, typer.Option(rich_help_panel=_MEASURE, help="Use this many structures, drawn at random.")
-    ] = None,
-    time_step: Annotated[
-        float | None, typer.Option(rich_help_panel=_MEASURE, help="Femtoseconds of a step of the short run: 0.25.")
-    ] = None,
-    seed: Annotated[int, typer.Option(rich_help_panel=_MEASURE, help="Seed of everything random.")] = 0,
-    tolerances: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=_VERDICT, help="Errors that count as small: forces=1,energy=0.1 (meV/Å, meV/atom)."
-        ),
-    ] = None,
-    fail_above: Annotated[
-        str | None,
-        typer.Option(
-            rich_help_panel=_VERDICT,
-            help=f"Exit with status {ABOVE} unless relative errors are at most this: 0.05 or 5%, or forces=5%,…",
-        ),
-    ] = None,
-    baseline: Annotated[
-        Path | None,
-        typer.Option(
-            rich_help_panel=_VERDICT, help=f"An earlier --json: exit with status {ABOVE} if errors grew since."
-        ),
-    ] = None,
-    html: Annotated[Path | None, typer.Option(rich_help_panel=_REPORT, help="Write the report as one page.")] = None,
-    json: Annotated[Path | None, typer.Option(rich_help_panel=_REPORT, help="Write the report as JSON.")] = None,
-    markdown: Annotated[
-        Path | None, typer.Option(rich_help_panel=_REPORT, help="Write a summary that GitHub renders.")
-    ] = None,
-    junit: Annotated[
-        Path | None, typer.Option(rich_help_panel=_REPORT, help="Write JUnit's XML, one test case a row.")
-    ] = None,
-    badge: Annotated[
-        Path | None, typer.Option(rich_help_panel=_REPORT, help="Write a badge: SVG, or JSON for shields.io.")
-    ] = None,
-) -> None:
+@command(
+    (
+        "Potential",
+        {
+            "structures": argument(str, "Structures that ASE reads: .xyz, .cif, .traj, …", ...),
+            "calculator": option(str, "package.module:object, an ASE calculator, its class or a function.", ...),
+            "features": option(str, "Further results, one row an atom, and their irreps: node_feats=8x0e+4x1o."),
+        },
+    ),
+    (
+        "What to measure",
+        {
+            "tests": option(
+                str, "Some tests, with commas: rotation, permutation, conservation, dynamics, smoothness, …"
+            ),
+            "elements": option(int, "Random moves of every structure.", 8),
+            "limit": option(int, "Use this many structures, drawn at random."),
+            "time_step": option(float, "Femtoseconds of a step of the short run: 0.25."),
+            "seed": option(int, "Seed of everything random.", 0),
+        },
+    ),
+    (
+        "Verdict",
+        {
+            "tolerances": option(str, "Errors that count as small: forces=1,energy=0.1 (meV/Å, meV/atom)."),
+            "fail_above": option(
+                str, "Exit with status 3 unless relative errors are at most this: 0.05 or 5%, or forces=5%,…"
+            ),
+            "baseline": option(Path, "An earlier --json: exit with status 3 if a test fails that did not."),
+        },
+    ),
+    ("Report", REPORTS),
+)
+def audit_potential(o: Any) -> None:
     """Test an interatomic potential: symmetries, forces as a gradient, conserved energy, smoothness.
 
     equitangents audit-potential water.xyz --calculator mine:potential --html potential.html
@@ -89,41 +57,41 @@ def audit_potential(
     """
     from equitangents.model_files import check_name
 
-    limits, files = limits_of(fail_above), Files(html, json, markdown, badge, junit)
-    check_counts({"--elements": elements, "--limit": limit})
-    files.check()
-    check_file("baseline", baseline)
-    check_file("structures", structures)
-    check_name(calculator, "calculator")
-    tolerated, turning = named(tolerances), irreps_of(features)
+    limits, files = limits_of(o.fail_above), {form: getattr(o, form) for form in REPORTS}
+    check_counts({"--elements": o.elements, "--limit": o.limit})
+    check_files(files)
+    check_file("baseline", o.baseline)
+    check_file("structures", o.structures)
+    check_name(o.calculator, "calculator")
+    tolerated, turning = named(o.tolerances), irreps_of(o.features)
     with stages() as stage:
         stage("importing JAX and ASE")
-        from equitangents.audit.adapters.choose import load_calculator
-        from equitangents.audit.potentials.checks import read_baseline
+        from equitangents.audit.adapters.choose import imported
+        from equitangents.audit.potentials.report import read_baseline
         from equitangents.audit.potentials.run import atoms
         from equitangents.audit.potentials.structures import read_structures
         from equitangents.extras import require
 
         require("ase", "atoms", "the audit of potentials")
-        if baseline is not None:
-            read_baseline(baseline)
-        stage(f"reading {structures}")
-        given = read_structures(structures, limit, seed)
-        stage(f"loading {calculator}")
-        potential = load_calculator(calculator)
-        stage(f"evaluating {calculator}")
+        if o.baseline is not None:
+            read_baseline(o.baseline)
+        stage(f"reading {o.structures}")
+        given = read_structures(o.structures, o.limit, o.seed)
+        stage(f"loading {o.calculator}")
+        potential = imported(o.calculator, "calculator")
+        stage(f"evaluating {o.calculator}")
         report = atoms(
             potential,
             given,
-            None if tests is None else [test.strip() for test in tests.split(",")],
-            elements=elements,
+            None if o.tests is None else [test.strip() for test in o.tests.split(",")],
+            elements=o.elements,
             tolerances=tolerated,
             features=turning,
-            time_step=time_step,
-            seed=seed,
+            time_step=o.time_step,
+            seed=o.seed,
             progress=True,
         )
-    finish(report, files, _checks(report, limits, baseline), met=False)
+    finish(report, files, _checks(report, limits, o.baseline), met=False)
 
 
 def irreps_of(text: str | None) -> dict[str, str] | None:
@@ -132,13 +100,13 @@ def irreps_of(text: str | None) -> dict[str, str] | None:
         return None
     parts = [part.partition("=") for part in text.replace(" ", "").split(",")]
     if not all(name and irreps for name, _, irreps in parts):
-        raise typer.BadParameter("expected NAME=IRREPS,… such as node_feats=8x0e+4x1o", param_hint="--features")
+        raise InvalidArgumentError("--features", text, "NAME=IRREPS,… such as node_feats=8x0e+4x1o")
     return {name: irreps for name, _, irreps in parts}
 
 
 def _checks(report: AtomsReport, limits: float | dict[str, float] | None, baseline: Path | None) -> list[Check]:
     """Everything that was demanded of the report."""
-    from equitangents.audit.potentials.checks import below, no_worse
+    from equitangents.audit.potentials.report import below, no_worse
 
     found = [] if limits is None else below(report, limits)
     return found + ([] if baseline is None else no_worse(report, baseline))

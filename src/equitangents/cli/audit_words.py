@@ -1,4 +1,4 @@
-"""What `equitangents audit` is told in words, and all of it that can be refused before anything heavy is imported."""
+"""Options of `equitangents audit` as values; what can be refused is, before anything heavy is imported."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from equitangents.cli.completion import nearest
+from equitangents.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from equitangents._types import ArrayLike
@@ -17,29 +16,24 @@ if TYPE_CHECKING:
 Limits = float | dict[str, float] | None
 
 
-def check_together(told: Mapping[str, object]) -> None:
-    """Raise unless a model, data, and a group or a transform are given."""
-    from equitangents.errors import InvalidArgumentError
-
-    given = {option for option, value in told.items() if value is not None}
-    for option, also in (("MODEL", ""), ("--data", ""), ("--group", "--transform")):
-        if not {option, also} & given:
-            raise InvalidArgumentError(" ".join([option, "is missing"]))
+def check_together(options: Mapping[str, object]) -> None:
+    """Raise unless a model, data and a group are given."""
+    for option, value in options.items():
+        if value is None:
+            raise InvalidArgumentError(option, None, "one")
 
 
 def check_counts(counts: Mapping[str, int | None]) -> None:
     """Raise unless every number that is given is at least 1."""
     for option, count in counts.items():
         if count is not None and count < 1:
-            raise typer.BadParameter(f"{count}; expected a whole number, at least 1", param_hint=option)
+            raise InvalidArgumentError(option, count, "a whole number, at least 1")
 
 
 def check_file(name: str, path: Path | str | None) -> None:
     """Raise unless the file that is to be read is there, or none is given."""
-    from equitangents.errors import InvalidArgumentError
-
     if path is not None and not Path(path).is_file():
-        raise InvalidArgumentError(f"{name} is {str(path)!r}, which is not a file{nearest(path)}")
+        raise InvalidArgumentError(name, str(path), "a file", nearest(path))
 
 
 def share(text: str, option: str) -> float:
@@ -49,7 +43,7 @@ def share(text: str, option: str) -> float:
     try:
         number = float(plain.removesuffix("%"))
     except ValueError:
-        raise typer.BadParameter(f"{text!r}; expected a number such as 0.05, or 5%", param_hint=option) from None
+        raise InvalidArgumentError(option, text, "a number such as 0.05, or 5%") from None
     return number / 100 if percent else number
 
 
@@ -58,7 +52,7 @@ def limits_of(text: str | None) -> Limits:
     limits = scales(text, "--fail-above", shares=True)
     for limit in limits.values() if isinstance(limits, dict) else [] if limits is None else [limits]:
         if not 0 <= limit < float("inf"):
-            raise typer.BadParameter(f"{limit:g}; expected a number, at least 0", param_hint="--fail-above")
+            raise InvalidArgumentError("--fail-above", limit, "a number, at least 0")
     return limits
 
 
@@ -68,8 +62,7 @@ def agreement_of(text: str | None) -> float | None:
         return None
     found = share(text, "--min-agreement")
     if not 0 <= found <= 1:
-        hint = f"; did you mean {found:g}%?" if 1 < found <= 100 else ""
-        raise typer.BadParameter(f"{text!r}; expected a share, 0.95 or 95%{hint}", param_hint="--min-agreement")
+        raise InvalidArgumentError("--min-agreement", text, "a share, 0.95 or 95%")
     return found
 
 
@@ -79,7 +72,7 @@ def tolerance_of(text: str | None) -> float | None:
         return None
     found = share(text, "--tolerance")
     if not 0 < found < float("inf"):
-        raise typer.BadParameter(f"{text!r}; expected a number above 0, 0.01 or 1%", param_hint="--tolerance")
+        raise InvalidArgumentError("--tolerance", text, "a number above 0, 0.01 or 1%")
     return found
 
 
@@ -91,11 +84,11 @@ def scales(text: str | None, option: str = "--output-scale", shares: bool = Fals
     try:
         numbers = [share(number, option) if shares else float(number) for _, _, number in parts]
     except ValueError:
-        raise typer.BadParameter(f"{text!r}; expected a number, or NAME=NUMBER,…", param_hint=option) from None
+        raise InvalidArgumentError(option, text, "a number, or NAME=NUMBER,…") from None
     if len(parts) == 1 and not parts[0][1]:
         return numbers[0]
     if not all(name for name, _, _ in parts):
-        raise typer.BadParameter("expected one number, or NAME=NUMBER,… for each", param_hint=option)
+        raise InvalidArgumentError(option, text, "one number, or NAME=NUMBER,… for each")
     return {name: number for (name, _, _), number in zip(parts, numbers, strict=True)}
 
 
@@ -103,7 +96,7 @@ def named(text: str | None) -> dict[str, float] | None:
     """--tolerances: "forces=1,energy=0.1" as numbers by name."""
     numbers = scales(text, "--tolerances")
     if isinstance(numbers, float):
-        raise typer.BadParameter("expected NAME=NUMBER,…", param_hint="--tolerances")
+        raise InvalidArgumentError("--tolerances", text, "NAME=NUMBER,…")
     return numbers
 
 
@@ -114,7 +107,7 @@ def kinds_of(text: str | None, x: object) -> Any:
     parts = [None if part in ("none", "invariant") else part for part in text.replace(" ", "").split(",")]
     if isinstance(x, dict):
         if len(parts) != len(x):
-            raise typer.BadParameter(f"{len(parts)} kinds for the inputs {', '.join(x)}", param_hint="--inputs")
+            raise InvalidArgumentError("--inputs", text, "a kind for each of the inputs", ", ".join(x))
         return dict(zip(x, parts, strict=True))
     return parts[0] if len(parts) == 1 else tuple(parts)
 
@@ -146,7 +139,7 @@ def output_kinds(text: str | None) -> Any:
     if all(equals for _, equals, _ in named):
         return {name: _output_kind(kind) for name, _, kind in named}
     if any(equals for _, equals, _ in named):
-        raise typer.BadParameter("expected a kind for each output, all with NAME= or none", param_hint="--outputs")
+        raise InvalidArgumentError("--outputs", text, "a kind for each output, all with NAME= or none")
     kinds = [_output_kind(part) for part in parts]
     return kinds[0] if len(kinds) == 1 else tuple(kinds)
 
@@ -158,7 +151,7 @@ def _output_kind(text: str) -> Any:
         from equitangents.audit.contract.trees import Batch
 
         if not axis.isdigit():
-            raise typer.BadParameter(f"expected KIND@AXIS, such as vectors@1; found {text}", param_hint="--outputs")
+            raise InvalidArgumentError("--outputs", text, "KIND@AXIS, such as vectors@1")
         return Batch(_output_kind(kind), int(axis))
     if kind.startswith("unordered"):
         from equitangents.audit.contract.unordered import parse
@@ -171,54 +164,5 @@ def _output_kind(text: str) -> Any:
     try:
         rows = [[int(c) for c in row.split(",")] for row in kind.removeprefix("labels:").split("/")]
     except ValueError:
-        raise typer.BadParameter(
-            f"expected labels:3,0,1,2, where each class goes; found {text}", param_hint="--outputs"
-        ) from None
+        raise InvalidArgumentError("--outputs", text, "labels:3,0,1,2, where each class goes") from None
     return Labels(rows)
-
-
-def transforms(texts: list[str] | None, trust_imports: Any) -> Any:
-    """ "brightness:0.5..1.5", "gain:0.5,2", "module:function:0..1:5" as transforms by name; None of none.
-
-    `trust_imports(spec)` imports a function that is named by its module.
-    """
-    from equitangents.audit.contract.changes import Transform
-    from equitangents.audit.contract.named_changes import CHANGES
-
-    found = {}
-    for text in texts or []:
-        words = text.split(":")
-        own = words[0] not in CHANGES
-        head = 2 if own else 1
-        if len(words) not in (head + 1, head + 2) or (own and len(words) < 3):
-            raise typer.BadParameter(
-                f"expected NAME:LOW..HIGH, NAME:LOW..HIGH:COUNT or NAME:S,S,… with one of {', '.join(CHANGES)} or "
-                f"package.module:function as NAME; found {text}",
-                param_hint="--transform",
-            )
-        fn: Any = trust_imports(":".join(words[:2])) if own else words[0]
-        name = words[1] if own else words[0]
-        if name in found:
-            raise typer.BadParameter(f"{name} is given twice", param_hint="--transform")
-        found[name] = Transform(fn, _strengths(words[head:], text), name=name)
-    return found or None
-
-
-_COUNT = 9
-
-
-def _strengths(words: list[str], text: str) -> list[float]:
-    low, dots, high = words[0].partition("..")
-    try:
-        if not dots:
-            if len(words) > 1:
-                raise ValueError
-            return [float(s) for s in words[0].split(",")]
-        a, b, n = float(low), float(high), int(words[1]) if len(words) > 1 else _COUNT
-        if n < 2 or not a < b:
-            raise ValueError
-    except ValueError:
-        raise typer.BadParameter(
-            f"expected strengths LOW..HIGH, LOW..HIGH:COUNT or S,S,…; found {text}", param_hint="--transform"
-        ) from None
-    return [round(a + (b - a) * i / (n - 1), 12) for i in range(n)]

@@ -28,7 +28,7 @@ _OWN = ("minutes", "keep_together", "baselines", "fast")
 def check_confidence(least: float | None) -> None:
     """Raise InvalidArgumentError unless it is a probability."""
     if least is not None and not 0 < least <= 1:
-        raise InvalidArgumentError(f"min_confidence is {least!r}; expected a number above 0, and at most 1")
+        raise InvalidArgumentError("min_confidence", least, "a number above 0, and at most 1")
 
 
 def answered(held: HeldOut, least: float) -> str:
@@ -50,7 +50,7 @@ def group_or_auto(value: str | None) -> str | None:
 def check_group(group: str | None, why: str) -> None:
     """Raise InvalidArgumentError where the group is to be chosen and another network is fitted."""
     if group == AUTO:
-        raise InvalidArgumentError(f"group is 'auto', which is for --net auto alone; expected C4, D4, … ({why})")
+        raise InvalidArgumentError("group", "auto", "C4, D4, ...; 'auto' is for --net auto", why)
 
 
 def other_option(context: typer.Context) -> str | None:
@@ -62,7 +62,7 @@ def other_option(context: typer.Context) -> str | None:
     given = [options[name] for name in _OTHERS if _is_given(context, name)]
     if given and _is_given(context, "net"):
         raise InvalidArgumentError(
-            f"{given[0]} is given, which --net auto does not take; leave it out, or name a network by --net"
+            given[0], "given", "none with --net auto", "leave it out, or name a network by --net"
         )
     return given[0] if given else None
 
@@ -72,9 +72,7 @@ def check_named(context: typer.Context, why: str) -> None:
     options = {str(p.name): p.opts[0] for p in context.command.params}
     for name in _OWN:
         if _is_given(context, name):
-            raise InvalidArgumentError(
-                f"{options[name]} is given, which is for --net auto alone; expected none ({why})"
-            )
+            raise InvalidArgumentError(options[name], "given", "none without --net auto", why)
 
 
 def _is_given(context: typer.Context, name: str) -> bool:

@@ -1,19 +1,24 @@
-"""What commands have in common: words for sizes and parts of a job array, and what the package logs on its way."""
+"""What commands have in common: options as data, words for sizes and parts of a job array, and progress."""
 
 from __future__ import annotations
 
+import copy
+import functools
+import inspect
 import logging
 import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
 
 from equitangents.cli.completion import URL, one_of
+from equitangents.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from equitangents._types import ArrayLike
@@ -21,14 +26,71 @@ if TYPE_CHECKING:
 
 PLACE = "PATH|URL"  # what takes s3://bucket/name and the like, too
 AGAIN = "the same command starts again"
-Precision = Annotated[
-    str | None,
-    typer.Option(
-        help="float32 or float64; by default that of the inputs, float64 for whole numbers.",
-        **one_of("float32", "float64"),
-    ),
-]
-Shard = Annotated[str | None, typer.Option(metavar="I/N", help="Only part I of N, I from 0 to N − 1: for job arrays.")]
+Setting = tuple[Any, Any, Any]  # the type of a value, what typer knows of it, and its default, ... where there is none
+
+
+def option(kind: Any, text: str, default: Any = None, *names: str, **more: Any) -> Setting:
+    """An option; one whose default is None may be left out, and one whose default is ... may not."""
+    return kind if default is not None else kind | None, typer.Option(*names, help=text, **more), default
+
+
+def argument(kind: Any, text: str, default: Any = None, **more: Any) -> Setting:
+    """As `option`, of a word without a name."""
+    return kind if default is not None else kind | None, typer.Argument(help=text, **more), default
+
+
+def flag(text: str, *names: str) -> Setting:
+    """An option without a value, False where it is not given."""
+    return bool, typer.Option(*names, help=text), False
+
+
+def command(*panels: tuple[str | None, dict[str, Setting]]) -> Callable[[Callable[[Any], None]], Callable[..., None]]:
+    """A decorator: a function of one object, whose attributes are the settings of these panels, as a command of typer.
+
+    Its `context` is that of the command. A flag without names has that of its setting, --on-data-only of on_data_only.
+    """
+    settings: dict[str, Setting] = {}
+    for panel, those in panels:
+        for name, (kind, info, default) in those.items():
+            info = copy.copy(info)
+            info.rich_help_panel = panel
+            if default is False and not info.param_decls:
+                info.param_decls = ("--" + name.replace("_", "-"),)
+            settings[name] = (kind, info, default)
+    each = {name: Annotated[kind, info] for name, (kind, info, _) in settings.items()}
+    defaults = {
+        name: inspect.Parameter.empty if default is ... else default for name, (*_, default) in settings.items()
+    }
+
+    def decorated(run: Callable[[Any], None]) -> Callable[..., None]:
+        @functools.wraps(run)
+        def called(context: typer.Context, **given: Any) -> None:
+            run(SimpleNamespace(context=context, **given))
+
+        called.__annotations__ = {"context": typer.Context, **each}
+        called.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [
+                inspect.Parameter(
+                    name,
+                    inspect.Parameter.KEYWORD_ONLY,
+                    annotation=kind,
+                    default=defaults.get(name, inspect.Parameter.empty),
+                )
+                for name, kind in called.__annotations__.items()
+            ]
+        )
+        del called.__wrapped__  # type: ignore[attr-defined]
+        return called
+
+    return decorated
+
+
+PRECISION = option(
+    str,
+    "float32 or float64; by default that of the inputs, float64 for whole numbers.",
+    **one_of("float32", "float64"),
+)
+SHARD = option(str, "Only part I of N, I from 0 to N − 1: for job arrays.", metavar="I/N")
 
 
 def goes_on(restart: bool) -> str:
@@ -44,9 +106,7 @@ class LocalPaths(TyperCommand):
         for parameter in self.params:
             value = ctx.params.get(str(parameter.name))
             if isinstance(value, Path) and URL.match(str(value)):
-                raise typer.BadParameter(
-                    f"{str(value)!r}; expected a path of this machine", param_hint=parameter.opts[0]
-                )
+                raise InvalidArgumentError(parameter.opts[0], str(value), "a path of this machine")
         return super().invoke(ctx)
 
 
@@ -56,7 +116,7 @@ def part(text: str | None) -> tuple[int, int] | None:
         return None
     index, slash, count = text.partition("/")
     if not (slash and index.isdigit() and count.isdigit() and int(index) < int(count)):
-        raise typer.BadParameter(f"{text!r}; expected I/N with I from 0 to N − 1, such as 0/64", param_hint="--shard")
+        raise InvalidArgumentError("--shard", text, "I/N with I from 0 to N − 1, such as 0/64")
     return int(index), int(count)
 
 
@@ -65,10 +125,8 @@ def one_ridge(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise typer.BadParameter(
-            f"{text!r}; expected one number; one for each sample takes Python: et.InfiniteEnsemble(net, ridge=array)",
-            param_hint="--ridge",
-        ) from None
+        remedy = "one for each sample takes Python: et.InfiniteEnsemble(net, ridge=array)"
+        raise InvalidArgumentError("--ridge", text, "one number", remedy) from None
 
 
 def shape(text: str | None) -> tuple[int, ...] | None:
@@ -77,7 +135,7 @@ def shape(text: str | None) -> tuple[int, ...] | None:
         return None
     parts = text.replace(" ", "").split(",")
     if not all(each.isdigit() and int(each) for each in parts):
-        raise typer.BadParameter(f"{text!r}; expected sizes such as 32,32,3", param_hint="--input-shape")
+        raise InvalidArgumentError("--input-shape", text, "sizes such as 32,32,3")
     return tuple(map(int, parts))
 
 
@@ -86,7 +144,7 @@ def byte_limit(gigabytes: float | None) -> int | None:
     if gigabytes is None:
         return None
     if not 0 < gigabytes < math.inf:
-        raise typer.BadParameter(f"{gigabytes:g}; expected a positive number of GB", param_hint="--memory-limit")
+        raise InvalidArgumentError("--memory-limit", gigabytes, "a positive number of GB")
     return int(gigabytes * 1e9)
 
 

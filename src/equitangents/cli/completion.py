@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
-
-if TYPE_CHECKING:
-    from equitangents.errors import EquitangentsError
 
 Offers = Callable[[str], list[str]]
 URL = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")  # what begins so is no path of this machine
@@ -36,7 +33,18 @@ GROUPS = among(
 )  # fmt: skip
 SOLVERS = among("auto", "eigh", "cholesky", "out-of-core", "lanczos", "pcg", "nystrom")
 NETS = among("mlp", "cnn", "FCN", "LCN", "VEC", "GAP", "LAP4", "LAP8")
-_NETS = ("mlp", "cnn", "FCN", "LCN", "VEC", "GAP", "LAP2", "LAP4", "…")  # LAPk pools over k × k for any k
+_NETS = (
+    "mlp",
+    "cnn",
+    "FCN",
+    "LCN",
+    "VEC",
+    "GAP",
+    "LAP2",
+    "LAP4",
+    "FILE.json",
+    "package.module:object",
+)  # LAPk pools over k × k for any k
 
 
 def one_of(*values: str) -> dict[str, Any]:
@@ -44,19 +52,12 @@ def one_of(*values: str) -> dict[str, Any]:
 
     def checked(parameter: typer.CallbackParam, value: str | None) -> str | None:
         if value is not None and value not in values:
-            raise _unknown(parameter, value, values)
+            from equitangents.keywords import unknown
+
+            raise unknown(parameter.opts[0], value, values)
         return value
 
     return {"autocompletion": among(*values), "callback": checked}
-
-
-def _unknown(parameter: typer.CallbackParam, value: str, values: Sequence[str], more: str = "") -> EquitangentsError:
-    """The error for a value that is none of these, with the one that may have been meant."""
-    from equitangents.errors import InvalidArgumentError
-    from equitangents.keywords import meant
-
-    few = " or ".join(values) if len(values) == 2 else f"{'' if more else 'one of '}{', '.join(values)}{more}"
-    return InvalidArgumentError(f"{parameter.opts[0]} is {value!r}{meant(value, values)}; expected {few}")
 
 
 def group_name(value: str | None) -> str | None:
@@ -76,7 +77,9 @@ def net_name(parameter: typer.CallbackParam, value: str | None) -> str | None:
         there(parameter, value)
         return value
     if ":" not in value and value not in NETS("") and not re.fullmatch(r"LAP[1-9]\d*", value):
-        raise _unknown(parameter, value, _NETS, ", a file of layers that ends in .json, or package.module:object")
+        from equitangents.keywords import unknown
+
+        raise unknown(parameter.opts[0], value, _NETS)
     return value
 
 
@@ -86,20 +89,19 @@ def there(parameter: typer.CallbackParam, value: Any) -> Any:
 
     if value is not None and Path(value).is_fifo():
         raise InvalidArgumentError(
-            f"{parameter.opts[0]} is {str(value)!r}, a pipe, which is read once, and inputs are read more than once; "
-            "write them to a file, and give that"
+            parameter.opts[0], str(value), "a file, since inputs are read more than once", "write the pipe to a file"
         )
     if value is None or URL.match(str(value)) or Path(value).expanduser().exists():
         return value
-    raise InvalidArgumentError(f"{parameter.opts[0]} is {str(value)!r}, which is not a file or folder{nearest(value)}")
+    raise InvalidArgumentError(parameter.opts[0], str(value), "a file or folder", nearest(value))
 
 
 def nearest(path: Path | str) -> str:
-    """ "; did you mean 'tiles'?" where the folder of a path that is not there has one of nearly this name."""
+    """ "did you mean 'tiles'?" where the folder of a path that is not there has one of nearly this name."""
     place = Path(path).expanduser()
     try:
         beside = {entry.stem: entry.name for entry in place.parent.iterdir() if entry.suffix == place.suffix}
     except OSError:
         return ""
     near = difflib.get_close_matches(place.stem, beside, n=1)
-    return f"; did you mean {beside[near[0]]!r}?" if near else ""
+    return f"did you mean {beside[near[0]]!r}?" if near else ""

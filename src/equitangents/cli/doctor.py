@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 
 PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "optax", "scikit-learn")
-OPTIONAL = {"zarr": "scale", "orbax-checkpoint": "train"}  # packages, and the extras that install them
+OPTIONAL = {"zarr": "scale"}  # packages, and the extras that install them
 
 
 def doctor(

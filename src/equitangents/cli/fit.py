@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -25,16 +25,20 @@ from equitangents.cli.choosing import (
 )
 from equitangents.cli.common import (
     PLACE,
-    Precision,
+    PRECISION,
     announced,
     byte_limit,
+    command,
+    flag,
     in_precision,
     kept,
     one_ridge,
+    option,
     shape,
     stages,
 )
 from equitangents.cli.completion import GROUPS, NETS, SOLVERS, among, one_of, there
+from equitangents.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from equitangents._types import ArrayLike
@@ -43,243 +47,172 @@ if TYPE_CHECKING:
     from equitangents.fit.held_out import HeldOut
     from equitangents.kernels import KernelFunction
 
-TASKS = ("auto", "regression", "classification")
 REPORT = "report.html"  # beside a classifier
 EXAMPLES = """equitangents fit --data tiles --group auto --out model
 
 equitangents fit --data train.npz --net mlp --ridge 1e-3 --out model"""
 _LARGE = 100  # MB of a saved model, beyond which its size is shown
-_CHOICE, _NAMED, _RESULT = "Choice of the network (--net auto)", "One network (--net NAME)", "Result"
 
 
-def fit(
-    context: typer.Context,
-    data: Annotated[
+_INPUTS = {
+    "data": option(
         str,
-        typer.Option(
-            metavar=PLACE,
-            callback=there,
-            help="Inputs: .npy, .npz with x (and y), Zarr, an array or a group with x; or a folder of images, one "
-            "folder a class.",
-        ),
-    ],
-    out: Annotated[Path, typer.Option(help="Folder of the model; one that was saved there is replaced.")],
-    targets: Annotated[
-        str | None,
-        typer.Option(
-            metavar=PLACE,
-            callback=there,
-            help="Targets: .npy, .npz with y, or Zarr; of a folder of images a table .csv with the columns file and "
-            "label. Without it y of --data, or its folders.",
-        ),
-    ] = None,
-    size: Annotated[
-        int | None,
-        typer.Option(min=1, help="Pixels of a side, to which images are averaged down; by default the smallest side."),
-    ] = None,
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave out images that cannot be read, and name them.")
-    ] = False,
-    net: Annotated[
+        "Inputs: .npy, .npz with x (and y), Zarr, an array or a group with x; or a folder of images, one folder a "
+        "class.",
+        ...,
+        metavar=PLACE,
+        callback=there,
+    ),
+    "out": option(Path, "Folder of the model; one that was saved there is replaced.", ...),
+    "targets": option(
         str,
-        typer.Option(
-            help="auto: the best by left-out samples, for classes of 4 to 2,000 vectors or images, in --minutes; mlp "
-            "for others; or mlp, cnn, FCN, VEC, LCN, GAP, LAP4, …, layers in a file.json, package.module:object.",
-            autocompletion=lambda incomplete: [*among(AUTO)(incomplete), *NETS(incomplete)],
-            callback=net_or_auto,
-        ),
-    ] = AUTO,
-    minutes: Annotated[
-        float, typer.Option(help="What --net auto may take; Ctrl-C takes the best so far.", rich_help_panel=_CHOICE)
-    ] = 5.0,
-    keep_together: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN",
-            help="Of --net auto: samples with one entry are left out together: a column of the table of images, or an "
-            "array of --data. Without it images of one folder CLASS/SOURCE are.",
-            rich_help_panel=_CHOICE,
-        ),
-    ] = None,
-    baselines: Annotated[
-        bool,
-        typer.Option(
-            help="Of --net auto: nearest neighbours, a forest and an SVM on the same folds.", rich_help_panel=_CHOICE
-        ),
-    ] = True,
-    fast: Annotated[
-        bool,
-        typer.Option(
-            "--fast",
-            help="Of --net auto: only networks that predict 20 images a second, or more.",
-            rich_help_panel=_CHOICE,
-        ),
-    ] = False,
-    depth: networks.Depth = None,
-    w_std: networks.WStd = networks.W_STD,
-    b_std: networks.BStd = 0.1,
-    group: Annotated[
-        str | None,
-        typer.Option(
-            help="Augmentation by all elements of a group: C4, D4, S5, translations, …; of images by --net auto also "
-            "auto: the best of none, C4 and D4.",
-            autocompletion=lambda incomplete: [*among(AUTO)(incomplete), *GROUPS(incomplete)],
-            callback=group_or_auto,
-        ),
-    ] = None,
-    time: Annotated[float, typer.Option(help="Training time; inf: until the end.", rich_help_panel=_NAMED)] = math.inf,
-    learning_rate: Annotated[
-        float, typer.Option(help="Learning rate; time counts in its units.", rich_help_panel=_NAMED)
-    ] = 1.0,
-    ridge: Annotated[
+        "Targets: .npy, .npz with y, or Zarr; of a folder of images a table .csv with the columns file and label. "
+        "Without it y of --data, or its folders.",
+        metavar=PLACE,
+        callback=there,
+    ),
+    "size": option(int, "Pixels of a side, to which images are averaged down; by default the smallest side.", min=1),
+    "skip_bad": flag("Leave out images that cannot be read, and name them."),
+    "net": option(
+        str,
+        "auto: the best by left-out samples, for classes of 4 to 2,000 vectors or images, in --minutes; mlp for "
+        "others; or mlp, cnn, FCN, VEC, LCN, GAP, LAP4, …, layers in a file.json, package.module:object.",
+        AUTO,
+        autocompletion=lambda incomplete: [*among(AUTO)(incomplete), *NETS(incomplete)],
+        callback=net_or_auto,
+    ),
+    **networks.SHAPE,
+    "group": option(
+        str,
+        "Augmentation by all elements of a group: C4, D4, S5, translations, …; of images by --net auto also auto: the "
+        "best of none, C4 and D4.",
+        autocompletion=lambda incomplete: [*among(AUTO)(incomplete), *GROUPS(incomplete)],
+        callback=group_or_auto,
+    ),
+    "precision": PRECISION,
+    "standardise": option(
+        bool, "Shift and scale inputs by the mean and deviation of each channel of --data; predict does the same.", True
+    ),
+}
+_CHOICE = {
+    "minutes": option(float, "What --net auto may take; Ctrl-C takes the best so far.", 5.0),
+    "keep_together": option(
+        str,
+        "Of --net auto: samples with one entry are left out together: a column of the table of images, or an array of "
+        "--data. Without it images of one folder CLASS/SOURCE are.",
+        metavar="COLUMN",
+    ),
+    "baselines": option(bool, "Of --net auto: nearest neighbours, a forest and an SVM on the same folds.", True),
+    "fast": flag("Of --net auto: only networks that predict 20 images a second, or more."),
+}
+_NAMED = {
+    "time": option(float, "Training time; inf: until the end.", math.inf),
+    "learning_rate": option(float, "Learning rate; time counts in its units.", 1.0),
+    "ridge": option(
         float,
-        typer.Option(
-            "--ridge",
-            "--diag-reg",
-            parser=one_ridge,
-            metavar="<float>",
-            help="Relative to the kernel's mean diagonal.",
-            rich_help_panel=_NAMED,
-        ),
-    ] = 0.0,
-    kernel: Annotated[
+        "Relative to the kernel's mean diagonal.",
+        0.0,
+        "--ridge",
+        "--diag-reg",
+        parser=one_ridge,
+        metavar="<float>",
+    ),
+    "kernel": option(str, "ntk: all layers learn; nngp: the last one.", "ntk", **one_of("ntk", "nngp")),
+    "dynamics": option(str, "flow: gradient flow; discrete: time counts steps.", "flow", **one_of("flow", "discrete")),
+    "task": option(
         str,
-        typer.Option(
-            help="ntk: all layers learn; nngp: the last one.", **one_of("ntk", "nngp"), rich_help_panel=_NAMED
-        ),
-    ] = "ntk",
-    dynamics: Annotated[
+        "regression or classification; auto: the latter where y are whole numbers or text, one for each input, or for "
+        "each position on which the network ends.",
+        "auto",
+        **one_of("auto", "regression", "classification"),
+    ),
+    "input_shape": option(str, "Shape of one input, such as 32,32,3, if rows are flattened."),
+    "store": option(
         str,
-        typer.Option(
-            help="flow: gradient flow; discrete: time counts steps.",
-            **one_of("flow", "discrete"),
-            rich_help_panel=_NAMED,
-        ),
-    ] = "flow",
-    task: Annotated[
-        str,
-        typer.Option(
-            help="regression or classification; auto: the latter where y are whole numbers or text, one for each "
-            "input, or for each position on which the network ends.",
-            **one_of(*TASKS),
-            rich_help_panel=_NAMED,
-        ),
-    ] = "auto",
-    input_shape: Annotated[
-        str | None,
-        typer.Option(help="Shape of one input, such as 32,32,3, if rows are flattened.", rich_help_panel=_NAMED),
-    ] = None,
-    precision: Precision = None,
-    store: Annotated[
-        str | None,
-        typer.Option(
-            metavar=PLACE,
-            help="Keep the training kernel in this folder; `equitangents gram --standardise` can fill it before.",
-            rich_help_panel=_NAMED,
-        ),
-    ] = None,
-    solver: Annotated[
-        str,
-        typer.Option(
-            help="auto, eigh, cholesky, out-of-core, lanczos, pcg or nystrom.",
-            **one_of(*SOLVERS("")),
-            rich_help_panel=_NAMED,
-        ),
-    ] = "auto",
-    memory_limit: Annotated[
-        float | None,
-        typer.Option(help="GB that the fit may take; by default half of what there is.", rich_help_panel=_NAMED),
-    ] = None,
-    standardise: Annotated[
+        "Keep the training kernel in this folder; `equitangents gram --standardise` can fill it before.",
+        metavar=PLACE,
+    ),
+    "solver": option(
+        str, "auto, eigh, cholesky, out-of-core, lanczos, pcg or nystrom.", "auto", **one_of(*SOLVERS(""))
+    ),
+    "memory_limit": option(float, "GB that the fit may take; by default half of what there is."),
+}
+_RESULT = {
+    "calibrate": option(
         bool,
-        typer.Option(
-            help="Shift and scale inputs by the mean and deviation of each channel of --data; predict does the same."
-        ),
-    ] = True,
-    calibrate: Annotated[
-        bool | None,
-        typer.Option(
-            help="Probabilities that say how often a class is right, by leave-one-out; by default where it is exact.",
-            show_default=False,
-            rich_help_panel=_RESULT,
-        ),
-    ] = None,
-    min_confidence: Annotated[
-        float | None,
-        typer.Option(
-            help="Leave a prediction open below this probability; says how many, and how often others are right.",
-            rich_help_panel=_RESULT,
-        ),
-    ] = None,
-    report: Annotated[
-        bool,
-        typer.Option(
-            help="Of a classifier write report.html beside the model: what left-out samples tell of it.",
-            rich_help_panel=_RESULT,
-        ),
-    ] = True,
-    means_only: Annotated[
-        bool,
-        typer.Option(
-            "--means-only", help="Save what means need, a small file; no --std afterwards.", rich_help_panel=_RESULT
-        ),
-    ] = False,
-) -> None:
+        "Probabilities that say how often a class is right, by leave-one-out; by default where it is exact.",
+        show_default=False,
+    ),
+    "min_confidence": option(
+        float, "Leave a prediction open below this probability; says how many, and how often others are right."
+    ),
+    "report": option(bool, "Of a classifier write report.html beside the model: what left-out samples tell.", True),
+    "means_only": flag("Save what means need, a small file; no --std afterwards."),
+}
+
+
+@command(
+    (None, _INPUTS),
+    ("Choice of the network (--net auto)", _CHOICE),
+    ("One network (--net NAME)", _NAMED),
+    ("Result", _RESULT),
+)
+def fit(o: Any) -> None:
     """Train infinitely wide networks on arrays in files, or images in a folder, exactly, and save the model.
 
     Nothing is saved unless all of it is. With --store a fit that was killed goes on with the kernel as far as it is.
     """
     from equitangents.cli import images
-    from equitangents.errors import EquitangentsError, InvalidArgumentError, StoreError
+    from equitangents.errors import EquitangentsError, StoreError
 
-    check_confidence(min_confidence)
-    shape_of_one, limit = shape(input_shape), byte_limit(memory_limit)
-    other = other_option(context) if net == AUTO else None
-    if net != AUTO:
-        check_named(context, f"--net {net}")
-        check_group(group, f"--net {net}")
+    check_confidence(o.min_confidence)
+    shape_of_one, limit = shape(o.input_shape), byte_limit(o.memory_limit)
+    other = other_option(o.context) if o.net == AUTO else None
+    if o.net != AUTO:
+        check_named(o.context, f"--net {o.net}")
+        check_group(o.group, f"--net {o.net}")
     with stages() as stage:
-        stage(f"reading {data}")
+        stage(f"reading {o.data}")
         of_images = (
-            images.read_labelled(data, targets, size, keep_together, skip_bad, stage)
-            if images.are_images(data, targets)
+            images.read_labelled(o.data, o.targets, o.size, o.keep_together, o.skip_bad, stage)
+            if images.are_images(o.data, o.targets)
             else None
         )
-        if of_images is None and size is not None:
-            raise typer.BadParameter("it is for a folder of images; --data is none", param_hint="--size")
-        x, y = _arrays(data, targets) if of_images is None else (of_images.x, of_images.y)
+        if of_images is None and o.size is not None:
+            raise InvalidArgumentError("--size", o.size, "none, since --data is no folder of images")
+        x, y = _arrays(o.data, o.targets) if of_images is None else (of_images.x, of_images.y)
         together = None if of_images is None else of_images.together
-        if of_images is None and keep_together is not None:
-            together = _array(data, keep_together)
+        if of_images is None and o.keep_together is not None:
+            together = _array(o.data, o.keep_together)
         stage("loading what computes kernels")
-        network = networks.network("mlp" if net == AUTO else net, depth, w_std, b_std)
+        network = networks.network("mlp" if o.net == AUTO else o.net, o.depth, o.w_std, o.b_std)
     settings: dict[str, Any] = {
-        "augmentation": group,
-        "time": time,
-        "learning_rate": learning_rate,
-        "ridge": ridge,
-        "kernel": kernel,
-        "dynamics": dynamics,
+        "augmentation": o.group,
+        "time": o.time,
+        "learning_rate": o.learning_rate,
+        "ridge": o.ridge,
+        "kernel": o.kernel,
+        "dynamics": o.dynamics,
         "input_shape": shape_of_one,
         "memory_limit": limit,
-        "store": store,
-        "solver": solver,
-        "standardise": standardise,
+        "store": o.store,
+        "solver": o.solver,
+        "standardise": o.standardise,
     }
-    _check_place(out)
-    before = images.digest(out)
-    with stages() as stage, kept(lambda: _so_far(out, store, before)), ExitStack() as lines:
+    _check_place(o.out)
+    before = images.digest(o.out)
+    with stages() as stage, kept(lambda: _so_far(o.out, o.store, before)), ExitStack() as lines:
         computing = lambda: stage("computing kernels, and solving with them")
         lines.enter_context(announced("equitangents", err=True, then=computing))
         computing()
-        inputs, y = in_precision(x, precision), _targets(y)
-        kind = _kind(task, network, inputs, y)
+        inputs, y = in_precision(x, o.precision), _targets(y)
+        kind = _kind(o.task, network, inputs, y)
         choice = None
-        if net == AUTO:
+        if o.net == AUTO:
             why = other or obstacle(inputs, y, "calibrate" in kind(network).get_params(deep=False))
             if why is not None:
-                check_named(context, why)
-                check_group(group, why)
+                check_named(o.context, why)
+                check_group(o.group, why)
                 typer.echo(f"network: mlp ({why}, which auto does not take)", err=True)
             else:
                 from equitangents.fit import auto
@@ -287,48 +220,47 @@ def fit(
                 choice = auto(
                     inputs,
                     y,
-                    augmentation=group,
+                    augmentation=o.group,
                     together=together,
-                    minutes=minutes,
-                    baselines=baselines,
-                    fast=fast,
-                    standardise=standardise,
+                    minutes=o.minutes,
+                    baselines=o.baselines,
+                    fast=o.fast,
+                    standardise=o.standardise,
                     progress=progress(stage),
                 )
         if choice is None:
-            if calibrate is not None:
+            if o.calibrate is not None:
                 if "calibrate" not in kind(network).get_params(deep=False):
-                    raise typer.BadParameter(
-                        "probabilities are those of classes; the task is regression", param_hint="--calibrate"
-                    )
-                settings["calibrate"] = calibrate
+                    raise InvalidArgumentError("--calibrate", o.calibrate, "none, since the task is regression")
+                settings["calibrate"] = o.calibrate
             try:
                 model: Any = kind(network, **settings).fit(inputs, y)
             except StoreError as error:
-                if store is None or not standardise:
+                if o.store is None or not o.standardise:
                     raise
                 raise StoreError(
-                    f"{error}; inputs are standardised now: fill the store by gram --standardise, or fit inputs as "
-                    "they are (--no-standardise)"
-                ) from None
-            if calibrate is None and hasattr(model, "classes_") and model.solution_.solver == "eigh":
+                    "store",
+                    o.store,
+                    "the kernel of standardised inputs",
+                    "fill it by gram --standardise, or fit inputs as they are (--no-standardise)",
+                ) from error
+            if o.calibrate is None and hasattr(model, "classes_") and model.solution_.solver == "eigh":
                 with suppress(EquitangentsError):  # which the line on calibration says
                     model._calibrate()
         else:
             model = choice.model
-        if min_confidence is not None and getattr(model, "temperature_", None) is None:
+        if o.min_confidence is not None and getattr(model, "temperature_", None) is None:
             raise InvalidArgumentError(
-                "min_confidence is given, and this model has no calibrated probabilities; expected a classifier that "
-                "is solved by eigh: leave it out, or give --calibrate"
+                "min_confidence", o.min_confidence, "a calibrated classifier", "leave it out, or give --calibrate"
             )
-        model.save(out, means_only=means_only)
-    with kept(lambda: _saved(out)):
-        if report and hasattr(model, "classes_"):
-            (out / REPORT).unlink(missing_ok=True)  # of the model that was there before
+        model.save(o.out, means_only=o.means_only)
+    with kept(lambda: _saved(o.out)):
+        if o.report and hasattr(model, "classes_"):
+            (o.out / REPORT).unlink(missing_ok=True)  # of the model that was there before
         if of_images is not None:
-            images.keep_form(of_images.form, out)
-        typer.echo(_said(model, out))
-        megabytes = (out / "model.npz").stat().st_size / 1e6
+            images.keep_form(of_images.form, o.out)
+        typer.echo(_said(model, o.out))
+        megabytes = (o.out / "model.npz").stat().st_size / 1e6
         if megabytes > _LARGE:
             typer.echo(
                 f"size: {megabytes:,.0f} MB (inputs and decomposition); --means-only keeps what predictions need"
@@ -337,13 +269,13 @@ def fit(
         if hasattr(model, "classes_"):
             for line in (images.held_out(model), images.calibration(model)) if choice is None else said(choice, files):
                 typer.echo(line)
-            if min_confidence is not None:
-                typer.echo(answered(_held_out(model, choice), min_confidence))
-            if report:
-                _report(model, data, out, files, choice, min_confidence)
+            if o.min_confidence is not None:
+                typer.echo(answered(_held_out(model, choice), o.min_confidence))
+            if o.report:
+                _report(model, o.data, o.out, files, choice, o.min_confidence)
             new = "NEW_FOLDER --out predictions.csv" if of_images is not None else "NEW.npy --out predictions.npz --std"
-            more = f" --min-confidence {min_confidence:g}" if min_confidence and of_images is not None else ""
-            typer.echo(f"next: equitangents predict {out} --data {new}{more}")
+            more = f" --min-confidence {o.min_confidence:g}" if o.min_confidence and of_images is not None else ""
+            typer.echo(f"next: equitangents predict {o.out} --data {new}{more}")
 
 
 def _held_out(model: Any, choice: Choice | None) -> HeldOut:
@@ -441,7 +373,6 @@ def _targets(y: ArrayLike) -> Any:
 def _check_place(out: Path) -> None:
     """Raise before the work is done where a model cannot be saved."""
     from equitangents.ensembles.storage.array_folder import check_place
-    from equitangents.errors import InvalidArgumentError
     from equitangents.files import may_write, real
     from equitangents.planning.question import check_writable
 
@@ -449,7 +380,7 @@ def _check_place(out: Path) -> None:
     if not out.exists():
         check_writable("out", real(out))
     elif not may_write(out):
-        raise InvalidArgumentError(f"out is {str(out)!r}, which may not be written; choose another folder")
+        raise InvalidArgumentError("out", str(out), "a folder that may be written")
 
 
 def _said(model: Any, out: Path) -> str:

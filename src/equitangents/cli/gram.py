@@ -2,101 +2,106 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from equitangents.cli import networks
-from equitangents.cli.common import PLACE, Precision, Shard, announced, goes_on, kept, part, stages
+from equitangents.cli.common import (
+    PLACE,
+    PRECISION,
+    SHARD,
+    announced,
+    command,
+    flag,
+    goes_on,
+    kept,
+    option,
+    part,
+    stages,
+)
 from equitangents.cli.completion import GROUPS, group_name, there
+from equitangents.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
     from equitangents._types import ArrayLike
-    from equitangents.kernels.cost.forecast import CostedKernel
+    from equitangents.kernels.cost import CostedKernel
     from equitangents.scale import GramStore
 
 
-def gram(
-    data: Annotated[
-        str,
-        typer.Option(
-            metavar=PLACE, callback=there, help="Inputs: .npy (read from disk as needed), .npz with x, or a Zarr array."
-        ),
-    ],
-    out: Annotated[
-        str | None, typer.Option(metavar=PLACE, help="Folder of the store; needed unless --estimate is given.")
-    ] = None,
-    net: networks.Net = "mlp",
-    depth: networks.Depth = None,
-    w_std: networks.WStd = networks.W_STD,
-    b_std: networks.BStd = 0.1,
-    against: Annotated[
-        str | None,
-        typer.Option(
-            metavar=PLACE, callback=there, help="Other inputs for the columns; without it the matrix is symmetric."
-        ),
-    ] = None,
-    group: Annotated[
-        str | None,
-        typer.Option(
-            help="One matrix for each element of a group that moves the columns: C4, D4, S5, …",
-            autocompletion=GROUPS,
-            callback=group_name,
-        ),
-    ] = None,
-    precision: Precision = None,
-    standardise: Annotated[
-        bool,
-        typer.Option(
-            "--standardise",
-            help="Of inputs that are shifted and scaled as `equitangents fit` does, so that it reads the store; by all "
-            "of --data, so that rows that are added later change the others.",
-        ),
-    ] = False,
-    tile: Annotated[int | None, typer.Option(help="Side of a tile of a new store.")] = None,
-    workers: Annotated[int | None, typer.Option(help="Number of processes of this machine.")] = None,
-    shard: Shard = None,
-    restart: Annotated[bool, typer.Option("--restart", help="Remove all tiles first, in place of going on.")] = False,
-    estimate: Annotated[bool, typer.Option("--estimate", help="Print time, disk and memory; make nothing.")] = False,
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Check the store, compute --sample tiles again, and repair.")
-    ] = False,
-    sample: Annotated[int, typer.Option(help="Tiles that --verify computes again.")] = 16,
-) -> None:
+@command(
+    (
+        None,
+        {
+            "data": option(
+                str,
+                "Inputs: .npy (read from disk as needed), .npz with x, or a Zarr array.",
+                ...,
+                metavar=PLACE,
+                callback=there,
+            ),
+            "out": option(str, "Folder of the store; needed unless --estimate is given.", metavar=PLACE),
+            "net": networks.NET,
+            **networks.SHAPE,
+            "against": option(
+                str, "Other inputs for the columns; without it the matrix is symmetric.", metavar=PLACE, callback=there
+            ),
+            "group": option(
+                str,
+                "One matrix for each element of a group that moves the columns: C4, D4, S5, …",
+                autocompletion=GROUPS,
+                callback=group_name,
+            ),
+            "precision": PRECISION,
+            "standardise": flag(
+                "Of inputs that are shifted and scaled as `equitangents fit` does, so that it reads the store; by all "
+                "of --data, so that rows that are added later change the others."
+            ),
+            "tile": option(int, "Side of a tile of a new store."),
+            "workers": option(int, "Number of processes of this machine."),
+            "shard": SHARD,
+            "restart": flag("Remove all tiles first, in place of going on."),
+            "estimate": flag("Print time, disk and memory; make nothing."),
+            "verify": flag("Check the store, compute --sample tiles again, and repair."),
+            "sample": option(int, "Tiles that --verify computes again.", 16),
+        },
+    )
+)
+def gram(o: Any) -> None:
     """Compute NNGP and NTK between many inputs into a Zarr store on disk.
 
     What is complete stays: the same command goes on after any interruption, on any machine that sees the folder, and
     computes what is new where rows were added to the data.
     """
-    mine = part(shard)
+    mine = part(o.shard)
     with stages() as stage:
         stage("loading what computes kernels")
         from equitangents.scale import GramStore
         from equitangents.validation import check_whole
 
-    x1, x2 = _inputs("data", data), None if against is None else _inputs("against", against)
-    network = networks.network(net, depth, w_std, b_std)
-    if standardise:
-        x1, x2 = _standardised(network, x1, x2, group)
-    if estimate:
-        if group is not None:
-            raise typer.BadParameter("--estimate is for one matrix; leave --group out")
-        _print_estimate(network, x1, x2, precision, tile)
+    x1, x2 = _inputs("data", o.data), None if o.against is None else _inputs("against", o.against)
+    network = networks.network(o.net, o.depth, o.w_std, o.b_std)
+    if o.standardise:
+        x1, x2 = _standardised(network, x1, x2, o.group)
+    if o.estimate:
+        if o.group is not None:
+            raise InvalidArgumentError("--group", o.group, "none with --estimate, which is for one matrix")
+        _print_estimate(network, x1, x2, o.precision, o.tile)
         return
-    if out is None:
-        raise typer.BadParameter("a folder for the store is needed", param_hint="--out")
-    if verify:
-        _check_is_there(out, {"data": x1, "against": x2})
+    if o.out is None:
+        raise InvalidArgumentError("--out", None, "a folder for the store")
+    if o.verify:
+        _check_is_there(o.out, {"data": x1, "against": x2})
     with announced("equitangents", err=True):
-        action = None if group is None else _action(group, x1)
-        store = GramStore(out, network, x1, x2, action=action, tile=tile, precision=precision)
-        executor = None if workers is None else check_whole("workers", workers, 1)
-        if verify:
-            typer.echo(str(store.verify(sample, executor=executor)))
+        action = None if o.group is None else _action(o.group, x1)
+        store = GramStore(o.out, network, x1, x2, action=action, tile=o.tile, precision=o.precision)
+        executor = None if o.workers is None else check_whole("workers", o.workers, 1)
+        if o.verify:
+            typer.echo(str(store.verify(o.sample, executor=executor)))
             return
-        with kept(lambda: _on_disk(store, restart)):
-            store.compute(executor, not restart, shard=mine)
-    _say(store, shard)
+        with kept(lambda: _on_disk(store, o.restart)):
+            store.compute(executor, not o.restart, shard=mine)
+    _say(store, o.shard)
 
 
 def _on_disk(store: GramStore, restart: bool) -> str:
@@ -116,18 +121,16 @@ def _say(store: GramStore, shard: str | None) -> None:
 
 def _check_is_there(out: str, given: dict[str, Any]) -> None:
     """Raise unless there is a store that has all rows: what only checks makes no store, and adds no rows to one."""
-    from equitangents.errors import InvalidArgumentError
     from equitangents.scale.record import read_record
     from equitangents.tiles.place import place
 
     record = read_record(place("out", out))
     if record is None:
-        raise InvalidArgumentError(f"out is {out!r}, which holds no store; --verify checks one that is there")
+        raise InvalidArgumentError("out", out, "a folder with a store to verify")
     for (name, x), stored in zip(given.items(), record.inputs.values(), strict=False):
         if x is not None and x.shape[0] > stored.rows[-1]:
             raise InvalidArgumentError(
-                f"--{name} has {x.shape[0]:,} rows and the store in {out} {stored.rows[-1]:,}; give the inputs that it "
-                "was made of, or add the others without --verify first"
+                name, x.shape[0], range(1, stored.rows[-1] + 1), "add rows without --verify first", verb="has rows,"
             )
 
 

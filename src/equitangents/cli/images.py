@@ -46,8 +46,9 @@ def are_images(data: str, targets: str | None = None) -> bool:
         return True
     if not beside.room("data").labelled_images.images_in(folder):
         raise InvalidArgumentError(
-            f"data is {data!r}, a folder without images (PNG, JPEG, TIFF or BMP, in one folder for each class or with "
-            "a table of labels), which is no Zarr array or group either"
+            "data",
+            data,
+            "images (PNG, JPEG, TIFF or BMP), one folder a class or a table of labels, or a Zarr array or group",
         )
     return True
 
@@ -68,8 +69,10 @@ def read_like(data: str, model: Path, skip_bad: bool, stage: Stage) -> Any:
     form = form_of(model)
     if form is None:
         raise InvalidArgumentError(
-            f"data is {data!r}, a folder of images, and {model} was fitted to arrays, or its fit was interrupted; give "
-            "arrays, or fit on a folder"
+            "data",
+            data,
+            "arrays, since the model was fitted to arrays or its fit was interrupted",
+            "or fit on a folder",
         )
     stage(f"looking through {data}")
     found = beside.room("data").load_images_like(data, form, skip_bad=skip_bad, progress=_progress(stage))
@@ -88,8 +91,7 @@ def check_array(x: Rows, model: Path) -> None:
     largest = float(np.max(np.abs(first.astype(np.float64)))) if first.dtype.kind in "buif" and first.size else 0.0
     if largest > 2:  # noise goes beyond 1
         raise InvalidArgumentError(
-            f"data has numbers up to {largest:.3g}; the model was fitted to images in [0, 1]: divide by 255, or by "
-            "whatever the largest value of a pixel is"
+            "data", largest, "pixels in [0, 1], as the model was fitted to", "divide by 255", verb="has numbers up to"
         )
 
 
@@ -120,7 +122,7 @@ def form_of(model: Path) -> Any:
         if not (0 < form["height"] < _SIDE and 0 < form["width"] < _SIDE and form["channels"] in (1, 3)):
             raise ValueError("its sizes cannot be")
     except UNREADABLE as error:
-        raise StoreError(f"{place} cannot be read: {error}; fit the model again") from None
+        raise StoreError("model", str(place), "a file that can be read", f"{error}; fit the model again") from None
     return beside.room("data").labelled_images.ImageForm(**form)
 
 
@@ -135,8 +137,7 @@ def check_calibrated(model: Path) -> None:
     """Raise InvalidArgumentError unless it is one."""
     if not is_calibrated(model):
         raise InvalidArgumentError(
-            f"model is {str(model)!r}, whose probabilities are not calibrated, which --min-confidence needs: fit it "
-            "again by --calibrate"
+            "model", str(model), "calibrated probabilities, for --min-confidence", "fit it again by --calibrate"
         )
 
 
@@ -183,7 +184,7 @@ def held_out(model: Any) -> str:
     common = Counter(left.labels.ravel().tolist()).most_common(1)[0][1]
     return (
         f"held out: {right:,} of {count:,} labels right, {right / count:.1%} "
-        f"(each predicted without itself, exactly; inputs standardised by {left.standardised_by}); "
+        f"(each predicted without itself, exactly; inputs standardised by {left.outputs.standardised_by}); "
         f"the most frequent label alone: {common / count:.1%}"
     )
 

@@ -4,30 +4,21 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from equitangents import beside
+from equitangents.cli.common import option
 from equitangents.cli.completion import NETS, net_name
 
-Net = Annotated[
-    str,
-    typer.Option(
-        help="mlp, cnn, FCN, VEC, LCN, GAP, LAP4, …, layers in a file.json, or package.module:object.",
-        autocompletion=NETS,
-        callback=net_name,
+_NET = "mlp, cnn, FCN, VEC, LCN, GAP, LAP4, …, layers in a file.json, or package.module:object."
+NET = option(str, _NET, "mlp", autocompletion=NETS, callback=net_name)
+SHAPE = {
+    "depth": option(
+        int, "Hidden layers of a network that is named; 2 for mlp and cnn, 8 for the others, if not given."
     ),
-]
-Depth = Annotated[
-    int | None,
-    typer.Option(
-        help="Hidden layers of a network that is named; 2 for mlp and cnn, 8 for the others, if it is not given."
-    ),
-]
-WStd = Annotated[float, typer.Option("--W-std", help="Standard deviation of weights of mlp and cnn.")]
-BStd = Annotated[float, typer.Option("--b-std", help="Standard deviation of biases of mlp and cnn.")]
-W_STD = math.sqrt(2)
+    "w_std": option(float, "Standard deviation of weights of mlp and cnn.", math.sqrt(2), "--W-std"),
+    "b_std": option(float, "Standard deviation of biases of mlp and cnn.", 0.1, "--b-std"),
+}
 
 
 def network(spec: str, depth: int | None, w_std: float, b_std: float) -> Any:

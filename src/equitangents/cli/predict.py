@@ -6,51 +6,58 @@ import math
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
 import typer
 
 from equitangents.cli.choosing import check_confidence
-from equitangents.cli.common import PLACE, Shard, announced, goes_on, kept, part, stages
+from equitangents.cli.common import (
+    PLACE,
+    SHARD,
+    announced,
+    argument,
+    command,
+    flag,
+    goes_on,
+    kept,
+    option,
+    part,
+    stages,
+)
 from equitangents.cli.completion import net_name, there
+from equitangents.errors import InvalidArgumentError
 from equitangents.formatting import duration
 
 _BAR = 20  # characters
 
 
-def predict(
-    model: Annotated[Path, typer.Argument(callback=there, help="Folder in which `equitangents fit` saved a model.")],
-    data: Annotated[
-        str,
-        typer.Option(
-            metavar=PLACE,
-            callback=there,
-            help="Inputs: .npy (read as needed), .npz with x, Zarr, or a folder of images.",
-        ),
-    ],
-    out: Annotated[
-        str, typer.Option(metavar=PLACE, help="The file that is written: .npy, .npz or .zarr; of images also .csv.")
-    ],
-    skip_bad: Annotated[
-        bool, typer.Option("--skip-bad", help="Leave out images that cannot be read, and name them.")
-    ] = False,
-    array: Annotated[str, typer.Option(help="Which array of an .npz file or Zarr group.")] = "x",
-    std: Annotated[
-        bool, typer.Option("--std", help="Standard deviations, too; of a classifier probabilities as well.")
-    ] = False,
-    min_confidence: Annotated[
-        float | None, typer.Option(help="In a table .csv leave labels empty whose probability is lower.")
-    ] = None,
-    time: Annotated[float | None, typer.Option(help="Another training time than the model's.")] = None,
-    rows: Annotated[int | None, typer.Option(help="Inputs predicted, and kept, at once.")] = None,
-    shard: Shard = None,
-    net: Annotated[
-        str | None,
-        typer.Option(callback=net_name, help="package.module:object, where the network could not be saved."),
-    ] = None,
-    restart: Annotated[bool, typer.Option("--restart", help="Remove what was predicted first.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
-) -> None:
+@command(
+    (
+        None,
+        {
+            "model": argument(Path, "Folder in which `equitangents fit` saved a model.", ..., callback=there),
+            "data": option(
+                str,
+                "Inputs: .npy (read as needed), .npz with x, Zarr, or a folder of images.",
+                ...,
+                metavar=PLACE,
+                callback=there,
+            ),
+            "out": option(str, "The file that is written: .npy or .npz; of images also .csv.", ..., metavar="PATH"),
+            "skip_bad": flag("Leave out images that cannot be read, and name them."),
+            "array": option(str, "Which array of an .npz file or Zarr group.", "x"),
+            "std": flag("Standard deviations, too; of a classifier probabilities as well."),
+            "min_confidence": option(float, "In a table .csv leave labels empty whose probability is lower."),
+            "time": option(float, "Another training time than the model's."),
+            "rows": option(int, "Inputs predicted, and kept, at once."),
+            "shard": SHARD,
+            "net": option(str, "package.module:object, where the network could not be saved.", callback=net_name),
+            "restart": flag("Remove what was predicted first."),
+            "force": flag("Replace a file that is there."),
+        },
+    )
+)
+def predict(o: Any) -> None:
     """Predict all inputs of a file, in memory that does not grow with their number.
 
     What is predicted stays in the folder OUT.parts: the same command goes on after any interruption, and the file
@@ -58,62 +65,60 @@ def predict(
     """
     from equitangents.cli import images, networks
 
-    check_confidence(min_confidence)
-    mine, table = part(shard), Path(out) if out.lower().endswith(".csv") else None
+    check_confidence(o.min_confidence)
+    mine, table = part(o.shard), Path(o.out) if o.out.lower().endswith(".csv") else None
     files: tuple[str, ...] = ()
-    if table is not None and table.exists() and not force:
-        raise typer.BadParameter(f"{out!r} is there; --force replaces it", param_hint="--out")
+    if table is not None and table.exists() and not o.force:
+        raise InvalidArgumentError("--out", o.out, "a new file", "--force replaces one")
     with stages() as stage:
-        stage(f"reading {data}")
+        stage(f"reading {o.data}")
         from equitangents.scale.reading import read_inputs
 
-        if images.are_images(data):
-            found = images.read_like(data, model, skip_bad, stage)
+        if images.are_images(o.data):
+            found = images.read_like(o.data, o.model, o.skip_bad, stage)
             x, files = found.x, found.files
         else:
-            x = read_inputs("data", data, array)
-            images.check_array(x, model)
+            x = read_inputs("data", o.data, o.array)
+            images.check_array(x, o.model)
             if table is not None:
-                raise typer.BadParameter(
-                    f"{out!r}; of arrays expected a name that ends in .npy, .npz or .zarr", param_hint="--out"
-                )
+                raise InvalidArgumentError("--out", o.out, "for arrays a name that ends in .npy or .npz")
         stage("loading what computes kernels")
-        if min_confidence is not None:
+        if o.min_confidence is not None:
             if table is None:
-                raise typer.BadParameter("it is for a table; give --out NAME.csv", param_hint="--min-confidence")
-            images.check_calibrated(model)
+                raise InvalidArgumentError("--min-confidence", o.min_confidence, "a table, --out NAME.csv")
+            images.check_calibrated(o.model)
         from equitangents.ensembles import predict_to_file
-    given = None if net is None else networks.network(net, None, 1.0, 0.0)
-    probabilities = table is not None and time is None and images.is_calibrated(model)
-    file = out if table is None else str(table.with_name(f".{table.name}.npz"))
+    given = None if o.net is None else networks.network(o.net, None, 1.0, 0.0)
+    probabilities = table is not None and o.time is None and images.is_calibrated(o.model)
+    file = o.out if table is None else str(table.with_name(f".{table.name}.npz"))
     within = None if table is None else Path(file).name  # is gone in the end
-    with stages() as stage, kept(lambda: _in_parts(file, restart)), ExitStack() as lines:
+    with stages() as stage, kept(lambda: _in_parts(file, o.restart)), ExitStack() as lines:
         predicting = lambda: stage(f"predicting {x.shape[0]:,} inputs")
         lines.enter_context(announced("equitangents", True, within, predicting))
         predicting()
         path = predict_to_file(
-            model,
+            o.model,
             x,
             file,
-            time=time,
-            return_std=std or (table is not None and not probabilities),
+            time=o.time,
+            return_std=o.std or (table is not None and not probabilities),
             probabilities=probabilities,
             progress=_progress(stage),
-            rows=rows,
+            rows=o.rows,
             shard=mine,
-            restart=restart,
-            force=force or table is not None,
+            restart=o.restart,
+            force=o.force or table is not None,
             net=given,
         )
     if not path.exists():  # other parts are missing
-        typer.echo(f"{out}: part {shard} is done; the file is made with the last part")
+        typer.echo(f"{o.out}: part {o.shard} is done; the file is made with the last part")
         return
     if table is not None:
         from equitangents.array_files import read_arrays
 
-        images.write_table(table, files, read_arrays("out", str(path)), min_confidence)
+        images.write_table(table, files, read_arrays("out", str(path)), o.min_confidence)
         Path(str(path)).unlink()
-    typer.echo(f"{out}: predictions of {x.shape[0]:,} inputs")
+    typer.echo(f"{o.out}: predictions of {x.shape[0]:,} inputs")
 
 
 def _progress(stage: Callable[[str], None]) -> Callable[[int, int, float], None]:
@@ -130,5 +135,5 @@ def _progress(stage: Callable[[str], None]) -> Callable[[int, int, float], None]
 def _in_parts(file: str, restart: bool) -> str:
     """What is kept of predictions that were interrupted."""
     parts = f"{file}.parts"
-    there = "://" in file or Path(parts).exists()
-    return f"what was predicted is kept in {parts}: {goes_on(restart)}" if there else f"nothing of {file} was predicted"
+    kept = f"what was predicted is kept in {parts}: {goes_on(restart)}"
+    return kept if Path(parts).exists() else f"nothing of {file} was predicted"

@@ -29,7 +29,7 @@ from equitangents.ensembles.fields.targets import Positions
 from equitangents.ensembles.labels import check_label_fields, indices_of, labels_of
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, NotFittedError, ShapeError
 from equitangents.inference.dynamics import as_times
-from equitangents.keywords import CheckedKeywords, meant, named_also
+from equitangents.keywords import CheckedKeywords, named_also, unknown
 from equitangents.nn import Sequential
 from equitangents.structured import is_structured
 from equitangents.validation import as_rectangular, check_array, check_same_length, check_shape
@@ -61,15 +61,15 @@ class Estimator(CheckedKeywords, BaseEstimator):
         for name in params:
             outer, nested, _ = name.partition("__")
             if outer not in known:
-                names = sorted([*known, *getattr(self, "shorthands", ())])
-                raise InvalidArgumentError(
-                    f"{type(self).__name__} has no parameter {outer!r}{meant(outer, names)}; it has {', '.join(names)}"
-                )
+                raise unknown("parameter", outer, sorted(known))
             value = params.get(outer, known[outer])
             if nested and not hasattr(value, "set_params"):
                 raise InvalidArgumentError(
-                    f"{name} cannot be set: {outer} is of type {type(value).__name__}, which has no parameters of its "
-                    f"own to set; give another one, set_params({outer}=...)"
+                    name,
+                    type(value),
+                    "an object with parameters",
+                    "give another one: set_params(net=...)",
+                    verb="cannot be set in a",
                 )
         return super().set_params(**params)
 
@@ -99,8 +99,11 @@ def check_inputs(estimator: BaseEstimator, x: Numbers, input_shape: InputShape |
     """
     if is_structured(x):
         raise InvalidTypeError(
-            f"X is {type(x).__name__}; {type(estimator).__name__} takes arrays: solve with net.kernel(X), which takes "
-            "masks and graphs, by equitangents.inference or equitangents.predict"
+            "X",
+            type(x),
+            "arrays",
+            "solve with net.kernel(X), which takes masks and graphs, by equitangents.predict",
+            verb="is",
         )
     if hasattr(x, "columns"):
         validate_data(estimator, x, skip_check_array=True, reset=reset)

@@ -37,14 +37,17 @@ def check_labels(y: Targets, copies: int | None = None) -> np.ndarray:
         raise ShapeError("y", y.shape, "labels of shape (N,)")
     if y.dtype.kind not in _LABELS:
         raise InvalidTypeError(
-            f"y holds {y.dtype.name}; labels are whole numbers, text or truth values: give y.astype(str), say"
+            "y",
+            y.dtype.name,
+            remedy="labels are whole numbers, text or truth values: give y.astype(str), say",
+            verb="holds",
         )
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         raise NotFiniteError("y holds NaN or infinite values; labels must be known")
     try:
         check_classification_targets(y)
     except (ValueError, TypeError) as error:
-        raise InvalidArgumentError(f"y holds no class labels: {error}") from None
+        raise InvalidArgumentError("y", "no class labels", "class labels", str(error), verb="holds") from None
     return y
 
 
@@ -118,7 +121,7 @@ def indices_of(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """Which class each label is; raises InvalidArgumentError for labels beyond those of fit."""
     index = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
     if (classes[index] != labels).any():
-        raise InvalidArgumentError(f"y holds labels beyond those of fit, {classes.tolist()}")
+        raise InvalidArgumentError("y", labels.tolist(), "the labels of fit", str(classes.tolist()), verb="holds")
     return index
 
 

@@ -53,7 +53,7 @@ class Standardisation:
         """The standardised inputs, of x's type; computed in float64, entry by entry, so that equal ones stay equal."""
         x = np.asarray(x)
         if x.shape[-1:] != self.scale.shape:
-            raise ShapeError("x", x.shape, remedy=f"the standardisation is of {len(self.scale)} channels")
+            raise ShapeError("x", x.shape, (..., len(self.scale)), "the channels of the standardisation")
         found = (x.astype(np.float64) - self.shift) / self.scale
         return found.astype(x.dtype if x.dtype.kind == "f" else np.float64)
 
@@ -73,7 +73,7 @@ class Standardisation:
 class StandardisedInputs:
     """What estimators that may standardise have: the parameter, what was fitted, and inputs as they are trained on."""
 
-    standardise: bool = False  # of models that were saved by versions without it
+    standardise: bool
     standardisation_: Standardisation | None = None
 
     def _fit_inputs(
@@ -139,14 +139,19 @@ def fitted_standardisation(
     for found in candidates:
         if not found.is_one:
             raise InvalidArgumentError(
-                f"standardise is True, and X has numbers up to {np.abs(x).max():.3g}, whose squares are infinite"
+                "X",
+                float(np.abs(x).max()),
+                "numbers whose squares are finite, to be standardised",
+                verb="has numbers up to",
             )
         read_apart = not turning or found.how == _HOW[-1]
         if read_apart and (augmentation is None or _commutes(found, augmentation, x)):
             return found
     raise InvalidArgumentError(
-        f"standardise is True, and {augmentation!r} does not commute with a scale: it is not linear; scale the inputs "
-        "yourself, and leave standardise out (--no-standardise)"
+        "standardise",
+        True,
+        "False for an augmentation that is not linear",
+        "scale the inputs yourself, and leave standardise out (--no-standardise)",
     )
 
 

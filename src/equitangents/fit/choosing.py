@@ -92,9 +92,9 @@ def auto(
     search = Search(start + 60 * minutes * _SHARE, progress, fast)
     shape = np.shape(x)
     if len(shape) not in (2, 4):
-        raise ShapeError(f"x has shape {shape}; expected vectors (N, features) or images (N, H, W, C)")
+        raise ShapeError("x", shape, "vectors (N, features) or images (N, H, W, C)")
     if not LEAST <= shape[0] <= MOST:
-        raise InvalidArgumentError(f"x has {shape[0]:,} samples; expected {LEAST} to {MOST:,}: take InfiniteEnsemble")
+        raise InvalidArgumentError("x", shape[0], range(LEAST, MOST + 1), "take InfiniteEnsemble", verb="has samples,")
     options = {"standardise": standardise, "calibrate": True}
     first, trials = _trials(x, y, _groups(augmentation, shape), options)
     labels = indices_of(first._data[1], first.classes_)
@@ -152,7 +152,7 @@ def _groups(augmentation: ActionLike | None, shape: tuple[int, ...]) -> Sequence
     if augmentation != "auto":
         return (augmentation,)
     if len(shape) != 4:
-        raise InvalidArgumentError(f"augmentation is 'auto', and x has shape {shape}; expected images (N, H, W, C)")
+        raise InvalidArgumentError("augmentation", "auto", "images (N, H, W, C)", "leave it out for vectors")
     return _SQUARE if shape[1] == shape[2] else _OBLONG
 
 
@@ -166,8 +166,10 @@ def _trials(
         _, training = model._prepare(x, y)
         if training.augmentation is not None and training.reason is not None:
             raise InvalidArgumentError(
-                f"augmentation is {group!r}, with which copies are solved one by one ({training.reason}); expected "
-                "a group of quarter turns and reflections, such as C4 or D4: name a network for this one"
+                "augmentation",
+                group,
+                "a group of quarter turns and reflections, such as C4 or D4",
+                "or name a network for this one",
             )
         name = "" if training.augmentation is None else training.augmentation.group.name
         trials += [Trial(each, group, name, training) for each in every]

@@ -63,9 +63,7 @@ class HeldOut:
         temperature = fitted_temperature(outputs, outputs + left.residuals)
         called = tuple(names) or tuple(f"sample {i}" for i in range(len(labels)))
         if len(called) != len(labels):
-            raise InvalidArgumentError(
-                f"names has {len(called)} entries; the model was fitted to {len(labels)} samples"
-            )
+            raise InvalidArgumentError("names", len(called), len(labels), "give one for each sample", verb="has length")
         return HeldOut(
             scipy.special.softmax(outputs / temperature, axis=1), labels, np.argmax(outputs, axis=1),
             tuple(map(str, model.classes_)), called, temperature,

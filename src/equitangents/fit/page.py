@@ -68,9 +68,9 @@ def _facts(model: InfiniteEnsembleClassifier, held: HeldOut, choice: Choice | No
     facts = {"Samples": decimals(len(model._data[1]), 0), "Classes": str(len(held.classes))}
     if choice is None:
         return facts | {
-            "Predicted by": model.leave_one_out_.predictor,
+            "Predicted by": model.leave_one_out_.outputs.predictor,
             "Probabilities": "calibrated" if model.temperature_ is not None else "shares of networks; here calibrated",
-            "Inputs standardised by": model.leave_one_out_.standardised_by,
+            "Inputs standardised by": model.leave_one_out_.outputs.standardised_by,
         }
     best = choice.best
     return facts | {

@@ -84,14 +84,16 @@ def make_problem(
     sets = [np.array([i]) for i in range(n)] if together is None else sets_of(together, n)
     if len(sets) < 3:
         raise InvalidArgumentError(
-            f"together has {len(sets)} sets of samples; expected three or more, since one is predicted by a choice "
-            "made on two: give finer sets, or leave together out"
+            "together", len(sets), "three or more sets of samples", "give finer sets, or leave it out", verb="has sets,"
         )
     for k, name in enumerate(classes):
         if sum(bool((labels[each] == k).any()) for each in sets) < 2:
             raise InvalidArgumentError(
-                f"class {name!r} has one set alone, without which it cannot be learnt; expected two or more for each: "
-                "give more samples, or leave together out"
+                "together",
+                name,
+                "each class in two or more sets",
+                "give more samples, or leave it out",
+                verb="has one set of class",
             )
     return Problem(labels, classes, sets, folds_of(labels, sets, len(classes), seed, FOLDS))
 
@@ -100,7 +102,7 @@ def sets_of(together: Numbers, n: int) -> list[Int[np.ndarray, " m"]]:
     """The rows that have a value in common, in the order of their first ones."""
     values = np.asarray(together)
     if values.shape != (n,):
-        raise ShapeError(f"together has shape {values.shape}; expected one entry for each sample, {(n,)}")
+        raise ShapeError("together", values.shape, (n,), "give one entry for each sample")
     _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
     return [np.flatnonzero(inverse == k) for k in np.argsort(first)]
 

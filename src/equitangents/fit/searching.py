@@ -27,7 +27,7 @@ from equitangents.fit.left_out import Gram
 from equitangents.fit.problem import Problem
 from equitangents.fit.result import FAST, Tried
 from equitangents.kernels import KernelFunction, Kernels, orbit_average
-from equitangents.kernels.cost.forecast import CostedKernel, as_part
+from equitangents.kernels.cost import CostedKernel
 
 _TILES, _SIDE = 8, 16  # of a side of a kernel matrix, at most, and samples of one, about
 _FIELDS = ("nngp", "ntk")
@@ -198,19 +198,18 @@ class Search:
         edges = np.linspace(0, n, min(_TILES, 1 + n // _SIDE) + 1).astype(int)
         parts = [slice(a, b) for a, b in pairwise(edges)]
         pairs, done, start = n * (n + 1) / 2, 0.0, time.perf_counter()
-        with as_part():
-            for i, a in enumerate(parts):
-                for b in parts[i:]:
-                    k = kernel.kernel(x[a]) if a == b else kernel.kernel(x[a], x[b])
-                    for whole, part in ((nngp, k.nngp), (ntk, k.ntk)):
-                        whole[a, b], whole[b, a] = part, np.asarray(part).T
-                    size = (a.stop - a.start) * (b.stop - b.start)
-                    done += size / 2 if a == b else size
-                    now = time.perf_counter()
-                    self.report(trial.name, done / pairs)
-                    late = now + (now - start) * (pairs - done) / done > self.deadline
-                    if late and i and self.results:
-                        return None
+        for i, a in enumerate(parts):
+            for b in parts[i:]:
+                k = kernel.kernel(x[a]) if a == b else kernel.kernel(x[a], x[b])
+                for whole, part in ((nngp, k.nngp), (ntk, k.ntk)):
+                    whole[a, b], whole[b, a] = part, np.asarray(part).T
+                size = (a.stop - a.start) * (b.stop - b.start)
+                done += size / 2 if a == b else size
+                now = time.perf_counter()
+                self.report(trial.name, done / pairs)
+                late = now + (now - start) * (pairs - done) / done > self.deadline
+                if late and i and self.results:
+                    return None
         return Kernels(nngp, ntk)
 
     def _assess(self, trial: Trial, kernels: Kernels, problem: Problem, seconds: float, *, double: bool) -> None:
@@ -259,7 +258,7 @@ class Search:
     def nothing(self) -> InvalidArgumentError:
         """The error where no candidate has a score."""
         name, why = self.refused[0]
-        return InvalidArgumentError(f"no network has a score: {name}: {why}")
+        return InvalidArgumentError("net", name, "a network with a score", str(why))
 
 
 def _gram(trial: Trial, kernels: Kernels, name: str, x: np.ndarray) -> Gram:

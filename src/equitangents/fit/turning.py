@@ -20,7 +20,6 @@ from equitangents.fit.problem import Problem
 from equitangents.fit.result import Turned
 from equitangents.fit.searching import Result
 from equitangents.groups import cyclic
-from equitangents.kernels.cost.forecast import as_part
 from equitangents.statistics import bootstrap
 
 _ANGLES = 8
@@ -98,12 +97,11 @@ def _cross(
     """The kernel of the first copies with all samples, as far as it comes in `seconds`, and at least one block."""
     until, found = time.perf_counter() + seconds, []
     inputs = result.trial.training.x.astype(copies.dtype)
-    with as_part():
-        for start in range(0, len(copies), _BLOCK):
-            kernels = result.trial.kernel.kernel(copies[start : start + _BLOCK], inputs)
-            found.append(np.asarray(getattr(kernels, result.tried.kernel), np.float64))
-            if time.perf_counter() > until:
-                break
+    for start in range(0, len(copies), _BLOCK):
+        kernels = result.trial.kernel.kernel(copies[start : start + _BLOCK], inputs)
+        found.append(np.asarray(getattr(kernels, result.tried.kernel), np.float64))
+        if time.perf_counter() > until:
+            break
     return np.concatenate(found)
 
 

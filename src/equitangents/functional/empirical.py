@@ -209,8 +209,12 @@ def check_floating(params: Params) -> None:
         if not _is_floating(leaf):
             kind = getattr(leaf, "dtype", type(leaf).__name__)
             raise InvalidTypeError(
-                f"params{jax.tree_util.keystr(path)} is of type {kind}, by which there are no derivatives; expected "
-                "floating numbers: convert them, or hold them in f as constants"
+                "params",
+                kind,
+                "floating numbers, by which there are derivatives",
+                "convert them, or hold them in f as constants",
+                verb="holds the type",
+                at=jax.tree_util.keystr(path),
             )
 
 
@@ -266,7 +270,7 @@ def empirical_ntk_vp_fn(
         held = jax.tree.map(np.shape, vectors, is_leaf=_is_array)
         wanted = jax.tree.map(lambda leaf: leaf.shape, found)
         if held != wanted:
-            raise ShapeError("vectors", held, f"that of the outputs at x2, {wanted}")
+            raise ShapeError("vectors", held, wanted, "the shape of the outputs at x2")
         _, back = jax.vjp(lambda p: _outputs(f, second, p, other), params)
         (pulled,) = back(jax.tree.map(lambda v, leaf: jnp.asarray(v, leaf.dtype), vectors, found))
         return jax.jvp(lambda p: _outputs(f, first, p, x1), (params,), (pulled,))[1]
@@ -301,7 +305,7 @@ class Axes:
     def _letters(self, rank: int) -> tuple[str, str, str, list[int]]:
         for name, axes in (("trace_axes", self.trace), ("diagonal_axes", self.diagonal)):
             if any(not -rank <= a < rank for a in axes):
-                raise InvalidArgumentError(name, axes, f"axes of f(params, x), which has {rank}")
+                raise InvalidArgumentError(name, axes, range(-rank, rank), "axes of f(params, x)")
         trace, diagonal = ({a % rank for a in axes} for axes in (self.trace, self.diagonal))
         self._check_apart(trace, diagonal)
         first = [chr(ord("a") + i) for i in range(rank)]
@@ -312,9 +316,7 @@ class Axes:
 
     def _check_apart(self, trace: set[int], diagonal: set[int]) -> None:
         if trace & diagonal:
-            raise InvalidArgumentError(
-                f"trace_axes={self.trace!r} and diagonal_axes={self.diagonal!r} have axes in common"
-            )
+            raise InvalidArgumentError("trace_axes", self.trace, "none of diagonal_axes", str(self.diagonal))
 
     def product(self, a: jax.Array, b: jax.Array) -> jax.Array:
         """Mean product of outputs over the traced axes."""
@@ -361,4 +363,4 @@ def _side_by_side(at: At, params: Params, x: Tree) -> jax.Array:
 def _check_axes(found: Tree) -> None:
     for leaf in jax.tree.leaves(found):
         if len(leaf.shape) < 2:
-            raise ShapeError(f"f(params, x) gives outputs of shape {leaf.shape}; expected (N, outputs) or (N, …)")
+            raise ShapeError("f", leaf.shape, "(N, outputs) or (N, …)", verb="gives outputs of shape")

@@ -124,12 +124,10 @@ class Group(SymmetryGroup):
         if not g.size:
             g = g.astype(int)  # of an empty list NumPy makes floats
         if g.dtype.kind not in "iu":
-            raise InvalidTypeError(name, g.dtype, f"elements of {self.name}, ints from 0 to {self.order - 1}")
+            raise InvalidTypeError(name, g.dtype, range(self.order), "elements are ints", verb="has dtype")
         outside = (g < 0) | (g >= self.order)
         if outside.any():
-            raise InvalidArgumentError(
-                name, int(g[outside].flat[0]), f"an element of {self.name}, 0 to {self.order - 1}"
-            )
+            raise InvalidArgumentError(name, int(g[outside].flat[0]), range(self.order), "the elements of the group")
         return g
 
     @property
@@ -294,6 +292,8 @@ def check_table_order(order: int, name: str) -> None:
     """Raise MemoryLimitError where a multiplication table would not fit in memory."""
     if order > MAX_TABLE_ORDER:
         raise MemoryLimitError(
-            f"the multiplication table of {name} has {order}² entries; at most {MAX_TABLE_ORDER}² are made. "
-            "Use compose and inverse, or a smaller group"
+            "the multiplication table",
+            4 * order**2,
+            4 * MAX_TABLE_ORDER**2,
+            "use compose and inverse, or a smaller group",
         )

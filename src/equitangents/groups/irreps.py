@@ -109,10 +109,7 @@ def _sorted(group: Group, irreps: list[Irrep]) -> tuple[Irrep, ...]:
 
 def _check_order(group: Group) -> None:
     if group.order > MAX_ORDER:
-        raise MemoryLimitError(
-            f"the irreps of {group.name} hold {group.order}² numbers; they are computed for groups of at most "
-            f"{MAX_ORDER} elements"
-        )
+        raise MemoryLimitError("irreps", 8 * group.order**2, 8 * MAX_ORDER**2, "take a smaller group", verb="need")
 
 
 def character_phases(group: Group) -> Int[np.ndarray, "characters order"]:

@@ -76,15 +76,20 @@ def from_matrices(matrices: npt.ArrayLike, name: str = "matrix group") -> Matrix
     for i, m in enumerate(M):
         first = int(finder.find(m[None])[0])
         if first != i:
-            raise InvalidArgumentError(f"matrices[{i}] repeats matrices[{first}]")
+            raise InvalidArgumentError(
+                "matrices", first, "a matrix that is not in the list yet", verb="repeats that at", at=i
+            )
     table = np.empty((len(M), len(M)), np.int32)
     for a in range(len(M)):
         table[a] = finder.find(M[a] @ M)
         missing = np.flatnonzero(table[a] < 0)
         if len(missing):
             raise InvalidArgumentError(
-                f"matrices is not closed: matrices[{a}] @ matrices[{missing[0]}] is missing; "
-                "generated_by_matrices makes the closure"
+                "matrices",
+                (a, int(missing[0])),
+                "a closed list",
+                "generated_by_matrices makes the closure",
+                verb="lacks the product of",
             )
     return MatrixGroup(name, M, table)
 
@@ -106,8 +111,11 @@ def generated_by_matrices(generators: npt.ArrayLike, max_order: int = 1000, name
                 known.append(product)
                 if len(known) > max_order:
                     raise InvalidArgumentError(
-                        f"generators generate more than max_order = {max_order} matrices; "
-                        "the group may be infinite, or else raise max_order"
+                        "generators",
+                        max_order,
+                        "a finite group",
+                        "or raise max_order",
+                        verb="generate more elements than",
                     )
     return from_matrices(np.array(known), name)
 
@@ -117,17 +125,17 @@ def check_matrix_list(name: str, matrices: object) -> Float[np.ndarray, "n d d"]
     try:
         M = np.array(matrices)
     except ValueError:
-        raise ShapeError(f"{name} is not a list of matrices of equal shape") from None
+        raise ShapeError(name, "entries of unequal shape", "matrices (n, d, d)", verb="has") from None
     if M.ndim != 3 or M.shape[1] != M.shape[2] or M.size == 0:
         raise ShapeError(name, M.shape, "(n, d, d)")
     if M.dtype.kind not in "iuf":
         raise InvalidTypeError(name, M.dtype, "real numbers", verb="has dtype")
     M = M.astype(np.float64)
     if not np.isfinite(M).all():
-        raise NotFiniteError(f"{name}[{int(np.argwhere(~np.isfinite(M))[0][0])}] holds NaN or infinite values")
+        raise NotFiniteError(name, tuple(map(int, np.argwhere(~np.isfinite(M))[0])))
     singular = np.flatnonzero(np.linalg.matrix_rank(M) < M.shape[1])
     if len(singular):
-        raise InvalidArgumentError(f"{name}[{singular[0]}] is singular; expected invertible matrices")
+        raise InvalidArgumentError(name, M[singular[0]].tolist(), "an invertible matrix", at=int(singular[0]))
     return M
 
 

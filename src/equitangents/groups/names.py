@@ -86,7 +86,7 @@ def group_named(name: str) -> SymmetryGroup:
     """
     group = parse_group_name("name", name).group()
     if group is None:
-        raise InvalidArgumentError(f"name is {name!r}, which says no size; expected one such as 'S5'")
+        raise InvalidArgumentError("name", name, "a size, such as 'S5'")
     return group
 
 
@@ -108,5 +108,4 @@ def parse_group_name(argument: str, name: object, known: str = KNOWN) -> GroupNa
         if plain == family:
             return GroupName(family)
     near = next((f for f in (plain.upper(), plain.lower()) if f in _PLAIN or re.fullmatch(r"[CDS]\d+", f)), None)
-    hint = "" if near is None else f"did you mean {near!r}? "
-    raise InvalidArgumentError(f"{argument} is {name!r}; {hint}expected {known}")
+    raise InvalidArgumentError(argument, name, known, "" if near is None else f"did you mean {near!r}?")

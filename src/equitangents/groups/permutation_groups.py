@@ -26,7 +26,7 @@ def from_permutations(permutations: Sequence[Sequence[int]]) -> TableGroup:
     for i, row in enumerate(p):
         if number.setdefault(row.tobytes(), i) != i:
             raise InvalidArgumentError(
-                f"permutations[{i}] repeats permutations[{number[row.tobytes()]}], {tuple(row.tolist())}"
+                "permutations", number[row.tobytes()], "a row that is not in the list yet", verb="repeats row", at=i
             )
     check_table_order(len(p), "the permutation group")
     table = np.empty((len(p), len(p)), np.int32)
@@ -35,8 +35,11 @@ def from_permutations(permutations: Sequence[Sequence[int]]) -> TableGroup:
             c = number.get(product.tobytes())
             if c is None:
                 raise InvalidArgumentError(
-                    f"permutations is not closed: permutations[{a}]·permutations[{b}] = {tuple(product.tolist())} "
-                    "is missing; generated_by_permutations makes the closure"
+                    "permutations",
+                    (a, b),
+                    "a closed list",
+                    "generated_by_permutations makes the closure",
+                    verb="lacks the product of",
                 )
             table[a, b] = c
     return TableGroup(f"permutations of {p.shape[1]}", table, labels=[tuple(row) for row in p.tolist()])
@@ -59,7 +62,7 @@ def generated_by_permutations(generators: Sequence[Sequence[int]], max_order: in
                 queue.append(product)
                 if len(queue) > max_order:
                     raise InvalidArgumentError(
-                        f"generators generate more than max_order = {max_order} permutations; raise max_order"
+                        "generators", max_order, remedy="raise max_order", verb="generate more elements than"
                     )
     return from_permutations([tuple(row.tolist()) for row in queue])
 
@@ -69,7 +72,7 @@ def check_permutations(name: str, permutations: object) -> Int[np.ndarray, "n po
     try:
         p = np.asarray(permutations)
     except ValueError:
-        raise ShapeError(f"{name} has rows of unequal length") from None
+        raise ShapeError(name, "rows of unequal length", "a list of permutations (n, points)", verb="has") from None
     if p.ndim != 2 or p.size == 0:
         raise ShapeError(name, p.shape, "a list of permutations (n, points)")
     if p.dtype.kind not in "iu":
@@ -78,7 +81,5 @@ def check_permutations(name: str, permutations: object) -> Int[np.ndarray, "n po
     wrong = np.flatnonzero((np.sort(p, axis=1) != np.arange(p.shape[1])).any(axis=1))
     if len(wrong):
         i = int(wrong[0])
-        raise InvalidArgumentError(
-            f"{name}[{i}] is {tuple(p[i].tolist())}; expected a permutation of 0 .. {p.shape[1] - 1}"
-        )
+        raise InvalidArgumentError(name, p[i].tolist(), "a permutation of 0, 1, ..., points − 1", at=i)
     return p

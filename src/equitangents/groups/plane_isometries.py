@@ -64,7 +64,7 @@ class PlaneIsometries(MatricesGroup):
         if g.shape != (2, 2):
             raise ShapeError(name, g.shape, "a matrix (2, 2)")
         if not np.abs(g @ g.T - np.eye(2)).max() <= TOLERANCE:
-            raise InvalidArgumentError(f"{name} is not orthogonal:\n{g}")
+            raise InvalidArgumentError(name, g.tolist(), "an orthogonal matrix")
         return g
 
     def draw(self, count: int, rng: np.random.Generator) -> list[np.ndarray]:

@@ -42,22 +42,24 @@ def semidirect_product(N: Group, H: Group, automorphisms: npt.ArrayLike) -> Tabl
     _check_group("H", H)
     phi = check_permutations("automorphisms", automorphisms)
     if phi.shape != (H.order, N.order):
-        raise ShapeError("automorphisms", phi.shape, f"(|H|, |N|) = {(H.order, N.order)}")
+        raise ShapeError("automorphisms", phi.shape, (H.order, N.order), "give (|H|, |N|)")
     n, s = np.arange(N.order)[:, None], np.array(N.generators, int)
     for h in range(H.order):
         unequal = np.argwhere(phi[h][N._compose(n, s)] != N._compose(phi[h][n], phi[h][s]))
         if len(unequal):
             a, b = int(unequal[0][0]), int(s[unequal[0][1]])
-            raise InvalidArgumentError(f"automorphisms[{h}] is not an automorphism of N: it takes {a}·{b} elsewhere")
+            raise InvalidArgumentError(
+                "automorphisms", (a, b), "an automorphism of N", verb="does not respect the product of", at=h
+            )
     for t in H.generators:
         for h in range(H.order):
             if not np.array_equal(phi[H.compose(h, t)], phi[h][phi[t]]):
                 raise InvalidArgumentError(
-                    f"automorphisms does not respect H: automorphisms[{h}·{t}] is not automorphisms[{h}] after [{t}]"
+                    "automorphisms", (h, t), "φ(h·t) = φ(h) φ(t)", verb="does not respect the product in H of"
                 )
     if not np.array_equal(phi[H.identity], n[:, 0]):  # which a trivial group, without generators, is not asked above
         raise InvalidArgumentError(
-            f"automorphisms does not respect H: automorphisms[{H.identity}], the identity's, moves elements"
+            "automorphisms", phi[H.identity].tolist(), "the identity's, which moves nothing", at=H.identity
         )
     return _product(f"{N.name} : {H.name}", N, H, phi)
 

@@ -180,12 +180,14 @@ def _real(name: str, matrices: object) -> np.ndarray:
         raise ShapeError(name, M.shape, "matrices (order, d, d)")
     if np.iscomplexobj(M):
         if not np.abs(M.imag).max() <= _TOLERANCE:
-            raise InvalidArgumentError(f"{name} is complex; outputs are real: take one of group.irreps('real')")
+            raise InvalidArgumentError(
+                name, "complex", "a real matrix, since outputs are real", "take one of group.irreps('real')"
+            )
         M = M.real
     if M.dtype.kind not in "iuf":
         raise InvalidTypeError(name, M.dtype, "real numbers", verb="has dtype")
     if not np.isfinite(M).all():
-        raise InvalidArgumentError(f"{name} holds NaN or infinite values")
+        raise InvalidArgumentError(name, tuple(map(int, np.argwhere(~np.isfinite(M))[0])))
     return M.astype(np.float64)
 
 
@@ -215,18 +217,23 @@ def _at(part: Part, group: SymmetryGroup) -> np.ndarray:
             return part.at(elements)
         if (np.linalg.det(elements) < 0).any():
             raise InvalidArgumentError(
-                f"{part!r} of SO(2) does not say what the reflections of {group.name} do; take an irrep of groups.o2()"
+                "representation", part, "one that says what reflections do", "take an irrep of groups.o2()"
             )
         return part.at(np.degrees(np.arctan2(elements[:, 1, 0], elements[:, 0, 0])))
-    raise InvalidArgumentError(f"{part!r} belongs to {part.group or 'another group'}, not to {group.name}")
+    raise InvalidArgumentError("representation", part, group, verb="is not of the group:")
 
 
 def _in_space(part: Part, g: np.ndarray, reflections: bool) -> np.ndarray:
     if isinstance(part, FiniteMatrices) or part.group not in ("SO(3)", "O(3)"):
-        raise InvalidArgumentError(f"{part!r} is not a representation of {'O(3)' if reflections else 'SO(3)'}")
+        raise InvalidArgumentError(
+            "representation", part, "O(3)" if reflections else "SO(3)", verb="is not of the group:"
+        )
     if reflections and part.group == "SO(3)":
         raise InvalidArgumentError(
-            f"{part!r} of SO(3) does not say what reflections do; take one of groups.o3(bandlimit).irreps(count)"
+            "representation",
+            part,
+            "one that says what reflections do",
+            "take one of groups.o3(bandlimit).irreps(count)",
         )
     return part.at(g)
 
@@ -259,18 +266,20 @@ def _points(group: WallpaperGroup) -> np.ndarray:
 
 def _of_finite(part: FiniteMatrices, group: SymmetryGroup) -> np.ndarray:
     if not isinstance(group, Group):
-        raise InvalidArgumentError(f"{part.name}: matrices of a finite group do not act for {group.name}")
+        raise InvalidArgumentError("representation", part.name, group, verb="is of a finite group:")
     M = part.matrices
     if isinstance(group, WallpaperGroup) and len(M) == group.point_order != group.order:
         M = M[_points(group)]
     if len(M) != group.order:
         raise InvalidArgumentError(
-            f"{part.name}: matrices of {len(M)} elements; the group {group.name} has {group.order}"
+            "representation", len(M), group.order, "give a matrix for each element of the group", verb="has length"
         )
     if not np.abs(M @ M.swapaxes(1, 2) - np.eye(M.shape[1])).max() <= _TOLERANCE:
-        raise InvalidArgumentError(f"{part.name}: the matrices are not orthogonal")
+        raise InvalidArgumentError("representation", part.name, "orthogonal matrices")
     everything = np.arange(group.order)
     for s in group.generators or (group.identity,):
         if not np.abs(M @ M[s] - M[group._compose(everything, s)]).max() <= _TOLERANCE * len(M[0]):
-            raise InvalidArgumentError(f"{part.name}: the matrices do not multiply as the elements of {group.name} do")
+            raise InvalidArgumentError(
+                "representation", part.name, "matrices that multiply as the elements of the group do", str(group.name)
+            )
     return M

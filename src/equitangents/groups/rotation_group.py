@@ -102,9 +102,7 @@ class RotationGroup(MatricesGroup):
         if given.dtype.kind in "iu" and given.ndim == 1:
             outside = given[(given < 0) | (given >= self.order)]
             if outside.size:
-                raise InvalidArgumentError(
-                    name, outside[0], f"a matrix (3, 3), or a node of {self!r}, 0 to {self.order - 1}"
-                )
+                raise InvalidArgumentError(name, outside[0], range(self.order), "or give a matrix (3, 3)")
             return self.matrices[given]
         if given.shape[1:] != (3, 3):
             raise ShapeError(name, given.shape, "matrices (3, 3), or numbers of nodes")
@@ -193,9 +191,11 @@ def check_rotations(name: str, matrices: object, reflections: bool) -> Float[np.
     error = np.abs(M @ np.swapaxes(M, 1, 2) - np.eye(3)).max(axis=(1, 2)) if len(M) else np.zeros(0)
     wrong = ~(error <= (1e-5 if single else TOLERANCE))
     if wrong.any():
-        raise InvalidArgumentError(f"{name} holds a matrix that is not orthogonal:\n{M[wrong][0]}")
+        raise InvalidArgumentError(name, M[wrong][0].tolist(), "orthogonal matrices", verb="holds")
     if not reflections and (np.linalg.det(M) < 0).any():
-        raise InvalidArgumentError(f"{name} holds a reflection, of determinant -1; groups.o3(bandlimit) has those")
+        raise InvalidArgumentError(
+            name, "a reflection", "determinants of 1", "groups.o3(bandlimit) has reflections", verb="holds"
+        )
     return M
 
 
@@ -223,5 +223,5 @@ def _check(bandlimit: object) -> int:
         raise InvalidTypeError("bandlimit", bandlimit, "a whole number")
     number = int(bandlimit)
     if not 1 <= number <= MAX_BANDLIMIT:
-        raise InvalidArgumentError("bandlimit", number, f"1 to {MAX_BANDLIMIT}")
+        raise InvalidArgumentError("bandlimit", number, range(1, MAX_BANDLIMIT + 1))
     return number

@@ -37,9 +37,9 @@ class Permutations(Immutable, SymmetryGroup):
         """`g` as an array if it is a permutation of 0 .. n − 1."""
         p = np.asarray(g)
         if p.dtype.kind not in "iu":
-            raise InvalidTypeError(name, g, f"a permutation of 0 to {self.n - 1}")
+            raise InvalidTypeError(name, g, "a permutation of 0, 1, ..., n − 1")
         if p.shape != (self.n,) or not np.array_equal(np.sort(p), np.arange(self.n)):
-            raise InvalidArgumentError(name, p.tolist(), f"a permutation of 0 to {self.n - 1}")
+            raise InvalidArgumentError(name, p.tolist(), "a permutation of 0, 1, ..., n − 1")
         return p
 
     def draw(self, count: int, rng: np.random.Generator) -> list[np.ndarray]:

@@ -100,7 +100,10 @@ def subgroup_of(group: Group, elements: Elements) -> Subgroup:
         if len(missing):
             b = int(chosen[missing[0]])
             raise InvalidArgumentError(
-                f"elements is not closed: {a}·{b} = {int(products[missing[0]])} is missing; "
-                "generated_subgroup(elements) adds what is"
+                "elements",
+                (int(a), b),
+                "a subgroup",
+                "generated_subgroup(elements) adds what is missing",
+                verb="lacks the product of",
             )
     return Subgroup(group, chosen)

@@ -193,7 +193,7 @@ class CompactIrrep:
     def at(self, elements: Elements) -> np.ndarray:
         """The matrices of many elements, (…, d, d)."""
         if self.matrices is None:
-            raise InvalidArgumentError(f"{self!r} has a character, but no matrices")
+            raise InvalidArgumentError("irrep", self, "one with matrices", "this one has a character alone")
         return self.matrices(elements)
 
     def __repr__(self) -> str:

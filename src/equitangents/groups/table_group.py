@@ -67,9 +67,7 @@ class TableGroup(Group):
             known = self._index_of_label
             return known[label] if label in known else known[(label,)]  # the one entry of a tuple
         except (KeyError, TypeError):
-            raise InvalidArgumentError(
-                "label", label, f"an element of {self.name} such as {self.labels[-1]!r}"
-            ) from None
+            raise InvalidArgumentError("label", label, "an element's label, such as", repr(self.labels[-1])) from None
 
 
 def inverses_of(table: np.ndarray, identity: int) -> np.ndarray:
@@ -96,7 +94,7 @@ def from_table(table: npt.ArrayLike, name: str = "group") -> TableGroup:
     outside = np.argwhere((table < 0) | (table >= n))
     if len(outside):
         a, b = map(int, outside[0])
-        raise InvalidArgumentError(f"table[{a}, {b}] is {table[a, b]}; expected an element, 0 to {n - 1} (not closed)")
+        raise InvalidArgumentError("table", int(table[a, b]), range(n), "the table is not closed", at=(a, b))
     table = table.astype(np.int32)
     everything = np.arange(n)
     identities = np.flatnonzero((table == everything).all(axis=1) & (table == everything[:, None]).all(axis=0))
@@ -105,7 +103,9 @@ def from_table(table: npt.ArrayLike, name: str = "group") -> TableGroup:
     identity = int(identities[0])
     for a in range(n):
         if len(np.unique(table[a])) < n or len(np.unique(table[:, a])) < n:
-            raise InvalidArgumentError(f"element {a} has no inverse: its row or column of table repeats an entry")
+            raise InvalidArgumentError(
+                "table", table[a].tolist(), "rows and columns without repeated entries, for inverses", at=a
+            )
     _check_associative(table, identity)
     return TableGroup(name, table)
 
@@ -120,10 +120,7 @@ def _check_associative(table: np.ndarray, identity: int) -> None:
         unequal = np.argwhere(table[table[:, s]] != table[:, table[s]])
         if len(unequal):
             x, y = map(int, unequal[0])
-            raise InvalidArgumentError(
-                f"table is not associative: ({x}·{s})·{y} = {table[table[x, s], y]} but "
-                f"{x}·({s}·{y}) = {table[x, table[s, y]]}"
-            )
+            raise InvalidArgumentError("table", (x, s, y), "an associative product", verb="is not associative at")
         frontier = np.flatnonzero(member)
         while len(frontier):
             reached = np.unique(table[frontier][:, generators])

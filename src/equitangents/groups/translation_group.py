@@ -68,7 +68,7 @@ class TranslationGroup(Group):
     def _label_index(self, label: Element) -> int:
         t = np.atleast_1d(np.asarray(label))
         if t.dtype.kind not in "iu" or t.shape != (len(self.shape),):
-            raise InvalidArgumentError("label", label, f"a translation, {len(self.shape)} integers")
+            raise InvalidArgumentError("label", label, "a translation, an integer for each dimension")
         return int(np.ravel_multi_index(tuple(int(i) % n for i, n in zip(t, self.shape, strict=True)), self.shape))
 
 

@@ -140,12 +140,7 @@ class WallpaperGroup(Group):
         except (TypeError, ValueError):
             raise InvalidArgumentError("label", label, "(rotation, reflection, (i, j)), all integers") from None
         if not (0 <= rotation < self.rotations and 0 <= reflection <= self.reflections):
-            raise InvalidArgumentError(
-                "label",
-                label,
-                remedy=f"{self.name} has rotations 0 to {self.rotations - 1} and reflections 0 to "
-                f"{int(self.reflections)}",
-            )
+            raise InvalidArgumentError("label", label, (range(self.rotations), range(int(self.reflections) + 1), ...))
         H, W = self.shape
         return (reflection * self.rotations + rotation) * H * W + i % H * W + j % W
 

@@ -39,9 +39,11 @@ def pull_over_time(
     """
     times = np.asarray(times, np.float64)
     if matrix.shape != (len(start), len(start)):
-        raise ShapeError("matrix", matrix.shape, f"{(len(start),) * 2}")
+        raise ShapeError("matrix", matrix.shape, (len(start),) * 2)
     if times.ndim != 1 or not (np.isfinite(times).all() and (times >= 0).all()):
-        raise InvalidArgumentError(f"times are {times.tolist()}; a loss that is not the square needs finite times ≥ 0")
+        raise InvalidArgumentError(
+            "times", times.tolist(), "finite times ≥ 0 for a loss that is not the square", verb="are"
+        )
     first = np.asarray(gradient(start), np.float64)
     size = start.size
     unit = float(np.abs(first).max()) or 1.0
@@ -60,6 +62,6 @@ def pull_over_time(
         speed, (0.0, end), zeros, method="LSODA", t_eval=order, rtol=tolerance, atol=tolerance * unit * min(1.0, end)
     )
     if outcome.status != 0 or not math.isfinite(float(outcome.y.sum())):
-        raise InvalidArgumentError(f"the flow could not be integrated to time {end:g}: {outcome.message}")
+        raise InvalidArgumentError("time", end, "a time to which the flow can be integrated", outcome.message)
     found = outcome.y[:size].T.reshape((-1, *start.shape))
     return found[np.searchsorted(order, times)]

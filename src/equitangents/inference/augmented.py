@@ -30,7 +30,9 @@ def augment_targets(label_action: GroupMap | None, y: np.ndarray, elements: Iter
         return np.tile(y, (len(list(elements)), 1))
     moved = [np.asarray(label_action(int(g) if np.ndim(g) == 0 else g, y), dtype=np.float64) for g in elements]
     if moved[0].shape != y.shape:
-        raise ShapeError(f"label_action turns targets of shape {y.shape} into {moved[0].shape}; it must keep the shape")
+        raise ShapeError(
+            "label_action", moved[0].shape, y.shape, "it must keep the shape", verb="gives targets of shape"
+        )
     return np.concatenate(moved)
 
 

@@ -98,17 +98,20 @@ class Steps(Dynamics):
     def check(self, largest_eigenvalue: float, time: float) -> None:
         """Steps must be whole, and above the largest stable learning rate they diverge."""
         if not math.isinf(time) and time != math.floor(time):
-            raise InvalidArgumentError("time", time, remedy=f"with {self._name} it counts steps: 0, 1, 2, … or inf")
+            raise InvalidArgumentError("time", time, "0, 1, 2, … or inf, since it counts steps", self._name)
         largest = self.max_learning_rate(largest_eigenvalue)
         if time > 0 and self.learning_rate > largest * (1 + _ROUNDING):
             raise InvalidArgumentError(
-                f"learning_rate is {self.learning_rate:g}; gradient descent on these data diverges above "
-                f"{largest:.6g} ({self._bound}). Take a smaller one, or dynamics='flow'"
+                "learning_rate",
+                self.learning_rate,
+                f"at most {largest:.6g}, above which gradient descent on these data diverges",
+                "take a smaller one, or dynamics='flow'",
             )
         if math.isinf(time) and self.learning_rate >= largest * (1 - _ROUNDING):
             raise InvalidArgumentError(
-                f"learning_rate is {self.learning_rate:g}, exactly the largest stable one, where gradient descent "
-                f"oscillates for ever: at time inf it must be below {largest:.6g}"
+                "learning_rate",
+                self.learning_rate,
+                f"below {largest:.6g} at time inf, where gradient descent oscillates for ever",
             )
 
 

@@ -68,9 +68,9 @@ class TrainedProcess:
         targets = _matrix("targets", targets)
         n = len(spectrum.eigenvalues)
         if len(targets) != n:
-            raise ShapeError(f"targets has {len(targets)} rows; the kernel matrix has {n}")
+            raise ShapeError("targets", len(targets), n, "as many rows as the kernel matrix", verb="has rows,")
         if prior is not None and np.shape(prior) != (n, n):
-            raise ShapeError("prior", np.shape(prior), f"{(n, n)}")
+            raise ShapeError("prior", np.shape(prior), (n, n))
         self.spectrum = spectrum
         self.dynamics = dynamics
         self.scale = scale

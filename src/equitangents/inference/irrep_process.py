@@ -230,16 +230,6 @@ class IrrepProjection:
             found.append(W.conj().transpose(0, 3, 2, 1))
         return found
 
-    def orbit_covariance(self, time: float) -> list[Inexact[np.ndarray, "m d d"]]:
-        """Σ_t(x, ρ_X(·) x) − K as its transforms, one for each block: Σ_t(gx, hx) = Σ_t(x, g⁻¹h x)."""
-        found = []
-        for block, at in self._all():
-            d = block.irrep.dimension
-            A, B = (a.reshape(len(a) // d, d, -1) for a in at.covariance_factors(time))
-            change = A @ B.conj().transpose(0, 2, 1)
-            found.append((change + change.conj().transpose(0, 2, 1)) / 2)
-        return found
-
     def joint_orbit_covariance(self, time: float) -> list[Inexact[np.ndarray, "m m d d"]]:
         """Σ_t(x, ρ_X(·) x′) − K as its transforms, for all pairs of inputs."""
         found = []

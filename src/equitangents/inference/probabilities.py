@@ -42,9 +42,9 @@ def argmax_probabilities(mean: Numbers, std: Numbers) -> np.ndarray:
     if std.ndim == 1:
         std = std[:, None]
     if len(std) != len(mean) or std.shape[1] not in (1, mean.shape[1]):
-        raise ShapeError("std", std.shape, f"{(len(mean),)} or {mean.shape}")
+        raise ShapeError("std", std.shape, mean.shape, "or one for each row")
     if (std < 0).any():
-        raise InvalidArgumentError(f"std holds negative values, the smallest {std.min():g}; expected ≥ 0")
+        raise InvalidArgumentError("std", float(std.min()), "≥ 0", verb="holds negative values, the smallest")
     if mean.size == 0:
         return np.zeros(mean.shape)
     std = np.broadcast_to(std, mean.shape)
@@ -65,7 +65,11 @@ def _block(mean: np.ndarray, std: np.ndarray) -> np.ndarray:
             return probabilities
         rows, error = rows[off], float(np.abs(total[off] - 1).max())
     raise InvalidArgumentError(
-        f"mean and std have rows whose probabilities are only known to {error:.1e}, row {rows[0]} the first"
+        "mean",
+        int(rows[0]),
+        "rows whose probabilities are known",
+        f"the error is {error:.1e}",
+        verb="and std are too large in row",
     )
 
 

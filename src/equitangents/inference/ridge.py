@@ -47,9 +47,9 @@ class Ridge:
         values = values.astype(np.float64)
         wrong = np.flatnonzero(~((values >= 0) & (values < math.inf)))
         if len(wrong):
-            raise InvalidArgumentError(f"ridge[{wrong[0]}] is {values[wrong[0]]:g}; it must be a finite number ≥ 0")
+            raise InvalidArgumentError("ridge", values[wrong[0]], remedy="it must be a finite number ≥ 0", at=wrong[0])
         if samples is not None and len(values) != samples:
-            raise ShapeError(f"ridge has {len(values)} values and there are {samples} samples; give one for each")
+            raise ShapeError("ridge", len(values), samples, "give one for each sample", verb="has length")
         least = float(values.min())
         return cls(least, None if values.max() == least else values - least)
 
@@ -58,13 +58,13 @@ class Ridge:
         """The number that it is; InvalidArgumentError, with the reason, where samples have their own."""
         found = cls.read(ridge)
         if found.above is not None:
-            raise InvalidArgumentError(f"ridge has a value for each sample; {why}: give one number")
+            raise InvalidArgumentError("ridge", "a value for each sample", "one number", why, verb="has")
         return found.least
 
     def check_one(self, why: str) -> None:
         """Raise InvalidArgumentError, with the reason, where samples have their own."""
         if self.above is not None:
-            raise InvalidArgumentError(f"ridge has a value for each sample; {why}")
+            raise InvalidArgumentError("ridge", "a value for each sample", "one number", why, verb="has")
 
     def of_rows(self, rows: int, each: int = 1) -> np.ndarray | None:
         """`above` of the rows of a problem: `each` rows a sample, and all of that again for every copy; or None."""
@@ -78,12 +78,6 @@ class Ridge:
         if self.above is None or other.above is None:
             return self.above is other.above
         return np.array_equal(self.above, other.above)
-
-    @property
-    def words(self) -> str:
-        """Such as "0.1", or "0.1 to 0.3"."""
-        most = "" if self.above is None else f" to {self.least + float(self.above.max()):g}"
-        return f"{self.least:g}{most}"
 
 
 def of_samples(ridge: object, kept: np.ndarray) -> object:

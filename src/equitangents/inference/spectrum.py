@@ -171,7 +171,7 @@ def decompose(
     if not np.iscomplexobj(matrix):
         matrix = np.asarray(check_array("kernel matrix", matrix, rank=2), dtype=np.float64)
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
-        raise ShapeError(f"kernel matrix has shape {matrix.shape}; expected a square one")
+        raise ShapeError("kernel matrix", matrix.shape, "a square one")
     ridge = Ridge.number(ridge, "this decomposition takes one")
     n = len(matrix)
     if resolution is None:
@@ -180,7 +180,9 @@ def decompose(
     adjoint = matrix.conj().T
     asymmetry = float(np.abs(matrix - adjoint).max())
     if not asymmetry <= 1e3 * resolution * max(float(np.abs(matrix).max()), scale):
-        raise InvalidArgumentError(f"kernel matrix is not symmetric: entries ij and ji differ by up to {asymmetry:.2e}")
+        raise InvalidArgumentError(
+            "kernel matrix", asymmetry, "a symmetric one", verb="has entries ij and ji that differ by"
+        )
     unit = float(np.trace(matrix).real) / n if ridge_unit is None else ridge_unit
     values, vectors = scipy.linalg.eigh((matrix + adjoint) / 2, driver="evd", check_finite=False, overwrite_a=True)
     values = values + ridge * unit

@@ -17,8 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from equitangents._types import ArrayLike
-from equitangents.kernels.duals.geometry import root_gap, safe_sqrt
-from equitangents.kernels.duals.traits import traits_of
+from equitangents.kernels.duals.geometry import root_gap, safe_sqrt, traits_of
 from equitangents.kernels.operation import DualActivation
 from equitangents.kernels.operations import Affine
 

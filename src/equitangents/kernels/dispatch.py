@@ -6,18 +6,17 @@ Networks ask these functions, and know neither programs nor engines.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from numpy.typing import DTypeLike
 
 from equitangents._types import DType
 from equitangents.errors import NetworkError
-from equitangents.kernels.cost import forecast as cost_of_programs
-from equitangents.kernels.cost import rotations as cost_of_rotations
-from equitangents.kernels.cost.forecast import KernelCost, announce
-from equitangents.kernels.cost.over_pairs import steerable_cost, structured_cost
+from equitangents.kernels import cost
+from equitangents.kernels.cost import KernelCost
 from equitangents.kernels.engines import REFERENCE, choose
-from equitangents.kernels.fields.part import Part
+from equitangents.kernels.fields import Part
 from equitangents.kernels.program import Positions, Program
 from equitangents.kernels.projected import compute as projected
 from equitangents.kernels.projected.program import EquivariantOutputs
@@ -25,7 +24,7 @@ from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations.program import Sphere, sections
 from equitangents.kernels.runs import programs, rotations, steerable, structured
 from equitangents.kernels.steerable.program import Points
-from equitangents.kernels.structured.program import StructuredPositions
+from equitangents.kernels.structured import StructuredPositions
 from equitangents.structured import Inputs
 
 
@@ -87,19 +86,14 @@ def engine_for(program: Program[Any], dtype: DType) -> str:
 def _kind(program: Program[Any], part: Part | None) -> _Kind:
     found = _KINDS[type(program.space)]
     if part is not None and not found.has_fields:
-        kind = type(program.space).__name__
-        raise NetworkError(f"there are kernel fields of networks on grids and on finite groups, and none of a {kind}")
+        raise NetworkError(
+            "space", type(program.space), "a grid or a finite group, which have kernel fields", verb="is"
+        )
     return found
 
 
 def _given(part: Part | None) -> tuple[Part, ...]:
     return () if part is None else (part,)
-
-
-def _announced(program: Program, x1: Any, x2: Any, engine: str | None, part: Part | None = None) -> Any:
-    if part is None:
-        announce(program, x1, x2, engine)
-    return programs.compute(program, x1, x2, engine, part)
 
 
 def _in_sections(run: Callable[..., Any]) -> Callable[..., Any]:
@@ -108,22 +102,27 @@ def _in_sections(run: Callable[..., Any]) -> Callable[..., Any]:
 
 _KINDS: dict[type, _Kind] = {
     Positions: _Kind(
-        _announced,
+        programs.compute,
         programs.compute_diagonal,
-        cost_of_programs.kernel_cost,
+        partial(cost.kernel_cost, cost.of_positions),
         lambda program, dtype: choose(program, None, dtype).engine.name,
     ),
     StructuredPositions: _Kind(
         structured.compute,
         structured.compute_diagonal,
-        structured_cost,
+        partial(cost.kernel_cost, cost.of_structured),
         lambda program, dtype: structured.choice_of(program, None)[0].name,
     ),
-    Points: _Kind(steerable.compute, steerable.compute_diagonal, steerable_cost, lambda program, dtype: REFERENCE.name),
+    Points: _Kind(
+        steerable.compute,
+        steerable.compute_diagonal,
+        partial(cost.kernel_cost, cost.of_points),
+        lambda program, dtype: REFERENCE.name,
+    ),
     Sphere: _Kind(
         _in_sections(rotations.compute),
         _in_sections(rotations.compute_diagonal),
-        _in_sections(cost_of_rotations.kernel_cost),
+        _in_sections(partial(cost.kernel_cost, cost.of_rotations)),
         lambda program, dtype: rotations.choose_engine(sections(program), None).engine.name,
         pairs=_in_sections(rotations.compute_pairs),
     ),

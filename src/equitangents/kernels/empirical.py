@@ -88,8 +88,11 @@ def _plan(
         found = jax.eval_shape(net.apply, params, x).shape
         if len(found) != 2:
             raise ShapeError(
-                f"the network's outputs have shape (N, {', '.join(map(str, found[1:]))}); expected (N, outputs): end "
-                "it with Flatten, GlobalAvgPool or GroupPool, and a Dense layer"
+                "net",
+                ("N", *found[1:]),
+                ("N", "outputs"),
+                "end it with Flatten, GlobalAvgPool or GroupPool, and Dense",
+                verb="gives shape",
             )
         known = structure(net.apply, params, x)
     outputs, numbers = known.outputs, parameter_count(params)

@@ -22,7 +22,7 @@ from equitangents.kernels.invariance import draws_noise, is_invariant
 from equitangents.kernels.projected.program import Nodes, Sums, all_pairs, diagonal
 from equitangents.kernels.result import KernelFunction, Kernels
 from equitangents.kernels.rotations.resolution import sampled_for
-from equitangents.kernels.runs.results import result
+from equitangents.kernels.runs.scaling import result
 from equitangents.precision import is_traced, working_dtype
 
 _SAME = 1e-9  # matrices of one element, in float64
@@ -150,7 +150,7 @@ def equivariant_average(
     if not isinstance(action, GroupAction):
         raise InvalidTypeError("action", action, "an action of equitangents.actions")
     if action.group.nodes is None:
-        raise InvalidTypeError(f"{action.group.name} has no quadrature, so no mean over it can be taken")
+        raise InvalidTypeError("action", action.group, "a group with a quadrature, for means over it", verb="is of")
     found = EquivariantAverage(net, action, as_representation("representation", representation))
     found._matrices  # noqa: B018  raises where the representation is of another group
     return found

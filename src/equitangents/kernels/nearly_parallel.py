@@ -18,11 +18,10 @@ import numpy as np
 
 from equitangents._types import DType
 from equitangents.kernels.branches import flat
-from equitangents.kernels.duals.traits import traits_of
+from equitangents.kernels.duals.geometry import traits_of
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan, plan
 from equitangents.kernels.program import Program
-from equitangents.kernels.scales import least_and_most
-from equitangents.kernels.units import has_bias, unit_bias
+from equitangents.kernels.scales import has_bias, least_and_most, unit_bias
 
 Pairs = Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 

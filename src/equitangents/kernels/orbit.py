@@ -22,8 +22,8 @@ from equitangents.actions import Action
 from equitangents.actions.continuous import check_finite_group
 from equitangents.actions.group_action import GroupAction
 from equitangents.errors import InvalidTypeError
-from equitangents.kernels.cost.forecast import CostedKernel, KernelCost, check_dtype, repeated
-from equitangents.kernels.fields.size import check_result, result_bytes
+from equitangents.kernels.cost import CostedKernel, KernelCost, check_dtype, repeated
+from equitangents.kernels.fields import check_result, result_bytes
 from equitangents.kernels.invariance import draws_noise, is_invariant
 from equitangents.kernels.result import KernelFunction, Kernels
 from equitangents.kernels.rotations.resolution import sampled_for

@@ -189,8 +189,7 @@ class FieldFunction(Protocol):
 def _matrix(found: KernelField, values: ArrayLike) -> ArrayLike:
     if found.positions != "all" or values.ndim != 4:
         raise InvalidArgumentError(
-            f"a field of {values.shape} numbers is not a matrix between all outputs; ask kernel_field for "
-            "positions='all'"
+            "field", values.shape, "one of positions='all', for a matrix between all outputs", verb="has shape"
         )
     n1, p, n2, q = values.shape
     return values.reshape(n1 * p, n2 * q)

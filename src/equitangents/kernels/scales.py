@@ -1,18 +1,33 @@
-"""Scaling laws of kernels, and pairs of inputs too different in norm to carry a distance.
+"""Scaling: units of fields, and laws of kernels in the scale of inputs.
+
+The unit t of an input: what engines divide it, and its biases, by, so that parallel inputs are at distance nearly 0.
+
+Of homogeneous networks, φ(s·x) = s φ(x) for s > 0, N(x) is t times the same network's output at x/t with biases
+divided by t. The distance of such fields f/t and f'/t' is that of their directions, E/(tt') with E = 2(√(qq') - K),
+where f and f' have the ratio t : t' of deviations. D = q + q' - 2K would hold E beside (√q - √q')², and the rounding
+of that. Biases of variance b² add b² (1/t - 1/t')² to the distance. t² is, but for a factor, about the variance of
+the outputs: the input's mean square, and what the biases of all layers add to it.
+
+Networks with a smooth nonlinearity or a normalisation have no such units. Compiled engines carry D of inputs in units;
+the reference engine has the angle itself (`kernels.angular`).
+
+Functions that grow faster than their input make norms differ more behind them: there fields change their unit. Behind
+each nonlinearity that is not homogeneous u² is the mean variance of an input's positions, and what biases add to it up
+to the next. Branches that meet are brought into the unit of their sum (`native/src/branch.hpp`).
 
 Without biases, and with nonlinearities φ(s·x) = s φ(x), K(s x, s' x') = s s' K(x, x'): exact powers of two are taken
 out of the inputs, so that their squares neither overflow nor underflow and D = q + q' - 2K resolves K. With biases the
-same holds if these are scaled, too. Of other networks D resolves K as long as the norms differ little; pairs beyond
-that are the reference engine's, which carries the angle (`kernels.angular`), in double precision.
+same holds if these are scaled, too. Of other networks D resolves K as long as the norms differ little. Beyond that all
+is computed in double precision, of fields in units of their own or with angles (`kernels.angular`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from jaxtyping import Float
@@ -21,13 +36,63 @@ from equitangents._types import DType
 from equitangents.errors import NotFiniteError
 from equitangents.kernels import duals
 from equitangents.kernels.branches import flat
-from equitangents.kernels.duals.traits import traits_of
+from equitangents.kernels.duals.geometry import traits_of
+from equitangents.kernels.operations import Affine
+from equitangents.kernels.program import Op
 
-BITS = 2  # norms whose logarithms to base 2 fall into one such interval are of one bin; pairs of neighbours are near
+P = TypeVar("P")
+
+
+def unit_bias(*parts: Iterable[Any]) -> Any:
+    """Contribution of biases to t²; None if the network is not homogeneous, and has no units."""
+    first, *others = unit_biases(op for part in parts for op in flat(part))
+    return None if others else first
+
+
+def changes_unit(op: Any) -> bool:
+    """Whether an operation is a nonlinearity, or a normalisation, that is not homogeneous of degree 1."""
+    return bool(op.is_normalising) or (op.nonlinearity is not None and traits_of(op.nonlinearity).gain is None)
+
+
+def unit_biases(ops: Iterable[Any], changes: Callable[[Any], bool] = changes_unit) -> list[Any]:
+    """Contributions of biases to the mean square of an input, and after each op that `changes` the unit."""
+    found: list[Any] = [0.0]
+    gain: Any = 1.0
+    for op in ops:
+        if changes(op):
+            found.append(0.0)
+            gain = 1.0
+        elif op.nonlinearity is not None:
+            gain = gain * traits_of(op.nonlinearity).gain
+        elif op.affine is not None and not (isinstance(op.W_var, float | int) and op.W_var == 0):
+            gain = gain * op.W_var
+            found[-1] = found[-1] + op.b_var / gain
+    return found
+
+
+def has_bias(op: Any) -> bool:
+    """Whether an operation adds a bias, which numbers that are not known yet may be."""
+    return op.affine is not None and not (isinstance(op.b_var, float | int) and op.b_var == 0)
+
+
+def with_biases(program: P, factor: Any) -> P:
+    """A program, or a plan, whose biases have `factor` times the standard deviation."""
+    return with_affine(program, lambda op: op.with_bias(factor))
+
+
+def with_affine(program: P, change: Callable[[Affine], Affine]) -> P:
+    """A program, or a plan, with all its `Affine` changed, in order, and then those inside other operations."""
+
+    def changed(ops: tuple[Op, ...]) -> tuple[Op, ...]:
+        return tuple((change(op) if isinstance(op, Affine) else op).with_held(changed) for op in ops)
+
+    parts = [part for part in ("ops", "sphere", "field", "vector") if hasattr(program, part)]
+    return replace(program, **{part: changed(getattr(program, part)) for part in parts})  # type: ignore[type-var]
+
+
 _FEW = 64  # numbers, whose extremes a list gives sooner
 _SPREAD = 4  # of logarithms of norms, up to which all pairs are near
 _SPREAD_OF_SQUARES = 2.0 ** (2 * _SPREAD)
-_RESOLVED = 12  # of logarithms of norms, up to which distances in double precision resolve products to single precision
 # Logarithms of norms at which every product of variances on the way is a normal number, with digits to spare.
 _COMFORTABLE = {"float32": (-20.0, 20.0), "float64": (-100.0, 240.0)}
 _SQUARES = {np.dtype(name): tuple(2.0 ** (2 * n) for n in ends) for name, ends in _COMFORTABLE.items()}
@@ -116,59 +181,20 @@ def _keys(law: Law, logarithms: Any) -> Any:
     return np.logaddexp2(2 * logarithms, np.log2(law.constant) - np.log2(law.signal)) / 2
 
 
-class Treatment(NamedTuple):
-    """Computation of pairs of two bins: by the engine, also with scaled biases, or "apart", by the reference engine.
+class Scales(NamedTuple):
+    """Powers of two that are taken out of inputs, and what remains to be done."""
 
-    Powers of two are taken out of inputs; only where biases are not scaled can these differ.
-    """
-
-    way: str  # "engine", "common" or "apart"
-    first: int  # inputs are divided by 2 to this power
-    second: int
-    double: bool
-
-
-def treatment(law: Law, bin1: int, bin2: int, dtype: DType) -> Treatment:
-    """The `Treatment` of pairs of inputs of two bins."""
-    near = abs(bin1 - bin2) <= 1
-    least, most = BITS * min(bin1, bin2), BITS * max(bin1, bin2)
-    if law.homogeneous and not law.biased:
-        return Treatment("engine", *((most, most) if near else (BITS * bin1, BITS * bin2)), False)
-    ranges = (_COMFORTABLE[name] for name in (np.dtype(dtype).name, "float64"))
-    comfortable, in_double = (low <= least and most <= high for low, high in ranges)
-    if not near and np.dtype(dtype) == np.float32 and most - least <= _RESOLVED:
-        return Treatment("engine", 0, 0, True)
-    if not law.homogeneous:
-        return Treatment("engine", 0, 0, not comfortable) if near else Treatment("apart", 0, 0, True)
-    if near:
-        return Treatment("engine", 0, 0, False) if comfortable else Treatment("common", most, most, False)
-    middle = 0 if in_double else (least + most) // 2
-    return Treatment("apart", middle, middle, True)
-
-
-@dataclass(frozen=True)
-class Scales:
-    """Bins of both sets of inputs, the powers of two that were taken out before, and which are zeros."""
-
-    law: Law
-    dtype: np.dtype
-    bins1: np.ndarray
-    bins2: np.ndarray
-    shift1: np.ndarray
-    shift2: np.ndarray
-    zero1: np.ndarray
+    first: np.ndarray  # inputs are divided by 2 to the power of these, (N1,) and (N2,)
+    second: np.ndarray
+    common: int  # and, with the biases, by 2 to this power
+    zero1: np.ndarray  # whose outputs are zero
     zero2: np.ndarray
-    ordinary: bool  # all of it is for the engine, as it is
+    far: bool  # whether inputs differ so much in norm, or are so large or small, that engines must keep more digits
 
-    def blocks(self, symmetric: bool) -> Iterator[tuple[np.ndarray, np.ndarray, Treatment, bool]]:
-        """(rows, columns, treatment, whether these are one set of inputs) for every pair of bins, once if symmetric."""
-        for bin1 in np.unique(self.bins1[~self.zero1]):
-            rows = np.nonzero((self.bins1 == bin1) & ~self.zero1)[0]
-            for bin2 in np.unique(self.bins2[~self.zero2]):
-                if not symmetric or bin2 >= bin1:
-                    columns = np.nonzero((self.bins2 == bin2) & ~self.zero2)[0]
-                    how = treatment(self.law, int(bin1), int(bin2), self.dtype)
-                    yield rows, columns, how, symmetric and bin1 == bin2
+    @property
+    def moved(self) -> bool:
+        """Whether any power of two is taken out."""
+        return self.common != 0 or bool(self.first.any() or self.second.any())
 
 
 def least_and_most(values: np.ndarray) -> tuple[float, float]:
@@ -177,6 +203,14 @@ def least_and_most(values: np.ndarray) -> tuple[float, float]:
         return float(values.min()), float(values.max())
     numbers = values.tolist()
     return (math.nan, math.nan) if math.isnan(sum(numbers)) else (min(numbers), max(numbers))
+
+
+def limits(law: Law, dtype: DType) -> tuple[float, float, float, float]:
+    """What is added to inputs' mean squares, the least and the most of that, and their ratio, of ordinary inputs."""
+    low, high = _SQUARES[np.dtype(dtype)]
+    # The logarithms of the roots of these sums are what `_keys` gives.
+    constant = float(law.constant) / float(law.signal) if law.signal else 0.0
+    return constant, low, high, _SPREAD_OF_SQUARES
 
 
 def are_ordinary(law: Law, inputs: tuple[np.ndarray, ...]) -> bool:
@@ -195,58 +229,49 @@ def are_ordinary(law: Law, inputs: tuple[np.ndarray, ...]) -> bool:
         if not (least > 0 and most < math.inf):
             return False
         first, last = min(first, least / flat.shape[1]), max(last, most / flat.shape[1])
-    low, high = _SQUARES[inputs[0].dtype]
-    # What `_keys` gives are the logarithms of the roots of these.
-    constant = float(law.constant) / float(law.signal) if law.signal else 0.0
+    constant, low, high, ratio = limits(law, inputs[0].dtype)
     first, last = first + constant, last + constant
-    return low <= first and last <= high and last <= _SPREAD_OF_SQUARES * first
+    return low <= first and last <= high and last <= ratio * first
 
 
 def scales_of(law: Law, dtype: DType, x1: np.ndarray, x2: np.ndarray | None) -> Scales:
-    """The bins of inputs x1 and x2 (None: x1 again); what is not finite counts as ordinary.
+    """The `Scales` of inputs x1 and x2 (None: x1 again); what is not finite counts as ordinary.
 
     Raises NotFiniteError for inputs so large that a nonlinearity that is not homogeneous has no kernel of them.
     """
-    dtype = np.dtype(dtype)
-    sides = [_side(law, x) for x in (x1, x2) if x is not None]
-    one, other = sides[0], sides[-1]
-    keys = np.concatenate([side.keys[~side.zero] for side in sides])
-    low, high = _COMFORTABLE[dtype.name]
-    if not (keys < np.inf).all() or not len(keys):
-        ordinary = True
-    else:
+    sides = [_keys_of(law, x) for x in (x1, x2) if x is not None]
+    keys = np.concatenate([side[~zero] for side, zero in sides])
+    powers, common, far = [np.zeros(len(side), np.int64) for side, _ in sides], 0, False
+    low, high = _COMFORTABLE[np.dtype(dtype).name]
+    least, most = _COMFORTABLE["float64"]
+    if (keys < np.inf).all() and len(keys):
         ordinary = low <= keys.min() and keys.max() <= high and keys.max() - keys.min() <= _SPREAD
-        ordinary = ordinary and not any(side.shift.any() for side in sides)
-        most = _COMFORTABLE["float64"][1]
-        if not law.homogeneous and keys.max() > most:
+        if law.homogeneous and not law.biased:
+            if not ordinary:
+                powers = [np.floor(np.where(zero, 0.0, side)).astype(np.int64) for side, zero in sides]
+        elif law.homogeneous:
+            far = not ordinary
+            common = 0 if least <= keys.min() and keys.max() <= most else math.floor(keys.max())
+        elif keys.max() > most:
             raise NotFiniteError(
                 f"inputs as large as 1e{keys.max() * np.log10(2):.0f} are beyond the range of this network's "
                 f"nonlinearities, 1e{int(most * np.log10(2))}; scale the inputs down"
             )
-    return Scales(law, dtype, one.bins, other.bins, one.shift, other.shift, one.zero, other.zero, bool(ordinary))
+        else:
+            far = not ordinary
+            if law.linear_at_zero:  # below this scale the network is linear to rounding
+                powers = [
+                    np.where(np.isfinite(side) & ~zero, np.minimum(np.floor(side - least), 0), 0).astype(np.int64)
+                    for side, zero in sides
+                ]
+    return Scales(powers[0], powers[-1], common, sides[0][1], sides[-1][1], far)
 
 
-class _Side(NamedTuple):
-    keys: np.ndarray
-    bins: np.ndarray
-    shift: np.ndarray
-    zero: np.ndarray
-
-
-def _side(law: Law, x: np.ndarray) -> _Side:
+def _keys_of(law: Law, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(`_keys` of inputs, 0 for those whose output is zero; which these are)."""
     logarithms = norms(x)
     zero = (logarithms == -np.inf) & law.vanishes
-    keys = _keys(law, np.where(zero, 0.0, logarithms))
-    shift = np.zeros(len(x), np.int64)
-    if law.linear_at_zero and not law.homogeneous:
-        # Below this scale the network is linear to rounding: powers of two are taken out of each input.
-        least = _COMFORTABLE["float64"][0]
-        small = np.isfinite(keys) & (keys < least)
-        shift[small] = np.floor(keys[small] - least).astype(np.int64)
-        keys = keys - shift
-    # Neither infinity nor NaN, nor an input of zeros whose output is none, has a norm of its own.
-    bins = np.floor(np.where(np.isfinite(keys), keys, -600 if law.homogeneous else -300) / BITS).astype(np.int64)
-    return _Side(keys, bins, shift, zero)
+    return _keys(law, np.where(zero, 0.0, logarithms)), zero
 
 
 def divided(x: np.ndarray, exponent: Any, dtype: DType) -> np.ndarray:

@@ -18,20 +18,18 @@ from scipy import fft
 
 from equitangents import precision
 from equitangents.actions import Action
-from equitangents.kernels.cost.calibration import Rate, timed, uncertainty
-from equitangents.kernels.cost.forecast import KernelCost
+from equitangents.kernels.cost import MARGIN, KernelCost, timed
 from equitangents.kernels.engines import REFERENCE, Choice, Engine, choose
 from equitangents.kernels.engines.reference.tile import means
-from equitangents.kernels.fields.size import check_result
+from equitangents.kernels.fields import check_result
 from equitangents.kernels.plans.plan import FibrePlan, plan
 from equitangents.kernels.program import Positions, Program
 from equitangents.kernels.progress import Progress
 from equitangents.kernels.result import KernelFunction, Kernels
-from equitangents.kernels.runs import by_scale
-from equitangents.kernels.runs.results import result
-from equitangents.kernels.scales import law_of
+from equitangents.kernels.runs import scaling
+from equitangents.kernels.runs.scaling import result
+from equitangents.kernels.scales import law_of, with_biases
 from equitangents.kernels.threads import threads
-from equitangents.kernels.units import with_biases
 
 _TILE_ELEMENTS = 1 << 18  # distances at a time
 _DIRECT_NUMBERS = 1 << 21  # numbers gathered at a time where distances are summed directly
@@ -59,8 +57,8 @@ class TranslationMean:
         with precision.scope(dtype):
             backends = _backends(steps, self.torus, engine)
             first, second = np.asarray(v1, dtype), None if v2 is None else np.asarray(v2, dtype)
-            nngp, ntk, told = by_scale.all_pairs(law_of(program), backends, engine, first, second)
-        notes = (*(() if note is None else (note,)), self._method, *told)
+            nngp, ntk, added = scaling.all_pairs(law_of(program), backends, first, second)
+        notes = (*(() if note is None else (note,)), self._method, *added)
         return result((x1, x2), nngp, ntk, None, 0, engine=engine.name, form="fibre", notes=notes)
 
     def kernel_cost(
@@ -70,14 +68,14 @@ class TranslationMean:
         cost: KernelCost = self.net.kernel_cost(input_shape, n1, n2, dtype)
         count = math.prod(self.torus)
         channels = math.prod(input_shape) // count
-        rate = _tile_rate(self, input_shape, cost.dtype)
+        seconds, spread = _pair_seconds(self, input_shape, cost.dtype)
         return replace(
             cost,
             fibres=count,
             element_layers=cost.element_layers * count,
             multiply_adds=cost.pairs * count * (2 * channels + math.ceil(2.5 * math.log2(2 * count))),
-            seconds=rate.seconds * cost.pairs,
-            uncertainty=uncertainty([rate.spread]),
+            seconds=seconds * cost.pairs,
+            uncertainty=MARGIN * spread,
             working_bytes=self._working_bytes(math.prod(input_shape), n1, n2 or n1),
             notes=(*cost.notes, self._method),
         )
@@ -93,11 +91,11 @@ class TranslationMean:
 
 
 @lru_cache(maxsize=64)
-def _tile_rate(mean: TranslationMean, shape: tuple[int, ...], dtype: str) -> Rate:
-    """Seconds for one pair of inputs."""
+def _pair_seconds(mean: TranslationMean, shape: tuple[int, ...], dtype: str) -> tuple[float, float]:
+    """(seconds for one pair of inputs, the factor between the median and the fastest run)."""
     x = np.random.default_rng(0).standard_normal((min(_tile_side(mean.torus), 64), *shape)).astype(dtype)
     seconds, spread = timed(lambda: mean.kernel(x, x + 1))
-    return Rate(seconds / len(x) ** 2, spread)
+    return seconds / len(x) ** 2, spread
 
 
 def translation_mean(net: KernelFunction, action: Action, x: Any) -> TranslationMean | None:
@@ -129,14 +127,12 @@ def _is_mlp(program: Any) -> bool:
     return program.space == Positions(()) and plan(program).form == "fibre"
 
 
-def _backends(steps: FibrePlan, torus: tuple[int, ...], engine: Engine) -> by_scale.Backends:
-    """How the means come about for pairs of inputs near in norm, and far."""
-
-    return by_scale.Backends(
+def _backends(steps: FibrePlan, torus: tuple[int, ...], engine: Engine) -> scaling.Backends:
+    """How the means come about for inputs near in norm, and far."""
+    return scaling.Backends(
         engine=partial(_means, steps, torus, engine),
-        common=lambda v1, v2, factor: _means(with_biases(steps, factor), torus, engine, v1, v2),
-        apart=lambda v1, v2, factor: _means(with_biases(steps, factor), torus, None, v1, v2),
-        compiled=False,  # tiles are filled up anyway
+        any_norms=lambda v1, v2, factor: _means(with_biases(steps, factor), torus, None, v1, v2),
+        by_reference=True,
     )
 
 

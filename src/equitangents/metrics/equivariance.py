@@ -103,7 +103,14 @@ def equivariance_error(
         expected = y if on_outputs is None else moved_outputs(on_outputs, g, y)
         measured = evaluate("f", f, action(g, x))
         if measured.shape != y.shape:
-            raise ShapeError(f"f turns shape {x.shape} into {y.shape}, and after element {k} into {measured.shape}")
+            raise ShapeError(
+                "f",
+                measured.shape,
+                y.shape,
+                "keep the shape of outputs under elements",
+                verb="gives moved inputs the shape",
+                at=k,
+            )
         errors.append(ratio(norms(measured - expected), size))
     table = np.stack(errors)
     mean = np.average(table, axis=0, weights=weights_of(action))
@@ -190,9 +197,11 @@ def _predicted_class(
     fields = output_action is not None and scores.ndim > 2
     if (scores.ndim != 2 and not fields) or scores.shape[-1] < 2:
         raise ShapeError(
-            f"f(x) has shape {scores.shape}; expected class scores (N, K) with K ≥ 2, or with an output_action "
-            f"(N, *positions, K). For the sign of a single output "
-            f"y return np.stack([-y, y], axis=-1); for regression use relative_orbit_std"
+            "f",
+            scores.shape,
+            "class scores (N, K) with K ≥ 2, or with an output_action (N, *positions, K)",
+            "for the sign of one output give np.stack([-y, y], axis=-1); for regression use relative_orbit_std",
+            verb="gives shape",
         )
     return np.argmax(scores if g is None else carried_back(output_action, g, scores), axis=-1)
 
@@ -220,5 +229,5 @@ def s_dist(
     x = check_array("x", x)
     y1, y2 = evaluate("f1", f1, x), evaluate("f2", f2, x)
     if y1.shape != y2.shape:
-        raise ShapeError(f"f1(x) has shape {y1.shape} and f2(x) has shape {y2.shape}; they must be equal")
+        raise ShapeError("f2", y2.shape, y1.shape, "the shape that f1 gives", verb="gives shape")
     return Measure("S-Dist", np.sum((y1 - y2).reshape(len(y1), -1) ** 2, axis=1), bootstrap)

@@ -25,7 +25,7 @@ def check_molecules(name: str, value: object) -> None:
 def check_question(net: object, method: str, signals: object, pairs: object) -> None:
     """Raise unless the network has the method that is needed, and signals and pairs are such."""
     if not callable(getattr(net, method, None)):
-        raise InvalidTypeError("net", net, f"a network on spherical signals, which has `{method}`")
+        raise InvalidTypeError("net", net, "a network on spherical signals, with", method)
     if not (signals is None or isinstance(signals, AtomSignals)):
         raise InvalidTypeError("signals", signals, "AtomSignals or None")
     check_choice("pairs", pairs, ("same element", "all"))
@@ -36,7 +36,7 @@ def checked_targets(name: str, values: Numbers, *shapes: tuple[int, ...]) -> np.
     try:
         values = np.asarray(values)
     except ValueError as error:
-        raise ShapeError(f"{name} is not a rectangular array: {error}") from None
+        raise ShapeError(name, "entries of unequal shape", "a rectangular array", str(error), verb="has") from None
     if values.shape not in shapes:
         raise ShapeError(name, values.shape, " or ".join(map(str, shapes)))
     if values.dtype.kind not in "fiu":
@@ -44,7 +44,9 @@ def checked_targets(name: str, values: Numbers, *shapes: tuple[int, ...]) -> np.
     values = values.astype(np.float64)
     if not np.isfinite(values).all():
         first = tuple(int(i) for i in np.argwhere(~np.isfinite(values))[0])
-        raise InvalidArgumentError(f"{name} holds values that are not finite, the first at index {first}")
+        raise InvalidArgumentError(
+            name, first, remedy="remove or impute them", verb="holds NaN or infinite values, the first at index"
+        )
     return values
 
 
@@ -56,7 +58,7 @@ def check_lone_atoms(
     excess = np.abs(values[lone] - symmetric(values[lone])).max(axis=tuple(range(1, values.ndim)))
     wrong = lone[excess > _ZERO * np.abs(values).max(initial=0.0)]
     if len(wrong):
-        raise InvalidArgumentError(f"{name} of molecule {wrong[0]}, which is a lone atom, must be {rule} by symmetry")
+        raise InvalidArgumentError(name, rule, "so for a lone atom, by symmetry", verb="must be", at=int(wrong[0]))
 
 
 def one_time(time: Times) -> float:

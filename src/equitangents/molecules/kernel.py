@@ -98,18 +98,6 @@ def kernels(
     return _result(total if scales is None else total / scales, first.signals.dtype, found)
 
 
-def kernels_diagonal(
-    net: KernelFunction, molecules: Molecules, *, signals: AtomSignals | None = None, pairs: Pairs = "same element"
-) -> Kernels:
-    """NNGP and NTK of each molecule with itself, each (N,), without the others'."""
-    check_question(net, "kernel_pairs", signals, pairs)
-    check_molecules("molecules", molecules)
-    signals = (signals or signals_for(net)).for_molecules(molecules)
-    fields = signals(molecules)
-    own = _own(net, fields, len(molecules), pairs)
-    return _result(own, fields.signals.dtype, [])
-
-
 def signals_for(net: KernelFunction) -> AtomSignals:
     """Signals that a network can read: those of `AtomSignals()`, or fewer degrees if its group holds fewer."""
     lift = next(iter(getattr(net, "layers", ())), None)
@@ -181,10 +169,13 @@ def _root_of_own(net: KernelFunction, fields: Neighbourhoods, name: str, molecul
     own = _own(net, fields, molecules, pairs)
     zero = np.flatnonzero(~(own > np.finfo(fields.signals.dtype).tiny).all(axis=0))
     if len(zero):
-        lone = ", a lone atom, which sees nothing," if (fields.molecule == zero[0]).sum() == 1 else ""
         raise InvalidArgumentError(
-            f"normalise is True, but molecule {zero[0]} of {name}{lone} has the kernel {own[:, zero[0]].min():.1e} "
-            "with itself; give the network biases (b_std > 0), leave such molecules out, or set normalise=False"
+            name,
+            float(own[:, zero[0]].min()),
+            "a positive kernel with itself where normalise is True",
+            "give the network biases (b_std > 0), leave such molecules out, or set normalise=False",
+            verb="has the kernel",
+            at=int(zero[0]),
         )
     return np.sqrt(own)
 

@@ -53,11 +53,11 @@ class Molecules:
         numbers = _checked_numbers(atomic_numbers)
         x = _array("positions", positions)
         if x.shape != (*numbers.shape, 3):
-            raise ShapeError("positions", x.shape, f"{(*numbers.shape, 3)}, as atomic_numbers has {numbers.shape}")
+            raise ShapeError("positions", x.shape, (*numbers.shape, 3), "as atomic_numbers has")
         x = np.where(numbers[..., None] > 0, x, 0).astype(np.float32 if x.dtype == np.float32 else np.float64)
         check_array("positions", x, rank=3)
         if np.abs(x).max() > _FARTHEST:
-            raise InvalidArgumentError(f"positions holds {x.flat[np.abs(x).argmax()]:.1e} Å; expected at most 1e6 Å")
+            raise InvalidArgumentError("positions", float(x.flat[np.abs(x).argmax()]), "at most 1e6 Å", verb="holds")
         _check_apart(numbers, x)
         for name, value in (("atomic_numbers", numbers), ("positions", x)):
             value.flags.writeable = False
@@ -75,11 +75,21 @@ class Molecules:
         for i, a in enumerate(atoms):
             if 0 in a.numbers:
                 raise InvalidArgumentError(
-                    f"atoms[{i}] holds a dummy atom X, of atomic number 0; expected elements: leave such atoms out"
+                    "atoms",
+                    "a dummy atom X, of atomic number 0",
+                    "elements",
+                    "leave such atoms out",
+                    verb="holds",
+                    at=i,
                 )
             if any(a.pbc):
                 raise InvalidArgumentError(
-                    f"atoms[{i}] is periodic, pbc is {a.pbc.tolist()}; expected molecules (in a box: set pbc to False)"
+                    "atoms",
+                    a.pbc.tolist(),
+                    "molecules, which are not periodic",
+                    "in a box: set pbc to False",
+                    verb="has pbc",
+                    at=i,
                 )
         most = max(len(a) for a in atoms)
         numbers, positions = np.zeros((len(atoms), most), int), np.zeros((len(atoms), most, 3))
@@ -118,7 +128,7 @@ class Molecules:
         index = [index] if isinstance(index, int | np.integer) else index
         numbers = self.atomic_numbers[index]
         if not len(numbers):
-            raise InvalidArgumentError(f"index chooses none of the {len(self)} molecules")
+            raise InvalidArgumentError("index", index, range(len(self)), verb="chooses none of the molecules:")
         return Molecules(numbers, self.positions[index])
 
     def __repr__(self) -> str:
@@ -133,9 +143,7 @@ def _list_of_atoms(atoms: Any) -> list[Any]:
     found = list(atoms) if isinstance(atoms, Iterable) else [atoms]
     for a in found:
         if not is_atoms(a):
-            raise InvalidTypeError(
-                f"atoms holds {a!r} of type {type(a).__name__}; expected ASE's Atoms, one or several"
-            )
+            raise InvalidTypeError("atoms", type(a), "ASE's Atoms, one or several", verb="holds")
     return found
 
 
@@ -144,14 +152,14 @@ def _checked_numbers(atomic_numbers: Numbers) -> Int[np.ndarray, "n a"]:
     if numbers.ndim != 2 or 0 in numbers.shape:
         raise ShapeError("atomic_numbers", numbers.shape, "(molecules, atoms)")
     if not (np.issubdtype(numbers.dtype, np.integer) or np.array_equal(numbers, np.round(numbers))):
-        raise InvalidArgumentError(f"atomic_numbers has type {numbers.dtype}; expected whole numbers")
+        raise InvalidArgumentError("atomic_numbers", numbers.dtype, "whole numbers", verb="has type")
     if numbers.min() < 0 or numbers.max() > LARGEST_ATOMIC_NUMBER:
         wrong = numbers[(numbers < 0) | (numbers > LARGEST_ATOMIC_NUMBER)][0]
         raise InvalidArgumentError("atomic_numbers", wrong, "1 to 118, or 0 for no atom", verb="holds")
     numbers = numbers.astype(np.int64)
     empty = np.flatnonzero((numbers > 0).sum(axis=1) == 0)
     if len(empty):
-        raise InvalidArgumentError(f"atomic_numbers: molecule {empty[0]} has no atom")
+        raise InvalidArgumentError("atomic_numbers", 0, "at least one atom", verb="has atoms,", at=int(empty[0]))
     return numbers
 
 
@@ -174,4 +182,6 @@ def _check_apart(numbers: np.ndarray, x: np.ndarray) -> None:
         close = np.argwhere(both & (distance < _CLOSEST))
         if len(close):
             n, i, j = (int(v) for v in close[0])
-            raise InvalidArgumentError(f"positions: atoms {i} and {j} of molecule {start + n} coincide")
+            raise InvalidArgumentError(
+                "positions", (i, j), "different places", verb="coincide for the atoms", at=start + n
+            )

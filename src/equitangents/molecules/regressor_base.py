@@ -1,4 +1,8 @@
-"""What the regressors of molecules have in common: settings, and training on the rows of a joint covariance."""
+"""What the regressors of molecules have in common: settings, and training on the rows of a joint covariance.
+
+Rows whose prior variance is zero, such as forces on lone atoms, are the same for every network. Nothing can be learnt
+from them, and nothing but zero is predicted for them; they are left out, as a pseudoinverse would.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,6 @@ from equitangents.inference.spectrum import Spectrum, decompose
 from equitangents.keywords import CheckedKeywords
 from equitangents.molecules.checks import check_molecules, check_question, one_time
 from equitangents.molecules.kernel import Pairs
-from equitangents.molecules.learnt_rows import LearntRows
 from equitangents.molecules.molecules import Molecules
 from equitangents.molecules.signals import AtomSignals
 from equitangents.molecules.smooth_kernel import SmoothKernel
@@ -27,6 +30,55 @@ from equitangents.validation import check_choice
 logger = logging.getLogger("equitangents")
 
 _FAR = 100  # how many times smaller than the ridge an error must be that training should not fit
+
+
+@dataclass(frozen=True, eq=False)
+class LearntRows:
+    """What was learnt from R numbers.
+
+    Args:
+        process: Trained on those rows that vary; None if there are none.
+        varies: (R,) which rows do.
+        scale: (R,) what each row was multiplied by.
+        which: The kernel that trained, 0 for NNGP and 1 for NTK.
+    """
+
+    process: TrainedProcess | None
+    varies: Bool[np.ndarray, " rows"]
+    scale: Float[np.ndarray, " rows"]
+    which: int
+
+    @property
+    def max_learning_rate(self) -> float:
+        """The largest stable step."""
+        return math.inf if self.process is None else self.process.max_learning_rate
+
+    def weights(self, time: float) -> Float[np.ndarray, " rows"]:
+        """w with μ_t(x) = Θ(x, rows) w. Raises NotPositiveDefiniteError for a singular kernel at time inf."""
+        found = np.zeros(len(self.varies))
+        if self.process is not None:
+            self.process.check(time)
+            spectrum = self.process.spectrum
+            response = self.process.dynamics.response(spectrum.eigenvalues, time)
+            found[self.varies] = self.scale[self.varies] * (spectrum.vectors @ (response * self.process.targets[:, 0]))
+        return found
+
+    def variance(
+        self, cross: tuple[np.ndarray, np.ndarray], prior: Float[np.ndarray, " m"], time: float
+    ) -> Float[np.ndarray, " m"]:
+        """Variances of networks, given NNGP and NTK with the rows, each (M, R), and the prior variances."""
+        if self.process is None:
+            return np.maximum(prior, 0.0)
+        return self.process.project(*self._asked(cross)).variance(prior, time)
+
+    def covariance(
+        self, cross: tuple[np.ndarray, np.ndarray], prior: Float[np.ndarray, "m m"], time: float
+    ) -> Float[np.ndarray, "m m"]:
+        """The covariance of these rows after training for this time."""
+        return prior if self.process is None else self.process.project(*self._asked(cross)).covariance(prior, time)
+
+    def _asked(self, cross: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+        return cross[self.which][:, self.varies], cross[0][:, self.varies]
 
 
 @dataclass(eq=False)
@@ -66,8 +118,11 @@ class MolecularRegressor(CheckedKeywords):
         new = sorted(set(molecules.elements) - set(self._train.elements))
         if new and not self._knows_other_elements():
             raise InvalidArgumentError(
-                f"molecules hold the element {new[0]}, which no training molecule held: those hold "
-                f"{self._train.elements}; train on molecules with it, too"
+                "molecules",
+                new[0],
+                list(self._train.elements),
+                "train on molecules with the element, too",
+                verb="hold the element",
             )
         return one_time(self.time if time is None else time)
 

@@ -74,8 +74,10 @@ def resolved(kernel: SmoothKernel, measured: Callable[[int], float], what: str) 
             if error <= accuracy.tolerance:
                 return replace(kernel, resolution=r, error_estimate=error)
     raise InvalidArgumentError(
-        f"the tolerance {accuracy.tolerance:.1e} is not reached for {what} at resolution {_FINEST} (error "
-        f"{error:.1e}); the signals are too large for the nonlinearity: lower SphereLift's W_std, or give resolution"
+        "tolerance",
+        accuracy.tolerance,
+        f"at least {error:.1e}, as resolution {_FINEST} reaches",
+        "the signals are too large for the nonlinearity: lower SphereLift's W_std, or give resolution",
     )
 
 

@@ -65,7 +65,7 @@ class AtomSignals:
             elements = _numbers("elements", self.elements, "atomic numbers such as (1, 6, 8)")
             wrong = [z for z in elements if z not in range(1, LARGEST_ATOMIC_NUMBER + 1)]
             if wrong:
-                raise InvalidArgumentError(f"elements holds {wrong[0]:g}; expected whole numbers from 1 to 118")
+                raise InvalidArgumentError("elements", wrong[0], "whole numbers from 1 to 118", verb="holds")
             object.__setattr__(self, "elements", tuple(sorted({int(z) for z in elements})))
         check_number("sharpness", self.sharpness, f"a number of at least {_SHARPEST:g}", lambda b: b >= _SHARPEST)
 
@@ -76,7 +76,7 @@ class AtomSignals:
             return AtomSignals(self.bandlimit, self.powers, tuple(present), self.sharpness)
         missing = [z for z in present if z not in self.elements]
         if missing:
-            raise InvalidArgumentError("elements", self.elements, remedy=f"the molecules hold {missing[0]} as well")
+            raise InvalidArgumentError("elements", self.elements, "all that the molecules hold", str(missing[0]))
         return self
 
     def __call__(self, molecules: Molecules) -> Neighbourhoods:

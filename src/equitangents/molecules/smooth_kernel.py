@@ -26,9 +26,7 @@ from equitangents.groups.rotation_group import RotationGroup
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.angular import both, covariance, of_covariance
 from equitangents.kernels.branches import flat as every_operation
-from equitangents.kernels.duals.erf import Erf
-from equitangents.kernels.duals.gelu import Gelu
-from equitangents.kernels.duals.trigonometric import Cos, Sin
+from equitangents.kernels.duals.smooth import Cos, Erf, Gelu, Sin
 from equitangents.kernels.engines.reference.rotations.recursion import Variances, after, moments, run, variances
 from equitangents.kernels.operations import Affine, Dual
 from equitangents.kernels.program import Op
@@ -288,6 +286,8 @@ def _check_smooth(ops: tuple[Op, ...]) -> None:
     for op in every_operation(ops):
         if isinstance(op, Dual) and not isinstance(op.activation, SMOOTH):
             raise NetworkError(
-                f"forces need the kernel's second derivatives, which that of {type(op.activation).__name__} does not "
-                "have at equal inputs; use Erf, Gelu, Sin or Cos"
+                "nonlinearity",
+                type(op.activation),
+                "Erf, Gelu, Sin or Cos, since forces need second derivatives",
+                verb="is",
             )

@@ -8,6 +8,7 @@ molecule turns the prediction and its covariance, at every training time.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -16,17 +17,18 @@ from jaxtyping import Float
 from equitangents._types import Numbers
 from equitangents.errors import InvalidArgumentError
 from equitangents.memory import check_fits
-from equitangents.molecules.cartesian import DEGREES, basis, components
 from equitangents.molecules.checks import check_lone_atoms, checked_targets
 from equitangents.molecules.kernel import Pairs
-from equitangents.molecules.learnt_rows import LearntRows
 from equitangents.molecules.molecules import Molecules
-from equitangents.molecules.regressor_base import MolecularRegressor
+from equitangents.molecules.regressor_base import LearntRows, MolecularRegressor
 from equitangents.molecules.resolution import kernel_for_tensors
 from equitangents.molecules.signals import Neighbourhoods
 from equitangents.molecules.smooth_kernel import SmoothKernel
+from equitangents.sphere.harmonics import polynomials
 
 _ATOMS = 256  # rows at a time
+DEGREES = {1: (1,), 2: (0, 2)}
+"""The degrees that tensors of a rank are made of."""
 
 
 class TensorPrediction(NamedTuple):
@@ -124,6 +126,26 @@ class TensorRegressor(MolecularRegressor):
         targets = components(y, degree).ravel()
         name = f"kernel matrix of degree {degree}"
         return self._learn((nngp, ntk), targets, varies, np.ones(n * d), samples=n, name=name)
+
+
+@lru_cache(maxsize=8)
+def basis(rank: int, degree: int) -> Float[np.ndarray, "d components"]:
+    """Orthonormal tensors of a rank that turn as the harmonics of a degree, (2l + 1, 3) or (2l + 1, 9)."""
+    if rank == 1:
+        return np.eye(3)[[1, 2, 0]]  # Y_1 is proportional to (y, z, x)
+    # x ↦ xᵀ S x is a harmonic of degree 2, or constant on the sphere; S follows from enough points.
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(64, 3))
+    x /= np.linalg.norm(x, axis=1, keepdims=True)
+    squares = (x[:, :, None] * x[:, None, :]).reshape(64, 9)
+    values = polynomials(x, 3)[:, degree**2 : (degree + 1) ** 2]
+    found = np.linalg.lstsq(squares, values, rcond=None)[0].T
+    return found / np.linalg.norm(found, axis=1, keepdims=True)
+
+
+def components(tensors: Float[np.ndarray, n * shape], degree: int) -> Float[np.ndarray, "n d"]:
+    """The part of a degree of vectors (N, 3) or symmetric matrices (N, 3, 3)."""
+    return tensors.reshape(len(tensors), -1) @ basis(tensors.ndim - 1, degree).T
 
 
 def _isotropic(values: np.ndarray) -> np.ndarray:

@@ -3,7 +3,7 @@
 from equitangents.nn.admissible import Admissible, is_admissible
 from equitangents.nn.aggregate import Aggregate
 from equitangents.nn.attention import Attention
-from equitangents.nn.conv import Conv
+from equitangents.nn.conv import Conv, LocallyConnected
 from equitangents.nn.dense import Dense
 from equitangents.nn.dropout import Dropout
 from equitangents.nn.exponentials import Exp, Exponential, Gaussian, Rbf
@@ -12,17 +12,18 @@ from equitangents.nn.group_pool import GroupPool
 from equitangents.nn.layer import Layer
 from equitangents.nn.layer_norm import LayerNorm
 from equitangents.nn.lift import Lift
-from equitangents.nn.locally_connected import LocallyConnected
 from equitangents.nn.nonlinearities import (
     Abs,
     Cos,
     Elementwise,
     Erf,
     Gelu,
+    Heaviside,
     Identity,
     LeakyRelu,
     Nonlinearity,
     Relu,
+    Sign,
     Sin,
 )
 from equitangents.nn.parallel import Concatenate, Parallel, Sum
@@ -48,7 +49,6 @@ from equitangents.nn.steerable import (
     SteerableDense,
     SteerablePool,
 )
-from equitangents.nn.steps import Heaviside, Sign
 
 __all__ = [
     "Abs",

@@ -19,7 +19,7 @@ from equitangents._protocols import FiniteNetwork
 from equitangents._types import AnyAction
 from equitangents.actions import as_action
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
-from equitangents.kernels.finite_width.blocks import LinearBlock, has_weights, linear_block
+from equitangents.kernels.finite_width.recursion import LinearBlock, has_weights, linear_block
 from equitangents.nn.layer import Layer
 from equitangents.nn.nonlinearities import Identity
 from equitangents.nn.sequential import Sequential
@@ -73,8 +73,11 @@ def is_admissible(
     """
     if not isinstance(net, FiniteNetwork) or isinstance(net, Layer) or _of_flax(net):
         raise InvalidTypeError(
-            f"net is a {type(net).__name__}; expected a network with init(key, input_shape, dtype) and apply(params, "
-            "x); of modules of other libraries ask their ensemble: DeepEnsemble(net).is_admissible(action, input_shape)"
+            "net",
+            type(net),
+            "a network with init(key, input_shape, dtype) and apply(params, x)",
+            "ask the ensemble of another library's module: DeepEnsemble(net).is_admissible(action, input_shape)",
+            verb="is a",
         )
     shape = check_shape("input_shape", input_shape)
     check_whole("members", members, _LEAST)
@@ -131,7 +134,9 @@ def _elements(action: AnyAction) -> list[int]:
     """The generators, then some of all."""
     order = getattr(action.group, "order", None)
     if order is None:
-        raise InvalidArgumentError(f"action is of {action.group}; expected a finite group or a quadrature of one")
+        raise InvalidArgumentError(
+            "action", action.group, "an action of a finite group or of a quadrature of one", verb="is of"
+        )
     some = np.linspace(0, order - 1, min(order, _ELEMENTS)).astype(int)
     return list(dict.fromkeys(int(g) for g in (*getattr(action.group, "generators", ()), *some)))
 
@@ -234,7 +239,7 @@ def _sampled(outputs: Outputs, action: AnyAction, elements: list[int], shape: tu
     moments = np.concatenate([_products(y, len(moved) + 1) for y in outputs(batch)])
     members = len(moments)
     if members < _LEAST:
-        raise InvalidArgumentError("members", members, f"at least {_LEAST}, for a standard error")
+        raise InvalidArgumentError("members", members, "at least 30, for a standard error")
     difference = moments[:, 1:] - moments[:, :1]
     spread = difference.std(0, ddof=1) / np.sqrt(members)
     scale = np.abs(moments[:, 0].mean(0)).max()

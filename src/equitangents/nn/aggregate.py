@@ -13,7 +13,7 @@ import numpy.typing as npt
 from equitangents._types import Params
 from equitangents.errors import NetworkError, ShapeError
 from equitangents.kernels.operation import FrozenArray
-from equitangents.kernels.structured.program import Mix
+from equitangents.kernels.structured import Mix
 from equitangents.nn.layer import ParameterFree
 from equitangents.nn.signal import Grid, Signal
 from equitangents.nn.structure import Structure
@@ -51,12 +51,12 @@ class Aggregate(ParameterFree):
         """As many positions as come in, or as the matrix has rows; a Gaussian field stays one."""
         positions = signal.positions
         if not signal.axes:
-            raise NetworkError(f"Aggregate reads positions of a grid (N, *grid, channels); it is on {positions}")
+            raise NetworkError("signal", positions, "positions of a grid (N, *grid, channels)", verb="is on")
         if self._matrix is None:
             return replace(signal, given=False)
         rows, columns = self._matrix.array.shape
         if columns != positions.count:
-            raise ShapeError(f"the matrix has {columns} columns, the signal {positions.count} positions")
+            raise ShapeError("matrix", self._matrix.array.shape, "as many columns as the signal has positions")
         return signal if rows == columns else replace(signal, positions=Grid((rows,)))
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:

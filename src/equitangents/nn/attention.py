@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from equitangents._types import ArrayLike, DType, Params
 from equitangents.errors import InvalidArgumentError, NetworkError
-from equitangents.kernels.structured.program import Attend
+from equitangents.kernels.structured import Attend
 from equitangents.nn.layer import Layer, check_scale
 from equitangents.nn.signal import Signal
 from equitangents.nn.structure import Structure
@@ -54,12 +54,12 @@ class Attention(Layer):
             check_scale(name, getattr(self, name))
         check_choice("scaling", self.scaling, ("linear", "root"))
         if self.mechanism not in _MECHANISMS:
-            raise InvalidArgumentError("mechanism", self.mechanism, f"one of {', '.join(_MECHANISMS)}")
+            raise InvalidArgumentError("mechanism", self.mechanism, list(_MECHANISMS))
 
     def signal(self, signal: Signal) -> Signal:
         """A Gaussian field on the positions that come in."""
         if not signal.axes:
-            raise NetworkError(f"Attention reads positions of a grid (N, *grid, channels); it is on {signal.positions}")
+            raise NetworkError("signal", signal.positions, "positions of a grid (N, *grid, channels)", verb="is on")
         return replace(signal, channels=self.channels, gaussian=True, given=False, uneven=False)
 
     def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
@@ -115,8 +115,10 @@ class Attention(Layer):
         """One operation that reads each input's kernel with itself."""
         if self.scaling == "root" and self.mechanism != "identity":
             raise NetworkError(
-                f"Attention with scaling='root' and mechanism={self.mechanism!r} has no kernel in closed form: its "
-                "logits stay random at infinite width; use scaling='linear', or mechanism='identity'"
+                "mechanism",
+                self.mechanism,
+                "'identity' with scaling='root', whose logits stay random at infinite width",
+                "use scaling='linear'",
             )
         return (
             Attend(

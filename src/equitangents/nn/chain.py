@@ -22,11 +22,14 @@ def chain(layers: tuple[Layer, ...], signal: Signal) -> tuple[Signal, ...]:
                     "it follows a Parallel, whose branches are to be joined first, by Sum or Concatenate"
                 )
             if i and layers[i - 1].is_last:
-                raise NetworkError(f"it follows {layers[i - 1]!r}, whose outputs turn with the input and end a network")
+                raise NetworkError(
+                    "layers", layers[i - 1], "no layer after it", "its outputs transform with the input", at=i - 1
+                )
             if not (layer.joins or layer.steers) and signals[-1].positions.steerable:
                 raise NetworkError(
-                    f"it does not read {signals[-1].positions}; SteerableConv, SteerableDense, SteerablePool and the "
-                    "nonlinearities GatedNonlinearity, FourierNonlinearity and NormNonlinearity do"
+                    "signal",
+                    signals[-1].positions,
+                    remedy="read it by SteerableConv, SteerableDense, SteerablePool or a steerable nonlinearity",
                 )
             signals.append(layer.signal(signals[-1]))
         except NetworkError as error:

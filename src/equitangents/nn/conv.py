@@ -1,17 +1,96 @@
-"""Convolutions: y(p) = W_std/√(n|S|) Σ_u W(u) x(stride·p - low + u) + b_std · b."""
+"""Windows that slide over a grid: y(p) = W_std/√(n|S|) Σ_u W(u) x(stride·p - low + u) + b_std · b.
+
+A convolution has the same weights at every position, a locally connected layer weights and a bias of each position.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import abc
+from dataclasses import dataclass, field
+from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 
 from equitangents._types import DType, Params
+from equitangents.kernels.operations import Box, Decouple
 from equitangents.kernels.program import Op
+from equitangents.kernels.structured import Fitted, deciding, fitted_windows, keeps_windows
 from equitangents.nn.compiled_windows import why_not, window_product
-from equitangents.nn.patches import patches, taps
-from equitangents.nn.signal import Signal
-from equitangents.nn.window_layer import WindowLayer
+from equitangents.nn.layer import LinearLayer
+from equitangents.nn.patches import Window, check_padding, check_sizes, grid_shape, patches, taps
+from equitangents.nn.signal import Grid, Signal
+from equitangents.nn.structure import Structure
+from equitangents.structured import SMALLER
+from equitangents.validation import check_whole
+
+
+@dataclass(frozen=True, repr=False)
+class WindowLayer(LinearLayer):
+    """A linear layer that reads a window about each position of a grid of one to three dimensions.
+
+    `padding`: "circular" (a torus), "zero" (means still divide by the whole window at borders) or "valid". `window` and
+    `stride`: a number, or one for each dimension. `parametrisation`, `bias` and `width_scale`: as in `Dense`, with n
+    the inputs of a window, |S| times the channels.
+    """
+
+    channels: int
+    window: tuple[int, ...] | int
+    stride: tuple[int, ...] | int = 1
+    padding: str = "circular"
+    W_std: float = 1.0
+    b_std: float = 0.0
+    parametrisation: str = field(default="ntk", repr=False)
+    bias: bool | None = field(default=None, repr=False)
+    width_scale: float = field(default=1.0, repr=False)
+
+    def __post_init__(self) -> None:
+        check_whole("channels", self.channels, 1)
+        object.__setattr__(self, "window", check_sizes("window", self.window))
+        object.__setattr__(self, "stride", check_sizes("stride", self.stride))
+        check_padding(self.padding)
+        self._check_weights()
+
+    def box(self, signal: Signal) -> Box:
+        """Where the window reads on the signal's grid."""
+        return Window(self.window, self.stride, self.padding).box(grid_shape(signal))
+
+    def positions_read(self, grid: tuple[int, ...]) -> np.ndarray:
+        """(windows, |S|): which position of the grid each tap of a window reads, row-major; −1 outside of it."""
+        numbers = 1 + np.arange(int(np.prod(grid)), dtype=np.float32).reshape(1, *grid, 1)
+        read = np.asarray(patches(numbers, Window(self.window, self.stride, self.padding).box(grid)))
+        return read.reshape(-1, read.shape[-1]).astype(int) - 1
+
+    @abc.abstractmethod
+    def combined(self, params: Params, cut: jax.Array, signal: Signal) -> jax.Array:
+        """The layer's output from window values: (N, *out, |S|·n) to (N, *out, channels)."""
+
+    def lower_masked(self, signal: Signal) -> tuple[Any, ...]:
+        """As `lower`, with the windows of smaller inputs in place of its first operation where they are others."""
+        box, *rest = self.lower(signal)
+        if keeps_windows(box, self.padding):
+            return (box, *rest)
+        return (Fitted(box, self.padding, pools=False), *rest)
+
+    def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
+        """As `apply`; under a mask as on the smaller input that it leaves, or as the mask's convention says."""
+        box, mask = self.box(signal), structure.mask
+        if mask is None:
+            return structure.after(self.apply(params, x, signal), None)
+        count = len(x)
+        flat = mask.reshape((count, -1))
+        if structure.masks != SMALLER or keeps_windows(box, self.padding):
+            there = flat[:, deciding(box, structure.masks)]
+            return structure.after(self.apply(params, x, signal), there.reshape((count, *box.out_shape)))
+        index, reads, there = fitted_windows(Fitted(box, self.padding, pools=False), flat)
+        values = x.reshape((count, -1, x.shape[-1]))[np.arange(count)[:, None, None], index]
+        cut = jnp.where(reads[..., None], values, 0).reshape((count, *box.out_shape, -1))
+        return structure.after(self.combined(params, cut, signal), there.reshape((count, *box.out_shape)))
+
+    def signal(self, signal: Signal) -> Signal:
+        """The grid that the windows leave, Gaussian."""
+        return Signal(Grid(self.box(signal).out_shape), self.channels, gaussian=True)
 
 
 @dataclass(frozen=True, repr=False)
@@ -44,3 +123,32 @@ class Conv(WindowLayer):
         """Mean over the window, then weights and bias."""
         box = self.box(signal)
         return (box, self.weights.affine(taps(box) * signal.channels))
+
+
+@dataclass(frozen=True, repr=False)
+class LocallyConnected(WindowLayer):
+    """As Conv where p = p'; K' = Θ' = 0 where p ≠ p', for different positions share neither weights nor bias."""
+
+    def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
+        """w (positions, |S|·n, channels), b (positions, channels)."""
+        box = self.box(signal)
+        positions = int(np.prod(box.out_shape))
+        shape = (positions, taps(box) * signal.channels, self.channels)
+        return self.weights.init(key, shape, (positions, self.channels), dtype)
+
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
+        """Each position's patch times its own weights."""
+        return self.combined(params, patches(x, self.box(signal)), signal)
+
+    def combined(self, params: Params, cut: jax.Array, signal: Signal) -> jax.Array:
+        """Window values times the weights of their positions, plus the bias."""
+        box = self.box(signal)
+        fan_in = taps(box) * signal.channels
+        flat = cut.reshape((cut.shape[0], -1, fan_in))
+        y = self.weights.add_bias(params, jnp.einsum("npi,pio->npo", flat, self.weights.scaled(params, fan_in)))
+        return y.reshape((cut.shape[0], *box.out_shape, self.channels))
+
+    def lower(self, signal: Signal) -> tuple[Op, ...]:
+        """A convolution, then nothing shared between positions."""
+        box = self.box(signal)
+        return (box, self.weights.affine(taps(box) * signal.channels), Decouple())

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 
 from equitangents._types import Params
 from equitangents.errors import InvalidArgumentError, NetworkError
-from equitangents.kernels.structured.program import Drop
+from equitangents.kernels.structured import Drop
 from equitangents.nn.layer import ParameterFree, check_number
 from equitangents.nn.signal import Signal
 from equitangents.nn.structure import Structure

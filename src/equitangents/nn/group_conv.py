@@ -121,7 +121,7 @@ class TableConvolution:
         """Elements of the window, and their weights."""
         group = self.group
         if isinstance(self.layer.window, ZonalWindow):
-            raise NetworkError(f"a zonal window goes with SO(3) and O(3), not with {group.name}")
+            raise NetworkError("group", group, "SO(3) or O(3) with a zonal window")
         if self.layer.rotations is not None and not (
             isinstance(group, WallpaperGroup) and isinstance(self.layer.window, tuple)
         ):
@@ -137,9 +137,7 @@ class TableConvolution:
         elif isinstance(group, TranslationGroup):
             chosen = box_offsets(cast("tuple[int, ...]", self.layer.window), group.shape)
         else:
-            raise NetworkError(
-                f"window is the box {self.layer.window}; {group.name} has no translations, so give a list or 'full'"
-            )
+            raise NetworkError("window", self.layer.window, "a list or 'full' on a group without translations")
         return chosen, profile(self.layer.weights, len(chosen))
 
     def _point_elements(self, group: WallpaperGroup) -> list[int]:
@@ -149,8 +147,7 @@ class TableConvolution:
         for rotation, reflection in rotations:
             if not (0 <= rotation < group.rotations and 0 <= reflection <= group.reflections):
                 raise NetworkError(
-                    f"rotations holds {(rotation, reflection)}; {group.name} has rotations 0 to {group.rotations - 1} "
-                    f"and reflections 0 to {int(group.reflections)}"
+                    "rotations", (rotation, reflection), (range(group.rotations), range(int(group.reflections) + 1))
                 )
         return [reflection * group.rotations + rotation for rotation, reflection in rotations]
 
@@ -185,11 +182,13 @@ class RotationConvolution:
 
     def __init__(self, layer: GroupConv, group: RotationGroup) -> None:
         if layer.rotations is not None or layer.weights is not None:
-            raise NetworkError(f"on {group.name} a window is 'full' or a profile, without rotations= and weights=")
+            raise NetworkError(
+                "window", layer.window, "'full' or a profile on SO(3) and O(3)", "leave rotations and weights out"
+            )
         self.group = group
         self.channels = layer.channels
         if isinstance(layer.window, tuple | Elements):
-            raise NetworkError(f"window is a box or a list; on {group.name} it is 'full', a profile or a ZonalWindow")
+            raise NetworkError("window", layer.window, "'full', a profile or a ZonalWindow on SO(3) and O(3)")
         self.window = zonal_window(cast(ZonalWindowLike, layer.window))
         self.weights = Weights(layer.W_std, layer.b_std)
 
@@ -241,7 +240,7 @@ def _transforms(group: RotationGroup) -> tuple[np.ndarray, np.ndarray]:
 @singledispatch
 def convolution(positions: Positions, layer: GroupConv) -> TableConvolution | RotationConvolution:
     """The convolution for a kind of positions."""
-    raise NetworkError(f"GroupConv reads a signal on a group, not one on {positions}; put a Lift before it")
+    raise NetworkError("signal", positions, "a signal on a group", "put a Lift before it", verb="is on")
 
 
 @convolution.register

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import singledispatch
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +19,7 @@ from equitangents.kernels.program import Op
 from equitangents.kernels.rotations.program import HaarMean, RotationOp
 from equitangents.nn.layer import ParameterFree
 from equitangents.nn.patches import check_sizes, per_dimension
-from equitangents.nn.signal import Blocks, Grid, OnGroup, OnRotations, Positions, Signal
+from equitangents.nn.signal import Blocks, Grid, OnGroup, Signal
 
 
 @dataclass(frozen=True)
@@ -48,30 +47,52 @@ class GroupPool(ParameterFree):
         except (TypeError, ValueError):
             raise InvalidTypeError("subgroup", self.subgroup, "a Subgroup or a list of elements") from None
 
-    def _pooling(self, signal: Signal) -> CosetMean | WeightedMean:
-        if self.every == 1:
-            return pooling(signal.positions, self.subgroup)
-        group = signal.positions.group if isinstance(signal.positions, OnGroup) else None
-        if group is None or group.torus is None:
-            raise NetworkError(
-                f"every is {self.every!r}: that needs a signal on a wallpaper or translation group; it is on "
-                f"{signal.positions}"
-            )
-        labels = _sublattice(self.every, group, group.torus)
-        return CosetMean(np.tile(labels, group.order // len(labels)))
+    def _labels(self, signal: Signal) -> np.ndarray:
+        """The number of each position's coset; -1: left out."""
+        positions, subgroup = signal.positions, self.subgroup
+        group = positions.group if isinstance(positions, OnGroup) else None
+        if self.every != 1:
+            if group is None or group.torus is None:
+                raise NetworkError("every", self.every, "None unless the signal is on a wallpaper or translation group")
+            labels = _sublattice(self.every, group, group.torus)
+            return np.tile(labels, group.order // len(labels))
+        cosets = isinstance(positions, Blocks)
+        if not (cosets or positions.on_group) or (cosets and subgroup is not None):
+            raise NetworkError("signal", positions, "a signal on a group", "put a Lift before it", verb="is on")
+        if subgroup is None:
+            return np.zeros(positions.count, np.int32)
+        if group is None:
+            raise NetworkError("subgroup", subgroup, "None on SO(3) and O(3)")
+        if not isinstance(subgroup, Subgroup):
+            try:
+                subgroup = group.subgroup(list(subgroup))
+            except InvalidArgumentError as error:
+                raise NetworkError(f"subgroup: {error}") from None
+        if subgroup.group != group:
+            raise NetworkError("subgroup", subgroup.group, group, verb="is one of")
+        return np.asarray(subgroup.left_cosets, np.int32)
 
     def signal(self, signal: Signal) -> Signal:
         """A plain vector, or a field on cosets; a Gaussian field stays Gaussian."""
-        blocks = self._pooling(signal).blocks
+        blocks = int(self._labels(signal).max()) + 1
         return replace(signal, positions=Grid(()) if blocks == 1 else Blocks(blocks))
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
-        """Means of the signal over cosets of the subgroup."""
-        return self._pooling(signal).mean(x)
+        """Means of the signal over cosets of the subgroup, (N, C) or (N, cosets, C); by quadrature on rotations."""
+        labels, weights = self._labels(signal), signal.positions.weights
+        if weights is not None:
+            return jnp.einsum("r,nrc->nc", jnp.asarray(weights, x.dtype), x)
+        blocks = int(labels.max()) + 1
+        if blocks == 1:
+            return (x if labels.min() == 0 else x[:, labels == 0]).mean(axis=1)
+        return jnp.mean(x[:, np.argsort(labels, kind="stable").reshape((blocks, -1))], axis=2)
 
     def lower(self, signal: Signal) -> tuple[Op | RotationOp, ...]:
         """One operation that averages kernels over cosets."""
-        return (self._pooling(signal).op,)
+        labels = self._labels(signal)
+        if signal.positions.weights is not None:
+            return (HaarMean(),)
+        return (Pool(FrozenArray(labels), int(labels.max()) + 1),)
 
     def fold(self, signal: Signal, group: Group) -> tuple[Op, ...] | None:
         """The mean over the grid, if the pool is over the whole group."""
@@ -84,77 +105,9 @@ def _sublattice(every: tuple[int, ...] | int, group: Group, torus: tuple[int, ..
     """Labels of the grid's points: 0 on multiples of `every`, -1 elsewhere."""
     steps = per_dimension("every", every, len(torus))
     if any(n % s for n, s in zip(torus, steps, strict=True)):
-        raise NetworkError(f"every is {every!r}, which does not divide the grid of {torus}")
+        raise NetworkError("every", every, "divisors of the grid's sizes", str(torus))
     if group.turns_quarters and len(set(steps)) > 1:
-        raise NetworkError("every", every, remedy=f"on {group.name} it must be the same along both dimensions")
+        raise NetworkError("every", every, "the same step along both dimensions of a group with quarter turns")
     labels = np.full(torus, -1, np.int32)
     labels[tuple(slice(None, None, s) for s in steps)] = 0
     return labels.ravel()
-
-
-class CosetMean:
-    """Pooling over the cosets of a subgroup of a finite group; elements with label -1 are dropped."""
-
-    def __init__(self, labels: np.ndarray) -> None:
-        self.labels = labels
-        self.blocks = int(labels.max()) + 1
-
-    def mean(self, x: jax.Array) -> jax.Array:
-        """(N, positions, C) to (N, C), or (N, blocks, C)."""
-        if self.blocks == 1:
-            return (x if self.labels.min() == 0 else x[:, self.labels == 0]).mean(axis=1)
-        order = np.argsort(self.labels, kind="stable").reshape((self.blocks, -1))
-        return jnp.mean(x[:, order], axis=2)
-
-    @property
-    def op(self) -> Op:
-        """Its operation on kernels."""
-        return Pool(FrozenArray(self.labels), self.blocks)
-
-
-class WeightedMean:
-    """Pooling over a sampled group, with quadrature weights."""
-
-    blocks = 1
-    op = HaarMean()
-
-    def __init__(self, weights: np.ndarray) -> None:
-        self.weights = weights
-
-    def mean(self, x: jax.Array) -> jax.Array:
-        """(N, positions, C) to (N, C)."""
-        return jnp.einsum("r,nrc->nc", jnp.asarray(self.weights, x.dtype), x)
-
-
-@singledispatch
-def pooling(positions: Positions, subgroup: Subgroup | Sequence[int] | None) -> CosetMean | WeightedMean:
-    """The pooling for a kind of positions."""
-    raise NetworkError(f"GroupPool reads a signal on a group, not one on {positions}; put a Lift before it")
-
-
-@pooling.register
-def _(positions: Blocks, subgroup: Subgroup | Sequence[int] | None) -> CosetMean:
-    if subgroup is not None:
-        raise NetworkError(f"GroupPool reads a signal on a group, not one on {positions}; put a Lift before it")
-    return CosetMean(np.zeros(positions.count, np.int32))
-
-
-@pooling.register
-def _(positions: OnGroup, subgroup: Subgroup | Sequence[int] | None) -> CosetMean:
-    if subgroup is None:
-        return CosetMean(np.zeros(positions.count, np.int32))
-    if not isinstance(subgroup, Subgroup):
-        try:
-            subgroup = positions.group.subgroup(list(subgroup))
-        except InvalidArgumentError as error:
-            raise NetworkError(f"subgroup: {error}") from None
-    if subgroup.group != positions.group:
-        raise NetworkError(f"the subgroup belongs to {subgroup.group.name}, the signal to {positions.group.name}")
-    return CosetMean(np.asarray(subgroup.left_cosets, np.int32))
-
-
-@pooling.register
-def _(positions: OnRotations, subgroup: Subgroup | Sequence[int] | None) -> WeightedMean:
-    if subgroup is not None:
-        raise NetworkError(f"GroupPool averages over all of {positions.group.name}; it takes no subgroup there")
-    return WeightedMean(positions.weights)

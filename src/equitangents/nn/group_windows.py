@@ -56,7 +56,7 @@ def profile(weights: Sequence[float] | np.ndarray | None, count: int) -> Float[n
     if weights is None:
         return np.full(count, 1.0 / count)
     if len(weights) != count:
-        raise NetworkError(f"weights has {len(weights)} entries, but the window has {count} elements")
+        raise NetworkError("weights", len(weights), count, verb="has length")
     return np.array(weights)
 
 
@@ -64,7 +64,7 @@ def explicit(numbers: Sequence[int], count: int, what: str) -> Int[np.ndarray, "
     """A list of element numbers, checked."""
     found = np.array(numbers, np.int64)
     if found.min() < 0 or found.max() >= count:
-        raise NetworkError(f"window holds {what} {found.min()} to {found.max()}; there are {count}, numbered from 0")
+        raise NetworkError("window", (int(found.min()), int(found.max())), range(count), verb="holds numbers between")
     if len(np.unique(found)) != len(found):
         raise NetworkError("window names an element twice; use weights to count it more")
     return found
@@ -73,9 +73,9 @@ def explicit(numbers: Sequence[int], count: int, what: str) -> Int[np.ndarray, "
 def box_offsets(window: tuple[int, ...], shape: tuple[int, ...]) -> Int[np.ndarray, " window"]:
     """Row-major indices of the grid points of a centred box about the origin of a torus (low side (w - 1) // 2)."""
     if len(window) != len(shape):
-        raise NetworkError(f"window is {window}, but the grid has {len(shape)} dimensions")
+        raise NetworkError("window", window, "one size for each dimension of the grid")
     if any(not 1 <= w <= n for w, n in zip(window, shape, strict=True)):
-        raise NetworkError("window", window, f"1 up to the grid's size {shape} in each dimension")
+        raise NetworkError("window", window, "sizes from 1 to that of the grid")
     ranges = [[(u - (w - 1) // 2) % n for u in range(w)] for w, n in zip(window, shape, strict=True)]
     points = np.array(list(itertools.product(*ranges)))
     return np.ravel_multi_index(tuple(points.T), shape)

@@ -122,7 +122,7 @@ class Layer(CheckedKeywords, metaclass=_OfPlainNumbers):
         if mask is None or positions.shape == ():
             return anywhere(mask)
         if positions != signal.positions:
-            raise NetworkError(f"{self!r} does not take inputs with missing positions (masks)")
+            raise NetworkError("layers", self, "layers that take masks", verb="hold")
         return mask
 
     def fibres(self, signal: Signal) -> GroupFibres | Sphere | None:
@@ -253,8 +253,7 @@ def check_number(name: str, value: Tree, *, at_least_zero: bool = False) -> floa
         raise InvalidTypeError(name, value, "a number")
     number = float(value)
     if not math.isfinite(number) or (at_least_zero and number < 0):
-        least = ", at least 0" if at_least_zero else ""
-        raise InvalidArgumentError(name, number, f"a finite number{least}")
+        raise InvalidArgumentError(name, number, "a finite number, at least 0" if at_least_zero else "a finite number")
     return number
 
 

@@ -15,7 +15,7 @@ from equitangents.groups import Group
 from equitangents.kernels.duals import Normalised
 from equitangents.kernels.operation import FrozenArray
 from equitangents.kernels.operations import Dual
-from equitangents.kernels.structured.program import Normalise
+from equitangents.kernels.structured import Normalise
 from equitangents.nn.layer import ParameterFree, check_number
 from equitangents.nn.signal import Signal
 from equitangents.nn.structure import Structure
@@ -59,11 +59,9 @@ class LayerNorm(ParameterFree):
             return self.positions
         count = len(signal.positions.shape)
         if any(d >= count for d in self.positions):
-            raise NetworkError(f"positions is {self.positions}, but the signal has {count} dimensions")
+            raise NetworkError("positions", self.positions, range(count))
         if signal.axes is None:
-            raise NetworkError(
-                f"positions={self.positions} are dimensions of a grid; the signal is on {signal.positions}"
-            )
+            raise NetworkError("positions", self.positions, "None unless the signal is on a grid")
         return len(self.positions) == count if len(self.positions) in (0, count) else self.positions
 
     def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:

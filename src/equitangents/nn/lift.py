@@ -57,8 +57,10 @@ class Lift(Layer):
             object.__setattr__(self, "onto", grid(self.onto))
         if not isinstance(self.onto, Action):
             raise InvalidTypeError(
-                f"the first argument is {self.onto!r}; expected a wallpaper or translation group, or an action that "
-                "permutes positions, such as actions.permutations(G, table)"
+                "onto",
+                self.onto,
+                "a wallpaper or translation group, or an action that permutes positions",
+                "such as actions.permutations(G, table)",
             )
         check_whole("channels", self.channels, 1)
         object.__setattr__(self, "window", freeze_window(self.window))
@@ -75,7 +77,7 @@ class Lift(Layer):
     def _points(self, signal: Signal) -> FrozenArray:
         """points[g, x] = the position g·x."""
         if signal.axes is None:
-            raise NetworkError(f"Lift reads a signal on positions that the group moves, not one on {signal.positions}")
+            raise NetworkError("signal", signal.positions, "positions that the group moves", verb="is on")
         try:
             return _position_table(self.action, signal.array_shape)
         except ShapeError as error:
@@ -91,9 +93,7 @@ class Lift(Layer):
         elif self.action.group.torus is not None:
             chosen = box_offsets(cast("tuple[int, ...]", self.window), self.action.group.torus)
         else:
-            raise NetworkError(
-                f"window is the box {self.window}; {self.action.name} has no grid, so give a list or 'full'"
-            )
+            raise NetworkError("window", self.window, "a list or 'full' where an action has no grid")
         return chosen, profile(self.weights, len(chosen))
 
     def signal(self, signal: Signal) -> Signal:
@@ -172,7 +172,7 @@ def apply_table(
 def _position_table(action: Action, shape: tuple[int, ...]) -> FrozenArray:
     table = action.position_table(shape)
     if table is None:
-        raise NetworkError(f"{action.name} does not permute positions, so there is nothing to lift")
+        raise NetworkError("action", action, "an action that permutes positions")
     return FrozenArray(np.asarray(table, np.int32))
 
 

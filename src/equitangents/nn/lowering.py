@@ -10,7 +10,7 @@ from equitangents.kernels.program import GroupFibres, Positions, Program
 from equitangents.kernels.rotations.program import Sphere
 from equitangents.kernels.simplify import program_of as of_operations
 from equitangents.kernels.steerable.program import Points
-from equitangents.kernels.structured.program import StructuredPositions
+from equitangents.kernels.structured import StructuredPositions
 from equitangents.nn.dense import Dense
 from equitangents.nn.folding import fold
 from equitangents.nn.layer import Layer
@@ -35,15 +35,18 @@ def lower(layers: tuple[Layer, ...], signals: tuple[Signal, ...], masks: str | N
         fibres = layers[given].fibres(signals[given])
         if fibres is None:
             raise NetworkError(
-                f"layer {given}, {layers[given]!r}: only networks whose first layer with weights is a Lift or "
-                "SphereLift have kernels before a Readout"
+                "layers",
+                layers[given],
+                "a Lift or SphereLift as the first layer with weights, for kernels before a Readout",
+                at=given,
             )
         return given, last.projected(flat, fibres, signals[-2])
     if signals[-1].positions.count != 1 or last.ends_on_points:
         raise NetworkError(
-            f"the network ends on {signals[-1].positions}, so its kernel is a field; ask for kernel_field, or end it "
-            "with Flatten, GlobalAvgPool or GroupPool (and a Dense layer), or steerable features with SteerablePool "
-            "(and SteerableDense)"
+            "output",
+            signals[-1].positions,
+            "one position",
+            "end the network with Flatten, GlobalAvgPool, GroupPool or SteerablePool, or ask for kernel_field",
         )
     given = count_given(layers, signals)
     layers, signals = layers[given:], signals[given:]

@@ -16,8 +16,8 @@ from equitangents._types import Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.groups import Group
 from equitangents.kernels import duals
+from equitangents.kernels.duals.geometry import traits_of
 from equitangents.kernels.duals.line import bound, line
-from equitangents.kernels.duals.traits import traits_of
 from equitangents.kernels.operation import DualActivation
 from equitangents.kernels.operations import Dual
 from equitangents.kernels.program import Op
@@ -152,6 +152,28 @@ class Cos(Nonlinearity):
 
 
 @dataclass(frozen=True)
+class Sign(Nonlinearity):
+    """The sign of x: K' = 1 - 2θ/π, θ the angle between the fields. There is no NTK: the derivative is infinite."""
+
+    dual: ClassVar[DualActivation] = duals.Sign()  # moments of the sign, which has no derivative
+
+    def function(self, x: jax.Array) -> jax.Array:
+        """The sign of every entry, -1, 0 or 1."""
+        return jnp.sign(x)
+
+
+@dataclass(frozen=True)
+class Heaviside(Nonlinearity):
+    """1 where x > 0, else 0: K' = (1 - θ/π)/2. There is no NTK: the derivative is infinite."""
+
+    dual: ClassVar[DualActivation] = duals.Heaviside()  # moments of the step, which has no derivative
+
+    def function(self, x: jax.Array) -> jax.Array:
+        """1 for positive entries, 0 for others."""
+        return jnp.where(x > 0, 1, 0).astype(x.dtype)
+
+
+@dataclass(frozen=True)
 class Identity(ParameterFree):
     """A layer that changes nothing, such as an empty residual branch."""
 
@@ -176,6 +198,7 @@ class Identity(ParameterFree):
         return ()
 
 
+_WANTED = "a function of JAX arrays, entry by entry, such as jax.numpy.tanh"
 _VARIANCES = np.array([1e-2, 1e-1, 0.5, 1.0, 2.0, 4.0])  # at which a function is tried when it is given
 
 
@@ -214,23 +237,24 @@ class Elementwise(Nonlinearity):
     def _check_fn(self) -> None:
         """Raise, with a remedy, for a function that JAX cannot differentiate entry by entry on all real numbers."""
         where = jnp.asarray([[-2.0, -0.3], [0.4, 1.5]])
-        wanted = "; expected a function of JAX arrays, entry by entry, such as jax.numpy.tanh"
         both = jax.jit(lambda z: (self.fn(z), jax.grad(lambda u: jnp.sum(self.fn(u)))(z)))
         try:
             values, slopes = both(where)
         except Exception as error:
             said = next(iter(str(error).splitlines()), "")
             raise InvalidArgumentError(
-                f"fn is {self.fn!r}, which JAX cannot differentiate ({type(error).__name__}: {said[:120]}){wanted}"
+                "fn", self.fn, _WANTED, f"JAX cannot differentiate it: {type(error).__name__}: {said[:120]}"
             ) from error
         if values.shape != where.shape:
-            raise InvalidArgumentError(f"fn is {self.fn!r}, which makes {values.shape} of {where.shape}{wanted}")
+            raise InvalidArgumentError("fn", values.shape, where.shape, _WANTED, verb="gives values of shape")
         bad = ~(jnp.isfinite(values) & jnp.isfinite(slopes))
         if bad.any():
             at = float(where[bad][0])
             raise InvalidArgumentError(
-                f"fn is {self.fn!r}, which is not finite at {at:g}, or has no finite derivative there; fields take all "
-                "real values"
+                "fn",
+                at,
+                "finite values and derivatives at all real numbers",
+                verb="has no finite value or derivative at",
             )
 
     def _error(self) -> float:
@@ -245,9 +269,11 @@ class Elementwise(Nonlinearity):
         at = int(np.argmax(errors))  # of NaN, if there is any
         if not errors[at] <= bound(self.tolerance, np.float64):
             raise InvalidArgumentError(
-                f"fn misses the tolerance {self.tolerance:.1e} at variance {_VARIANCES[at]:g} (reached "
-                f"{errors[at]:.1e}); expected a continuous function without kinks away from zero; raise tolerance, or "
-                "accept the error by giving order"
+                "fn",
+                float(errors[at]),
+                "at most the tolerance",
+                "give a function without kinks away from zero, a larger tolerance, or order to accept the error",
+                verb="is integrated with an error of",
             )
         return self.tolerance
 

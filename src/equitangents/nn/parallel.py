@@ -104,7 +104,9 @@ class Parallel(Layer):
         if len(signal.parts) == 1:
             return signal.parts * len(self._branches), signal.origins * len(self._branches), signal.stage
         if len(signal.parts) != len(self._branches):
-            raise NetworkError(f"{len(self._branches)} branches for {len(signal.parts)} signals; expected one for each")
+            raise NetworkError(
+                "branches", len(self._branches), len(signal.parts), "give one for each signal", verb="number"
+            )
         return signal.parts, signal.origins, signal.stage
 
     def signal(self, signal: Signals) -> Signals:
@@ -116,8 +118,12 @@ class Parallel(Layer):
             after = chain(branch, before)[-1]
             if after.several:
                 raise NetworkError(
-                    f"branch {i} ends in {len(after.parts)} signals; join them inside it. Sum((0,), (1,), (1,)) hands "
-                    "a signal on twice"
+                    "branches",
+                    len(after.parts),
+                    "one signal",
+                    "join them inside it; Sum((0,), (1,), (1,)) hands a signal on twice",
+                    verb="ends in signals,",
+                    at=i,
                 )
             parts.append(after)
             found.append(frozenset({(stage, i)}) if any(layer.has_weights for layer in branch) else origin)
@@ -172,7 +178,7 @@ class _Joining(ParameterFree):
     def __init__(self, *groups: Sequence[int]) -> None:
         for i, group in enumerate(groups):
             if not isinstance(group, list | tuple) or not group or not all(isinstance(j, int) for j in group):
-                raise InvalidTypeError(f"groups[{i}] is {group!r}; expected numbers of signals, such as (0, 1)")
+                raise InvalidTypeError("groups", group, "numbers of signals, such as (0, 1)", at=i)
         self._groups = tuple(tuple(group) for group in groups)
 
     def __repr__(self) -> str:
@@ -187,12 +193,12 @@ class _Joining(ParameterFree):
     def groups(self, signal: Signals) -> tuple[tuple[int, ...], ...]:
         """The signals that each output reads; all of them unless said otherwise."""
         if not signal.several:
-            raise NetworkError(f"{type(self).__name__} joins the branches of a Parallel; there is none before it")
+            raise NetworkError("signal", signal.positions, "the branches of a Parallel", verb="is on")
         count = len(signal.parts)
         groups = self._groups or (tuple(range(count)),)
         for group in groups:
             if min(group) < 0 or max(group) >= count:
-                raise NetworkError(f"the group {group} is of numbers 0 to {count - 1}, since there are {count} signals")
+                raise NetworkError("groups", group, range(count), verb="hold")
         return groups
 
     def _out(self, signal: Branches, groups: tuple[tuple[int, ...], ...], parts: list[Signal]) -> Signals:
@@ -229,7 +235,7 @@ class Sum(_Joining):
         for part in parts[1:]:
             if (part.positions, part.channels) != (parts[0].positions, parts[0].channels):
                 raise NetworkError(
-                    f"branches of shapes {shape_of(parts[0])} and {shape_of(part)}; a sum needs equal shapes"
+                    "branches", shape_of(part), shape_of(parts[0]), "a sum needs equal shapes", verb="have shapes with"
                 )
         check_summands(parts)
         origins = [signal.origins[i] for i in group]
@@ -266,8 +272,11 @@ class Concatenate(_Joining):
         positions = parts[0].positions
         if positions.steerable:
             raise NetworkError(
-                "Concatenate does not join steerable features; let the branches end in the same features, such as "
-                f"{positions.features}, and join them with Sum"
+                "signal",
+                positions,
+                "plain channels",
+                "end the branches in the same features, and join them with Sum",
+                verb="is on",
             )
         if any(part.positions != parts[0].positions for part in parts):
             raise NetworkError("Concatenate joins channels of signals on equal positions; these differ")
@@ -300,5 +309,5 @@ def _layers(name: str, branch: object) -> tuple[Layer, ...]:
         if not isinstance(layer, Layer):
             raise InvalidTypeError(name, layer, "layers of equitangents.nn", verb="holds")
     if not layers:
-        raise InvalidArgumentError(f"{name} is empty; Identity() passes its input on")
+        raise InvalidArgumentError(name, layers, "at least one layer", "Identity() passes its input on")
     return layers

@@ -25,7 +25,7 @@ PADDINGS = ("circular", "zero", "valid")
 def check_padding(padding: object) -> None:
     """Raise InvalidArgumentError unless `padding` is known."""
     if padding not in PADDINGS:
-        raise InvalidArgumentError("padding", padding, f"one of {', '.join(map(repr, PADDINGS))}")
+        raise InvalidArgumentError("padding", padding, list(PADDINGS))
 
 
 def check_sizes(name: str, value: Tree) -> tuple[int, ...] | int:
@@ -44,7 +44,7 @@ def per_dimension(name: str, value: tuple[int, ...] | int, dimensions: int) -> t
     if isinstance(value, int):
         return (value,) * dimensions
     if len(value) != dimensions:
-        raise NetworkError(f"{name} is {value}, but the signal has {dimensions} spatial dimensions")
+        raise NetworkError(name, value, "one size for each dimension of the grid")
     return value
 
 
@@ -52,7 +52,7 @@ def grid_shape(signal: Signal) -> tuple[int, ...]:
     """The grid that a window needs; raises NetworkError for anything else."""
     positions = signal.positions
     if signal.axes not in (1, 2, 3):
-        raise NetworkError(f"needs a signal on a grid of 1 to 3 dimensions (N, *grid, channels); it is on {positions}")
+        raise NetworkError("signal", positions, "a grid of 1 to 3 dimensions (N, *grid, channels)", verb="is on")
     return positions.shape
 
 
@@ -70,7 +70,7 @@ class Window:
         stride = per_dimension("stride", self.stride, len(shape))
         if self.padding == "valid":
             if any(w > n for w, n in zip(window, shape, strict=True)):
-                raise NetworkError(f"a window of {window} does not fit into a grid of {shape} with valid padding")
+                raise NetworkError("window", window, "at most the grid's sizes with valid padding", str(shape))
             out = tuple((n - w) // s + 1 for n, w, s in zip(shape, window, stride, strict=True))
             zero = (0,) * len(shape)
             return Box(shape, out, window, stride, zero, zero, wrap=False)

@@ -49,7 +49,7 @@ class Polynomial(_Polynomial):
     def __post_init__(self) -> None:
         values = tuple(check_number(f"coefficients[{i}]", c) for i, c in enumerate(self.coefficients))
         if not 1 <= len(values) <= _HIGHEST + 1:
-            raise InvalidArgumentError(f"coefficients has {len(values)} entries; expected 1 to {_HIGHEST + 1}")
+            raise InvalidArgumentError("coefficients", len(values), range(1, _HIGHEST + 2), verb="has length")
         object.__setattr__(self, "coefficients", values)
 
     def powers(self) -> tuple[float, ...]:

@@ -16,8 +16,7 @@ from equitangents.kernels.operation import FrozenArray
 from equitangents.kernels.operations import Box, Pool, WindowPool
 from equitangents.kernels.operations import Flatten as FlattenOp
 from equitangents.kernels.program import Op
-from equitangents.kernels.structured.masks import averages, deciding, keeps_windows
-from equitangents.kernels.structured.program import BlockSums, Fitted
+from equitangents.kernels.structured import BlockSums, Fitted, averages, deciding, keeps_windows
 from equitangents.nn.layer import ParameterFree
 from equitangents.nn.patches import Window, check_padding, check_sizes, grid_shape, per_dimension
 from equitangents.nn.signal import Grid, Signal
@@ -71,7 +70,7 @@ class AvgPool(_Pool):
         shape = grid_shape(signal)
         window = per_dimension("window", self.window, len(shape))
         if self.padding == "valid" and any(w > n for w, n in zip(window, shape, strict=True)):
-            raise NetworkError(f"a pooling window of {window} does not fit into a grid of {shape}")
+            raise NetworkError("window", window, "at most the grid's sizes with valid padding", str(shape))
         return Window(window, window if self.stride is None else self.stride, self.padding).box(shape)
 
     def signal(self, signal: Signal) -> Signal:

@@ -67,8 +67,11 @@ class Readout(Layer):
         positions = signal.positions
         if not positions.on_group:
             raise NetworkError(
-                f"Readout reads a signal on a group, not one on {positions}; put a Lift or SphereLift before it, "
-                "and no pool between"
+                "signal",
+                positions,
+                "a signal on a group",
+                "put a Lift or SphereLift before it, and no pool between",
+                verb="is on",
             )
         try:
             return self._turned.at(positions.group)

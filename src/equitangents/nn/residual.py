@@ -81,7 +81,7 @@ class Residual(Layer):
             raise NetworkError("a residual block needs a layer with weights")
         if (out.positions, out.channels) != (signal.positions, signal.channels):
             raise NetworkError(
-                f"the branch turns {shape_of(signal)} into {shape_of(out)}; a residual sum needs equal shapes"
+                "branch", shape_of(out), shape_of(signal), "a residual sum needs equal shapes", verb="gives shape"
             )
         check_summands((signal, out))
         return replace(out, gaussian=out.gaussian and signal.gaussian)

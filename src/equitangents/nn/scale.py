@@ -8,7 +8,7 @@ from typing import Any
 import jax
 
 from equitangents._types import Params
-from equitangents.kernels.structured.program import Times
+from equitangents.kernels.structured import Times
 from equitangents.nn.layer import ParameterFree, check_number
 from equitangents.nn.signal import Signal
 

@@ -19,15 +19,15 @@ from equitangents._types import ArrayLike, Numbers, Params, Tree
 from equitangents.actions import Action
 from equitangents.actions.group_action import GroupAction
 from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
-from equitangents.kernels.cost.forecast import KernelCost
+from equitangents.kernels.cost import KernelCost
 from equitangents.kernels.dispatch import compute, compute_diagonal, compute_pairs, kernel_cost
-from equitangents.kernels.fields.part import Part, part_of
+from equitangents.kernels.fields import Part, part_of
 from equitangents.kernels.invariance import ops_are_invariant, outputs_move
 from equitangents.kernels.projected.program import PositionMoves
 from equitangents.kernels.result import KernelField, Kernels, NngpKernelField, NngpKernels
 from equitangents.kernels.rotations.resolution import sample as hardest
 from equitangents.kernels.steerable.program import Points
-from equitangents.kernels.store.key import described
+from equitangents.kernels.store import described
 from equitangents.keywords import CheckedKeywords
 from equitangents.nn.chain import apply_layers, chain, check_entries, init_layers, run_layers, why_no_ntk
 from equitangents.nn.layer import Layer
@@ -69,11 +69,11 @@ class Sequential(CheckedKeywords):
     def __init__(self, *layers: Layer) -> None:
         for i, layer in enumerate(layers):
             if not isinstance(layer, Layer):
-                raise InvalidTypeError(f"layers[{i}] is {layer!r}; expected a layer of equitangents.nn")
+                raise InvalidTypeError("layers", layer, "a layer of equitangents.nn", at=i)
         if not layers:
             raise NetworkError("a network needs at least one layer")
         if len(layers) > MOST_LAYERS:
-            raise NetworkError(f"a network has {len(layers):,} layers; expected at most {MOST_LAYERS:,}")
+            raise NetworkError("layers", len(layers), range(MOST_LAYERS + 1), verb="number")
         self._layers = tuple(layers)
 
     @property
@@ -254,11 +254,11 @@ class Sequential(CheckedKeywords):
         if x2 is not None:
             x2 = _check_inputs("x2", x2)
             if x2.shape[1:] != x1.shape[1:]:
-                raise ShapeError(f"x2 has inputs of shape {x2.shape[1:]}; expected those of x1, {x1.shape[1:]}")
+                raise ShapeError("x2", x2.shape, ("N", *x1.shape[1:]), "give inputs of the shape of x1")
             if is_structured(x1) != is_structured(x2):
                 raise NetworkError("one of x1 and x2 has masks or graphs, the other none; give both")
             if getattr(x1, "convention", None) != getattr(x2, "convention", None):
-                raise NetworkError(f"x1 has masks of convention {x1.convention!r}, x2 of {x2.convention!r}")
+                raise NetworkError("x2", x2.convention, x1.convention, verb="has masks of convention")
         if x2 is None:
             return (*without_empty_masks(x1), None)
         return without_empty_masks(x1, x2)
@@ -362,10 +362,10 @@ class Sequential(CheckedKeywords):
         """
         x1, x2 = check_array("x1", x1, min_rank=2), check_array("x2", x2, min_rank=2)
         if x2.shape[1:] != x1.shape[1:]:
-            raise ShapeError(f"x2 has inputs of shape {x2.shape[1:]}; expected those of x1, {x1.shape[1:]}")
+            raise ShapeError("x2", x2.shape, ("N", *x1.shape[1:]), "give inputs of the shape of x1")
         first, second = _check_index("first", first, len(x1)), _check_index("second", second, len(x2))
         if len(first) != len(second):
-            raise ShapeError(f"first has {len(first)} entries and second {len(second)}; they must be equal")
+            raise ShapeError("second", len(second), len(first), "give as many entries as first has", verb="has length")
         x1, program = self.lowered(x1)
         return compute_pairs(program, x1, self.lowered(x2)[0], first, second, engine)
 
@@ -393,8 +393,8 @@ class Sequential(CheckedKeywords):
         """Cost of `kernel` for n1 and n2 inputs of `input_shape` = (*positions, channels), before it runs.
 
         n2 None: n1 inputs with themselves. `masked`: inputs with missing positions. Work is counted, memory is as
-        planned, and the time on this machine comes from a short calibration; `print(net.kernel_cost((32, 32, 3),
-        1000))` says it in words. For a network that samples rotations, on signals (B², C), the resolution is that of
+        planned, and the time on this machine comes from one block of random inputs; `print(net.kernel_cost((32, 32, 3),
+        1000))` shows all. For a network that samples rotations, on signals (B², C), the resolution is that of
         random signals of unit variance.
         """
         found = _lower(self._layers, check_shape("input_shape", input_shape), SMALLER if masked else None)
@@ -443,12 +443,16 @@ def _naming_misfits(layers: tuple[Layer, ...], params: Params, signals: tuple[Si
         yield
     except (TypeError, ValueError):
         made = jax.eval_shape(lambda key: init_layers(layers, key, signals, jnp.dtype("float32")), jax.random.key(0))
-        for i, (layer, *both) in enumerate(zip(layers, params, made, strict=True)):
+        for i, both in enumerate(zip(params, made, strict=True)):
             held, needed = (jax.tree.map(np.shape, p) for p in both)
             if held != needed:
                 raise ShapeError(
-                    f"layer {i}, {layer!r}: its parameters have shapes {held}, and this input needs {needed}; give "
-                    f"inputs of the shape that init was given, or init for inputs of shape {signals[0].array_shape}"
+                    "params",
+                    held,
+                    needed,
+                    "give inputs of the shape that init was given, or init for these",
+                    verb="has shapes",
+                    at=i,
                 ) from None
         raise
 
@@ -461,9 +465,9 @@ def _check_inputs(name: str, x: Inputs) -> Tree:
 def _check_index(name: str, index: Numbers, count: int) -> np.ndarray:
     index = np.asarray(index)
     if index.ndim != 1 or index.dtype.kind not in "iu":
-        raise InvalidTypeError(f"{name} has shape {index.shape} and dtype {index.dtype}; expected whole numbers (P,)")
+        raise InvalidTypeError(name, index.shape, "whole numbers (P,)")
     if index.size and not (index.min() >= 0 and index.max() < count):
-        raise ShapeError(f"{name} holds {index.min()} to {index.max()}; expected 0 to {count - 1}")
+        raise ShapeError(name, (index.min(), index.max()), range(count), verb="holds numbers between")
     return index
 
 

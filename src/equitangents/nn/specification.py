@@ -18,7 +18,7 @@ from equitangents._types import Tree
 from equitangents.errors import EquitangentsError, InvalidArgumentError
 from equitangents.file_limits import read_json
 from equitangents.files import file_bytes
-from equitangents.keywords import meant
+from equitangents.keywords import unknown
 from equitangents.nn.layer import Layer
 from equitangents.nn.sequential import MOST_LAYERS, Sequential
 
@@ -28,13 +28,13 @@ def read_network(path: Path) -> Sequential:
     try:
         content = read_json(file_bytes(path))
     except OSError as error:
-        raise InvalidArgumentError(f"net is {str(path)!r}, which cannot be read: {error.strerror}") from None
+        raise InvalidArgumentError("net", str(path), "a file that can be read", str(error.strerror)) from None
     except ValueError as error:
-        raise InvalidArgumentError(f"net is {str(path)!r}, which is not JSON: {error}") from None
+        raise InvalidArgumentError("net", str(path), "JSON", str(error)) from None
     try:
         return network_of(content)
     except EquitangentsError as error:
-        raise InvalidArgumentError(f"net is {str(path)!r}: {error}") from None
+        raise InvalidArgumentError("net", str(path), "layers", str(error)) from None
 
 
 def network_of(layers: object) -> Sequential:
@@ -44,7 +44,7 @@ def network_of(layers: object) -> Sequential:
     Sequential(Dense(channels=8, W_std=1.5, b_std=0.0), Relu())
     """
     if (count := _count(layers)) > MOST_LAYERS:
-        raise InvalidArgumentError(f"a network has {count:,} layers; expected at most {MOST_LAYERS:,}")
+        raise InvalidArgumentError("layers", count, range(MOST_LAYERS + 1), verb="number")
     return Sequential(*_layers(layers))
 
 
@@ -56,25 +56,25 @@ def _count(layers: object) -> int:
 
 def _layers(content: object) -> list[Layer]:
     if not isinstance(content, list) or not content:
-        raise InvalidArgumentError(f"a network is {_short(content)}; expected a list of layers")
+        raise InvalidArgumentError("layers", _short(content), "a list of layers", verb="are")
     return [_layer(each) for each in content]
 
 
 def _layer(content: object) -> Layer:
     if not isinstance(content, dict) or not isinstance(content.get("layer"), str):
-        raise InvalidArgumentError(f'a layer is {_short(content)}; expected an object such as {{"layer": "Relu"}}')
+        raise InvalidArgumentError("layer", _short(content), 'an object such as {"layer": "Relu"}')
     arguments = dict(content)
     name = arguments.pop("layer")
     inside = _layers(arguments.pop("layers")) if "layers" in arguments else []
     known = _known()
     if name not in known:
-        raise InvalidArgumentError(f"there is no layer {name!r}{meant(name, known)}; there are {', '.join(known)}")
+        raise unknown("layer", name, known)
     try:
         layer: Layer = known[name](*inside, **{key: _value(value) for key, value in arguments.items()})
     except EquitangentsError as error:
         raise InvalidArgumentError(f"layer {name}: {error}") from None
     except TypeError as error:
-        raise InvalidArgumentError(f"layer {name} cannot be made of {_short(arguments)}: {error}") from None
+        raise InvalidArgumentError("layer", name, "arguments that it takes", str(error)) from None
     return layer
 
 

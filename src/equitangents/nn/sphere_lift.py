@@ -56,8 +56,7 @@ class SphereLift(Layer):
     def __post_init__(self) -> None:
         if not isinstance(self.onto, RotationGroup | MatrixGroup):
             raise InvalidTypeError(
-                f"the first argument is {self.onto!r}; expected so3(bandlimit), o3(bandlimit) or a finite group of "
-                "rotations such as octahedral()"
+                "onto", self.onto, "so3(bandlimit), o3(bandlimit) or a finite group of rotations such as octahedral()"
             )
         if isinstance(self.onto, MatrixGroup):
             _check_orthogonal(self.onto)
@@ -87,13 +86,17 @@ class SphereLift(Layer):
     def _bandlimit(self, signal: Signal) -> int:
         positions = signal.positions
         if signal.axes != 1:
-            raise NetworkError(f"SphereLift reads harmonic coefficients (N, B², C), not a signal on {positions}")
+            raise NetworkError("signal", positions, "harmonic coefficients (N, B², C)", verb="is on")
         bandlimit = round(positions.count**0.5)
         if bandlimit**2 != positions.count:
-            raise NetworkError(f"SphereLift reads B² coefficients; {positions.count} is not a square number")
+            raise NetworkError("signal", positions.count, "B² coefficients, a square number", verb="has length")
         if isinstance(self.onto, RotationGroup) and bandlimit > self.onto.bandlimit:
             raise NetworkError(
-                f"the signals have bandlimit {bandlimit}; {self.onto.name} is sampled for {self.onto.bandlimit}"
+                "signal",
+                bandlimit,
+                range(1, self.onto.bandlimit + 1),
+                "sample the group for more",
+                verb="has bandlimit",
             )
         if isinstance(self.onto, MatrixGroup) and self._window != FULL_WINDOW:
             raise NetworkError("windows narrower than the sphere go with so3 and o3; on finite groups use 'full'")
@@ -136,4 +139,4 @@ class SphereLift(Layer):
 def _check_orthogonal(group: MatrixGroup) -> None:
     M = group.matrices
     if M.shape[1:] != (3, 3) or not np.allclose(M @ np.swapaxes(M, 1, 2), np.eye(3), atol=1e-8):
-        raise InvalidArgumentError(f"{group.name} is not a group of orthogonal 3×3 matrices")
+        raise InvalidArgumentError("group", group, "orthogonal 3×3 matrices")

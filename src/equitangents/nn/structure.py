@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from equitangents._types import ArrayLike, Tree
 from equitangents.kernels.operations import Pool
-from equitangents.kernels.structured.program import BlockSums
+from equitangents.kernels.structured import BlockSums
 from equitangents.structured import SMALLER
 
 
@@ -18,7 +18,7 @@ class Structure:
     """mask (N, *positions) of the signal or None, graphs (N, P, P) or None, and a key or None.
 
     The mask of vectors, (N,), says of which inputs anything is left. `masks` is what windows make of missing positions
-    (`kernels.structured.masks`).
+    (`kernels.structured`).
     """
 
     mask: Tree = None

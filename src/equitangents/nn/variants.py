@@ -64,9 +64,7 @@ def as_nonlinearity(value: object) -> Nonlinearity:
     if isinstance(value, type) and value in _NAMED.values():
         return value()
     if not isinstance(value, Nonlinearity):
-        raise InvalidArgumentError(
-            "nonlinearity", value, f"a nonlinearity of equitangents.nn or one of {', '.join(_NAMED)}"
-        )
+        raise InvalidArgumentError("nonlinearity", value, [Nonlinearity.__name__, *_NAMED])
     return value
 
 
@@ -84,9 +82,8 @@ def _with_depth(layers: list[Layer], depth: int) -> list[Layer]:
         raise InvalidArgumentError(
             "depth",
             depth,
-            remedy=f"the network has {len(ends)} blocks, and the last begins with "
-            f"{'no layer with weights' if start < 0 else repr(layers[start])}, which cannot be repeated: "
-            "give networks as net=[...]",
+            range(1, len(ends) + 1),
+            "the last block does not begin with a layer with weights that can be repeated: give networks as net=[...]",
         )
     return layers[: last + 1] + layers[start : last + 1] * (depth - len(ends)) + layers[last + 1 :]
 

@@ -73,8 +73,11 @@ def _from_profile(profile: Callable[[jax.Array], ArrayLike]) -> ZonalWindow:
     tail = float(np.abs(numbers[_DEGREES:]).max()) / float(numbers[0])
     if tail > _TAIL:
         raise InvalidArgumentError(
-            f"window is a profile that is not smooth: its Legendre coefficients beyond degree {_DEGREES - 1} reach "
-            f"{tail:.1e} of the first; expected at most {_TAIL:.0e}. Round its edge, or give coefficients"
+            "window",
+            tail,
+            "a smooth profile, below 1e-6",
+            "round its edge, or give coefficients",
+            verb="has relative Legendre coefficients beyond degree 63 up to",
         )
     return _from_coefficients(numbers[:_DEGREES])
 
@@ -92,8 +95,5 @@ def _from_coefficients(numbers: Float[np.ndarray, " degrees"]) -> ZonalWindow:
     l = np.arange(last + 1)
     values = np.polynomial.legendre.legval(cosines, (2 * l + 1) * numbers[: last + 1])
     if values.min() < -_NEGATIVE * values.max():
-        raise InvalidArgumentError(
-            f"window is negative, {values.min():.2e}, at the cosine {cosines[values.argmin()]:.3f}; expected weights "
-            "of at least zero"
-        )
+        raise InvalidArgumentError("window", float(values.min()), "weights of at least zero", verb="has the weight")
     return ZonalWindow(tuple(numbers[: last + 1].tolist()))

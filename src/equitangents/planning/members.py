@@ -26,8 +26,8 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.inference.draws import as_key
 from equitangents.nn.mean_law import MeanLaw
 from equitangents.planning.pilot import Pilot, PilotDraws
-from equitangents.planning.plan import Plan, alternatives
-from equitangents.planning.source import Question, Source, make_source, pilot_outputs
+from equitangents.planning.plan import Plan
+from equitangents.planning.source import Source, make_source, pilot_outputs
 from equitangents.planning.violations import MEASURES, Violations
 from equitangents.planning.wanted import Interval, Wanted
 from equitangents.validation import check_choice, check_number, check_whole
@@ -102,22 +102,21 @@ def plan_ensemble(
     check_whole("draws", draws, 2)
     kind = MEASURES[measure]
     if kind.needs_error and y is None:
-        raise InvalidArgumentError(f"measure is {measure!r} and y is None; an error needs targets")
+        raise InvalidArgumentError("y", None, "targets, which an error needs")
     key = as_key("seed", seed)
     action = cast(Action, as_action("action", action, np.shape(x)))
     check_measures(action, output_action, x, None, confidence)
-    question = Question(
-        ensemble=ensemble,
+    source = make_source(
+        ensemble,
+        x,
+        y if kind.needs_error else None,
         action=action,
-        x=x,
-        y=y if kind.needs_error else None,
         output_action=output_action,
         pilot=pilot,
         data=data,
         time=time,
         seed=seed if isinstance(seed, int) else _whole(key),
     )
-    source = make_source(question)
     measures = check_measures(action, output_action, source.x, source.truth, confidence, source.fields)
     if measure == "spread_over_error" and measures.labelled:
         raise InvalidArgumentError("measure is 'spread_over_error', which needs a regression; take 'osp' or 'rsd'")
@@ -154,9 +153,6 @@ def plan_ensemble(
         members=found.members,
         members_interval=found.interval,
         curve=tuple(violations.point(m, wanted.confidence) for m in wanted.sizes(violations, found.members)),
-        alternatives=alternatives(
-            found.members, action.group.order, augmentation_order, bool(getattr(action, "exact", True))
-        ),
         max_members=wanted.most,
         _violations=violations,
     )
@@ -166,8 +162,10 @@ def _check_mean(theory: OrbitLaw, time: float | None, measure: str) -> None:
     """InvalidArgumentError where a measure of M networks about their mean is the same for every M, as that is 0."""
     if not MEASURES[measure].needs_error and not np.any(theory.mean):
         raise InvalidArgumentError(
-            f"time is {time:g}, where the mean over networks is zero on all orbits: measure {measure!r} is relative to "
-            "it and does not change with the number of members; give a time above 0, and targets that are not all zero"
+            "time",
+            time,
+            "a time at which the mean over networks is not zero",
+            "give a larger time, and targets that are not all zero",
         )
 
 

@@ -62,8 +62,10 @@ def _seconds(ensemble: AnyModel, x: Numbers, y: Targets) -> float:
     if not np.isfinite(ensemble.history_).all():
         bad = int((~np.isfinite(ensemble.history_).all(axis=0)).sum())
         raise InvalidArgumentError(
-            f"the pilot's training diverged for {bad} of {ensemble.history_.shape[1]} networks; lower learning_rate, "
-            f"which is {ensemble.learning_rate:g}"
+            "learning_rate",
+            ensemble.learning_rate,
+            "one at which no pilot network diverges",
+            f"lower it: {bad} diverged",
         )
     return time.perf_counter() - begin
 

@@ -1,17 +1,18 @@
-"""What a plan says: the number of members, how the violation falls with it, and what the alternatives cost."""
+"""What a plan says: the number of members, and how the violation falls with it."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from equitangents._types import AnyModel, FileName
 from equitangents.files import whole_file
+from equitangents.formatting import percent
 from equitangents.nn.mean_law import MeanLaw
 from equitangents.planning.pilot import Pilot
-from equitangents.planning.violations import MEASURES, CurvePoint, Violations, percent
+from equitangents.planning.violations import MEASURES, CurvePoint, Violations
 from equitangents.validation import check_whole
 
 _WRITTEN = (
@@ -36,22 +37,6 @@ _WRITTEN = (
 Outcome = Literal["met", "more than max_members", "limit may miss the target", "limit misses the target"]
 
 
-@dataclass(frozen=True)
-class Alternative:
-    """One way to equivariance: its costs relative to one network, and what holds them up."""
-
-    name: str
-    parameters: float
-    prediction: float
-    training: float
-    violation: str
-    note: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
-        return asdict(self)
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Plan:
     """How many members meet the target; `str(plan)` is a table.
@@ -63,8 +48,6 @@ class Plan:
     limit, limit_upper the violation of infinitely many members, its median and `confidence` quantile; equal if known
     curve              the violation for numbers of members from 1 on: between `lower` and `upper` lie a share
                        2·confidence − 1 of ensembles, trained ones if there is a pilot
-    alternatives       exactly equivariant predictors and their costs beside the ensemble's, in units of one network of
-                       the planned architecture, hidden layers taken to dominate
     group              of the symmetry, by name
     pilot              size and training of the pilot, or None: planned by theory
     equivariant        whether the mean of infinitely many networks like the pilot's is known to be equivariant
@@ -92,7 +75,6 @@ class Plan:
     members: int | None
     members_interval: tuple[int | None, int | None]
     curve: tuple[CurvePoint, ...]
-    alternatives: tuple[Alternative, ...]
     max_members: int
     _violations: Violations
 
@@ -120,7 +102,6 @@ class Plan:
             **{name: _plain(getattr(self, name)) for name in _WRITTEN},
             "members_interval": list(self.members_interval),
             "curve": [{key: _plain(value) for key, value in vars(p).items()} for p in self.curve],
-            "alternatives": [a.to_dict() for a in self.alternatives],
             "pilot": None if self.pilot is None else self.pilot.to_dict(),
         }
 
@@ -164,14 +145,6 @@ class Plan:
         lower, upper = (f"{percent(q)} below" for q in (1 - self.confidence, self.confidence))
         lines += ["", f"{'members':>10}  {'median':>10}  {lower:>10}  {upper:>10}  {'meets':>5}"]
         lines += ["  ".join((*(f"{cell:>10}" for cell in row[:4]), f"{row[4]:>5}")) for row in self._rows()]
-        lines += [
-            "",
-            f"{'costs in networks':<50}{'parameters':>11}{'prediction':>11}{'training':>10}  violation",
-        ]
-        lines += [
-            f"{a.name:<50}{a.parameters:>11.4g}{a.prediction:>11.4g}{a.training:>10.4g}  {a.violation}"
-            for a in self.alternatives
-        ]
         return "\n".join(lines)
 
 
@@ -182,59 +155,3 @@ def _number(value: int | None) -> str:
 def _plain(value: object) -> object:
     """Numbers that JSON knows; infinite ones as text."""
     return str(value) if isinstance(value, float) and value - value != 0 else value
-
-
-def alternatives(members: int | None, order: int, augmentation_order: int, exact: bool) -> tuple[Alternative, ...]:
-    """The ensemble of `members` beside exactly equivariant predictors for a group of `order` elements.
-
-    exact: whether the action is one; resampled images are not, and nothing built on them is exactly equivariant.
-    """
-    left = "0" if exact else "that of resampling"
-    found = [
-        Alternative(
-            "one network, mean over the orbit",
-            1,
-            order,
-            augmentation_order,
-            left,
-            "the network is evaluated at all ρ(g)x and its outputs are averaged; augmentation may be kept or left out",
-        ),
-        Alternative(
-            "one network, canonical input",
-            1,
-            1,
-            1,
-            left,
-            "the cost of finding the canonical element is not counted; predictions jump where it does",
-        ),
-        Alternative(
-            "group-convolutional network, as many parameters",
-            1,
-            order,
-            order,
-            left,
-            f"C/√|G| channels an element, |G| = {order}; augmentation is not needed. At infinite width and with full "
-            "windows its mean over initialisations is that of the augmented ensemble",
-        ),
-        Alternative(
-            "group-convolutional network, as many activations",
-            1 / order,
-            1,
-            1,
-            left,
-            "C/|G| channels an element; augmentation is not needed",
-        ),
-    ]
-    if members is not None:
-        found.insert(
-            0,
-            Alternative(
-                f"ensemble of {members:,}",
-                members,
-                members,
-                members * augmentation_order,
-                "the target",
-                "full augmentation: every epoch visits all transformed copies",
-            ),
-        )
-    return tuple(found)

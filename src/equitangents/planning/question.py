@@ -17,7 +17,6 @@ from equitangents.ensembles import (
     DeepEnsembleClassifier,
     InfiniteEnsemble,
     InfiniteEnsembleClassifier,
-    Training,
 )
 from equitangents.errors import InvalidArgumentError
 from equitangents.planning.source import are_labels
@@ -59,8 +58,7 @@ def read_data(path: FileName, most_inputs: int) -> PlanningData:
     missing = [name for name in ("x", "y") if name not in arrays]
     if missing:
         raise InvalidArgumentError(
-            f"data is {str(path)!r}, which holds {sorted(arrays) or 'no named arrays'}; expected arrays x and y, and "
-            f"optionally x_test and y_test"
+            "data", str(path), "arrays x and y, and optionally x_test and y_test", f"it holds {sorted(arrays)}"
         )
     tested = "x_test" in arrays
     targets = arrays.get("y_test") if tested else arrays["y"]
@@ -77,13 +75,13 @@ def check_writable(option: str, path: Path | None, suffixes: tuple[str, ...] = (
     if path is None:
         return
     if suffixes and path.suffix not in suffixes:
-        raise InvalidArgumentError(option, str(path), f"a name that ends in {' or '.join(suffixes)}")
+        raise InvalidArgumentError(option, str(path), list(suffixes), "name it with such an ending")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InvalidArgumentError(f"{option} is {str(path)!r}, which cannot be written: {error}") from None
+        raise InvalidArgumentError(option, str(path), "a file that can be written", str(error)) from None
     if path.is_dir() or not os.access(path.parent, os.W_OK):
-        raise InvalidArgumentError(f"{option} is {str(path)!r}, which cannot be written")
+        raise InvalidArgumentError(option, str(path), "a file that can be written")
 
 
 def network(kind: str, depth: int, W_std: float, b_std: float, width: int = 1, outputs: int = 1) -> nn.Sequential:
@@ -120,5 +118,5 @@ def pilot(
 ) -> DeepEnsemble | DeepEnsembleClassifier:
     """The ensemble that a pilot is trained of, by full-batch gradient descent on the mean square."""
     kind = DeepEnsembleClassifier if data.labels else DeepEnsemble
-    training = Training(optimizer="gd", loss="mse", epochs=epochs, learning_rate=learning_rate)
-    return kind(net, augmentation=action, training=training, seed=seed)
+    how: dict[str, Any] = {"optimizer": "gd", "loss": "mse", "epochs": epochs, "learning_rate": learning_rate}
+    return kind(net, augmentation=action, seed=seed, **how)

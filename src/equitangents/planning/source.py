@@ -108,60 +108,53 @@ class Source:
         return MeanLaw(None, True) if symmetry.invariant else None
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Question:
-    """Checked arguments of `plan_ensemble`; y is None where no error is measured."""
+def make_source(
+    ensemble: AnyModel,
+    x: Numbers,
+    y: Targets | None,
+    *,
+    action: Action,
+    output_action: GroupAction | None,
+    pilot: int | None,
+    data: Data,
+    time: Times | None,
+    seed: int,
+) -> Source:
+    """The fitted ensemble that a plan is made from; a pilot is trained where there is none.
 
-    ensemble: AnyModel
-    action: Action
-    x: Numbers
-    y: Targets | None
-    output_action: GroupAction | None
-    pilot: int | None
-    data: Data
-    time: Times | None
-    seed: int
-
-
-def make_source(question: Question) -> Source:
-    """The fitted ensemble that a plan is made from; a pilot is trained where there is none."""
-    if isinstance(question.ensemble, INFINITE):
-        return _of_infinite(question)
-    if question.time is not None:
-        raise InvalidArgumentError(
-            "time", question.time, "None", "finite networks are trained for the epochs of their ensemble"
-        )
-    return _of_finite(question)
-
-
-def _of_infinite(question: Question) -> Source:
-    if question.data is not None or question.pilot is not None:
-        name = "pilot" if question.data is None else "data"
-        raise InvalidArgumentError(
-            f"{name} is for pilots, and infinite ensembles are planned from theory; give a DeepEnsemble or a network"
-        )
-    theory, x, truth = question.ensemble._orbit_question(question.x, question.y)
-    return Source(theory, x, truth, None, check_time(theory, question.time))
-
-
-def _of_finite(question: Question) -> Source:
-    ensemble = question.ensemble if isinstance(question.ensemble, FiniteEnsemble) else _ensemble_of(question)
-    members = PILOT if question.pilot is None else check_whole("pilot", question.pilot, LEAST)
-    training = None
-    if question.data is not None:
-        ensemble, training = train(ensemble, *_pair(question.data), members)
+    Arguments are those of `plan_ensemble`, checked; y is None where no error is measured.
+    """
+    if isinstance(ensemble, INFINITE):
+        if data is not None or pilot is not None:
+            raise InvalidArgumentError(
+                "pilot" if data is None else "data",
+                "given",
+                "none for an infinite ensemble, which is planned from theory",
+                "give a DeepEnsemble or a network",
+            )
+        theory, inputs, truth = ensemble._orbit_question(x, y)
+        return Source(theory, inputs, truth, None, check_time(theory, time))
+    if time is not None:
+        raise InvalidArgumentError("time", time, "None", "finite networks are trained for the epochs of their ensemble")
+    if not isinstance(ensemble, FiniteEnsemble):
+        ensemble = _ensemble_of(ensemble, action, output_action, data, seed)
+    members = PILOT if pilot is None else check_whole("pilot", pilot, LEAST)
+    training: PilotTraining | None = None
+    if data is not None:
+        ensemble, training = train(ensemble, *_pair(data), members)
     elif not ensemble.__sklearn_is_fitted__():
         raise NotFittedError(
             f"ensemble is a {type(ensemble).__name__} that is not fitted, and data is None; give data=(X, y), on which "
             f"a pilot of {PILOT} networks is trained, or fit it"
         )
-    ensemble, x, truth = ensemble._orbit_question(question.x, question.y)
-    return Source(ensemble, x, truth, training, None)
+    ensemble, inputs, truth = ensemble._orbit_question(x, y)
+    return Source(ensemble, inputs, truth, training, None)
 
 
-def _ensemble_of(question: Question) -> AnyModel:
+def _ensemble_of(
+    net: Network, action: Action, output_action: GroupAction | None, data: Data, seed: int
+) -> DeepEnsemble | DeepEnsembleClassifier:
     """A network's ensemble with the usual settings, trained on all transformed copies."""
-    net = question.ensemble
     try:
         as_network(net)
     except InvalidTypeError:
@@ -171,10 +164,10 @@ def _ensemble_of(question: Question) -> AnyModel:
             "a fitted InfiniteEnsemble, InfiniteEnsembleClassifier or BaggedInfiniteEnsemble, a "
             "DeepEnsemble, or a network with data=(X, y)",
         ) from None
-    if question.data is None:
+    if data is None:
         raise InvalidArgumentError("data is None; expected (X, y), on which a pilot of the network is trained")
-    kind = DeepEnsembleClassifier if are_labels(np.asarray(_pair(question.data)[1])) else DeepEnsemble
-    return kind(net, augmentation=question.action, label_action=question.output_action, seed=question.seed)
+    kind = DeepEnsembleClassifier if are_labels(np.asarray(_pair(data)[1])) else DeepEnsemble
+    return kind(net, augmentation=action, label_action=output_action, seed=seed)
 
 
 def are_labels(y: np.ndarray) -> bool:
@@ -187,7 +180,7 @@ def pilot_outputs(pilot: AnyModel, batch: np.ndarray) -> np.ndarray:
     """Members' outputs (networks, N, K), or their probabilities where those are averaged."""
     outputs = np.asarray(pilot.predict_members(batch), np.float64)
     if len(outputs) < LEAST:
-        raise InvalidArgumentError(f"pilot has {len(outputs)} members; it needs at least {LEAST}")
+        raise InvalidArgumentError("pilot", len(outputs), f"at least {LEAST}", verb="has members,")
     if not np.isfinite(outputs).all():
         raise InvalidArgumentError("the pilot's outputs are not finite; its training diverged")
     if predicts_probabilities(pilot):

@@ -29,15 +29,6 @@ def largest_share(target: float, points: int) -> float:
     return math.floor(points * (Fraction(target) + _ROUNDING)) / points
 
 
-def percent(share: float) -> str:
-    """0.95 as "95 %", to three digits.
-
-    >>> percent(0.95), percent(1 - 0.05), percent(0.3333)
-    ('95 %', '95 %', '33.3 %')
-    """
-    return f"{100 * share:.3g} %" if abs(share) < 0.9995 or share == 1 else f"{100 * share:.6g} %"
-
-
 @dataclass(frozen=True)
 class Kind:
     """A violation that can be planned for: a measure of ensembles, relative to the error at the inputs or not."""
@@ -84,8 +75,7 @@ class Violations:
         total = self.measures.of_means("error", self.law).sum(axis=1)
         if not float(total.mean()) > _NOTHING * len(self.law.mean) * float((self.law.mean**2).mean()):
             raise InvalidArgumentError(
-                f"measure is the {self.kind.title}, relative to the error of infinitely many members, and that is 0 on "
-                f"these inputs; plan for another measure"
+                "measure", self.kind.title, "one relative to what is not 0 on these inputs", "plan for another measure"
             )
         self._error = total
 

@@ -113,8 +113,9 @@ def _factor(matrix: np.ndarray) -> Tree:
 def _check_both(name: str, kernels: Tree) -> None:
     if getattr(kernels, "nngp", None) is None:
         raise InvalidArgumentError(
-            f"{name} is {'an array' if hasattr(kernels, 'dtype') else 'without nngp'}; the covariance of 'ntk' at test "
-            "inputs needs NNGP and NTK: give what kernel_fn(x1, x2, ('nngp', 'ntk')) gives"
+            name,
+            "an array" if hasattr(kernels, "dtype") else "without nngp",
+            remedy="the covariance of 'ntk' at test inputs needs both: kernel_fn(x1, x2, ('nngp', 'ntk'))",
         )
 
 

@@ -30,11 +30,15 @@ class Figure:
 
 @dataclass(frozen=True)
 class Table:
-    """A small table: its header and rows of text, the first column left-aligned, the others right-aligned."""
+    """A small table: its header and rows of text, the first column left-aligned, the others right-aligned.
+
+    `text`: all columns are left-aligned.
+    """
 
     caption: str
     header: Sequence[str]
     rows: Sequence[Sequence[str]]
+    text: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,13 +59,16 @@ class Section:
 
 @dataclass(frozen=True)
 class Document:
-    """A report without claims: title, summary, facts and sections."""
+    """A report without claims: title, summary, facts and sections; those in narrow columns if `cards` is true."""
 
     title: str
     kicker: str
     summary: str
     sections: Sequence[Section]
     facts: Mapping[str, str] = field(default_factory=dict)
+    badge: tuple[str, str] | None = None
+    """The state ("holds", "fails", "undecided") that colours it, and its text."""
+    cards: bool = True
 
     def html(self) -> str:
         """The page, complete in itself."""

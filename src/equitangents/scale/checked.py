@@ -35,7 +35,9 @@ def _checked(
             return read(array, *args, **kwargs)
         except (ValueError, RuntimeError) as error:  # of the codecs: a checksum, a length
             if any(word in str(error) for word in _DAMAGE):
-                raise StoreError(f"{array.store_path} is damaged: {_line(error)}; verify() repairs it") from None
+                raise StoreError(
+                    "store", str(array.store_path), "undamaged tiles", f"verify() repairs it: {_line(error)}"
+                ) from None
             raise
 
     return reading
@@ -58,7 +60,9 @@ def open_checked(path: Place) -> CheckedArray:
         store = LocalStore(path, read_only=True) if isinstance(path, Path) else node["store"]
         return CheckedArray.open(StorePath(store, node.get("path", "")))
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise StoreError(f"{path} cannot be read: {_line(error)}; verify() repairs what is damaged") from None
+        raise StoreError(
+            "store", str(path), "a store that can be read", f"verify() repairs what is damaged: {_line(error)}"
+        ) from None
 
 
 def _line(error: Exception) -> str:

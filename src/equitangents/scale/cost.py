@@ -17,12 +17,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from equitangents.formatting import FORESEEN, duration, foreseen, memory_size
-from equitangents.kernels.cost.forecast import CostedKernel, KernelCost, check_dtype
+from equitangents.formatting import FORESEEN, duration, memory_size
+from equitangents.kernels.cost import CostedKernel, KernelCost, check_dtype
 from equitangents.kernels.engines import choose
 from equitangents.kernels.plans.counting import count
 from equitangents.kernels.program import Positions
-from equitangents.kernels.store.kept import LoweredNetwork
+from equitangents.kernels.store import LoweredNetwork
 from equitangents.tiles.grid import Grid
 from equitangents.validation import check_whole
 
@@ -57,16 +57,20 @@ class GramCost:
         return self.kernel.seconds
 
     def __str__(self) -> str:
-        kernel, time = self.kernel, f"by the {self.kernel.engine} engine in {foreseen(math.nan, math.inf)}"
-        if kernel.uncertainty <= FORESEEN:
-            time = f"about {duration(self.seconds)} on this machine by the {kernel.engine} engine"
-            time += f" (within a factor of {kernel.uncertainty:.1f})"
-        return (
-            f"{self.shape[0]:,} × {self.shape[1]:,} inputs, NNGP and NTK in {self.precision}: "
-            f"{'1 tile' if self.tiles == 1 else f'{self.tiles:,} tiles'} of "
-            f"{self.tile} × {self.tile}, {time}; {memory_size(self.disk)} on disk, at most "
-            f"{memory_size(self.memory)} of memory for each worker"
-        )
+        kernel = self.kernel
+        known = kernel.uncertainty <= FORESEEN
+        rows = {
+            "inputs": " × ".join(map(str, self.shape)),
+            "precision": self.precision,
+            "engine": kernel.engine,
+            "tiles": self.tiles,
+            "side of a tile": self.tile,
+            "time on this machine": duration(self.seconds) if known else "not known",
+            "within a factor of": round(kernel.uncertainty, 1) if known else "not known",
+            "on disk": memory_size(self.disk),
+            "memory of a worker": memory_size(self.memory),
+        }
+        return "\n".join(f"{label:28}{value}" for label, value in rows.items())
 
 
 def estimate(

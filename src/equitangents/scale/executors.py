@@ -36,18 +36,17 @@ Result = TypeVar("Result")
 class Tasks(Generic[Item, Result]):
     """What is handed out: `run([item])` is sent to workers, `is_there(item)` and `report(result)` are called here.
 
-    `task`, `items` and `item` are their names in messages, `kept` what becomes of those that are complete when it
-    fails.
+    `task` is its name in messages.
     """
 
     run: Callable[[Sequence[Item]], Result]
     is_there: Callable[[Item], bool]
     report: Callable[[Result], None]
-    task: str = "gram"
-    items: str = "tiles"
-    item: str = "tile"
-    kept: str = "what is complete is kept"
-    remedy: str = "run fewer workers, or give a smaller tile to a new store"
+    task: str
+
+    def missing(self, items: Sequence[Item]) -> list[Item]:
+        """Which items are not there yet."""
+        return [item for item in items if not self.is_there(item)]
 
 
 def check_executor(executor: object) -> None:
@@ -56,7 +55,7 @@ def check_executor(executor: object) -> None:
         check_whole("executor", executor, 1)
     elif executor is not None and not callable(getattr(executor, "submit", None)):
         raise InvalidTypeError(
-            f"executor is {executor!r}; expected None, a number of processes, or an executor of concurrent.futures"
+            "executor", executor, "None, a number of processes, or an executor of concurrent.futures"
         )
 
 
@@ -72,15 +71,13 @@ def distribute(executor: ExecutorLike, tasks: Tasks[Item, Result], items: Sequen
     try:
         compute_with(pool, tasks, items)
     except BrokenExecutor:
-        waiting = [item for item in items if not tasks.is_there(item)]
-        count = workers_of(pool)
+        waiting, count = tasks.missing(items), workers_of(pool)
         logger.warning(
-            "%s: a worker of the executor died, and it takes no more tasks; %d processes of this machine take the %d "
-            "%s that are missing",
+            "%s: a worker of the executor died; %d processes of this machine take the %d of %d pieces that are missing",
             tasks.task,
             count,
             len(waiting),
-            tasks.items,
+            len(items),
         )
         compute_by_processes(count, tasks, waiting)
 
@@ -99,7 +96,7 @@ def compute_with(pool: TaskExecutor, tasks: Tasks[Item, Result], items: Sequence
                 try:
                     result = future.result()
                 except CancelledError:
-                    raise StoreError(f"the executor dropped a task; {tasks.kept}, and the same call goes on") from None
+                    raise StoreError(f"{tasks.task}: the executor dropped a task; make a new executor") from None
                 tasks.report(result)
     finally:
         for future in running:
@@ -124,14 +121,14 @@ def compute_by_processes(workers: int, tasks: Tasks[Item, Result], items: Sequen
             compute_with(pool, tasks, waiting)
             return
         except BrokenExecutor:
-            waiting = [item for item in waiting if not tasks.is_there(item)]
+            waiting = tasks.missing(waiting)
             breaks = 0 if len(waiting) < before else breaks + 1
             if breaks == _BREAKS:
                 raise StoreError(
-                    f"the workers died {_BREAKS} times before a single {tasks.item} was complete, perhaps for lack of "
-                    f"memory: {tasks.remedy}; {tasks.kept}"
+                    f"{tasks.task}: the workers died {_BREAKS} times before a single piece was complete, perhaps for "
+                    "lack of memory; run fewer workers, or make the pieces smaller"
                 ) from None
-            logger.warning("%s: a worker died; %d %s are handed out again", tasks.task, len(waiting), tasks.items)
+            logger.warning("%s: a worker died; %d pieces are handed out again", tasks.task, len(waiting))
         finally:
             pool.shutdown(wait=True, kill_workers=True)
 
@@ -168,6 +165,6 @@ def part_of(work: list[Item], shard: tuple[int, int] | None) -> list[Item]:
     if shard is None:
         return work
     if not (isinstance(shard, tuple | list) and len(shard) == 2):
-        raise InvalidTypeError(f"shard is {shard!r}; expected (i, n), the i-th of n parts")
+        raise InvalidTypeError("shard", shard, "(i, n), the i-th of n parts")
     count = check_whole("n of shard", shard[1], 1)
     return work[check_whole("i of shard", shard[0], 0, count - 1) :: count]

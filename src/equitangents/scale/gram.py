@@ -5,15 +5,14 @@ from __future__ import annotations
 import logging
 import math
 import secrets
-from concurrent.futures import BrokenExecutor
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from equitangents._protocols import ExecutorLike, TaskExecutor
+from equitangents._protocols import ExecutorLike
 from equitangents._types import FileName, Numbers
 from equitangents.actions import Action
 from equitangents.errors import InvalidArgumentError, ShapeError, StoreError
@@ -130,12 +129,12 @@ class GramStore(CheckedKeywords):
         [((5, 5), 1, 'float64'), ((5, 5), 2, 'complex128'), ((5, 5), 1, 'float64')]
         """
         if kernel not in FIELDS:
-            raise InvalidArgumentError(f"kernel is {kernel!r}; expected one of {', '.join(map(repr, FIELDS))}")
+            raise InvalidArgumentError("kernel", kernel, list(FIELDS))
         action = self._work.action
         if action is None:
             raise InvalidArgumentError("this store has no group; give action= to have a matrix for each element")
         if self.missing:
-            raise StoreError(f"the store in {self.path} lacks {self.missing} tiles; compute() computes them")
+            raise StoreError("store", self.missing, "none", "compute() computes them", verb="lacks tiles,")
         inputs = (self.shape[1], self.shape[2])
         read = partial(self._array, kernel)
         return tuple(IrrepGram(irrep, read, inputs, self.tile) for irrep in fourier_irreps(action.group))
@@ -227,7 +226,7 @@ class GramStore(CheckedKeywords):
             whole = np.asarray(data[name])
             added = opened(name, more)
             if added.shape[1:] != whole.shape[1:]:
-                raise ShapeError(f"{name} has inputs of shape {added.shape[1:]}; expected {whole.shape[1:]}")
+                raise ShapeError(name, added.shape, ("N", *whole.shape[1:]))
             data[name] = np.concatenate([whole, np.asarray(added)])
         dtype = np.dtype(self._work.record.precision)
         with self._files():
@@ -279,20 +278,12 @@ class GramStore(CheckedKeywords):
         def report(done: Done) -> None:
             counted.add(len(done.tiles), done.computed)
 
-        tasks = Tasks(partial(compute_tiles, self._work), self._work.tiles.is_there, report)
-        if waiting and is_whole(executor):
-            executors.compute_by_processes(int(executor), tasks, waiting)
-        elif waiting and executor is not None:
-            try:
-                executors.compute_with(cast(TaskExecutor, executor), tasks, waiting)
-            except BrokenExecutor:
-                raise StoreError(
-                    "a worker of the executor died, and it takes no more tasks; what is complete is kept: give a new "
-                    "executor, or a number of processes, which starts dead ones again"
-                ) from None
-        else:
+        if executor is None:
             for done in each_computed(self._work, waiting):
                 report(done)
+        elif waiting:
+            tasks = Tasks(partial(compute_tiles, self._work), self._work.tiles.is_there, report, "gram")
+            executors.distribute(executor, tasks, waiting)
         rest = "" if counted.computed == total else ", the others were there"
         logger.info("gram: %d of %d tiles computed%s, in %s", counted.computed, total, rest, self.path)
 
@@ -336,7 +327,7 @@ class GramStore(CheckedKeywords):
         self._work.check()
         if read_record(self.path) != self._work.record:
             raise StoreError(
-                f"rows were added to the store in {self.path} since it was opened; open it with all of them"
+                "store", str(self.path), "the rows that it was opened with", "open it with all that were added"
             )
 
     def _files(self) -> AbstractContextManager[None]:

@@ -19,9 +19,7 @@ from equitangents.file_limits import Rows
 from equitangents.file_limits import part as part_of
 from equitangents.kernels.dispatch import engine_for
 from equitangents.kernels.orbit import OrbitAverage
-from equitangents.kernels.store import KeptKernel
-from equitangents.kernels.store.kept import LoweredNetwork
-from equitangents.kernels.store.key import described
+from equitangents.kernels.store import KeptKernel, LoweredNetwork, described
 from equitangents.validation import check_array
 
 _HASHED = 2**26  # bytes of the data that are read at once
@@ -100,8 +98,7 @@ def _network(kernel: object) -> LoweredNetwork:
         return _network(kernel.net)
     if not hasattr(kernel, "lower"):  # of a protocol `isinstance` takes longer than all else here
         raise InvalidTypeError(
-            f"net is {kernel!r}; expected a network of equitangents.nn, or an orbit average of one: the content of "
-            "others has no description, so that a store could not tell them apart"
+            "net", kernel, "a network of equitangents.nn, or an orbit average of one, which a store can tell apart"
         )
     return cast(LoweredNetwork, kernel)
 

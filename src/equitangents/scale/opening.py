@@ -44,9 +44,9 @@ def opened(name: str, x: Numbers | Rows) -> Rows:
     rows = x if isinstance(x, Rows) else np.asarray(x)
     shape = tuple(rows.shape)
     if len(shape) > 1 and shape[0] == 0:
-        raise ShapeError(f"{name} has shape {shape}: it holds no inputs")
+        raise ShapeError(name, shape, "at least one input")
     if len(shape) < 2 or 0 in shape:
-        raise ShapeError(f"{name} has shape {shape}; expected (N, channels) or (N, *positions, channels)")
+        raise ShapeError(name, shape, "(N, channels) or (N, *positions, channels)")
     return rows
 
 
@@ -55,7 +55,7 @@ def precision_of(precision: str | None, data: Data) -> np.dtype:
     if precision is None:
         return working_dtype(*data.values())
     if precision not in ("float32", "float64"):
-        raise InvalidArgumentError(f"precision is {precision!r}; expected 'float32' or 'float64'")
+        raise InvalidArgumentError("precision", precision, "'float32' or 'float64'")
     return np.dtype(precision)
 
 
@@ -69,7 +69,7 @@ def problem(
     x1, x2 = data["x1"], data.get("x2")
     shape = tuple(x1.shape[1:])
     if x2 is not None and tuple(x2.shape[1:]) != shape:
-        raise ShapeError(f"x2 has inputs of shape {tuple(x2.shape[1:])}; expected those of x1, {shape}")
+        raise ShapeError("x2", tuple(x2.shape), ("N", *shape), "give inputs of the shape of x1")
     inverses = None
     if action is not None:
         inverses = _elements(net, x1, x2, action, dtype)
@@ -170,7 +170,7 @@ def _make(path: Place, record: Record) -> Record:
             made = False
     stored = record if made else read_record(path)
     if stored is None:
-        raise StoreError(f"the store in {path} was removed while it was made; try again")
+        raise StoreError("store", str(path), "to stay", "it was removed while it was made; try again")
     return stored
 
 
@@ -185,8 +185,7 @@ def _joined(path: Place, stored: Record, wanted: Record, data: Data) -> Record:
         if not told:
             return replace(stored, x1=grown["x1"], x2=grown.get("x2"))
     raise StoreError(
-        f"path is {str(path)!r}, whose store holds another kernel matrix, and nothing is mixed. It differs in "
-        f"{'; '.join(told)}. Give another path, or what the store was made with"
+        "path", str(path), f"a store of the same kernel matrix; it differs in {'; '.join(told)}", "give another path"
     )
 
 
@@ -228,11 +227,10 @@ def _holds(chunks: Chunks, index: tuple[int, ...], values: np.ndarray) -> bool:
 def _elements(net: KernelFunction, x1: Rows, x2: Rows | None, action: Action, dtype: np.dtype) -> tuple[int, ...]:
     """The inverse of every element, after checking that the action is one that can be used."""
     if not isinstance(action, Action):
-        raise InvalidTypeError(f"action is {action!r}; expected an action of a finite group, of equitangents.actions")
+        raise InvalidTypeError("action", action, "an action of a finite group, of equitangents.actions")
     check_finite_group("action", action, "a kernel for each element")
     if x2 is None and not is_invariant(net, action, rows_of("x1", x1, slice(0, 256), dtype)):
         raise InvalidArgumentError(
-            f"action is {action.name}, under which the kernel is not known to be invariant, so that one half of the "
-            "matrix need not follow from the other; give x2=x1 for all of it"
+            "action", action, "one under which the kernel is known to be invariant", "give x2=x1 for the whole matrix"
         )
     return tuple(int(g) for g in action.group.inverses)

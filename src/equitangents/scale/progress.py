@@ -21,7 +21,7 @@ def told_by(progress: bool | ProgressCallback | None) -> ProgressCallback | None
     if progress is None or isinstance(progress, bool):
         return None
     if not callable(progress):
-        raise InvalidTypeError(f"progress is {progress!r}; expected True, False or a function of (done, all, seconds)")
+        raise InvalidTypeError("progress", progress, "True, False or a function of (done, all, seconds)")
     return progress
 
 
@@ -48,7 +48,7 @@ class Progress:
     def left(self) -> float:
         """Seconds that the rest will take at the speed up to now; NaN before the first tile."""
         done = self.there - self._first
-        return (time.monotonic() - self._start) * (self.total - self.there) / done if done else float("nan")
+        return (time.monotonic() - self._start) * max(self.total - self.there, 0) / done if done else float("nan")
 
     def add(self, tiles: int, computed: int) -> None:
         """So many more tiles are there, of which `computed` were computed now."""

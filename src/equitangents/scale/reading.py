@@ -33,7 +33,7 @@ def read_inputs(name: str, file: FileName, key: str = "x") -> Rows:
     if isinstance(path, ObjectPath):
         if path.suffix in (".npy", ".npz"):
             raise InvalidArgumentError(
-                f"{name} is {str(path)!r}; of an object store Zarr is read: copy the file here, or write it as Zarr"
+                name, str(path), remedy="of an object store Zarr is read: copy the file here, or write it as Zarr"
             )
         return _zarr(name, path, key)
     if path.is_dir():
@@ -54,7 +54,7 @@ def read_inputs(name: str, file: FileName, key: str = "x") -> Rows:
         return arrays
     if key not in arrays:
         held = ", ".join(sorted(arrays)) or "nothing"
-        raise InvalidArgumentError(f"{name} is {str(path)!r}, which holds {held}; expected an array {key}")
+        raise InvalidArgumentError(name, str(path), key, f"it holds {held}")
     return arrays[key]
 
 
@@ -63,8 +63,7 @@ def read_pair(file: FileName) -> tuple[Rows, Rows]:
     path = place("data", file)
     if path.suffix == ".npy":
         raise InvalidArgumentError(
-            f"data is {str(path)!r}, which holds inputs alone; give targets as well (--targets), or an .npz file or "
-            "Zarr group with x and y"
+            "data", str(path), "an .npz file or Zarr group with x and y", "or give targets as well (--targets)"
         )
     return read_inputs("data", file, "x"), read_inputs("data", file, "y")
 
@@ -107,15 +106,17 @@ def _zarr(name: str, path: Place, key: str) -> Rows:
     except (RecursionError, *UNREADABLE) as error:
         metadata = isinstance(path, ObjectPath) or any((path / file).exists() for file in _METADATA)
         raise InvalidArgumentError(
-            f"{name} is {str(path)!r}, a folder that is neither a Zarr array nor a group with an array {key}: "
-            f"{error if metadata else f'there is no {_METADATA[0]}, {_METADATA[1]} or {_METADATA[2]}'}"
+            name,
+            str(path),
+            "a Zarr array, or a group with the array",
+            f"{key}; {error if metadata else 'it has no metadata of Zarr'}",
         ) from None
     if isinstance(array, zarr.Group):
-        raise InvalidArgumentError(f"{name} is {str(path)!r}, whose {key} is a group; expected an array")
+        raise InvalidArgumentError(name, str(path), "an array", f"{key} is a group")
     try:
         check_zarr(array, _files(at))
     except ValueError as error:
-        raise InvalidArgumentError(f"{name} is {str(path)!r}, whose array cannot be read: {error}") from None
+        raise InvalidArgumentError(name, str(path), "an array that can be read", str(error)) from None
     return array
 
 

@@ -18,7 +18,7 @@ from equitangents.checksums import checksum
 from equitangents.errors import StoreError
 from equitangents.file_limits import read_json
 from equitangents.files import LEFTOVER
-from equitangents.kernels.store.key import VERSION
+from equitangents.kernels.store import VERSION
 from equitangents.tiles import place
 from equitangents.tiles.chunks import Chunks
 from equitangents.tiles.grid import Grid
@@ -107,8 +107,7 @@ class Record:
             raise ValueError("the record does not have its checksum")
         if content.get("format") != FORMAT:
             raise StoreError(
-                f"the store has format {content.get('format')}, and this version reads format {FORMAT}; compute it "
-                "anew in another folder"
+                "store", content.get("format"), FORMAT, "compute it anew in another folder", verb="has format"
             )
         plain: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in content.items()}
         for name in ("x1", "x2"):
@@ -209,8 +208,7 @@ def read_record(path: Place) -> Record | None:
     found = _record_in(path)  # of a store that was made between both looks: its own record is there first
     if found is None:
         raise StoreError(
-            f"path is {str(path)!r}, which holds something other than a store of equitangents, or one whose every "
-            "record is damaged; give another path, or remove it"
+            "path", str(path), "a store of equitangents with an undamaged record", "give another path, or remove it"
         )
     return found
 
@@ -229,4 +227,4 @@ def _record_in(folder: Place) -> Record | None:
     except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
         return None
     except OSError as error:
-        raise StoreError(f"path is {str(folder)!r}, which cannot be read: {error.strerror or error}") from None
+        raise StoreError("path", str(folder), "a folder that can be read", str(error.strerror or error)) from None

@@ -18,8 +18,7 @@ from equitangents._version import __version__
 from equitangents.actions import Action
 from equitangents.errors import MemoryLimitError, StoreError
 from equitangents.kernels import KernelFunction
-from equitangents.kernels.cost.forecast import as_part
-from equitangents.kernels.store.key import VERSION
+from equitangents.kernels.store import VERSION
 from equitangents.scale.record import FIELDS, Record, read_record
 from equitangents.tiles.chunks import Chunks
 from equitangents.tiles.grid import Tile
@@ -58,14 +57,17 @@ class Work:
         mine = (__version__, VERSION)
         if mine != (self.record.version, self.record.numbers):
             raise StoreError(
-                f"this worker runs equitangents {mine[0]} (numbers {mine[1]}), and the store was begun with "
-                f"{self.record.version} (numbers {self.record.numbers}); install that version for every worker"
+                "worker",
+                mine,
+                (self.record.version, self.record.numbers),
+                "install the version that began the store",
+                verb="runs version and numbers",
             )
         there = read_record(self.path)
         if there is None:
-            raise StoreError(f"there is no store in {self.path} any more, or this worker does not see that folder")
+            raise StoreError("store", str(self.path), "a folder that this worker sees", "it may have been removed")
         if not there.grew_from(self.record):
-            raise StoreError(f"the store in {self.path} has been replaced by another one; open it again")
+            raise StoreError("store", str(self.path), "the one that was opened", "open it again")
         _checked[self._key] = time.monotonic()
 
     def check_now_and_then(self) -> None:
@@ -118,23 +120,24 @@ class Work:
         try:
             return chunks.read((index, *(0,) * (len(chunks.shape) - 1)))
         except (DamagedTileError, FileNotFoundError) as error:
-            raise StoreError(f"inputs of the store are damaged: {error}; verify() repairs them") from None
+            raise StoreError("store", str(error), "undamaged inputs", "verify() repairs them") from None
 
     def _kernels(self, tile: Tile, x1: np.ndarray, x2: np.ndarray, same: bool) -> Values:
         if self.action is not None:
             x2 = np.asarray(self.action(tile[0], x2))
         try:
-            with as_part():
-                kernels = self.kernel.kernel(x1) if same else self.kernel.kernel(x1, x2)
+            kernels = self.kernel.kernel(x1) if same else self.kernel.kernel(x1, x2)
         except (MemoryError, MemoryLimitError):
             raise MemoryLimitError(
-                f"{named(tile)}, {len(x1)} × {len(x2)} inputs, does not fit in this worker's memory; give a smaller "
-                "tile to a new store, or run fewer workers on a machine"
+                named(tile),
+                (len(x1), len(x2)),
+                "memory for it",
+                "give a smaller tile to a new store, or run fewer workers",
+                verb="has",
             ) from None
         if kernels.engine != self.record.engine:
             raise StoreError(
-                f"this worker computes by the {kernels.engine} engine, and the store holds numbers of the "
-                f"{self.record.engine} engine; EQUITANGENTS_ENGINE={self.record.engine} asks for it"
+                "engine", kernels.engine, self.record.engine, "set EQUITANGENTS_ENGINE to that of the store"
             )
         return [np.asarray(getattr(kernels, name), self.record.precision) for name in FIELDS]
 

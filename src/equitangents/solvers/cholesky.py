@@ -43,14 +43,13 @@ class Cholesky(Method):
         check_precision(self.precision)
 
     def cost(self, task: Task) -> Cost:
-        """N³/3 operations, at two thirds of the speed of matrix products, and one array."""
+        """One array, which may be that of the matrix."""
         precision = self._precision(task)
         size = np.dtype(precision).itemsize
         array = 0 if task.consumed and task.in_memory and size == task.itemsize else size * task.size**2
         vectors = 8 * task.size * (8 * task.outputs + _INVERSE_STEPS + 8)
         buffers = 2 * 8 * _ROWS * task.size + (0 if task.in_memory else 3 * 8 * task.tile**2)
-        work = task.size**3 / 2 + 4.0 * task.size**2 * (_INVERSE_STEPS + 4 * task.outputs)
-        return Cost(array + vectors + buffers, work, 0, task.size**2 / 2, precision=precision)
+        return Cost(array + vectors + buffers, precision=precision)
 
     def prepare(self, system: System, limit: int, consumed: bool) -> Prepared:
         """The factor is made when a time of inf is first asked for."""
@@ -74,7 +73,7 @@ class Triangle(SymmetricMatrix):
         self.entries = np.diagonal(array).astype(np.float64)
         self._small = bool(np.abs(self.entries).max() < _SMALL)
         self.size = len(array)
-        self.tile = self.probe = _ROWS
+        self.tile = _ROWS
         self.dtype = dtype
 
     def block(self, rows: slice, columns: slice) -> np.ndarray:

@@ -126,8 +126,6 @@ def _cause(system: System, smallest: float, largest: float) -> str:
 
 def _equal_rows(system: System) -> tuple[int, int] | None:
     matrix = system.matrix
-    if not matrix.has_blocks:
-        return None
 
     def distance(i: int, j: int) -> tuple[float, float]:
         one, two = slice(i, i + 1), slice(j, j + 1)

@@ -14,8 +14,6 @@ from equitangents.solvers.definiteness import blur, check_known
 from equitangents.solvers.method import Answer, Cost, Method, Prepared, Task
 from equitangents.solvers.system import System, relative
 
-_OPERATIONS = 60  # of LAPACK's divide and conquer, over N³, at the speed of matrix products
-
 
 @dataclass(frozen=True)
 class Eigh(Method):
@@ -26,7 +24,7 @@ class Eigh(Method):
 
     def cost(self, task: Task) -> Cost:
         """Six matrices in float64."""
-        return Cost(dense_solve_bytes(task.size), _OPERATIONS * task.size**3, 0, task.size**2 / 2)
+        return Cost(dense_solve_bytes(task.size))
 
     def prepare(self, system: System, limit: int, consumed: bool) -> Prepared:
         """The decomposition is made at the first answer."""

@@ -10,7 +10,6 @@ from typing import ClassVar
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError, MemoryLimitError
-from equitangents.formatting import memory_size
 from equitangents.solvers.definiteness import check_known
 from equitangents.solvers.lanczos import basis_bytes, evolve
 from equitangents.solvers.method import TOLERANCE, Answer, Cost, Method, Prepared, Task, check_iterations
@@ -29,8 +28,11 @@ def respond_in_time(
     together = min(k, max(1, limit // basis_bytes(n, 1, steps)))
     if basis_bytes(n, together, min(steps, _EXPECTED)) > limit:
         raise MemoryLimitError(
-            f"{steps} Lanczos vectors of {n} numbers take {memory_size(basis_bytes(n, 1, steps))}, the limit is "
-            f"{memory_size(limit)}; take solver='pcg' and time=inf, or raise memory_limit (bytes)"
+            "Lanczos vectors",
+            basis_bytes(n, 1, steps),
+            limit,
+            "take solver='pcg' and time=inf, or raise memory_limit (bytes)",
+            verb="need",
         )
     parts = [
         evolve(system, targets[:, start : start + together], time, tolerance, steps) for start in range(0, k, together)
@@ -45,8 +47,10 @@ def respond_in_time(
         left = system.left(targets, alpha)
         if not are_solved(left, targets, alpha, tolerance, largest):
             raise InvalidArgumentError(
-                f"Lanczos ends at a relative residual of {np.max(left):.1e}, above the tolerance {tolerance:g}; take "
-                "solver='cholesky' or 'eigh', or a larger ridge"
+                "tolerance",
+                tolerance,
+                f"at least {np.max(left):.1e}, the residual at which Lanczos ends",
+                "take solver='cholesky' or 'eigh', or a larger ridge",
             )
         residual = float(np.maximum(residual, float(np.max(left))))
     return Answer(
@@ -104,18 +108,12 @@ class Lanczos(Method):
     def __post_init__(self) -> None:
         check_iterations(self.tolerance, self.max_iterations)
 
-    @property
-    def reads_entries(self) -> bool:
-        """False: Lanczos needs products with Θ only."""
-        return False
-
     def cost(self, task: Task) -> Cost:
-        """A product and an orthogonalisation a step."""
+        """The vectors of as many columns as fit at once."""
         steps = min(self.max_iterations, task.size)
         one = basis_bytes(task.size, 1, steps)
         together = min(task.outputs, max(1, (task.limit - tile_bytes(task)) // one))
-        work = 8.0 * task.size * task.outputs * _EXPECTED**2
-        return Cost(basis_bytes(task.size, together, min(steps, 3 * _EXPECTED)) + tile_bytes(task), work, _EXPECTED)
+        return Cost(basis_bytes(task.size, together, min(steps, 3 * _EXPECTED)) + tile_bytes(task))
 
     def prepare(self, system: System, limit: int, consumed: bool) -> Prepared:
         """Nothing is computed before the targets are known."""

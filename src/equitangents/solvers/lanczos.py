@@ -68,9 +68,10 @@ def evolve(system: System, targets: np.ndarray, time: float, tolerance: float, s
     error = float(np.max(errors))
     if not error <= max(tolerance, 100 * np.finfo(np.float64).eps):
         raise InvalidArgumentError(
-            f"{m} steps of Lanczos leave a relative error of up to {error:.1e} at time {time:g}, more than the "
-            f"tolerance {tolerance:g}; allow more steps (Lanczos(max_iterations=...)), a larger tolerance or ridge, or "
-            "take solver='eigh'"
+            "tolerance",
+            tolerance,
+            f"at least {error:.1e}, the error after {m} steps of Lanczos",
+            "allow more steps (Lanczos(max_iterations=...)), a larger tolerance or ridge, or take solver='eigh'",
         )
     return Evolved(alpha, error, m, smallest, largest)
 

@@ -64,13 +64,12 @@ class Nystrom(Method):
         return min(size, self.rank or min(5000, max(200, int(4 * math.sqrt(size)))))
 
     def cost(self, task: Task) -> Cost:
-        """One pass over N × m entries, and algebra of m × m matrices."""
+        """Some m × m matrices, and rows of N × m entries at a time."""
         n, m = task.size, self.rank_of(task.size)
         rows = min(n, _OVERSAMPLED * m)
         probes = 4 * min(n, _PROBES) ** 2
         memory = 8 * (6 * m * m + 4 * min(n, _ROWS) * m + 3 * n * task.outputs + rows * m + probes)
-        work = 5.0 * n * m * m + 30.0 * (m**3 + min(n, _PROBES) ** 3)
-        return Cost(memory, work, 0, float(n * m) + float(rows * m))
+        return Cost(memory)
 
     def prepare(self, system: System, limit: int, consumed: bool) -> Prepared:
         """Landmarks are drawn at the first answer."""
@@ -85,7 +84,9 @@ class _Span:
         rounding = float(np.finfo(system.matrix.dtype).eps) * math.sqrt(len(corner))
         self._root, values = inverse_root((corner + corner.T) / 2, rounding)
         if not len(values):
-            raise NotPositiveDefiniteError(f"{system.matrix.words} vanishes on the landmarks: check the inputs")
+            raise NotPositiveDefiniteError(
+                "matrix", system.matrix.words, "one that does not vanish on the landmarks", "check the inputs"
+            )
         self._squares = np.zeros((self._root.shape[1],) * 2)
         self._pulls = np.zeros((self._root.shape[1], outputs))
 

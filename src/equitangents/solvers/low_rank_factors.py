@@ -1,8 +1,8 @@
 """Low-rank factors Θ ≈ F Fᵀ, and preconditioners from them.
 
-By randomly pivoted Cholesky, from columns, or by Nyström's sketch, from products. Sources: Chen, Epperly, Tropp &
-Webber 2023 (arXiv 2207.06503) and Epperly, Tropp & Webber 2024 (arXiv 2410.03969, pivots drawn in blocks and accepted
-by rejection); Frangella, Tropp & Udell 2023 (arXiv 2110.02820), of which equation 5.2 is
+By randomly pivoted Cholesky, from columns. Sources: Chen, Epperly, Tropp & Webber 2023 (arXiv 2207.06503) and Epperly,
+Tropp & Webber 2024 (arXiv 2410.03969, pivots drawn in blocks and accepted by rejection); Frangella, Tropp & Udell 2023
+(arXiv 2110.02820), of which equation 5.2 is
 P⁻¹ = (λ + δ) U(Λ + δ)⁻¹Uᵀ + (1 − UUᵀ) with Θ ≈ UΛUᵀ of low rank, λ its smallest eigenvalue, so that P ≥ 1 and
 λ_min(Θ + δ) ≥ λ_min(P⁻¹(Θ + δ)).
 """
@@ -91,17 +91,6 @@ def factor_on(matrix: SymmetricMatrix, pivots: np.ndarray) -> np.ndarray:
     return columns @ inverse_root(corner, len(pivots) * float(np.finfo(matrix.dtype).eps))[0]
 
 
-def nystrom_sketch(matrix: SymmetricMatrix, rank: int, *, seed: int) -> np.ndarray:
-    """F (N, rank) with F Fᵀ = (Θ Ω)(Ωᵀ Θ Ω)⁺(Θ Ω)ᵀ for random orthonormal Ω: one product with `rank` vectors."""
-    omega = scipy.linalg.qr(np.random.default_rng(seed).normal(size=(matrix.size, rank)), mode="economic")[0]
-    image = matrix.product(omega)
-    corner = (omega.T @ image + image.T @ omega) / 2
-    root, values = inverse_root(corner, rank * float(np.finfo(matrix.dtype).eps))
-    if not len(values):
-        raise NotPositiveDefiniteError(f"{matrix.words} is not positive semidefinite, or vanishes: no preconditioner")
-    return image @ root
-
-
 def inverse_root(matrix: np.ndarray, rounding: float) -> tuple[np.ndarray, np.ndarray]:
     """(R with R Rᵀ = W⁺, the eigenvalues of W that count): those above `rounding` times the largest."""
     values, vectors = scipy.linalg.eigh(matrix)
@@ -128,13 +117,19 @@ def _accepted(
 
 def _check_diagonal(diagonal: np.ndarray, rounding: float, words: str) -> None:
     if not np.isfinite(diagonal).all():
-        raise NotFiniteError(f"{words} holds NaN or infinite values")
+        raise NotFiniteError("matrix", words, "finite numbers on the diagonal")
     if not diagonal.any():
         raise NotPositiveDefiniteError(
-            f"{words} is not positive definite (smallest eigenvalue 0, largest 0); cause: its diagonal vanishes, so no "
-            "ridge helps: check the inputs and the network"
+            "matrix",
+            words,
+            "a diagonal that does not vanish, so that a ridge helps",
+            "check the inputs and the network",
         )
     if not np.min(diagonal) >= -_NEGATIVE * rounding:
         raise NotPositiveDefiniteError(
-            f"{words} has the entry {np.min(diagonal):.2e} on its diagonal, so it is not a kernel matrix; check it"
+            "matrix",
+            float(np.min(diagonal)),
+            "at least 0, as in a kernel matrix",
+            "check it",
+            verb="has on its diagonal",
         )

@@ -1,7 +1,7 @@
 """Symmetric matrices as solvers see them: products with several vectors, blocks, columns and a diagonal.
 
-A matrix may be an array in memory, on disk (a memory map, Zarr), a `GramStore`, a kernel whose tiles are computed
-whenever they are needed, or nothing but a product. Products are accumulated in float64 whatever the entries are.
+A matrix may be an array in memory, on disk (a memory map, Zarr), a `GramStore`, or a kernel whose tiles are computed
+whenever they are needed. Products are accumulated in float64 whatever the entries are.
 """
 
 from __future__ import annotations
@@ -13,12 +13,11 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError, StoreError
+from equitangents.errors import InvalidTypeError, NotFiniteError, ShapeError, StoreError
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.invariance import draws_noise
-from equitangents.kernels.store.key import VERSION, described
+from equitangents.kernels.store import VERSION, described
 from equitangents.scale import GramStore
 from equitangents.scale.identity import network_hash
 from equitangents.tiles.place import Place
@@ -33,15 +32,12 @@ class SymmetricMatrix(abc.ABC):
     """A real symmetric N × N matrix; `dtype` is that of its entries, `tile` the side of blocks that are cheap to read.
 
     in_memory: whether its entries are an array in memory, so that reading them again costs nothing.
-    has_blocks: whether entries can be read, not only products. probe: side of the smallest block worth reading.
     """
 
     size: int
     dtype: np.dtype
     tile: int
-    probe: int
     in_memory: bool = False
-    has_blocks: bool = True
     words: str = "a matrix"
     folder: Place | None = None  # of the store that it is read from
 
@@ -103,13 +99,13 @@ class SymmetricMatrix(abc.ABC):
     def finite(self, entries: np.ndarray) -> np.ndarray:
         """Entries that were read, unless they are not finite; then NotFiniteError."""
         if not np.isfinite(entries).all():
-            raise NotFiniteError(f"{self.words} holds NaN or infinite values")
+            raise NotFiniteError("matrix", self.words, "finite entries")
         return entries
 
     def checked(self, product: np.ndarray) -> np.ndarray:
         """A product, unless it is not finite; then NotFiniteError."""
         if not np.isfinite(product).all():
-            raise NotFiniteError(f"{self.words} holds NaN or infinite values, or entries too large for float64")
+            raise NotFiniteError("matrix", self.words, "finite entries, which float64 can multiply")
         return product
 
 
@@ -121,12 +117,12 @@ class ArrayMatrix(SymmetricMatrix):
         if len(shape) != 2 or shape[0] != shape[1] or shape[0] == 0:
             raise ShapeError(words, shape, "a square one")
         if np.dtype(array.dtype).kind not in "fiu":
-            raise InvalidTypeError(f"{words} has entries of type {array.dtype}; expected real numbers")
+            raise InvalidTypeError("matrix", array.dtype, "real numbers", words, verb="has entries of type")
         self.array = array
         self.size = shape[0]
         self.dtype = _working(np.dtype(array.dtype))
         chunk = getattr(array, "chunks", None)
-        self.tile = self.probe = int(chunk[0]) if chunk else _TILE
+        self.tile = int(chunk[0]) if chunk else _TILE
         self.in_memory = isinstance(array, np.ndarray) and not isinstance(array, np.memmap)
         self.words = words
 
@@ -164,11 +160,9 @@ class StoreMatrix(ArrayMatrix):
 
     def __init__(self, store: GramStore, field: str) -> None:
         if len(store.shape) != 2 or store.shape[0] != store.shape[1]:
-            raise ShapeError(f"the store in {store.path} has shape {store.shape}; expected one square matrix")
+            raise ShapeError("store", store.shape, "one square matrix", str(store.path), verb="has shape")
         if store.missing:
-            raise StoreError(
-                f"the store in {store.path} lacks {store.missing} of {len(store.tiles)} tiles; compute() computes them"
-            )
+            raise StoreError("store", store.missing, "none", "compute() computes them", verb="lacks tiles,")
         super().__init__(getattr(store, field), f"the {field.upper()} in {store.path}")
         self.store, self.folder, self._field = store, store.path, field
 
@@ -184,8 +178,10 @@ class StoreMatrix(ArrayMatrix):
         """The Zarr array, opened when entries are first asked for; StoreError where it is gone."""
         if not self.store.is_current:
             raise StoreError(
-                f"the kernel of the training set was kept in {self.store.path}, which is gone or holds "
-                "another kernel by now; put it back, or fit the model again"
+                "store",
+                str(self.store.path),
+                "the kernel of the training set, which was kept there",
+                "put it back, or fit the model again",
             )
         return getattr(self.store, self._field)
 
@@ -199,7 +195,7 @@ class KernelMatrix(SymmetricMatrix):
 
     def __init__(self, net: KernelFunction, x: Any, kernel: str = "ntk", tile: int = _TILE) -> None:
         self.kernel, self.x, self.field = net, x, kernel
-        self.size, self.tile, self.probe = len(x), min(tile, len(x)), 128
+        self.size, self.tile = len(x), min(tile, len(x))
         self.dtype = _working(x.dtype)
         self.words = f"the {kernel.upper()} of {self.size} inputs"
 
@@ -266,7 +262,7 @@ class PartMatrix(SymmetricMatrix):
     def __init__(self, matrix: SymmetricMatrix, rows: np.ndarray) -> None:
         self.matrix, self.rows = matrix, rows
         self.size, self.dtype, self.words = len(rows), matrix.dtype, matrix.words
-        self.tile = self.probe = matrix.tile
+        self.tile = matrix.tile
 
     def block(self, rows: Span, columns: Span) -> np.ndarray:
         """Entries of some rows and columns."""
@@ -282,148 +278,81 @@ class PartMatrix(SymmetricMatrix):
 
 
 class ScaledMatrix(SymmetricMatrix):
-    """The matrix s_i A_ij s_j, as training has it on rows that each stand for s_i² equal samples."""
+    """The matrix s_i A_ij s_j + d_i δ_ij, as training has it on rows that each stand for s_i² equal samples.
 
-    def __init__(self, matrix: SymmetricMatrix, scale: np.ndarray) -> None:
-        self.matrix, self.scale = matrix, scale
-        self.size, self.words = matrix.size, matrix.words
-        self.tile, self.probe, self.folder = matrix.tile, matrix.probe, matrix.folder
-        self.dtype = matrix.dtype
-        self.in_memory, self.has_blocks = matrix.in_memory, matrix.has_blocks
+    above: d, (N,), as where ridges differ between rows. None for scale or above: all 1, or all 0.
+    """
 
-    def block(self, rows: Span, columns: Span) -> np.ndarray:
-        """Entries of some rows and columns, scaled."""
-        return self.matrix.block(rows, columns) * np.outer(self.scale[rows], self.scale[columns])
-
-    def fingerprint(self) -> str:
-        """The fingerprint of the matrix, and a hash of the scales."""
-        return f"{self.matrix.fingerprint()} {hashlib.sha256(self.scale.tobytes()).hexdigest()}"
-
-    def diagonal(self) -> np.ndarray:
-        """The entries s_i² A_ii of the scaled matrix, (N,)."""
-        return self.matrix.diagonal() * self.scale**2
-
-    def rectangle(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Entries of some rows and columns by their indices, scaled."""
-        return self.matrix.rectangle(rows, columns) * np.outer(self.scale[rows], self.scale[columns])
-
-    def columns(self, indices: np.ndarray) -> np.ndarray:
-        """The columns of the given indices with rows and columns scaled, (N, k)."""
-        return self.matrix.columns(indices) * np.outer(self.scale, self.scale[indices])
-
-    def landmark_rows(self, count: int, rng: np.random.Generator) -> np.ndarray | None:
-        """The rows from which the matrix draws landmarks; scales do not change them."""
-        return self.matrix.landmark_rows(count, rng)
-
-    def product(self, vectors: np.ndarray) -> np.ndarray:
-        """S A S V."""
-        return self.scale[:, None] * self.matrix.product(self.scale[:, None] * vectors)
-
-
-class RaisedMatrix(SymmetricMatrix):
-    """The matrix A + diag(d), as training has it where ridges differ between rows."""
-
-    def __init__(self, matrix: SymmetricMatrix, above: np.ndarray) -> None:
-        self.matrix, self.above = matrix, above
-        self.size, self.words = matrix.size, matrix.words
-        self.tile, self.probe, self.folder = matrix.tile, matrix.probe, matrix.folder
-        self.dtype = matrix.dtype
-        self.in_memory, self.has_blocks = matrix.in_memory, matrix.has_blocks
+    def __init__(
+        self, matrix: SymmetricMatrix, scale: np.ndarray | None = None, above: np.ndarray | None = None
+    ) -> None:
+        self.matrix, self.scale, self.above = matrix, scale, above
+        self.size, self.words, self.dtype = matrix.size, matrix.words, matrix.dtype
+        self.tile, self.folder, self.in_memory = matrix.tile, matrix.folder, matrix.in_memory
 
     def block(self, rows: Span, columns: Span) -> np.ndarray:
-        """Entries of some rows and columns, with d where both are the same."""
+        """Entries of some rows and columns."""
         every = np.arange(self.size)
-        return self._raised(self.matrix.block(rows, columns), every[rows], every[columns])
+        return self._entries(self.matrix.block(rows, columns), every[rows], every[columns])
 
     def fingerprint(self) -> str:
-        """The fingerprint of the matrix, and a hash of d."""
-        return f"{self.matrix.fingerprint()} raised {hashlib.sha256(self.above.tobytes()).hexdigest()}"
+        """The fingerprint of the matrix, and hashes of s and d."""
+        hashes = ("" if a is None else hashlib.sha256(a.tobytes()).hexdigest() for a in (self.scale, self.above))
+        return " ".join((self.matrix.fingerprint(), *hashes))
 
     def diagonal(self) -> np.ndarray:
-        """A_ii + d_i, (N,)."""
-        return self.matrix.diagonal() + self.above
+        """s_i² A_ii + d_i, (N,)."""
+        found = self.matrix.diagonal() * (1.0 if self.scale is None else self.scale**2)
+        return found if self.above is None else found + self.above
 
     def rectangle(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """Entries of some rows and columns by their indices."""
-        return self._raised(self.matrix.rectangle(rows, columns), rows, columns)
+        return self._entries(self.matrix.rectangle(rows, columns), rows, columns)
 
     def columns(self, indices: np.ndarray) -> np.ndarray:
         """The columns of the given indices, (N, k)."""
-        return self._raised(self.matrix.columns(indices), np.arange(self.size), indices)
+        return self._entries(self.matrix.columns(indices), np.arange(self.size), indices)
 
     def landmark_rows(self, count: int, rng: np.random.Generator) -> np.ndarray | None:
         """The rows from which the matrix draws landmarks."""
         return self.matrix.landmark_rows(count, rng)
 
     def product(self, vectors: np.ndarray) -> np.ndarray:
-        """A V + d V."""
-        return self.matrix.product(vectors) + self.above[:, None] * vectors
+        """S A S V + d V."""
+        if self.scale is None:
+            found = self.matrix.product(vectors)
+        else:
+            found = self.scale[:, None] * self.matrix.product(self.scale[:, None] * vectors)
+        return found if self.above is None else found + self.above[:, None] * vectors
 
-    def _raised(self, entries: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    def _entries(self, entries: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        if self.scale is not None:
+            entries = entries * np.outer(self.scale[rows], self.scale[columns])
+        if self.above is None:
+            return entries
         return entries + np.where(np.equal.outer(rows, columns), self.above[rows][:, None], 0).astype(entries.dtype)
 
 
-class OperatorMatrix(SymmetricMatrix):
-    """Something of which only products are known: an object with `shape` and `@`, such as SciPy's LinearOperator."""
-
-    has_blocks = False
-
-    def __init__(self, operator: Any, diagonal: np.ndarray | None = None) -> None:
-        shape = tuple(operator.shape)
-        if len(shape) != 2 or shape[0] != shape[1]:
-            raise ShapeError("matrix", shape, "a square one")
-        self.operator, self._diagonal = operator, diagonal
-        self.size, self.tile, self.probe, self.dtype = shape[0], _TILE, _TILE, np.dtype(np.float64)
-        self.words = "the operator"
-
-    def block(self, rows: Span, columns: Span) -> np.ndarray:
-        """Columns come from products with unit vectors: for few of them only."""
-        return self.columns(np.arange(self.size)[columns])[rows]
-
-    def diagonal(self) -> np.ndarray:
-        """What was given with the operator."""
-        if self._diagonal is None:
-            raise InvalidArgumentError(
-                "matrix is an operator, whose mean diagonal is not known, and a ridge is relative to it; "
-                "give ridge_unit=, the number that the ridge is multiplied by"
-            )
-        return self._diagonal
-
-    def columns(self, indices: np.ndarray) -> np.ndarray:
-        """Products with unit vectors."""
-        units = np.zeros((self.size, len(indices)))
-        units[indices, np.arange(len(indices))] = 1
-        return self.product(units)
-
-    def product(self, vectors: np.ndarray) -> np.ndarray:
-        """A V, in float64."""
-        return self.checked(np.asarray(self.operator @ vectors, np.float64))
-
-
 def as_matrix(matrix: Any, field: str = "ntk") -> SymmetricMatrix:
-    """An array, a `GramStore`, (kernel, inputs), or an operator as a matrix that solvers take."""
+    """An array, a `GramStore` or (kernel, inputs) as a matrix that solvers take."""
     if isinstance(matrix, SymmetricMatrix):
         return matrix
     if isinstance(matrix, GramStore):
         return StoreMatrix(matrix, field)
     if isinstance(matrix, tuple) and len(matrix) == 2 and callable(getattr(matrix[0], "kernel", None)):
         return KernelMatrix(matrix[0], np.asarray(matrix[1]), field)
-    if scipy.sparse.issparse(matrix):
-        if matrix.dtype.kind not in "fiu":
-            raise InvalidTypeError(f"matrix has entries of type {matrix.dtype}; expected real numbers")
-        return OperatorMatrix(matrix, np.asarray(matrix.diagonal(), np.float64))
     if hasattr(matrix, "shape") and hasattr(matrix, "dtype") and hasattr(matrix, "__getitem__"):
         check_unmasked("matrix", matrix)
         # subclasses such as np.matrix have ways of their own
         kept = hasattr(matrix, "chunks") or isinstance(matrix, np.memmap)
         return ArrayMatrix(matrix if kept else np.asarray(matrix))
-    if hasattr(matrix, "shape") and hasattr(matrix, "__matmul__"):
-        return OperatorMatrix(matrix)
     if isinstance(matrix, list):
         return ArrayMatrix(np.asarray(matrix, np.float64))
     raise InvalidTypeError(
-        f"matrix is {type(matrix).__name__}; expected a square array (NumPy, memory map, Zarr), a scale.GramStore, "
-        "a pair (network, inputs), or an object with shape and @"
+        "matrix",
+        type(matrix),
+        "a square array (NumPy, memory map, Zarr), a scale.GramStore, or a pair (network, inputs)",
+        verb="is a",
     )
 
 

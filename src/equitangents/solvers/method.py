@@ -33,15 +33,9 @@ class Task:
 
 @dataclass(frozen=True)
 class Cost:
-    """Bytes at the peak, floating-point operations of dense algebra, products with Θ, and passes over its entries.
-
-    entries: kernel entries that are read or computed beside those of products.
-    """
+    """Bytes of memory at the peak and of disk, and the precision of what is computed."""
 
     memory: int
-    flops: float
-    products: float
-    entries: float = 0.0
     disk: int = 0
     precision: str = "float64"
 
@@ -76,11 +70,6 @@ class Method(abc.ABC):
     name: ClassVar[str]
     exact: ClassVar[bool] = True  # up to the residual that it reports
     any_time: ClassVar[bool] = False  # whether it answers at finite times itself, so that Lanczos need not
-
-    @property
-    def reads_entries(self) -> bool:
-        """Whether products with Θ are not enough."""
-        return True
 
     @abc.abstractmethod
     def cost(self, task: Task) -> Cost:

@@ -63,7 +63,7 @@ class OutOfCore(Method):
         check_precision(self.precision)
 
     def cost(self, task: Task) -> Cost:
-        """N³/3 operations at two thirds of full speed, one row of tiles in memory, half the matrix on disk."""
+        """One row of tiles in memory, half the matrix on disk."""
         size = np.dtype(self._precision).itemsize
         side = self.side(task.size, task.limit)
         row = -(-task.size // side) * side
@@ -71,8 +71,7 @@ class OutOfCore(Method):
             4 * side**2 + task.size * (10 * task.outputs + _INVERSE_STEPS)
         )
         disk = size * row * (row + side) // 2
-        products = 4.0 + 2 * _INVERSE_STEPS
-        return Cost(memory, task.size**3 / 2, products, task.size**2 / 2, disk=disk, precision=self._precision)
+        return Cost(memory, disk, self._precision)
 
     def side(self, size: int, limit: int) -> int:
         """The side of a tile: a row of them takes a quarter of the memory."""

@@ -13,7 +13,7 @@ from equitangents.solvers.conjugate_gradients import Preconditioner, Unchanged, 
 from equitangents.solvers.definiteness import check_positive, raise_if_not_positive, refused
 from equitangents.solvers.finite_time import AtTheEnd, tile_bytes
 from equitangents.solvers.lanczos import extremes, largest_eigenvalue
-from equitangents.solvers.low_rank_factors import LowRank, cheap_pivots, factor_on, nystrom_sketch, pivoted_cholesky
+from equitangents.solvers.low_rank_factors import LowRank, cheap_pivots, factor_on, pivoted_cholesky
 from equitangents.solvers.matrices import SymmetricMatrix
 from equitangents.solvers.method import TOLERANCE, Answer, Cost, Method, Prepared, Task, check_iterations
 from equitangents.solvers.system import System, are_solved, rounding_of
@@ -21,17 +21,16 @@ from equitangents.validation import check_whole
 
 _LARGEST = 6  # Lanczos steps for λ_max, from the preconditioner's eigenvector
 _PATIENCE = 300  # steps without a smaller residual, which rises and falls where the condition is bad
-_EXPECTED = 60  # steps that forecasts assume
-PRECONDITIONERS = ("rpcholesky", "nystrom", "none")
+PRECONDITIONERS = ("rpcholesky", "none")
 
 
 @dataclass(frozen=True)
 class PCG(Method):
     """Preconditioned conjugate gradients, on all right-hand sides at once.
 
-    preconditioner: "rpcholesky", randomly pivoted Cholesky, which reads `rank` columns; "nystrom", a sketch by one
-    product with `rank` vectors; "none". rank: None, a tenth of N, from 50 to 1,000. tolerance: of the relative
-    residual |Y − (Θ+δ)α|/|Y| of every right-hand side. max_iterations: products at most. seed: of pivots or sketch.
+    preconditioner: "rpcholesky", randomly pivoted Cholesky, which reads `rank` columns; "none". rank: None, a tenth of
+    N, from 50 to 1,000. tolerance: of the relative residual |Y − (Θ+δ)α|/|Y| of every right-hand side. max_iterations:
+    products at most. seed: of pivots.
     """
 
     preconditioner: str = "rpcholesky"
@@ -45,24 +44,16 @@ class PCG(Method):
     def __post_init__(self) -> None:
         check_iterations(self.tolerance, self.max_iterations)
         if self.preconditioner not in PRECONDITIONERS:
-            names = ", ".join(map(repr, PRECONDITIONERS))
-            raise InvalidArgumentError("preconditioner", self.preconditioner, f"one of {names}")
+            raise InvalidArgumentError("preconditioner", self.preconditioner, list(PRECONDITIONERS))
         if self.rank is not None:
             check_whole("rank", self.rank, 1)
         check_whole("seed", self.seed, 0)
 
-    @property
-    def reads_entries(self) -> bool:
-        """Whether the preconditioner reads columns: randomly pivoted Cholesky does, a sketch needs products."""
-        return self.preconditioner == "rpcholesky"
-
     def cost(self, task: Task) -> Cost:
-        """The preconditioner, then a product a step."""
+        """The preconditioner, and vectors of every output."""
         n, rank = task.size, self.rank_of(task.size)
         memory = 8 * n * (2 * rank + 10 * task.outputs) + tile_bytes(task)
-        work = 3.0 * n * rank**2 + _EXPECTED * 4.0 * n * rank * task.outputs
-        sketch = self.preconditioner == "nystrom"
-        return Cost(memory, work, _EXPECTED + sketch, 0.0 if sketch else float(n * rank))
+        return Cost(memory)
 
     def rank_of(self, size: int) -> int:
         """The preconditioner's rank for so many rows."""
@@ -125,11 +116,7 @@ class _Conjugate(AtTheEnd):
         rank = m.rank_of(system.size)
         if m.preconditioner == "none":
             return Unchanged(), 0, largest_eigenvalue(system)
-        if m.preconditioner == "rpcholesky":
-            factor = _pivoted_factor(system.matrix, rank, m.seed)
-        else:
-            factor = nystrom_sketch(system.matrix, rank, seed=m.seed)
-        made = LowRank(factor, system.delta)
+        made = LowRank(_pivoted_factor(system.matrix, rank, m.seed), system.delta)
         return made, len(made.values), extremes(system, _LARGEST, made.vectors[:, -1:])[1]
 
 

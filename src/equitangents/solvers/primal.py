@@ -29,7 +29,7 @@ class FeatureMatrix(SymmetricMatrix):
 
     def __init__(self, kernel: Any, x: Any, field: str, scale: np.ndarray | None = None) -> None:
         self.kernel, self.x, self.field, self.scale = kernel, x, field, scale
-        self.size, self.tile, self.probe = len(x), min(_TILE, len(x)), 128
+        self.size, self.tile = len(x), min(_TILE, len(x))
         self.dtype = np.dtype(np.float32) if np.dtype(x.dtype) == np.float32 else np.dtype(np.float64)
         self.words = f"the {field.upper()} of {self.size} inputs, from random features"
 
@@ -38,7 +38,7 @@ class FeatureMatrix(SymmetricMatrix):
         """F, (N, m), scaled."""
         found = np.asarray(self.kernel.transform(self.x, self.field), self.dtype)
         if not np.isfinite(found).all():
-            raise NotFiniteError(f"{self.words}: features are NaN or infinite")
+            raise NotFiniteError("features", self.words, "finite numbers")
         return found if self.scale is None else (found * self.scale[:, None]).astype(self.dtype)
 
     def block(self, rows: Span, columns: Span) -> np.ndarray:
@@ -91,14 +91,13 @@ class Primal(Method):
         n, m = task.size, self.features
         side = min(n, m)
         memory = task.itemsize * n * m + 8 * (4 * side**2 + min(n, _ROWS) * m + 3 * n * task.outputs)
-        return Cost(memory, 2.0 * n * m * side + 30.0 * side**3, 0)
+        return Cost(memory)
 
     def prepare(self, system: System, limit: int, consumed: bool) -> Prepared:
         """The decomposition is made at the first answer."""
         if not isinstance(system.matrix, FeatureMatrix):
             raise InvalidArgumentError(
-                f"solver is {self!r}, which solves kernels of random features alone; take solver='auto' for "
-                f"{system.matrix.words}"
+                "solver", self, "'auto' for kernels that are not of random features", system.matrix.words
             )
         return _InPrimal(system, system.matrix)
 

@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from equitangents.formatting import duration, memory_size
-
 
 @dataclass(frozen=True)
 class Report:
@@ -17,7 +15,7 @@ class Report:
     residual: the largest over right-hand sides of |Y − (Θ+δ)α − decay(Y)|/|Y|, computed or bounded in float64.
     condition: an estimate of λ_max/λ_min of Θ + δ; NaN where nothing is known of it. smallest, largest: the
     estimates of the eigenvalues themselves. iterations: of the iterative part, 0 for none. seconds: by the clock;
-    forecast_seconds and forecast_memory (bytes): what was expected before. rank: of a preconditioner or approximation.
+    forecast_memory: bytes that were expected before. rank: of a preconditioner or approximation.
     error: for approximations, the estimated root mean square difference from the exact predictor on the training
     inputs, over that of the targets (the larger of what the second half of the rank changed, and of what the part of
     the kernel that the approximation leaves out would still learn); 0 for solvers that are exact up to `residual`.
@@ -34,30 +32,12 @@ class Report:
     largest: float
     iterations: int
     seconds: float
-    forecast_seconds: float
     forecast_memory: int
     ridge: float
     time: float
     rank: int | None = None
     error: float = 0.0
     notes: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        parts = [f"{self.solver} ({self.reason}), N = {self.size}, {self.precision}"]
-        parts.append(f"relative residual {self.residual:.1e}")
-        if np.isfinite(self.condition):
-            parts.append(f"condition about {self.condition:.1e}")
-        if self.iterations:
-            parts.append(f"{self.iterations} iterations")
-        if self.rank is not None:
-            parts.append(f"rank {self.rank}")
-        if self.error:
-            parts.append(f"estimated error {self.error:.1e} of the targets' size")
-        parts.append(
-            f"{duration(self.seconds)} (forecast {duration(self.forecast_seconds)}, "
-            f"{memory_size(self.forecast_memory)})"
-        )
-        return "; ".join([*parts, *self.notes])
 
 
 @dataclass(frozen=True)

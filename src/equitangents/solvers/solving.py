@@ -1,4 +1,4 @@
-"""One interface to all solvers: α = φ_t(Θ + δ) Y for arrays, stores, networks and operators."""
+"""One interface to all solvers: α = φ_t(Θ + δ) Y for arrays, stores and networks."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.inference.dynamics import DYNAMICS, as_times
 from equitangents.inference.ridge import Ridge
 from equitangents.memory import check_memory, default_memory_limit
-from equitangents.solvers.choosing import Plan, as_method, choose, plan_of, seconds_of_product, too_large
+from equitangents.solvers.choosing import Plan, as_method, choose, plan_of, too_large
 from equitangents.solvers.definiteness import blur
-from equitangents.solvers.matrices import ArrayMatrix, OperatorMatrix, RaisedMatrix, SymmetricMatrix, as_matrix, spans
+from equitangents.solvers.matrices import ArrayMatrix, ScaledMatrix, SymmetricMatrix, as_matrix, spans
 from equitangents.solvers.method import Answer, Method, Prepared, Task
 from equitangents.solvers.solution import Report, Solution
 from equitangents.solvers.system import System
@@ -26,6 +26,7 @@ logger = logging.getLogger("equitangents")
 
 _SYMMETRIC = 1e3  # times the rounding of entries
 _LARGE = 1e100  # targets beyond it, or below its inverse, are scaled
+_KRYLOV = "a finite time, at which Lanczos answers for the solver"
 
 
 class Solver:
@@ -41,7 +42,6 @@ class Solver:
         self._method, self._consumed = solver, consumed
         self._limit = default_memory_limit() if limit is None else limit
         self._prepared: dict[Method, Prepared] = {}
-        self._product: float | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Without factors and preconditioners, which are made anew where they are needed."""
@@ -71,25 +71,17 @@ class Solver:
             matrix.tile,
             self._limit,
         )
-        if self._product is None:
-            self._product = seconds_of_product(matrix, outputs)
         if self._method is None:
-            has_folder = matrix.folder is not None
-            return choose(task, time, self.system.ridge, has_folder, self._product, matrix.has_blocks)
-        if self._method.reads_entries and not matrix.has_blocks:
-            raise InvalidArgumentError(
-                f"solver is {self._method.name!r}, which reads entries of the matrix, and an operator has products "
-                "alone; take solver='lanczos' or solvers.PCG(preconditioner='nystrom')"
-            )
-        plan = plan_of(self._method, task, self._product)
+            return choose(task, time, self.system.ridge, matrix.folder is not None)
+        plan = plan_of(self._method, task)
         if not plan.fits:
-            raise too_large(plan, task, time)
+            raise too_large(plan, task)
         return plan
 
     def solve(self, targets: np.ndarray, time: float = math.inf) -> Solution:
         """α for targets (N, k) at one time, with its report, which is logged."""
         plan = self.plan(targets.shape[1], time)
-        logger.info("solver: %s; %s", plan, plan.reason)
+        logger.info("solver: %s", plan)
         start = clock.perf_counter()
         if plan.method not in self._prepared:
             self._prepared[plan.method] = plan.method.prepare(self.system, self._limit, self._consumed)
@@ -101,15 +93,12 @@ class Solver:
 
     def _report(self, plan: Plan, answer: Answer, time: float, seconds: float) -> Report:
         by_krylov = not (plan.method.any_time or math.isinf(time))
-        reason = plan.reason
-        if by_krylov:
-            reason += f", and time {time:g} is finite, where Lanczos stands in for {plan.solver}"
         condition = math.nan if math.isnan(answer.smallest) else math.inf
         if answer.smallest > blur(self.system, answer.largest):
             condition = answer.largest / answer.smallest
         return Report(
             solver="lanczos" if by_krylov else plan.solver,
-            reason=reason,
+            reason=_KRYLOV if by_krylov else plan.reason,
             size=self.system.size,
             precision=answer.precision,
             residual=answer.residual,
@@ -118,7 +107,6 @@ class Solver:
             largest=answer.largest,
             iterations=answer.iterations,
             seconds=seconds,
-            forecast_seconds=plan.seconds,
             forecast_memory=plan.memory,
             ridge=self.system.ridge,
             time=time,
@@ -145,9 +133,8 @@ def solve(
     """α = φ_t(Θ + δ) Y: (Θ + δ)⁻¹ Y at time inf, (Θ + δ)⁻¹(1 − e^{−η(Θ+δ)t/N}) Y at a finite one.
 
     Args:
-        matrix: Θ (N, N): an array (NumPy, a memory map, Zarr), a complete `scale.GramStore`, a pair (network, inputs),
-            whose tiles are computed whenever they are needed, or an object with `shape` and `@`, such as SciPy's
-            sparse matrices, of which products alone are taken.
+        matrix: Θ (N, N): an array (NumPy, a memory map, Zarr), a complete `scale.GramStore`, or a pair (network,
+            inputs), whose tiles are computed whenever they are needed.
         targets: Y, (N,) or (N, outputs).
         ridge: r ≥ 0; δ = r · mean diagonal of Θ. Or one for each row: then diag(δ_i) is added.
         time: of training, in units of the loss (1/2N) Σ |f − y|²; inf: to the end.
@@ -175,7 +162,7 @@ def solve(
     theta = as_matrix(matrix, kernel)
     y = np.asarray(check_array("targets", targets, min_rank=1), np.float64)
     if y.ndim > 2 or len(y) != theta.size:
-        raise InvalidArgumentError("targets", y.shape, f"({theta.size},) or ({theta.size}, outputs)", verb="has shape")
+        raise InvalidArgumentError("targets", y.shape, (theta.size, ...), "a row for each input", verb="has shape")
     added = Ridge.read(ridge, theta.size)
     if ridge_unit is not None and (
         not isinstance(ridge_unit, int | float | np.number) or not 0 < ridge_unit < math.inf
@@ -186,13 +173,11 @@ def solve(
         raise InvalidArgumentError("time", time, "one number")
     check_memory(f"the dense problem of {theta.size} samples", 0, memory_limit, "")  # that it is a limit
     check_symmetric(theta)
-    if isinstance(theta, OperatorMatrix) and added.least == 0 and added.above is None and ridge_unit is None:
-        ridge_unit = 0.0
     if added.above is not None:
         if method is not None and not method.exact:
             added.check_one(f"solver is {method.name!r}, which knows one: give a number, or take solver='pcg'")
         ridge_unit = float(theta.diagonal().mean()) if ridge_unit is None else ridge_unit
-        theta = RaisedMatrix(theta, ridge_unit * added.above)
+        theta = ScaledMatrix(theta, above=ridge_unit * added.above)
     system = System(theta, added.least, DYNAMICS[dynamics](learning_rate, theta.size), ridge_unit)
     limit = default_memory_limit() if memory_limit is None else memory_limit
     found = Solver(system, method, limit=limit, consumed=overwrite).solve(y.reshape(len(y), -1), float(time))
@@ -219,4 +204,6 @@ def check_symmetric(matrix: SymmetricMatrix) -> None:
             apart = np.maximum(apart, np.abs(block - array[columns, rows].T).max())
     limit = _SYMMETRIC * matrix.size * float(np.finfo(matrix.dtype).eps) * float(largest)
     if float(apart) > limit:  # NaN is found by the first product
-        raise InvalidArgumentError(f"matrix is not symmetric: entries ij and ji differ by up to {float(apart):.2e}")
+        raise InvalidArgumentError(
+            "matrix", float(apart), "a symmetric one", verb="is not symmetric: entries ij and ji differ by up to"
+        )

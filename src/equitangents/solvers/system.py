@@ -69,9 +69,7 @@ class System:
             return abs(self.unit)
         if not self.matrix.in_memory and _is_moderate(self.given_unit):  # hardly anyone gives another unit
             return self.given_unit
-        if self.matrix.has_blocks:
-            return float(np.abs(self.matrix.diagonal()).mean())
-        return float(np.abs(self.matrix.product(np.ones((self.size, 1)))).max())
+        return float(np.abs(self.matrix.diagonal()).mean())
 
     def product(self, vectors: np.ndarray) -> np.ndarray:
         """(Θ + δ) V, in float64."""

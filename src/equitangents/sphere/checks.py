@@ -18,7 +18,7 @@ def check_bandlimit(name: str, value: object) -> int:
         raise InvalidTypeError(name, value, "a whole number")
     number = int(value)
     if not 1 <= number <= MAX_BANDLIMIT:
-        raise InvalidArgumentError(name, number, f"1 to {MAX_BANDLIMIT}")
+        raise InvalidArgumentError(name, number, range(1, MAX_BANDLIMIT + 1))
     return number
 
 
@@ -26,7 +26,7 @@ def bandlimit_of(name: str, shape: tuple[int, ...], axis: int = -2) -> int:
     """The bandlimit B for an array of this shape that holds B² coefficients along `axis`."""
     bandlimit = math.isqrt(shape[axis])
     if bandlimit * bandlimit != shape[axis]:
-        raise ShapeError(name, shape, f"(N, B², C), and {shape[axis]} is not a square number")
+        raise ShapeError(name, shape, "(N, B², C)", "the number of coefficients is not a square")
     return bandlimit
 
 

@@ -74,7 +74,7 @@ def _bumps(r: ArrayLike, weights: ArrayLike, bandlimit: int, factors: np.ndarray
     r = check_array("r", r, shape=(None, None, 3))
     weights = check_array("weights", weights, rank=(2, 3))
     if weights.shape[:2] != r.shape[:2]:
-        raise ShapeError("weights", weights.shape, f"{r.shape[:2]} and channels, as r has {r.shape}")
+        raise ShapeError("weights", weights.shape, (*r.shape[:2], "channels"), "give one for each direction of r")
     if not precision.is_traced(r) and not precision.is_traced(weights):
         missing = (np.asarray(r) == 0).all(axis=-1)
         if np.asarray(weights)[missing].any():

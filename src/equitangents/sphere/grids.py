@@ -72,7 +72,7 @@ def grid(kind: str, bandlimit: int) -> SphereGrid:
     """The grid of one of `KINDS`."""
     makers = dict(zip(KINDS, (gauss_legendre, driscoll_healy), strict=True))
     if kind not in makers:
-        raise InvalidArgumentError("grid", kind, f"one of {', '.join(map(repr, KINDS))}")
+        raise InvalidArgumentError("grid", kind, list(KINDS))
     return makers[kind](bandlimit)
 
 

@@ -14,7 +14,7 @@ from equitangents import precision
 from equitangents._types import ArrayLike
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.sphere.checks import check_bandlimit, check_coefficients
-from equitangents.sphere.grids import KINDS, SphereGrid, driscoll_healy, gauss_legendre
+from equitangents.sphere.grids import SphereGrid, driscoll_healy, gauss_legendre
 from equitangents.sphere.grids import grid as make_grid
 from equitangents.sphere.harmonics import polynomials
 from equitangents.validation import check_array
@@ -86,8 +86,11 @@ def from_grid(values: Float[ArrayLike, "n n_theta n_phi channels"]) -> Float[Arr
         lost = float(np.max(np.asarray(result.lost_power)))
         if lost > _TOLERANCE[precision.working_dtype(values).name]:
             raise InvalidArgumentError(
-                f"values hold {lost:.2e} of a signal's power outside bandlimit {chosen.bandlimit}, which a grid of "
-                f"shape {chosen.shape} cannot represent; use a finer grid, or sphere.project to truncate"
+                "values",
+                lost,
+                "none",
+                "use a finer grid, or sphere.project to truncate",
+                verb="hold outside the grid's bandlimit this share of their power:",
             )
     return result.coefficients
 
@@ -102,9 +105,7 @@ def project(values: Float[ArrayLike, "n n_theta n_phi channels"], bandlimit: int
     chosen = _grid_of(values.shape[1:3])
     bandlimit = check_bandlimit("bandlimit", bandlimit)
     if bandlimit > chosen.bandlimit:
-        raise InvalidArgumentError(
-            "bandlimit", bandlimit, remedy=f"a grid of shape {chosen.shape} has {chosen.bandlimit}"
-        )
+        raise InvalidArgumentError("bandlimit", bandlimit, range(1, chosen.bandlimit + 1), "the grid has no more")
     dtype = precision.working_dtype(values)
     basis = (_synthesis(chosen, bandlimit) * chosen.weights[..., None]).astype(dtype)
     with precision.scope(dtype):
@@ -124,9 +125,7 @@ def _grid_of(shape: tuple[int, ...]) -> SphereGrid:
         return gauss_legendre(rings)
     if azimuths == rings and rings % 2 == 0:
         return driscoll_healy(rings // 2)
-    raise ShapeError(
-        f"values are on a grid of shape {shape}; expected (B, 2B - 1), {KINDS[0]}, or (2B, 2B), {KINDS[1]}"
-    )
+    raise ShapeError("values", shape, "a grid of shape (B, 2B - 1) or (2B, 2B)")
 
 
 @lru_cache(maxsize=64)

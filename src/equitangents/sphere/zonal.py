@@ -54,7 +54,7 @@ def zonal_filter(
     c, bandlimit = check_coefficients("c", c)
     v = check_array("coefficients", coefficients, rank=1)
     if len(v) > bandlimit:
-        raise ShapeError(f"coefficients has {len(v)} entries; the signals have bandlimit {bandlimit}")
+        raise ShapeError("coefficients", len(v), range(1, bandlimit + 1), "the signals have no more", verb="has length")
     padded = np.zeros(bandlimit)
     padded[: len(v)] = np.asarray(v)
     with precision.scope(c.dtype):

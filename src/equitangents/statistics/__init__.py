@@ -1,14 +1,13 @@
 """Numbers with intervals that hold for few, skewed and heavy-tailed samples; where there are too few, no interval."""
 
 from equitangents.statistics.bootstrap import bootstrap, bootstrap_intervals, mean_interval
-from equitangents.statistics.estimate import Estimate, exactly, no_interval, shared_level
+from equitangents.statistics.estimate import Estimate, exactly, no_interval, shared_level, t_interval
 from equitangents.statistics.jackknife import (
     quotient_of_squared_means,
     second_moment_share,
     squared_mean,
     surviving_share,
 )
-from equitangents.statistics.paired import t_interval
 from equitangents.statistics.rates import excess_exponent, geometric_mean, log_ratio, power_law
 from equitangents.statistics.student import FEWEST, binomial_ends
 

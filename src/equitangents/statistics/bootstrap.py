@@ -14,8 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 from equitangents.errors import InvalidArgumentError, ShapeError
-from equitangents.statistics.estimate import Estimate
-from equitangents.statistics.settings import check_resampling
+from equitangents.statistics.estimate import Estimate, check_resampling
 from equitangents.statistics.student import FEWEST, binomial_ends, student_interval
 
 RESAMPLES = 2000

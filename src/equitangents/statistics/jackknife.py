@@ -15,8 +15,7 @@ from jaxtyping import Float
 
 from equitangents.errors import InvalidTypeError, ShapeError
 from equitangents.statistics.bootstrap import RESAMPLES, mean_interval, resample
-from equitangents.statistics.estimate import Estimate
-from equitangents.statistics.settings import check_confidence
+from equitangents.statistics.estimate import Estimate, check_confidence
 from equitangents.statistics.student import FEWEST, student_interval
 
 
@@ -36,14 +35,7 @@ def squared_mean(deviations: Float[np.ndarray, "members values"], *, confidence:
 
 def surviving_share(deviations: Float[np.ndarray, "members values"], *, confidence: float = 0.95) -> Estimate:
     """Share of the members' mean square that averaging infinitely many members leaves: (E d)² / E d²."""
-    check_confidence(confidence)
-    deviations = _members("deviations", deviations)
-    total, squares = _sums(deviations)
-    count, values = deviations.shape
-    whole = (total @ total - squares.sum()) / (count * (count - 1) * values) / (squares.mean() / values)
-    single = (squares.sum() - squares) / ((count - 1) * values)
-    found = jackknife(whole, _left_out(deviations, total, squares) / single, confidence)
-    return _safe(found, deviations, float(squares.mean()))
+    return second_moment_share(deviations, deviations, confidence=confidence)
 
 
 def second_moment_share(

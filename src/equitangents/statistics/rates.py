@@ -8,8 +8,7 @@ from jaxtyping import Float
 
 from equitangents.errors import ShapeError
 from equitangents.statistics.bootstrap import RESAMPLES, bootstrap, mean_interval, resample
-from equitangents.statistics.estimate import Estimate, exactly
-from equitangents.statistics.settings import check_confidence
+from equitangents.statistics.estimate import Estimate, check_confidence, exactly
 from equitangents.statistics.student import FEWEST, student_interval
 
 

@@ -24,7 +24,7 @@ import numpy as np
 import scipy.special
 from jaxtyping import Float
 
-from equitangents.statistics.settings import check_confidence
+from equitangents.statistics.estimate import check_confidence
 
 FEWEST = 5
 _RESAMPLED_TAIL = 0.22

@@ -137,7 +137,9 @@ def _starts(
     if isinstance(x1, tuple | list):
         nodes = node.readers(len(x1))
         if len(nodes) != len(x1):
-            raise ShapeError(f"{len(x1)} inputs for {len(nodes)} layers side by side; expected one for each")
+            raise ShapeError(
+                "x1", len(x1), len(nodes), "give one input for each of the layers side by side", verb="has length"
+            )
         found = [_starts(*each, mask_constant, patterns) for each in zip(nodes, x1, _seconds(x1, x2), strict=True)]
         return tuple(f[0] for f in found), branches_of([f[1] for f in found])
     if isinstance(x1, Kernel):

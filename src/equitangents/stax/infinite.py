@@ -99,7 +99,7 @@ def _checked(get: str | Sequence[str] | None) -> tuple[str, ...]:
     found = [str(name).lower() for name in names]
     for name, lower in zip(names, found, strict=True):
         if lower not in NAMES:
-            raise InvalidArgumentError("get", name, f"one of {', '.join(NAMES)}")
+            raise InvalidArgumentError("get", name, list(NAMES))
     return tuple(found)
 
 

@@ -85,7 +85,7 @@ def given(x: Inputs, node: Node, mask_constant: float | None, pattern: Tree) -> 
         values = xp.where(missing, 0, values).astype(values.dtype)
     graphs = graphs_of(node, pattern, tuple(values.shape[1:-1]))
     if graphs is not None and len(graphs) != len(values):
-        raise ShapeError("pattern", np.shape(pattern), f"{len(values)} graphs, one for each input")
+        raise ShapeError("pattern", np.shape(pattern), len(values), "give a graph for each input")
     return RawInputs(values, mask, graphs if graphs is None else xp.asarray(graphs))
 
 

@@ -83,7 +83,9 @@ def migrated(source: str) -> Report:
         ast.parse(text)
     except (SyntaxError, ValueError) as error:
         line = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
-        raise InvalidArgumentError(f"script is no Python{line}: {getattr(error, 'msg', error)}") from None
+        raise InvalidArgumentError(
+            "script", getattr(error, "msg", str(error)), "Python", line.removeprefix(", "), verb="is no Python:"
+        ) from None
     except (RecursionError, MemoryError):
         raise InvalidArgumentError("script is nested too deeply") from None
     return Report(sorted(script.findings), text)
@@ -306,7 +308,7 @@ def _instead(name: str, home: ModuleType = equitangents) -> str:
         return str(found.__doc__).removeprefix("Not here: ").removesuffix(".")
     if name.startswith("_"):
         return "use the public names"
-    return f"it is not here{meant(name, home.__all__)}"
+    return "; ".join(filter(None, ("it is not here", meant(name, home.__all__))))
 
 
 def _said(path: str, findings: list[Finding]) -> Iterator[str]:
@@ -317,17 +319,17 @@ def _said(path: str, findings: list[Finding]) -> Iterator[str]:
 def _read(path: Path) -> tuple[str, str]:
     """(text, encoding) of a script; line ends stay as they are."""
     if not path.is_file():
-        raise InvalidArgumentError(f"script is {str(path)!r}, which is not a file")
+        raise InvalidArgumentError("script", str(path), "a file")
     if path.suffix == ".ipynb":
         raise InvalidArgumentError(
-            f"script is {str(path)!r}, a notebook; save it as a script (jupyter nbconvert --to script)"
+            "script", str(path), "a script", "save the notebook as one (jupyter nbconvert --to script)"
         )
     try:
         content = file_bytes(path)
         encoding, _ = tokenize.detect_encoding(io.BytesIO(content).readline)
         return content.decode(encoding), encoding
     except (OSError, SyntaxError, UnicodeDecodeError) as error:
-        raise InvalidArgumentError(f"script is {str(path)!r}, which cannot be read: {error}") from None
+        raise InvalidArgumentError("script", str(path), "a file of Python that can be read", str(error)) from None
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -358,7 +360,7 @@ def _reported(script: Path, write: Path | None) -> int:
     report = migrated(source)
     if write is not None:
         if write.exists():
-            raise InvalidArgumentError(f"write is {str(write)!r}, which exists; give another path")
+            raise InvalidArgumentError("write", str(write), "a path that does not exist")
         with whole_file(write) as partial:
             partial.write_bytes(report.text.encode(encoding))
     for line in _said(str(script), report.findings):

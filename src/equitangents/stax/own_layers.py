@@ -19,7 +19,7 @@ from equitangents.kernels import duals
 from equitangents.kernels.engines.reference.windows import window_averages
 from equitangents.kernels.operation import DualActivation, FrozenArray, Operation
 from equitangents.kernels.operations import Pool
-from equitangents.kernels.structured.program import Mix
+from equitangents.kernels.structured import Mix
 from equitangents.nn.layer import ParameterFree
 from equitangents.nn.nonlinearities import Nonlinearity
 from equitangents.nn.patches import Window, grid_shape
@@ -42,7 +42,7 @@ class NormOverAxes(ParameterFree):
         batch, channel = self.batch_axis % rank, self.channel_axis % rank
         for a in self.axis:
             if not -rank <= a < rank:
-                raise NetworkError(f"axis is {self.axis}, but inputs have {rank} axes")
+                raise NetworkError("axis", self.axis, range(-rank, rank))
         taken = {a % rank for a in self.axis}
         if batch in taken:
             raise NotImplementedError(
@@ -50,7 +50,7 @@ class NormOverAxes(ParameterFree):
                 "others; normalise inputs beforehand"
             )
         if channel not in taken:
-            raise NetworkError("axis", self.axis, remedy=f"it must have the channels in it, axis {channel}")
+            raise NetworkError("axis", self.axis, "the channels among the axes", f"axis {channel}")
         grid = [a for a in range(rank) if a not in (batch, channel)]
         return nn.LayerNorm(tuple(i for i, a in enumerate(grid) if a in taken), self.eps)
 

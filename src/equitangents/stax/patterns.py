@@ -42,7 +42,7 @@ class Pattern:
         if self.sparse:
             edges = _of_edges(pattern, sizes)
         elif np.size(pattern) != len(pattern) * count**2:
-            raise ShapeError("pattern", pattern.shape, f"(N, {count}, {count}), as many as nodes")
+            raise ShapeError("pattern", pattern.shape, ("N", count, count), "as many as nodes")
         else:
             edges = pattern.reshape((len(pattern), count, count))
         others = [d for d in range(len(grid)) if d not in along]
@@ -64,7 +64,7 @@ class Pattern:
             return list(range(dimensions))
         named = sorted({axis % rank for axis in self.axes})
         if not set(named) <= set(spatial):
-            raise ShapeError("aggregate_axis", self.axes, f"some of {tuple(spatial)}, axes of positions", verb="is")
+            raise ShapeError("aggregate_axis", self.axes, list(spatial), "axes of positions", verb="is")
         return [spatial.index(axis) for axis in named]
 
 
@@ -73,7 +73,7 @@ def _of_edges(pattern: ArrayLike, sizes: list[int]) -> jax.Array:
     if pattern.ndim == 3 and len(sizes) == 1:
         pattern = pattern[:, :, None]
     if pattern.ndim != 4 or pattern.shape[2:] != (len(sizes), 2):
-        raise ShapeError("pattern", pattern.shape, f"edges, (N, edges, {len(sizes)}, 2)")
+        raise ShapeError("pattern", pattern.shape, ("N", "edges", len(sizes), 2))
     if pattern.dtype.kind not in "iu":
         raise InvalidTypeError(
             "pattern", pattern.dtype, "whole numbers, the positions of edges' ends", verb="has dtype"

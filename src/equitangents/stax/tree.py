@@ -58,8 +58,11 @@ class Leaf:
         read = self.axes_before
         if read is not None and before is not None and not _fit(before, read):
             raise InvalidArgumentError(
-                f"{self.name} reads batch_axis={read[0]} and channel_axis={read[1]}, and the layer before it gives "
-                f"{before[0]} and {before[1]}; they must be the same"
+                self.name,
+                read,
+                before,
+                "the axes that the layer before gives",
+                verb="reads batch_axis and channel_axis",
             )
         return before if self.axes_written is None else self.axes_written
 
@@ -132,9 +135,7 @@ class _Joined:
         """The parameters of each child, one entry for each of its layers of `nn`; ShapeError where there are others."""
         if not isinstance(params, tuple | list) or len(params) != len(self.children):
             held = f"{len(params)} entries" if isinstance(params, tuple | list) else f"a {type(params).__name__}"
-            raise ShapeError(
-                f"{name} is {held}; expected one entry for each of {len(self.children)} layers, as init_fn gives"
-            )
+            raise ShapeError(name, held, len(self.children), "one entry for each layer, as init_fn gives")
         return [c.flattened(p, f"{name}[{i}]") for i, (c, p) in enumerate(zip(self.children, params, strict=True))]
 
 
@@ -209,7 +210,11 @@ class Fan(_Joined):
             return (replace(signal, given=False),) * len(self.children)
         if len(signal.parts) != len(self.children):
             raise NetworkError(
-                f"{len(self.children)} layers side by side for {len(signal.parts)} signals; expected one for each"
+                "signal",
+                len(signal.parts),
+                len(self.children),
+                "give one for each of the layers side by side",
+                verb="has parts,",
             )
         return signal.parts
 

@@ -85,7 +85,9 @@ def _begun(
     if isinstance(inputs, tuple | list):
         nodes = node.readers(len(inputs))
         if len(nodes) != len(inputs):
-            raise ShapeError(f"{len(inputs)} inputs for {len(nodes)} layers side by side; expected one for each")
+            raise ShapeError(
+                "inputs", len(inputs), len(nodes), "give one for each of the layers side by side", verb="has length"
+            )
         keys = [None] * len(inputs) if key is None else list(jax.random.split(key, len(inputs)))
         found = [_begun(c, x, dtype, k, mask_constant, pattern) for c, x, k in zip(nodes, inputs, keys, strict=True)]
         xs, signals, beside = zip(*found, strict=True)

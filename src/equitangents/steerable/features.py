@@ -43,7 +43,7 @@ class Features:
     def __init__(self, text: str | Features, group: SymmetryGroup | str | None = None) -> None:
         if isinstance(text, Features):
             if group is not None and group_name(group) != text.group:
-                raise InvalidArgumentError(f"features of {text.group} were given where {group_name(group)} acts")
+                raise InvalidArgumentError("features", text.group, group_name(group), verb="are of")
             object.__setattr__(self, "group", text.group)
             object.__setattr__(self, "entries", text.entries)
             return
@@ -107,9 +107,7 @@ class Features:
         """
         x = np.asarray(check_array("x", x, allow_empty=True))
         if x.shape[-1] != self.space + self.dimension:
-            raise ShapeError(
-                f"x has {x.shape[-1]} channels; expected {self.space} coordinates and {self.dimension} features"
-            )
+            raise ShapeError("x", x.shape, (..., self.space + self.dimension), "coordinates, then features")
         g = check_elements(self.group, g)
         turned = x[..., : self.space] @ g.T
         return np.concatenate([turned, x[..., self.space :] @ self.matrix(g).T], axis=-1).astype(x.dtype)
@@ -124,7 +122,7 @@ class Features:
 def _entry(text: str, group: str) -> tuple[int, Irrep]:
     match = re.fullmatch(r"\s*(?:(\d+)\s*x)?\s*(\w+)\s*", text)
     if match is None or match[1] == "0":
-        raise InvalidArgumentError(f"features hold {text!r}; expected copies and an irrep, such as '4x1'")
+        raise InvalidArgumentError("features", text, "copies and an irrep, such as '4x1'", verb="hold")
     return int(match[1] or 1), irrep(match[2], group)
 
 
@@ -132,4 +130,6 @@ def _check_distinct(features: Features) -> None:
     kinds = features.irreps
     twice = [kind for i, kind in enumerate(kinds) if kind in kinds[:i]]
     if twice:
-        raise InvalidArgumentError(f"features name the irrep {twice[0]} twice; give all of its copies at once")
+        raise InvalidArgumentError(
+            "features", twice[0], "each irrep once, with all of its copies", verb="name twice the irrep"
+        )

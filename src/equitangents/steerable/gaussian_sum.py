@@ -46,8 +46,11 @@ class GaussianSum:
                 raise InvalidTypeError(name, values, "numbers such as (1.0, -1.0)") from None
         if len(self.coefficients) != len(self.rates) or not self.rates:
             raise ShapeError(
-                f"there are {len(self.coefficients)} coefficients and {len(self.rates)} rates; expected equally many, "
-                "at least one"
+                "rates",
+                len(self.rates),
+                len(self.coefficients) or "at least one",
+                "as many as coefficients",
+                verb="has length",
             )
         if not (np.isfinite(self.coefficients).all() and np.isfinite(self.rates).all() and min(self.rates) >= 0):
             raise InvalidArgumentError("rates", self.rates, "finite numbers, at least 0")
@@ -98,8 +101,7 @@ def fitted(function: Callable[[Any], Any], largest: float, tolerance: float) -> 
             value = np.asarray(jax.vmap(function)(jnp.asarray(r)), np.float64)
         except (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError):
             raise InvalidTypeError(
-                f"function is {function!r}, which does not take arrays of JAX; write it with jax.numpy, such as "
-                "jax.numpy.tanh"
+                "function", function, "a function of arrays of JAX, such as jax.numpy.tanh"
             ) from None
         slope = np.asarray(jax.vmap(jax.grad(lambda s: jnp.sum(function(s))))(jnp.asarray(r)), np.float64)
     if value.shape != r.shape or not (np.isfinite(value).all() and np.isfinite(slope).all()):
@@ -117,6 +119,9 @@ def fitted(function: Callable[[Any], Any], largest: float, tolerance: float) -> 
         if error <= tolerance:
             return Fit(GaussianSum(tuple(coefficients), tuple(rates)), error, (error * scales[0], error * scales[1]))
     raise InvalidArgumentError(
-        f"function of the norm is fitted by {_TERMS[-1]} Gaussians to {best:.1e} only, up to {largest:g}, not to the "
-        f"tolerance {tolerance:.1e}; raise tolerance, take a smoother function (odd in the norm), or a GaussianSum"
+        "function",
+        best,
+        "at most the tolerance",
+        "raise tolerance, take a smoother function (odd in the norm), or a GaussianSum",
+        verb="of the norm is fitted with an error of",
     )

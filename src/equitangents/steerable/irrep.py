@@ -73,12 +73,10 @@ def irrep(text: str, group: str) -> Irrep:
     """
     group = group_name(group)
     if not isinstance(text, str):
-        raise InvalidTypeError("irrep", text, f"a text, written as {_FORMS[group]}")
+        raise InvalidTypeError("irrep", text, _FORMS[group])
     match = re.fullmatch(r"(\d+)([eo]?)", text.strip())
     if match is None or int(match[1]) > MAX_DEGREE or bool(match[2]) != has_parity(group, int(match[1])):
-        raise InvalidArgumentError(
-            "irrep", text, f"one of {group}, written as {_FORMS[group]}, of degree 0 to {MAX_DEGREE}"
-        )
+        raise InvalidArgumentError("irrep", text, _FORMS[group], "the degree is 0 to 12")
     return Irrep(group, int(match[1]), -1 if match[2] == "o" else 1)
 
 
@@ -96,9 +94,9 @@ def group_name(group: SymmetryGroup | str | None) -> str:
     """The name of one of the four groups, given by name or as a group of `equitangents.groups`."""
     name = getattr(group, "name", group)
     if not isinstance(name, str):
-        raise InvalidTypeError("group", group, f"one of {', '.join(SPACES)}")
+        raise InvalidTypeError("group", group, list(SPACES))
     if name not in SPACES:
-        raise InvalidArgumentError("group", name, f"one of {', '.join(SPACES)}")
+        raise InvalidArgumentError("group", name, list(SPACES))
     return name
 
 
@@ -107,12 +105,12 @@ def check_elements(group: str, g: ArrayLike) -> np.ndarray:
     n = SPACES[group]
     g = np.asarray(check_array("g", g, allow_empty=True), np.float64)
     if g.shape[-2:] != (n, n):
-        raise ShapeError("g", g.shape, f"orthogonal matrices ({n}, {n}) of {group}")
+        raise ShapeError("g", g.shape, (..., n, n), "orthogonal matrices")
     error = np.abs(g @ np.swapaxes(g, -1, -2) - np.eye(n)).max(initial=0)
     if not error <= _TOLERANCE:
-        raise InvalidArgumentError(f"g is not orthogonal: g gᵀ differs from the unit by {error:.1e}")
+        raise InvalidArgumentError("g", error, "orthogonal matrices", verb="is orthogonal to")
     if group.startswith("SO") and not (np.linalg.det(g) > 0).all():
-        raise InvalidArgumentError(f"g holds a reflection, which is not in {group}")
+        raise InvalidArgumentError("g", "a reflection", "rotations", verb="holds")
     return g
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import itertools
 import threading
 import uuid
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from time import monotonic
 
 from equitangents import locks
@@ -24,11 +24,6 @@ _RENEWALS = 5  # in the time of a lease
 def alone(path: Place, otherwise: str) -> AbstractContextManager[None]:
     """Hold the lock `path`; StoreError, which says `otherwise`, where another process holds it."""
     return _leased(path, otherwise) if isinstance(path, ObjectPath) else locks.alone(path, otherwise)
-
-
-def is_held(path: Place) -> bool:
-    """Whether a process holds the lock; in an object store, whether one did when it died."""
-    return path.exists() if isinstance(path, ObjectPath) else locks.is_held(path)
 
 
 @contextmanager
@@ -48,11 +43,34 @@ def _leased(path: ObjectPath, otherwise: str) -> Iterator[None]:
         return now is not None
 
     try:
-        with locks.renewed(renew, LEASE / _RENEWALS):
+        with _renewed(renew, LEASE / _RENEWALS):
             yield
     finally:
         if _is_of(path, owner):
             path.unlink()
+
+
+@contextmanager
+def _renewed(renew: Callable[[], bool], seconds: float) -> Iterator[None]:
+    """Have a thread call `renew` every so many seconds until the end, or until it returns False.
+
+    After an OSError it tries again: the next renewal may arrive.
+    """
+    ended = threading.Event()
+
+    def renewing() -> None:
+        while not ended.wait(seconds):
+            with suppress(OSError):
+                if not renew():
+                    return
+
+    thread = threading.Thread(target=renewing, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 def _taken_over(path: ObjectPath, owner: str) -> str | None:

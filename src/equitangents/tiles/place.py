@@ -177,20 +177,6 @@ class ObjectPath:
                     return now if held == content else None
                 return None
 
-    @contextmanager
-    def writer(self, about: dict[str, str]) -> Iterator[Any]:
-        """A file to write to; the object, `about` its attributes, appears at the end, unless there is an error."""
-        with _requests(self):
-            file = _library().open_writer(bucket(self.root), self.key, attributes=about)
-            yield file
-            file.close()
-
-    def attributes(self) -> dict[str, Any]:
-        """What `writer` was given with the object; nothing where there is no object."""
-        with _requests(self), suppress(FileNotFoundError):
-            return dict(self._retried(lambda: bucket(self.root).get(self.key, options={"head": True})).attributes)
-        return {}
-
     def unlink(self, missing_ok: bool = False) -> None:
         """Remove the object; that there is none is no error."""
         with _requests(self), suppress(FileNotFoundError):
@@ -255,24 +241,25 @@ def place(name: str, path: FileName | ObjectPath) -> Place:
         return Path(path).expanduser()
     scheme = url["scheme"].lower()
     if not url["second"] or scheme not in (*SCHEMES, "file"):
-        why = "" if url["second"] else " (as text: a Path drops one of two slashes)"
         raise InvalidArgumentError(
-            f"{name} is {text!r}; expected a path of this machine, or a URL that begins with "
-            f"{', '.join(f'{each}://' for each in SCHEMES)} or file://{why}"
+            name,
+            text,
+            "a path of this machine, or a URL of file:// or an object store, as text",
+            "such as s3://bucket/name",
         )
     parts = urlsplit(text)
     if scheme == "file":
         if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
-            raise InvalidArgumentError(f"{name} is {text!r}; expected file:/// and a whole path")
+            raise InvalidArgumentError(name, text, "file:/// and a whole path")
         return Path(url2pathname(parts.path))
     key = posixpath.normpath(parts.path).strip("/")
     if not parts.netloc or key in ("", ".") or parts.query or parts.fragment or key.startswith(".."):
-        raise InvalidArgumentError(f"{name} is {text!r}; expected {scheme}://bucket/name")
+        raise InvalidArgumentError(name, text, "scheme://bucket/name")
     found = ObjectPath(f"{scheme}://{parts.netloc}", key)
     try:
         bucket(found.root)
     except _library().exceptions.BaseError as error:
-        raise InvalidArgumentError(f"{name} is {text!r}, which cannot be opened: {_said(error)}") from None
+        raise InvalidArgumentError(name, text, "a place that can be opened", _said(error)) from None
     return found
 
 
@@ -280,7 +267,7 @@ def local(name: str, path: FileName | ObjectPath) -> Path:
     """A path of this machine; InvalidArgumentError for an object store, where such files cannot lie."""
     found = None if isinstance(path, ObjectPath) or _remote(path) else place(name, path)
     if not isinstance(found, Path):
-        raise InvalidArgumentError(f"{name} is {str(path)!r}; expected a path of this machine")
+        raise InvalidArgumentError(name, str(path), "a path of this machine")
     return found
 
 

@@ -1,7 +1,7 @@
 """Tiles on disk: each is computed once, kept whole with its checksum, and read where it is asked for again.
 
 `Tiles` is how they lie there: files of a Zarr array (`Chunks`), of several with mirrored places (`ZarrTiles`), or
-memory maps (`MappedTiles`).
+parts of memory maps.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def is_finite(numbers: np.ndarray) -> bool:
 def check_finite(tile: tuple[int, ...], values: Iterable[np.ndarray]) -> None:
     """StoreError for numbers of a tile of a kernel that are not kept."""
     if not all(map(is_finite, values)):
-        raise StoreError(f"{named(tile)} of the kernel holds NaN or infinite values; it was not kept")
+        raise StoreError(named(tile), "NaN or infinite values", "finite ones", "it was not kept", verb="holds")
 
 
 def named(tile: tuple[int, ...]) -> str:

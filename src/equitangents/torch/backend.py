@@ -45,10 +45,12 @@ class TorchBackend:
         """Raise for parameters that cannot be, and where PyTorch is not installed."""
         p = estimator
         if any(c.__module__ == "torch.nn.modules.module" for c in type(p.factory).__mro__):
-            name = type(p.factory).__name__
             raise InvalidTypeError(
-                f"factory is a module {name} whose weights are drawn already, and members need weights of their own; "
-                f"give the function that makes it: lambda: {name}(...)"
+                "factory",
+                type(p.factory),
+                "a function that makes the module with new weights",
+                "such as lambda: Net()",
+                verb="is a module",
             )
         if not callable(p.factory):
             raise InvalidTypeError("factory", p.factory, "a function without arguments that makes a module")
@@ -57,15 +59,12 @@ class TorchBackend:
         check_choice("method", p.method, METHODS)
         if not callable(p.optimizer) and p.optimizer not in OPTIMIZERS:
             raise InvalidArgumentError(
-                "optimizer",
-                p.optimizer,
-                f"one of {', '.join(map(repr, OPTIMIZERS))}, or a function parameters -> torch.optim.Optimizer",
+                "optimizer", p.optimizer, [*OPTIMIZERS, "a function parameters -> torch.optim.Optimizer"]
             )
         variation = variation_of(p)
         if not isinstance(variation, Bootstrap | ZeroOutput) and variation != PLAIN:
             raise NetworkError(
-                f"variation is {variation!r}, which draws from a posterior of networks in NTK parametrisation; members "
-                "that PyTorch trains may have Bootstrap(), or zero_output=True"
+                "variation", variation, "Bootstrap() or zero_output=True for members that PyTorch trains"
             )
         require("torch", "torch", "equitangents.torch")
 
@@ -195,7 +194,7 @@ def _reason(job: ModuleJob, method: str) -> str | None:
     if reason is None:
         logger.info("members are trained together, by torch.func")
     elif method == "torch.func":
-        raise InvalidArgumentError(f"method is 'torch.func', which is not for this module: {reason}")
+        raise InvalidArgumentError("method", "torch.func", "'autograd' for this module", str(reason))
     else:
         logger.info("members are trained one after another: %s", reason)
     return reason
@@ -215,19 +214,17 @@ def _check_module(module: torch.nn.Module, job: ModuleJob, estimator: Ensemble) 
     except Exception as error:
         said = " ".join(str(error).split())[:300]
         raise NetworkError(
-            f"the module {type(module).__name__} cannot take inputs of shape {tuple(data.x[:2].shape)} (layout is "
-            f"{layout!r}): {type(error).__name__}: {said}"
+            "module",
+            tuple(data.x[:2].shape),
+            "inputs that it takes",
+            f"layout is {layout!r}: {said}",
+            verb="fails on inputs of shape",
         ) from error
     rows, outputs = len(data.x[:2]), data.y.shape[1]
     if fields is not None and shape != (rows, *fields.shape):
         raise NetworkError(
-            f"y has fields of shape {(*fields.grid, fields.outputs)}, (*positions, outputs), and the module makes "
-            f"outputs of shape {shape} of {rows} inputs; expected {(rows, *fields.shape)} (layout is "
-            f"{layout!r})"
+            "module", shape, (rows, *fields.shape), "the shape of y's fields; see layout", verb="gives outputs of shape"
         )
     if fields is None and shape != (rows, outputs):
         labels = "; for labels take EnsembleClassifier" if outputs == 1 and estimator._default_loss == "mse" else ""
-        raise NetworkError(
-            f"y has {outputs} output(s) or classes and the module makes outputs of shape {shape} of {rows} inputs; "
-            f"expected ({rows}, {outputs}){labels}"
-        )
+        raise NetworkError("module", shape, (rows, outputs), f"as y has{labels}", verb="gives outputs of shape")

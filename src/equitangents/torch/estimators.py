@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from equitangents._types import FileName
 from equitangents.actions.group_action import GroupAction
 from equitangents.actions.named import ActionLike
 from equitangents.ensembles.deep.finite import FiniteEnsemble
 from equitangents.ensembles.deep.predictions import Classification, Regression
-from equitangents.ensembles.deep.records import Checkpoints
 from equitangents.ensembles.estimator import FieldClassifierMixin, FieldRegressorMixin
 from equitangents.ensembles.training.run import TrainingState
 from equitangents.ensembles.training.variations import Variation
@@ -51,7 +51,8 @@ class TorchEnsemble(FiniteEnsemble):
     progress: bool | ProgressCallback = False
     variation: Variation | None = None
     zero_output: bool = False
-    checkpoints: Checkpoints | None = None
+    checkpoint_dir: FileName | None = None
+    checkpoint_every: int = 10
     callback: Callable[[int, TrainingState], None] | None = None
     standardise: bool = False
 
@@ -99,13 +100,14 @@ class Ensemble(FieldRegressorMixin, Regression, TorchEnsemble):
         dtype: "float32" or "float64".
         members_per_chunk: members trained together; None: 16.
         memory_limit: bytes that transformed copies and predictions may take; None: half of the memory there is.
-        progress: True shows a progress bar; a function is called as progress(epochs done, all epochs, seconds left), or
-            of parts of the members where they are trained in parts; False: long runs log to "equitangents".
+        progress: True shows long runs on stderr; a function is called as progress(epochs done, all epochs, seconds
+            left), or of parts of the members where they are trained in parts; False: they log to "equitangents".
         variation: what sets members apart besides initial parameters and order: None, nothing; `Bootstrap()`, bagging,
             whose rows are those of a `DeepEnsemble` of this seed.
         zero_output: train and predict f(x; θ) − f(x; θ_0), which is zero at initialisation.
-        checkpoints: `equitangents.ensembles.Checkpoints(folder, every)`, where training is saved on the way, to go on
-            with `fit(resume=True)`; None: nowhere. An interrupt goes back to the last one.
+        checkpoint_dir: the folder where training is saved on the way, to go on with `fit(resume=True)`; None: nowhere.
+            An interrupt goes back to the last one.
+        checkpoint_every: epochs between checkpoints.
         callback: `callback(epoch, state)` after every epoch, with `state` a `TrainingState`; all members are then held
             at once.
         standardise: train on (x − m)/s, with the training set's mean m and deviation s of each channel, and predict so;

@@ -150,7 +150,7 @@ class ModuleChunk:
             found = torch.load(io.BytesIO(np.asarray(written).tobytes()), weights_only=True)
         except (pickle.UnpicklingError, RuntimeError, EOFError) as error:
             reason = str(error).partition("\n")[0]
-            raise StoreError(f"the optimizer's state in a checkpoint cannot be read: {reason}; train anew") from None
+            raise StoreError("checkpoint", reason, "an optimizer's state that can be read", "train anew") from None
         self._trainer.optimiser.load_state_dict(found["optimizer"])
         self._trainer.set_noise(found["noise"])
         for generator, order in zip(self._generators, found["orders"], strict=True):

@@ -64,7 +64,7 @@ def make(factory: Factory, seed: int, member: int, dtype: str, device: torch.dev
     with random_numbers(member_seeds(seed, member).init, device):
         module = factory()
     if not isinstance(module, torch.nn.Module):
-        raise InvalidTypeError(f"factory made a {type(module).__name__}; expected a torch.nn.Module")
+        raise InvalidTypeError("factory", type(module), "a torch.nn.Module", verb="made a")
     return module.to(device=device, dtype=getattr(torch, dtype))
 
 

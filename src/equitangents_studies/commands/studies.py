@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -87,13 +87,6 @@ def reproduce(
     force: Annotated[
         bool, typer.Option("--force", help="Replace a run of another study or with other settings in the folder.")
     ] = False,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            help="Processes of this machine that share independent stages, and members of ensembles; the numbers are "
-            "the same."
-        ),
-    ] = None,
 ) -> None:
     """Run a study; write its results, figures and report; print its claims with their outcomes.
 
@@ -103,28 +96,18 @@ def reproduce(
     for key, value in (("data", data), ("group", group)):
         if value is not None and changes.setdefault(key, value) != value:
             raise typer.BadParameter(f"{value!r}; --set has {key}={changes[key]}", param_hint=f"--{key}")
-    from equitangents.errors import InvalidArgumentError
     from equitangents_studies.framework.catalogue import lookup
-    from equitangents_studies.framework.settings import declared, read
 
-    types = declared(lookup(study, preset).module)
-    if types is not None:
-        for key, value in (("data", data), ("group", group)):
-            if value is not None and key not in types:
-                raise InvalidArgumentError(f"study {study!r} has no choice of {key} (--{key})")
-        read(changes, types)  # before JAX is imported: wrong words are told within a second
-    check_installed("orbax.checkpoint", "studies", "equitangents reproduce")
+    lookup(study, preset)  # before JAX is imported: a wrong name is told within a second
+    check_installed("pooch", "studies", "equitangents reproduce")
     from rich.console import Console
     from rich.table import Table
 
     import equitangents_studies as studies
     from equitangents_studies.claim import KINDS
 
-    more: dict[str, Any] = {} if workers is None else {"executor": workers}
-    if force:
-        more["force"] = True
     result = studies.run(
-        study, preset=preset, out=out, resume=resume, settings=changes, data_dir=data_dir, progress=True, **more
+        study, preset=preset, out=out, resume=resume, settings=changes, data_dir=data_dir, progress=True, force=force
     )
     table = Table("kind", "claim", "number", "interval", "bound", "outcome")
     for claim in sorted(result.claims, key=lambda claim: KINDS.index(claim.kind)):

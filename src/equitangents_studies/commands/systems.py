@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from equitangents.extending import announced, one_of, there
+from equitangents.extending import one_of, there
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,12 +33,7 @@ def systems(
     layout: Annotated[
         str, typer.Option(help="Of x: channels_last, channels_first or no_channels.", **one_of(*LAYOUTS))
     ] = "channels_last",
-    minutes: Annotated[
-        float, typer.Option(help="What kernels and curves may take; it decides how many inputs are used.")
-    ] = 10.0,
-    inputs: Annotated[
-        int | None, typer.Option(help="Use exactly so many inputs; refused where they take longer than --minutes.")
-    ] = None,
+    inputs: Annotated[int, typer.Option(help="How many are used, drawn at random; work grows as their square.")] = 1000,
     depth: Annotated[int, typer.Option(help="Hidden layers.")] = 4,
     kernel: Annotated[
         str, typer.Option(help="ntk: all layers learn; nngp: the last one.", **one_of("ntk", "nngp"))
@@ -56,11 +51,7 @@ def systems(
         bool, typer.Option(help="Subtract the mean of all entries of x, and divide by their standard deviation.")
     ] = True,
     seed: Annotated[int, typer.Option(help="Of inputs, training sets and the groups' elements.")] = 0,
-    html: Annotated[Path | None, typer.Option(help="Write a page.")] = None,
     json: Annotated[Path | None, typer.Option(help="Write all numbers.")] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Write report.html, results.json and curves.csv into this folder.")
-    ] = None,
 ) -> None:
     """Which architecture's symmetries hurt on your data, which help, and how many samples each saves.
 
@@ -71,32 +62,24 @@ def systems(
     from equitangents.extending import check_writable
     from equitangents_studies.systems import compare_architectures
 
-    files = [("html", html, "to_html"), ("json", json, "to_json")]
-    if out is not None:
-        names = {"report.html": "to_html", "results.json": "to_json", "curves.csv": "to_csv"}
-        files += [("out", out / name, write) for name, write in names.items()]
-    for option, path, _ in files:
-        check_writable(option, path)
-    with announced("equitangents.systems"):
-        found = compare_architectures(
-            given,
-            architectures=compared,
-            groups=_parts(groups),
-            minutes=minutes,
-            inputs=inputs,
-            depth=depth,
-            kernel=kernel,  # type: ignore[arg-type]
-            ridge=ridge,
-            repetitions=repetitions,
-            error=error,  # type: ignore[arg-type]
-            standardise=standardise,
-            seed=seed,
-            progress=sys.stderr.isatty(),
-        )
+    check_writable("json", json)
+    found = compare_architectures(
+        given,
+        architectures=compared,
+        groups=_parts(groups),
+        inputs=inputs,
+        depth=depth,
+        kernel=kernel,  # type: ignore[arg-type]
+        ridge=ridge,
+        repetitions=repetitions,
+        error=error,  # type: ignore[arg-type]
+        standardise=standardise,
+        seed=seed,
+        progress=sys.stderr.isatty(),
+    )
     typer.echo(str(found))
-    for _, path, write in files:
-        if path is not None:
-            typer.echo(f"written: {getattr(found, write)(path)}")
+    if json is not None:
+        found.to_json(json)
 
 
 def _parts(text: str) -> list[str]:
@@ -105,15 +88,12 @@ def _parts(text: str) -> list[str]:
 
 def _known(text: str) -> list[str]:
     """Architectures by name, as `systems.architecture` has them, looked at before what computes is imported."""
-    from equitangents.errors import InvalidArgumentError
-    from equitangents.extending import meant
+    from equitangents.extending import unknown
 
     names = _parts(text)
     for name in names:
         if name not in ARCHITECTURES and not re.fullmatch(r"LAP[1-9]\d*", name):
-            raise InvalidArgumentError(
-                f"--architectures has {name!r}{meant(name, ARCHITECTURES)}; expected some of {_SOME}"
-            )
+            raise unknown("architectures", name, [*ARCHITECTURES, "LAPk"])
     return names
 
 
@@ -126,11 +106,9 @@ def _read(path: Path, layout: str) -> tuple[Any, ...]:
     arrays = found if isinstance(found, dict) else {}
     held = ", ".join(arrays) or "no named arrays"
     if not {"x", "y"} <= set(arrays):
-        raise InvalidArgumentError(f"data is {str(path)!r}, which holds {held}; expected arrays x and y")
+        raise InvalidArgumentError("data", str(path), "arrays x and y", f"it holds {held}")
     if ("x_test" in arrays) != ("y_test" in arrays):
-        raise InvalidArgumentError(
-            f"data is {str(path)!r}, which holds {held}; expected both x_test and y_test, or none"
-        )
+        raise InvalidArgumentError("data", str(path), "both x_test and y_test, or none", f"it holds {held}")
     names = ("x", "y", "x_test", "y_test") if "x_test" in arrays else ("x", "y")
     return tuple(_channels_last(arrays[name], layout) if name[0] == "x" else arrays[name] for name in names)
 

@@ -19,11 +19,11 @@ from jaxtyping import Float, Int
 
 from equitangents import actions, nn
 from equitangents.ensembles import DeepEnsemble
+from equitangents_studies.baselines.networks import count_multiplications
 from equitangents_studies.common.images import Images, load_images
 from equitangents_studies.common.networks import patch_cnn
 from equitangents_studies.common.orbits import by_element, orbit_batch, same_predictions, there_and_back
 from equitangents_studies.common.training import trained
-from equitangents_studies.contenders.networks import count_multiplications
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Task, check
 
 _TIMED_STEPS, _TIMED_EPOCHS = 8, 5
@@ -104,7 +104,7 @@ def train_on_orbits(
     """
     data = images.train_x if x is None else x, images.targets if y is None else y
     how = {"seed": seed, "checkpoints": folder.checkpoints(stage), **augmentation}
-    return Stage(stage, title, partial(_train, recipe, images, action, epochs, data, how), ensemble=True)
+    return Stage(stage, title, partial(_train, recipe, images, action, epochs, data, how))
 
 
 def _train(

@@ -1,9 +1,6 @@
-"""Infinitely wide ensembles in the studies: times in units of the data, and distances between predictions.
+"""Infinitely wide ensembles in the studies: times in units of the data, and what they say about f(gx) − f(x).
 
 A unit of time is N/(η λ_max): after one, the fastest direction of the training kernel has decayed to 1/e.
-
-What a Gaussian process and an ensemble say about f(gx) − f(x): expected squares, bias and fluctuation.
-
 Of the mean of M members, E |f̄(gx) − f̄(x)|² = B + A/M: B the square of the expected change, A the variance of one's.
 """
 

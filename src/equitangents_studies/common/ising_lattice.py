@@ -36,7 +36,7 @@ def thermal_spins(
     Raises InvalidArgumentError unless the temperature is positive.
     """
     if not temperature > 0:
-        raise InvalidArgumentError(f"temperature was {temperature}; it must be positive")
+        raise InvalidArgumentError("temperature", temperature, "positive")
     spins = np.ones((n, size, size)) * rng.choice([-1.0, 1.0], size=(n, 1, 1))
     sites = [(i, j) for i in range(size) for j in range(size)]
     for _ in range(sweeps):

@@ -1,17 +1,12 @@
 """Scores of ensembles: means over repetitions, the worst of a few, what is expected, and the floor of resampling.
 
-How invariant a perfectly invariant function can look on resampled pixels.
-
-Pixels x stand for the continuous image c, the spline through them, zero outside the square; S samples at the places of
-pixels, so that ρ(g)x = S R_g c. For any classifier f the function
-
-    F[c] = (1/|G|) Σ_h f(S R_h c)
-
-is invariant, F[R_g c] = F[c], exactly. But a test shows it the pixels of S R_g c, and the spline through those is not
-R_g c: interpolation smooths, and corners are cut off. F(x) = (1/|G|) Σ_h f(ρ(h)x), and its orbit same predictions on
-{ρ(g)x} fall short of |G| by what resampling does, and by nothing else. It is the floor for this f: a function that
-ignores what resampling destroys has a higher one, a constant |G|. The control is F over quarter turns alone, which move
-pixels to pixels: there it must be invariant to rounding.
+The floor says how invariant an exactly invariant function can look on resampled pixels. Pixels x stand for the
+continuous image c, the spline through them, zero outside the square; S samples at the places of pixels, so that
+ρ(g)x = S R_g c. For any classifier f the function F[c] = (1/|G|) Σ_h f(S R_h c) is invariant, F[R_g c] = F[c], exactly.
+A test shows it the pixels of S R_g c, and the spline through those is not R_g c: interpolation smooths, and corners are
+cut off. So the orbit same predictions of F(x) = (1/|G|) Σ_h f(ρ(h)x) on {ρ(g)x} fall short of |G| by what resampling
+does, and by nothing else. The control is F over quarter turns, which move pixels to pixels: there it must be invariant
+to rounding.
 """
 
 from __future__ import annotations

@@ -1,13 +1,11 @@
-"""Images of the studies of learning systems: of a data set, or generated textures, brought to one size.
+"""Runs of the studies of learning systems: images, trained networks, draws of infinitely wide ones.
 
-Runs of learning systems: trained networks as arXiv 2207.04612 counts them, draws of infinitely wide ones, kernels.
-
-A run is one network trained on moved images, with the highest test accuracy along training. It counts if its training
-accuracy reaches 95 %. The transformation, the initial weights and the images are those of the repetition.
+A run is one network trained on moved images, with the highest test accuracy along training, as arXiv 2207.04612 has it.
+It counts if its training accuracy reaches 95 %. The transformation, the initial weights and the images are those of the
+repetition. Images are of a data set, or generated textures, brought to one size.
 
 Single infinitely wide networks are draws of GP(μ, Σ), the law of one trained network in the limit. The NTK's prediction
-μ is the mean of infinitely many such networks, which a single one of finite width is not alike: its initial outputs are
-still in what it predicts. A draw has them as well, and is exact.
+μ is the mean of infinitely many: a single network, of finite width or drawn, also has what its initial outputs leave.
 """
 
 from __future__ import annotations
@@ -103,7 +101,7 @@ def load_system_images(
     InvalidArgumentError for an unknown name, DataNotFoundError where a file is missing.
     """
     known = ("auto", "textures", *data.names())
-    check(name in known, "data", repr(name), f"one of {', '.join(known)}")
+    check(name in known, "data", name, list(known))
     name = stands_for(name, data_dir)
     if name == "textures":
         drawn = textures(train + test, (pixels, pixels, 3), _CLASSES, tint=_TINT, seed=seed)

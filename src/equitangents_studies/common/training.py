@@ -1,4 +1,4 @@
-"""Training an ensemble for a study: outputs recorded on the way, resumable, with a bar."""
+"""Training an ensemble for a study: outputs recorded on the way, resumable."""
 
 from __future__ import annotations
 
@@ -58,15 +58,12 @@ def trained(
     `recorded_[name]` is (times, members, n, *outputs); 0 is before training. `ensemble` holds further
     parameters of `DeepEnsemble`. A run that left something in `checkpoints` goes on from there, to the same bits.
     """
-    if task.executor is None:
-        ensemble["callback"] = lambda epoch, state: task.step(epoch, epochs)
-    else:  # whose checkpoints are of parts of the members
-        ensemble["executor"], checkpoints = task.executor, checkpoints / "parts"
     model = DeepEnsemble(
         net,
         epochs=epochs,
         checkpoint_dir=checkpoints,
         checkpoint_every=max(1, -(-epochs // _CHECKPOINTS)),
+        callback=lambda epoch, state: task.step(epoch, epochs),
         **ensemble,
     )
     model.fit(x, y, record=dict(record), record_at=[int(t) for t in record_at], resume=True)

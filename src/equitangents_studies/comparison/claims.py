@@ -1,10 +1,10 @@
-"""What the source states of contenders, and what decides between them.
+"""What the source states of baselines, and what decides between them.
 
-What to use: the cheapest contender that is shown to lose no more than is tolerated (non-inferiority).
+What to use: the cheapest baseline that is shown to lose no more than is tolerated (non-inferiority).
 
-With d the score of a contender minus that of the best, paired, mean over inputs, one number for each repetition, and m
-the tolerated loss: the contender is good enough where the whole interval of d's mean over repetitions lies above −m.
-Fewer repetitions widen intervals, so that fewer contenders are shown to be good enough, and the choice gets dearer.
+With d the score of a baseline minus that of the best, paired, mean over inputs, one number for each repetition, and m
+the tolerated loss: the baseline is good enough where the whole interval of d's mean over repetitions lies above −m.
+Fewer repetitions widen intervals, so that fewer baselines are shown to be good enough, and the choice gets dearer.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ ACCURACY, AGREEMENT = "rotated", "outside"
 
 
 def good_enough(settings: Settings, results: Results, measure: str) -> list[str]:
-    """The best contender, and those shown to lose at most the tolerated share of the score's range to it."""
+    """The best baseline, and those shown to lose at most the tolerated share of the score's range to it."""
     margin = settings.tolerated * _range(results, measure)
     best = _best(results, measure)
     return [name for name in results.labels if name == best or lag(results, measure, name).low > -margin]
 
 
 def lag(results: Results, measure: str, name: str) -> Estimate:
-    """The contender's score minus the best one's, with Student's interval over repetitions: none for a single one.
+    """The baseline's score minus the best one's, with Student's interval over repetitions: none for a single one.
 
     All intervals of a measure hold together. Where no input has any difference, the ends are those of so many inputs
     without one; where all repetitions have the same, the interval is over inputs.
@@ -47,7 +47,7 @@ def lag(results: Results, measure: str, name: str) -> Estimate:
 
 
 def lag_table(settings: Settings, results: Results) -> Table:
-    """What every contender costs to train and how far it lies behind the best, from the cheapest up."""
+    """What every baseline costs to train and how far it lies behind the best, from the cheapest up."""
     order = sorted(results.labels, key=lambda name: results.cost(name))
     enough = {measure: good_enough(settings, results, measure) for measure in (ACCURACY, AGREEMENT)}
     rows = [
@@ -60,7 +60,7 @@ def lag_table(settings: Settings, results: Results) -> Table:
         for name in order
     ]
     return table(
-        "Differences from the best contender, from the cheapest to train up; in brackets intervals over "
+        "Differences from the best baseline, from the cheapest to train up; in brackets intervals over "
         f"{settings.repetitions} repetitions that hold together at 95 %. Little is at most "
         f"{100 * settings.tolerated:g} % of the images, or of the orientations.",
         ["", "training, s", "accuracy, all orientations", "OSP, foreign images", "shown to lose little in"],
@@ -93,7 +93,7 @@ _BY_CONSTRUCTION = (
 
 
 def claims(settings: Settings, results: Results) -> Sequence[Claim]:
-    """What the source states, and what decides between contenders."""
+    """What the source states, and what decides between baselines."""
     judged: list[Claim] = []
     present, over = results.labels, covers(settings)
     osp = f"Orbit same predictions on {', '.join(results.images.titles[name] for name in results.foreign)}"
@@ -116,7 +116,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         least = lambda name: exactly(results.least(present[name]))
         judged.append(
             claim(
-                "Contenders with built-in invariance give every orientation of every image the same class",
+                "Baselines with built-in invariance give every orientation of every image the same class",
                 Records.over(least, lambda name: results.titles[name], name=tuple(exact)),
                 measure=f"Orbit same predictions on the worst input of all sets and repetitions, of {results.order}.",
                 covers=EXACT,
@@ -129,7 +129,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         level = shared_level(len(others))
         judged.append(
             claim(
-                "Every contender that knows of the group is more accurate on rotated images than the plain network",
+                "Every baseline that knows of the group is more accurate on rotated images than the plain network",
                 Records.over(
                     lambda name: results.difference(present[name], present["plain"], "rotated", level),
                     lambda name: results.titles[name],
@@ -153,7 +153,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
         worst = lambda name: results.estimate(present[name], "outside", shared_level(len(present)))
         judged.append(
             claim(
-                "Every contender gives at least half of the orientations of foreign images the same class",
+                "Every baseline gives at least half of the orientations of foreign images the same class",
                 Records.over(worst, lambda name: results.titles[name], name=tuple(present)),
                 measure=f"{osp}, out of {results.order}.",
                 covers=over,
@@ -188,7 +188,7 @@ def _small_against_one(results: Results, over: str) -> Claim:
 
 
 def stated(name: str, group: str) -> tuple[float, float] | None:
-    """The source's number of a contender, or of the one that it stands in for, and its error, where there is one."""
+    """The source's number of a baseline, or of the one that it stands in for, and its error, where there is one."""
     return STATED.get(name.removesuffix("-augmented"), {}).get(group)
 
 
@@ -211,7 +211,7 @@ def stand_in(results: Results, name: str) -> str:
 
 
 def _as_stated(settings: Settings, results: Results, name: str, over: str) -> Claim:
-    """The number of one contender beside the source's: of the one trained on turned images, if there is such a one."""
+    """The number of one baseline beside the source's: of the one trained on turned images, if there is such a one."""
     value, error = STATED[name][settings.group]
     chosen = stand_in(results, name)
     number, title = results.estimate(results.labels[chosen], "outside"), results.titles[chosen]

@@ -9,11 +9,11 @@ from matplotlib.ticker import LogLocator
 
 from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate
-from equitangents_studies import contenders
+from equitangents_studies import baselines
+from equitangents_studies.baselines.turned_filters import exact_on_filters
 from equitangents_studies.common.input_pictures import input_pictures
 from equitangents_studies.comparison.claims import STATED, lag_table, stand_in, stated, stated_text
 from equitangents_studies.comparison.settings import COSTS, MEASURES, Results, Settings, covers, pairs
-from equitangents_studies.contenders.turned_filters import exact_on_filters
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, Shown, columns, drawing, table
 from equitangents_studies.framework.records import in_words
 
@@ -29,7 +29,7 @@ _SHORT = {
 
 
 Found = Mapping[str, tuple[Estimate, Mapping[str, Estimate]]]
-"""By contender: its number over all foreign inputs, and that on each set."""
+"""By baseline: its number over all foreign inputs, and that on each set."""
 
 
 def found_of(results: Results) -> Found:
@@ -64,7 +64,7 @@ def _beside_figure(found: Found, group: str, order: int, folder: RunFolder) -> F
             "Out of distribution: our mean with its 95 % interval (blue), by set of inputs (small), and "
             "the source’s number with its error (grey)."
         ),
-        alt="Orbit same predictions of the contenders beside those of the source",
+        alt="Orbit same predictions of the baselines beside those of the source",
     ) as drawn:
         (axes,) = drawn
         first = next(iter(found.values()))[1]
@@ -121,7 +121,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     """Tables and figures."""
     problem = results.problem
     tables = {
-        "contenders": contender_table(results),
+        "baselines": baseline_table(results),
         "costs": cost_table(results),
         "by_set": set_table(results),
         "pairs": pair_table(results),
@@ -137,8 +137,8 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     if results.curves:
         shown += [_trade_off(results, folder)]
     if results.left_out:
-        rows = [(contenders.find(name).title, why) for name, why in results.left_out.items()]
-        shown.append(table("Contenders that cannot run on this problem.", ["", "reason"], rows))
+        rows = [(baselines.find(name).title, why) for name, why in results.left_out.items()]
+        shown.append(table("Baselines that cannot run on this problem.", ["", "reason"], rows))
     shown += [input_pictures(folder, problem.action, results.images.sets, results.images.titles)]
     return Presentation(tables, shown)
 
@@ -185,36 +185,36 @@ def _main_table(settings: Settings, results: Results) -> Table:
     )
 
 
-def contender_table(results: Results) -> Columns:
-    """One row per contender and measure."""
+def baseline_table(results: Results) -> Columns:
+    """One row per baseline and measure."""
     rows = []
     for name, labels in {**results.labels, **({_FLOOR: results.floor} if results.floor else {})}.items():
         for which in MEASURES:
             e = results.estimate(labels, which)
             of_source = stated_text(name, results.problem.group) if which == "outside" else ""
             rows.append((name, which, e, of_source))
-    return columns(("contender", "measure", "value", "low", "high", "source"), rows)
+    return columns(("baseline", "measure", "value", "low", "high", "source"), rows)
 
 
 def cost_table(results: Results) -> Columns:
-    """What every contender took in every repetition."""
+    """What every baseline took in every repetition."""
     rows = [
         (name, r + 1, *(float(costs[which][r]) for which in COSTS))
         for name, costs in results.costs.items()
         for r in range(len(costs[COSTS[0]]))
     ]
-    return columns(("contender", "repetition", *COSTS), rows)
+    return columns(("baseline", "repetition", *COSTS), rows)
 
 
 def set_table(results: Results) -> Columns:
-    """Orbit same predictions by contender, repetition and set."""
+    """Orbit same predictions by baseline, repetition and set."""
     rows = [
         (name, r + 1, results.images.titles[s], float(mean))
         for name, labels in results.labels.items()
         for s, y in labels.items()
         for r, mean in enumerate(results.agreement(y).mean(axis=-1))
     ]
-    return columns(("contender", "repetition", "inputs", "orbit_same_predictions"), rows)
+    return columns(("baseline", "repetition", "inputs", "orbit_same_predictions"), rows)
 
 
 def pair_table(results: Results) -> Columns:
@@ -224,7 +224,7 @@ def pair_table(results: Results) -> Columns:
         found = pairs(results, which)
         for (a, b), e in zip(found.rows, found.estimates, strict=True):
             rows.append((which, a, b, e, _apart(e)))
-    return columns(("measure", "contender", "other", "difference", "low", "high", "distinguishable"), rows)
+    return columns(("measure", "baseline", "other", "difference", "low", "high", "distinguishable"), rows)
 
 
 def _apart(e: Estimate) -> bool:
@@ -251,9 +251,9 @@ def _cost_figure(results: Results, folder: RunFolder) -> Figure:
         titles=(_WORDS["rotated"].capitalize(), f"OSP on foreign images, of {results.order}"),
         size=(8.6, 4.0),
         xlabel="training, seconds of processors",
-        caption="Every contender: mean over repetitions with its 95 % interval against the seconds of one training. "
+        caption="Every baseline: mean over repetitions with its 95 % interval against the seconds of one training. "
         "Dashed: the resampling floor, of groups that resample pixels.",
-        alt="Accuracy and orbit same predictions of every contender against training time",
+        alt="Accuracy and orbit same predictions of every baseline against training time",
     ) as drawn:
         for axes, which in zip(drawn, ("rotated", "outside"), strict=True):
             for i, (name, labels) in enumerate(results.labels.items()):

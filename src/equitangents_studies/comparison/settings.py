@@ -9,10 +9,10 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from equitangents.statistics import FEWEST, Estimate, shared_level
+from equitangents_studies.baselines import Problem
 from equitangents_studies.common.images import Images
 from equitangents_studies.common.orbits import same_predictions
 from equitangents_studies.common.scores import covered, table_mean
-from equitangents_studies.contenders import Problem
 from equitangents_studies.framework.records import Records
 from equitangents_studies.framework.settings import presets
 
@@ -21,13 +21,13 @@ from equitangents_studies.framework.settings import presets
 class Settings:
     """`data` is "digits", a data set in the data folder, or a file `mine.npz` with x and y (and x_test, y_test).
 
-    `pixels` averages images over areas to pixels × pixels. `contenders` are names, or "module:Name" of one's own.
+    `pixels` averages images over areas to pixels × pixels. `baselines` are names, or "module:Name" of one's own.
     Every repetition has other initial weights, orders of data and, where there are more images than `train_images`,
     other training images. Networks see every training image `epochs` times; `kernel_images` train kernel machines.
     `shrink` are the factors by which channels are divided for ensembles of small networks (empty: none), each of which
     has as many members as one group-convolutional network costs, at most `most_members`.
     `zero`: the shade of an image that becomes 0, as what turns in at its corners: its mean, or its border's median.
-    `tolerated`: the share of images, and of orientations, that a cheaper contender may lose to the best and still be
+    `tolerated`: the share of images, and of orientations, that a cheaper baseline may lose to the best and still be
     recommended.
     """
 
@@ -35,7 +35,7 @@ class Settings:
     foreign: tuple[str, ...] = ("photographs", "noise")
     group: Literal["C2", "C4", "C8", "C16", "D4"] = "C4"
     pixels: int | None = None
-    contenders: tuple[str, ...] = (
+    baselines: tuple[str, ...] = (
         "plain", "augmented", "ensemble", "gcnn", "gcnn-ensemble", "canonicalisation", "test-time", "infinite",
         "invariant-kernel",
     )  # fmt: skip
@@ -68,7 +68,7 @@ PRESETS = presets(
     "foreign_images=5000 channels=32,64,64 members=100 group_members=10 epochs=30 batch=128 kernel_images=5000 "
     "shrink=1,2,4 most_members=256",
     desk_c8="desk group=C8 kernel_images=600 "
-    "contenders=plain,augmented,ensemble,gcnn,gcnn-augmented,canonicalisation,canonicalisation-augmented,test-time,"
+    "baselines=plain,augmented,ensemble,gcnn,gcnn-augmented,canonicalisation,canonicalisation-augmented,test-time,"
     "infinite,invariant-kernel shrink= zero=border",
     desk_c16="desk-c8 group=C16 kernel_images=300",
 )
@@ -105,9 +105,9 @@ class Curve:
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """labels[contender][set] (R, |G|, N) predicted classes; costs[contender] by name (R,); floor[set] (R, |G|, N).
+    """labels[baseline][set] (R, |G|, N) predicted classes; costs[baseline] by name (R,); floor[set] (R, |G|, N).
 
-    `floor` is empty where the action is exact. `left_out` says why a contender is missing.
+    `floor` is empty where the action is exact. `left_out` says why a baseline is missing.
     """
 
     images: Images
@@ -159,7 +159,7 @@ class Results:
         return table_mean(self.score(a, measure) - self.score(b, measure), (low - high, high - low), level)
 
     def cost(self, name: str, which: str = "training_seconds") -> float:
-        """What a contender took in one repetition: the median, since the first also compiles."""
+        """What a baseline took in one repetition: the median, since the first also compiles."""
         return float(np.median(self.costs[name][which]))
 
     def least(self, labels: dict[str, np.ndarray]) -> float:
@@ -177,9 +177,9 @@ class Results:
 
 
 def pairs(results: Results, measure: str) -> Records:
-    """Differences between any two contenders, paired, with intervals that all hold together."""
+    """Differences between any two baselines, paired, with intervals that all hold together."""
     names = list(results.labels)
     both = [(a, b) for i, a in enumerate(names) for b in names[i + 1 :]]
     level = shared_level(len(both))
     estimates = [results.difference(results.labels[a], results.labels[b], measure, level) for a, b in both]
-    return Records(("contender", "other"), tuple(both), tuple(estimates))
+    return Records(("baseline", "other"), tuple(both), tuple(estimates))

@@ -1,6 +1,6 @@
-"""Which way to an invariant classifier? Accuracy and orbit same predictions of every contender beside what it costs.
+"""Which way to an invariant classifier? Accuracy and orbit same predictions of every baseline beside what it costs.
 
-Every contender is trained on upright images, one way or another with the group, and asked for the class of every
+Every baseline is trained on upright images, one way or another with the group, and asked for the class of every
 element of every orbit, in and out of distribution.
 """
 
@@ -14,18 +14,17 @@ from pathlib import Path
 
 import numpy as np
 
-from equitangents_studies import contenders
+from equitangents_studies import baselines
+from equitangents_studies.baselines import Problem
+from equitangents_studies.baselines.baseline import Entry
+from equitangents_studies.baselines.machines import TrainedNetworks
+from equitangents_studies.baselines.networks import cnn, count_multiplications
+from equitangents_studies.baselines.registry import group_convolutional
 from equitangents_studies.common.images import Images, load_images, zero_at_border
 from equitangents_studies.common.orbits import orbit_batch
 from equitangents_studies.comparison.claims import claims
 from equitangents_studies.comparison.settings import COSTS, PRESETS, Curve, Results, Settings, small_channels
-from equitangents_studies.contenders import Problem
-from equitangents_studies.contenders.contender import Entry
-from equitangents_studies.contenders.machines import TrainedNetworks
-from equitangents_studies.contenders.networks import cnn, count_multiplications
-from equitangents_studies.contenders.registry import group_convolutional
-from equitangents_studies.framework.stages import Arrays, Stage, Stages
-from equitangents_studies.framework.study import Study, Task, at_least, check
+from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 
 
@@ -36,7 +35,7 @@ def images_of(settings: Settings, data_dir: Path | None, repetition: int = 0) ->
 
 
 def problem_of(settings: Settings, images: Images, repetition: int = 0) -> Problem:
-    """What contenders are told in one repetition."""
+    """What baselines are told in one repetition."""
     height, width, channels = images.train_x.shape[1:]
     return Problem(
         group=settings.group,
@@ -54,12 +53,12 @@ def problem_of(settings: Settings, images: Images, repetition: int = 0) -> Probl
 
 
 def check_settings(settings: Settings, data_dir: Path | None) -> None:
-    """Contenders that can be found and made, sizes, and images that are there."""
+    """Baselines that can be found and made, sizes, and images that are there."""
     at_least(settings, repetitions=1, members=2, group_members=2, epochs=1, most_members=1, batch=1, kernel_images=2)
     at_least(settings, foreign_images=2)
     check(len(settings.channels) >= 2, "channels", settings.channels, "a list of at least two")
     check(0 < settings.tolerated < 1, "tolerated", settings.tolerated, "between 0 and 1")
-    for name in ("contenders", "foreign"):
+    for name in ("baselines", "foreign"):
         value = getattr(settings, name)
         distinct = len(value) > 0 and len(value) == len(set(value))
         check(distinct, name, value, "a list without repetitions, of at least one")
@@ -68,24 +67,24 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
         check(
             settings.pixels >= 4 and settings.pixels % 2 == 0, "pixels", settings.pixels, "an even number of at least 4"
         )
-    entries = [contenders.find(name) for name in settings.contenders]
+    entries = [baselines.find(name) for name in settings.baselines]
     images = images_of(settings, data_dir)
     problem = problem_of(settings, images)
     possible = [entry for entry in entries if not entry.unavailable(problem)]
-    check(bool(possible), "contenders", settings.contenders, f"a list with one that there is for {settings.group}")
+    check(bool(possible), "baselines", settings.baselines, f"a list with one that there is for {settings.group}")
     for entry in possible:
         entry.make(problem)
 
 
-def measure(settings: Settings, folder: Stages) -> Results:
-    """Every contender in every repetition, each a stage of its own; then ensembles of small networks.
+def measure(settings: Settings, folder: RunFolder) -> Results:
+    """Every baseline in every repetition, each a stage of its own; then ensembles of small networks.
 
-    Contenders are timed, so that no two of them run at once, whatever workers there are.
+    Baselines are timed: no two of them run at once.
     """
     images = images_of(settings, folder.data_dir)
     _same_data(folder, images)
     problem = problem_of(settings, images)
-    entries = [contenders.find(name) for name in settings.contenders]
+    entries = [baselines.find(name) for name in settings.baselines]
     left_out = {entry.name: entry.unavailable(problem) for entry in entries if entry.unavailable(problem)}
     entries = [entry for entry in entries if entry.name not in left_out]
     order = [name for name in ("ensemble", "augmented", entries[0].name) if name in {e.name for e in entries}]
@@ -95,7 +94,7 @@ def measure(settings: Settings, folder: Stages) -> Results:
             folder.stage(
                 f"{_file(entry.name)}-{r}",
                 f"{entry.title}, repetition {r + 1} of {settings.repetitions}",
-                partial(_contender, entry, settings, folder, r, entry.name == floor_of),
+                partial(_baseline, entry, settings, folder, r, entry.name == floor_of),
             )
             for r in range(settings.repetitions)
         ]
@@ -119,7 +118,7 @@ def measure(settings: Settings, folder: Stages) -> Results:
     )
 
 
-def _same_data(folder: Stages, images: Images) -> None:
+def _same_data(folder: RunFolder, images: Images) -> None:
     """A resumed run goes on with the same images: a file of one's own may have changed."""
     parts = [images.train_x, images.train_y, images.test_y, *images.sets.values()]
     digest = hashlib.sha256(b"".join(np.ascontiguousarray(part).tobytes() for part in parts)).digest()
@@ -132,16 +131,16 @@ def _file(name: str) -> str:
     return "".join(c if c.isalnum() or c == "-" else "_" for c in name)
 
 
-def _contender(entry: Entry, settings: Settings, folder: Stages, repetition: int, floor: bool, task: Task) -> Arrays:
+def _baseline(entry: Entry, settings: Settings, folder: RunFolder, repetition: int, floor: bool, task: Task) -> Arrays:
     images = images_of(settings, folder.data_dir, repetition)
     problem = problem_of(settings, images, repetition)
     orbits = {name: orbit_batch(problem.action, x) for name, x in images.sets.items()}
-    outcome = contenders.run(entry, problem, images.train_x, images.train_y, orbits)
+    outcome = baselines.run(entry, problem, images.train_x, images.train_y, orbits)
     shape = (int(problem.action.group.order), -1)
     arrays: Arrays = {f"labels_{name}": y.reshape(shape).astype(np.int16) for name, y in outcome.labels.items()}
     arrays |= {cost: np.array(getattr(outcome.cost, cost)) for cost in COSTS}
     if floor:
-        averaged = contenders.Averaged(outcome.fitted, problem)
+        averaged = baselines.Averaged(outcome.fitted, problem)
         for i, (name, x) in enumerate(orbits.items()):
             scores = np.asarray(averaged.predict(x))
             arrays[f"floor_{name}"] = scores.argmax(axis=1).reshape(shape).astype(np.int16)
@@ -155,7 +154,7 @@ def _budget(settings: Settings, problem: Problem, shrink: int) -> int:
     return int(count_multiplications(group_convolutional(problem), problem.shape) // each)
 
 
-def _curve(settings: Settings, folder: Stages, problem: Problem, shrink: int, sets: Sequence[str]) -> Curve:
+def _curve(settings: Settings, folder: RunFolder, problem: Problem, shrink: int, sets: Sequence[str]) -> Curve:
     channels = small_channels(settings, shrink)
     each = count_multiplications(cnn(problem, channels), problem.shape)
     members = min(_budget(settings, problem, shrink), settings.most_members)

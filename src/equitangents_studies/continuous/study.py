@@ -254,7 +254,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     rates = found.by("k", "rings.rate")
     title = f"Training {settings.members} members, C{{trained}} on rings"
     train_one = partial(_trained, settings, folder, rates, train["rings"], y, test["rings"])
-    found |= measured(folder, Part("ensemble-{trained}", title, train_one, ensemble=True), levels=levels)
+    found |= measured(folder, Part("ensemble-{trained}", title, train_one), levels=levels)
     images = _image_ensembles(settings, folder) if settings.image_orders else None
     return Results.read(found, steps=_steps(settings), images=images)
 

@@ -194,7 +194,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     rates = found.by("group", "rate")
     moved = Part("shift-{moved}", lambda name: f"Permutation shift, {TITLES[name]}", partial(_shift, settings, rates))
     title = lambda name: f"Training {settings.members} members, {TITLES[name]}"
-    trained = Part("ensemble-{trained}", title, partial(_trained, settings, folder, rates), ensemble=True)
+    trained = Part("ensemble-{trained}", title, partial(_trained, settings, folder, rates))
     found |= measured(folder, moved, trained, levels=levels)
     return Results.read(found, times=steps)
 

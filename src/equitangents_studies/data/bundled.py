@@ -29,7 +29,7 @@ def digits(test_fraction: float = 0.2) -> Dataset:
         (1438, 8, 8, 1)
     """
     if not 0 < test_fraction < 1:
-        raise InvalidArgumentError(f"test_fraction was {test_fraction}; it must lie between 0 and 1")
+        raise InvalidArgumentError("test_fraction", test_fraction, "between 0 and 1")
     from sklearn.datasets import load_digits
 
     source = load_digits()
@@ -103,7 +103,7 @@ def gaussian_noise(
 ) -> Float[np.ndarray, "n ..."]:
     """`count` float32 arrays of independent normal values; the same for equal seeds."""
     if count < 1:
-        raise InvalidArgumentError(f"count was {count}; it must be at least 1")
+        raise InvalidArgumentError("count", count, "at least 1")
     values = np.random.default_rng(seed).normal(mean, std, size=(count, *shape))
     return values.astype(np.float32)
 
@@ -119,7 +119,7 @@ def photo_patches(
     """
     height, width, _ = shape
     if count < 1:
-        raise InvalidArgumentError(f"count was {count}; it must be at least 1")
+        raise InvalidArgumentError("count", count, "at least 1")
     if height != width:
         raise InvalidArgumentError(f"shape was {shape}; patches are square")
     photographs = _photographs()

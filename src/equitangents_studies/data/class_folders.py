@@ -51,7 +51,7 @@ def load_class_folders(
     if count is not None:
         check_whole("count", count, 2)
     if not 0 < test_fraction < 1:
-        raise InvalidArgumentError(f"test_fraction was {test_fraction}; it must lie between 0 and 1")
+        raise InvalidArgumentError("test_fraction", test_fraction, "between 0 and 1")
     folder = Path(path).expanduser()
     files, classes = class_files(folder)
     if count is not None and count > len(files):
@@ -204,7 +204,7 @@ each class
             raise InvalidArgumentError(f"train and {held[0]} in {folder} have different classes, such as {odd}")
         return ImageFolder(folder, train, test, classes)
     if not 0 < test_fraction < 1:
-        raise InvalidArgumentError(f"test_fraction is {test_fraction!r}; it must lie between 0 and 1")
+        raise InvalidArgumentError("test_fraction", test_fraction, "between 0 and 1")
     files, classes = class_files(folder)
     order = np.random.default_rng(check_whole("seed", seed, 0)).permutation(len(files))
     held_out = min(max(1, round(test_fraction * len(files))), len(files) - 1)

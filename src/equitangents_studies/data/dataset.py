@@ -34,9 +34,9 @@ class Dataset:
         for part in ("train", "test"):
             x, y = getattr(self, f"{part}_x"), getattr(self, f"{part}_y")
             if x.ndim != 4:
-                raise ShapeError(f"{part}_x of {self.name!r} has shape {x.shape}; expected (N, H, W, C)")
+                raise ShapeError(part, x.shape, "(N, H, W, C)", self.name)
             if len(x) != len(y):
-                raise ShapeError(f"{self.name!r}: {part}_x has {len(x)} rows and {part}_y has {len(y)}")
+                raise ShapeError(part, len(y), len(x), "a label for each image", verb="has labels,")
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -77,7 +77,7 @@ def balanced(y: np.ndarray, count: int | None, rng: np.random.Generator, what: s
     if count is None:
         return np.arange(len(y))
     if not 0 < count <= len(y):
-        raise InvalidArgumentError(f"{count} {what} were asked for; there are {len(y)}")
+        raise InvalidArgumentError(what, count, range(1, len(y) + 1), verb="number")
     order = rng.permutation(len(y))
     rank = np.empty(len(y))
     for label in np.unique(y):

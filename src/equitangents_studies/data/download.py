@@ -31,10 +31,10 @@ def download(name: str, data_dir: str | Path | None = None, *, timeout: float = 
     """
     fetchable = [s.name for s in SOURCES.values() if s.home]
     if name not in fetchable:
-        raise InvalidArgumentError(f"{name!r} cannot be downloaded; {', '.join(fetchable)} can")
+        raise InvalidArgumentError("name", name, list(fetchable), "these can be downloaded")
     folder = data_folder(data_dir)
     if folder is None:
-        raise InvalidArgumentError(f"no folder to put {name!r} in; give data_dir=... or set {ENVIRONMENT_VARIABLE}")
+        raise InvalidArgumentError("data_dir", None, "a folder for the download", f"or set {ENVIRONMENT_VARIABLE}")
     source = SOURCES[name]
     target = folder / source.file
     if target.is_file():

@@ -85,7 +85,7 @@ def read_archive(path: Path, needed: Sequence[str], *, others: bool = True) -> d
             wanted = held if others else [key for key in needed if key in held]
             arrays = {key: archive[key] for key in wanted}
     except UNREADABLE as error:
-        raise InvalidArgumentError(f"{path} is not a readable NumPy archive: {error}") from None
+        raise InvalidArgumentError("data", str(path), "a readable NumPy archive", str(error)) from None
     _check_held(path, held, needed)
     return arrays
 
@@ -93,12 +93,12 @@ def read_archive(path: Path, needed: Sequence[str], *, others: bool = True) -> d
 def _check_held(path: Path, held: Collection[str], needed: Sequence[str]) -> None:
     missing = [key for key in needed if key not in held]
     if missing:
-        raise InvalidArgumentError(f"{path} lacks {', '.join(missing)}; it holds {', '.join(held) or 'nothing'}")
+        raise InvalidArgumentError("data", str(path), missing, f"it holds {', '.join(held) or 'nothing'}")
 
 
 def _source(name: str) -> Source:
     if name not in SOURCES:
-        raise InvalidArgumentError(f"unknown data set {name!r}; known are {', '.join(names())}")
+        raise InvalidArgumentError("data set", name, list(names()))
     return SOURCES[name]
 
 
@@ -135,7 +135,7 @@ def _read(path: Path, source: Source) -> Dataset:
 def _unit_interval(x: np.ndarray, path: Path) -> np.ndarray:
     if x.dtype != np.uint8 or x.ndim not in (3, 4):
         raise InvalidArgumentError(
-            f"images in {path} are {x.dtype} of shape {x.shape}; expected uint8 (N, H, W) or (N, H, W, C)"
+            "images", (str(x.dtype), x.shape), "uint8 (N, H, W) or (N, H, W, C)", str(path), verb="are"
         )
     x = x if x.ndim == 4 else x[..., None]
     return x.astype(np.float32) / np.float32(255)
@@ -155,12 +155,12 @@ def load_own(path: str | Path, *, seed: int = 0) -> Dataset:
     """
     path = Path(path).expanduser()
     if not path.is_file():
-        raise InvalidArgumentError(f"data is {str(path)!r}, and there is no such file")
+        raise InvalidArgumentError("data", str(path), "a file")
     try:
         arrays = read_archive(path, ("x", "y"))
     except InvalidArgumentError as error:
         if "allow_pickle" in str(error):  # an array of objects
-            raise InvalidArgumentError(f"{path} is not loaded: {refusal(None)}") from None
+            raise InvalidArgumentError("data", str(path), "arrays of numbers and text", refusal(None)) from None
         raise
     if "x_test" in arrays or "y_test" in arrays:
         _check_held(path, arrays, ("x_test", "y_test"))
@@ -169,9 +169,11 @@ def load_own(path: str | Path, *, seed: int = 0) -> Dataset:
     labels = [_labels(arrays[y], y, len(arrays[x]), path) for x, y in parts]
     classes, index = np.unique(np.concatenate(labels), return_inverse=True)
     if len(classes) < 2:
-        raise InvalidArgumentError(f"y in {path} holds one class, {classes[0].item()!r}; there must be at least 2")
+        raise InvalidArgumentError("y", classes[0].item(), "at least 2 classes", str(path), verb="holds one class,")
     if len(images[0]) > 1 and (images[0] == images[0][:1]).all():
-        raise InvalidArgumentError(f"x in {path} holds {len(images[0]):,} times the same image")
+        raise InvalidArgumentError(
+            "x", len(images[0]), "different images", str(path), verb="holds the same image this many times:"
+        )
     y = np.split(index.astype(np.int64), [len(labels[0])])
     if len(parts) == 1:
         rows = balanced(y[0], len(y[0]), np.random.default_rng(seed), f"images of {path.name!r}")
@@ -179,24 +181,24 @@ def load_own(path: str | Path, *, seed: int = 0) -> Dataset:
         train, test = np.sort(rows[cut:]), np.sort(rows[:cut])
         images, y = [images[0][train], images[0][test]], [y[0][train], y[0][test]]
     if images[0].shape[1:] != images[1].shape[1:]:
-        raise ShapeError(f"x in {path} has images of shape {images[0].shape[1:]}, x_test of {images[1].shape[1:]}")
+        raise ShapeError(
+            "x_test", images[1].shape[1:], images[0].shape[1:], "images as those of x", verb="has images of shape"
+        )
     return Dataset(path.name, images[0], y[0], images[1], y[1], tuple(str(c) for c in classes.tolist()))
 
 
 def _images(x: np.ndarray, name: str, path: Path) -> np.ndarray:
     if x.ndim not in (3, 4) or x.dtype.kind not in "buif" or 0 in x.shape:
-        raise ShapeError(
-            f"{name} in {path} is {x.dtype} of shape {x.shape}; expected numbers (N, H, W) or (N, H, W, C)"
-        )
+        raise ShapeError(name, (str(x.dtype), x.shape), "numbers (N, H, W) or (N, H, W, C)", str(path), verb="is")
     if not np.isfinite(x).all():
-        raise NotFiniteError(f"{name} in {path} holds NaN or infinite values")
+        raise NotFiniteError(name, "NaN or infinite values", "finite numbers", str(path), verb="holds")
     scale = np.float32(255) if x.dtype == np.uint8 else np.float32(1)
     return (x if x.ndim == 4 else x[..., None]).astype(np.float32) / scale
 
 
 def _labels(y: np.ndarray, name: str, count: int, path: Path) -> np.ndarray:
     if y.ndim != 1 or y.dtype.kind not in "buifUS" or len(y) != count:
-        raise ShapeError(f"{name} in {path} is {y.dtype} of shape {y.shape}; expected {count} labels, shape ({count},)")
+        raise ShapeError(name, (str(y.dtype), y.shape), "labels, one for each image", str(count), verb="is")
     if y.dtype.kind == "f" and not np.isfinite(y).all():
-        raise NotFiniteError(f"{name} in {path} holds NaN or infinite values")
+        raise NotFiniteError(name, "NaN or infinite values", "finite numbers", str(path), verb="holds")
     return y

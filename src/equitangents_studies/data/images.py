@@ -32,7 +32,7 @@ _LUMA = np.array([0.299, 0.587, 0.114])  # ITU-R BT.601
 def area_weights(size_in: int, size_out: int) -> Float[np.ndarray, "size_out size_in"]:
     """Row i holds the fraction of output cell i that each input cell covers; rows sum to 1."""
     if size_in < 1 or size_out < 1:
-        raise InvalidArgumentError(f"sizes were {size_in} and {size_out}; both must be at least 1")
+        raise InvalidArgumentError("sizes", (size_in, size_out), "at least 1", verb="were")
     edges_out = np.arange(size_out + 1) * (size_in / size_out)
     edges_in = np.arange(size_in + 1, dtype=float)
     low = np.maximum(edges_out[:-1, None], edges_in[None, :-1])
@@ -45,7 +45,7 @@ def resize(
 ) -> Float[np.ndarray, "n new_height new_width channels"]:
     """Resize by averaging over areas, the same for every orientation: it commutes with quarter turns of squares."""
     if images.ndim != 4:
-        raise ShapeError(f"images have shape {images.shape}; expected (N, H, W, C)")
+        raise ShapeError("images", images.shape, "(N, H, W, C)", verb="have shape")
     if images.shape[1:3] == tuple(shape):
         return images
     rows = area_weights(images.shape[1], shape[0]).astype(images.dtype)
@@ -75,7 +75,7 @@ def averaged_square(pixels: Float[np.ndarray, "height width channels"], side: in
 def grey(images: Float[np.ndarray, "n height width channels"]) -> Float[np.ndarray, "n height width 1"]:
     """Luminance of RGB images (ITU-R BT.601 weights); single-channel images are returned as they are."""
     if images.ndim != 4 or images.shape[-1] not in (1, 3):
-        raise ShapeError(f"images have shape {images.shape}; expected (N, H, W, 1) or (N, H, W, 3)")
+        raise ShapeError("images", images.shape, "(N, H, W, 1) or (N, H, W, 3)", verb="have shape")
     if images.shape[-1] == 1:
         return images
     return (images @ _LUMA.astype(images.dtype))[..., None]
@@ -86,7 +86,7 @@ def conform(
 ) -> Float[np.ndarray, "n new_height new_width new_channels"]:
     """Images of another set brought to (H, W, C): made grey where C = 1, repeated where C = 3, then resized."""
     if shape[2] not in (1, 3):
-        raise InvalidArgumentError(f"shape was {shape}; images have 1 or 3 channels")
+        raise InvalidArgumentError("shape", shape, "1 or 3 channels", verb="was")
     if shape[2] == 1:
         images = grey(images)
     elif images.shape[-1] == 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import difflib
+import functools
 import math
 from collections import Counter
 from collections.abc import Callable
@@ -119,16 +120,14 @@ def load_labelled_images(
 
     >>> load_labelled_images("there/is/none")
     Traceback (most recent call last):
-    equitangents.errors.InvalidArgumentError: data is 'there/is/none', which is not a folder
+    equitangents.errors.InvalidArgumentError: data is 'there/is/none'; expected a folder
     """
     folder = _folder(path)
     told: tuple[str, ...] = ()
     if targets is None:
         if not any(p.is_dir() and not p.name.startswith(".") for p in folder.iterdir()):
-            raise InvalidArgumentError(
-                f"data is {str(folder)!r}, which holds no folder a class; give a table with the columns file and label "
-                "as well (--targets labels.csv)"
-            )
+            table = "give a table with the columns file and label as well (--targets labels.csv)"
+            raise InvalidArgumentError("data", str(folder), "a folder with a folder a class", table)
         files, classes = class_files(folder, deep=True)
         names, y = list(files.names), np.array([classes[label] for label in files.labels])
         left = sum(is_image_name(p) for p in folder.iterdir())
@@ -161,7 +160,7 @@ def load_images_like(
     folder = _folder(path)
     names = images_in(folder)
     if not names:
-        raise InvalidArgumentError(f"data is {str(folder)!r}, which holds no image ({', '.join(SUFFIXES)})")
+        raise InvalidArgumentError("data", str(folder), "a folder with images", ", ".join(SUFFIXES))
     readable = _Readable(folder, skip_bad)
     headers = readable.headers(names)
     for header in headers:
@@ -169,10 +168,8 @@ def load_images_like(
     x, headers = _read(readable, headers, form, progress)
     largest = float(np.max(np.abs(x)))
     if form.unit == "its own" and not form.largest / _ALIKE <= largest <= form.largest * _ALIKE:
-        raise InvalidArgumentError(
-            f"data is {str(folder)!r}, whose numbers go up to {largest:.3g}; those of the training set up to "
-            f"{form.largest:.3g}: bring both to one unit"
-        )
+        unit = "bring both to the unit of the training set"
+        raise InvalidArgumentError("data", largest, form.largest, unit, verb="has numbers up to")
     return LabelledImages(folder, tuple(header.name for header in headers), x, None, form, readable.told)
 
 
@@ -185,7 +182,7 @@ def images_in(folder: Path) -> list[str]:
 def _folder(path: str | Path) -> Path:
     folder = Path(path).expanduser()
     if not folder.is_dir():
-        raise InvalidArgumentError(f"data is {str(path)!r}, which is not a folder")
+        raise InvalidArgumentError("data", str(path), "a folder")
     return folder
 
 
@@ -193,8 +190,7 @@ def _folders(names: list[str], together: str | None) -> np.ndarray | None:
     """The folder CLASS/SOURCE of each image, itself where it is in none; None where all are in none."""
     if together is not None:
         raise InvalidArgumentError(
-            f"together is {together!r}, a column, and there is no table; expected one folder a source in those of the "
-            "classes, or a table (--targets labels.csv)"
+            "together", together, "one folder a source in those of the classes", "or a table (--targets labels.csv)"
         )
     places = [PurePosixPath(name) for name in names]
     if all(len(place.parts) == 2 for place in places):
@@ -205,17 +201,16 @@ def _folders(names: list[str], together: str | None) -> np.ndarray | None:
 def _table(path: Path, folder: Path, together: str | None) -> tuple[list[str], np.ndarray, np.ndarray | None]:
     """(names of files, labels, the column of sources) of a table; a line that cannot be used is named."""
     columns = (*_COLUMNS,) if together is None else (*_COLUMNS, together.strip().lower())
-    said = f"targets is {str(path)!r}, which"
     if not path.is_file():
-        raise InvalidArgumentError(f"{said} is not a file")
-    check_fits(f"table {path}", 8 * path.stat().st_size, "give a shorter one")
+        raise InvalidArgumentError("targets", str(path), "a file")
+    check_fits(str(path), 8 * path.stat().st_size, "give a shorter one")
     try:
         text = path.read_text("utf-8-sig")
         first = text.partition("\n")[0]
         mark = max(",;\t", key=first.count)
         rows = list(csv.reader(text.splitlines(), delimiter=mark, strict=True))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise InvalidArgumentError(f"{said} is not a table of text in UTF-8: {error}") from None
+        raise InvalidArgumentError("targets", str(path), "a table of text in UTF-8", str(error)) from None
     heads = [head.strip().lower() for head in rows[0]] if rows else []
     if any(heads.count(column) != 1 for column in columns):
         near = {
@@ -224,36 +219,33 @@ def _table(path: Path, folder: Path, together: str | None) -> tuple[list[str], n
             if column not in heads
             for other in difflib.get_close_matches(column, set(heads) - set(columns), n=1)
         }
-        call = "".join(f"; call {other!r} {column!r}" for other, column in near.items())
-        raise InvalidArgumentError(
-            f"{said} begins with {first.strip()[:80]!r}; expected a first line that names the columns "
-            f"{', '.join(columns[:-1])} and {columns[-1]}{call}"
-        )
+        call = "; ".join(f"call {other!r} {column!r}" for other, column in near.items())
+        raise InvalidArgumentError("targets", first.strip()[:80], columns, call, verb="names the columns")
     at = [heads.index(column) for column in columns]
     names: dict[str, str] = {}
     sources = []
     for number, row in enumerate(rows[1:], 2):
         if not any(cell.strip() for cell in row):
             continue
-        where = f"line {number} of {path}"
+        wrong = functools.partial(InvalidArgumentError, f"line {number} of {path}")
         if len(row) != len(heads):
-            raise InvalidArgumentError(f"{where} has {len(row)} columns; the first line has {len(heads)}")
+            raise wrong(len(row), f"{len(heads)}, the columns of the first line", verb="has")
         name, label, *source = (unquoted(row[column].strip()) for column in at)
         place = PurePosixPath(name.replace("\\", "/"))
         if not name or not label:
-            raise InvalidArgumentError(f"{where} has no {'label' if name else 'file'}")
+            raise wrong("label" if name else "file", verb="has no")
         if place.is_absolute() or ".." in place.parts or ":" in place.parts[0]:
-            raise InvalidArgumentError(f"{where} names {name!r}; expected a file in {folder}")
+            raise wrong(name, "a file in the folder of the images", verb="names")
         if not (folder / place).is_file():
-            raise InvalidArgumentError(f"{where} names {name!r}, which is not in {folder}")
+            raise wrong(name, "a file that exists", verb="names")
         if str(place) in names:
-            raise InvalidArgumentError(f"{where} names {name!r} for the second time")
+            raise wrong(name, "each file once", verb="names")
         if source == [""]:
-            raise InvalidArgumentError(f"{where} has no {columns[-1]}")
+            raise wrong(columns[-1], verb="has no")
         names[str(place)] = label
         sources += source
     if not names:
-        raise InvalidArgumentError(f"{said} names no file")
+        raise InvalidArgumentError("targets", str(path), "a line for each image")
     return list(names), _labels(list(names.values())), None if together is None else np.array(sources)
 
 
@@ -305,7 +297,7 @@ class _Readable:
     def some(self, headers: list[_Header]) -> list[_Header]:
         """`headers`; InvalidArgumentError where there are none."""
         if not headers:
-            raise InvalidArgumentError(f"data is {str(self.folder)!r}, none of whose images can be read")
+            raise InvalidArgumentError("data", str(self.folder), "images that can be read")
         return headers
 
     @property
@@ -318,16 +310,12 @@ def _common(headers: list[_Header], size: int | None) -> tuple[ImageForm, tuple[
     """What all images can become, and what is to be said of it."""
     units = {header.unit: header.name for header in headers}
     if len(units) > 1:
-        (unit, name), (other, another) = list(units.items())[:2]
-        raise InvalidArgumentError(
-            f"images have two scales: {name} has {_said(unit)}, {another} {_said(other)}; save all in one"
-        )
+        (unit, name), (other, _) = list(units.items())[:2]
+        raise InvalidArgumentError(name, _said(unit), _said(other), "as the first one", verb="has")
     least = min(headers, key=lambda header: min(header.height, header.width))
     side = min(least.height, least.width)
     if size is not None and side < size:
-        raise InvalidArgumentError(
-            f"size is {size}, and {least.name} has {least.height}×{least.width} pixels; expected at most {side}"
-        )
+        raise InvalidArgumentError("size", size, f"at most {side}", f"the side of {least.name}")
     sizes = Counter((header.height, header.width) for header in headers)
     told = []
     brought = size is not None or len(sizes) > 1
@@ -346,19 +334,15 @@ def _common(headers: list[_Header], size: int | None) -> tuple[ImageForm, tuple[
 
 
 def _check_like(folder: Path, header: _Header, form: ImageForm) -> None:
-    where = f"{folder / header.name} has"
+    wrong = functools.partial(InvalidArgumentError, str(folder / header.name), verb="has")
     if header.unit != form.unit:
-        raise InvalidArgumentError(f"{where} {_said(header.unit)}; images of the training set have {_said(form.unit)}")
+        raise wrong(_said(header.unit), _said(form.unit), "as the training set")
     if header.channels != form.channels and not (header.channels == 1 and form.grey_too):
-        raise InvalidArgumentError(
-            f"{where} {header.channels} channel{'s' if header.channels > 1 else ''}; images of the training set have "
-            f"{form.channels}"
-        )
+        raise wrong(header.channels, form.channels, "the channels of the training set")
     size, wanted = (header.height, header.width), (form.height, form.width)
     if size != wanted and (not form.brought or min(size) < form.height):
-        remedy = f"at least {form.height}×{form.width}" if form.brought else f"{form.height}×{form.width}, all of them"
-        how = "" if form.brought else f"; `fit --size {min(wanted)}` takes larger ones, too"
-        raise InvalidArgumentError(f"{where} {size[0]}×{size[1]} pixels; images of the training set have {remedy}{how}")
+        remedy = "or larger" if form.brought else f"`fit --size {min(wanted)}` takes larger ones, too"
+        raise wrong(size, wanted, remedy, verb="is of shape")
 
 
 def _read(

@@ -11,7 +11,7 @@ from jaxtyping import Float
 
 from equitangents.errors import InvalidArgumentError
 from equitangents.extending import check_whole
-from equitangents_studies.data.images import SUFFIXES, averaged_square, is_image_name, read_image
+from equitangents_studies.data.images import SUFFIXES, averaged_square, coloured, is_image_name, pixels_of, read_image
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class MaskedImages:
-    """`images` (N, H, W, C) in [0, 1], C = 1 or 3; `masks` (N, H, W, 1), the share of each pixel that is foreground."""
+    """`images` (N, H, W, C), C = 1 or 3; `masks` (N, H, W, 1), the share of each pixel that is foreground.
+
+    Images of 8 and 16 bits become [0, 1], as those of `load_labelled_images` do.
+    """
 
     name: str
     images: Float[np.ndarray, "n height width channels"]
@@ -50,21 +53,21 @@ def load_mask_folder(path: str | Path, pixels: int) -> MaskedImages:
     """
     folder, pixels = Path(path).expanduser(), check_whole("pixels", pixels, 1)
     if not folder.is_dir():
-        raise InvalidArgumentError(f"{folder} is not a folder; expected one with folders images and masks")
+        raise InvalidArgumentError("data", str(folder), "a folder with folders images and masks")
     images, masks = (_files(folder, part) for part in ("images", "masks"))
     for name in sorted(images.keys() ^ masks.keys()):
         held, lacks = ("images", "masks") if name in images else ("masks", "images")
-        raise InvalidArgumentError(f"{folder} has {held}/{name}, but nothing of that name in {lacks}")
+        raise InvalidArgumentError("data", str(folder), f"{lacks}/{name}, as there is {held}/{name}")
     x, y = [], []
     for name in sorted(images):
-        image, mask = read_image(images[name], _colours), read_image(masks[name], _foreground)
+        image, mask = read_image(images[name], pixels_of), read_image(masks[name], _foreground)
         if image.shape[:2] != mask.shape[:2]:
             sizes = " and ".join(f"{a.shape[1]}×{a.shape[0]}" for a in (image, mask))
-            raise InvalidArgumentError(f"image and mask {name} in {folder} have {sizes} pixels; they must be alike")
+            raise InvalidArgumentError("data", str(folder), "images and masks of equal size", f"{name}: {sizes} pixels")
         x.append(_sized(image, pixels, images[name]))
         y.append(_sized(mask, pixels, masks[name]))
     if any(image.shape[-1] == 3 for image in x):
-        x = [np.repeat(image, 3, axis=-1) if image.shape[-1] == 1 else image for image in x]
+        x = [coloured(image) for image in x]
     return MaskedImages(folder.name, np.stack(x), np.stack(y), tuple(sorted(images)))
 
 
@@ -72,27 +75,18 @@ def _files(folder: Path, part: str) -> dict[str, Path]:
     """Image files by their names without ending."""
     place = folder / part
     if not place.is_dir():
-        raise InvalidArgumentError(f"{folder} has no folder {part}; expected images and masks")
+        raise InvalidArgumentError("data", str(folder), "folders images and masks", str(part))
     found: dict[str, Path] = {}
     for file in sorted(place.iterdir()):
         if is_image_name(file):
             if file.stem in found:
-                raise InvalidArgumentError(f"{place} has both {found[file.stem].name} and {file.name}")
+                raise InvalidArgumentError(
+                    "data", str(place), "one file of each name", f"{found[file.stem].name}, {file.name}"
+                )
             found[file.stem] = file
     if not found:
-        raise InvalidArgumentError(f"{place} holds no image ({', '.join(SUFFIXES)})")
+        raise InvalidArgumentError("data", str(place), list(SUFFIXES), "images with such endings")
     return found
-
-
-def _colours(image: Image) -> np.ndarray:
-    """(H, W, C) in [0, 1]."""
-    if image.mode.startswith(("I", "F")):  # more than eight bits: its own range
-        values = np.asarray(image, np.float32)
-        low, high = float(values.min()), float(values.max())
-        return ((values - low) / (high - low if high > low else 1))[..., None]
-    grey = image.mode in ("1", "L", "LA")
-    shades = np.asarray(image.convert("L" if grey else "RGB"), np.float32) / np.float32(255)
-    return shades[..., None] if grey else shades
 
 
 def _foreground(image: Image) -> np.ndarray:
@@ -106,5 +100,5 @@ def _sized(image: np.ndarray, pixels: int, path: Path) -> np.ndarray:
     """The largest square in the middle, averaged down: (pixels, pixels, C)."""
     height, width = image.shape[:2]
     if min(height, width) < pixels:
-        raise InvalidArgumentError(f"{path} has {width}×{height} pixels; pixels was {pixels}, which is more")
+        raise InvalidArgumentError("pixels", pixels, "at most the sides of the images", str(path))
     return averaged_square(image, pixels)

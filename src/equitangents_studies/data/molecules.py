@@ -94,7 +94,7 @@ def load_molecules(
     if name == "g2":
         return _chosen(g2(), count, seed)
     if name not in ("qm7", "qm9"):
-        raise InvalidArgumentError(f"unknown set of molecules {name!r}; known are 'g2', 'qm7' and 'qm9'")
+        raise InvalidArgumentError("set of molecules", name, ["g2", "qm7", "qm9"])
     key, unit, label = {
         "qm9": ("U0_atomization", EV_PER_HARTREE, "atomization energy at 0 K, B3LYP/6-31G(2df,p)"),
         "qm7": ("energy_pbe0", 1 / KCAL_PER_EV, "atomization energy, PBE0"),
@@ -147,7 +147,7 @@ def load_trajectory(molecule: str, data_dir: str | Path | None = None) -> tuple[
     `molecule` is "aspirin", "benzene", "ethanol", "malonaldehyde" or "toluene". Errors as of `load_molecules`.
     """
     if molecule not in TRAJECTORIES:
-        raise InvalidArgumentError(f"molecule is {molecule!r}; known are {', '.join(TRAJECTORIES)}")
+        raise InvalidArgumentError("molecule", molecule, list(TRAJECTORIES))
     source = MOLECULE_SOURCES["rmd17"]
     keys = [f"{molecule}_{part}_{what}" for part in ("train", "test") for what in ("pos", "forces", "energy")]
     arrays = _arrays(source, data_dir, [f"{molecule}_Z", *keys])
@@ -171,7 +171,7 @@ def load_water(system: str = "monomer", data_dir: str | Path | None = None) -> M
     The cation's dipole is about its centre of mass, the origin of its positions. Errors as of `load_molecules`.
     """
     if system not in WATER:
-        raise InvalidArgumentError(f"system is {system!r}; known are {', '.join(WATER)}")
+        raise InvalidArgumentError("system", system, list(WATER))
     source = MOLECULE_SOURCES["water_tensors"]
     keys = [f"{system}_{what}" for what in ("Z", "pos", "energy", "dipole", "polarizability")]
     z, x, energy, dipole, polarizability = _arrays(source, data_dir, keys).values()
@@ -195,7 +195,7 @@ def _molecules(z: np.ndarray, x: np.ndarray) -> Molecules:
 
 def _source(name: str) -> Source:
     if name not in MOLECULE_SOURCES:
-        raise InvalidArgumentError(f"unknown set of molecules {name!r}; known are {', '.join(MOLECULE_SOURCES)}")
+        raise InvalidArgumentError("set of molecules", name, list(MOLECULE_SOURCES))
     return MOLECULE_SOURCES[name]
 
 
@@ -207,5 +207,5 @@ def _chosen(whole: MoleculeSet, count: int | None, seed: int) -> MoleculeSet:
     if count is None:
         return whole
     if not 0 < count <= len(whole):
-        raise InvalidArgumentError(f"{count} molecules of {whole.name!r} were asked for; there are {len(whole)}")
+        raise InvalidArgumentError("count", count, range(1, len(whole) + 1), whole.name)
     return whole[np.random.default_rng(seed).permutation(len(whole))[:count]]

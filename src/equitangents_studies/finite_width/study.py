@@ -164,7 +164,7 @@ def _ensemble(
         seed=_seed(settings, architecture, name, width, kind),
     )
     title = f"Training {members} {NOUNS[architecture]}, {width_name(architecture, width)}, {problem.title}{said}"
-    return Stage(stage, title, train, ensemble=True)
+    return Stage(stage, title, train)
 
 
 def _seed(settings: Settings, architecture: str, name: str, width: int, kind: str | None) -> int:

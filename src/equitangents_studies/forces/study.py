@@ -98,7 +98,7 @@ def guessed(results: Results, target: str) -> Estimate:
 def check_settings(settings: Settings, data_dir: Path | None) -> None:
     """A molecule that is known, frames enough, and files that can be read."""
     known = ("methanol", *TRAJECTORIES)
-    check(settings.molecule in known, "molecule", settings.molecule, f"one of {', '.join(known)}")
+    check(settings.molecule in known, "molecule", settings.molecule, list(known))
     check(len(settings.sizes) >= 2 and min(settings.sizes) >= 2, "sizes", settings.sizes, "two sizes, of 2 or more")
     at_least(settings, test=2, turns=1)
     if settings.molecule == "methanol":

@@ -58,7 +58,7 @@ class WaterTensors:
 
 def check_settings(settings: WaterSettings, data_dir: Path | None) -> None:
     """A system that is known, and molecules enough in its file."""
-    check(settings.system in WATER, "water", settings.system, f"one of {', '.join(WATER)}")
+    check(settings.system in WATER, "water", settings.system, list(WATER))
     check(len(settings.sizes) >= 2 and min(settings.sizes) >= 2, "water_sizes", settings.sizes, "two, of 2 or more")
     check(settings.test >= 2, "water_test", settings.test, "at least 2")
     most = len(data.load_water(settings.system, data_dir)) - settings.test

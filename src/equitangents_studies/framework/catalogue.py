@@ -40,15 +40,14 @@ def _shipped(
     source: str,
     summary: str,
     presets: tuple[str, ...] = _WITH_DESK,
-    claims: str = "study",
-    page: str = "study",
+    claims: str = "",
+    page: str = "",
 ) -> StudyInfo:
-    """A study that comes with the package, in the folder of its name: short ones have all in `study`.
-
-    `STUDY` stands where the claims do.
-    """
-    folder = f"equitangents_studies.{name.replace('-', '_')}"
-    return StudyInfo(name, title, source, presets, summary, f"{folder}.{claims}", f"{folder}.{page}")
+    """A study that comes with the package, in the module of its name, or in `claims` and `page` of a folder."""
+    module = f"equitangents_studies.{name.replace('-', '_')}"
+    return StudyInfo(
+        name, title, source, presets, summary, *(f"{module}.{part}".rstrip(".") for part in (claims, page))
+    )
 
 
 registry: dict[str, StudyInfo] = {
@@ -68,6 +67,7 @@ registry: dict[str, StudyInfo] = {
             "Ensembles of MLPs of growing width against the closed form: do their means converge, and is the "
             "orbit spread of M members that of GP(μ, Σ/M), on training, test and foreign spins?",
             page="page",
+            claims="study",
         ),
         _shipped(
             "rotated-images",
@@ -77,6 +77,7 @@ registry: dict[str, StudyInfo] = {
             "predict the same for all rotations of an image, in and out of distribution.",
             ("quick", "desk", "paper", "paper-c8", "paper-c16"),
             page="page",
+            claims="study",
         ),
         _shipped(
             "predicted-agreement",
@@ -94,6 +95,7 @@ registry: dict[str, StudyInfo] = {
             "test time and kernels, side by side: accuracy and invariance against cost, also on your own images.",
             (*_WITH_DESK, "desk-c8", "desk-c16"),
             page="page",
+            claims="study",
         ),
         StudyInfo(
             name="histology",
@@ -112,6 +114,7 @@ registry: dict[str, StudyInfo] = {
             "Mean predictions of augmented MLPs and of group-convolutional networks without augmentation: are "
             "they equal at infinite width and any depth, for frozen finite kernels, and in the limit for trained ones?",
             page="page",
+            claims="study",
         ),
         _shipped(
             "augmented-cnn-to-gcnn",
@@ -127,6 +130,7 @@ registry: dict[str, StudyInfo] = {
             "MLPs learn vectors that turn with the inputs, under the rotation groups of the regular solids: "
             "equivariance of mean and covariance, in closed form and of trained ensembles, on and off the data.",
             page="page",
+            claims="study",
         ),
         _shipped(
             "continuous",
@@ -153,6 +157,7 @@ registry: dict[str, StudyInfo] = {
             "Size of the violation of MLPs, CNNs and group-convolutional networks against width and members, on two "
             "tasks: how much is due to finitely many members, to finite width and to incomplete augmentation?",
             page="page",
+            claims="study",
         ),
         _shipped(
             "admissible",
@@ -182,6 +187,7 @@ registry: dict[str, StudyInfo] = {
             "Bayesian posteriors, random priors, bagging: which are invariant in expectation, which come close to it "
             "as they grow?",
             page="page",
+            claims="study",
         ),
         _shipped(
             "medical-kernels",
@@ -203,6 +209,8 @@ registry: dict[str, StudyInfo] = {
             _KERNELS,
             "Energies and forces learnt from energies, from forces and from both; forces against differences, "
             "free of curl, equivariant; tensors of water from equivariant readouts.",
+            claims="study",
+            page="study",
         ),
         _shipped(
             "kernel-convergence",
@@ -257,6 +265,7 @@ registry: dict[str, StudyInfo] = {
             "and cusps with intervals, whether exponents grow with data, and what the kernel’s spectrum predicts.",
             (*_WITH_DESK, "full", "features", "pooled", "networks"),
             page="page",
+            claims="study",
         ),
         _shipped(
             "imagenet-scale",
@@ -295,6 +304,8 @@ registry: dict[str, StudyInfo] = {
             "Masks that turn with images, flows whose vectors turn with the grid, the element that turned a template: "
             "how many inputs the right group saves, and equivariance at every time, on and off the data.",
             (*_WITH_DESK, "flows-quick", "flows-desk", "flows-paper", "turns-quick", "turns-desk", "turns-paper"),
+            claims="study",
+            page="study",
         ),
     )
 }
@@ -326,16 +337,11 @@ def lookup(name: str, preset: str) -> StudyInfo:
     Traceback (most recent call last):
     equitangents.errors.InvalidArgumentError: there is no study 'toi'; did you mean 'toy'?; the studies are ...
     """
-    from equitangents.errors import InvalidArgumentError
-    from equitangents.extending import meant
+    from equitangents.extending import unknown
 
     if name not in registry:
-        raise InvalidArgumentError(
-            f"there is no study {name!r}{meant(name, registry)}; the studies are {', '.join(registry)}"
-        )
+        raise unknown("study", name, registry)
     info = registry[name]
     if preset not in info.presets:
-        raise InvalidArgumentError(
-            f"study {name!r} has no preset {preset!r}{meant(preset, info.presets)}; it has {', '.join(info.presets)}"
-        )
+        raise unknown("preset", preset, info.presets)
     return info

@@ -46,7 +46,7 @@ class By:
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
-            raise InvalidArgumentError(f"kind is {self.kind!r}; it is one of {', '.join(map(repr, KINDS))}")
+            raise InvalidArgumentError("kind", self.kind, list(KINDS))
         if self.kind == "source" and not self.place:
             raise InvalidArgumentError('place is empty; a claim of a source has a place ("Table 1", "review")')
 
@@ -140,7 +140,7 @@ def agreement(
     """
     if not (stated_spread >= 0 and math.isfinite(stated_spread) and math.isfinite(stated_value)):
         raise InvalidArgumentError(
-            f"stated_value ± stated_spread is {stated_value} ± {stated_spread}; both are finite, the spread at least 0"
+            "stated_spread", (stated_value, stated_spread), "a finite value, and a spread of at least 0"
         )
     over, repeated = _covered(covers)
     return Claim(
@@ -180,7 +180,7 @@ def _covered(covers: Covers) -> tuple[str, int | None]:
     if not over:
         raise InvalidArgumentError("covers is empty; a claim says what its interval is over, or EXACT, or SINGLE")
     if repeated is not None and repeated < 1:
-        raise InvalidArgumentError(f"repeated is {repeated}; it is at least 1, or None where nothing was repeated")
+        raise InvalidArgumentError("repeated", repeated, remedy="it is at least 1, or None where nothing was repeated")
     return over, repeated
 
 

@@ -1,7 +1,7 @@
-"""A study's folder: its configuration, the stages already computed, its tables. Files appear only when complete.
+"""A study's folder: its configuration, its complete stages, its tables, and the sessions in which it was run.
 
-A run that replaces a finished one works in a folder of its own inside, `.new`, and takes the place of the finished one
-when it is complete; killed in the middle of that, it is put in place by whoever opens the folder next.
+Files appear only when complete. A session that is killed stays "running", with the time up to the last note of it: a
+stage makes one when it is done, and every few seconds while it says how far it is.
 """
 
 from __future__ import annotations
@@ -12,27 +12,50 @@ import hashlib
 import json
 import math
 import os
+import platform
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.extending import LEFTOVER, UNREADABLE, file_bytes, locks, quoted, read_json, whole_file
+from equitangents.extending import (
+    LEFTOVER,
+    UNREADABLE,
+    file_bytes,
+    locks,
+    machine_memory,
+    quoted,
+    read_json,
+    whole_file,
+)
 from equitangents_studies.claim import Claim
 from equitangents_studies.framework import stage_files
 from equitangents_studies.framework.progress import Progress, Task
-from equitangents_studies.framework.sessions import Ending, Sessions
-from equitangents_studies.framework.stages import Arrays, Key, Stage
+from equitangents_studies.framework.stage_files import Arrays
 
+Ending = Literal["running", "interrupted", "failed", "finished"]
+Key = TypeVar("Key", bound=Hashable)
 Columns = Mapping[str, Sequence[Any] | np.ndarray]
 
 _OURS = ("config.json", "claims.json", "report.json", "report.html", "results", "figures", "stages", "checkpoints")
 _EVERY = 10.0  # seconds between notes of the run time
-_NEW, _COMPLETE, _LOCK = ".new", "complete", ".lock"
+_LOCK = ".lock"
+_PROCESSORS = Path("/proc/cpuinfo")
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """The arrays of `compute(task)`, kept under `name`; `title` is what readers see of it."""
+
+    name: str
+    title: str
+    compute: Callable[[Task], Arrays]
 
 
 @contextlib.contextmanager
@@ -66,11 +89,10 @@ class RunFolder:
     """Where one run of a study keeps everything, and what makes it resumable.
 
     Long computations are stages: `stage(name, compute)` returns the arrays of `compute` and keeps them on disk together
-    with the run's fingerprint; a resumed run reads them instead. `path` is where to write until `finish` is called.
-    Whoever makes one holds the folder (`only_run`).
+    with the run's fingerprint; a resumed run reads them instead. Whoever makes one holds the folder (`only_run`).
 
-    Raises InvalidArgumentError where the folder holds something else, a run of another study or with other settings
-    (unless `force`, which replaces it), or, with `resume`, no run to go on with.
+    Raises InvalidArgumentError where the folder holds something else, a finished run, or one of another study or with
+    other settings (unless `force`, which replaces it), or, with `resume`, no run to go on with.
     """
 
     def __init__(
@@ -83,10 +105,8 @@ class RunFolder:
         data_dir: Path | None = None,
         progress: Progress | None = None,
     ) -> None:
-        if (path / _NEW / _COMPLETE).exists():
-            _put_in_place(path)
-        self.home = path
-        self.path = _where(path, config, resume=resume, force=force)
+        self.examine(path, config, resume=resume, force=force)
+        self.path = path
         self.data_dir = data_dir
         self._progress = progress if progress is not None else Progress(shown=False)
         self._config = dict(config)
@@ -97,24 +117,34 @@ class RunFolder:
             if not resume:
                 _clear(self.path)
             self.path.mkdir(parents=True, exist_ok=True)
-            for place in {self.path, self.home}:
-                _sweep(place)
+            _sweep(self.path)
             self.keep_time()
         except OSError as error:
             raise InvalidArgumentError(f"out is {path}, where nothing can be written: {error.strerror}") from None
 
-    def __getstate__(self) -> dict[str, Any]:
-        """For workers, to whom no progress is shown."""
-        return {**vars(self), "_progress": None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._progress = Progress(shown=False)
-
     @staticmethod
     def examine(path: Path, config: Mapping[str, Any], *, resume: bool = False, force: bool = False) -> None:
         """Raise what making one would raise, and touch nothing."""
-        _where(path, config, resume=resume, force=force)
+        if not path.exists() or (path.is_dir() and not any(p.name != _LOCK for p in path.iterdir())):
+            if resume:
+                raise InvalidArgumentError(f"there is no run in {path} to resume; leave out --resume to start one")
+            return
+        held = _config(path)
+        if held is None:
+            _check_unreadable(path, config, resume=resume, force=force)
+        elif resume:
+            if differing := _differences(held, config):
+                raise InvalidArgumentError(f"the run in {path} cannot be resumed with other settings: {differing}")
+            _check_version(path, held, config)
+        elif not force:
+            differing = _differences(held, config)
+            if differing or (path / "report.html").exists():
+                raise InvalidArgumentError(
+                    path,
+                    "another run: " + differing if differing else "a finished run",
+                    remedy="choose another folder with --out, or replace it with --force",
+                    verb="holds",
+                )
 
     @property
     def seconds(self) -> float:
@@ -122,13 +152,8 @@ class RunFolder:
         return self._sessions.seconds
 
     def finish(self) -> None:
-        """Everything is written: it takes the place of what the folder held before."""
+        """Everything is written."""
         self.keep_time("finished")
-        if self.path == self.home:
-            return
-        write_json(self.path / _COMPLETE, [name for name in _OURS if (self.path / name).exists()])
-        _put_in_place(self.home)
-        self.path = self.home
 
     def stage(self, name: str, title: str, compute: Callable[[Task], Arrays]) -> Arrays:
         """The arrays of `compute(task)`, from disk if an earlier run with the same settings has computed them."""
@@ -141,24 +166,8 @@ class RunFolder:
         return arrays
 
     def stages(self, work: Mapping[Key, Stage]) -> dict[Key, Arrays]:
-        """The arrays of stages that depend on none of each other; with an executor its workers share them.
-
-        What `compute` of a stage needs is sent to the worker, also what a function made within another one refers to.
-        """
-        spread = {} if self._progress.executor is None else self._spread(list(work.values()))
-        return {
-            key: spread[one.name] if one.name in spread else self.stage(one.name, one.title, one.compute)
-            for key, one in work.items()
-        }
-
-    def _spread(self, work: Sequence[Stage]) -> dict[str, Arrays]:
-        """By name, the arrays of stages that are not there yet, of two or more."""
-        missing = [one for one in work if self._stored(one.name) is None]
-        if len(missing) < 2:
-            return {}
-        from equitangents_studies.framework.spreading import spread_stages
-
-        return spread_stages(self._progress, missing, self._keep)
+        """The arrays of stages that depend on none of each other."""
+        return {key: self.stage(one.name, one.title, one.compute) for key, one in work.items()}
 
     def checkpoints(self, stage: str) -> Path:
         """Where a stage may keep what it needs to go on after being killed; deleted when the stage is done."""
@@ -207,39 +216,18 @@ class RunFolder:
         write_json(self.path / "config.json", kept)
 
 
-def _where(path: Path, config: Mapping[str, Any], *, resume: bool, force: bool) -> Path:
-    """Where a run with `config` is to write, if it may."""
-    new = path / _NEW
-    if not path.exists() or (path.is_dir() and not any(p.name != _LOCK for p in path.iterdir())):
-        if resume:
-            raise InvalidArgumentError(f"there is no run in {path} to resume; leave out --resume to start one")
-        return path
-    held, started = _config(path), _config(new)
-    if held is None and started is None:
-        if resume and (begun := _place_of_stages(path, _fingerprint(_identity(config)))) is not None:
-            return begun
-        if (path / "config.json").exists():
-            if force:
-                return path
-            raise InvalidArgumentError(
-                f"{path / 'config.json'} is damaged, and no stage of this run is complete; replace it with "
-                "--force, or choose another folder with --out"
-            )
+def _check_unreadable(path: Path, config: Mapping[str, Any], *, resume: bool, force: bool) -> None:
+    """Raise InvalidArgumentError where the configuration cannot be read, unless stages of this run are there."""
+    if resume and _holds_stages(path, _fingerprint(_identity(config))):
+        return
+    if not (path / "config.json").exists():
         hint = "there is nothing to resume" if resume else "choose another folder with --out"
         raise InvalidArgumentError(f"{path} exists and holds no run of a study; {hint}")
-    if resume:
-        for place, found in ((new, started), (path, held)):
-            if found is not None and not _differences(found, config):
-                _check_version(path, found, config)
-                return place
-        differing = _differences(held or started or {}, config)
-        raise InvalidArgumentError(f"the run in {path} cannot be resumed with other settings: {differing}")
-    for found in (held, started):
-        if found is not None and not force and (differing := _differences(found, config)):
-            raise InvalidArgumentError(
-                f"{path} holds another run: {differing}; choose another folder with --out, or replace it with --force"
-            )
-    return new if (path / "report.html").exists() else path
+    if not force:
+        raise InvalidArgumentError(
+            f"{path / 'config.json'} is damaged, and no stage of this run is complete; replace it with --force, or "
+            "choose another folder with --out"
+        )
 
 
 def _config(path: Path) -> dict[str, Any] | None:
@@ -257,13 +245,9 @@ def _config(path: Path) -> dict[str, Any] | None:
     return found if found.get("fingerprint", identity) == identity else None
 
 
-def _place_of_stages(path: Path, fingerprint: str) -> Path | None:
-    """The folder that holds complete stages of this run, for a run whose configuration cannot be read; else None."""
-    for place in (path / _NEW, path):
-        files = sorted((place / "stages").glob("*.npz"))
-        if any(stage_files.read(file, fingerprint) is not None for file in files):
-            return place
-    return None
+def _holds_stages(path: Path, fingerprint: str) -> bool:
+    """Whether complete stages of this run are there."""
+    return any(stage_files.read(file, fingerprint) is not None for file in sorted((path / "stages").glob("*.npz")))
 
 
 def _check_version(path: Path, begun: Mapping[str, Any], config: Mapping[str, Any]) -> None:
@@ -287,27 +271,9 @@ def _differences(previous: Mapping[str, Any], config: Mapping[str, Any]) -> str:
     return ", ".join(f"{k} was {then.get(k)!r} and is now {now.get(k)!r}" for k in keys if now.get(k) != then.get(k))
 
 
-def _put_in_place(home: Path) -> None:
-    """Move what `.new` holds to its place; each move may have been done already."""
-    new = home / _NEW
-    try:
-        names = read_json(file_bytes(new / _COMPLETE))
-    except ValueError:  # damaged: what is not there has been moved
-        names = list(_OURS)
-    if not isinstance(names, list):
-        names = list(_OURS)
-    for name in _OURS:
-        if name in names and not (new / name).exists():
-            continue
-        _remove(home / name)
-        if name in names:
-            os.replace(new / name, home / name)
-    shutil.rmtree(new)
-
-
 def _clear(path: Path) -> None:
-    """Remove a run, and nothing else; a finished one only as part of a `.new`."""
-    for name in (*_OURS, _NEW):
+    """Remove a run, and nothing else; its configuration last, by which the rest of it is known."""
+    for name in reversed(_OURS):
         _remove(path / name)
 
 
@@ -351,7 +317,7 @@ def _plain(value: object) -> object:
 
 def finished(path: Path) -> tuple[tuple[Claim, ...], float] | None:
     """The claims of the run in `path` and its seconds; None where no whole run is finished there."""
-    if not (path / "report.html").is_file() or (path / ".new").exists():
+    if not (path / "report.html").is_file():
         return None
     try:
         config, claims = (read_json(file_bytes(path / f"{n}.json")) for n in ("config", "claims"))
@@ -360,3 +326,50 @@ def finished(path: Path) -> tuple[tuple[Claim, ...], float] | None:
         return tuple(map(Claim.from_dict, claims)), float(config["seconds"])
     except UNREADABLE:
         return None
+
+
+class Sessions:
+    """The sessions before, as `config.json` of the folder has them, and this one, which begins now."""
+
+    def __init__(self, previous: Mapping[str, Any] | None) -> None:
+        self._before = list((previous or {}).get("sessions", []))
+        self._began = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        self._machine = machine()
+        self._start, self._processor_start = time.monotonic(), _processor_seconds()
+
+    @property
+    def seconds(self) -> float:
+        """How long all sessions have taken so far."""
+        return float(sum(session["seconds"] for session in self._before)) + time.monotonic() - self._start
+
+    def to_dict(self, ended: Ending) -> dict[str, Any]:
+        """What `config.json` keeps: the time of all sessions together, and each of them."""
+        now = {
+            "began": self._began,
+            "seconds": round(time.monotonic() - self._start, 3),
+            "processor_seconds": round(_processor_seconds() - self._processor_start, 3),
+            "ended": ended,
+            "machine": self._machine,
+        }
+        return {"seconds": round(self.seconds, 3), "sessions": [*self._before, now]}
+
+
+def machine() -> dict[str, Any]:
+    """The processor's model, how many of its cores this process may use, and bytes of memory; no names of hosts."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    cores = len(affinity(0)) if affinity is not None else os.cpu_count()
+    return {"processor": _processor(), "cores": cores, "memory": machine_memory()}
+
+
+def _processor() -> str:
+    try:
+        lines = _PROCESSORS.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:  # not on Linux
+        lines = []
+    models = [line.partition(":")[2].strip() for line in lines if line.lower().startswith("model name")]
+    return models[0] if models else platform.processor() or platform.machine()
+
+
+def _processor_seconds() -> float:
+    """Processor seconds of this process and of those that it started and that have ended."""
+    return sum(os.times()[:4])

@@ -18,8 +18,8 @@ from typing import Any, TypeVar, cast, dataclass_transform
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError
-from equitangents_studies.framework.folder import Columns
-from equitangents_studies.framework.stages import Arrays, Stage, Stages
+from equitangents_studies.framework.folder import Columns, RunFolder, Stage
+from equitangents_studies.framework.stage_files import Arrays
 
 T = TypeVar("T")
 MeasuredT = TypeVar("MeasuredT", bound="Measured")
@@ -34,13 +34,12 @@ class Part:
     """Stages `compute(*coordinates, task)`; their names follow from `name`, such as "accuracy-{law}-{group#}".
 
     There {law} is a value and {group#} the place of one among all. `title` is what readers see, text of the same
-    coordinates or a function of them; `ensemble` as of a `Stage`; `file` makes of such a name one that files may have.
+    coordinates or a function of them; `file` makes of such a name one that files may have.
     """
 
     name: str
     title: str | Callable[..., str]
     compute: Callable[..., Arrays]
-    ensemble: bool = False
     file: Callable[[str], str] = str
 
     @property
@@ -59,7 +58,7 @@ class Part:
         places = {f"{name}#": levels[name].index(x) for name, x in point.items() if name in levels}
         title = self.title.format(**point) if isinstance(self.title, str) else self.title(*values)
         name = self.file(self.name.format(**point, **places))
-        return Stage(name, title, partial(self.compute, *values), self.ensemble)
+        return Stage(name, title, partial(self.compute, *values))
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +91,7 @@ class Found:
                     found += [(point, arrays[stored.format(**point)]) for point, arrays in every]
                     break
         if not found and all(self.parts.values()):  # else it is of a part that no level asks for
-            raise InvalidArgumentError(f"no stage holds {name!r}")
+            raise InvalidArgumentError("name", name, "an array of a stage")
         return found
 
     def by(self, names: str, of: str, axes: str = "") -> Keyed[Any]:
@@ -100,7 +99,7 @@ class Found:
         return cast("Keyed[Any]", _read(self, of, _By(tuple(names.split()), tuple(axes.split()), of)))
 
 
-def measured(folder: Stages, *parts: Part, levels: Mapping[str, Iterable[Any]]) -> Found:
+def measured(folder: RunFolder, *parts: Part, levels: Mapping[str, Iterable[Any]]) -> Found:
     """All stages of all parts, which depend on none of each other.
 
     `levels` are the values of every coordinate: {"law": LAWS, "width": (8, 16)}; where not all combinations are wanted,
@@ -222,7 +221,7 @@ def _read(found: Found, name: str, declared: _By) -> Any:
         stacked = [name for name in point if name in axes]
         lengths = [len(found.levels[d]) if d in found.levels else n for d, n in zip(inner, array.shape, strict=False)]
         if array.shape != tuple(lengths) or len(inner) != array.ndim:
-            raise InvalidArgumentError(f"{name} is {array.shape}; it must have the axes {', '.join(inner)}")
+            raise InvalidArgumentError(name, array.shape, list(inner), "the axes")
         cut = [d for d in inner if d in names]
         for places in itertools.product(*(range(len(found.levels[d])) for d in cut)):
             at = point | {d: found.levels[d][i] for d, i in zip(cut, places, strict=True)}
@@ -249,7 +248,7 @@ def _points(names: Sequence[str], levels: Levels) -> list[Point]:
     together = {name: words for words in levels for name in words.split()}
     missing = [name for name in names if name not in together]
     if missing:
-        raise InvalidArgumentError(f"levels has no values of {', '.join(missing)}")
+        raise InvalidArgumentError("levels", missing, "values of all", verb="has no values of")
     groups = list(dict.fromkeys(together[name] for name in names))
     values = [levels[words] if " " in words else [(value,) for value in levels[words]] for words in groups]
     wanted = [name for words in groups for name in words.split()]

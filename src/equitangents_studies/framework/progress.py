@@ -1,6 +1,6 @@
-"""What a reader sees while a study runs: one line per stage, with a bar and the time. Ctrl-C always ends it.
+"""What a reader sees while a study runs: a line a stage, how far it is, and its time. Ctrl-C always ends it.
 
-On a terminal the bars are rich's; in a file or a pipe there are lines of plain text, each written as it comes.
+On a terminal the line changes in place; in a file or a pipe there is one a minute, each written as it comes.
 """
 
 from __future__ import annotations
@@ -12,121 +12,61 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import Any
-
-from equitangents.extending import ExecutorLike
 
 _EVERY = 60.0  # seconds between lines about one stage
+_AGAIN = 0.2  # on a terminal
 
 
 class Task:
-    """A stage's bar; `step(done, total)` moves it and calls `noticed`, as often as one likes.
+    """A stage; `step(done, total)` says how far it is and calls `noticed`, as often as one likes."""
 
-    `executor` says who trains ensembles, as `DeepEnsemble(executor=)` takes it; None where a worker computes the stage.
-    """
-
-    def __init__(
-        self,
-        bars: Any = None,
-        identity: Any = None,
-        interrupted: threading.Event | None = None,
-        executor: ExecutorLike | None = None,
-    ) -> None:
-        self.executor = executor
-        self._bars = bars
-        self._identity = identity
-        self._interrupted = interrupted
-        self._shown = 0.0
+    def __init__(self, title: str = "", shown: bool = False, interrupted: threading.Event | None = None) -> None:
+        self._title, self._shown, self._interrupted = title, shown, interrupted or threading.Event()
+        self._in_place = sys.stderr.isatty()
+        self._begun = self._said = time.monotonic()
         self.noticed: Callable[[], None] = lambda: None
+        self._say(f"{title} …")
 
     def step(self, done: float, total: float) -> None:
         """`done` of `total` is finished; raises KeyboardInterrupt if one was lost on the way."""
-        if self._interrupted is not None and self._interrupted.is_set():
+        if self._interrupted.is_set():
             raise KeyboardInterrupt
         self.noticed()
         now = time.monotonic()
-        if self._bars is not None and (now - self._shown > 0.1 or done >= total):
-            self._bars.update(self._identity, completed=done, total=total)
-            self._shown = now
-
-
-class _Lines:
-    """In place of rich's bars where there is no terminal: a line when a stage begins and ends, and one a minute."""
-
-    def __init__(self) -> None:
-        self._begun: dict[int, tuple[str, float]] = {}
-        self._said = 0.0
-
-    def __enter__(self) -> _Lines:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        return
-
-    def add_task(self, title: str, total: float | None = None) -> int:
-        identity = len(self._begun)
-        self._begun[identity] = (title, time.monotonic())
-        self._said = time.monotonic()
-        _say(f"{title} …")
-        return identity
-
-    def update(self, identity: int, *, completed: float, total: float, done: bool = False) -> None:
-        title, begun = self._begun[identity]
-        now = time.monotonic()
-        if done:
-            _say(f"{title}: done in {now - begun:.1f} s")
-        elif now - self._said > _EVERY:
+        if now - self._said > (_AGAIN if self._in_place else _EVERY):
             self._said = now
-            _say(f"{title}: {100 * completed / total:.0f} %")
+            self._say(f"{self._title}: {100 * done / total:.0f} %")
 
+    def done(self) -> None:
+        """Say how long it took."""
+        self._say(f"{self._title}: done in {time.monotonic() - self._begun:.1f} s", last=True)
 
-def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    def _say(self, text: str, *, last: bool = False) -> None:
+        if self._shown and self._in_place:
+            print("\x1b[K" + text, end="\n" if last else "\r", file=sys.stderr, flush=True)  # others write over it
+        elif self._shown:
+            print(text, file=sys.stderr, flush=True)
 
 
 class Progress:
-    """Bars on the terminal by rich, lines where output is redirected, or nothing at all."""
+    """How far each stage of a run is, or nothing at all."""
 
-    def __init__(self, *, shown: bool = True, executor: ExecutorLike | None = None) -> None:
-        self.executor = executor
-        self._bars: Any = None
+    def __init__(self, *, shown: bool = True) -> None:
+        self._shown = shown
         self._interrupted = threading.Event()
-        if shown and not sys.stderr.isatty():
-            self._bars = _Lines()
-        elif shown:
-            from rich.console import Console
-            from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-            from rich.progress import Progress as Bars
-
-            self._bars = Bars(
-                TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=Console(stderr=True)
-            )
 
     @contextlib.contextmanager
     def running(self) -> Iterator[Progress]:
-        """Show the bars while the study runs."""
-        with _remembering(self._interrupted), self._bars or contextlib.nullcontext():
+        """While the study runs, no Ctrl-C is lost."""
+        with _remembering(self._interrupted):
             yield self
-
-    def say(self, line: str) -> None:
-        """A line above the bars, or among the lines."""
-        if isinstance(self._bars, _Lines):
-            _say(line)
-        elif self._bars is not None:
-            self._bars.console.print(line, highlight=False)
 
     @contextlib.contextmanager
     def task(self, title: str) -> Iterator[Task]:
-        """A bar for one stage; full when the stage ends without an error."""
-        if self._bars is None:
-            yield Task(interrupted=self._interrupted, executor=self.executor)
-            return
-        identity = self._bars.add_task(title, total=None)
-        yield Task(self._bars, identity, self._interrupted, self.executor)
-        if isinstance(self._bars, _Lines):
-            self._bars.update(identity, completed=1, total=1, done=True)
-        else:
-            self._bars.update(identity, completed=1, total=1)
+        """One stage, which is said to be done when it ends without an error."""
+        task = Task(title, self._shown, self._interrupted)
+        yield task
+        task.done()
 
 
 @contextlib.contextmanager

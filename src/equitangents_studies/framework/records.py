@@ -94,7 +94,7 @@ def columns(names: Sequence[str], rows: Iterable[Sequence[object]]) -> Columns:
     kept = [tuple(cell for x in row for cell in ends(x)) for row in rows]
     for row in kept:
         if len(row) != len(names):
-            raise InvalidArgumentError(f"row {row} has {len(row)} entries; the columns are {', '.join(names)}")
+            raise InvalidArgumentError("row", len(row), len(names), ", ".join(names), verb="has entries,")
     return {name: [row[i] for row in kept] for i, name in enumerate(names)}
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.extending import ExecutorLike, may_write, real
+from equitangents.extending import may_write, real
 from equitangents_studies.framework.catalogue import StudyInfo, load, lookup
 
 if TYPE_CHECKING:
@@ -52,19 +52,13 @@ def run(
     data_dir: str | Path | None = None,
     progress: bool = True,
     force: bool = False,
-    executor: ExecutorLike | None = None,
 ) -> StudyResult:
     """Run study `name` and write its folder: config.json, results/, figures/, claims.json and report.html.
 
-    `out` is the folder, by default `runs/<name>-<preset>`. What an earlier run with the same settings left there is
-    replaced when the new one is complete; with `resume` the run goes on from it, and a finished one in a folder that
-    may not be written is shown as it is. A folder with a run of another study
-    or with other settings is left alone, unless `force` is given. `settings` changes the preset, as text:
-    {"members": "20"}. `data_dir` holds data files. A claim that fails is a result, not an error.
-
-    `executor` is a number of processes of this machine, or an executor of `concurrent.futures`. Its workers share
-    stages that depend on none of each other, and members of ensembles; what a worker had under way that dies is
-    computed again. The numbers are the same.
+    `out` is the folder, by default `runs/<name>-<preset>`. With `resume` the run there goes on; a finished one in a
+    folder that may not be written is shown as it is. A folder with a finished run, or one of another study or with
+    other settings, is left alone, unless `force` is given, which removes that run first. `settings` changes the preset,
+    as text: {"members": "20"}. `data_dir` holds data files. A claim that fails is a result, not an error.
 
     Raises InvalidArgumentError for an unknown study, preset or setting, for data that are not there, and for a folder
     that holds something else, a run begun by another version, or one that another process is writing to; then nothing
@@ -75,9 +69,6 @@ def run(
     info = lookup(name, preset)
     if resume and force:
         raise InvalidArgumentError("resume and force are both given; resume goes on with a run, force replaces it")
-    from equitangents.extending import executors
-
-    executors.check_executor(executor)
     study, present = load(info)
     from equitangents_studies.framework import settings as reading
     from equitangents_studies.framework.folder import RunFolder, finished, only_run
@@ -99,12 +90,12 @@ def run(
     if resume and not may_write(path) and (there := finished(path)) is not None:
         logger.info("%s may not be written: its finished run is shown as it is", path)
         return StudyResult(info.name, preset, path, path / "report.html", *there)
-    bars = Progress(shown=progress, executor=executor)
+    stages = Progress(shown=progress)
     with only_run(path):
-        folder = RunFolder(path, config, resume=resume, force=force, data_dir=data, progress=bars)
+        folder = RunFolder(path, config, resume=resume, force=force, data_dir=data, progress=stages)
         texts = (reading.as_text(chosen), reading.as_text(study.presets[preset]))
         try:
-            with bars.running():
+            with stages.running():
                 results = study.measure(chosen, folder)
             return _report(info, study, present, preset, chosen, results, folder, command(name, preset, *texts, data))
         except BaseException as stop:

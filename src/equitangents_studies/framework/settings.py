@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import types
 import typing
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypeVar
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.extending import meant
+from equitangents.extending import unknown
 
 SettingsT = TypeVar("SettingsT")
 
@@ -35,45 +33,16 @@ def changed(settings: SettingsT, changes: Mapping[str, str] | None) -> SettingsT
     if not changes:
         return settings
     hints = typing.get_type_hints(type(settings))
-    keys = [field.name for field in dataclasses.fields(settings)]  # type: ignore[arg-type]
-    return dataclasses.replace(settings, **read(changes, {key: hints[key] for key in keys}))  # type: ignore[type-var]
-
-
-def read(changes: Mapping[str, str], hints: Mapping[str, Any]) -> dict[str, Any]:
-    """What the text of each change says, by the types of all settings; raises as `changed`."""
+    hints = {field.name: hints[field.name] for field in dataclasses.fields(settings)}  # type: ignore[arg-type]
     values = {}
     for key, text in changes.items():
         name = key.replace("-", "_")
         if name not in hints:
-            raise InvalidArgumentError(
-                f"there is no setting {key!r}{meant(key, hints)}; the settings are {', '.join(hints)}"
-            )
+            raise unknown("setting", key, hints)
         if not isinstance(text, str):
-            raise InvalidTypeError(
-                f"{key} was {text!r}, of type {type(text).__name__}; settings are text, as after --set, such as "
-                f"{_as_text(text)!r}"
-            )
+            raise InvalidTypeError(key, text, "text, as after --set", _as_text(text), verb="was")
         values[name] = _parse(key, text, hints[name])
-    return values
-
-
-def declared(module: str) -> dict[str, Any] | None:
-    """Types of the `Settings` of a study's module by name, read off its source: nothing is imported.
-
-    None for modules elsewhere than here, and where the source does not say it.
-    """
-    package, _, inner = module.partition(".")
-    path = (Path(__file__).parents[1] / inner.replace(".", "/")).with_suffix(".py")
-    if package != __package__.partition(".")[0] or not path.is_file():
-        return None
-    for node in ast.parse(path.read_text("utf-8")).body:
-        if isinstance(node, ast.ImportFrom) and node.module and any(name.name == "Settings" for name in node.names):
-            return declared(node.module)
-        if isinstance(node, ast.ClassDef) and node.name == "Settings" and not node.bases:
-            said = [part for part in node.body if isinstance(part, ast.AnnAssign) and isinstance(part.target, ast.Name)]
-            hints = {ast.unparse(part.target): ast.unparse(part.annotation) for part in said}
-            return typing.get_type_hints(type("Settings", (), {"__annotations__": hints}), {"Literal": typing.Literal})
-    return None
+    return dataclasses.replace(settings, **values)  # type: ignore[type-var]
 
 
 def presets(defaults: SettingsT, **named: str) -> dict[str, SettingsT]:
@@ -109,34 +78,32 @@ def _parse(key: str, text: str, hint: Any) -> Any:
         for choice in arguments:
             if text.lower() == str(choice).lower():
                 return choice
-        raise InvalidArgumentError(f"{key} was {text!r}; it must be one of {', '.join(map(str, arguments))}")
+        raise InvalidArgumentError(key, text, list(arguments), verb="was")
     if origin is tuple:
         items = [item for item in text.strip("()[]").split(",") if item.strip()]
         return tuple(_parse(key, item, arguments[0]) for item in items)
     if hint is bool:
         if text.lower() in _TRUE + _FALSE:
             return text.lower() in _TRUE
-        raise InvalidArgumentError(f"{key} was {text!r}; it must be true or false")
+        raise InvalidArgumentError(key, text, "true or false", verb="was")
     try:
         return hint(text)
     except ValueError:
         kind = {int: "a whole number", float: "a number"}.get(hint, str(hint))
-        raise InvalidArgumentError(f"{key} was {text!r}; it must be {kind}") from None
+        raise InvalidArgumentError(key, text, kind, verb="was") from None
 
 
-def check(condition: bool, name: str, value: object, requirement: str) -> None:
+def check(condition: bool, name: str, value: object, requirement: object) -> None:
     """Raise InvalidArgumentError saying what setting `name` was and what it must be, unless `condition` is true."""
     if not condition:
-        raise InvalidArgumentError(f"{name} was {value}; it must be {requirement}")
+        raise InvalidArgumentError(name, value, requirement, verb="was")
 
 
 def check_some(name: str, chosen: Sequence[str], known: Collection[str]) -> None:
     """Raise InvalidArgumentError, which names the first that is none, unless all that setting `name` has are known."""
     for value in chosen:
         if value not in known:
-            raise InvalidArgumentError(
-                f"{name} has {value!r}{meant(value, known)}; expected some of {', '.join(known)}"
-            )
+            raise unknown(name, value, known)
 
 
 def at_least(settings: object, **least: float) -> None:

@@ -16,8 +16,8 @@ import numpy as np
 
 from equitangents.extending import UNREADABLE, append_checksum, check_arrays, file_bytes, process_memory, whole_file
 from equitangents.extending import check_checksum as check
-from equitangents_studies.framework.stages import Arrays
 
+Arrays = dict[str, np.ndarray]
 logger = logging.getLogger("equitangents")
 
 

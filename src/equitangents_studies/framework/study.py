@@ -12,10 +12,10 @@ from typing import Any, Generic, TypeVar
 
 from equitangents.report import Figure, Table
 from equitangents_studies.claim import Claim
-from equitangents_studies.framework.folder import Columns, RunFolder
+from equitangents_studies.framework.folder import Columns, RunFolder, Stage
 from equitangents_studies.framework.progress import Task
 from equitangents_studies.framework.settings import at_least, check, check_some, presets
-from equitangents_studies.framework.stages import Arrays, Stage
+from equitangents_studies.framework.stage_files import Arrays
 
 __all__ = [
     "Arrays", "Present", "Presentation", "RunFolder", "Shown", "Stage", "Study", "Task", "at_least", "check",

@@ -108,7 +108,7 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
         count -= round(s.test_share * count)
     else:
         path = place(s, data_dir)
-        check(path.is_dir(), "data", repr(s.data), "an image folder, “auto”, “textures” or “cifar10”")
+        check(path.is_dir(), "data", s.data, "an image folder, “auto”, “textures” or “cifar10”")
         count = len(opened(s, path).train)
     check(s.largest <= count, "largest", s.largest, f"at most {count:,}, which there are to train on")
     least = 2 ** ((s.halvings - 1) / 2) * 2

@@ -237,7 +237,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     rate = float(found.stage("infinite")["learning_rate"])
     title = lambda width, first: f"Training {_count(settings, first)} members of width {width}"
     train = partial(_members, settings, folder, spins, times, rate)
-    trained = measured(folder, Part("width-{width}-from-{first}", title, train, ensemble=True), levels=levels)
+    trained = measured(folder, Part("width-{width}-from-{first}", title, train), levels=levels)
     parts: dict[tuple[int, str], list[np.ndarray]] = {}
     for at, outputs in trained.arrays("{spins}"):
         parts.setdefault((at["width"], at["spins"]), []).append(outputs[..., 0])

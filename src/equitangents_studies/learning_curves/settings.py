@@ -107,7 +107,7 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     for name in ("models", "networks", "whole", "approximated"):
         check_some(name, getattr(settings, name), ARCHITECTURES)
     usable = [name for name, how in PREPARED.items() if how.kernel == "ntk" and how.share == 1]
-    check(settings.prepared in usable, "prepared", repr(settings.prepared), f"one of {', '.join(usable)}")
+    check(settings.prepared in usable, "prepared", settings.prepared, list(usable))
     at_least(settings, whole_images=18, whole_tested=1, features=1, exact_images=8)
     dear = [model for model in settings.whole if pools(model)]
     check(not (dear and settings.approximated), "whole", dear, "networks that do not pool beside approximated ones")
@@ -116,7 +116,7 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     check(fits, "exact_images", settings.exact_images, f"at most whole_images, {settings.whole_images}")
     check(all(m >= 1 for m in settings.exact_features), "exact_features", settings.exact_features, "positive")
     known = ("auto", "textures", *data.names())
-    check(settings.data in known, "data", repr(settings.data), f"one of {', '.join(known)}")
+    check(settings.data in known, "data", settings.data, list(known))
     for model in settings.models:
         count = pool_size(settings, model)
         check(len(sizes_of(settings, model)) >= 5, "images", count, f"enough for 5 sizes from {settings.smallest} on")

@@ -264,7 +264,6 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
             "trained-{network}-{trained}",
             lambda name, width: f"Training {settings.members} networks of width {width}: {name}",
             training,
-            ensemble=True,
         ),
         levels={
             "theorem": tuple(_PAIRS),

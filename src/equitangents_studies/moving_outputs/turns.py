@@ -259,7 +259,7 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     check_sizes("space_sizes", s.space_sizes)
     check_asked(s, (s.sizes[-1], s.space_sizes[-1]), "inputs")
     known = (LETTERS, *data.names())
-    check(s.data in known, "data", repr(s.data), f"one of {', '.join(known)}")
+    check(s.data in known, "data", s.data, list(known))
     held, needed = len(_upright(s.data, data_dir)), s.sizes[-1] + s.test
     check(needed <= held, "sizes", s.sizes, f"so few that they and {s.test} test images are at most {held}")
 

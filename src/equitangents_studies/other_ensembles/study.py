@@ -20,12 +20,12 @@ from jaxtyping import Float
 
 from equitangents import actions, ensembles
 from equitangents.extending import FiniteNetwork, precision
+from equitangents_studies.baselines.variational import MeanField, MeanFieldPosterior, Posterior, outputs_of_draws
 from equitangents_studies.common.infinite import largest_difference, unit_times
 from equitangents_studies.common.ising_lattice import energy_task
 from equitangents_studies.common.networks import mlp
 from equitangents_studies.common.orbits import by_element, deviations, orbit_batch
 from equitangents_studies.common.training import train_to_last, trained
-from equitangents_studies.contenders.variational import MeanField, MeanFieldPosterior, Posterior, outputs_of_draws
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
 from equitangents_studies.framework.works import AUGMENTED_POSTERIORS, EMERGENT_EQUIVARIANCE
 from equitangents_studies.other_ensembles.claims import (
@@ -195,7 +195,7 @@ def _trained(problem: _Problem, folder: RunFolder, kind: str) -> Stage:
         seed=s.seed + _SEEDS[kind],
         **options,
     )
-    return Stage(kind, f"Training: {TITLES[kind]}", train, ensemble=True)
+    return Stage(kind, f"Training: {TITLES[kind]}", train)
 
 
 def _posterior(problem: _Problem, folder: RunFolder, kind: str) -> Stage:
@@ -243,7 +243,7 @@ def _posterior(problem: _Problem, folder: RunFolder, kind: str) -> Stage:
         found = deviations(action, by_element(action, outputs)[..., 0])
         return found.reshape(*found.shape[:-2], -1)
 
-    return Stage(kind, f"Training: {POSTERIORS[kind]}", compute, ensemble=True)
+    return Stage(kind, f"Training: {POSTERIORS[kind]}", compute)
 
 
 def _draws(

@@ -24,7 +24,7 @@ from jaxtyping import Int
 from equitangents import nn
 from equitangents.actions import Action
 from equitangents.extending import ArrayLike, DType, Params
-from equitangents_studies.contenders.variational import Posterior
+from equitangents_studies.baselines.variational import Posterior
 
 Change = Callable[[jax.Array], jax.Array]
 

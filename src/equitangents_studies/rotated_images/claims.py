@@ -25,7 +25,7 @@ from equitangents_studies.framework.claims import (
     theirs,
 )
 from equitangents_studies.framework.folder import RunFolder
-from equitangents_studies.framework.stages import Arrays
+from equitangents_studies.framework.stage_files import Arrays
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
 from equitangents_studies.rotated_images.settings import (
     Results,

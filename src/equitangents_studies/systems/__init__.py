@@ -1,12 +1,12 @@
 """Learning systems: data, a model and an inference algorithm, each with symmetries, and what a mismatch costs.
 
 what moves data      data_groups, transformations, generated
-networks             architectures, patch_networks, coupling, embeddings
+networks             architectures, coupling, embeddings
 algorithms           descent, tangent_spectrum, inferences, system
-their symmetries     symmetry_tests, two_sample, theorem_tables, distances
+their symmetries     symmetry_tests, two_sample, distances
 kernels              grams, kernel_spectrum, partial_orbits
 curves of any model  curve_data, curves, predictions, broken_lines, power_laws, factors, exchange
-which architecture   architecture_comparison, compared, comparison_drawing
+which architecture   architecture_comparison
 """
 
 import lazy_loader

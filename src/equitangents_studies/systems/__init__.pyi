@@ -10,12 +10,10 @@ from .generated import textures
 from .inferences import inference
 from .kernel_spectrum import spectrum
 from .partial_orbits import partial_orbits
-from .patch_networks import patch_network
 from .power_laws import fit_power_law
 from .predictions import cavity_risk, omniscient_risk
 from .symmetry_tests import algorithmic_symmetry
 from .system import System
-from .theorem_tables import symmetry_table
 from .transformations import path, rotate, transformation
 
 __all__ = [
@@ -33,12 +31,10 @@ __all__ = [
     "moved_at_random",
     "omniscient_risk",
     "partial_orbits",
-    "patch_network",
     "path",
     "rotate",
     "s_dist",
     "spectrum",
-    "symmetry_table",
     "textures",
     "transformation",
 ]

@@ -1,10 +1,4 @@
-"""Which architectures and groups are compared on a grid, and how many inputs a budget of time pays for.
-
-time(N) = Σ over kernel matrices of (pairs · seconds a pair) + repetitions · (n³/3 + n² · test inputs) / rate; n is the
-largest training set. Pairs of inputs cost what `Sequential.kernel_cost` says of this machine.
-
-
-Which architecture's symmetries hurt and which help on given data, by learning curves at infinite width.
+"""Which architecture's symmetries hurt and which help on given data, by learning curves at infinite width.
 
 Kernels of FCN, VEC, LAP and GAP get the same nested training sets, of the data as they are and moved by random elements
 of groups. Where Theorem 4.1 says that an architecture does not notice a group, its curve is that of the data as they
@@ -13,40 +7,33 @@ are. The factor f of two curves: the first needs f times the samples of the seco
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
-from typing import get_args
+from pathlib import Path
+from typing import Any, get_args
 
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError, ShapeError
-from equitangents.extending import Targets, check_confidence, check_whole, formatting
+from equitangents.extending import FileName, Targets, check_confidence, check_whole, whole_file
 from equitangents.kernels import KernelFunction
-from equitangents.nn import Sequential
-from equitangents.statistics import shared_level
+from equitangents.report import with_interval
+from equitangents.statistics import Estimate, shared_level
+from equitangents_studies.claim import plain_number
 from equitangents_studies.systems.architectures import architecture
-from equitangents_studies.systems.compared import Affordable, ArchitectureComparison
-from equitangents_studies.systems.conventions import (
-    Step,
-    check_choice,
-    check_positive,
-    check_ridge,
-    steps,
-)
+from equitangents_studies.systems.conventions import Step, check_choice, check_ridge, steps
 from equitangents_studies.systems.curve_data import CurveData, DataLike, curve_data
 from equitangents_studies.systems.curves import ErrorName, LearningCurve, learning_curve
 from equitangents_studies.systems.data_groups import NAMES, DataGroup, data_group, expected_symmetry
-from equitangents_studies.systems.factors import AS_THEY_ARE, Factor, compared
+from equitangents_studies.systems.factors import AS_THEY_ARE, Factor, Key, cell, compared
 from equitangents_studies.systems.grams import KernelName
 from equitangents_studies.systems.transformations import rotate
 
 TEST_SHARE = 0.2
 _POOLS = (4, 8, 2)  # sides of the local pooling that is tried first
-_RATE = 5e9  # multiply-adds a second of a Cholesky factor on one core, on the slow side
-_PAIRS_OF = 100  # inputs whose kernel is asked for to learn what a pair costs
 
 
 def default_architectures(shape: tuple[int, ...]) -> tuple[str, ...]:
@@ -81,7 +68,7 @@ def check_architectures(names: Sequence[str] | None, shape: tuple[int, ...]) -> 
     order = ("FCN", "LCN", "VEC", "LAP", "GAP")
     found = tuple(sorted(dict.fromkeys(names), key=lambda name: order.index(name[:3])))
     if len(found) < 2:
-        raise InvalidArgumentError(f"architectures is {list(names)}; expected two or more, to compare them")
+        raise InvalidArgumentError("architectures", list(names), "two or more, to compare them")
     return found
 
 
@@ -95,76 +82,100 @@ def notices(name: str, group: DataGroup, shape: tuple[int, ...]) -> bool:
     return not expected_symmetry(name, group.name, shape, finite=False)
 
 
-@dataclass(frozen=True)
-class Job:
-    """A kernel that is computed `matrices` times: of data as they are, and moved."""
-
-    net: Sequential
-    matrices: int
-
-
-def affordable(
-    jobs: Sequence[Job],
-    shape: tuple[int, ...],
-    available: int,
-    apart: int,
-    wanted: int | None,
-    least: int,
-    repetitions: int,
-    minutes: float,
-) -> Affordable:
-    """As many inputs as the budget pays for, or the `wanted` ones.
-
-    apart: inputs of a test set of its own, of which no more are used than are trained on; 0: a share is held out.
-    Raises InvalidArgumentError where fewer than `least` inputs, or fewer than are wanted, fit into `minutes`.
-    """
-    costs = [job.net.kernel_cost(shape, _PAIRS_OF, dtype="float32") for job in jobs]
-    rate = sum(job.matrices * cost.seconds / cost.pairs for job, cost in zip(jobs, costs, strict=True))
-    matrices = sum(job.matrices for job in jobs)
-
-    def seconds(n: int) -> float:
-        tested = min(apart, n) or round(TEST_SHARE * n)
-        trained = n if apart else n - tested
-        pairs = n * (n + 1) // 2 + (n * tested if apart else 0)
-        return rate * pairs + matrices * repetitions * (trained**3 / 3 + trained**2 * tested) / _RATE
-
-    def result(n: int) -> Affordable:
-        return Affordable(
-            n, available, min(apart, n) or round(TEST_SHARE * n), matrices, seconds(n),
-            max(cost.uncertainty for cost in costs), minutes,
-        )  # fmt: skip
-
-    if available < least:
-        raise InvalidArgumentError(f"x holds {available} inputs; expected at least {least}, for curves of four sizes")
-    if wanted is not None:
-        if not least <= wanted <= available:
-            raise InvalidArgumentError(f"inputs is {wanted}; expected {least} to {available}, which x holds")
-        _check_paid(wanted, seconds(wanted), minutes)
-        return result(wanted)
-    _check_paid(least, seconds(least), minutes)
-    low, high = least, available
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if seconds(middle) <= 60 * minutes else (low, middle - 1)
-    return result(low if low == available else max(least, _two_digits(low)))
-
-
-def _check_paid(n: int, seconds: float, minutes: float) -> None:
-    if seconds > 60 * minutes:
-        raise InvalidArgumentError(
-            f"kernels of {n} inputs would take about {formatting.duration(seconds)}, more than minutes={minutes:g}; "
-            "allow more, name fewer architectures or groups, or average the grid down"
-        )
-
-
-def _two_digits(n: int) -> int:
-    """Rounded down, so that a small change of the machine's speed seldom changes the number."""
-    unit = 10 ** max(len(str(n)) - 2, 0)
-    return n // unit * unit
-
-
-logger = logging.getLogger("equitangents.systems")
 _CHECKED = 12  # inputs whose kernel shows that a group is not noticed
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ArchitectureComparison:
+    """Learning curves by (architecture, group), and factors between the samples that they need.
+
+    A group "I" is the data as they are. `checks`: where an architecture does not notice a group by Theorem 4.1, by how
+    much its kernel of a few inputs changed, relative to its largest entry; there is no curve of its own there.
+    Intervals of all `factors` and their differences hold together at `confidence`, over repetitions, which draw from
+    the same inputs. `settings`: what was asked for and used, plain values by name.
+    """
+
+    architectures: tuple[str, ...]
+    groups: tuple[str, ...]
+    curves: Mapping[Key, LearningCurve]
+    factors: tuple[Factor, ...]
+    checks: Mapping[Key, float]
+    error: ErrorName
+    confidence: float
+    settings: Mapping[str, Any]
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """The training sets' sizes, the same for all curves."""
+        return next(iter(self.curves.values())).sizes
+
+    def factor(self, first: Key, second: Key) -> Factor:
+        """The factor between two curves: of the architectures' order, or of moved data against those as they are."""
+        for found in self.factors:
+            if (found.first, found.second) == (first, second):
+                return found
+        raise InvalidArgumentError(f"{first} and {second} were not compared; factors lists what was")
+
+    def curve(self, architecture: str, group: str = AS_THEY_ARE) -> LearningCurve:
+        """The curve of an architecture on moved data; that on data as they are where it does not notice the group."""
+        key = (architecture, group)
+        found = self.curves.get((architecture, AS_THEY_ARE) if key in self.checks else key)
+        if found is None:
+            raise InvalidArgumentError(f"there is no curve of {architecture} under {group!r}")
+        return found
+
+    @property
+    def best(self) -> tuple[str, ...]:
+        """The architectures that are not shown to need more samples of the data as they are than another one."""
+        plain = [f for f in self.factors if f.first[1] == AS_THEY_ARE]
+        beaten = {f.first[0] for f in plain if f.verdict == "fewer"} | {
+            f.second[0] for f in plain if f.verdict == "more"
+        }
+        return tuple(name for name in self.architectures if name not in beaten)
+
+    @property
+    def table(self) -> dict[str, list[Any]]:
+        """One row for every curve and size: the mean error and its interval over repetitions."""
+        columns: dict[str, list[Any]] = {
+            name: [] for name in ("architecture", "group", "training_inputs", "error", "low", "high")
+        }
+        for (name, group), curve in self.curves.items():
+            for n, e in zip(curve.sizes, curve.estimates(self.error), strict=True):
+                for column, value in zip(columns.values(), (name, group, int(n), e.value, e.low, e.high), strict=True):
+                    column.append(value)
+        return columns
+
+    def factor_rows(self) -> list[tuple[str, str, str]]:
+        """(what is compared with what, the factor and its interval, the verdict) of all factors."""
+        return [(f"{_name(f.first)} against {_name(f.second)}", cell(f), f.verdict) for f in self.factors]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values."""
+        blank = lambda v: plain_number(v) if isinstance(v, float) else v
+        return {
+            "best": list(self.best),
+            "architectures": list(self.architectures),
+            "groups": list(self.groups),
+            "error": self.error,
+            **self.settings,
+            "curves": {name: [blank(v) for v in column] for name, column in self.table.items()},
+            "factors": [f.to_dict() for f in self.factors],
+            "unnoticed": [{"architecture": a, "group": g, "change": c} for (a, g), c in self.checks.items()],
+            "level": self.confidence,
+        }
+
+    def to_json(self, path: FileName) -> Path:
+        """Write what `to_dict` gives, as JSON."""
+        with whole_file(Path(path)) as partial:
+            partial.write_text(json.dumps(self.to_dict(), indent=2, allow_nan=False) + "\n", encoding="utf-8")
+        return Path(path)
+
+    def __repr__(self) -> str:
+        rows = [*self.settings.items(), ("error", self.error), ("not beaten", ", ".join(self.best))]
+        rows += [(f"error, {_name(key)}", _shown(c.estimates(self.error)[-1])) for key, c in self.curves.items()]
+        rows += [(f"samples, {what}", f"{factor}: {verdict}") for what, factor, verdict in self.factor_rows()]
+        rows += [(f"change of the kernel, {_name(key)}", f"{change:.1g}") for key, change in self.checks.items()]
+        return "\n".join(f"{name}: {value}" for name, value in rows)
 
 
 def compare_architectures(
@@ -173,8 +184,7 @@ def compare_architectures(
     *,
     architectures: Sequence[str] | None = None,
     groups: Sequence[str] = NAMES,
-    minutes: float = 10.0,
-    inputs: int | None = None,
+    inputs: int = 1000,
     depth: int = 4,
     kernel: KernelName = "ntk",
     ridge: float = 1e-4,
@@ -194,9 +204,8 @@ def compare_architectures(
         architectures: two or more of FCN, LCN, VEC, GAP and LAPk; None: FCN, VEC, LAPk with the first k of 4, 8 and 2
             that fits, and GAP.
         groups: what moves the data; 3 stands for their channels.
-        minutes: what kernels and curves may take on this machine. It decides how many inputs are used, the same for
-            all curves; the result says how many.
-        inputs: use exactly so many, drawn at random; refused where they take longer than `minutes`.
+        inputs: how many are used, drawn at random, the same for all curves; all where there are fewer. Work grows as
+            their square.
         depth: hidden layers.
         kernel: "ntk" or "nngp".
         ridge: relative to the mean of the kernel's diagonal, as in `learning_curve`.
@@ -208,7 +217,7 @@ def compare_architectures(
         confidence: all intervals of factors and differences hold together with this probability (Bonferroni), over
             repetitions.
 
-    Raises InvalidArgumentError where the budget does not pay for four training sizes.
+    Raises InvalidArgumentError for fewer inputs than four training sizes take.
 
     Source: Xiao & Pennington 2022, arXiv 2207.04612.
 
@@ -227,18 +236,16 @@ def compare_architectures(
     check_choice("kernel", kernel, get_args(KernelName))
     if error is not None:
         check_choice("error", error, get_args(ErrorName))
-    check_positive("minutes", minutes)
     check_confidence(confidence)
     nets = {name: architecture(name, depth) for name in names}
-    jobs = [Job(net, 1 + sum(notices(name, group, shape) for group in moving)) for name, net in nets.items()]
-    classes = 0 if given.classes is None else len(given.classes)
-    smallest = max(8, classes)
-    apart = 0 if given.held_out else given.test_inputs
-    wanted = None if inputs is None else check_whole("inputs", inputs, 1)
-    paid = affordable(jobs, shape, given.pool, apart, wanted, 4 * smallest, repetitions, float(minutes))
-    logger.info("%s", paid)
-    x, labels, test = _chosen(given, paid.inputs, paid.test_inputs, standardise, seed)
-    most = paid.inputs if apart else paid.inputs - paid.test_inputs
+    smallest = max(8, 0 if given.classes is None else len(given.classes))
+    if given.pool < 4 * smallest:
+        raise InvalidArgumentError(f"x holds {given.pool} inputs; expected at least {4 * smallest}, for four sizes")
+    count = min(check_whole("inputs", inputs, 4 * smallest), given.pool)
+    tested = round(TEST_SHARE * count) if given.held_out else min(given.test_inputs, count)
+    matrices = sum(1 + sum(notices(name, group, shape) for group in moving) for name in names)
+    x, labels, test = _chosen(given, count, tested, standardise, seed)
+    most = count - tested if given.held_out else count
     sizes = np.unique(np.geomspace(smallest, most, int(2 * np.log2(most / smallest)) + 1).round().astype(int))
     curves: dict[tuple[str, str], LearningCurve] = {}
     checks: dict[tuple[str, str], float] = {}
@@ -253,7 +260,7 @@ def compare_architectures(
                     net, _moved(x, group, seed), labels, sizes=sizes, repetitions=repetitions, kernel=kernel,
                     test=TEST_SHARE if test is None else (_moved(test[0], group, seed), test[1]),
                     ridge=ridge, predict=None, seed=seed, confidence=confidence,
-                    progress=partial(_onward, step, len(curves), paid),
+                    progress=partial(_onward, step, len(curves), matrices),
                 )  # fmt: skip
     chosen = error or _error_of(list(curves.values()))
     factors = _factors(names, [g.name for g in moving], curves, chosen, confidence)
@@ -264,22 +271,27 @@ def compare_architectures(
         factors=factors,
         checks=checks,
         error=chosen,
-        affordable=paid,
-        shape=tuple(int(n) for n in shape),
-        classes=classes,
-        depth=depth,
-        kernel=kernel,
-        ridge=ridge,
-        standardised=standardise,
-        seed=seed,
         confidence=confidence,
+        settings={
+            "inputs": count,
+            "available_inputs": given.pool,
+            "test_inputs": tested,
+            "repetitions": repetitions,
+            "shape": [int(n) for n in shape],
+            "classes": 0 if given.classes is None else len(given.classes),
+            "depth": depth,
+            "kernel": kernel,
+            "ridge": ridge,
+            "standardised": standardise,
+            "seed": seed,
+        },
     )
 
 
 def _chosen(
     given: CurveData, count: int, tested: int, standardise: bool, seed: int
 ) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray] | None]:
-    """(inputs, labels, test set of its own or None): as many as are paid for, in float32."""
+    """(inputs, labels, test set of its own or None): `count` of them, in float32."""
     rng = np.random.default_rng((seed, given.pool))
     rows = np.sort(rng.permutation(given.pool)[:count])
     x = np.asarray(given.x[rows], np.float64)
@@ -297,8 +309,8 @@ def _moved(x: np.ndarray, group: DataGroup | None, seed: int) -> np.ndarray:
     return x if group is None else np.asarray(rotate(x, group.name, seed), np.float32)
 
 
-def _onward(step: Step, curves: int, paid: Affordable, done: float, total: float) -> None:
-    step(curves + done / total, paid.matrices)
+def _onward(step: Step, curves: int, matrices: int, done: float, total: float) -> None:
+    step(curves + done / total, matrices)
 
 
 def _change(net: KernelFunction, x: np.ndarray, group: DataGroup, kernel: KernelName, seed: int) -> float:
@@ -324,3 +336,11 @@ def _factors(
     pairs += [((a, group), (a, AS_THEY_ARE)) for a in names for group in groups if (a, group) in curves]
     own = shared_level(3 * len(pairs), level)  # a factor, a difference and a bound each
     return tuple(compared(first, second, curves, error, own) for first, second in pairs)
+
+
+def _name(key: Key) -> str:
+    return key[0] if key[1] == AS_THEY_ARE else f"{key[0]} ({key[1]})"
+
+
+def _shown(e: Estimate) -> str:
+    return with_interval(e.value, e.interval)

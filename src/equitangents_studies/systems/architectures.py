@@ -99,12 +99,12 @@ def architecture(
     (3, 3)
     """
     if not isinstance(name, str):
-        raise InvalidTypeError(f"name is {name!r}; expected one of {_SOME}")
+        raise InvalidTypeError("name", name, f"one of {_SOME}")
     check_whole("depth", depth, 1)
     check_whole("outputs", outputs, 1)
     pooled = _LAP.fullmatch(name)
     if name not in ARCHITECTURES and not pooled:
-        raise InvalidArgumentError(f"name is {name!r}; expected one of {_SOME}")
+        raise InvalidArgumentError("name", name, f"one of {_SOME}")
     check_choice("parametrisation", parametrisation, ("ntk", "standard"))
     check_choice("first_layer", first_layer, ("gaussian", "uniform"))
     width = WIDTHS[name[:3]] if width is None else check_whole("width", width, 1)

@@ -1,15 +1,12 @@
-"""Continuous broken lines by weighted least squares, with every place of the knots that the data allow.
+"""Continuous piecewise-linear fits by weighted least squares, over every place of the knots that the data allow.
 
 y(l) = b₀ + b₁ (l − l̄) + Σ_j b_{j+1} (l − c_j)₊. For given knots c the fit is linear: with R(c) the weighted sum of
 squared residuals, m(c) a linear function of the coefficients and v(c) its variance for unit noise, the profile
 likelihood interval of m is the union over all c of m(c) ± √(v(c) (T − R(c) + min R)), T = (variance) · t².
 
-
-How far the points of a learning curve are uncertain: from their standard errors, repetitions, or scatter.
-
-Repetitions e_ij of size i: the relative deviations r_ij = e_ij/ē_i − 1 less their mean over sizes tell the errors of
-points, that mean what a repetition has in common at all sizes (an easy test set, a lucky order of images): it moves the
-height of a curve, not its slopes.
+The variance comes from standard errors, repetitions or scatter. Of repetitions e_ij of size i, the relative deviations
+r_ij = e_ij/ē_i − 1 less their mean over sizes give the errors of points. That mean is what a repetition has in common
+at all sizes (an easy test set, a lucky order of images): it moves the height of a curve, not its slopes.
 """
 
 from __future__ import annotations
@@ -245,7 +242,10 @@ def measured_points(
     means = errors if errors.ndim == 1 else errors.mean(axis=1)
     if not (means > 0).all() or (errors < 0).any():
         raise InvalidArgumentError(
-            f"errors holds {min(float(means.min()), float(errors.min())):g}; a power law has positive errors only"
+            "errors",
+            min(float(means.min()), float(errors.min())),
+            remedy="a power law has positive errors only",
+            verb="holds",
         )
     l, y = np.log(sizes), np.log(means)
     if standard_errors is not None:

@@ -1,17 +1,15 @@
-"""What functions of this room share: checks of arguments, progress of long measurements, tables as files."""
+"""What functions of this subpackage share: checks of arguments, progress of long measurements, tables as text."""
 
 from __future__ import annotations
 
 import contextlib
-import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TypeGuard
 
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.extending import FileName, is_whole, quoted, whole_file
+from equitangents.extending import is_whole
 
 Step = Callable[[float, float], None]
 
@@ -37,13 +35,13 @@ def steps(title: str, progress: bool | Step) -> Iterator[Step]:
 def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
     """Raise InvalidArgumentError unless `value` is one of `choices`."""
     if not isinstance(value, str) or value not in choices:
-        raise InvalidArgumentError(f"{name} is {value!r}; expected {' or '.join(map(repr, choices))}")
+        raise InvalidArgumentError(name, value, list(choices))
 
 
 def check_ridge(ridge: object) -> float:
     """`ridge` as a finite number ≥ 0, or an error."""
     if not _is_number(ridge) or not 0 <= ridge < np.inf:
-        raise InvalidArgumentError(f"ridge is {ridge!r}; expected a finite number ≥ 0")
+        raise InvalidArgumentError("ridge", ridge, "a finite number ≥ 0")
     return float(ridge)
 
 
@@ -54,17 +52,24 @@ def _is_number(value: object) -> TypeGuard[float]:
 def check_positive(name: str, value: object) -> float:
     """`value` as a finite number above 0, or an error."""
     if not (isinstance(value, int | float | np.number) and 0 < value < np.inf):
-        raise InvalidArgumentError(f"{name} is {value!r}; expected a positive number")
+        raise InvalidArgumentError(name, value, "a positive number")
     return float(value)
 
 
-def write_csv(table: Mapping[str, Sequence[object]], path: FileName) -> Path:
-    """Write columns by name; a number that is not there, such as the end of an interval, is left empty."""
-    with whole_file(Path(path)) as partial, partial.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(map(quoted, table))
-        writer.writerows(["" if v != v else quoted(v) for v in row] for row in zip(*table.values(), strict=True))
-    return Path(path)
+def lines_of(table: Mapping[str, Sequence[object]]) -> str:
+    """Columns by name as lines of text, numbers to four digits.
+
+    >>> print(lines_of({"n": [10, 20], "error": [0.5, 0.123456]}))
+     n   error
+    10     0.5
+    20  0.1235
+    """
+    cells = [
+        [name, *(f"{v:.4g}" if isinstance(v, float) else str(v) for v in column)] for name, column in table.items()
+    ]
+    widths = [max(map(len, column)) for column in cells]
+    rows = zip(*cells, strict=True)
+    return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
 
 
 def model_name(model: object) -> str:

@@ -11,7 +11,7 @@ Conv                  one matrix for the channels of all positions
 
 from __future__ import annotations
 
-from typing import Protocol, cast, runtime_checkable
+from typing import cast
 
 import numpy as np
 
@@ -21,17 +21,6 @@ from equitangents.nn import Dense, Layer, LocallyConnected, Sequential
 from equitangents_studies.systems.architectures import Reparametrised, first_linear
 from equitangents_studies.systems.data_groups import DataGroup
 from equitangents_studies.systems.transformations import ChannelRotations, Transformation, like
-
-
-@runtime_checkable
-class CoupledNetwork(Protocol):
-    """A network that knows its coupled initialisations itself."""
-
-    def why_uncoupled(self, group: DataGroup) -> str | None:
-        """Why there is none for all elements of the group; None if there is."""
-
-    def coupled(self, params: Params, tau: Transformation) -> Params:
-        """Parameters that make of τx what `params` make of x."""
 
 
 def why_uncoupled(net: object, group: DataGroup) -> str | None:
@@ -45,10 +34,8 @@ def why_uncoupled(net: object, group: DataGroup) -> str | None:
     """
     if group.letter == "I":
         return None
-    if isinstance(net, CoupledNetwork):
-        return net.why_uncoupled(group)
     if not isinstance(net, Sequential | Reparametrised):
-        return f"{type(net).__name__} has no method `coupled`"
+        return f"{type(net).__name__} is no Sequential network"
     i = first_linear(net)
     layer, flat = net.layers[i], i > 0
     if isinstance(net, Reparametrised) and net.first_layer == "uniform" and group.letter != "P":
@@ -81,11 +68,9 @@ def coupled(net: FiniteNetwork, params: Params, tau: Transformation) -> Params:
     """
     reason = why_uncoupled(net, tau.group)
     if reason is not None:
-        raise NetworkError(f"there is no coupled initialisation for {tau.group}: {reason}")
+        raise NetworkError("tau", tau.group, "a group with a coupled initialisation", reason)
     if tau.group.letter == "I":
         return params
-    if isinstance(net, CoupledNetwork):
-        return net.coupled(params, tau)
     layered = cast(Sequential | Reparametrised, net)
     i = first_linear(layered)
     layer, w = layered.layers[i], params[i]["w"]

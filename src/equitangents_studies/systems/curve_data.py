@@ -72,8 +72,11 @@ def curve_data(data: DataLike, y: Targets | None = None, *, test: float | tuple[
         test_x, test_labels = _arrays("test", *apart)
         if test_x.shape[1:] != x.shape[1:] or test_labels.shape[1:] != labels.shape[1:]:
             raise ShapeError(
-                f"test has shapes {test_x.shape} and {test_labels.shape}; those trained on have {x.shape} and "
-                f"{labels.shape}"
+                "test",
+                (test_x.shape, test_labels.shape),
+                (x.shape, labels.shape),
+                "inputs as those trained on",
+                verb="has shapes",
             )
         _check_one_kind(labels, test_labels)
         x, labels = np.concatenate([x, test_x]).astype(x.dtype), np.concatenate([labels, test_labels])
@@ -83,7 +86,7 @@ def curve_data(data: DataLike, y: Targets | None = None, *, test: float | tuple[
         return CurveData(x, labels, labels.astype(np.float64).reshape(len(x), -1), None, pool, held_out)
     classes, index = np.unique(labels, return_inverse=True)
     if labels.ndim != 1 or len(classes) < 2:
-        raise InvalidArgumentError(f"y has shape {labels.shape} and {len(classes)} classes; expected (N,), 2 or more")
+        raise InvalidArgumentError("y", labels.shape, "labels (N,) of 2 or more classes", verb="has shape")
     return CurveData(x, labels, centred_classes(index, len(classes)), classes, pool, held_out)
 
 
@@ -99,11 +102,11 @@ def training_sizes(sizes: Sequence[int] | np.ndarray | None, pool: int, least: i
         return (pool // 2) // 2 ** np.arange(count)[::-1]
     given = np.asarray(sizes)
     if given.ndim != 1 or given.dtype.kind not in "iu" or len(given) < 1:
-        raise InvalidTypeError(f"sizes is {sizes!r}; expected a list of whole numbers")
+        raise InvalidTypeError("sizes", sizes, "a list of whole numbers")
     if not ((given > 0).all() and (np.diff(given) > 0).all()):
-        raise InvalidArgumentError(f"sizes is {given.tolist()}; expected positive numbers, increasing")
+        raise InvalidArgumentError("sizes", given.tolist(), "positive numbers, increasing")
     if given[-1] > pool:
-        raise InvalidArgumentError(f"sizes goes up to {given[-1]}; training sets are drawn from {pool} inputs")
+        raise InvalidArgumentError("sizes", given[-1], range(1, pool + 1), verb="goes up to")
     return given
 
 
@@ -117,8 +120,7 @@ def _given(data: DataLike, y: Targets | None) -> Sequence[Numbers | Targets]:
     if isinstance(data, tuple | list) and len(data) in (2, 4):
         return data
     raise InvalidTypeError(
-        f"data is of type {type(data).__name__} and y is None; expected inputs and y, a Dataset, (x, y), or "
-        "(x, y, test_x, test_y)"
+        "data", type(data), "inputs and y, a Dataset, (x, y), or (x, y, test_x, test_y)", verb="is of type"
     )
 
 
@@ -128,7 +130,7 @@ def _arrays(name: str, x: Numbers, y: Targets) -> tuple[np.ndarray, np.ndarray]:
     if labels.dtype.kind == "f":
         labels = np.asarray(check_array("y", labels, rank=(1, 2)))
     elif labels.dtype.kind not in "iubUS":
-        raise InvalidTypeError(f"y has dtype {labels.dtype}; expected numbers or classes")
+        raise InvalidTypeError("y", labels.dtype, "numbers or classes", verb="has dtype")
     check_same_length(name, inputs, "y", labels)
     return inputs, labels
 
@@ -139,17 +141,20 @@ def _check_one_kind(labels: np.ndarray, test_labels: np.ndarray) -> None:
     here, there = (next(kind for kind in kinds if a.dtype.kind in kind) for a in (labels, test_labels))
     if here != there or np.result_type(labels, test_labels).kind not in here:  # int64 beside uint64 is float64
         raise InvalidTypeError(
-            f"the test set's y has dtype {test_labels.dtype}, and that trained on {labels.dtype}; expected targets as "
-            "floating numbers in both, or classes of one kind"
+            "test",
+            test_labels.dtype,
+            str(labels.dtype),
+            "floating targets in both, or classes of one kind",
+            verb="has y of dtype",
         )
 
 
 def _share(test: object, pool: int) -> int:
     if isinstance(test, bool) or not isinstance(test, int | float) or not 0 < test < 1:
-        raise InvalidArgumentError(f"test is {test!r}; expected (x, y), or a share of the data between 0 and 1")
+        raise InvalidArgumentError("test", test, "(x, y), or a share of the data between 0 and 1")
     count = round(test * pool)
     if not 1 <= count < pool:
-        raise InvalidArgumentError(f"test is {test!r} of {pool} inputs, which leaves {count} to test on")
+        raise InvalidArgumentError("test", test, range(1, pool), "inputs to test on")
     return count
 
 
@@ -165,12 +170,13 @@ def fresh(model: object, seed: int) -> Trainable:
     if not hasattr(model, "fit"):
         if not callable(model):
             raise InvalidTypeError(
-                f"model is {model!r}; expected a network with `kernel`, an object with `fit` and `predict`, or a "
-                "function of a seed that makes one"
+                "model",
+                model,
+                "a network with `kernel`, an object with `fit` and `predict`, or a function of a seed that makes one",
             )
         made = model(seed)
         if not hasattr(made, "fit"):
-            raise InvalidTypeError(f"model made {made!r}, which has no `fit`")
+            raise InvalidTypeError("model", made, "an object with `fit`", verb="made")
         return made
     if hasattr(model, "with_seed"):
         return model.with_seed(seed)
@@ -194,12 +200,18 @@ def errors_of(model: object, data: CurveData, train: np.ndarray, test: np.ndarra
     fitted = fitted if hasattr(fitted, "predict") else learner
     outputs = np.asarray(fitted.predict(data.x[test]))
     if len(outputs) != len(test):
-        raise ShapeError(f"model predicts {len(outputs)} rows for {len(test)} inputs; expected one each")
+        raise ShapeError("model", len(outputs), len(test), "one row for each input", verb="predicts rows,")
     if not regresses:
         return float(np.mean(_classes(fitted, data, outputs, data.labels[test]) != data.labels[test])), np.nan
     outputs = outputs.reshape(len(outputs), -1).astype(np.float64)
     if outputs.shape[1] != data.targets.shape[1]:
-        raise ShapeError(f"model predicts {outputs.shape[1]} outputs; the targets have {data.targets.shape[1]}")
+        raise ShapeError(
+            "model",
+            outputs.shape[1],
+            data.targets.shape[1],
+            "as many outputs as targets have",
+            verb="predicts outputs,",
+        )
     return both_errors(data, test, outputs)
 
 
@@ -220,7 +232,7 @@ def _classes(fitted: object, data: CurveData, outputs: np.ndarray, labels: np.nd
     names = data.classes if names is None or np.ndim(names) != 1 else np.asarray(names)
     assert names is not None
     if outputs.ndim != 2 or outputs.shape[1] != len(names):
-        raise ShapeError(f"model predicts shape {outputs.shape}; expected labels (N,) or scores (N, {len(names)})")
+        raise ShapeError("model", outputs.shape, ("N", len(names)), "or labels (N,)", verb="predicts shape")
     chosen = names[outputs.argmax(axis=1)]
     # a row without numbers gets a class that it does not have
     other = np.where(labels == data.classes[0], data.classes[1], data.classes[0])  # type: ignore[index]

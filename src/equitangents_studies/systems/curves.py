@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Literal, cast
 
 import numpy as np
@@ -17,11 +16,10 @@ from sklearn.base import clone
 
 from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
 from equitangents.errors import InvalidArgumentError
-from equitangents.extending import FileName, Numbers, Targets, check_confidence, check_whole, notebook
+from equitangents.extending import Numbers, Targets, check_confidence, check_whole
 from equitangents.kernels import KernelFunction, Kernels
-from equitangents.report import with_interval
 from equitangents.statistics import Estimate, t_interval
-from equitangents_studies.systems.conventions import Step, check_ridge, model_name, steps, write_csv
+from equitangents_studies.systems.conventions import Step, check_ridge, lines_of, model_name, steps
 from equitangents_studies.systems.curve_data import (
     CurveData,
     DataLike,
@@ -68,10 +66,10 @@ class LearningCurve:
     def of(self, error: ErrorName) -> Float[np.ndarray, "sizes repetitions"]:
         """The errors of one kind. Raises InvalidArgumentError where the model has none of it."""
         if error not in ("classification", "squared"):
-            raise InvalidArgumentError(f"error is {error!r}; expected 'classification' or 'squared'")
+            raise InvalidArgumentError("error", error, "'classification' or 'squared'")
         found = self.classification if error == "classification" else self.squared
         if found is None:
-            raise InvalidArgumentError(f"error is {error!r}, which {self.model} has not")
+            raise InvalidArgumentError("error", error, "one that the model has", self.model)
         return found
 
     def estimates(self, error: ErrorName | None = None) -> tuple[Estimate, ...]:
@@ -90,7 +88,7 @@ class LearningCurve:
     def prediction_ratio(self) -> Float[np.ndarray, " sizes"]:
         """Predicted over measured squared error, at each size."""
         if self.predicted is None:
-            raise InvalidArgumentError(f"nothing was predicted of {self.model}")
+            raise InvalidArgumentError("model", self.model, "one of which something was predicted")
         return self.predicted / self.of("squared").mean(axis=1)
 
     @property
@@ -117,37 +115,8 @@ class LearningCurve:
             columns["squared_predicted"] = self.predicted.tolist()
         return columns
 
-    def to_csv(self, path: FileName) -> Path:
-        """Write `table`; an interval that is not there is left empty."""
-        return write_csv(self.table, path)
-
-    def _rows(self) -> list[tuple[str, str]]:
-        every: tuple[ErrorName, ...] = ("classification", "squared")
-        kinds = [kind for kind in every if getattr(self, kind) is not None]
-        shown = {kind: [with_interval(e.value, e.interval) for e in self.estimates(kind)] for kind in kinds}
-        rows = []
-        for i, n in enumerate(self.sizes):
-            said = [f"{kind} error {shown[kind][i]}" for kind in kinds]
-            if self.predicted is not None:
-                said.append(f"squared error predicted {self.predicted[i]:.4g}")
-            rows.append((f"{n:,} training inputs", "; ".join(said)))
-        if self.missed is not None:
-            rows.append(("do not rely on what is predicted", f"it is {self.missed}"))
-        return rows
-
-    def _title(self) -> str:
-        count = self.errors.shape[1]
-        sets = "one training set" if count == 1 else f"{count} training sets"
-        return (
-            f"Learning curve of {self.model}: {sets} of each size from {self.pool:,} inputs, tested on "
-            f"{self.test_inputs:,}"
-        )
-
     def __repr__(self) -> str:
-        return "\n".join([self._title(), *(f"{name}: {value}" for name, value in self._rows())])
-
-    def _repr_html_(self) -> str:
-        return notebook.table(self._title(), self._rows())
+        return "\n".join([self.model, lines_of(self.table), *([repr(self.missed)] if self.missed else [])])
 
 
 def learning_curve(
@@ -171,7 +140,7 @@ def learning_curve(
         model: an infinite network, which is anything with `kernel` (a network, an `orbit_average`, a `KeptKernel`):
             kernel regression, whose kernel is computed once; an `InfiniteEnsemble` or `InfiniteEnsembleClassifier`
             without augmentation, whose kernel is, too; or any object with `fit` and `predict` (`DeepEnsemble`, a
-            `System`, estimators of scikit-learn, contenders), trained anew each time, or a function of a seed that
+            `System`, estimators of scikit-learn, baselines), trained anew each time, or a function of a seed that
             makes one.
         data: the inputs (N, …); also a `Dataset`, or (x, y, test_x, test_y).
         y: their targets: whole numbers or text are classes, other numbers are regressed on.
@@ -200,7 +169,7 @@ def learning_curve(
     n = training_sizes(sizes, given.most, least)
     count = check_whole("repetitions", repetitions, 1)
     if predict is not None and predict not in PREDICTIONS:
-        raise InvalidArgumentError(f"predict is {predict!r}; expected 'spectrum', 'inputs' or None")
+        raise InvalidArgumentError("predict", predict, "'spectrum', 'inputs' or None")
     check_confidence(confidence)
     splits = [given.split(r, seed) for r in range(count)]
     errors, predicted = np.full((2, len(n), count), np.nan), None

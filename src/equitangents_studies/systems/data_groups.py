@@ -5,8 +5,6 @@ O(c)xI    one rotation or reflection of the channels, the same at every position
 O(c)^d    one of its own at every position
 P(cd)     permutations of all coordinates, channels and positions alike
 O(cd)     all orthogonal matrices
-P(c)xI, P(c)^d   permutations of channels, the same everywhere or one of its own at every position
-patches(k)       permutations of the blocks of k positions a side, which stay as they are inside
 """
 
 from __future__ import annotations
@@ -17,21 +15,18 @@ from dataclasses import dataclass
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 
-NAMES = ("I", "O(3)xI", "O(3)^d", "P(3d)", "O(3d)")
+_KINDS = {
+    "I": ("I", "same"),
+    "O(3)xI": ("O", "same"),
+    "O(3)^d": ("O", "own"),
+    "P(3d)": ("P", "all"),
+    "O(3d)": ("O", "all"),
+}
+NAMES = tuple(_KINDS)
 """The five groups of Xiao & Pennington 2022, in the names of images with 3 channels."""
 
-_PATTERN = re.compile(r"(?P<letter>[OP])\((?:(?P<all>c|\d*)d|(?P<own>c|\d+))\)(?P<how>xI|\^d)?")
-_PATCHES = re.compile(r"patches\((?P<side>[1-9]\d*)\)")
-_SMALLER = {  # what each kind holds besides itself and the identity, channels and positions at least 2
-    ("O", "all"): {("P", "all"), ("P", "patches"), ("O", "own"), ("P", "own"), ("O", "same"), ("P", "same")},
-    ("P", "all"): {("P", "patches"), ("P", "own"), ("P", "same")},
-    ("P", "patches"): set(),
-    ("O", "own"): {("P", "own"), ("O", "same"), ("P", "same")},
-    ("P", "own"): {("P", "same")},
-    ("O", "same"): {("P", "same")},
-    ("P", "same"): set(),
-    ("I", "same"): set(),
-}
+_PATTERN = re.compile(r"(?P<letter>[OP])\((?P<number>c|\d*)(?P<rest>d?\)(?:xI|\^d)?)")
+_HELD = {"O(3d)": {"P(3d)", "O(3)^d", "O(3)xI"}, "O(3)^d": {"O(3)xI"}}  # besides the identity and the group itself
 
 
 @dataclass(frozen=True)
@@ -40,29 +35,25 @@ class DataGroup:
 
     Args:
         letter: "O" for orthogonal matrices, "P" for permutations, "I" for the identity.
-        reach: "same" at every position, one of its "own" at every position, "all" coordinates at once, or "patches".
+        reach: "same" at every position, one of its "own" at every position, or "all" coordinates at once.
         positions: d, how many positions there are.
         channels: c.
-        patch: positions on a side of a patch, for those; else 0.
     """
 
     letter: str
     reach: str
     positions: int
     channels: int
-    patch: int = 0
+
+    @property
+    def kind(self) -> str:
+        """The name with 3 for the channels."""
+        return next(kind for kind, made in _KINDS.items() if made == (self.letter, self.reach))
 
     @property
     def name(self) -> str:
         """The name with these channels, such as "O(3)^d"."""
-        if self.letter == "I":
-            return "I"
-        if self.reach == "patches":
-            return f"patches({self.patch})"
-        c = self.channels
-        return {"all": f"{self.letter}({c}d)", "own": f"{self.letter}({c})^d", "same": f"{self.letter}({c})xI"}[
-            self.reach
-        ]
+        return self.kind.replace("3", str(self.channels))
 
     @property
     def size(self) -> int:
@@ -79,9 +70,7 @@ class DataGroup:
 
     def holds(self, other: DataGroup) -> bool:
         """Whether `other` is a subgroup of this one by its kind; O(c)xI is in O(c)^d, which is in O(cd)."""
-        mine, theirs = (self.letter, self.reach), (other.letter, other.reach)
-        finer = mine != theirs or self.patch == 0 or other.patch % self.patch == 0
-        return other.letter == "I" or (mine == theirs and finer) or theirs in _SMALLER[mine]
+        return other.kind in {"I", self.kind, *_HELD.get(self.kind, ())}
 
     def __str__(self) -> str:
         return self.name
@@ -100,28 +89,19 @@ def data_group(name: str | DataGroup, shape: tuple[int, ...]) -> DataGroup:
     if isinstance(name, DataGroup):
         name = name.name
     if not isinstance(name, str):
-        raise InvalidTypeError(f"group is {name!r}; expected the name of a group, such as {', '.join(NAMES)}")
-    positions, channels = 1, int(shape[-1])
-    for size in shape[:-1]:
-        positions *= int(size)
+        raise InvalidTypeError("group", name, f"the name of a group, such as {', '.join(NAMES)}")
+    positions, channels = math.prod(map(int, shape[:-1])), int(shape[-1])
     text = name.replace(" ", "").replace("⊗", "x").replace("I_d", "I")
-    if text == "I":
-        return DataGroup("I", "same", positions, channels)
-    if cut := _PATCHES.fullmatch(text):
-        return _patches(name, int(cut["side"]), shape)
     found = _PATTERN.fullmatch(text)
-    reach = None if found is None else _reach(found)
-    if found is None or reach is None:
-        raise InvalidArgumentError(
-            f"group is {name!r}; expected one of {', '.join(NAMES)}, P(3)xI, P(3)^d, patches(k); 3 or c stands for the "
-            "channels"
-        )
-    number = found["all"] if found["all"] is not None else found["own"]
+    kind = text if found is None else f"{found['letter']}(3{found['rest']}"
+    if kind not in _KINDS:
+        raise InvalidArgumentError("group", name, f"one of {', '.join(NAMES)}; 3 or c stands for the channels")
+    number = "c" if found is None else found["number"]
     if number.isdigit() and int(number) not in (3, channels):
         raise InvalidArgumentError(
             f"group is {name!r}, and the signals have {channels} channels; expected that number, 3 or c in its place"
         )
-    return DataGroup(found["letter"], reach, positions, channels)
+    return DataGroup(*_KINDS[kind], positions, channels)
 
 
 LARGEST = {"FCN": "O(3d)", "LCN": "O(3)^d", "VEC": "O(3)^d", "GAP": "O(3)xI", "LAP": "O(3)xI"}
@@ -136,16 +116,3 @@ def expected_symmetry(name: str, group: str, shape: tuple[int, ...], *, finite: 
     """
     largest = "O(3)xI" if finite and name == "VEC" else LARGEST[name[:3]]
     return data_group(largest, shape).holds(data_group(group, shape))
-
-
-def _patches(name: str, side: int, shape: tuple[int, ...]) -> DataGroup:
-    if len(shape) < 2 or any(size % side for size in shape[:-1]):
-        raise InvalidArgumentError(f"group is {name!r}, and the grid is {shape[:-1]}; expected multiples of {side}")
-    return DataGroup("P", "patches", math.prod(shape[:-1]), shape[-1], side)
-
-
-def _reach(found: re.Match[str]) -> str | None:
-    """The reach that a name's suffix says; None where it has a wrong one."""
-    if found["all"] is not None:
-        return "all" if found["how"] is None else None
-    return {"xI": "same", "^d": "own"}.get(found["how"])

@@ -1,6 +1,6 @@
 """Members trained by stochastic gradient descent with momentum, each at a learning rate of its own, each stopped alone.
 
-loss of a batch B   (1/2K|B|) Σ_{i∈B} |f(x_i) − y_i|² + (λ/p) Σ |θ|^p
+loss of a batch B   (1/2K|B|) Σ_{i∈B} |f(x_i) − y_i|² + (λ/2) Σ |θ|²
 step                v ← m v + ∇loss,  θ ← θ − η v
 
 A `NetworkJob` minimises K times the first term, so gradients of the second are multiplied by K and η is divided
@@ -44,8 +44,7 @@ class GradientInference:
     Args:
         name: what reports call it.
         c: η in units of 2/λ_max.
-        weight_decay: λ of the penalty (λ/p) Σ |θ|^p.
-        power: p.
+        weight_decay: λ of the penalty (λ/2) Σ |θ|².
         momentum: m.
         batch_size: samples a step.
         epochs: at most so many.
@@ -59,7 +58,6 @@ class GradientInference:
     name: str = "NN"
     c: float = 1.0
     weight_decay: float = 0.0
-    power: float = 2.0
     momentum: float = 0.9
     batch_size: int = 40
     epochs: int = 200
@@ -78,7 +76,6 @@ class GradientInference:
             check_whole("eigenvalue_inputs", self.eigenvalue_inputs, 1)
         check_number("c", self.c, "a finite number above 0", lambda c: c > 0)
         check_number("weight_decay", self.weight_decay, "a finite number, at least 0", lambda decay: decay >= 0)
-        check_number("power", self.power, "a finite number, at least 1", lambda power: power >= 1)
         check_number("momentum", self.momentum, "a number from 0 to below 1", lambda m: 0 <= m < 1)
         if self.learning_rate is not None:
             wanted = "None, or a finite number above 0"
@@ -193,7 +190,7 @@ def train(
 
     `prepared` changes stacked initial parameters.
     """
-    rule = _rule(how.momentum, how.weight_decay * y.shape[1], how.power)
+    rule = _rule(how.momentum, how.weight_decay * y.shape[1])
     job, chunk = network_job.planned_job(
         net, rule, x, y, batch_size=how.batch_size, members=how.members, seed=seed, dtype=how.dtype
     )
@@ -267,22 +264,10 @@ class _Rate(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def _rule(momentum: float, decay: float, power: float) -> optax.GradientTransformation:
+def _rule(momentum: float, decay: float) -> optax.GradientTransformation:
     """Penalty, momentum, and the member's own learning rate, which `_at_rates` sets; one object for equal arguments."""
-    parts = [optax.trace(momentum)] if momentum else []
-    return optax.chain(*([_penalty(decay, power)] if decay else []), *parts, _own_rate())
-
-
-def _penalty(decay: float, power: float) -> optax.GradientTransformation:
-    """Adds the gradient of (λ/p) Σ |θ|^p, λ |θ|^(p−1) sign θ."""
-    slope = lambda p: p if power == 2 else jnp.sign(p) * jnp.abs(p) ** (power - 1)
-
-    def update(
-        gradient: optax.Updates, state: optax.OptState, params: Params = None
-    ) -> tuple[optax.Updates, optax.OptState]:
-        return jax.tree.map(lambda g, p: g + decay * slope(p), gradient, params), state
-
-    return optax.GradientTransformation(lambda params: optax.EmptyState(), update)
+    penalty = [optax.add_decayed_weights(decay)] if decay else []
+    return optax.chain(*penalty, *([optax.trace(momentum)] if momentum else []), _own_rate())
 
 
 def _own_rate() -> optax.GradientTransformation:

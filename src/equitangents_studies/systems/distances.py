@@ -84,13 +84,15 @@ def s_dist(
     """
     a, b = _outputs("a", a, x), _outputs("b", b, x)
     if a.shape[-2:] != b.shape[-2:]:
-        raise ShapeError(f"a has outputs of shape {a.shape[-2:]} and b of {b.shape[-2:]}; they must be equal")
+        raise ShapeError(
+            "b", b.shape[-2:], a.shape[-2:], "the shapes of outputs must be equal", verb="has outputs of shape"
+        )
     if a.ndim == b.ndim == 2:
         raise InvalidArgumentError("a and b are both exact means; expected members of at least one")
     inputs, outputs = a.shape[-2:]
     members = tuple(float(len(v)) if v.ndim == 3 else math.inf for v in (a, b))
     if min(members) < 3:
-        raise InvalidArgumentError(f"the smaller ensemble has {min(members):g} members; expected at least 3")
+        raise InvalidArgumentError("members", min(members), "at least 3 in the smaller ensemble", verb="number")
     few, many = (a, b) if members[0] <= members[1] else (b, a)
     flat = lambda v: v.reshape(*v.shape[:-2], inputs * outputs)
     differences = _differences(flat(few), flat(many))
@@ -111,6 +113,6 @@ def _differences(few: np.ndarray, many: np.ndarray) -> np.ndarray:
 def _outputs(name: str, value: FittedSystem | Numbers, x: Numbers | None) -> np.ndarray:
     if isinstance(value, FittedSystem):
         if x is None:
-            raise InvalidTypeError(f"x is None, and {name} is a fitted system; expected inputs")
+            raise InvalidTypeError("x", None, "inputs for a fitted system", name)
         value = value.predict_members(x) if value.system.inference.finite else value.predict(x)
     return np.asarray(check_array(name, value, rank=(2, 3)), np.float64)

@@ -58,11 +58,11 @@ def embed(net: Sequential | Reparametrised, params: Params, target: str, input_s
     (64, True)
     """
     if not isinstance(net, Sequential | Reparametrised):
-        raise InvalidTypeError(f"net is {net!r}; expected a network that architecture() makes")
+        raise InvalidTypeError("net", net, "a network that architecture() makes")
     if not isinstance(target, str):
-        raise InvalidTypeError(f"target is {target!r}; expected 'LAPk', 'VEC', 'LCN' or 'FCN'")
+        raise InvalidTypeError("target", target, "'LAPk', 'VEC', 'LCN' or 'FCN'")
     if any(getattr(layer, "parametrisation", "ntk") != "ntk" for layer in net.layers):
-        raise NetworkError(f"{net!r} cannot be embedded; expected the NTK parametrisation in every layer")
+        raise NetworkError("net", net, "the NTK parametrisation in every layer")
     route, shape = _route(kind_of(net), target), check_shape("input_shape", input_shape)
     _check_params(net, params, shape)
     current = Embedded(net, params) if isinstance(net, Sequential) else Embedded(*net.in_ntk(params))
@@ -76,7 +76,9 @@ def _check_params(net: Sequential | Reparametrised, params: Params, shape: tuple
     fresh = jax.eval_shape(lambda key: net.init(key, shape), jax.random.key(0))
     given = tuple(params) if isinstance(params, tuple | list) else None
     if jax.tree.map(np.shape, given) != jax.tree.map(np.shape, fresh):
-        raise InvalidArgumentError(f"params do not fit the network; expected what net.init(key, {shape}) gives")
+        raise InvalidArgumentError(
+            "params", given, "parameters that fit the network", "as net.init(key, shape) gives", verb="have shapes"
+        )
 
 
 def _route(source: str, target: str) -> list[Callable[[Embedded, tuple[int, ...]], Embedded]]:
@@ -93,9 +95,7 @@ def _route(source: str, target: str) -> list[Callable[[Embedded, tuple[int, ...]
         begin = 0 if pooled(source) else chain.index(source) + 1
         first = [lambda held, shape: _unpool(held, shape, 1)] if pooled(source) else []
         return first + [steps[name] for name in chain[begin : chain.index(target) + 1] if name in steps]
-    raise InvalidArgumentError(
-        f"target is {target!r}, and the network is {source}; known are GAP → LAPk → VEC → LCN → FCN, and LCN → VEC"
-    )
+    raise InvalidArgumentError("target", (source, target), "a step of GAP → LAPk → VEC → LCN → FCN, or LCN → VEC")
 
 
 def _unpool(held: Embedded, shape: tuple[int, ...], block: int) -> Embedded:
@@ -108,9 +108,7 @@ def _unpool(held: Embedded, shape: tuple[int, ...], block: int) -> Embedded:
     new = _means(AvgPool(block), shape)
     through = old @ np.linalg.pinv(new)  # old features from new ones
     if not np.allclose(through @ new, old, atol=1e-12):
-        raise InvalidArgumentError(
-            f"blocks of {block} do not make up those of {pools[0]!r} on a grid of {shape[:-1]}; expected a divisor"
-        )
+        raise InvalidArgumentError("target", block, "blocks that make up those of the network", pools[0])
     w = np.asarray(params[-1]["w"], np.float64).reshape(len(old), -1, readout.channels)
     spread = np.einsum("ob,ocn->bcn", through, w) * math.sqrt(len(new) / len(old))
     end = params[-1] | {"w": _as(params[-1]["w"], spread.reshape(-1, readout.channels))}
@@ -209,7 +207,7 @@ def _settings(layer: Conv | LocallyConnected) -> dict[str, Any]:
 
 def _check_plain(layer: Conv | LocallyConnected) -> None:
     if layer.padding != "circular" or (layer.stride if isinstance(layer.stride, int) else max(layer.stride)) != 1:
-        raise NetworkError(f"{layer!r} cannot be embedded; expected stride 1 and circular padding")
+        raise NetworkError("net", layer, "stride 1 and circular padding", verb="holds")
 
 
 def _as(reference: ArrayLike, value: np.ndarray) -> np.ndarray:

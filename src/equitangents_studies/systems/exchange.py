@@ -1,14 +1,12 @@
-"""Groups that are no symmetry of the data although they are as large as one: conjugates by a random permutation.
-
-How many samples a symmetry is worth: the same errors with it and without, measured and predicted.
+"""How many samples a symmetry is worth: the same errors with it and without, measured and predicted.
 
 The kernels of the plain network, of the one invariant under a group, under a subgroup, and under a group that is no
 symmetry of the data get the same nested training sets; `factor` is by how many times the plain one needs more samples.
+The group that is no symmetry is the conjugate of the right one by a random permutation of positions.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -25,13 +23,11 @@ from equitangents.extending import (
     Targets,
     check_confidence,
     check_whole,
-    notebook,
 )
 from equitangents.groups import Group
 from equitangents.kernels import KernelFunction, orbit_average
-from equitangents.report import with_interval
 from equitangents.statistics import Estimate
-from equitangents_studies.systems.conventions import Step, check_ridge, model_name, steps
+from equitangents_studies.systems.conventions import Step, check_ridge, lines_of, model_name, steps
 from equitangents_studies.systems.curve_data import CurveData, DataLike, curve_data, training_sizes
 from equitangents_studies.systems.curves import ErrorName, LearningCurve, curve_of, kernel_curve
 from equitangents_studies.systems.factors import (
@@ -64,7 +60,7 @@ def scrambled(action: Action, shape: tuple[int, ...], seed: int = 0) -> Action:
 
     def moved(g: int, x: ArrayLike) -> np.ndarray:
         if x.shape[1:] != shape:
-            raise ShapeError(f"x has shape {x.shape}; positions were scrambled for (N, {', '.join(map(str, shape))})")
+            raise ShapeError("x", x.shape, ("N", *shape), "the shape for which positions were scrambled")
         return permuted(np.asarray(action(g, permuted(np.asarray(x), pi))), back)
 
     return from_function(action.group, moved, exact=action.exact, name=f"{action.name}, positions scrambled")
@@ -150,24 +146,8 @@ class ExchangeRate:
             "predicted_high": [row.predicted.high for row in self.rows],
         }
 
-    def _cells(self) -> list[tuple[str, str]]:
-        cells = []
-        for row in self.rows:
-            label = f"{row.kind}: {row.group}, order {row.order}"
-            cells += [
-                (label, _factor(row.measured, row.bounds[0])),
-                ("predicted", _factor(row.predicted, row.bounds[1])),
-            ]
-            if row.missed is not None:
-                cells.append(("predicted error", str(row.missed)))
-        return cells
-
     def __repr__(self) -> str:
-        title = f"Samples that {self.model} needs over those with a group built in, for the same {self.error} error"
-        return "\n".join([title, *(f"{name}: {value}" for name, value in self._cells())])
-
-    def _repr_html_(self) -> str:
-        return notebook.table(f"Exchange rates of {self.model}", self._cells())
+        return lines_of(self.table)
 
 
 def exchange_rate(
@@ -216,10 +196,10 @@ def exchange_rate(
     action = finite_action(group, given.x)
     n = training_sizes(sizes, given.most, _LEAST)
     if len(n) < 2:
-        raise InvalidArgumentError(f"sizes is {n.tolist()}; expected two or more, to compare curves")
+        raise InvalidArgumentError("sizes", n.tolist(), "two or more, to compare curves")
     count, seed = check_whole("repetitions", repetitions, 1), check_whole("seed", seed, 0)
     if predict not in PREDICTIONS:
-        raise InvalidArgumentError(f"predict is {predict!r}; expected 'spectrum' or 'inputs'")
+        raise InvalidArgumentError("predict", predict, "'spectrum' or 'inputs'")
     if error == "classification" and given.classes is None:
         raise InvalidArgumentError("error is 'classification', and the targets are numbers")
     check_confidence(confidence)
@@ -314,10 +294,3 @@ def _subgroup(action: Action, given: Elements | None) -> list[int] | None:
         if a <= b and 1 < (part := group.generated_subgroup([a, b])).order < group.order
     ]
     return [int(g) for g in max(proper, key=lambda part: part.order).elements] if proper else None
-
-
-def _factor(e: Estimate, least: float | None) -> str:
-    """A factor with its interval, or the bound that it exceeds; a negative bound is that of its inverse."""
-    if math.isnan(e.value) and least is not None:
-        return f"> {least:.3g}" if least > 0 else f"< {-1 / least:.3g}"
-    return with_interval(e.value, e.interval)

@@ -97,11 +97,6 @@ def measured_factor(
     return jackknifed(of(rows), np.array([of(rows != r) for r in rows]), level)
 
 
-def inverted(e: Estimate) -> Estimate:
-    """The factor the other way round."""
-    return Estimate(1 / e.value, 1 / e.high, 1 / e.low, e.confidence)
-
-
 def number_of(e: Estimate) -> str:
     """A factor, on the side of 1 on which it is."""
     return format_number(e.value, e.interval, (1.0, math.inf))
@@ -151,17 +146,6 @@ class Factor:
         """What the second curve's algorithm needs."""
         return "fewer" if self.difference.low > 0 else "more" if self.difference.high < 0 else "undecided"
 
-    @property
-    def times(self) -> Estimate | None:
-        """How many times the samples of the better the worse needs; None where nothing is decided, the factor is cut
-        off, or no interval of it says that it is above 1.
-        """
-        e = self.estimate
-        if self.verdict == "undecided" or self.bound is not None or self.cut:
-            return None
-        shown = e if self.verdict == "fewer" else inverted(e)
-        return shown if shown.low > 1 else None
-
     def to_dict(self) -> dict[str, Any]:
         """All entries as plain values."""
         e, d = self.estimate, self.difference
@@ -189,14 +173,6 @@ def compared(first: Key, second: Key, curves: Mapping[Key, LearningCurve], error
     return Factor(first, second, found, _bound(span, a, b, level), t_interval(a[-1] - b[-1], level), cut)
 
 
-def cut_off(factor: Factor) -> str:
-    """A factor that is cut off, in words: "at least 20, its interval begins at 3"."""
-    e = factor.estimate
-    side, end, verb = ("at least", e.low, "begins") if e.value > 1 else ("at most", e.high, "ends")
-    interval = f"its interval {verb} at {end:.2g}" if e.has_interval else "without an interval"
-    return f"{side} {e.value:.2g}, {interval}"
-
-
 def _bound(span: float, a: np.ndarray, b: np.ndarray, level: float) -> float | None:
     """What f exceeds where one curve ends above the beginning of the other, as the interval of that difference says."""
     if t_interval(a[-1] - b[0], level).low > 0:
@@ -205,12 +181,10 @@ def _bound(span: float, a: np.ndarray, b: np.ndarray, level: float) -> float | N
 
 
 def cell(f: Factor) -> str:
-    """A factor in a table."""
+    """A factor in a table, with its interval, or the bound that it exceeds."""
     if f.bound is not None:
-        return f"more than {f.bound:.3g}" if f.bound > 0 else f"less than {-1 / f.bound:.3g}"
+        return f"> {f.bound:.3g}" if f.bound > 0 else f"< {-1 / f.bound:.3g}"
     e = f.estimate
-    if math.isnan(e.value):
-        return "none: errors are 0"
     if f.cut:
-        return cut_off(f)
+        return f"{'≥' if e.value > 1 else '≤'} {e.value:.2g}"
     return f"{number_of(e)} ({ends_of(e)})" if e.has_interval else with_interval(e.value, e.interval)

@@ -63,8 +63,10 @@ class PoolKernel:
             L = scipy.linalg.cholesky(K, lower=True, overwrite_a=True, check_finite=False)
         except np.linalg.LinAlgError:
             raise NotPositiveDefiniteError(
-                f"the kernel matrix of {len(chosen)} training inputs with ridge {ridge:g} is not positive definite to "
-                "working precision; take a larger ridge, or inputs in float64"
+                "ridge",
+                ridge,
+                "one with which the kernel matrix is positive definite",
+                "take a larger one, or inputs in float64",
             ) from None
         solve = lambda b: scipy.linalg.solve_triangular(L, b, lower=True, check_finite=False)
         V, Z = solve(self.matrix[np.ix_(test, chosen)].T.astype(np.float64)), solve(targets[chosen])
@@ -79,7 +81,7 @@ class PoolKernel:
 def pool_kernel(net: KernelFunction, x: np.ndarray, pool: int, kernel: KernelName, step: Step) -> PoolKernel:
     """The kernel of a network, an orbit average, or a kept kernel, of x with the first `pool` of x, tile by tile."""
     if kernel not in ("ntk", "nngp"):
-        raise InvalidArgumentError(f"kernel is {kernel!r}; expected 'ntk' or 'nngp'")
+        raise InvalidArgumentError("kernel", kernel, "'ntk' or 'nngp'")
     return PoolKernel(symmetric_kernel(net, x, kernel, step, rows=pool))
 
 
@@ -160,8 +162,11 @@ def check_invariant(net: KernelFunction, action: Action, x: np.ndarray) -> None:
     known = getattr(net, "invariant_under", None)
     if known is None or not known(action, x.shape[1:]):
         raise InvalidArgumentError(
-            f"net has a kernel that is not known to be invariant under {action.name} of {action.group.name}; expected "
-            "a network whose windows the group moves into one another, or a kernel with invariant_under(action, shape)"
+            "net",
+            action,
+            "a kernel known to be invariant",
+            "by its windows, or by invariant_under(action, shape)",
+            verb="is not for",
         )
 
 
@@ -170,11 +175,13 @@ def finite_action(group: Group | ActionLike, x: np.ndarray) -> Action:
     action = as_action("group", group.name if isinstance(group, Group) else group, x.shape)
     check_finite_group("group", action, "a spectrum by irreps")
     if not isinstance(action, Action):
-        raise InvalidTypeError(f"group is {group!r}; expected the name of a group, or an action")
+        raise InvalidTypeError("group", group, "the name of a group, or an action")
     if not action.exact:
         raise InvalidArgumentError(
-            f"group is {action.name}, which interpolates, so its maps do not form a group; take "
-            "actions.ring_rotations of actions.to_rings(x, rings, angles), where rotations are exact"
+            "group",
+            action,
+            "exact maps, without interpolation",
+            "take actions.ring_rotations of actions.to_rings(x, rings, angles)",
         )
     action.check_signals("x", x)
     return action

@@ -58,7 +58,7 @@ class KernelInference:
         Nothing here is random or has epochs, so that what stands after y changes nothing.
         """
         if not callable(getattr(net, "kernel", None)):
-            raise NetworkError(f"the network {net!r} has no kernel of infinite width; {self.name} needs one")
+            raise NetworkError("net", net, "a network with a kernel of infinite width", self.name)
         return InfiniteEnsemble(net, kernel=self.kernel, time=self.time, ridge=self.ridge).fit(x, y)
 
 
@@ -78,11 +78,11 @@ def inference(name: str, **settings: Any) -> Inference:
         "NN+": GradientInference("NN+", c=8.0, weight_decay=1e-7),
     }
     if not isinstance(name, str):
-        raise InvalidTypeError(f"name is {name!r}; expected one of {', '.join(known)}")
+        raise InvalidTypeError("name", name, list(known))
     if name not in known:
-        raise InvalidArgumentError(f"name is {name!r}; expected one of {', '.join(known)}")
+        raise InvalidArgumentError("name", name, list(known))
     unknown = [key for key in settings if key not in vars(known[name]) or key == "name"]
     if unknown:
         takes = ", ".join(key for key in vars(known[name]) if key != "name")
-        raise InvalidArgumentError(f"{name} has no setting {unknown[0]!r}; it takes {takes}")
+        raise InvalidArgumentError(name, unknown[0], takes, verb="has no setting")
     return replace(known[name], **settings)

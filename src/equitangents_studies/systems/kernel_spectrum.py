@@ -13,11 +13,11 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Float
 
-from equitangents.extending import ActionLike, Numbers, check_array, notebook
+from equitangents.extending import ActionLike, Numbers, check_array
 from equitangents.groups import Group
 from equitangents.inference import FourierIrrep, GroupFourier, fourier_irreps
 from equitangents.kernels import KernelFunction
-from equitangents_studies.systems.conventions import Step, check_positive, steps
+from equitangents_studies.systems.conventions import Step, lines_of, model_name, steps
 from equitangents_studies.systems.grams import GroupGrams, KernelName, finite_action, group_grams
 
 _MIDDLE = (0.05, 0.5)  # ranks between which eigenvalues are fitted by a power law, as shares of all
@@ -72,16 +72,6 @@ class KernelSpectrum:
         values = self.eigenvalues if of == "plain" else self.invariant.eigenvalues
         return float(values[0] / values[-1]) if values[-1] > self.resolution else float("inf")
 
-    def effective_dimension(self, kappa: float, of: Literal["plain", "invariant"]) -> float:
-        """Σ λ/(λ + κ): how many directions are learnt down to κ, and so how many samples that takes at least."""
-        values = self.eigenvalues if of == "plain" else self.invariant.eigenvalues
-        return float(np.sum(values / (values + kappa)))
-
-    def samples_saved(self, kappa: float) -> float:
-        """The plain kernel's effective dimension over the invariant one's, at κ."""
-        check_positive("kappa", kappa)
-        return self.effective_dimension(kappa, "plain") / self.effective_dimension(kappa, "invariant")
-
     @property
     def table(self) -> dict[str, list[Any]]:
         """One row an irrep."""
@@ -96,26 +86,8 @@ class KernelSpectrum:
             "decay": [c.decay for c in self.components],
         }
 
-    def _rows(self) -> list[tuple[str, str]]:
-        rows = [
-            (
-                c.name,
-                f"{100 * c.trace:.3g} % of the trace, eigenvalues {c.eigenvalues[0]:.3g} to {c.eigenvalues[-1]:.3g}, "
-                f"each {c.multiplicity} times, decay exponent {c.decay:.2f}",
-            )
-            for c in self.components
-        ]
-        plain, invariant = (_shown(self.condition(of)) for of in ("plain", "invariant"))
-        return [*rows, ("condition number", f"{plain} of the plain kernel, {invariant} of the invariant one")]
-
-    def _title(self) -> str:
-        return f"Spectrum of {self.model} on {self.inputs:,} inputs and their copies under {self.group}"
-
     def __repr__(self) -> str:
-        return "\n".join([self._title(), *(f"{name}: {value}" for name, value in self._rows())])
-
-    def _repr_html_(self) -> str:
-        return notebook.table(self._title(), self._rows())
+        return lines_of(self.table)
 
 
 def spectrum(
@@ -139,8 +111,6 @@ def spectrum(
     >>> [(c.name, c.multiplicity, len(c.eigenvalues)) for c in found.components]
     [('trivial', 1, 5), ('irrep 2', 2, 5), ('irrep 3', 1, 5)]
     """
-    from equitangents_studies.systems.conventions import model_name
-
     x = np.asarray(check_array("x", x, min_rank=2))
     action = finite_action(group, x)
     with steps("Kernels of all copies", progress) as step:
@@ -188,7 +158,3 @@ def _decay(values: np.ndarray) -> float:
     if middle.sum() < 3:
         return float("nan")
     return -float(np.polyfit(np.log(rank[middle]), np.log(values[middle]), 1)[0])
-
-
-def _shown(condition: float) -> str:
-    return f"{condition:.3g}" if np.isfinite(condition) else "more than rounding lets see"

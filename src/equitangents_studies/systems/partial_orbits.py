@@ -1,16 +1,13 @@
-"""Kernel regression on orbits that are seen in part, from the kernel on whole orbits, irrep by irrep.
+"""What is learnt of a symmetry that only some classes show, while others are seen in part of their orbits.
+
+Perin & Deny (arXiv 2412.11521): does a network that sees some classes in all orientations classify the others in
+orientations in which it never saw them? At infinite width the answer is in closed form, irrep by irrep.
 
 Let K be the kernel matrix of all copies ρ(g) x_i, ridge included, and M the copies that are not trained on. With any
 targets Y on M, the prediction f there is f_M = Y_M − ((K⁻¹)_MM)⁻¹ (K⁻¹ Y)_M, and it is the one of the copies that are
 seen. K⁻¹ is a function of g⁻¹h like K: its block of each irrep is the inverse of K's. Of one missing copy this reads
     Y − f = (Θ̂₀⁻¹ y)_i / ((1/|G|) Σ_ρ d_ρ tr (Θ̂_ρ⁻¹)_ii) :
 how far its class stands out where orientations are averaged, over how far an orientation stands apart from the others.
-
-
-What is learnt of a symmetry that only some classes show: others are seen in part of their orbits.
-
-Perin & Deny (arXiv 2412.11521): does a network that sees some classes in all orientations classify the others in
-orientations in which it never saw them? At infinite width the answer is in closed form, irrep by irrep.
 """
 
 from __future__ import annotations
@@ -32,15 +29,13 @@ from equitangents.extending import (
     check_array,
     check_same_length,
     is_whole,
-    notebook,
 )
 from equitangents.groups import Group
 from equitangents.inference import GroupFourier, fourier_irreps
 from equitangents.kernels import KernelFunction
-from equitangents.report import with_interval
 from equitangents.solvers import solve
 from equitangents.statistics import Estimate, mean_interval
-from equitangents_studies.systems.conventions import Step, check_ridge, model_name, steps
+from equitangents_studies.systems.conventions import Step, check_ridge, lines_of, model_name, steps
 from equitangents_studies.systems.curve_data import centred_classes
 from equitangents_studies.systems.grams import GroupGrams, KernelName, finite_action, group_grams
 from equitangents_studies.systems.kernel_spectrum import irrep_blocks
@@ -232,19 +227,8 @@ class PartialOrbits:
             float(values.mean()), *mean_interval(values, confidence=self.confidence, bounds=(0.0, 1.0)), self.confidence
         )
 
-    def _rows(self) -> list[tuple[str, str]]:
-        t = self.table
-        ends = zip(t["low"], t["high"], strict=True)
-        cells = [with_interval(v, e) for v, e in zip(t["accuracy"], ends, strict=True)]
-        same = f"{self.largest_difference:.1e} of the largest output"
-        return [*zip(t["inputs"], cells, strict=True), ("irreps against the exact solve", same)]
-
     def __repr__(self) -> str:
-        lines = [f"{name}: {value}" for name, value in self._rows()]
-        return "\n".join([f"Right classes of {self.model}, {self.group}", *lines])
-
-    def _repr_html_(self) -> str:
-        return notebook.table(f"Right classes of {self.model}, {self.group}", self._rows())
+        return lines_of(self.table)
 
 
 def partial_orbits(
@@ -337,11 +321,9 @@ def _elements(seen: int | Elements, order: int) -> np.ndarray:
     """The elements in which partly seen classes are seen: some of the group, but not all."""
     given = np.arange(int(seen)) if is_whole(seen) and 0 < seen <= order else np.unique(np.atleast_1d(seen))
     if is_whole(seen) and not 0 < seen < order:
-        raise InvalidArgumentError(f"seen is {seen!r}; expected from 1 to {order - 1} of the group's {order} elements")
+        raise InvalidArgumentError("seen", seen, f"from 1 to {order - 1} of the group's {order} elements")
     if given.dtype.kind not in "iu" or given.min() < 0 or given.max() >= order or not 0 < len(given) < order:
-        raise InvalidArgumentError(
-            f"seen is {seen!r}; expected some, but not all, of the group's elements 0 to {order - 1}"
-        )
+        raise InvalidArgumentError("seen", seen, f"some, but not all, of the group's elements 0 to {order - 1}")
     return given
 
 

@@ -14,12 +14,11 @@ from typing import Literal
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
-from equitangents.extending import Numbers, check_array, check_confidence, check_whole, is_whole, notebook
-from equitangents.report import format_number, with_interval
+from equitangents.extending import Numbers, check_array, check_confidence, check_whole, is_whole
 from equitangents.statistics import Estimate, no_interval, shared_level
 from equitangents_studies.claim import FAILS, HOLDS, UNDECIDED, Outcome
 from equitangents_studies.systems.broken_lines import BrokenLines, Noise, fit_broken_lines, measured_points
-from equitangents_studies.systems.conventions import check_positive
+from equitangents_studies.systems.conventions import check_positive, lines_of
 
 MOST_SEGMENTS = 4
 _TRIED = 3  # segments up to which "auto" chooses
@@ -51,18 +50,6 @@ class Growth:
     def interval(self) -> tuple[float, float]:
         """The interval of that difference."""
         return self.difference.interval
-
-    def __str__(self) -> str:
-        said = {
-            HOLDS: "The exponent grows with data",
-            FAILS: "The exponent does not grow with data",
-            UNDECIDED: "Whether the exponent grows with data is not decided",
-        }[self.verdict]
-        d = self.difference
-        if math.isnan(d.value):
-            return f"{said}: one power law has one exponent."
-        value, low, high = (format_number(v, d.interval, (0.0, math.inf)) for v in (d.value, *d.interval))
-        return f"{said}: last minus first exponent {value} ({low} to {high}), {100 * d.confidence:.4g} % interval."
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -115,19 +102,6 @@ class PowerLaw:
         n = np.asarray(check_array("sizes", sizes, rank=1), np.float64)
         return np.exp([self._lines.value(self._lines.level(math.log(size))) for size in n])
 
-    def size_for(self, error: float) -> float:
-        """The size at which the fitted curve falls to `error`; infinite where it never does."""
-        check_positive("error", error)
-        knots = self._lines.knots[self._lines.best]
-        heights = [self._lines.value(self._lines.level(c)) for c in knots]
-        below = [i for i, height in enumerate(heights) if height <= math.log(error)]
-        segment = below[0] if below else len(knots)
-        place = knots[min(segment, len(knots) - 1)] if len(knots) else float(self._lines.l.mean())
-        rate = self.exponents[segment].value
-        if rate <= 0:
-            return math.inf
-        return math.exp(place + (self._lines.value(self._lines.level(place)) - math.log(error)) / rate)
-
     @property
     def table(self) -> dict[str, list[float]]:
         """One row a segment: where it begins and ends, its exponent and its interval."""
@@ -140,22 +114,8 @@ class PowerLaw:
             "high": [e.high for e in self.exponents],
         }
 
-    def _facts(self) -> list[tuple[str, str]]:
-        facts = [
-            (f"exponent {i}" if self.segments > 1 else "exponent", with_interval(e.value, e.interval))
-            for i, e in enumerate(self.exponents, 1)
-        ]
-        facts += [("cusp", with_interval(c.value, c.interval)) for c in self.cusps]
-        if self.criterion:
-            facts.append(("segments chosen by BIC", ", ".join(f"{k}: {v:.3g}" for k, v in self.criterion.items())))
-        return [*facts, ("does the exponent grow?", str(self.grows))]
-
     def __repr__(self) -> str:
-        lines = [f"{name}: {value}" for name, value in self._facts()]
-        return "\n".join([f"Power law of {self.segments} segment{'s' * (self.segments > 1)}", *lines])
-
-    def _repr_html_(self) -> str:
-        return notebook.table("Power law", self._facts())
+        return lines_of(self.table)
 
 
 def fit_power_law(
@@ -194,18 +154,18 @@ def fit_power_law(
     """
     n = np.asarray(check_array("sizes", sizes, rank=1), np.float64)
     if not (len(n) >= 2 and (n > 0).all() and (np.diff(n) > 0).all()):
-        raise InvalidArgumentError(f"sizes is {n.tolist()}; expected two or more positive sizes, increasing")
+        raise InvalidArgumentError("sizes", n.tolist(), "two or more positive sizes, increasing")
     check_confidence(confidence)
     values = np.asarray(check_array("errors", errors, rank=(1, 2)), np.float64)
     if len(values) != len(n):
-        raise ShapeError(f"errors has shape {values.shape}; expected one row for each of the {len(n)} sizes")
+        raise ShapeError("errors", values.shape, f"one row for each of the {len(n)} sizes")
     known = None
     if standard_errors is not None:
         known = np.asarray(check_array("standard_errors", standard_errors, shape=(len(n),)), np.float64)
         if values.ndim == 2:
             raise InvalidArgumentError("standard_errors and repetitions of errors are both given; give one of them")
         if not (known > 0).all():
-            raise InvalidArgumentError(f"standard_errors holds {known.min():g}; expected positive numbers")
+            raise InvalidArgumentError("standard_errors", known.min(), "positive numbers", verb="holds")
     points = measured_points(n, values, known)
     chosen, criterion = _number(segments, points.l, points.y, points.weights, points.variance_known)
     _check_enough(len(n), chosen, points.variance_known)
@@ -219,7 +179,7 @@ def _number(
     """The number of segments, and the criterion of all that were compared."""
     if segments != "auto":
         if not is_whole(segments):
-            raise InvalidTypeError(f"segments is {segments!r}; expected a whole number or 'auto'")
+            raise InvalidTypeError("segments", segments, "a whole number or 'auto'")
         return check_whole("segments", segments, 1, MOST_SEGMENTS), {}
     most = max(1, min(_TRIED, (len(l) - _SPARE) // 2))
     squares = {k: float(fit_broken_lines(l, y, weights, k).squares.min()) for k in range(1, most + 1)}

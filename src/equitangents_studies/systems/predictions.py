@@ -92,14 +92,11 @@ class PoolSpectrum:
 
     def _check(self, size: float, ridge: float) -> float:
         if not (0 < size <= self.size):
-            raise InvalidArgumentError(f"size is {size!r}; the pool of {self.size} inputs tells of sizes up to its own")
+            raise InvalidArgumentError("size", size, range(1, self.size + 1), "the pool tells of sizes up to its own")
         check_ridge(ridge)
         positive = int((self.eigenvalues > 0).sum())
         if ridge == 0 and size >= positive:
-            raise InvalidArgumentError(
-                f"size is {size!r} and the kernel matrix has rank {positive}; without ridge the estimate is known for "
-                "smaller sizes only"
-            )
+            raise InvalidArgumentError("size", size, range(1, positive), "give a ridge for larger sizes")
         return float(size)
 
 
@@ -116,7 +113,7 @@ def pool_spectrum(K: Numbers, y: Numbers) -> PoolSpectrum:
     K = np.asarray(given, np.float64)
     y = np.asarray(check_array("y", y, rank=(1, 2)), np.float64)
     if K.shape[0] != K.shape[1]:
-        raise ShapeError(f"K has shape {K.shape}; expected a square matrix")
+        raise ShapeError("K", K.shape, "a square matrix")
     check_same_length("K", K, "y", y)
     precision = given.dtype if np.issubdtype(given.dtype, np.floating) else np.float64
     spectrum = decompose(K, precision=precision)
@@ -215,9 +212,7 @@ def _variances(K: np.ndarray, p: float, ridge: float, start: float) -> tuple[np.
             continue
         across, along = np.diff(points, axis=0).T, np.diff(changes, axis=0).T
         x = new - (across + along) @ np.linalg.lstsq(along, change, rcond=1e-10)[0]
-    raise InvalidArgumentError(
-        f"ridge is {ridge!r}, with which the variances of {len(K)} inputs do not settle; take a larger one"
-    )
+    raise InvalidArgumentError("ridge", ridge, "one with which the variances settle", "take a larger one")
 
 
 def _inverse(K: np.ndarray, added: np.ndarray) -> np.ndarray:
@@ -227,7 +222,7 @@ def _inverse(K: np.ndarray, added: np.ndarray) -> np.ndarray:
     factor, failed = scipy.linalg.lapack.dpotrf(M, lower=0, overwrite_a=1)
     if failed:
         raise NotPositiveDefiniteError(
-            f"the kernel matrix of the pool's {len(K)} inputs is not positive definite; take a larger ridge"
+            "kernel matrix", K.shape, "a positive definite one of the pool", "take a larger ridge", verb="has shape"
         )
     inverse, _ = scipy.linalg.lapack.dpotri(factor, lower=0, overwrite_c=1)
     return np.triu(inverse) + np.triu(inverse, 1).T
@@ -240,15 +235,6 @@ class Missed:
     size: int
     predicted: float
     measured: float
-
-    def __str__(self) -> str:
-        wrong, way = self.measured / self.predicted if self.predicted > 0 else np.inf, "low"
-        if wrong < 1:
-            wrong, way = 1 / wrong if wrong > 0 else np.inf, "high"
-        return (
-            f"{wrong:.3g} times too {way} at {self.size:,} training inputs ({self.predicted:.3g} for a measured "
-            f"{self.measured:.3g})"
-        )
 
 
 def missed(
@@ -297,12 +283,10 @@ def _checked(
     found = missed([int(n[i])], risks[i : i + 1], drawn[None])
     if found is not None:
         logger.warning(
-            "%s is %s, in the mean over %d random training sets: inputs of the pool may nearly repeat each other, or a "
-            "few decide; measure the curve instead",
-            name,
-            found,
-            _DRAWS,
-        )
+            "%s predicts an error of %.3g at %d training inputs, and %d random training sets have %.3g: inputs may "
+            "nearly repeat each other, or a few decide; measure the curve instead",
+            name, found.predicted, found.size, _DRAWS, found.measured,
+        )  # fmt: skip
     return risks
 
 

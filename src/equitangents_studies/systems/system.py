@@ -100,7 +100,7 @@ def fit_moved(
     x = np.asarray(check_array("x", x, min_rank=2))
     targets, classes, index = _targets(y, len(x))
     if watch is not None and not (isinstance(watch, tuple | list) and len(watch) == 2):
-        raise InvalidTypeError(f"watch is of type {type(watch).__name__}; expected a pair (inputs, labels)")
+        raise InvalidTypeError("watch", type(watch), "a pair (inputs, labels)", verb="is of type")
     net = with_outputs(system.architecture, targets.shape[1])
     check_network(getattr(net, "net", net), x)
     move = system.transformation(x.shape[1:])
@@ -174,7 +174,7 @@ def _network(value: Any) -> Any:
         return architecture(value)
     if callable(getattr(value, "kernel", None)) or callable(getattr(value, "apply", None)):
         return value
-    raise InvalidTypeError(f"architecture is {value!r}; expected a name such as 'VEC', or a network")
+    raise InvalidTypeError("architecture", value, "a name such as 'VEC', or a network")
 
 
 def _inference(value: object) -> Inference:
@@ -182,7 +182,7 @@ def _inference(value: object) -> Inference:
         return inference(value)
     if isinstance(value, KernelInference | GradientInference):
         return value
-    raise InvalidTypeError(f"inference is {value!r}; expected 'NTK', 'NNGP', 'NN' or 'NN+', or what inference() gives")
+    raise InvalidTypeError("inference", value, "'NTK', 'NNGP', 'NN' or 'NN+', or what inference() gives")
 
 
 def _targets(y: Targets, samples: int) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
@@ -195,7 +195,7 @@ def _targets(y: Targets, samples: int) -> tuple[np.ndarray, np.ndarray | None, n
     labels = _labels(y, samples, other=", or targets as floating numbers (N, K)")
     classes, index = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
-        raise InvalidArgumentError(f"y holds one class, {classes.tolist()[0]!r}; expected at least two")
+        raise InvalidArgumentError("y", classes.tolist(), "at least two classes", verb="holds")
     return centred_classes(index, len(classes)), classes, index
 
 
@@ -206,16 +206,16 @@ def _labels(y: Targets, samples: int, names: tuple[str, str] = _NAMES, other: st
     """Labels, one a sample, that can be told apart and ordered; `other`: what else is expected."""
     labels, name = np.asarray(y), names[1]
     if labels.ndim != 1:
-        raise ShapeError(f"{name} has shape {labels.shape}; expected labels (N,){other}")
+        raise ShapeError(name, labels.shape, "labels (N,)", other.removeprefix("; "))
     check_same_length(names[0], range(samples), name, labels)
     if labels.dtype.kind == "c":
-        raise InvalidTypeError(f"{name} has dtype {labels.dtype}; expected whole numbers, texts or booleans{other}")
+        raise InvalidTypeError(
+            name, labels.dtype, "whole numbers, texts or booleans", other.removeprefix("; "), verb="has dtype"
+        )
     try:
         np.sort(labels if labels.dtype.kind == "O" else labels[:0])
     except TypeError as error:
-        raise InvalidTypeError(
-            f"{name} holds labels that have no order ({error}); expected labels of one kind"
-        ) from None
+        raise InvalidTypeError(name, labels.tolist(), "labels of one kind", str(error), verb="holds") from None
     return labels
 
 
@@ -226,7 +226,7 @@ def _numbers(classes: np.ndarray | None, y: Targets, samples: int, names: tuple[
     labels = _labels(y, samples, names)
     if _is_text(labels) != _is_text(classes):
         raise InvalidTypeError(
-            f"{names[1]} holds labels such as {labels[:3].tolist()}; the system was fitted to {classes[:3].tolist()}"
+            names[1], labels[:3].tolist(), "labels as the system was fitted to", str(classes[:3].tolist()), verb="holds"
         )
     place = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
     return np.where(classes[place] == labels, place, -1)

@@ -1,21 +1,16 @@
-"""Haar-distributed orthogonal matrices: Q of the decomposition QR of a Gaussian matrix, R with a positive diagonal.
+"""Transformations of data: one random element of a group, applied to every signal; and paths from the identity.
 
-Transformations of data: one random element of a group, applied to every signal alike.
+x ↦ τx with τ orthogonal, seeded and invertible: |τx| = |x|, τ⁻¹(τx) = x. Haar-distributed matrices are the Q of a
+decomposition QR of a Gaussian matrix, R with a positive diagonal.
 
-x ↦ τx with τ orthogonal, seeded and invertible: |τx| = |x|, τ⁻¹(τx) = x.
-
-
-Paths of transformations from the identity: t ↦ exp(−tA), A antisymmetric.
-
-A has independent Gaussian entries above its diagonal, of variance 1/(n − 1), n its size: so E|Ax|² = |x|², and t is the
-length that a signal has gone, in units of its norm. The path stays in the part of the group that is connected with the
-identity, the rotations; reflections are not on it.
+A path is t ↦ exp(−tA). A is antisymmetric with independent Gaussian entries above its diagonal, of variance 1/(n − 1),
+n its size: so E|Ax|² = |x|², and t is the length that a signal has gone, in units of its norm. The path stays among the
+rotations, the part of the group that is connected with the identity.
 """
 
 from __future__ import annotations
 
 import abc
-import math
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -99,7 +94,7 @@ class Transformation(abc.ABC):
         """The moved signals, (N, *positions, channels), of the type and precision of x."""
         signals = check_array("x", x, min_rank=2, allow_empty=True)
         if signals.shape[1:] != self.shape:
-            raise ShapeError(f"x has signals of shape {signals.shape[1:]}; this transformation moves {self.shape}")
+            raise ShapeError("x", signals.shape, ("N", *self.shape), "the shape that this transformation moves")
         return self.moved(signals)
 
     def moved(self, x: ArrayLike) -> Any:
@@ -203,10 +198,9 @@ def like(reference: ArrayLike, value: np.ndarray) -> ArrayLike:
 def transformation(group: str, shape: tuple[int, ...], *, seed: int = 0) -> Transformation:
     """A random element of `group` on signals of `shape` = (*positions, channels), a function of the seed alone.
 
-    Orthogonal matrices are Haar-distributed, permutations uniform. Groups: "I", "O(3)xI", "O(3)^d", "P(3d)", "O(3d)",
-    "P(3)xI", "P(3)^d", and "patches(k)" for blocks of k positions a side; 3 stands for the channels, whatever their
-    number. An element of O(3d) for d = 1,024 holds one matrix of 3,072 × 3,072 numbers (75 MB), and making it takes no
-    second one.
+    Orthogonal matrices are Haar-distributed, permutations uniform. Groups: "I", "O(3)xI", "O(3)^d", "P(3d)", "O(3d)";
+    3 stands for the channels, whatever their number. An element of O(3d) for d = 1,024 holds one matrix of 3,072 ×
+    3,072 numbers (75 MB), and making it takes no second one.
 
     >>> import numpy as np
     >>> tau = transformation("O(3)^d", (4, 4, 3), seed=1)
@@ -223,28 +217,12 @@ def transformation(group: str, shape: tuple[int, ...], *, seed: int = 0) -> Tran
     if kind.letter == "I":
         return ChannelRotations(kind, shape, np.eye(c)[None])
     if kind.letter == "P":
-        if kind.reach == "all":
-            return Permutation(kind, shape, rng.permutation(kind.size))
-        if kind.reach == "patches":
-            return Permutation(kind, shape, _moved_patches(kind, shape, rng))
-        orders = np.argsort(rng.random((count, c)), axis=1)
-        return ChannelRotations(kind, shape, np.eye(c)[orders])
+        return Permutation(kind, shape, rng.permutation(kind.size))
     if kind.reach == "all":
         remedy = "make the inputs smaller, or move every position by itself with O(3)^d"
         check_fits(f"a random element of O({kind.size:,})", 8 * kind.size**2, remedy)
         return FullRotation(kind, shape, haar(rng, kind.size))
     return ChannelRotations(kind, shape, haar_each(rng, count, c))
-
-
-def _moved_patches(kind: DataGroup, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
-    """The order of coordinates when blocks of the grid change places."""
-    side, axes = kind.patch, len(shape) - 1
-    split = [n for size in shape[:-1] for n in (size // side, side)]
-    blocks = np.arange(math.prod(shape)).reshape(*split, shape[-1])
-    first = [*range(0, 2 * axes, 2), *range(1, 2 * axes, 2), 2 * axes]
-    grouped = blocks.transpose(first)
-    flat = grouped.reshape(-1, side**axes * shape[-1])
-    return flat[rng.permutation(len(flat))].reshape(grouped.shape).transpose(np.argsort(first)).ravel()
 
 
 def rotate(x: Numbers, group: str, seed: int = 0, *, inverse: bool = False) -> Any:
@@ -298,7 +276,7 @@ def path(group: str, shape: tuple[int, ...], *, seed: int = 0) -> Path:
     shape = check_shape("shape", shape)
     kind = data_group(group, shape)
     if kind.letter != "O" or kind.size < 2:
-        raise InvalidArgumentError(f"group is {group!r}, which is finite here: no path leads away from the identity")
+        raise InvalidArgumentError("group", group, "one with paths that lead away from the identity")
     rng = np.random.default_rng(check_whole("seed", seed, 0))
     count = kind.positions if kind.reach == "own" else 1
     entries = np.triu(rng.standard_normal((count, kind.size, kind.size)), 1) / np.sqrt(kind.size - 1)

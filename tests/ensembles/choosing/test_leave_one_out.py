@@ -18,6 +18,7 @@ five_classes = actions.labels(
     groups.cyclic(4), np.array([[(c + g) % 4 if c < 4 else 4 for c in range(5)] for g in range(4)])
 )
 TIMES = (0.0, 0.3, 30.0, np.inf)
+TIMES_AND_RIDGES = ((0.3, 0.0), (30.0, 0.1), (np.inf, 0.0), (np.inf, 0.1))
 
 
 def refits(model, x, y, copies=False):
@@ -54,8 +55,7 @@ class TestLeavingASampleOutIsTrainingWithoutIt:
         x = rng.normal(size=(7, 3)) * np.logspace(-1, 1, 7)[:, None]  # each left-out sample changes the mean diagonal
         check(InfiniteEnsemble(mlp, time=time, ridge=0.05), x, rng.normal(size=7))
 
-    @pytest.mark.parametrize("time", TIMES)
-    @pytest.mark.parametrize("ridge", [0.0, 0.1])
+    @pytest.mark.parametrize(("time", "ridge"), TIMES_AND_RIDGES)
     def test_equal_samples_stay_when_one_of_them_leaves(self, time, ridge, rng):
         x, y = rng.normal(size=(5, 3)), rng.normal(size=(5, 2))
         again = [0, 1, 2, 3, 4, 1, 3, 3]
@@ -72,16 +72,14 @@ class TestLeavingASampleOutIsTrainingWithoutIt:
 
 
 class TestAugmentedSamplesLeaveWithAllTheirCopies:
-    @pytest.mark.parametrize("time", TIMES)
-    @pytest.mark.parametrize("ridge", [0.0, 0.1])
+    @pytest.mark.parametrize(("time", "ridge"), TIMES_AND_RIDGES)
     def test_invariant_labels(self, time, ridge, rng):
         x, y = rng.normal(size=(5, 3, 3, 1)), rng.normal(size=5)
         model = InfiniteEnsemble(mlp, augmentation=turns, time=time, ridge=ridge)
         check(model, x, y)
         assert model.solver_ == "orbit-averaged N×N"
 
-    @pytest.mark.parametrize("time", TIMES)
-    @pytest.mark.parametrize("ridge", [0.0, 0.1])
+    @pytest.mark.parametrize(("time", "ridge"), TIMES_AND_RIDGES)
     def test_labels_that_move(self, time, ridge, rng):
         x, y = rng.normal(size=(3, 3, 3, 1)), rng.normal(size=(3, 5))
         check(InfiniteEnsemble(mlp, augmentation=turns, label_action=five_classes, time=time, ridge=ridge), x, y)
@@ -141,7 +139,7 @@ class TestClassifiers:
         assert found.predictions.tolist() == refitted
         assert found.labels.tolist() == labels.tolist()
         assert found.accuracy == np.mean(np.array(refitted) == labels)
-        assert found.residuals.shape == (9, 3)
+        assert found.outputs.residuals.shape == (9, 3)
         assert "accuracy" in found._repr_html_()
 
 
@@ -156,7 +154,7 @@ class TestWhatHasNoClosedFormIsRefused:
 
     def test_a_finite_number_of_steps(self, rng):
         model = InfiniteEnsemble(mlp, dynamics="discrete", time=3, learning_rate=0.1)
-        with pytest.raises(InvalidArgumentError, match="no closed form"):
+        with pytest.raises(InvalidArgumentError, match="leaving samples out"):
             _ = model.fit(rng.normal(size=(4, 2)), rng.normal(size=4)).leave_one_out_
 
     def test_elements_without_the_identity(self, rng):
@@ -167,7 +165,7 @@ class TestWhatHasNoClosedFormIsRefused:
 
 @pytest.mark.parametrize(
     ("kernel", "time", "said"),
-    [("ntk", np.inf, "NTK"), ("nngp", np.inf, "posterior mean of the NNGP"), ("ntk", 2.0, "at time 2")],
+    [("ntk", np.inf, "infinitely wide"), ("nngp", np.inf, "posterior mean of the NNGP"), ("nngp", 2.0, "networks")],
 )
 def test_it_says_which_process_predicts(kernel, time, said, rng):
     model = InfiniteEnsemble(mlp, kernel=kernel, time=time, ridge=0.1).fit(rng.normal(size=(4, 2)), rng.normal(size=4))

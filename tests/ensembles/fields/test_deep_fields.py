@@ -5,14 +5,13 @@ import pytest
 
 import equitangents as et
 from equitangents import actions
-from equitangents.ensembles import Training
 from equitangents.ensembles.training.descent import loss_of
 from equitangents.errors import InvalidArgumentError
 
 N = et.nn
 FIELD = N.Sequential(N.Conv(2, (3, 3), W_std=1.3, b_std=0.4))
 C4 = actions.image_rotations(4)
-TRAINING = Training(optimizer="gd", learning_rate=0.1, epochs=2)
+TRAINING = {"optimizer": "gd", "learning_rate": 0.1, "epochs": 2}
 
 
 @pytest.fixture(scope="module")
@@ -24,7 +23,7 @@ def data():
 @pytest.fixture(scope="module")
 def model(data):
     x, y = data
-    return et.DeepEnsemble(FIELD, members=2, training=TRAINING, augmentation=C4, dtype="float64").fit(
+    return et.DeepEnsemble(FIELD, members=2, **TRAINING, augmentation=C4, dtype="float64").fit(
         x, y, record={"x": x[:1]}, record_at=[2]
     )
 
@@ -67,7 +66,7 @@ def test_a_saved_ensemble_of_fields_predicts_the_same(data, model, tmp_path):
 
 
 def test_cross_entropy_takes_probabilities_at_every_position(data):
-    with pytest.raises(InvalidArgumentError, match="not probability vectors"):
+    with pytest.raises(InvalidArgumentError, match="for loss 'cross_entropy'"):
         et.DeepEnsemble(FIELD, members=1, epochs=1, loss="cross_entropy").fit(*data)
     outputs, targets = np.random.default_rng(0).normal(size=(2, 3, 4, 4, 2))
     y = np.exp(targets) / np.exp(targets).sum(-1, keepdims=True)

@@ -42,7 +42,7 @@ def test_a_fit_to_fields_is_the_dense_fit_to_all_points(data, time, kernel):
     assert model.solver_ == "dense NP×NP"
 
 
-@pytest.mark.parametrize("solver", ["cholesky", "lanczos", "pcg", et.solvers.PCG(preconditioner="nystrom", rank=8)])
+@pytest.mark.parametrize("solver", ["cholesky", "lanczos", "pcg"])
 def test_every_exact_solver_gives_the_same_fields(data, solver):
     x, y, x_test = data
     time = 3.0 if solver == "lanczos" else np.inf
@@ -192,21 +192,12 @@ def test_a_field_is_left_out_with_all_its_positions(data, time):
 def test_what_does_not_fit_is_refused_in_words(data):
     x, y, _ = data
     field = et.nn.Sequential(et.nn.Conv(4, (3, 3)), et.nn.Relu(), et.nn.Conv(2, (3, 3)))
-    with pytest.raises(ShapeError, match=r"ends on 3×3 positions, so for 4 samples expected \(4, 3, 3, outputs\)"):
+    with pytest.raises(ShapeError, match=r"y has shape .*; expected \(4, 3, 3, outputs\)"):
         et.InfiniteEnsemble(field).fit(x, y[:, 0])
     steps = et.InfiniteEnsemble(NET, time=5, learning_rate=0.1, ridge=0.1, dynamics="discrete").fit(x, y)
-    with pytest.raises(InvalidArgumentError, match="after 5 steps of gradient descent has no closed form"):
+    with pytest.raises(InvalidArgumentError, match=r"time is 5.*leaving samples out of gradient descent"):
         steps.leave_one_out_
     with pytest.raises(ShapeError, match=r"y has shape"):
         et.DeepEnsemble(field, members=1, epochs=1).fit(x, y[:, :2])
-    with pytest.raises(NetworkError, match=r"network's outputs have shape \(N, 3, 3, 2\)"):
+    with pytest.raises(NetworkError, match=r"net gives outputs of shape \(.*3, 3, 2\)"):
         et.DeepEnsemble(field, members=1, epochs=1).fit(x, np.concatenate([y, y], axis=-1))
-
-
-def test_gradients_by_scales_of_fields_are_refused_in_one_line():
-    net = et.nn.Sequential(et.nn.Conv(1, 3, padding="circular"), et.nn.Relu(), et.nn.Conv(1, 3, padding="circular"))
-    rng = np.random.default_rng(0)
-    model = et.InfiniteEnsemble(net, ridge=0.1).fit(rng.normal(size=(3, 3, 3, 1)), rng.normal(size=(3, 3, 3)))
-    assert list(model.log_marginal_likelihood_gradient("ridge")) == ["ridge"]
-    with pytest.raises(et.errors.InvalidArgumentError, match="networks that end on one position"):
-        model.log_marginal_likelihood_gradient("ridge", "W_std")

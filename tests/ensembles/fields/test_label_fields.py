@@ -99,7 +99,7 @@ def test_a_saved_classifier_writes_label_fields_to_files(data, fitted, tmp_path)
     classifier, _ = fitted
     x_test = data[2]
     classifier.save(tmp_path / "model")
-    for name in ("labels.npy", "labels.npz", "labels.zarr"):
+    for name in ("labels.npy", "labels.npz"):
         et.ensembles.predict_to_file(tmp_path / "model", x_test, tmp_path / name, rows=1, net=NET)
     np.testing.assert_array_equal(np.load(tmp_path / "labels.npy"), classifier.predict(x_test))
     with np.load(tmp_path / "labels.npz") as held:

@@ -6,7 +6,6 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tools.results import overview
 
 from equitangents import studies
 from studies.published.drawn import INFO, NAME, Drawn
@@ -33,12 +32,12 @@ def registered(monkeypatch):
 def root(registered, tmp_path):
     """A repository with nothing but what the command changes."""
     made = tmp_path / "repository"
-    (made / "docs").mkdir(parents=True)
+    (made / "docs" / "results").mkdir(parents=True)
     (made / "paper").mkdir()
-    marked = {"README.md": overview._README, "docs/gallery.md": overview._GALLERY, "paper/paper.md": overview._PAPER}
-    for name, marks in marked.items():
-        (made / name).write_text(f"before\n\n{marks[0]}\n\n{marks[1]}\n\nafter\n")
-    (made / "mkdocs.yml").write_text("nav:\n{}\n{}\n  - Last: last.md\n".format(*overview._MENU))
+    for name in ("README.md", "paper/paper.md"):
+        (made / name).write_text("by hand\n")
+    marks = ("counted", "runs", "unmet")
+    (made / "docs" / "results" / "index.md").write_text("".join(f"<!-- {mark} --><!-- -->\n" for mark in marks))
     return made
 
 

@@ -1,4 +1,4 @@
-"""A study of a moment whose finished run the tests here publish, and what they look at."""
+"""A study of a moment whose finished run the tests here publish."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Drawn(Small):
     def present(self, settings, y, folder):
         with drawing.panels(folder, "draws", caption="Draws * of y.", alt="Numbers in their order") as drawn:
             drawn[0].plot(y)
-        table = Table("Of 4.", ["", "OSP"], [["ensemble | mean", "3.9"]])
+        table = Table("Of 4.", ["", "OSP"], [["ensemble | mean", "3.9 (3.8 to 4.0)"]])
         return Presentation({"numbers": {"y": y}}, [drawn.figure, table])
 
 
@@ -28,11 +28,11 @@ def everything(root):
     return {p.relative_to(root).as_posix(): p.read_bytes() for p in root.rglob("*") if p.is_file()}
 
 
-def published(root, name=NAME):
-    return (root / "docs" / "results" / f"{name}.md").read_text()
+def page(root, name=NAME):
+    return root / "docs" / "results" / f"{name}.md"
 
 
 def edit(root, name=NAME, **changes):
-    """What is written by hand into the record of a published run."""
+    """Change fields of the record of a published run."""
     path = root / "docs" / "results" / name / "run.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))

@@ -5,10 +5,7 @@ Of a kernel the functions Θ(·, z) of some inputs z are audited, of which every
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, final
 
@@ -17,11 +14,8 @@ import numpy as np
 
 from equitangents import precision
 from equitangents._types import Params, Tree
-from equitangents.audit.adapters.footprints import Footprint
 from equitangents.audit.adapters.model import Keep, LayerTrace, Model, arguments
-from equitangents.errors import EquitangentsError
 from equitangents.nn import Sequential
-from equitangents.nn.window_layer import WindowLayer
 
 
 def in_double(run: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -88,29 +82,6 @@ class NetworkModel(Model):
         """The network with its parameters in double precision."""
         wide = lambda a: np.asarray(a, np.float64)
         return in_double(lambda x: self.net.apply(jax.tree.map(wide, self.params), wide(x)))
-
-    def footprint(self, x: Tree) -> Footprint | None:
-        """What two layers that follow on each other hold, the largest such pair."""
-        try:
-            shapes = [signal.array_shape for signal in self.net.signals(np.shape(x)[1:])]
-        except EquitangentsError:  # whose inputs are no plain arrays
-            return None
-        weights = jax.tree.leaves(self.params)
-        item = max((np.asarray(w).itemsize for w in weights), default=4)
-        pairs = [math.prod(a) + math.prod(b) for a, b in itertools.pairwise(shapes)]
-        return Footprint(sum(np.asarray(w).nbytes for w in weights), item * max(pairs, default=0))
-
-    def variants(self) -> Iterator[tuple[str, str, NetworkModel]]:
-        """(change, layer, model) with one layer's stride or padding changed, the parameters kept."""
-        for i, layer in enumerate(self.net.layers):
-            if not isinstance(layer, WindowLayer):
-                continue
-            changes: list[tuple[str, dict[str, Any]]] = [] if layer.stride == 1 else [("stride 1", {"stride": 1})]
-            changes += [(f"{p} padding", {"padding": p}) for p in ("circular", "zero") if p != layer.padding]
-            for change, settings in changes:
-                layers = list(self.net.layers)
-                layers[i] = replace(layer, **settings)
-                yield change, f"{i}: {type(layer).__name__}", NetworkModel(Sequential(*layers), self.params)
 
     def trace(self, x: Tree, keep: Keep = np.array) -> list[LayerTrace]:
         """What every layer returns, from first to last."""

@@ -35,22 +35,21 @@ def as_model(
     return model
 
 
-_SAID = 200  # characters of what a model is, in a message
+_LONGEST = 200  # characters of what a model is, in a message
 _FOREIGN = (
     ("flax.nnx.module", "Module", "jax_modules", "NnxModel"),
     ("keras.src.models.model", "Model", "keras_models", "KerasModel"),  # before PyTorch's, of which it may be one, too
-    ("torch.fx.graph_module", "GraphModule", "torch_graphs", "TorchGraph"),
-    ("torch.jit._script", "ScriptModule", "torch_graphs", "ScriptModel"),
+    ("torch.jit._script", "ScriptModule", "torch_modules", "of_script"),
     ("torch.nn.modules.module", "Module", "torch_modules", "TorchModel"),
-    ("torch.export.exported_program", "ExportedProgram", "torch_graphs", "of_program"),
+    ("torch.export.exported_program", "ExportedProgram", "torch_modules", "of_program"),
     ("onnxruntime.capi.onnxruntime_inference_collection", "InferenceSession", "onnx_files", "of_session"),
 )
 """Classes of other libraries, by module and name, with the file here that has their adapter."""
 _READERS = {
     "onnx": ("onnx_files", "load_onnx"),
     "keras": ("keras_models", "load_keras"),
-    "exported": ("torch_graphs", "load_exported"),
-    "script": ("torch_graphs", "load_script"),
+    "exported": ("torch_modules", "load_exported"),
+    "script": ("torch_modules", "load_script"),
 }
 """Kinds of files, as `check_model` tells them, with what reads them here."""
 
@@ -76,10 +75,18 @@ def _adapter(f: Any, layers: Sequence[Any] | None, method: str | None) -> Model:
     if callable(f):
         return CallableModel(f, layers)
     if isinstance(f, Mapping):
-        raise InvalidTypeError(f"f is {_mapping_said(f)}")
+        raise InvalidTypeError(
+            "f",
+            type(f),
+            "a model, and not its weights",
+            "load the weights into the network and audit it, or save it whole: torch.export, torch.jit or ONNX",
+            verb="is a",
+        )
     raise InvalidTypeError(
-        f"f is {_shortened(f)}; expected a function of a batch, a PyTorch, Keras, Flax or Equinox module, an ONNX or "
-        ".pt2 file, an estimator with predict, (net, params), a kernel, or a list of such models"
+        "f",
+        _shortened(f),
+        "a function of a batch, a module of PyTorch, Keras, Flax or Equinox, an ONNX or .pt2 file, an estimator, "
+        "(net, params), a kernel, or a list of such models",
     )
 
 
@@ -102,27 +109,10 @@ def _here(file: str, name: str) -> Callable[..., Any]:
     return getattr(importlib.import_module(f"equitangents.audit.adapters.{file}"), name)
 
 
-def _mapping_said(f: Mapping[Any, Any]) -> str:
-    """A dictionary in one line: weights without the network that they belong to, or something else."""
-    names = [str(name) for name in f]
-    few = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
-    inner = next((n for n in ("state_dict", "model_state_dict", "model") if isinstance(f.get(n), Mapping)), None)
-    arrays = [v for v in f.values() if hasattr(v, "shape") and hasattr(v, "dtype")]
-    if inner is None and len(arrays) < max(len(names), 1):
-        return f"a dictionary of {len(names)} entries ({few}); expected a model"
-    which = (
-        f"a checkpoint whose entry {inner!r} holds weights" if inner else f"a state_dict of {len(names)} arrays ({few})"
-    )
-    return (
-        f"{which} without the network they belong to; build it and load them, net.load_state_dict(...), then audit "
-        "net, or save it whole: torch.export (.pt2), torch.jit (.pt) or ONNX"
-    )
-
-
 def _shortened(f: object) -> str:
     """What f is, in one line."""
-    said = " ".join(repr(f).split())
-    return said if len(said) <= _SAID else f"{said[: _SAID - 1]}…"
+    text = " ".join(repr(f).split())
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
 def _is_equinox(f: Any) -> bool:
@@ -135,16 +125,6 @@ def _is_a(f: Any, module: str, name: str) -> bool:
     return any(c.__module__ == module and c.__name__ == name for c in type(f).__mro__)
 
 
-def load_calculator(spec: str) -> Any:
-    """The object that package.module:object names, imported from the working folder or the environment."""
-    return _imported(spec, "calculator")
-
-
-def load_function(spec: str) -> Any:
-    """The function that package.module:function names, imported as models are."""
-    return _imported(spec, "transform")
-
-
 def load_model(spec: str, trust: bool = False) -> Any:
     """The model in file.onnx or file.keras, a program of torch.export or TorchScript, or package.module:object.
 
@@ -152,7 +132,7 @@ def load_model(spec: str, trust: bool = False) -> Any:
     """
     kind = check_model(spec, trust)
     if kind == "name":
-        return _imported(spec, "model")
+        return imported(spec, "model")
     if kind == "pickle":
         return _unpickle(spec, Path(spec).suffix.lower())
     return _here(*_READERS[kind])(spec, trust)
@@ -169,20 +149,20 @@ def _unpickle(path: str, suffix: str) -> Any:
     try:
         return load(path)
     except ImportError as error:
-        raise InvalidArgumentError(f"model is {path!r}, which needs a module that is missing: {error}") from None
+        raise InvalidArgumentError("model", path, "modules that can be imported", str(error)) from None
     except Exception as error:  # whatever bytes that are not a pickle make the unpickler raise
-        reason = f"{type(error).__name__}: {error}"
-        raise InvalidArgumentError(f"model is {path!r}, which cannot be unpickled: {reason}") from None
+        raise InvalidArgumentError("model", path, "a file that can be unpickled", repr(error)) from None
 
 
-def _imported(spec: str, what: str) -> Any:
+def imported(spec: str, what: str) -> Any:
+    """What package.module:object names, from the working folder or the environment; errors call it `what`."""
     module, name = check_name(spec, what)
     try:
         found: Any = importlib.import_module(module)
     except ModuleNotFoundError as error:
-        raise InvalidArgumentError(f"{what} is {spec!r}; no module named {error.name!r}") from None
+        raise InvalidArgumentError(what, spec, remedy=f"no module named {error.name!r}") from None
     for part in name.split("."):
         if not hasattr(found, part):
-            raise InvalidArgumentError(f"{what} is {spec!r}; {module} has no {name!r}")
+            raise InvalidArgumentError(what, spec, remedy=f"{module} has no {name!r}")
         found = getattr(found, part)
     return found

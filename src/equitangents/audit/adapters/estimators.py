@@ -12,7 +12,6 @@ import numpy as np
 
 from equitangents._types import Tree
 from equitangents.audit.adapters.callables import CallableModel, NetworkModel
-from equitangents.audit.adapters.footprints import Footprint, together
 from equitangents.audit.adapters.model import Keep, LayerTrace, Model
 from equitangents.audit.adapters.outputs import chosen
 from equitangents.audit.contract.layouts import Stated
@@ -65,7 +64,7 @@ class EstimatorModel(ScoresModel):
         super().__init__(estimator, method)
         self.estimator = estimator
         if not hasattr(estimator, self.method):
-            raise InvalidArgumentError(f"method is {self.method!r}, which {self.name} does not have")
+            raise InvalidArgumentError("method", self.method, "a method of the estimator")
 
     @property
     def features(self) -> int | None:
@@ -170,10 +169,6 @@ class MembersModel(Model):
         """The models whose mean this one is."""
         return self._members
 
-    def footprint(self, x: Tree) -> Footprint | None:
-        """All weights, and the activations of the member that needs most."""
-        return together(member.footprint(x) for member in self._members)
-
     def trace(self, x: Tree, keep: Keep = np.array) -> list[LayerTrace] | None:
         """The layers of the first."""
         return self._members[0].trace(x, keep)
@@ -189,4 +184,4 @@ def choose_method(estimator: Any) -> str:
     for method in METHODS:
         if hasattr(estimator, method):
             return method
-    raise InvalidArgumentError(f"{type(estimator).__name__} has none of the methods {', '.join(METHODS)}")
+    raise InvalidArgumentError("f", type(estimator), "one with a method " + " or ".join(METHODS), verb="is")

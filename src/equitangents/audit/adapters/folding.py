@@ -55,16 +55,10 @@ class Folder:
         flat = a.reshape(len(a), -1)
         sample = _sampled(flat)
         known = self._known(a.shape, sample)
-        return known or self.folded(a.shape, gram(flat), sample)
-
-    def folded(self, shape: tuple[int, ...], gram: Float[np.ndarray, "n n"], sample: np.ndarray) -> Folded:
-        """Features of this shape that were folded where they were made; the sample has their type."""
-        known = self._known(shape, sample)
-        if known is not None:
-            return known
-        made = Folded(shape, sample.dtype, gram, sample)
-        self._last.append(made)
-        return made
+        if known is None:
+            known = Folded(a.shape, sample.dtype, gram(flat), sample)
+            self._last.append(known)
+        return known
 
     def _known(self, shape: tuple[int, ...], sample: np.ndarray) -> Folded | None:
         for known in self._last:

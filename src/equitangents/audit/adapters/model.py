@@ -17,7 +17,6 @@ import numpy as np
 from jax.tree_util import PyTreeDef
 
 from equitangents._types import AnyAction, Tree
-from equitangents.audit.adapters.footprints import Footprint
 from equitangents.audit.adapters.outputs import Select, chosen
 from equitangents.audit.contract.contract import OutputActions
 from equitangents.audit.contract.layouts import Stated
@@ -118,11 +117,9 @@ class Model(ABC):
         """What to raise where the model raised `error` for the batch x."""
         if isinstance(error, EquitangentsError) or not self.foreign:
             return error
-        said = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
         given = ", ".join(f"{name} {np.shape(a)}" for name, a in _leaves(x))
-        place = raised_at(error)
-        where = f", at {place}" if place else ""
-        return ModelError(f"{self.name} failed on inputs of shape {given}: {type(error).__name__}: {said[:300]}{where}")
+        what = ", at ".join(filter(None, (first_line(error)[:300], raised_at(error))))
+        return ModelError(f"{self.name} failed on inputs of shape {given}: {type(error).__name__}: {what}")
 
     @property
     def classes(self) -> np.ndarray | None:
@@ -147,10 +144,6 @@ class Model(ABC):
     def batch_along(self, x: Tree, axes: Sequence[int]) -> int | None:
         """The one size of batches that the model takes, where the arrays of x have it along `axes`; None: any."""
         return self.fixed_batch if axes[0] == 0 else None
-
-    def footprint(self, x: Tree) -> Footprint | None:
-        """What the model holds for the batch x of one input; None if this is not known."""
-        return None
 
     @contextlib.contextmanager
     def ready(self) -> Iterator[None]:
@@ -184,30 +177,7 @@ def answer(output: Tree, n: int, expected: AnyAction = None, finite: bool = True
     choose = _choices(output, names, n)
     arrays = arrays if most is None else [_without_nan_rows(a) for a in arrays]
     for name, a in zip(names, arrays, strict=True):
-        if a.dtype.kind not in "fiubc":
-            raise ShapeError(
-                f"{name} has dtype {a.dtype}; expected numbers (of a classifier: scores, not names){choose}"
-            )
-        if a.ndim == 0 or len(a) != n:
-            other = [axis for axis in range(1, a.ndim) if a.shape[axis] == n]
-            batch = (
-                f"; if the batch is along axis {other[0]}, output_action is Batch(kind, axis={other[0]})"
-                if other
-                else ""
-            )
-            raise ShapeError(f"{name} has shape {a.shape} for {n} inputs; expected one row an input{choose}{batch}")
-        if a.size == 0 and most is None:  # sets may be empty
-            raise ShapeError(f"{name} has shape {a.shape}, without any number; expected one an input at least{choose}")
-        if finite and not np.isfinite(a).all():
-            where = tuple(int(i) for i in np.argwhere(~np.isfinite(a))[0])
-            raise NotFiniteError(f"{name} holds NaN or infinite values, the first of this batch at index {where}")
-        if a.dtype.kind in "fc" and a.dtype.itemsize > 4:  # which may hold them
-            largest = float(np.max(np.abs(a), initial=0.0, where=np.isfinite(a)))
-            if largest > _LARGEST:
-                raise NotFiniteError(
-                    f"{name} holds values of {largest:.1e}, whose squares and their sums may be infinite; divide the "
-                    f"outputs by a constant, so that none is above {_LARGEST:.0e}"
-                )
+        _check(name, a, n, choose, finite, sets=most is not None)
     given = [_dtype(leaf) for _, leaf in pairs]
     floats = [_real(d) for d in given if d.kind in "fc" or is_half(d)]
     dtype = min(floats, key=lambda d: d.itemsize) if floats else np.dtype(np.float64)
@@ -220,19 +190,37 @@ _LARGEST = 1e150
 """Of an output: sums of the squares of 10⁸ such numbers are still finite."""
 
 _NAMED = 6
+_SETS = (
+    "f(x) is a list with one entry an input: output_action says what its sets are, such as "
+    "{'boxes': equitangents.audit.Unordered(match='iou')}"
+)
+
+
+def _check(name: str, a: np.ndarray, n: int, choose: str, finite: bool, sets: bool) -> None:
+    """Raise unless an output holds numbers, one row of them for each of n inputs; sets may be empty."""
+    if a.dtype.kind not in "fiubc":
+        raise ShapeError(name, a.dtype, "numbers (of a classifier: scores, not names)", choose, verb="has dtype")
+    if a.ndim == 0 or len(a) != n:
+        axis = next((axis for axis in range(1, a.ndim) if a.shape[axis] == n), None)
+        batch = "" if axis is None else f"for batches along that axis output_action is Batch(kind, axis={axis})"
+        raise ShapeError(name, a.shape, f"one row an input, {n} rows", "; ".join(filter(None, (choose, batch))))
+    if a.size == 0 and not sets:
+        raise ShapeError(name, a.shape, "at least one number an input", choose)
+    if finite and not np.isfinite(a).all():
+        raise NotFiniteError(name, tuple(int(i) for i in np.argwhere(~np.isfinite(a))[0]))
+    if a.dtype.kind in "fc" and a.dtype.itemsize > 4:  # which may hold them
+        largest = float(np.max(np.abs(a), initial=0.0, where=np.isfinite(a)))
+        if largest > _LARGEST:
+            most = f"at most {_LARGEST:.0e}, values whose squares have a finite sum"
+            raise NotFiniteError(name, largest, most, "divide the outputs by a constant", verb="holds")
 
 
 def _choices(output: Tree, names: list[str], n: int) -> str:
     """The names that `select=` could take, for an error about one of several outputs; "" for a single output."""
     if isinstance(output, list) and len(output) == n:
-        return (
-            "; f(x) is a list with one entry an input: of sets of different sizes output_action says what they are, "
-            "such as {'boxes': equitangents.audit.Unordered(match='iou')}"
-        )
-    if len(names) < 2:
-        return ""
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"; select= chooses among {', '.join(names[:_NAMED])}{more}"
+        return _SETS
+    few = [*names[:_NAMED], "…"] if len(names) > _NAMED else names
+    return "" if len(names) < 2 else "select= chooses among " + ", ".join(few)
 
 
 def as_real(a: np.ndarray) -> np.ndarray:
@@ -269,6 +257,11 @@ def _dtype(leaf: Tree) -> np.dtype:
     """The type of an array as the model returned it, by NumPy's name; that of half precision is known to JAX."""
     dtype = leaf.dtype if hasattr(leaf, "dtype") else np.asarray(leaf).dtype
     return jax.numpy.dtype(str(dtype).removeprefix("torch."))
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of what was raised, or its class."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
 def raised_at(error: BaseException) -> str:

@@ -20,7 +20,7 @@ def check_select(select: Any) -> Select:
     """`select`, or an error unless it is a name, a position or None."""
     if select is None or (isinstance(select, str | int) and not isinstance(select, bool)):
         return select
-    raise InvalidTypeError(f"select is {select!r}; expected the name of an output, the position of one, or None")
+    raise InvalidTypeError("select", select, "the name of an output, the position of one, or None")
 
 
 def chosen(output: Tree, select: Select) -> Tree:
@@ -66,36 +66,37 @@ def _by_text(entries: list[tuple[Any, Any]]) -> dict[str, Any]:
     """Entries by their names as text; an error where two would be called the same."""
     found = {str(name): value for name, value in entries}
     if len(found) < len(entries):
-        names = ", ".join(repr(name) for name, _ in entries)
-        raise InvalidArgumentError(f"f(x) has the outputs {names}, two of which are the same as text; rename one")
+        raise InvalidArgumentError(
+            "f",
+            [name for name, _ in entries],
+            "names of outputs that differ as text",
+            "rename one",
+            verb="has the outputs",
+        )
     return found
 
 
 def _entry(output: Tree, part: str | int, select: str | int, whole: Tree) -> Tree:
-    named = _named(output)
-    if named is not None and named.get(str(part)) is not None:
-        return named[str(part)]
-    sequence = named is None and isinstance(output, tuple | list)
-    position = int(part) if str(part).removeprefix("-").isdigit() else None
-    values = [v for v in named.values() if v is not None] if named is not None else output
-    if (sequence or named is not None) and position is not None and -len(values) <= position < len(values):
-        return values[position]
-    value = getattr(output, part, None) if named is None and isinstance(part, str) and not _is_array(output) else None
-    if value is not None:
-        return value
-    raise InvalidArgumentError(f"select is {select!r}; {_there_are(whole)}")
+    named, text = _named(output), str(part)
+    if named is not None and named.get(text) is not None:
+        return named[text]
+    values = output if named is None else [v for v in named.values() if v is not None]
+    if (
+        isinstance(values, tuple | list)
+        and text.removeprefix("-").isdigit()
+        and -len(values) <= int(text) < len(values)
+    ):
+        return values[int(text)]
+    if named is None and not hasattr(output, "dtype") and getattr(output, text, None) is not None:
+        return getattr(output, text)
+    raise InvalidArgumentError("select", select, remedy=_there_are(whole))
 
 
 def _there_are(output: Tree) -> str:
     """What could have been selected."""
     named = _named(output)
     if named is not None:
-        names = [repr(name) for name, value in named.items() if value is not None]
-        return f"f(x) has the outputs {', '.join(names)}" if names else "f(x) has no outputs"
+        return f"f(x) has the outputs {', '.join(repr(name) for name, value in named.items() if value is not None)}"
     if isinstance(output, tuple | list):
         return f"f(x) has {len(output)} outputs without names; expected a position from 0 to {len(output) - 1}"
     return "f(x) is one output without a name; leave select out"
-
-
-def _is_array(output: Tree) -> bool:
-    return hasattr(output, "shape") and hasattr(output, "dtype")

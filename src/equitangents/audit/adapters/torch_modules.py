@@ -1,10 +1,16 @@
-"""PyTorch modules: on their own device, in evaluation mode, without gradients."""
+"""PyTorch modules, programs of torch.export and TorchScript: on their own device, in evaluation mode, no gradients."""
 
 from __future__ import annotations
 
 import contextlib
 import copy
+import functools
+import io
+import json
+import warnings
+import zipfile
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -12,33 +18,35 @@ import jax
 import numpy as np
 
 from equitangents._types import DType, Tree
-from equitangents.audit.adapters.footprints import Footprint
-from equitangents.audit.adapters.model import Keep, LayerTrace, Model, Traced, arguments
+from equitangents.array_files import WHY
+from equitangents.audit.adapters.model import Keep, LayerTrace, Model, Traced, arguments, first_line
 from equitangents.audit.adapters.outputs import plain
 from equitangents.audit.contract.trees import on_host, to_numpy
+from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.extras import require
+from equitangents.files import file_bytes
+from equitangents.memory import process_memory
 
 HALF = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
 
 
 class TorchModel(Model):
-    """A module, compiled or not; a tuple of inputs goes in as several arguments, a dictionary as keywords.
+    """A module; a tuple of inputs goes in as several arguments, a dictionary as keywords.
 
     Real numbers become the type of the module's parameters, and go to their device; whole numbers become int64.
+    `compiled`: types, strides and paddings are written into it, so that it has no double precision and no variants.
     """
 
     kind = "torch"
     streams = True
     states_layout = True
-    compiled = False
-    """Whether types, strides and paddings are written into it: then there is no double precision, and no variants."""
 
-    def __init__(self, module: Any, name: str | None = None, fixed_batch: int | None = None):
+    def __init__(self, module: Any, name: str | None = None, fixed_batch: int | None = None, compiled: bool = False):
         self.torch = require("torch", "torch", "a PyTorch model")
         self.module = module
         self._inside = getattr(module, "_orig_mod", module)  # what torch.compile compiled
         self.name = name or type(self._inside).__name__
-        self.fixed_batch = fixed_batch
+        self.fixed_batch, self.compiled = fixed_batch, compiled
         tensors = [*module.parameters(), *module.buffers()]
         first = next((t for t in tensors if t.is_floating_point()), None)
         self._dtype = self.torch.float32 if first is None else first.dtype
@@ -51,35 +59,21 @@ class TorchModel(Model):
             return jax.tree.map(on_host, plain(_call(self.module, self._tensors(x, self._dtype))))
 
     def double(self) -> Callable[[Any], Any] | None:
-        """The module in double precision, layer by layer; a copy of it where it reads weights of other modules."""
+        """A copy of the module in double precision, on the CPU."""
         if self.compiled:
             return None
-        from equitangents.audit.adapters.torch_memory import layerwise
-
-        twins: list[Any] = []
+        module = functools.cache(lambda: copy.deepcopy(self._inside).to("cpu").double())
 
         def run(x: Tree) -> Tree:
             with self.torch.inference_mode():
-                tensors = self._tensors(x, self.torch.float64, "cpu")
-                if not twins:
-                    try:
-                        with layerwise(self._inside):
-                            return jax.tree.map(on_host, plain(_call(self._inside, tensors)))
-                    except (RuntimeError, TypeError, ValueError):
-                        twins.append(copy.deepcopy(self._inside).to("cpu").double())
-                return jax.tree.map(on_host, plain(_call(twins[0], tensors)))
+                return jax.tree.map(on_host, plain(_call(module(), self._tensors(x, self.torch.float64, "cpu"))))
 
         return run
 
-    def footprint(self, x: Tree) -> Footprint | None:
-        """What the module holds for one input, counted while it is evaluated."""
-        from equitangents.audit.adapters.torch_memory import footprint
-
-        tensors = self._tensors(x, self._dtype)
-        return footprint(self._inside, lambda: _call(self._inside, tensors))
-
     def trace(self, x: Tree, keep: Keep = np.array) -> list[LayerTrace] | None:
-        """Input and output of every module without children, by hooks, in order of execution."""
+        """Input and output of every module without children, by hooks, which TorchScript has none of; in order."""
+        if isinstance(self._inside, self.torch.jit.ScriptModule):
+            return None
         traced = Traced()
         read: list[Any] = []
 
@@ -92,7 +86,7 @@ class TorchModel(Model):
                 before, made = read.pop(), _first_tensor(self.torch, output)
                 if made is None or made.ndim < 2:
                     return
-                traced.add(name, type(module).__name__, before, keep(to_numpy(made)), rounding(made))
+                traced.add(name, _kind(module), before, keep(to_numpy(made)), rounding(made))
 
             return note
 
@@ -119,16 +113,6 @@ class TorchModel(Model):
             for m, training in modes.items():
                 m.training = training
 
-    def variants(self) -> Iterator[tuple[str, str, TorchModel]]:
-        """(change, layer, model) with one layer's stride or padding changed; of convolutions and poolings."""
-        for name, layer in () if self.compiled else self._inside.named_modules():
-            for change, settings in _changes(layer):
-                shared = {id(t): t for t in (*self._inside.parameters(), *self._inside.buffers())}
-                module = copy.deepcopy(self._inside, shared)  # all but the weights
-                for key, value in settings.items():
-                    setattr(module.get_submodule(name), key, value)
-                yield change, name, TorchModel(module, self.name, self.fixed_batch)
-
     def _tensors(self, x: Tree, dtype: DType, device: Any = None) -> Tree:
         def tensor(a: Any) -> Any:
             a = np.ascontiguousarray(a)
@@ -145,19 +129,11 @@ def rounding(tensor: Any) -> float:
     return HALF.get(str(tensor.dtype).removeprefix("torch."), 0.0)
 
 
-def _changes(layer: Any) -> list[tuple[str, dict[str, Any]]]:
-    """What can be changed about a layer without changing its parameters."""
-    found: list[tuple[str, dict[str, Any]]] = []
-    stride, padding = getattr(layer, "stride", None), getattr(layer, "padding", None)
-    if isinstance(stride, tuple) and any(s != 1 for s in stride):
-        found.append(("stride 1", {"stride": (1,) * len(stride)}))
-    if hasattr(layer, "padding_mode") and isinstance(padding, tuple) and any(padding):
-        mode = "zeros" if layer.padding_mode == "circular" else "circular"
-        # what circular padding reads is kept beside the mode, twice for each axis and last axis first
-        twice = [p for p in reversed(padding) for _ in range(2)]
-        named = "zero" if mode == "zeros" else mode
-        found.append((f"{named} padding", {"padding_mode": mode, "_reversed_padding_repeated_twice": twice}))
-    return found
+def _kind(module: Any) -> str:
+    """The class of a module; of one in an exported program, which has lost it, its first operation."""
+    graph = getattr(module, "graph", None)
+    made = [node.target for node in getattr(graph, "nodes", ()) if node.op == "call_function"]
+    return str(getattr(made[0], "__name__", made[0])).partition(".")[0] if made else type(module).__name__
 
 
 def _call(module: Any, x: Tree) -> Tree:
@@ -173,3 +149,72 @@ def _first_tensor(torch: ModuleType, value: Tree) -> Any:
     if isinstance(value, tuple | list):
         return next((t for t in (_first_tensor(torch, v) for v in value) if t is not None), None)
     return None
+
+
+def of_program(program: Any, name: str = "exported program", fixed_batch: int | None = None) -> TorchModel:
+    """The adapter of a program of torch.export, with the modules that it was exported from as layers."""
+    torch = require("torch", "torch", "a PyTorch model")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # of PyTorch's own calls
+        return TorchModel(torch.export.unflatten(program), name, fixed_batch, compiled=True)
+
+
+def of_script(module: Any, name: str | None = None) -> TorchModel:
+    """The adapter of TorchScript, which calls its modules where nobody sees them."""
+    return TorchModel(module, name or getattr(module, "original_name", None), compiled=True)
+
+
+def load_exported(path: str, trust: bool = False) -> TorchModel:
+    """A program saved by `torch.export.save`, e.g. file.pt2; refused if it holds pickles that run code."""
+    torch = require("torch", "torch", "a PyTorch model")
+    content = file_bytes(Path(path), process_memory())
+    if not trust:
+        check_archive(torch, path, content)
+    try:
+        program = torch.export.load(io.BytesIO(content))
+    except Exception as error:  # whatever the archive's reader raises
+        raise NetworkError("model", str(path), "a program of torch.export.save", first_line(error)) from None
+    given = set(program.graph_signature.user_inputs)
+    sizes = [
+        node.meta["val"].shape[0]
+        for node in program.graph.nodes
+        if node.op == "placeholder" and node.name in given and len(getattr(node.meta.get("val"), "shape", ()))
+    ]
+    fixed = [s for s in sizes if isinstance(s, int)]
+    return of_program(program, path, fixed[0] if fixed else None)
+
+
+def check_archive(torch: ModuleType, path: str, content: bytes) -> None:
+    """Raise InvalidArgumentError if PyTorch would unpickle arbitrary objects from this archive.
+
+    Tensors in `.pt` entries must load with weights_only=True; no weight may be stored as a pickle; no constant may be
+    an object.
+    """
+    try:
+        archive = zipfile.ZipFile(io.BytesIO(content))
+        names = archive.namelist()
+    except zipfile.BadZipFile:
+        raise NetworkError("model", str(path), "a program of torch.export.save", "it is no archive") from None
+    for name in names:
+        stem = name.rpartition("/")[2]
+        unsafe = stem.startswith(("custom_obj", "opaque_obj"))
+        if stem.endswith("_config.json"):
+            unsafe = any(entry.get("use_pickle") for entry in json.loads(archive.read(name))["config"].values())
+        elif stem.endswith(".pt") and archive.getinfo(name).file_size:
+            try:
+                torch.load(io.BytesIO(archive.read(name)), weights_only=True)
+            except Exception:  # anything but plain tensors
+                unsafe = True
+        if unsafe:
+            raise InvalidArgumentError("model", path, f"no entry as {name!r}", WHY)
+
+
+def load_script(path: str, trust: bool = False) -> TorchModel:
+    """The module in an archive of torch.jit.save, on the CPU; it runs no code of Python's, trusted or not."""
+    torch = require("torch", "torch", "a PyTorch model")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # PyTorch would rather have torch.export
+            return of_script(torch.jit.load(path, map_location="cpu"), path)
+    except Exception as error:  # whatever the archive's reader raises
+        raise NetworkError("model", str(path), "a program of torch.jit.save", first_line(error)) from None

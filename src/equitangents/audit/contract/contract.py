@@ -20,11 +20,10 @@ from equitangents.actions import GroupAction
 from equitangents.actions.image_stacks import ImageStacks
 from equitangents.actions.kinds import Kinds, kinds_of, space_of
 from equitangents.actions.represented import as_output_action
-from equitangents.audit.contract.changes import Changes, Strengths, named_transforms
+from equitangents.audit.contract.changes import Changes, changes_of
 from equitangents.audit.contract.layouts import Layout, Stated, from_last, settled_layout, spatial
 from equitangents.audit.contract.leaf_actions import Actions, CustomAction, Kind, LeafAction, Place, leaf
 from equitangents.audit.contract.named import UNMOVED, kind_of_only_input, leaf_of_kind, named_group
-from equitangents.audit.contract.named_changes import HAVE_PLACES
 from equitangents.audit.contract.trees import Batch, Inputs, Shared, spread_over
 from equitangents.audit.contract.unordered import Stays, check_no_detections
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError
@@ -57,8 +56,6 @@ class Contract:
     """The angle of an element in degrees, if it is a turn of the plane."""
     grid: tuple[int, ...] | None = None
     """Positions of the images that the model reads; None where no input is an image."""
-    mask: int | None = None
-    """Which input says which positions of the others exist; None: all do."""
     changes: Changes | None = None
     """Changes that form no group, where these stand in its place."""
 
@@ -107,10 +104,6 @@ class Contract:
         """Whether g resamples no input."""
         return self.inputs.moves_exactly(g)
 
-    def start(self, x: Inputs) -> Inputs:
-        """The inputs whose outputs others are compared with: these, but of changes that say another strength."""
-        return x if self.changes is None else self.changes.start(x)
-
     def move(self, g: Element, leaves: Sequence[Any]) -> list[Any]:
         """ρ_X(g) on one batch."""
         return self.inputs.act(g, leaves) if self.changes is None else self.changes.move(g, leaves)
@@ -126,10 +119,6 @@ class Contract:
         if not any(a is not None and a.action.mask for a in self.inputs):
             return x
         return x.replaced(self.move(self.group.identity, x.leaves))
-
-    def continuous(self) -> Contract:
-        """With actions that are continuous in the element."""
-        return replace(self, inputs=self.inputs.continuous())
 
     def more_accurate(self) -> Contract | None:
         """With better interpolation of the inputs; None if nothing is interpolated, or not better."""
@@ -177,12 +166,13 @@ class Contract:
             return leaf(part, self.output_layout)
         if not isinstance(part, str | Kind):
             raise InvalidTypeError(
-                f"output_action is {part!r}; expected an action, a representation, a kind such as 'vectors', "
-                "equitangents.audit.Labels(...), 'find', or None for an invariant output"
+                "output_action",
+                part,
+                "an action, a representation, a kind such as 'vectors', audit.Labels(...), 'find', or None",
             )
         if self.kinds is None and (isinstance(part, str) or part.by_name):
             raise InvalidArgumentError(
-                f"output_action is a kind, which goes with the name of a group; of {self.group.name} give an action"
+                "output_action", part, "an action, since the group is given by one", "kinds go with the name of a group"
             )
         return leaf_of_kind(Place(self.group, self.kinds, shape, self.output_layout, self.grid), part)
 
@@ -208,25 +198,12 @@ def make_contract(
     return Contract(group, Actions(parts), used, known, output_layout or used or layout, angle, grid)
 
 
-def contract_of_changes(
-    given: AnyAction, x: Inputs, layout: Layout | None, stated: Stated, mask: int | None = None
-) -> Contract:
-    """The contract of one transform, or of several in a list or by name."""
-    transforms = named_transforms(given)
-    group: SymmetryGroup = Strengths(transforms)  # type: ignore[assignment]
-    moved = Actions(
-        None
-        if isinstance(a, Shared)
-        else LeafAction(Stays(group, "stays"), title=f"changed by {', '.join(transforms)}")
-        for a in x.leaves
-    )
-    at = sorted(x.keys).index(x.keys[0]) if x.keys else 0  # which array they change: the first that is given
-    first = x.leaves[at]
-    placed = any(t.known in HAVE_PLACES for t in transforms.values())
-    if layout is None and stated is not None and placed and not isinstance(first, Shared) and first.ndim > 2:
-        layout = settled_layout([first.shape], stated[at : at + 1], True)
-    changes = Changes(group, transforms, x, layout)
-    return Contract(group, moved, layout, None, None, _no_angle, mask=mask, changes=changes)
+def contract_of_changes(transform: AnyAction, x: Inputs) -> Contract:
+    """The contract of a transform, whose strengths stand in place of a group's elements."""
+    changes = changes_of(transform, x)
+    stays = LeafAction(Stays(changes.group, "stays"), title=f"changed by {transform.name}")
+    moved = Actions(None if isinstance(a, Shared) else stays for a in x.leaves)
+    return Contract(changes.group, moved, None, None, None, _no_angle, changes=changes)
 
 
 def _turns_the_plane(group: SymmetryGroup, moved: Sequence[GroupAction]) -> bool:
@@ -257,8 +234,10 @@ def _by_name(name: str, x: Inputs, kinds: AnyAction, layout: Layout | None, stat
     for leaf_name, kind, array in zip(x.names, given, x.leaves, strict=True):
         if isinstance(array, Shared) and kind not in UNMOVED:
             raise InvalidArgumentError(
-                f"{leaf_name} is Shared and cannot be moved by the group; give None for it in inputs, or repeat it for "
-                "every row of the batch"
+                leaf_name,
+                "Shared",
+                "None for it in inputs, since the group cannot move it",
+                "or repeat it for every row of the batch",
             )
     grey = lambda a: a.ndim == 3 and space_of(parse_group_name("group", name)) == "plane"
     placed = lambda kind, a: (kind == "images" and not grey(a)) or (kind == "sequences" and a.ndim > 2)
@@ -281,8 +260,9 @@ def _by_actions(action: AnyAction, x: Inputs, kinds: AnyAction, layout: Layout |
     actions = [part for part in given if part is not None]
     if not actions or not all(isinstance(part, GroupAction) for part in actions):
         raise InvalidTypeError(
-            f"action is {action!r}; expected the name of a group ('C4', 'SO3', …), an action such as "
-            "equitangents.actions.image_rotations(4), or one entry for each input with None where it does not move"
+            "action",
+            action,
+            "a group's name ('C4', 'SO3', …), an action such as actions.image_rotations(4), or one entry an input",
         )
     layout = _settle(layout, [part is not None and part.channels_last for part in given], stated, x)
     group = actions[0].group
@@ -299,18 +279,16 @@ def _check_parts(x: Inputs, parts: Sequence[LeafAction | None]) -> None:
         if part is None:
             continue
         if isinstance(array, Shared):
-            raise InvalidArgumentError(f"{name} is Shared and cannot be moved by the group; give its action as None")
+            raise InvalidArgumentError(name, "Shared", "None for its action, since the group cannot move it")
         part.check(name, array)
         if part.action.needs_floats and array.dtype.kind not in "fc":
-            raise InvalidTypeError(f"{name} has dtype {array.dtype}; {part.name} need real numbers (float32, float64)")
+            raise InvalidTypeError(name, array.dtype, "real numbers (float32, float64)", part.name, verb="has dtype")
 
 
 def check_group(group: SymmetryGroup, action: GroupAction) -> None:
     """Raise unless `action` is one of this group."""
     if not group.is_same_group(action.group):
-        raise InvalidArgumentError(
-            f"the actions are of different groups, {group.name} and {action.group.name}; all must be of one"
-        )
+        raise InvalidArgumentError("action", action.group, group, "give actions of one group", verb="is of")
 
 
 def _settle(layout: Layout | None, images: Sequence[bool], stated: Stated, x: Inputs) -> Layout | None:
@@ -351,7 +329,7 @@ def check_products(contract: Contract, action: LeafAction, name: str, x: np.ndar
     group = contract.group
     off = _distance(action.act(group.identity, x), x) / scale
     if not off <= allowed:
-        raise NotAnActionError(f"{action.name} on {name}: the identity changes it, by {off:.1e} of its size")
+        raise NotAnActionError(action.name, off, "ρ(e) x = x", name, verb="is off by")
     drawn = group.draw(8, rng)
     pairs = [(g, h) for g in drawn for h in drawn][:PAIRS]
     named = lambda g: contract.label(g).removeprefix("element ")
@@ -359,8 +337,7 @@ def check_products(contract: Contract, action: LeafAction, name: str, x: np.ndar
         off = _distance(action.act(g, action.act(h, x)), action.act(group.compose(g, h), x)) / scale
         if not off <= allowed:
             raise NotAnActionError(
-                f"{action.name} on {name} is not an action: ρ(g)ρ(h) and ρ(g·h) differ by {off:.1e} of its size, "
-                f"g = {named(g)}, h = {named(h)} (up to {allowed:.0e} is allowed)"
+                action.name, off, "ρ(g) ρ(h) x = ρ(g·h) x", name, verb="is off by", at=(named(g), named(h))
             )
 
 

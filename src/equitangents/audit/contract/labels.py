@@ -66,15 +66,13 @@ class Labels(Kind):
         except ValueError:
             raise ShapeError("permutation holds permutations of different numbers of classes") from None
         if rows.dtype.kind not in "iu":
-            raise InvalidTypeError(f"permutation is {permutation!r}; expected whole numbers, such as [3, 0, 1, 2]")
+            raise InvalidTypeError("permutation", permutation, "whole numbers, such as [3, 0, 1, 2]")
         rows = rows[None] if rows.ndim == 1 else rows
         if rows.ndim != 2 or 0 in rows.shape:
-            raise ShapeError(f"permutation has shape {rows.shape}; expected (K,), or (generators, K)")
+            raise ShapeError("permutation", rows.shape, "(K,), or (generators, K)")
         for row in rows:
             if not np.array_equal(np.sort(row), np.arange(len(row))):
-                raise InvalidArgumentError(
-                    f"permutation is {row.tolist()}; expected every number from 0 to {len(row) - 1} once"
-                )
+                raise InvalidArgumentError("permutation", row.tolist(), "every number from 0 to K − 1 once")
         self.rows: Int[np.ndarray, "generators classes"] = rows.astype(np.int64)
 
     def leaf(self, place: Place, items: LeafAction | None = None) -> LeafAction:
@@ -84,15 +82,16 @@ class Labels(Kind):
     def table(self, group: SymmetryGroup) -> Int[np.ndarray, "order classes"]:
         """Where every element takes every class; NotAnActionError if products are not respected."""
         if not isinstance(group, Group):
-            raise InvalidArgumentError(
-                f"Labels permute classes by the generators of a finite group; {group.name} has no such generators"
-            )
+            raise InvalidArgumentError("Labels", group, "the generators of a finite group", verb="permute classes by")
         count = len(group.generators)
         if len(self.rows) not in (count, group.order):
             said = ", ".join(group.label(g) for g in group.generators)
             raise InvalidArgumentError(
-                f"Labels holds {len(self.rows)} permutations; {group.name} has {count} generators ({said}) and "
-                f"{group.order} elements"
+                "Labels",
+                len(self.rows),
+                count,
+                f"one permutation for each generator ({said})",
+                verb="holds permutations,",
             )
         whole = len(self.rows) == group.order and count != group.order
         unit: np.ndarray = np.arange(self.rows.shape[1])
@@ -103,8 +102,11 @@ class Labels(Kind):
         for a, s, b in products(group):
             if not np.array_equal(table[a][table[s]], table[b]):
                 raise NotAnActionError(
-                    f"Labels is not an action of {group.name}: its permutations do not multiply as "
-                    f"{group.label(a)} · {group.label(s)} = {group.label(b)} does"
+                    "Labels",
+                    (group.label(a), group.label(s)),
+                    group.label(b),
+                    "permutations that multiply as elements do",
+                    verb="is off at",
                 )
         return table
 
@@ -132,9 +134,9 @@ class LabelsAction(GivenMap):
         K = self.table.shape[1]
         if x.dtype.kind == "i":
             if x.size and not (x.min() >= 0 and x.max() < K):
-                raise ShapeError(f"{name} holds class {int(x.max())}; Labels permutes {K} classes, numbered from 0")
+                raise ShapeError(name, int(x.max()), range(K), "the classes of Labels", verb="holds class")
         elif x.shape[-1] != K:
-            raise ShapeError(f"{name} has shape {x.shape}; Labels permutes {K} classes")
+            raise ShapeError(name, x.shape, (..., K), "the classes of Labels")
 
     def __call__(self, g: Element, x: Tree) -> np.ndarray:
         """(ρ(g) x)[p[c]] = x[c]; of class numbers p[x], and numbers beyond the table stay."""

@@ -27,7 +27,7 @@ _CHANNELS = (1, 2, 3, 4)
 
 Sequences only 1: four steps of many features are as likely as four channels of many steps.
 """
-STATE = "give layout='channels_first' for (N, C, H, W) or layout='channels_last' for (N, H, W, C)"
+_LAYOUTS = ["channels_first", "channels_last"]  # (N, C, H, W) and (N, H, W, C)
 
 logger = logging.getLogger("equitangents.audit.layouts")
 
@@ -101,14 +101,12 @@ def settled_layout(shapes: Sequence[tuple[int, ...]], stated: Sequence[Sizes | N
         if guess is None:
             return "channels_last"
         raise InvalidArgumentError(
-            f"layout is not stated and x has shape {guess}, which looks like channels first; {STATE}"
+            "layout", None, _LAYOUTS, f"x of shape {guess} looks like channels first, (N, C, H, W)"
         )
     known = zip(shapes, stated or [None] * len(shapes), strict=True)
     found = {layout for s, file in known if (layout := layout_of(s, file)) is not None}
     if len(found) != 1:
-        raise InvalidArgumentError(
-            f"layout is not stated, and x of shape {', '.join(map(str, shapes))} does not tell it; {STATE}"
-        )
+        raise InvalidArgumentError("layout", None, _LAYOUTS, f"x of shape {shapes[0]} does not tell it")
     (layout,) = found
     logger.info("layout: %s, read off the shape %s", layout, " and ".join(map(str, shapes)))
     return layout

@@ -1,33 +1,37 @@
 """A group by its name, and the inputs that it moves: their kinds, and the size that only they tell.
 
-Masked inputs and graphs, `et.Masked(x, mask)` and `et.Graphs(x, adjacency, mask)`, are read as the arrays that they
-hold.
+Irreps of rotations side by side, such as "4x0e+2x1o": numbers that turn by D(g), block after block.
+
+The basis is that of e3nn since 0.2.2: real spherical harmonics whose degree 1 is (x, y, z), and whose degree 2 is
+(xz, xy, y² − (x² + z²)/2, yz, (z² − x²)/2) up to factors; each multiplicity is a block of its own, one after another.
+Source: docs.e3nn.org, "Change of Basis".
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from jaxtyping import Float
+from scipy.linalg import block_diag
+
 from equitangents._types import AnyAction, Tree
+from equitangents.actions.given_maps import MatrixAction
 from equitangents.actions.image_coordinates import ClassMasks
 from equitangents.actions.kinds import KINDS, Kinds, Space, kinds_named, space_of
 from equitangents.actions.remedies import flattened
-from equitangents.audit.contract.irreps import irreps_action, is_irreps
 from equitangents.audit.contract.layouts import Layout, spatial
-from equitangents.audit.contract.leaf_actions import Kind, LeafAction, Place, leaf
-from equitangents.audit.contract.places import Boxes, Keypoints
+from equitangents.audit.contract.leaf_actions import Boxes, Keypoints, Kind, LeafAction, Place, leaf
 from equitangents.audit.contract.trees import Inputs, Shared
 from equitangents.audit.contract.unordered import PixelClasses, as_sets, check_kind_of_items
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups.names import GroupName, parse_group_name
-from equitangents.structured import Graphs, Masked
+from equitangents.sphere.wigner import wigner
 
 UNMOVED = (None, "none", "invariant")
-_ALSO = (
-    "where the group moves such things also 'xyxy', 'cxcywh', 'keypoints', 'masks', 'unordered:…', or irreps such as "
-    "'4x0e+2x1o'"
-)
 _PLACES = {"boxes": Boxes(), "xyxy": Boxes("xyxy"), "cxcywh": Boxes("cxcywh"), "keypoints": Keypoints()}
 
 
@@ -48,14 +52,12 @@ def kind_of_only_input(name: str, x: Inputs) -> str:
     """What an only input must be; an error where that would be a guess."""
     named = parse_group_name("group", name)
     if len(x.leaves) > 1:
-        names = ", ".join(x.names)
         raise InvalidArgumentError(
-            f"x has several inputs ({names}); say with inputs= what the group acts on in each, "
-            "e.g. inputs=('vectors', None)"
+            "inputs", None, "what the group acts on in each, e.g. ('vectors', None)", ", ".join(x.names)
         )
     only, array, space = x.names[0], x.leaves[0], space_of(named)
     if isinstance(array, Shared):
-        raise InvalidArgumentError(f"{only} is Shared; the group must move some input")
+        raise InvalidArgumentError(only, "Shared", "an input that the group moves")
     if space in _ONLY_KIND:
         return _ONLY_KIND[space]
     if space == "translations":
@@ -73,25 +75,18 @@ def leaf_of_kind(place: Place, kind: AnyAction) -> LeafAction | None:
         return found.leaf(place, leaf_of_kind(place, found.items))
     kinds, shape = place.kinds, place.shape
     if found is not None or kinds is None:
-        raise InvalidTypeError(
-            f"{kind!r} is not a known kind; expected one such as 'vectors', '4x0e+2x1o' or 'xyxy', or None"
-        )
+        raise InvalidTypeError("inputs", kind, "a known kind, such as 'vectors', '4x0e+2x1o' or 'xyxy', or None")
     if is_irreps(kind):
         return LeafAction(irreps_action(kinds, kind))
     if kind == "masks":
         return _of_masks(kinds, shape)
     first = place.layout == "channels_first" and len(shape) > 2
-    try:
-        return leaf(kinds.action(kind, (shape[0], *shape[2:], shape[1]) if first else tuple(shape)), place.layout)
-    except InvalidArgumentError as error:
-        if " is not what " not in str(error):
-            raise
-        raise InvalidArgumentError(f"{error}; {_ALSO}") from None
+    return leaf(kinds.action(kind, (shape[0], *shape[2:], shape[1]) if first else tuple(shape)), place.layout)
 
 
 def _of_masks(kinds: Kinds, shape: tuple[int, ...]) -> LeafAction:
     if kinds.space not in ("plane", "translations"):
-        raise InvalidArgumentError(f"masks move as images do; {kinds.group.name} moves no images")
+        raise InvalidArgumentError("outputs", "masks", "a group that moves images", kinds.group.name)
     images = leaf(kinds.action("images", (*shape[:3], 1)), None).action
     return LeafAction(ClassMasks(kinds.group, images), compared=PixelClasses())
 
@@ -131,41 +126,65 @@ def _grid(named: GroupName, chosen: Sequence[tuple[str, Any]], layout: Layout | 
         if kind in ("images", "sequences")
     }
     if len(grids) != 1:
-        raise InvalidArgumentError(f"translations need inputs on one grid; found grids {sorted(grids)}")
+        raise InvalidArgumentError("inputs", sorted(grids), "one grid, which translations move", verb="are on grids")
     return grids.pop()
 
 
-_HAVE_PAIRS = ("points", "nodes", "rows", "sets")
-_MASKS = {"images": "masks", "sequences": "sequences", **{kind: kind for kind in _HAVE_PAIRS}}
-"""What a mask is beside arrays of a kind; beside others, such as vectors, nothing moves it."""
+_TERM = re.compile(r"(?:(\d+)x)?(\d+)([eo])")
+_TO_E3NN = np.eye(3)[[2, 0, 1]]  # (x, y, z) ↦ (z, x, y), whose usual real harmonics are those of e3nn
+_LARGEST = 32  # degrees up to which the matrices are accurate
 
 
-def structured(x: Tree, kinds: AnyAction, whole: bool, name: str | None) -> tuple[Any, Any, int | None]:
-    """(x, what each of its arrays is, which array is the mask); x as it is if it is neither.
+@dataclass(frozen=True)
+class Block:
+    """The irrep of degree l."""
 
-    `whole`: the model takes such objects; others take their arrays as arguments, f(x, mask). `name`: of the group, if
-    it was given by name. One kind stands for the array, its mask and its adjacency; without one it is what the group
-    commonly moves.
-    """
-    if not isinstance(x, Masked | Graphs):
-        return x, kinds, None
-    held = (x.x, x.mask) if isinstance(x, Masked) else (x.x, x.adjacency, x.mask)
-    parts = tuple(part for part in held if part is not None)
-    mask = None if x.mask is None else len(parts) - 1
-    if name is not None and (kinds is None or isinstance(kinds, str)):
-        first = kinds or _common(name, x.x.ndim)
-        own = (first,) if isinstance(x, Masked) else (first, "pairs" if first in _HAVE_PAIRS else None)
-        kinds = (*own, _MASKS.get(first))[: len(parts)]
-    if kinds is None or not whole:
-        return (x if whole else parts), kinds, mask
-    return x, type(x)(*kinds), mask
+    degree: int
+    flips: bool
+    """Whether the determinant multiplies it."""
+
+    @property
+    def size(self) -> int:
+        """2 l + 1."""
+        return 2 * self.degree + 1
+
+    def matrix(self, R: Float[np.ndarray, "3 3"]) -> Float[np.ndarray, "d d"]:
+        """D(R)."""
+        D = R if self.degree == 1 else wigner(_TO_E3NN @ R @ _TO_E3NN.T, self.degree + 1)[self.degree]
+        return np.asarray(D) * (np.linalg.det(R).round() if self.flips else 1.0)
 
 
-def _common(name: str, rank: int) -> str:
-    """What the group called `name` moves if nobody says what arrays of this rank are."""
-    space = space_of(parse_group_name("group", name))
-    if rank == 4 and space in ("plane", "translations"):
-        return "images"
-    return {"permutations": "points", "translations": "sequences", "reversal": "sequences", "sign": "values"}.get(
-        space, "vectors"
-    )
+def is_irreps(text: Any) -> bool:
+    """Whether a kind is a string of irreps such as "4x0e+2x1o"."""
+    return isinstance(text, str) and all(_TERM.fullmatch(term) for term in text.replace(" ", "").split("+"))
+
+
+def blocks_of(irreps: str, argument: str) -> list[tuple[int, Block]]:
+    """(multiplicity, block) of every term; an error that names `argument` if it is no such string."""
+    found = []
+    for term in irreps.replace(" ", "").split("+"):
+        match = _TERM.fullmatch(term)
+        if match is None or int(match[2]) >= _LARGEST:
+            raise InvalidArgumentError(f"{argument} {irreps!r}; expected irreps such as '8x0e+4x1o'")
+        count, l, parity = int(match[1] or 1), int(match[2]), match[3]
+        found.append((count, Block(l, flips=(l % 2 == 0) != (parity == "e"))))
+    return found
+
+
+def irreps_matrix(blocks: list[tuple[int, Block]], R: Float[np.ndarray, "3 3"]) -> Float[np.ndarray, "D D"]:
+    """The block-diagonal matrix of all terms, for a rotation or reflection."""
+    parts = [(count, block.matrix(np.asarray(R, np.float64))) for count, block in blocks]
+    return block_diag(*(D for count, D in parts for _ in range(count)))
+
+
+def irreps_action(kinds: Kinds, irreps: str) -> MatrixAction:
+    """What rotations of space do to arrays whose last axis holds these irreps."""
+    if kinds.space != "space":
+        raise InvalidArgumentError(
+            f"{irreps!r} are irreps of rotations of space; {kinds.group.name} is none of SO3, O3, tetrahedral, "
+            "octahedral, icosahedral"
+        )
+    blocks = blocks_of(irreps, "the kind is")
+    size = sum(count * b.size for count, b in blocks)
+    plain = irreps.replace(" ", "")
+    return MatrixAction(kinds.group, lambda g: irreps_matrix(blocks, kinds.motion(g)), size, f"irreps {plain}")

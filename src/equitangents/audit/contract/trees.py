@@ -44,7 +44,7 @@ class Batch:
 
     def __post_init__(self) -> None:
         if isinstance(self.axis, bool) or not isinstance(self.axis, int) or self.axis < 0:
-            raise InvalidArgumentError(f"axis is {self.axis!r}; expected a whole number, at least 0")
+            raise InvalidArgumentError("axis", self.axis, "a whole number, at least 0")
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +103,7 @@ def as_inputs(x: Tree, called: str = "x") -> Inputs:
         x = dict(x)
     pairs, structure = jax.tree_util.tree_flatten_with_path(x)
     if not pairs:
-        raise InvalidTypeError(f"{called} holds no array; expected a batch of inputs, or a tuple or dictionary of them")
+        raise InvalidTypeError(called, "no array", "a batch of inputs, or a tuple or dictionary of them", verb="holds")
     names = tuple(called + jax.tree_util.keystr(path) for path, _ in pairs)
     leaves = tuple(_as_leaf(name, leaf) for name, (_, leaf) in zip(names, pairs, strict=True))
     sizes = {name: len(a) for name, a in zip(names, leaves, strict=True) if not isinstance(a, Shared)}
@@ -129,11 +129,6 @@ def along_axis(x: Tree, axis: int) -> Tree:
     return {name: Batch(a, axis) for name, a in x.items()} if isinstance(x, dict) else Batch(x, axis)
 
 
-def has_other_axes(tree: Tree) -> bool:
-    """Whether a tree of kinds holds a `Batch`, whose batch is not along the first axis."""
-    return any(isinstance(part, Batch) for part in jax.tree.leaves(tree, is_leaf=lambda part: part is None))
-
-
 def _two_that_differ(sizes: dict[str, int]) -> tuple[str, str]:
     first = next(iter(sizes))
     return first, next(name for name, n in sizes.items() if n != sizes[first])
@@ -147,15 +142,15 @@ def _as_leaf(name: str, leaf: Tree) -> Tree:
     if is_half(getattr(leaf, "dtype", None)):
         logger.info("%s has dtype %s; it is converted to float32", name, leaf.dtype)
     if array.ndim <= axis and axis:
-        raise ShapeError(f"{name} has shape {array.shape}, which has no axis {axis} for the batch")
+        raise ShapeError(name, array.shape, "an axis for the batch", str(axis))
     array = np.ascontiguousarray(np.moveaxis(array, axis, 0)) if axis else array
     if array.dtype.kind not in "fiubc":
-        raise InvalidTypeError(f"{name} has dtype {array.dtype}; expected numbers")
+        raise InvalidTypeError(name, array.dtype, "numbers", verb="has dtype")
     if array.ndim < 1 or array.shape[0] < 1:
-        raise ShapeError(f"{name} has shape {array.shape}; expected (N, …), at least one input")
+        raise ShapeError(name, array.shape, "(N, …), at least one input")
     if array.dtype.kind in "fc" and not np.isfinite(array).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
-        raise NotFiniteError(f"{name} holds NaN or infinite values, the first at index {where}")
+        raise NotFiniteError(name, where)
     return array
 
 
@@ -191,4 +186,4 @@ def spread_over(name: str, value: Tree, structure: PyTreeDef, count: int) -> lis
         return leaves
     if count == 1 and len(leaves) == 1:
         return leaves
-    raise InvalidTypeError(f"{name} has the structure {own}; expected one entry for each array, {structure}")
+    raise InvalidTypeError(name, own, structure, "one entry for each array", verb="has the structure")

@@ -128,7 +128,7 @@ class MatchedRows(MatchedSets):
             cost = np.asarray(self.cost(a[first], b[second]), np.float64)
             if cost.shape != (len(first), len(second)):
                 raise ShapeError(
-                    f"match gives shape {cost.shape} for {len(first)} and {len(second)} items; expected one cost a pair"
+                    "match", cost.shape, (len(first), len(second)), "one cost a pair of items", verb="gives shape"
                 )
         rows, columns = linear_sum_assignment(cost)
         if self.threshold is not None:
@@ -200,13 +200,13 @@ class Unordered(Kind):
         most: int = 100,
     ) -> None:
         if not (match in ("iou", "distance") if isinstance(match, str) else callable(match)):
-            raise InvalidArgumentError(f"match is {match!r}; expected 'iou', 'distance' or a function of two sets")
+            raise InvalidArgumentError("match", match, "'iou', 'distance' or a function of two sets")
         if match != "iou" and (labels is not None or scores is not None):
             raise InvalidArgumentError("labels and scores are columns of boxes; give them with match='iou'")
         if isinstance(most, bool) or not isinstance(most, int) or most < 1:
-            raise InvalidArgumentError(f"most is {most!r}; expected a whole number, at least 1")
+            raise InvalidArgumentError("most", most, "a whole number, at least 1")
         if threshold is not None and not threshold > 0:
-            raise InvalidArgumentError(f"threshold is {threshold!r}; expected a number above 0")
+            raise InvalidArgumentError("threshold", threshold, "a number above 0")
         self.match, self.most = match, most
         self.of: Any = ("xyxy" if match == "iou" else None) if isinstance(of, str) and of == _DEFAULT else of
         self.items, self.by_name = self.of, self.of is not None
@@ -232,9 +232,9 @@ class Unordered(Kind):
     def check(self, name: str, y: np.ndarray) -> None:
         """Raise ShapeError unless y holds sets."""
         if self.match == "iou" and (y.ndim != 3 or y.shape[2] < 4):
-            raise ShapeError(f"{name} has shape {y.shape}; expected sets of boxes (N, items, 4 numbers or more)")
+            raise ShapeError(name, y.shape, "sets of boxes (N, items, 4 numbers or more)")
         if y.ndim < 2:
-            raise ShapeError(f"{name} has shape {y.shape}; expected sets (N, items) or (N, items, numbers)")
+            raise ShapeError(name, y.shape, "sets (N, items) or (N, items, numbers)")
 
     def __repr__(self) -> str:
         return f"equitangents.audit.Unordered(match={self.match!r})"
@@ -293,12 +293,12 @@ def _filled(sets: Tree, most: int, expected: Unordered | None, what: str) -> np.
     filled = np.zeros((len(arrays), most, *tail), np.result_type(*arrays))
     for i, a in enumerate(arrays):
         if a.ndim < 1:
-            raise ShapeError(f"{what} holds single numbers; expected sets of items")
+            raise ShapeError(what, "single numbers", "sets of items", verb="holds")
         if len(a) > most:
-            raise ShapeError(f"{what} has {len(a)} items for input {i}; Unordered(most={most}) says there are fewer")
+            raise ShapeError(what, len(a), range(most + 1), "raise most of Unordered", verb="has items,", at=i)
         if a.size:
             if a.shape[1:] != tail:
-                raise ShapeError(f"{what} has items of shapes {tail} and {a.shape[1:]}; expected one")
+                raise ShapeError(what, a.shape[1:], tail, "items of one shape", verb="has items of shape")
             filled[i, : len(a)] = a
     return filled
 

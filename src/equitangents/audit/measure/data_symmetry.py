@@ -1,9 +1,8 @@
 """Whether the data have the symmetry: is p(x) the distribution of ρ(g)x with random g?
 
 Half of the inputs are compared with the other half, moved by random elements, in their leading principal components.
-Kernel test: squared maximum mean discrepancy with a Gaussian kernel of the median distance, its p-value by
-permutations (Gretton et al. 2012). Classifier test: accuracy of telling both apart (Lopez-Paz & Oquab 2017). Where
-the group resamples, the half that stays is turned forth and back, so that blur gives nothing away.
+Squared maximum mean discrepancy with a Gaussian kernel of the median distance, its p-value by permutations (Gretton et
+al. 2012). Where the group resamples, the half that stays is turned forth and back, so that blur gives nothing away.
 """
 
 from __future__ import annotations
@@ -30,9 +29,8 @@ LEVEL = 0.05
 
 
 def data_symmetry(m: Measured) -> DataSection | str:
-    """The two-sample test and, for class labels, how often neighbours of moved inputs have their label."""
-    task, x, test = m.task, m.task.x, m.parts.data_test
-    assert test is not None
+    """The two-sample test, or why there is none."""
+    task, x = m.task, m.task.x
     if not m.group:
         return NO_GROUP
     if x.n < 8:
@@ -42,10 +40,9 @@ def data_symmetry(m: Measured) -> DataSection | str:
     first, second = np.array_split(rows, 2)
     still, moved = _features(task, x.subset(first), rng, stay=True), _features(task, x.subset(second), rng, stay=False)
     a, b = _components(still, moved)
-    statistic, p = _kernel_test(a, b, rng) if test == "kernel" else _classifier_test(a, b, task.seed)
-    agreement, base = _label_agreement(task, m.y, rng)
+    statistic, p = _kernel_test(a, b, rng)
     symmetric = None if len(rows) < _FEWEST and p > LEVEL else bool(p > LEVEL)
-    return DataSection(test, statistic, p, len(rows), symmetric, agreement, base)
+    return DataSection(statistic, p, len(rows), symmetric)
 
 
 def _affordable(task: AuditTask) -> int:
@@ -97,32 +94,6 @@ def _kernel_test(a: np.ndarray, b: np.ndarray, rng: np.random.Generator) -> tupl
     permuted = np.array([rng.permutation(sign) for _ in range(_PERMUTATIONS)])
     null = np.einsum("pi,ij,pj->p", permuted, K, permuted, optimize=True)
     return statistic, float((1 + (null >= statistic).sum()) / (1 + _PERMUTATIONS))
-
-
-def _classifier_test(a: np.ndarray, b: np.ndarray, seed: int) -> tuple[float, float]:
-    import scipy.stats
-    from sklearn.ensemble import RandomForestClassifier
-    from sklearn.model_selection import cross_val_predict
-
-    both, labels = np.concatenate([a, b]), np.repeat([0, 1], [len(a), len(b)])
-    forest = RandomForestClassifier(100, random_state=seed)
-    right = int((cross_val_predict(forest, both, labels, cv=5) == labels).sum())
-    return right / len(labels), float(scipy.stats.binomtest(right, len(labels), 0.5, alternative="greater").pvalue)
-
-
-def _label_agreement(task: AuditTask, y: Any, rng: np.random.Generator) -> tuple[float | None, float | None]:
-    """(moved, unmoved): how often an input's nearest other input has its label."""
-    if y is None or y.dtype.kind not in "iub" or y.ndim != 1:
-        return None, None
-    rows = rng.permutation(task.x.n)[: 2 * _affordable(task)]
-    x, y = task.x.subset(rows), y[rows]
-    everything = _moved(task, x.leaves)
-    shares = []
-    for moved in (_features(task, x, rng, stay=False), everything):
-        distances = cdist(moved, everything)
-        np.fill_diagonal(distances, np.inf)
-        shares.append(float((y[distances.argmin(axis=1)] == y).mean()))
-    return shares[0], shares[1]
 
 
 def _moved(task: AuditTask, leaves: Sequence[Any]) -> np.ndarray:

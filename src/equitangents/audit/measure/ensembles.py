@@ -8,13 +8,11 @@ Source of the law: Gerken & Kessel 2024, arXiv 2403.03103.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from equitangents.actions import Action
 from equitangents.audit.adapters.estimators import EnsembleModel
 from equitangents.audit.contract.leaf_actions import Actions
 from equitangents.audit.contract.trees import Inputs
@@ -22,19 +20,15 @@ from equitangents.audit.measure.judge import Measured
 from equitangents.audit.measure.task import AuditTask, flattened
 from equitangents.audit.report.numbers import Estimate
 from equitangents.audit.report.part_sections import EnsembleSection, EnsembleSize
-from equitangents.errors import InvalidTypeError, ShapeError
 from equitangents.metrics.measure import ratio
-from equitangents.metrics.on_orbits import RunningSpread
-from equitangents.nn import Sequential
-from equitangents.nn.mean_law import mean_law
 from equitangents.statistics import FEWEST, no_interval, squared_mean
 
 _ROWS = 48
 _ELEMENTS = 16
 
 
-def ensemble_law(m: Measured) -> tuple[EnsembleSection, float] | str:
-    """(the section, the spread between members), or why there is none."""
+def ensemble_law(m: Measured) -> EnsembleSection | str:
+    """What more members cure, or why that is not known."""
     task, actions = m.task, m.orbits.actions
     x = task.x.subset(task.rows(_ROWS))
     elements = task.elements[:: -(-len(task.elements) // _ELEMENTS)]
@@ -48,26 +42,7 @@ def ensemble_law(m: Measured) -> tuple[EnsembleSection, float] | str:
     mean = outputs.mean(axis=0)
     size = float((mean[0] ** 2).sum(axis=1).mean()) or 1.0
     D = (outputs[:, 1:] - outputs[:, :1]) / math.sqrt(size)  # (M, E, n, K)
-    spread = math.sqrt(float(outputs[:, 0].var(axis=0, ddof=1).sum(axis=1).mean()))
-    section = _section(task, D, outputs, _theory(task, m.parts.theory, x, elements))
-    return replace(section, by_design=_by_design(task, x, actions)), spread
-
-
-def _by_design(task: AuditTask, x: Inputs, actions: Actions) -> str | None:
-    """What layers and training say of the mean of infinitely many members; None where they say nothing."""
-    model, moved = task.model, task.contract.inputs
-    if not isinstance(model, EnsembleModel) or len(moved) != 1 or moved[0] is None or len(actions) != 1:
-        return None
-    ensemble, action, asked = model.ensemble, moved[0].action, actions[0]
-    net, grid, learned = (getattr(ensemble, name, None) for name in ("net", "positions_", "label_action"))
-    if not (isinstance(net, Sequential) and isinstance(action, Action)) or grid:
-        return None  # outputs that are fields may move, too
-    if ensemble.augmentation_ != action or learned != (None if asked is None else asked.action):
-        return None
-    if np.shape(x.leaves[0])[1:] != ensemble.sample_shape_:
-        return None  # the model takes them flattened
-    law = mean_law(net, action, np.asarray(x.leaves[0]), getattr(ensemble, "optimizer", "gd"))
-    return None if law is None else str(law)
+    return _section(task, D, outputs)
 
 
 def _members(task: AuditTask, x: Inputs, elements: list[Any], actions: Actions) -> Float[np.ndarray, "M E1 n K"] | None:
@@ -92,9 +67,7 @@ def _members(task: AuditTask, x: Inputs, elements: list[Any], actions: Actions) 
     return np.array([[flattened(y) for y in along] for along in leaves])
 
 
-def _section(
-    task: AuditTask, D: np.ndarray, outputs: np.ndarray, theory: tuple[float, float] | None
-) -> EnsembleSection:
+def _section(task: AuditTask, D: np.ndarray, outputs: np.ndarray) -> EnsembleSection:
     M = len(D)
     limit2, single2 = _limit(D), float((D**2).sum(axis=3).mean())
     finite2 = max(single2 - limit2, 0.0)
@@ -104,8 +77,7 @@ def _section(
     for k in sorted({*(2**j for j in range(int(math.log2(M)) + 1)), M}):
         blocks = D[: M // k * k].reshape(M // k, k, *D.shape[1:]).mean(axis=1)
         squared = (blocks**2).sum(axis=-1).mean(axis=0)
-        expected = None if theory is None else theory[0] + theory[1] / k
-        sizes.append(EnsembleSize(k, _over_inputs(task, squared), max(limit2, 0.0) + finite2 / k, expected))
+        sizes.append(EnsembleSize(k, _over_inputs(task, squared), max(limit2, 0.0) + finite2 / k))
     norms = lambda y: np.sqrt((y**2).sum(axis=-1))
     own = ratio(norms(outputs[:, 1:] - outputs[:, :1]), norms(outputs[:, :1]))
     mean = outputs.mean(axis=0)
@@ -117,20 +89,7 @@ def _section(
         sizes=sizes,
         finite=math.sqrt(finite2),
         limit=Estimate(limit2, low, high).rooted,
-        exponent=_exponent(sizes, limit2),
-        theory_limit=None if theory is None else math.sqrt(theory[0]),
-        by_spread=_norm_over_spread(mean),
     )
-
-
-def _norm_over_spread(y: np.ndarray) -> float | None:
-    """Root mean square of ‖f(x)‖ over the spread between inputs and moved copies, of outputs (E + 1, n, D); None where
-    there is none.
-    """
-    spread = RunningSpread(len(y))
-    spread.add(y.reshape(-1, y.shape[-1]))
-    size = math.sqrt(float((y[0] ** 2).sum(axis=1).mean()))
-    return size / spread.value if spread.value > 1e-6 * size else None
 
 
 def _limit(D: np.ndarray) -> float:
@@ -143,36 +102,3 @@ def _limit(D: np.ndarray) -> float:
 
 def _over_inputs(task: AuditTask, table: np.ndarray) -> Estimate:
     return task.over_inputs(table.shape[-1]).mean(table)
-
-
-def _exponent(sizes: list[EnsembleSize], limit2: float) -> float | None:
-    """Slope of the error above its limit against M in logarithms; −1/2 expected."""
-    points = [(s.members, s.squared_error.mean - max(limit2, 0.0)) for s in sizes]
-    points = [(k, e) for k, e in points if e > 0]
-    if len(points) < 3 or max(e for _, e in points) < 1e-20:
-        return None
-    k, e = np.log(np.array(points)).T
-    # a size k is a mean over M/k blocks, so that small sizes are known best
-    return float(np.polyfit(k, e / 2, 1, w=np.exp(-k / 2))[0])
-
-
-def _theory(task: AuditTask, theory: Any, x: Inputs, elements: list[Any]) -> tuple[float, float] | None:
-    """(limit², finite²) of infinitely wide networks: ‖Δμ‖² and tr Cov(Δ), relative to the mean's square."""
-    if theory is None:
-        return None
-    if not hasattr(theory, "predict") or len(x.leaves) != 1:
-        raise InvalidTypeError(f"theory is {theory!r}; expected a fitted InfiniteEnsemble, for a model of one input")
-    if task.output_action is not None:
-        raise InvalidTypeError("theory is given with an output_action; it is compared for invariant outputs alone")
-    orbit = np.stack([x.leaves[0], *(task.contract.move(g, x.leaves)[0] for g in elements)], axis=1)
-    limit2 = finite2 = size = 0.0
-    for points in orbit:  # the orbit of one input, jointly
-        mean, cov = theory.predict(points, return_cov=True)
-        mean = np.asarray(mean, np.float64).reshape(len(points), -1)
-        if mean.ndim != 2:
-            raise ShapeError(f"theory predicts shape {mean.shape}; expected (N, outputs)")
-        size += float((mean[0] ** 2).sum())
-        limit2 += float(((mean[1:] - mean[0]) ** 2).sum(axis=1).mean())
-        variance = np.diag(cov)[1:] + cov[0, 0] - 2 * cov[0, 1:]
-        finite2 += float(np.maximum(variance, 0).mean()) * mean.shape[1]
-    return limit2 / size, finite2 / size

@@ -1,6 +1,6 @@
 """Inputs beside the data: noise of the data's mean and spread, the data with their entries shuffled, other sets.
 
-And curves of invariance over the strength of changes that form no group: ‖f(T_s x) − f(x)‖ at every strength.
+And curves of invariance over the strength of a change that forms no group: ‖f(T_s x) − f(x)‖ at every strength.
 """
 
 from __future__ import annotations
@@ -12,22 +12,19 @@ from typing import Any
 import numpy as np
 
 from equitangents.actions.given_maps import RelabelledIndices
-from equitangents.audit.contract.changes import without_motion
-from equitangents.audit.contract.contract import contract_of_changes
 from equitangents.audit.contract.labels import LabelsAction
 from equitangents.audit.contract.leaf_actions import LeafAction
 from equitangents.audit.contract.trees import Inputs, Shared, as_inputs
-from equitangents.audit.measure.clock import Record
 from equitangents.audit.measure.floors import UNINFORMATIVE, larger, measure_floors, resampling
-from equitangents.audit.measure.judge import Judgement, Measured, judge, of_inputs
+from equitangents.audit.measure.judge import Measured, of_inputs
 from equitangents.audit.measure.orbits import Orbits, measure_orbits
 from equitangents.audit.measure.predictions import same_predictions
 from equitangents.audit.measure.scales import make_scales
-from equitangents.audit.measure.task import AuditTask
+from equitangents.audit.measure.task import AuditTask, Record
 from equitangents.audit.report.numbers import Estimate, standing
 from equitangents.audit.report.sections import HOLDING, SetKind, SetResult, StrengthResult, TransformResult
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.metrics.measure import bootstrap_interval
+from equitangents.statistics import mean_interval
 
 ROWS = 128
 _FLOOR_ROWS = 16
@@ -45,7 +42,7 @@ def off_data_sets(
     if isinstance(off_data, Mapping):
         return [(str(name), "other", _given_set(task, f"off_data[{name!r}]", x)) for name, x in off_data.items()]
     if off_data is not True:
-        raise InvalidTypeError(f"off_data is {type(off_data).__name__}; expected True, False or a mapping of sets")
+        raise InvalidTypeError("off_data", type(off_data), "True, False or a mapping of sets", verb="is a")
     x = task.x.subset(task.rows(ROWS))
     rng = np.random.default_rng(task.seed)
     made: list[tuple[str, SetKind, Inputs]] = [
@@ -63,10 +60,10 @@ def _given_set(task: AuditTask, name: str, x: Any) -> Inputs:
     """A set that was given, or an error that names it unless the group can act on it as on the data."""
     found = as_inputs(x, name)
     if found.structure != task.x.structure:
-        raise InvalidTypeError(f"{name} has the structure {found.structure}; expected that of x, {task.x.structure}")
+        raise InvalidTypeError(name, found.structure, task.x.structure, "the structure of x", verb="has the structure")
     for leaf, action, a in zip(found.names, task.contract.inputs, found.leaves, strict=True):
         if action is not None and isinstance(a, Shared):
-            raise InvalidArgumentError(f"{leaf} is Shared and cannot be moved by the group; give one for every input")
+            raise InvalidArgumentError(leaf, "Shared", "one for every input, since the group moves it")
         if action is not None:
             action.check(leaf, a)
     return found
@@ -154,49 +151,24 @@ def _shuffled(a: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def transform_curves(m: Measured) -> list[TransformResult]:
-    """One curve a transform: of those that are audited, or of those that are looked at beside a group."""
-    task = m.task
-    if not m.group:
-        return _curves(task, m.orbits, m.judgement)
-    stated = task.model.stated_shapes(task.x.tree(), task.x.axes)
-    contract = contract_of_changes(m.parts.transforms, task.x, task.contract.layout, stated, task.contract.mask)
-    beside = replace(
-        task,
-        contract=contract,
-        elements=list(contract.group.elements or ()),
-        complete=True,
-        output_action=without_motion(task.output_action),
-        record=Record(),
-    )
-    orbits = measure_orbits(beside)
-    floors = measure_floors(beside, orbits.actions)
-    return _curves(beside, orbits, judge(beside, orbits, floors))
-
-
-def _curves(task: AuditTask, orbits: Orbits, judgement: Judgement) -> list[TransformResult]:
-    changes, same = task.contract.changes, orbits.same_class
+    """The curve of the transform that is audited, over the strengths that were measured."""
+    task, judgement, same, changes = m.task, m.judgement, m.orbits.same_class, m.task.contract.changes
     assert changes is not None
-    found = []
-    for name, transform in changes.transforms.items():
-        points = [
-            StrengthResult(
-                strength=s,
-                error=judgement.elements[k].estimate,
-                floor=float(judgement.element_floors[k]),
-                at_floor=bool(judgement.at_floor[:, k].all()),
-                above=bool(judgement.above[:, k].any()),
-                same_predictions=None if same is None else _share(task, same[k]),
-            )
-            for k, (of, s) in enumerate(task.elements)
-            if of == name
-        ]
-        if not points:  # of an audit that was stopped before them
-            continue
-        found.append(TransformResult(name, judgement.headline.unit, transform.still, points))
-    return found
+    points = [
+        StrengthResult(
+            strength=s,
+            error=judgement.elements[k].estimate,
+            floor=float(judgement.element_floors[k]),
+            at_floor=bool(judgement.at_floor[:, k].all()),
+            above=bool(judgement.above[:, k].any()),
+            same_predictions=None if same is None else _share(task, same[k]),
+        )
+        for k, s in enumerate(task.elements)
+    ]
+    return [TransformResult(changes.transform.name, judgement.headline.unit, points)]
 
 
 def _share(task: AuditTask, same: np.ndarray) -> Estimate:
     values = same.astype(np.float64)
-    low, high = bootstrap_interval(values, **vars(task.bootstrap), bounds=(0.0, 1.0))
+    low, high = mean_interval(values, **vars(task.bootstrap), bounds=(0.0, 1.0))
     return Estimate(float(values.mean()), low, high)

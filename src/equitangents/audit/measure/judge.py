@@ -20,8 +20,8 @@ from equitangents.audit.measure.floors import ROUNDING, UNINFORMATIVE, Floors
 from equitangents.audit.measure.intervals import Resampler, spread_of
 from equitangents.audit.measure.orbits import Orbits
 from equitangents.audit.measure.scales import Scales, make_scales
-from equitangents.audit.measure.task import AuditTask, Tolerances
-from equitangents.audit.records import Parts
+from equitangents.audit.measure.task import AuditTask
+from equitangents.audit.records import Parts, Tolerances
 from equitangents.audit.report.numbers import FACTOR, Estimate, Spread, Unit, standing
 from equitangents.audit.report.sections import (
     Counterexample,
@@ -40,21 +40,11 @@ ASKED = "asked for"
 
 
 @dataclass(frozen=True, eq=False)
-class Settled:
-    """What of the error is no rounding, where rounding left the answer open."""
-
-    kept: bool
-    """Whether all that stays is no more than rounding."""
-
-
-@dataclass(frozen=True, eq=False)
 class Judgement:
     """Errors and floors in the headline's unit, for every output, element and input."""
 
     scales: Scales
     headline: Headline
-    by_norm: Spread
-    """The error relative to ‖f(x)‖, of the outputs that are judged."""
     by_spread: Spread | None
     """The error relative to the spread between inputs; None where no output has one."""
     spread_floor: float | None
@@ -69,16 +59,14 @@ class Judgement:
     """Which fail: above twice the floor and, by an interval that holds for all at once, above the tolerance."""
     within: bool
     """Whether all elements are within the tolerance."""
-    worst: tuple[int, int]
-    """(element, row of the given sample) with the largest error."""
     far: Bool[np.ndarray, "outputs E N"]
     """Which single errors are so far above all floors there (and the tolerance) that each would be a counterexample."""
     counterexample: Counterexample | None = None
     """One of these that was confirmed by itself; sought where no mean is above its floor."""
     undefined: list[UndefinedPose] = field(default_factory=list)
     """Elements under which the model gave NaN or infinite values; errors are those of the other inputs."""
-    settled: Settled | None = None
-    """What of the error is no rounding; None where that was not asked."""
+    settled: bool = False
+    """Whether all of the error that is no rounding, where that was looked at, is no more than rounding does."""
 
 
 def judge(task: AuditTask, orbits: Orbits, floors: Floors) -> Judgement:
@@ -105,13 +93,11 @@ def judge(task: AuditTask, orbits: Orbits, floors: Floors) -> Judgement:
         bound=float(np.max([e.bounded.high for e in elements])),
         rounding=float(scales.relative(unit, floors.absolute.always, floors.absolute.rows)[judged].mean(axis=1).max()),
     )
-    plain = lambda unit: over_both.spread(scales.largest(unit, orbits.separate, own=False))
-    k, i = np.unravel_index(int(np.argmax(errors)), errors.shape)
+    by_spread = over_both.spread(scales.largest("spread", orbits.separate, own=False)) if has_spread else None
     return Judgement(
         scales=scales,
         headline=headline,
-        by_norm=plain("norm"),
-        by_spread=plain("spread") if has_spread else None,
+        by_spread=by_spread,
         spread_floor=float(floors_in("spread")[judged].max(axis=0).mean()) if has_spread else None,
         elements=elements,
         element_floors=element_floors,
@@ -120,7 +106,6 @@ def judge(task: AuditTask, orbits: Orbits, floors: Floors) -> Judgement:
         at_floor=at_floor,
         above=above,
         within=all(kept(e, headline) for e in elements),
-        worst=(int(k), task.row(int(i))),
         far=_far(scales, unit, floors, separate, told.tolerance),
     )
 
@@ -235,7 +220,7 @@ def unexact(judgement: Judgement) -> Hidden | None:
     headline, scales = judgement.headline, judgement.scales
     if headline.unit == "norm" and headline.reason != ASKED and (scales.hidden & scales.judged).any():
         return "spread"
-    if judgement.settled is not None and judgement.settled.kept:
+    if judgement.settled:
         return "interpolation" if not headline.floor - headline.rounding <= UNINFORMATIVE else None
     if not headline.rounding <= ROUNDING:
         return "rounding"
@@ -258,7 +243,7 @@ def decide(judgement: Judgement, floors: Floors) -> Verdict:
         return "undecided"
     if hidden(judgement) is None:
         if (
-            (judgement.at_floor.all() or (judgement.settled is not None and judgement.settled.kept))
+            (judgement.at_floor.all() or judgement.settled)
             and floors.deterministic
             and unexact(judgement) is None
             and (judgement.within or judgement.headline.tolerance is None)

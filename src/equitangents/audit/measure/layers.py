@@ -12,11 +12,8 @@ Source of the formula: Schönemann 1966 (orthogonal Procrustes); in terms of K i
 
 from __future__ import annotations
 
-import logging
-import re
 import time
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -25,18 +22,13 @@ from equitangents.audit.adapters.folding import Folder, difference, misfit, same
 from equitangents.audit.contract.trees import Inputs
 from equitangents.audit.measure.judge import NO_GROUP, Measured
 from equitangents.audit.measure.task import AuditTask
-from equitangents.audit.report.part_sections import LayerReason, LayerResult, LayerSection, SweepResult
+from equitangents.audit.report.part_sections import LayerReason, LayerResult, LayerSection
 from equitangents.errors import MissingLibraryError, NetworkError
-
-logger = logging.getLogger("equitangents.audit")
 
 _ROWS = 24
 _FEWEST_ROWS = 4
 _BYTES = 2**30
 _ELEMENTS = 4
-_WEIGHTED = re.compile(
-    r"conv|linear|dense|gemm|matmul|lift|connected|attention|embed|recurrent|lstm|gru", re.IGNORECASE
-)
 _ROUNDING = {4: 2e-5, 8: 1e-6}  # error by rounding of features in float32 and float64
 
 _HALF_ROUNDINGS = 8.0  # of features in half precision
@@ -75,29 +67,15 @@ def _section(task: AuditTask, model: Model) -> LayerSection | str:
     if trail is None:
         return f"a model of kind {model.kind!r} does not show its layers"
     results, guilty, reason = _judge(trail)
-    swept = _sweep(task, x) if guilty is not None else []
-    steepest = _steepest(results) if guilty is not None else None
-    if guilty is not None and not trail.noise.any() and _is_expected(results, guilty, swept):
-        reason = "expected"
-    return LayerSection(results, guilty, reason, swept, steepest)
-
-
-def _steepest(layers: list[LayerResult]) -> str:
-    """The layer after which the error has grown most."""
-    return max(layers, key=lambda layer: layer.growth or 0.0).name
-
-
-def _is_expected(layers: list[LayerResult], guilty: str, swept: list[SweepResult]) -> bool:
-    """Whether the violation starts at the first layer with weights, and no change of input size or layer moves it."""
-    first = next((layer.name for layer in layers if _WEIGHTED.search(layer.kind) or _WEIGHTED.search(layer.name)), None)
-    return guilty == first and all(s.error is None or s.first_broken == guilty for s in swept)
+    steepest = None if guilty is None else max(results, key=lambda layer: layer.growth or 0.0).name
+    return LayerSection(results, guilty, reason, steepest)
 
 
 def _cleared(section: LayerSection | str) -> LayerSection | str:
     """The section for a model that is equivariant as a whole: what breaks the symmetry within is mended again."""
     if isinstance(section, str) or section.guilty is None:
         return section
-    return LayerSection(section.layers, None, "mended", [], section.steepest)
+    return LayerSection(section.layers, None, "mended", section.steepest)
 
 
 def _affordable(task: AuditTask, model: Model) -> int:
@@ -181,54 +159,3 @@ def _growth(trail: _Trail) -> np.ndarray:
     last = np.concatenate([[0.0], trail.after[:-1]])
     seen = np.array([t.inputs is not None for t in trail.traces])
     return finite(trail.after) - finite(np.where(seen, trail.before, last))
-
-
-def _sweep(task: AuditTask, x: Inputs) -> list[SweepResult]:
-    """Other sizes of images, and other paddings and strides of one layer at a time."""
-    results = []
-    for change, resized in _sizes(task, x):
-        results.append(_try(task, task.model, resized, change, None))
-    variants = getattr(task.model, "variants", None)
-    for change, layer, model in variants() if variants is not None else []:
-        results.append(_try(task, model, x, change, layer))
-    return results
-
-
-def _try(task: AuditTask, model: Model, x: Inputs, change: str, layer: str | None) -> SweepResult:
-    try:
-        with model.ready():
-            trail = _follow(task, model, x)
-    except Exception as error:  # a changed network need not run: whatever its library raises is the result
-        logger.info("audit: with %s the model does not run: %s", change, error)
-        return SweepResult(change, layer, None, None, "fails")
-    if trail is None:
-        return SweepResult(change, layer, None, None, "unseen")
-    _, guilty, reason = _judge(trail)
-    return SweepResult(change, layer, guilty, float(trail.after[-1]), reason)
-
-
-def _sizes(task: AuditTask, x: Inputs) -> list[tuple[str, Inputs]]:
-    """Images that are one or two pixels smaller, and one larger by repeating the border."""
-    images = [a is not None and a.layout is not None for a in task.contract.inputs]
-    if not any(images) or (task.contract.kinds is not None and task.contract.kinds.space == "translations"):
-        return []
-    found = []
-    for change in (-2, -1, 1):
-        leaves = [
-            _resized(leaf, change, task.contract.layout) if image else leaf
-            for leaf, image in zip(x.leaves, images, strict=True)
-        ]
-        if all(leaf.size for leaf, image in zip(leaves, images, strict=True) if image):
-            sides = next(leaf.shape for leaf, image in zip(leaves, images, strict=True) if image)
-            H, W = sides[2:] if task.contract.layout == "channels_first" else sides[1:3]
-            found.append((f"images of {H}×{W}", x.replaced(leaves)))
-    return found
-
-
-def _resized(a: np.ndarray, change: int, layout: Any) -> np.ndarray:
-    axes = (2, 3) if layout == "channels_first" else (1, 2)
-    if change < 0:
-        for axis in axes:
-            a = np.take(a, np.arange(a.shape[axis] + change), axis=axis)
-        return a
-    return np.pad(a, [(0, change if axis in axes else 0) for axis in range(a.ndim)], mode="edge")

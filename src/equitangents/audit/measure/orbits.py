@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import jax
@@ -24,7 +25,7 @@ from equitangents.audit.contract.leaf_actions import Actions, LeafAction
 from equitangents.audit.contract.trees import Inputs, Shared, dotted
 from equitangents.audit.measure.task import AuditTask, batches, check_same_shapes, flattened
 from equitangents.errors import ShapeError
-from equitangents.metrics.measure import norms, ratio
+from equitangents.metrics.measure import ratio
 from equitangents.metrics.on_orbits import RunningSpread
 
 _KEPT_NUMBERS = 2**24
@@ -35,8 +36,6 @@ _CLASSES = 1024
 class Orbits:
     """What one pass over the inputs gave; E elements, N inputs, the identity first in signals."""
 
-    errors: Float[np.ndarray, "E N"]
-    """Relative errors, the largest over the outputs."""
     separate: Float[np.ndarray, "outputs E N"]
     """Norms ‖f(ρ(g)x) − ρ(g)f(x)‖ of every output alone; of class numbers 1 where the class changed."""
     separate_sizes: Float[np.ndarray, "outputs N"]
@@ -47,10 +46,6 @@ class Orbits:
     """Which outputs are class numbers."""
     columns: dict[int, Float[np.ndarray, " classes"]]
     """The class of every column of `signals` of each output of class numbers."""
-    violations: Float[np.ndarray, "E N"]
-    """Norms ‖f(ρ(g)x) − ρ(g)f(x)‖ over all outputs."""
-    sizes: Float[np.ndarray, " N"]
-    """Norms ‖f(x)‖ over all outputs."""
     kept: Int[np.ndarray, " K"]
     """Rows of `signals`."""
     signals: Float[np.ndarray, "E1 K D"]
@@ -78,6 +73,11 @@ class Orbits:
     """Which inputs some element moves."""
     undefined: Bool[np.ndarray, "E N"]
     """Where the model gave NaN or infinite values for a moved input, and finite ones for the input itself."""
+
+    @cached_property
+    def errors(self) -> Float[np.ndarray, "E N"]:
+        """Relative errors, the largest over the outputs."""
+        return np.max(ratio(self.separate, self.separate_sizes[:, None]), axis=0)
 
     @property
     def one_class(self) -> Bool[np.ndarray, " outputs"]:
@@ -112,14 +112,13 @@ def measure_orbits(task: AuditTask, x: Inputs | None = None) -> Orbits:
     contract, tables = task.contract, None
     for rows in batches(x.n, task.step):
         part = x.subset(rows)
-        start = contract.start(part)
-        y = task.batch(start)
+        y = task.batch(part)
         if tables is None:
             tables = _Tables(task, x.n, y)
         tables.start(rows, y)
         for k, moved in enumerate(contract.orbit(task.elements, part.leaves)):
             if not tables.found.moved[rows].all():
-                tables.found.moved[rows] |= moved_rows(start.leaves, moved)
+                tables.found.moved[rows] |= moved_rows(part.leaves, moved)
             z = task.batch(x.replaced(moved), finite=False)
             check_same_shapes(y, z, contract.label(task.elements[k]))
             tables.add(k, rows, y, z)
@@ -141,14 +140,11 @@ class _Tables:
         self.task, self.inverses = task, [task.contract.group.inverse(g) for g in task.elements]
         self.running = [None if c or by else RunningSpread(E + 1) for c, by in zip(classes, compared, strict=True)]
         self.found = Orbits(
-            errors=np.empty((E, N)),
             separate=np.empty((outputs, E, N)),
             separate_sizes=np.empty((outputs, N)),
             spreads=np.full(outputs, np.nan),
             class_numbers=classes,
             columns={},
-            violations=np.empty((E, N)),
-            sizes=np.empty(N),
             kept=kept,
             signals=np.empty((E + 1, len(kept), width)),
             actions=actions,
@@ -170,7 +166,6 @@ class _Tables:
         """f(x) of some rows."""
         found, actions = self.found, self.found.actions
         found.separate_sizes[:, rows] = actions.sizes(y.leaves)
-        found.sizes[rows] = norms(found.separate_sizes[:, rows].T)
         self._spread(y)
         here, chosen = self._of_kept(rows)
         own = [v[chosen] for v in y.leaves]
@@ -183,19 +178,14 @@ class _Tables:
         z, found.undefined[k, rows] = _defined(z, y)
         self._spread(z)
         expected = [v if a is None else _acted(a, g, v) for a, v in zip(actions, y.leaves, strict=True)]
-        found.separate[:, k, rows] = off = actions.apart(z.leaves, expected)
+        found.separate[:, k, rows] = actions.apart(z.leaves, expected)
         for o, both in _matches(actions, z.leaves, expected):
-            found.matched.setdefault(o, np.full((3, *found.errors.shape), np.nan))[:, k, rows] = both
-        found.errors[k, rows] = np.max(ratio(off, found.separate_sizes[:, rows]), axis=0)
-        found.violations[k, rows] = norms(off.T)
+            found.matched.setdefault(o, np.full((3, *found.undefined.shape), np.nan))[:, k, rows] = both
         here, chosen = self._of_kept(rows)
         if not len(chosen):
             return
         own, there = [v[chosen] for v in y.leaves], [v[chosen] for v in z.leaves]
-        if self.task.contract.not_a_group:  # nothing undoes a change: what it adds to f(x) in place of ρ(g)⁻¹f(ρ(g)x)
-            back = _added(actions, own, there, [v[chosen] for v in expected])
-        else:
-            back = actions.act(self.inverses[k], there)
+        back = actions.act(self.inverses[k], there)
         found.signals[k + 1, here] = flattened(actions.profiles(back, own))
 
     def _spread(self, y: Answer) -> None:
@@ -219,12 +209,6 @@ class _Tables:
         return replace(found, signals=signals, output_shapes=shapes, columns=columns)
 
 
-def _added(actions: Actions, y: list[np.ndarray], z: list[np.ndarray], expected: list[np.ndarray]) -> list[np.ndarray]:
-    """f(x) and the violation, of outputs that follow a change; other outputs as they are."""
-    plain = lambda a, v: a is None or a.compared is not None or v.dtype.kind == "i"
-    return [b if plain(a, v) else v + (b - e) for a, v, b, e in zip(actions, y, z, expected, strict=True)]
-
-
 def _matches(actions: Actions, a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> Iterator[tuple[int, np.ndarray]]:
     """For every output that is a set: its number, and matched IoU, share missed and share extra."""
     for o, (by, v, w) in enumerate(zip(actions.comparisons, a, b, strict=True)):
@@ -236,7 +220,7 @@ def _matches(actions: Actions, a: Sequence[np.ndarray], b: Sequence[np.ndarray])
 def _acted(action: LeafAction, g: object, y: np.ndarray) -> np.ndarray:
     moved = action.act(g, y)
     if moved.shape != y.shape:
-        raise ShapeError(f"output_action turns shape {y.shape} into {moved.shape}; it must keep the shape")
+        raise ShapeError("output_action", moved.shape, y.shape, "it must keep the shape", verb="gives shape")
     return moved
 
 

@@ -13,6 +13,7 @@ from equitangents.audit.measure.task import AuditTask
 from equitangents.audit.report.numbers import Estimate
 from equitangents.audit.report.sections import RelativeSection
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError
+from equitangents.metrics.measure import norms
 
 _UNKNOWN = int(np.iinfo(np.int64).min)
 """In place of a label that no column of f(x) stands for."""
@@ -44,12 +45,12 @@ def check_labels(y: Any, n: int, classes: np.ndarray | None = None) -> np.ndarra
         return None
     y = np.asarray(y)
     if y.ndim < 1 or len(y) != n:
-        raise ShapeError(f"y has shape {y.shape} for {n} inputs; expected one row an input")
+        raise ShapeError("y", y.shape, (n, ...), "one row an input")
     if classes is not None and y.ndim == 1:
         same = y[:, None] == classes
         if not same.any():
             known = ", ".join(map(str, classes[:8])) + (", …" if len(classes) > 8 else "")
-            raise InvalidArgumentError(f"y holds {y[0]!s}, and no label at all of the model's classes {known}")
+            raise InvalidArgumentError("y", str(y[0]), "labels of the model's classes", known, verb="holds")
         return np.where(same.any(axis=1), same.argmax(axis=1), _UNKNOWN)
     if y.dtype.kind not in "fiub":
         hint = (
@@ -60,7 +61,7 @@ def check_labels(y: Any, n: int, classes: np.ndarray | None = None) -> np.ndarra
         raise InvalidTypeError(f"y has dtype {y.dtype}; expected class numbers, or real numbers like f(x){hint}")
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(y))[0])
-        raise NotFiniteError(f"y holds NaN or infinite values, the first at index {where}; leave such inputs out")
+        raise NotFiniteError("y", where, remedy="leave such inputs out")
     return y
 
 
@@ -99,26 +100,21 @@ def task_error(flat: np.ndarray, orbits: Orbits, y: np.ndarray | None) -> tuple[
     return float(np.sqrt(((flat[:, :width] - truth) ** 2).sum(axis=1).mean())), "root mean square error"
 
 
-def relative_section(m: Measured, member_spread: float | None) -> RelativeSection:
+def relative_section(m: Measured) -> RelativeSection:
     """All of them; the task's error on transformed inputs is that of the pulled back signal."""
     orbits = m.orbits
     rms = lambda a: float(np.sqrt(np.mean(a**2)))
-    violation = rms(orbits.violations)
     (error, name), *moved = (task_error(signal, orbits, m.y) for signal in orbits.signals)
     transformed = None
     if error is not None:
-        each = [e or 0.0 for e, _ in moved]
-        transformed = float(np.mean(each)) if name == "error rate" else rms(np.array(each))
-    part = violation if name != "error rate" or m.same is None else 1 - m.same.mean
+        each = np.array([e or 0.0 for e, _ in moved])
+        transformed = float(each.mean()) if name == "error rate" else rms(each)
     return RelativeSection(
-        rms_norm=rms(orbits.sizes),
-        rms_violation=violation,
+        rms_norm=rms(norms(orbits.separate_sizes.T)),
+        rms_violation=rms(norms(np.moveaxis(orbits.separate, 0, -1).reshape(-1, len(orbits.separate)))),
         task=name,
         task_error=error,
-        violation_over_task_error=None if not error else part / error,
         transformed_task_error=transformed,
-        member_spread=member_spread,
-        violation_over_member_spread=None if not member_spread else violation / member_spread,
         error_by_spread=m.judgement.by_spread,
         floor_by_spread=m.judgement.spread_floor,
     )

@@ -6,21 +6,28 @@ None is offered that treats outputs as invariant which move by another rule, or 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
+import jax
 import numpy as np
 
-from equitangents.audit.contract.leaf_actions import Actions, apart, size
-from equitangents.audit.contract.trees import Inputs, as_inputs
+from equitangents._types import Tree
+from equitangents.audit.adapters.model import Answer
+from equitangents.audit.contract.leaf_actions import Actions
+from equitangents.audit.contract.trees import Batch, Inputs, Shared, as_inputs
 from equitangents.audit.measure.judge import Measured
 from equitangents.audit.measure.orbits import Orbits, measure_orbits
 from equitangents.audit.measure.predictions import task_error
 from equitangents.audit.measure.scales import make_scales
-from equitangents.audit.measure.task import AuditTask
+from equitangents.audit.measure.task import AuditTask, Clock, Record
 from equitangents.audit.report.numbers import FACTOR, Estimate
 from equitangents.audit.report.part_sections import AUGMENTATION, AVERAGING, How, Missing, Remedy
 from equitangents.audit.report.sections import RuleResult
-from equitangents.metrics.measure import norms, ratio
+from equitangents.errors import InvalidArgumentError
+from equitangents.metrics.measure import norms
 
 _ROWS = 16
 NOTHING_LEFT = Estimate(0.0, 0.0, 0.0)
@@ -46,40 +53,34 @@ def _averaging(m: Measured) -> Remedy | Missing:
     mean = phi.mean(axis=0) if listed else phi[1:].mean(axis=0)
     if not orbits.no_mean and m.verdict != "equivariant" and _lost(m, mean):
         return Missing(AVERAGING, SAME)
-    left: tuple[float | None, Estimate | None]
+    after: Estimate | None
     how: How
     if orbits.no_mean:
-        left, how = (None, None), "no mean"
+        after, how = None, "no mean"
     elif deterministic and task.complete and task.contract.exact:
-        left, how = (0.0, NOTHING_LEFT), "exact"
+        after, how = NOTHING_LEFT, "exact"
     elif not task.complete and task.contract.group.draws_are_independent:
-        left, how = _left_by_chance(m, mean), "sampled"
+        after, how = _left_by_chance(m), "sampled"
     else:
-        left, how = _left_after_averaging(m), "measured"
-    (before, _), mixed_before = _task_errors(orbits, m.y)
-    after, _ = task_error(mean, orbits, m.y)
+        after, how = _left_after_averaging(m), "measured"
     return Remedy(
         name=AVERAGING,
         how=how,
         cost=len(task.elements) + listed,
         cost_unit="evaluations per input",
-        error_before=m.judgement.by_norm.estimate.mean,
-        error_after=left[0],
         before=m.judgement.headline.error.estimate,
-        after=left[1],
-        task_before=before,
-        task_after=after,
-        mixed_before=mixed_before,
-        mixed_after=after,  # in every orientation it predicts the same
+        after=after,
+        task_before=task_error(phi[0], orbits, m.y)[0],
+        task_after=task_error(mean, orbits, m.y)[0],
     )
 
 
-def _left_by_chance(m: Measured, mean: np.ndarray) -> tuple[float, Estimate]:
+def _left_by_chance(m: Measured) -> Estimate:
     """How two means over E random elements differ: each keeps 1/√E of the deviations, their difference √2 of that."""
     phi, orbits = m.orbits.signals, m.orbits
     share = math.sqrt(2 / max(len(phi) - 2, 1))
     spread = np.array([norms(part.std(axis=0)) for part in _by_output(phi[1:], orbits)]) * share
-    return float(np.mean(ratio(norms(phi[1:].std(axis=0)), norms(mean)))) * share, _estimate(m, spread, orbits.kept)
+    return _estimate(m, spread, orbits.kept)
 
 
 def _lost(m: Measured, predicted: np.ndarray) -> bool:
@@ -102,27 +103,13 @@ def _lost(m: Measured, predicted: np.ndarray) -> bool:
         return told or bool(((apart_by(own) > hides) & (apart_by(a) <= hides)).any())
 
     if same(predicted) and len(predicted) < m.task.x.n:
-        return same(_flat(_average(m.task, m.task.x, orbits.actions)))
+        return same(_flat(_average(m.task, m.task.x, orbits.actions)[0]))
     return same(predicted)
 
 
 def _flat(leaves: list[np.ndarray]) -> np.ndarray:
     """Outputs (N, D), side by side."""
     return np.concatenate([np.asarray(a).reshape(len(a), -1) for a in leaves], axis=1)
-
-
-def _task_errors(orbits: Orbits, y: np.ndarray | None) -> tuple[tuple[float | None, str | None], float | None]:
-    """((the task's error for inputs as they are given, its name), its error for all orientations together)."""
-    errors = [task_error(signal, orbits, y) for signal in orbits.signals]
-    return errors[0], mixed([e for e, _ in errors], errors[0][1])
-
-
-def mixed(errors: list[float | None], name: str | None) -> float | None:
-    """The task's error over several sets of inputs together."""
-    known = np.array([e for e in errors if e is not None])
-    if not len(known):
-        return None
-    return float(known.mean()) if name == "error rate" else float(np.sqrt((known**2).mean()))
 
 
 def _by_output(signals: np.ndarray, orbits: Orbits) -> list[np.ndarray]:
@@ -137,31 +124,75 @@ def _estimate(m: Measured, table: np.ndarray, rows: np.ndarray) -> Estimate:
     return m.task.over_inputs(len(rows)).mean(errors)
 
 
-def _left_after_averaging(m: Measured) -> tuple[float, Estimate]:
+def _left_after_averaging(m: Measured) -> Estimate:
     """The error of the averaged model itself, f̄(ρ(h)x) against f̄(x), for two elements h."""
     task, actions = m.task, m.orbits.actions
     rows = task.rows(_ROWS)
     x = task.x.subset(rows)
-    start = _average(task, x, actions)
-    errors, tables = [], []
+    start, _ = _average(task, x, actions)
+    tables = []
     for h in task.elements[:: max(1, len(task.elements) // 2)][:2]:
-        moved = _average(task, x.replaced(task.contract.move(h, x.leaves)), actions)
+        moved, _ = _average(task, x.replaced(task.contract.move(h, x.leaves)), actions)
         back = actions.act(task.contract.group.inverse(h), moved)
         tables.append([norms(a - b) for a, b in zip(back, start, strict=True)])
-        errors.append(np.max([ratio(apart(a, b), size(b)) for a, b in zip(back, start, strict=True)], axis=0))
-    return float(np.mean(errors)), _estimate(m, np.mean(tables, axis=0), rows)
+    return _estimate(m, np.mean(tables, axis=0), rows)
 
 
-def _average(task: AuditTask, x: Inputs, actions: Actions) -> list[np.ndarray]:
-    """f̄(x), the mean of ρ(g)⁻¹f(ρ(g)x) over the elements, and the identity of a finite group."""
+def _average(task: AuditTask, x: Inputs, actions: Actions) -> tuple[list[np.ndarray], Answer]:
+    """(f̄(x), the mean of ρ(g)⁻¹f(ρ(g)x) over the elements, and the identity of a finite group; one of the answers)."""
     group = task.contract.group
     elements = [*([group.identity] if task.contract.is_complete else []), *task.elements]
-    total: list[np.ndarray] | None = None
+    total: list[np.ndarray] = []
     for g in elements:
         y = task.evaluate(x.replaced(task.contract.move(g, x.leaves)))
         back = actions.act(group.inverse(g), y.leaves)
-        total = back if total is None else [a + b for a, b in zip(total, back, strict=True)]
-    return [a / len(elements) for a in total or []]
+        total = [a + b for a, b in zip(total, back, strict=True)] if total else back
+    return [a / len(elements) for a in total], y
+
+
+def averaged(m: Measured) -> Callable[[], Averaged] | None:
+    """Makes the averaged model, without the data; None of changes that form no group."""
+    if not m.group:
+        return None
+    alone = replace(m.task, x=m.task.x.subset(np.arange(1)), clock=Clock(), record=Record(), sample=None)
+    return partial(Averaged, alone, m.orbits.actions, m.orbits.no_mean)
+
+
+class Averaged:
+    """f̄(x) = mean over g of ρ_Y(g)⁻¹ f(ρ_X(g) x): evaluates the model once for every element of a finite group."""
+
+    def __init__(self, task: AuditTask, actions: Actions, no_mean: str):
+        group = task.contract.group
+        if no_mean:
+            raise InvalidArgumentError("f(x)", no_mean, "numbers, which have a mean", "audit class scores")
+        if group.elements is None:
+            raise InvalidArgumentError(
+                "group", group.name, "a finite one, such as 'C8'; it has infinitely many elements"
+            )
+        others = [g for g in group.elements if not np.array_equal(g, group.identity)]
+        self._task, self._actions, self._axes = replace(task, elements=others), actions, task.x.axes
+
+    @property
+    def __name__(self) -> str:
+        """What the averaged model is called."""
+        return f"{self._task.model.name} averaged over {self._task.contract.group.name}"
+
+    def __call__(self, *x: Tree) -> Tree:
+        """f̄ of one batch; several arguments as the model takes them."""
+        inputs = self._task.contract.project(as_inputs(self._placed(x[0] if len(x) == 1 else x)))
+        with self._task.model.ready():
+            mean, y = _average(self._task, inputs, self._actions)
+        return y.tree(mean)
+
+    def _placed(self, x: Tree) -> Any:
+        """The arrays with their batch where the model takes it."""
+        if not self._axes:
+            return x
+        leaves, structure = jax.tree.flatten(x)
+        placed = (
+            a if isinstance(a, Batch | Shared) else Batch(a, axis) for a, axis in zip(leaves, self._axes, strict=True)
+        )
+        return jax.tree.unflatten(structure, list(placed))
 
 
 def _augmentation(m: Measured) -> Remedy:
@@ -171,20 +202,15 @@ def _augmentation(m: Measured) -> Remedy:
     why: How | None = "no refit" if estimator is None else "no training data" if train is None else None
     if why is None and any(a is not None for a in orbits.actions):
         why = "labels move"
-    (before, _), mixed_before = _task_errors(orbits, m.y)
     known = Remedy(
         name=AUGMENTATION,
         how=why or "refitted",
         cost=1,
         cost_unit="trainings",
-        error_before=m.judgement.by_norm.estimate.mean,
-        error_after=None,
         before=m.judgement.headline.error.estimate,
         after=None,
-        task_before=before,
+        task_before=task_error(orbits.signals[0], orbits, m.y)[0],
         task_after=None,
-        mixed_before=mixed_before,
-        mixed_after=None,
     )
     if why is not None:
         return known
@@ -201,11 +227,9 @@ def _augmentation(m: Measured) -> Remedy:
     model = EstimatorModel(refitted, task.model.method)  # type: ignore[attr-defined]
     again = measure_orbits(replace(task, model=model), task.x.subset(orbits.kept))
     errors = make_scales(again, None, task.tolerances).largest(m.judgement.headline.unit, again.separate)
-    (after, _), mixed_after = _task_errors(again, None if m.y is None else m.y[orbits.kept])
+    labels = None if m.y is None else m.y[orbits.kept]
     return replace(
         known,
-        error_after=float(again.errors.mean()),
         after=task.resampler(len(orbits.kept)).mean(errors),
-        task_after=after,
-        mixed_after=mixed_after,
+        task_after=task_error(again.signals[0], again, labels)[0],
     )

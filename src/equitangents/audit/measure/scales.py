@@ -20,9 +20,9 @@ from jaxtyping import Bool, Float
 
 from equitangents.audit.measure.floors import AbsoluteFloors
 from equitangents.audit.measure.orbits import Orbits
-from equitangents.audit.measure.task import Tolerances
+from equitangents.audit.records import Tolerances
 from equitangents.audit.report.numbers import FACTOR, Unit
-from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.errors import InvalidArgumentError
 from equitangents.metrics.measure import ratio
 
 _CLEAR = 8.0  # a spread below so many roundings is rounding
@@ -125,32 +125,6 @@ def make_scales(orbits: Orbits, floors: AbsoluteFloors | None, told: Tolerances)
     )
 
 
-def check_tolerances(told: Tolerances) -> None:
-    """Raise unless the unit is one of three, the tolerance and the scales numbers above 0."""
-    if told.relative_to not in ("larger", "norm", "spread"):
-        raise InvalidArgumentError(f"relative_to is {told.relative_to!r}; expected 'larger', 'norm' or 'spread'")
-    if told.tolerance is not None:
-        if isinstance(told.tolerance, bool) or not isinstance(told.tolerance, int | float | np.number):
-            raise InvalidTypeError(f"tolerance is {told.tolerance!r}; expected a number above 0, such as 0.01")
-        if not (told.tolerance > 0 and math.isfinite(told.tolerance)):
-            raise InvalidArgumentError(f"tolerance is {told.tolerance!r}; expected a number above 0, such as 0.01")
-    _check_output_scale(told.output_scale)
-
-
-def _check_output_scale(value: Any) -> None:
-    if value is None:
-        return
-    parts = value if isinstance(value, Mapping) else {"": value}
-    for name, part in parts.items():
-        at = f"output_scale[{name!r}]" if name else "output_scale"
-        if isinstance(part, bool) or not isinstance(part, int | float | np.integer | np.floating):
-            raise InvalidTypeError(
-                f"{at} is {part!r}; expected a number above 0, or such numbers by the outputs' names"
-            )
-        if not (part > 0 and math.isfinite(part)):
-            raise InvalidArgumentError(f"{at} is {part!r}; expected a number above 0")
-
-
 def given_scales(value: Any, names: list[str]) -> Float[np.ndarray, " outputs"]:
     """The scale of every output; nan where none was given."""
     if value is None:
@@ -159,6 +133,6 @@ def given_scales(value: Any, names: list[str]) -> Float[np.ndarray, " outputs"]:
         return np.full(len(names), float(value))
     unknown = [str(name) for name in value if str(name) not in names]
     if unknown:
-        raise InvalidArgumentError(f"output_scale names {', '.join(unknown)}; the outputs of f are {', '.join(names)}")
+        raise InvalidArgumentError("output_scale", unknown, list(names), verb="names")
     by_name = {str(name): float(part) for name, part in value.items()}
     return np.array([by_name.get(name, math.nan) for name in names])

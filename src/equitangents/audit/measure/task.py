@@ -1,12 +1,17 @@
-"""One audit at work: the model, the contract, the inputs, and evaluation in batches."""
+"""One audit at work: the model, the contract, the inputs, and evaluation in batches, counted and timed.
+
+The answers to the pass over the data are kept, so that a pass that was stopped is measured as far as it came.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any
 
 import jax
 import numpy as np
@@ -14,40 +19,109 @@ from jax.tree_util import PyTreeDef
 
 from equitangents._types import AnyAction, DType, Tree
 from equitangents.audit.adapters import Answer, Model
-from equitangents.audit.adapters.footprints import Footprint
 from equitangents.audit.adapters.model import answer, axes_of
 from equitangents.audit.contract.contract import Contract
 from equitangents.audit.contract.leaf_actions import Actions
 from equitangents.audit.contract.trees import Inputs, to_numpy
-from equitangents.audit.measure.clock import Clock, Record
 from equitangents.audit.measure.intervals import Resampler
+from equitangents.audit.records import Tolerances
 from equitangents.errors import EquitangentsError, ShapeError
-from equitangents.keywords import CheckedKeywords
 from equitangents.metrics.measure import Bootstrap
+from equitangents.scale.progress import Progress
 
 logger = logging.getLogger("equitangents.audit")
-
-RelativeTo = Literal["larger", "norm", "spread"]
 
 _BATCH_BYTES = 64 * 2**20
 _LARGEST_BATCH = 256
 
 
-@dataclass(frozen=True)
-class Tolerances(CheckedKeywords):
-    """What an audit's verdict goes by.
+_KEPT = 2**25  # at most that many are kept, 256 MB; a pass that is stopped later is measured as far as they go
 
-    Args:
-        relative_to: what the headline's error and the verdict are relative to: "norm", ‖f(x)‖; "spread", the root mean
-            square distance of f(x) from its mean over the inputs; "larger", that of both that gives the larger error.
-        tolerance: the mean error that is acceptable under every element, 0.01 for 1 %; None: none above the floor.
-        output_scale: the size of outputs that counts as 100 %, in their own unit, in place of both; a number for all
-            outputs, or numbers by the names of some. For outputs that vanish, as forces of a relaxed crystal do.
-    """
 
-    relative_to: RelativeTo = "larger"
-    tolerance: float | None = None
-    output_scale: float | Mapping[str, float] | None = None
+@dataclass(eq=False)
+class Record:
+    """Answers that are kept (`recording`), or given again one after another (`replaying`)."""
+
+    answers: list[Answer] = field(default_factory=list)
+    recording: bool = False
+    replaying: bool = False
+    _numbers: int = 0
+    _at: int = 0
+
+    def keep(self, y: Answer) -> None:
+        """Remember one more answer, while there is room."""
+        self._numbers += sum(a.size for a in y.leaves)
+        if self._numbers <= _KEPT:
+            self.answers.append(y)
+
+    def next(self, n: int) -> Answer:
+        """The answer to the question that was asked next, of n inputs."""
+        y = self.answers[self._at]
+        self._at += 1
+        assert len(y.leaves[0]) == n
+        return y
+
+    def of_row(self, step: int, elements: int, row: int, element: int | None) -> list[np.ndarray] | None:
+        """Outputs (1, …) for one input, of batches of `step`, moved by an element or not; None if not kept."""
+        batch, place = divmod(row, step)
+        index = batch * (elements + 1) + (0 if element is None else element + 1)
+        if index >= len(self.answers):
+            return None
+        return [y[place : place + 1] for y in self.answers[index].leaves]
+
+
+@dataclass(eq=False)
+class Clock:
+    """Seconds spent in the model, and what it was given: by every part of the audit, filled-up batches as they are."""
+
+    seconds: float = 0.0
+    evaluations: int = 0
+    """Inputs."""
+    batches: int = 0
+    parts: dict[str, int] = field(default_factory=dict)
+    """Inputs by the part of the audit that asked for them."""
+    part: str = "elements"
+    largest: int = 0
+    """Inputs in the largest batch that the model took."""
+    refused: str | None = None
+    """What the model said of another batch, if it takes the size `largest` alone; others are split and filled up."""
+    failed: BaseException | None = None
+    """What the model raised last."""
+    progress: Progress | None = None
+    check: Callable[[], None] = lambda: None
+    """Raises KeyboardInterrupt if one was lost."""
+
+    def counting(self, run: Callable[[Any], Any]) -> Callable[[Inputs], Any]:
+        """`run` for a batch, counted and timed."""
+
+        def counted(x: Inputs) -> Tree:
+            began = time.perf_counter()
+            try:
+                output = run(x.own_tree())
+            finally:
+                self.add(x.n, time.perf_counter() - began)
+            self.largest = max(self.largest, x.n)
+            return output
+
+        return counted
+
+    @contextlib.contextmanager
+    def during(self, part: str) -> Iterator[None]:
+        """Within it evaluations count for this part."""
+        before, self.part = self.part, part
+        try:
+            yield
+        finally:
+            self.part = before
+
+    def add(self, inputs: int, seconds: float) -> None:
+        """The model was given one more batch."""
+        self.seconds += seconds
+        self.evaluations += inputs
+        self.parts[self.part] = self.parts.get(self.part, 0) + inputs
+        self.batches += 1
+        if self.progress is not None:
+            self.progress.add(inputs, inputs)
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,8 +140,6 @@ class AuditTask:
     batch_size: int
     bootstrap: Bootstrap
     tolerances: Tolerances = field(default_factory=Tolerances)
-    footprint: Footprint | None = None
-    """What the model holds, by which batches were planned; None: not known, or their size was asked for."""
     quick: bool = False
     """Whether the error and its floor are asked for alone."""
     clock: Clock = field(default_factory=Clock)
@@ -131,7 +203,6 @@ class AuditTask:
         if self.record.replaying:
             return self.record.next(x.n)
         y = self._with_classes(answer(self._output(x, run), x.n, expected=self.output_action, finite=finite))
-        y = self._masked(y, x)
         self.clock.check()
         if self.record.recording:
             self.record.keep(y)
@@ -174,15 +245,6 @@ class AuditTask:
             return y
         leaves = tuple(a.astype(np.int64) if w else a for a, w in zip(y.leaves, y.whole, strict=True))
         return replace(y, leaves=leaves)
-
-    def _masked(self, y: Answer, x: Inputs) -> Answer:
-        """0 in place of what the model returns for positions that do not exist."""
-        if self.contract.mask is None:
-            return y
-        mask = np.asarray(x.leaves[self.contract.mask]) != 0
-        cut = lambda a: a.ndim >= mask.ndim and a.shape[: mask.ndim] == mask.shape
-        there = lambda a: mask.reshape(*mask.shape, *(1,) * (a.ndim - mask.ndim))
-        return replace(y, leaves=tuple(np.where(there(a), a, 0) if cut(a) else a for a in y.leaves))
 
     def output_actions(self, y: Answer) -> Actions:
         """The action on every output."""
@@ -245,4 +307,4 @@ def check_same_shapes(y: Answer, moved: Answer, label: str) -> None:
     """Raise unless outputs keep their shapes when inputs move."""
     for a, b in zip(y.leaves, moved.leaves, strict=True):
         if a.shape != b.shape:
-            raise ShapeError(f"f(x) has shape {a.shape}, and after {label} {b.shape}; it must be the same")
+            raise ShapeError("f", b.shape, a.shape, label, verb="gives moved inputs the shape")

@@ -37,7 +37,7 @@ def witnesses(m: Measured) -> list[Witness]:
 def _witness(task: AuditTask, errors: np.ndarray, kind: Literal["worst", "typical"], k: int, i: int) -> Witness:
     contract = task.contract
     given = task.x.subset(np.array([i]))
-    x = task.contract.start(given)
+    x = given
     E = len(task.elements)
     shown = sorted({*np.linspace(0, E - 1, min(E, _POINTS)).astype(int).tolist(), k})
     moved = [task.contract.move(task.elements[j], given.leaves) for j in shown]

@@ -7,17 +7,16 @@ a rotation or reflection R scalars stay, vectors become R v, tensors R S Rᵀ, i
 from __future__ import annotations
 
 import time
-import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from jaxtyping import Float
 
 from equitangents.actions.given_maps import INDICES
-from equitangents.audit.contract.irreps import blocks_of, irreps_matrix
+from equitangents.audit.adapters.model import first_line, raised_at
+from equitangents.audit.contract.named import blocks_of, irreps_matrix
 from equitangents.errors import (
     EquitangentsError,
     InvalidArgumentError,
@@ -26,6 +25,7 @@ from equitangents.errors import (
     NotFiniteError,
     ShapeError,
 )
+from equitangents.keywords import unknown
 
 if TYPE_CHECKING:
     from ase import Atoms
@@ -89,7 +89,7 @@ class Quantity:
         """The size of the difference of two values."""
         a, b = self.full(a), self.full(b)
         if a.shape != b.shape:
-            raise ShapeError(f"{self.name} has shape {a.shape}, and after a move {b.shape}")
+            raise ShapeError(self.name, b.shape, str(a.shape), "the shape before the move")
         return self.size(a - b, atoms)
 
 
@@ -120,30 +120,28 @@ Values = dict[str, np.ndarray]
 
 
 class Potential:
-    """An ASE calculator; `calls` and `seconds` count what it was asked, and `told` hears of every call."""
+    """An ASE calculator; `calls` and `seconds` count what it was asked, and `progress` hears of every call."""
 
     def __init__(self, calculator: Any, features: Mapping[str, str] | None = None):
         if isinstance(calculator, type) or (callable(calculator) and not hasattr(calculator, "get_property")):
             calculator = _made(calculator)
         if not hasattr(calculator, "get_property") or not hasattr(calculator, "implemented_properties"):
             raise InvalidTypeError(
-                f"calculator is {calculator!r}; expected an ASE calculator, its class, or a function that makes one"
+                "calculator", calculator, "an ASE calculator, its class, or a function that makes one"
             )
         self.calculator = calculator
-        self.told: Callable[[int], None] = lambda calls: None
+        self.progress: Callable[[int], None] = lambda calls: None
         self.name = getattr(calculator, "name", None) or type(calculator).__name__
         if not isinstance(self.name, str) or self.name in ("unknown", "calculator"):
             self.name = type(calculator).__name__
         self.calls, self.seconds, self.single = 0, 0.0, True
         if not isinstance(features, Mapping | None) or not all(isinstance(i, str) for i in (features or {}).values()):
-            raise InvalidTypeError(
-                f"features is {features!r}; expected irreps by name, as {{'node_feats': '8x0e+4x1o'}}"
-            )
-        told = {name: feature(name, irreps) for name, irreps in (features or {}).items()}
+            raise InvalidTypeError("features", features, "irreps by name, as {'node_feats': '8x0e+4x1o'}")
+        own = {name: feature(name, irreps) for name, irreps in (features or {}).items()}
         listed = list(calculator.implemented_properties)
-        self.quantities: dict[str, Quantity] = {n: QUANTITIES[n] for n in QUANTITIES if n in listed} | told
+        self.quantities: dict[str, Quantity] = {n: QUANTITIES[n] for n in QUANTITIES if n in listed} | own
         if "energy" not in self.quantities and "forces" not in self.quantities:
-            raise InvalidArgumentError(f"{self.name} gives neither energy nor forces; it lists {', '.join(listed)}")
+            raise InvalidArgumentError("calculator", list(listed), "energy or forces", self.name, verb="lists")
 
     def __call__(self, atoms: Atoms, names: Any = None, finite: bool = True) -> Values:
         """The quantities of a structure, of those `names` that it has; stress only of crystals.
@@ -163,22 +161,23 @@ class Potential:
         except EquitangentsError:
             raise
         except Exception as error:
-            raise ModelError(f"{self.name} failed on {atoms.get_chemical_formula()}: {_said(error)}") from error
+            raise ModelError(f"{self.name} failed on {atoms.get_chemical_formula()}: {_what(error)}") from error
         for name in values if finite else ():
             if not np.isfinite(values[name]).all():
-                raise NotFiniteError(f"{self.name} gives NaN or infinite {name} for {atoms.get_chemical_formula()}")
+                raise NotFiniteError(
+                    self.name, name, "finite numbers", atoms.get_chemical_formula(), verb="gives NaN or infinite"
+                )
         lacking = [name for name in asked if name not in values]
         if finite and names is not None and lacking:
             raise ModelError(self.lacks(lacking, atoms))
         self.calls += 1
         self.seconds += time.perf_counter() - began
-        self.told(self.calls)
+        self.progress(self.calls)
         return values
 
     def lacks(self, names: list[str], atoms: Atoms) -> str:
-        """What is said of results that a structure has as it is given, and not once it is moved."""
-        said = f"{self.name} gives no {', '.join(names)} for {atoms.get_chemical_formula()} once it is moved"
-        return f"{said}; it gave them of the structure as given"
+        """The message for results that a structure has as it is given, and not once it is moved."""
+        return f"{self.name} gives no {', '.join(names)} for {atoms.get_chemical_formula()} once it is moved"
 
     def _one(self, name: str, atoms: Atoms) -> np.ndarray | None:
         from ase.calculators.calculator import PropertyNotImplementedError
@@ -190,8 +189,7 @@ class Potential:
                 self.calculator.get_property("energy" if "energy" in self.quantities else "forces", atoms)
                 value = self.calculator.results.get(name)
                 if value is None:
-                    known = ", ".join(self.calculator.results)
-                    raise InvalidArgumentError(f"features names {name!r}; the calculator's results are {known}")
+                    raise unknown("features", name, list(self.calculator.results))
         except PropertyNotImplementedError:
             return None
         if value is None:
@@ -210,10 +208,8 @@ class Potential:
         plain = lambda shape: [n for n in shape if n != 1]
         shape = next((s for s in wanted if plain(s) == plain(array.shape)), None)
         if shape is None:
-            raise ShapeError(
-                f"{self.name} gives {name} of shape {array.shape} for {atoms} atoms; expected "
-                f"{' or '.join(map(str, wanted))}"
-            )
+            expected = " or ".join(map(str, wanted))
+            raise ShapeError(name, array.shape, expected, f"{self.name} gave it for {atoms} atoms")
         return array.reshape(shape)
 
     @property
@@ -234,16 +230,9 @@ def _made(factory: Callable[[], Any]) -> Any:
     except EquitangentsError:
         raise
     except Exception as error:
-        raise ModelError(f"calculator is {factory!r}, which made none: {_said(error)}") from error
+        raise ModelError(f"calculator is {factory!r}, which made none: {_what(error)}") from error
 
 
-def _said(error: Exception) -> str:
-    """The first line of what was raised, and where."""
-    said = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-    return f"{type(error).__name__}: {said[:300]}{_place(error)}"
-
-
-def _place(error: BaseException) -> str:
-    """ " (emt.py:181)": the line that raised, of the innermost file."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if len(frames) > 1 else ""
+def _what(error: Exception) -> str:
+    """The class and first line of what was raised, and where."""
+    return f"{type(error).__name__}: " + ", at ".join(filter(None, (first_line(error)[:300], raised_at(error))))

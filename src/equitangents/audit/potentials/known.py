@@ -26,7 +26,7 @@ from equitangents.audit.potentials.calculator import Potential, Quantity, Values
 from equitangents.audit.potentials.results import NO_FORCES, BrokenPose
 from equitangents.audit.potentials.structures import Move, chiral, nudged
 from equitangents.errors import InvalidArgumentError, ModelError, NotFiniteError
-from equitangents.keywords import meant
+from equitangents.keywords import unknown
 
 if TYPE_CHECKING:
     from ase import Atoms
@@ -228,11 +228,9 @@ def as_they_are(
         raise NotFiniteError(f"{potential.name} gives no finite result: {found.broken[0].result}")
     for name, value in (tolerances or {}).items():
         if name not in limits:
-            raise InvalidArgumentError(
-                f"tolerances names {name!r}{meant(str(name), list(limits))}; {potential.name} gives {', '.join(limits)}"
-            )
+            raise unknown("tolerances", name, list(limits))
         if isinstance(value, bool) or not isinstance(value, int | float) or not (np.isfinite(value) and value > 0):
-            raise InvalidArgumentError(f"tolerances[{name!r}] is {value!r}; expected a number above 0")
+            raise InvalidArgumentError("tolerances", value, "a number above 0", at=name)
         limits[name] = float(value)
     found.floors += first_floors(potential, given, found.values, seed, later)
     force = potential.quantities.get("forces")

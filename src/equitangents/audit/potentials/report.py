@@ -1,30 +1,34 @@
-"""The report of an audit of a potential, and the ways to write it down."""
+"""The report of an audit of a potential, the ways to write it down, and what continuous integration asks of it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, ClassVar, Literal
 
-from equitangents import notebook
-from equitangents._types import FileName
 from equitangents.audit.potentials.results import FOLLOWS, BrokenPose, Outcome, Row, StructureResult, worst_row
-from equitangents.audit.report.checks import Check
-from equitangents.audit.report.forms import WrittenReport, badge_text, escaped, markdown_table, suite, text_table
-from equitangents.audit.report.numbers import folded, interval, number
+from equitangents.audit.report.checks import Check, read_report
+from equitangents.audit.report.forms import State, WrittenReport
+from equitangents.audit.report.numbers import FACTOR, Estimate, folded, interval, number, standing
 from equitangents.audit.report.part_sections import Missing
 from equitangents.audit.report.rows import LENGTH
+from equitangents.errors import InvalidArgumentError
+from equitangents.keywords import unknown
 from equitangents.report.numbers import format_number
-from equitangents.report.palette import COLOURS
-from equitangents.report.render import environment
+from equitangents.report.render import Section, Table
 
 FORMAT: Literal["equitangents.audit.atoms/2"] = "equitangents.audit.atoms/2"
 AtomsReason = Literal[
     "at noise floor", "below the tolerance", "above the tolerance", "not finite", "raises", "undecided tests",
     "interrupted",
 ]  # fmt: skip
-STATES = {"holds": "holds", "within tolerance": "holds", "fails": "fails", "undecided": "undecided"}
-_SIGNS = {"holds": "✅", "fails": "❌", "undecided": "❔"}
+STATES: dict[Outcome, State] = {
+    "holds": "holds",
+    "within tolerance": "holds",
+    "fails": "fails",
+    "undecided": "undecided",
+}
 HEAD = ["test", "quantity", "error", "unit", "relative", "noise floor", "tolerance", "outcome", "worst", "note"]
 
 
@@ -32,6 +36,7 @@ HEAD = ["test", "quantity", "error", "unit", "relative", "noise floor", "toleran
 class AtomsReport(WrittenReport):
     """Everything that an audit of a potential found; made by `equitangents.audit.atoms`."""
 
+    title: ClassVar[str] = "Audit of a potential"
     format: Literal["equitangents.audit.atoms/2"]
     verdict: Outcome
     """"fails" if some row does, or some pose has no finite result, else "undecided" if some row is, else "within
@@ -86,67 +91,60 @@ class AtomsReport(WrittenReport):
         return next((line for line in lines if len(line) <= LENGTH), folded(lines[-1], LENGTH))
 
     @property
-    def _poses(self) -> list[list[str]]:
-        """Poses without a result, the first few."""
-        return [[p.test, str(p.structure), p.move, folded(p.result, 200)] for p in self.broken[:_POSES]]
+    def state(self) -> State:
+        """Whether the potential holds, fails, or is undecided."""
+        return STATES[self.verdict]
 
     @property
-    def _missing(self) -> list[list[str]]:
-        return [[m.section, folded(m.reason, 200)] for m in self.missing]
+    def audited(self) -> tuple[str, str]:
+        """The name that the calculator gives itself, and no group."""
+        return self.calculator, ""
 
-    def summary(self) -> str:
-        """The first line, the table of tests, and what failing tests mean for molecular dynamics."""
-        parts = [f"{self.first_line}\n{text_table(HEAD, [cells(r) for r in self.rows])}"]
-        parts += [text_table(_OF_POSES, self._poses)] if self.broken else []
-        parts += [text_table(_LEFT_OUT, self._missing)] if self.missing else []
-        return "\n\n".join([*parts, *self.advice])
+    def tables(self) -> list[Table]:
+        """One row a test and quantity; then poses without a result, the first few, and tests that were left out."""
+        poses = [[p.test, str(p.structure), p.move, folded(p.result, 200)] for p in self.broken[:_POSES]]
+        missing = [[m.section, folded(m.reason, 200)] for m in self.missing]
+        found = [Table("", HEAD, [cells(r) for r in self.rows], text=True)]
+        found += [Table("Poses without a result", _OF_POSES, poses, text=True)] * bool(poses)
+        return found + [Table("Left out", _LEFT_OUT, missing, text=True)] * bool(missing)
 
-    def markdown(self) -> str:
-        """The report as Markdown."""
-        parts = [
-            f"## {_SIGNS[STATES[self.verdict]]} Audit of {escaped(self.calculator)}",
-            f"**{escaped(self.first_line)}**",
-            markdown_table(HEAD, [cells(r) for r in self.rows]),
-            *map(escaped, self.advice),
+    def notes(self) -> list[str]:
+        """What failing tests mean for molecular dynamics."""
+        return self.advice
+
+    def cases(self) -> list[Check]:
+        """One test case a row, and one a pose without a finite result."""
+        found = [Check(f"{r.test}, {r.quantity}", r.outcome != "fails", " ".join(cells(r)[2:])) for r in self.rows]
+        return found + [Check(f"{p.test}, {p.move or 'pose'}", False, p.result) for p in self.broken]
+
+    def sections(self) -> list[Section]:
+        """The sections of the page."""
+        force = lambda s: "" if s.rms_force is None else format_number(s.rms_force)
+        known = lambda s: [str(s.index), s.formula, str(s.atoms), _YES[s.periodic], force(s), _YES[s.at_rest]]
+        structures = Table("", _OF_STRUCTURES, [known(s) for s in self.structures])
+        settings = {"evaluations": self.evaluations, "seconds": format_number(self.seconds),
+                    "numbers look like": self.precision, **self.settings, **self.versions}  # fmt: skip
+        pairs = [[name, str(value)] for name, value in settings.items()]
+        follows = [Section("What follows", self.advice)] * bool(self.advice)
+        return [
+            *follows,
+            Section("Tests", [_FLOORS], self.tables()),
+            Section("Structures", shown=[structures]),
+            Section("Settings", shown=[Table("", ["setting", "value"], pairs, text=True)]),
         ]
-        parts += [markdown_table(_OF_POSES, self._poses)] if self.broken else []
-        parts += [markdown_table(_LEFT_OUT, self._missing)] if self.missing else []
-        return "\n\n".join(parts) + "\n"
 
-    def junit(self, checks: Sequence[Check] = ()) -> str:
-        """JUnit's XML, one test case a row, one a pose without a finite result, and one a check."""
-        cases = [Check(f"{r.test}, {r.quantity}", r.outcome != "fails", " ".join(cells(r)[2:])) for r in self.rows]
-        cases += [Check(f"{p.test}, {p.move or 'pose'}", False, p.result) for p in self.broken]
-        return suite(self.calculator, self.calculator, [*cases, *checks], self.total_seconds, self.summary())
-
-    def badge(self, path: FileName | None = None) -> str:
-        """A badge with the verdict, and how many tests fail."""
-        failing = sum(r.outcome == "fails" for r in self.rows)
-        message = f"{self.verdict}, {failing} of {len(self.rows)} tests fail"
-        return badge_text(path, "potential", message, STATES[self.verdict])
-
-    def html(self) -> str:
-        """The page; it loads nothing."""
-        return (
-            environment()
-            .get_template("atoms.html.jinja")
-            .render(
-                report=self,
-                states=STATES,
-                head=HEAD,
-                rows=[(r, cells(r)) for r in self.rows],
-                poses=self._poses,
-                version=self.versions.get("equitangents", ""),
-                number=format_number,
-                colours=COLOURS,
-            )
-        )
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows: the first line, and every row."""
-        return notebook.table(self.first_line, [(r.test, " ".join(cells(r)[1:])) for r in self.rows])
+    def duration(self) -> float:
+        """Seconds that the audit took."""
+        return self.total_seconds
 
 
+_YES = {True: "yes", False: "no"}
+_OF_STRUCTURES = ["number", "formula", "atoms", "periodic", "rms force, meV/Å", "at rest"]
+_FLOORS = (
+    "A floor is what rounding, chance and finite steps alone would show. An error holds if it is at most twice its "
+    "floor, and is within tolerance if it is larger than that but too small for dynamics to notice; where twice the "
+    "floor is above the tolerance, nothing smaller is decided. Relative errors leave out structures at rest."
+)
 _POSES = 5
 _OF_POSES, _LEFT_OUT = ["pose of", "structure", "move", "result"], ["left out", "reason"]
 
@@ -173,3 +171,72 @@ def follows(rows: Sequence[Row], broken: Sequence[BrokenPose], noise: Mapping[st
     failing |= {"NaN"} if any(not pose.raises for pose in broken) else set()
     failing |= {"noise"} if noise else set()
     return [text for name, text in FOLLOWS.items() if name in failing]
+
+
+def below(report: AtomsReport, limits: float | Mapping[str, float]) -> list[Check]:
+    """Whether relative errors are at most the limit of all, of their quantity, or of their test.
+
+    What cannot be decided since the floor hides it, or since nothing that was tested shows it, does not meet a limit;
+    nor does a pose without a result.
+    """
+    if isinstance(limits, Mapping):
+        known = list(dict.fromkeys(name for r in report.rows for name in (r.quantity, r.test)))
+        for name in limits:
+            if name not in known:
+                raise unknown("fail_above", name, known)
+    found = [Check(f"{p.test}: every pose has a finite result", False, p.result) for p in report.broken]
+    for r in report.rows:
+        limit = limits.get(r.quantity, limits.get(r.test)) if isinstance(limits, Mapping) else limits
+        if limit is None:
+            continue
+        name = f"{r.test}, {r.quantity} ≤ {limit:g}"
+        if r.outcome == "undecided" and (r.blind or not FACTOR * r.floor <= r.tolerance):
+            found.append(Check(name, False, r.decide, undecided=True))
+        elif r.relative is not None:
+            found.append(_relative(r, r.relative, limit, name))
+    return found
+
+
+def _relative(r: Row, error: Estimate, limit: float, name: str) -> Check:
+    """A relative error beside its floor and a limit."""
+    floor = r.floor * error.mean / r.error.mean if r.error.mean else 0.0
+    stands = standing(error, floor, limit)
+    return Check(name, stands == "within", interval(error), undecided=stands == "open")
+
+
+_REPORT = "an audit of a potential that --json wrote"
+
+
+def no_worse(report: AtomsReport, baseline: Path) -> list[Check]:
+    """Whether every test of an earlier report of the same structures and moves that did not fail still does not."""
+    before = outcomes(baseline, report.structures_digest)
+    shared = [r for r in report.rows if (r.test, r.quantity) in before]
+    if not shared:
+        raise InvalidArgumentError("baseline", str(baseline), "a report with some of the same tests")
+    return [_kept(r, before[r.test, r.quantity], baseline.name) for r in shared]
+
+
+def outcomes(baseline: Path, digest: str) -> dict[tuple[str, str], str]:
+    """Outcomes of an earlier report by test and quantity; InvalidArgumentError if it is of other structures."""
+    old = read_baseline(baseline)
+    if old.get("structures_digest") != digest:
+        raise InvalidArgumentError(
+            "baseline", str(baseline), "an audit of the same structures, seed and number of moves"
+        )
+    try:
+        return {(str(row["test"]), str(row["quantity"])): str(row["outcome"]) for row in old["rows"]}
+    except (KeyError, TypeError):
+        raise InvalidArgumentError("baseline", str(baseline), _REPORT) from None
+
+
+def _kept(now: Row, before: str, name: str) -> Check:
+    worse = now.outcome == "fails" and before != "fails"
+    return Check(f"{now.test}, {now.quantity}: no worse than {name}", not worse, f"{before} before, {now.outcome} now")
+
+
+def read_baseline(path: Path) -> dict[str, Any]:
+    """An earlier report as `to_json` wrote it; InvalidArgumentError if it is not one."""
+    found = read_report(path)
+    if not isinstance(found, dict) or not str(found.get("format", "")).startswith("equitangents.audit.atoms/"):
+        raise InvalidArgumentError("baseline", str(path), _REPORT)
+    return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -97,8 +97,6 @@ class Row:
     """Whether nothing that was tested could have shown a violation."""
     given: int = 0
     """Structures that were tested; where `structures` are fewer, the row is of these alone, and `note` says why."""
-    errors: list[list[float]] = field(default_factory=list)
-    """Errors of single moves or directions, one list a structure: what a later audit is compared with."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +125,7 @@ def outcome(error: Estimate, worst: float, floor: float, tolerance: float) -> Ou
     return "holds" if error.mean <= FACTOR * floor else "within tolerance"
 
 
-def single(size: float, floor: float, tolerance: float, **told: Any) -> Row:
+def single(size: float, floor: float, tolerance: float, **fields: Any) -> Row:
     """The row of one number, which has no interval and is its own worst."""
     error = Estimate(size, math.nan, math.nan)
     return Row(
@@ -138,13 +136,14 @@ def single(size: float, floor: float, tolerance: float, **told: Any) -> Row:
         tolerance=tolerance,
         relative=None,
         outcome=outcome(error, size, floor, tolerance),
-        **told,
+        **fields,
     )
 
 
 _ALONE = 10.0
 """Floors and tolerances above which one structure disproves what holds of the others in the mean."""
 NO_FORCES = "forces vanish, as in a perfect or relaxed crystal"
+_OTHERS = "without other structures"
 _REMEDY = "rattled structures (atoms.rattle(0.1))"
 
 
@@ -156,7 +155,6 @@ class Trial:
     quantity: str
     unit: str
     structures: list[int]
-    errors: Float[np.ndarray, "structures moves"]
     moves: int
     worst: list[tuple[str, float]]
     """The largest error of every structure with its move, of all poses."""
@@ -194,7 +192,6 @@ class Trial:
             moves=self.moves,
             outcome=outcome(estimate, worst, floor, self.tolerance),
             note=self.note,
-            errors=self.errors[columns].tolist(),
         )
 
     def decided(self) -> Row:
@@ -210,8 +207,7 @@ class Trial:
         if not showing:
             return replace(row, outcome="undecided", blind=True, decide=_REMEDY, note=_noted(row, why))
         part = self.row(showing)
-        said = f"of {len(showing)} of {len(self.blind)} structures; of the others {why}"
-        return replace(part, given=len(self.blind), note=_noted(part, said), errors=row.errors)
+        return replace(part, given=len(self.blind), note=_noted(part, f"{_OTHERS}: {why}"))
 
     def _in_all(self) -> Row:
         """The row of all structures; of some alone where these fail though the mean of all does not.
@@ -225,24 +221,21 @@ class Trial:
             return replace(row, given=len(every))
         clear = [c for c in every if FACTOR * floors[c] <= tolerance]
         beyond = [c for c in clear if self.worst[c][1] > _ALONE * tolerance]
-        for some, why in (
-            (clear, "the floors of the others hide more than the tolerance"),
-            (beyond, "the others hold"),
-        ):
+        for some, why in ((clear, "their floors hide more than the tolerance"), (beyond, "they hold")):
             part = self.row(some) if 0 < len(some) < len(every) else row
             if some and (part.outcome == "fails" or some is beyond):
-                said = f"of {len(some)} of {len(every)} structures: {why}" if len(some) < len(every) else ""
-                return replace(part, outcome="fails", given=len(every), note=_noted(part, said), errors=row.errors)
+                note = _noted(part, f"{_OTHERS}: {why}") if len(some) < len(every) else part.note
+                return replace(part, outcome="fails", given=len(every), note=note)
         return replace(row, given=len(every))
 
 
-def _noted(row: Row, said: str) -> str:
+def _noted(row: Row, more: str) -> str:
     """The row's note, and more."""
-    return "; ".join(filter(None, (row.note, said)))
+    return "; ".join(filter(None, (row.note, more)))
 
 
 def what_decides(row: Row, single: bool, noisy: bool) -> str:
-    """What would decide an undecided row, in a few words; "" of others."""
+    """What would decide an undecided row, "" of others."""
     if row.outcome != "undecided" or row.decide:
         return row.decide
     if FACTOR * row.floor <= row.tolerance:
@@ -252,9 +245,7 @@ def what_decides(row: Row, single: bool, noisy: bool) -> str:
     if single:
         return "the calculator in double precision"
     if row.test in ("gradient", "asymmetry"):
-        return (
-            f"structures without contacts as close as in structure {row.worst_structure}, which change less in a step"
-        )
+        return "structures without contacts as close as in the worst one, which change less in a step"
     return "results that cancel less: rounding is what is seen"
 
 

@@ -12,21 +12,19 @@ from typing import Any
 import numpy as np
 
 from equitangents.audit.interruption import Interruption
-from equitangents.audit.measure.clock import Progress
 from equitangents.audit.potentials.calculator import Potential
 from equitangents.audit.potentials.conservation import MOST_STRUCTURES, conservation
-from equitangents.audit.potentials.dynamics import dynamics
 from equitangents.audit.potentials.known import Known, as_they_are, noise
+from equitangents.audit.potentials.paths import dynamics, smoothness
 from equitangents.audit.potentials.report import FORMAT, AtomsReason, AtomsReport, follows
 from equitangents.audit.potentials.results import BrokenPose, Outcome, Row, Sampling, StructureResult, what_decides
-from equitangents.audit.potentials.smoothness import smoothness
 from equitangents.audit.potentials.symmetry import ROUNDED_ANEW, SYMMETRIES, measure
 from equitangents.audit.report.forms import versions
 from equitangents.audit.report.part_sections import Missing
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ModelError, NotFiniteError
 from equitangents.extras import require
-from equitangents.keywords import meant
-from equitangents.scale.progress import ProgressCallback, told_by
+from equitangents.keywords import unknown
+from equitangents.scale.progress import Progress, ProgressCallback, told_by
 
 TESTS = (*SYMMETRIES, "conservation", "dynamics", "smoothness")
 
@@ -39,7 +37,6 @@ def atoms(
     elements: int = 8,
     tolerances: Mapping[str, float] | None = None,
     features: Mapping[str, str] | None = None,
-    seconds: float = 10.0,
     time_step: float | None = None,
     confidence: float = 0.95,
     resamples: int = 2000,
@@ -61,8 +58,6 @@ def atoms(
         tolerances: by quantity, the error that counts as small: {"forces": 1.0} in meV/Å, {"energy": 0.1} in meV/atom,
             {"stress": 0.1} in meV/Å³ are the defaults.
         features: further results of the calculator, one row an atom, and their irreps: {"node_feats": "8x0e+4x1o"}.
-        seconds: how long the short run with −∇E in place of the forces may take; where it would take longer it is
-            left out.
         time_step: femtoseconds of the short run, 0.001 to 10; None: 0.5 with hydrogen, else 1. The run stays as long.
         confidence: of the intervals.
         resamples: of the bootstrap.
@@ -74,7 +69,7 @@ def atoms(
 
     Returns:
         A report with `.verdict`, `.rows`, `.advice`, `.summary()`, and `.to_json(path)`, `.to_html(path)`,
-        `.to_markdown(path)`, `.to_junit(path)`, `.to_badge(path)`.
+        `.to_markdown(path)`, `.to_junit(path)`.
 
     Raises:
         InvalidArgumentError, InvalidTypeError: for arguments that cannot be used.
@@ -95,31 +90,26 @@ def atoms(
     told_by(progress)
     given, asked = check_structures(structures), _check_tests(tests)
     if isinstance(elements, bool) or not isinstance(elements, int) or elements < 1:
-        raise InvalidArgumentError(f"elements is {elements!r}; expected a whole number, at least 1")
-    if not (_is_number(seconds) and seconds >= 0):
-        raise InvalidArgumentError(f"seconds is {seconds!r}; expected a number, at least 0")
+        raise InvalidArgumentError("elements", elements, "a whole number, at least 1")
     if time_step is not None and not (_is_number(time_step) and 1e-3 <= time_step <= 10):
-        raise InvalidArgumentError(f"time_step is {time_step!r}; expected a number of femtoseconds from 0.001 to 10")
+        raise InvalidArgumentError("time_step", time_step, "a number of femtoseconds from 0.001 to 10")
     if not isinstance(tolerances, Mapping | None):
-        raise InvalidTypeError(f"tolerances is {tolerances!r}; expected numbers by quantity, as {{'forces': 1.0}}")
+        raise InvalidTypeError("tolerances", tolerances, "numbers by quantity, as {'forces': 1.0}")
     potential, sampling = Potential(calculator, features), Sampling(confidence, resamples, seed)
-    shown = Progress(sum(planned(test, len(given), elements) for test in asked), progress, "structures")
-    potential.told = shown.step
+    shown = Progress(0, sum(planned(test, len(given), elements) for test in asked), progress, "audit", "structures")
+    potential.progress = lambda calls: shown.add(1, 1)
     stop = Interruption()
     rows: list[Row] = []
     missing: list[Missing] = []
-    try:
-        known = as_they_are(potential, given, tolerances, seed, len(set(asked) & set(ROUNDED_ANEW)))
-        run = partial(dynamics, known, seed, seconds, time_step)
-        with stop.watching():
-            for test in asked:
-                found = stop.measured(test, partial(_measured, test, known, elements, sampling, run), [])
-                if isinstance(found, str):
-                    missing.append(Missing(test, found))
-                else:
-                    rows += found
-    finally:
-        shown.close()
+    known = as_they_are(potential, given, tolerances, seed, len(set(asked) & set(ROUNDED_ANEW)))
+    run = partial(dynamics, known, seed, time_step)
+    with stop.watching():
+        for test in asked:
+            found = stop.measured(test, partial(_measured, test, known, elements, sampling, run), [])
+            if isinstance(found, str):
+                missing.append(Missing(test, found))
+            else:
+                rows += found
     missing += stop.missing
     if stop.stopped and not rows:
         raise KeyboardInterrupt
@@ -196,19 +186,19 @@ def check_structures(structures: Any) -> list[Any]:
 
     given = [structures] if isinstance(structures, Atoms) else structures
     if not isinstance(given, Iterable):
-        raise InvalidTypeError(f"structures is {type(structures).__name__}; expected ASE Atoms, or a list of them")
+        raise InvalidTypeError("structures", type(structures), "ASE Atoms, or a list of them", verb="is a")
     given = list(given)
     if not given:
         raise InvalidArgumentError("structures is empty; expected at least one ASE Atoms")
     for i, one in enumerate(given):
         if not isinstance(one, Atoms):
-            raise InvalidTypeError(f"structures[{i}] is {type(one).__name__}; expected ASE Atoms")
+            raise InvalidTypeError("structures", type(one), "ASE Atoms", verb="is a", at=i)
         if not len(one):
-            raise InvalidArgumentError(f"structures[{i}] has no atoms")
+            raise InvalidArgumentError("structures", one, "at least one atom", at=i)
         if not (np.isfinite(one.positions).all() and np.isfinite(np.asarray(one.cell)).all()):
-            raise NotFiniteError(f"structures[{i}] has positions or a cell that are not finite")
+            raise NotFiniteError("structures", one, "finite positions and a finite cell", verb="is", at=i)
         if any(one.pbc) and not all(length > 0 for length in one.cell.lengths()[one.pbc]):
-            raise InvalidArgumentError(f"structures[{i}] is periodic along a cell vector of length 0")
+            raise InvalidArgumentError("structures", one, "periodic directions with cell vectors above length 0", at=i)
     return given
 
 
@@ -216,15 +206,13 @@ def _check_tests(tests: Sequence[str] | None) -> tuple[str, ...]:
     if tests is None:
         return TESTS
     if not isinstance(tests, Iterable):
-        raise InvalidTypeError(f"tests is {tests!r}; expected some of {', '.join(TESTS)}")
+        raise InvalidTypeError("tests", tests, list(TESTS))
     asked = [tests] if isinstance(tests, str) else list(tests)
     if not asked:
-        raise InvalidArgumentError(f"tests is empty; expected some of {', '.join(TESTS)}")
+        raise InvalidArgumentError("tests", (), list(TESTS))
     for test in asked:
         if test not in TESTS:
-            raise InvalidArgumentError(
-                f"tests names {test!r}{meant(str(test), TESTS)}; expected some of {', '.join(TESTS)}"
-            )
+            raise unknown("tests", test, TESTS)
     return tuple(test for test in TESTS if test in asked)
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.linalg import expm
 
+from equitangents.audit.adapters.model import first_line
 from equitangents.audit.potentials.calculator import Quantity
 from equitangents.errors import InvalidArgumentError
 
@@ -32,22 +33,19 @@ def read_structures(path: str, limit: int | None = None, seed: int = 0) -> list[
     from ase.io import read
 
     if not Path(path).is_file():
-        raise InvalidArgumentError(f"atoms is {path!r}, which is not a file")
+        raise InvalidArgumentError("structures", path, "a file")
     if Path(path).suffix.lower() in _PICKLES:
-        raise InvalidArgumentError(f"atoms is {path!r}, which is not loaded: a pickle runs any code when it is loaded")
+        raise InvalidArgumentError("structures", path, "no pickle, which runs any code when it is loaded")
     try:
         found = read(path, index=":")
     except Exception as error:  # whatever ASE's many readers raise
-        said = next(iter(str(error).splitlines()), "")
-        raise InvalidArgumentError(
-            f"atoms is {path!r}, which ASE cannot read: {type(error).__name__}: {said}"
-        ) from None
+        raise InvalidArgumentError("structures", path, "a file that ASE reads", first_line(error)) from None
     if not found:
-        raise InvalidArgumentError(f"atoms is {path!r}, which holds no structure")
+        raise InvalidArgumentError("structures", path, "at least one structure in it")
     if limit is None or limit >= len(found):
         return list(found)
     if limit < 1:
-        raise InvalidArgumentError(f"limit is {limit}; expected at least 1")
+        raise InvalidArgumentError("limit", limit, "at least 1")
     rows = np.sort(np.random.default_rng(seed).choice(len(found), limit, replace=False))
     return [found[i] for i in rows]
 

@@ -98,7 +98,6 @@ def _row(q: Quantity, test: str, errors: _Errors, known: Known, sampling: Sampli
         quantity=q.name,
         unit=q.unit,
         structures=order,
-        errors=every.T,
         moves=count,
         # of all poses, also of those beyond the rectangle where others have none
         worst=[max(errors[i], key=lambda pair: pair[1]) for i in order],

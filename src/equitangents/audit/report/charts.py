@@ -1,4 +1,4 @@
-"""The page's still figures: errors by layer and members, over training, and over the strength of changes."""
+"""The figures of the page: errors by element, layer and members, over training, and over the strength of changes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, LogLocator
 
-from equitangents.audit.report.drawings import label, largest, nice_ticks, tag
-from equitangents.audit.report.numbers import UNITS, folded, number
+from equitangents.audit.report.numbers import UNITS, folded
 from equitangents.audit.report.part_sections import (
-    Checkpoint,
     EnsembleSection,
     LayerResult,
     LayerSection,
@@ -22,7 +20,34 @@ from equitangents.report.figures import canvas, inline_figure, label_line, plain
 from equitangents.report.palette import BLUE, INK, MEMBER, MUTED, VERMILLION
 
 _BELOW = 1e3
+_LABELLED = 10
 _LEAST = 1e-17  # stands for an error of exactly 0 on a logarithmic axis
+
+
+def elements(found: Sequence[ElementResult], unit: str, name: str) -> str:
+    """Mean, 5 to 95 % of the inputs and floor of every element: over the angle, or one place for each."""
+    angles = [e.angle % 360 for e in found if e.angle is not None]
+    turned = len(angles) == len(found)
+
+    def draw(axes: Axes) -> None:
+        at = np.array(angles if turned else range(len(found)), float)
+        rows = [(e.shown.estimate.mean, e.shown.q05, e.shown.q95, e.shown_floor) for e in found]
+        mean, low, high, floor = np.array(rows).T
+        axes.vlines(at, low, high, color=MEMBER.light, linewidth=3, alpha=0.55)
+        axes.plot(at, mean, "o-" if turned else "o", color=BLUE.light, linewidth=1.2)
+        axes.plot(at, floor, "--" if turned and len(at) > 1 else "_", color=INK.light, linewidth=1, markersize=10)
+        top = np.concatenate([mean, high, floor])
+        axes.set_ylim(0, 1.05 * float(np.max(top, where=np.isfinite(top), initial=0.0)) or 1.0)
+        axes.set_ylabel(f"error {unit}")
+        if turned:
+            axes.set_xlabel("angle, degrees counter-clockwise")
+            axes.set_xticks(range(0, 361, 45))
+        else:
+            few = len(found) <= _LABELLED
+            axes.set_xticks(at if few else [], [folded(e.label, 14) for e in found] if few else [])
+            axes.set_xlabel("" if few else "elements, the largest error first")
+
+    return _svg(draw, name, height=2.8)
 
 
 def layers(section: LayerSection) -> str:
@@ -65,10 +90,6 @@ def ensemble(section: EnsembleSection) -> str:
         axes.plot(members, root([s.fitted for s in section.sizes]), color=BLUE.light)
         axes.errorbar(members, middle, yerr=spread, fmt="o", color=BLUE.light, linewidth=1.2)
         label_line(axes, members[-1], root([section.sizes[-1].fitted])[0], "fitted law", BLUE.light)
-        theory = [(s.members, s.theory) for s in section.sizes if s.theory is not None]
-        if theory:
-            axes.plot(*zip(*((m, root([t])[0]) for m, t in theory), strict=True), color=INK.light, linestyle="--")
-            label_line(axes, theory[-1][0], root([theory[-1][1]])[0], "infinite width", INK.light, xytext=(5, -11))
         if section.limit.high > 0:
             top = section.limit.high if np.isfinite(section.limit.high) else 2 * middle.max()
             axes.axhspan(max(section.limit.low, _LEAST), top, color=VERMILLION.light, alpha=0.18, lw=0)
@@ -85,22 +106,6 @@ def ensemble(section: EnsembleSection) -> str:
         axes.set_ylabel("root mean square error of ‖f(x)‖")
 
     return _svg(draw, "ensemble", height=3.2)
-
-
-def checkpoints(points: Sequence[Checkpoint], unit: str) -> str:
-    """The mean error along training."""
-
-    def draw(axes: Axes) -> None:
-        steps = [p.step for p in points]
-        errors = [p.shown for p in points]
-        low, high = [e.low for e in errors], [e.high for e in errors]
-        axes.fill_between(steps, low, high, color=BLUE.light, alpha=0.15, linewidth=0)
-        axes.plot(steps, [e.mean for e in errors], "o-", color=BLUE.light)
-        axes.set_ylim(0, None)
-        axes.set_xlabel("training step")
-        axes.set_ylabel(f"error {unit}")
-
-    return _svg(draw, "checkpoints", height=2.8)
 
 
 def curve(transform: TransformResult, number: int) -> str:
@@ -120,8 +125,6 @@ def curve(transform: TransformResult, number: int) -> str:
             changed = [1 - p.same_predictions.mean for p in kept if p.same_predictions is not None]
             axes.plot([p.strength for p in kept], changed, "o-", color=VERMILLION.light)
             label_line(axes, kept[-1].strength, changed[-1], "predictions changed", VERMILLION.light)
-        if transform.still is not None:
-            axes.axvline(transform.still, color=MUTED.light, linewidth=0.8, zorder=0)
         top = max([p.error.mean for p in points if math.isfinite(p.error.mean)] + [e for e in high if math.isfinite(e)])
         axes.set_ylim(0, 1.05 * top or 1.0)
         axes.margins(x=0.12)
@@ -134,7 +137,7 @@ def curve(transform: TransformResult, number: int) -> str:
 def _marks(section: LayerSection, name: str) -> str:
     """What is written beside a layer."""
     parts = []
-    if name == section.guilty and section.reason != "expected":
+    if name == section.guilty:
         parts.append("starts here")
     if name == section.steepest:
         parts.append("grows most here")
@@ -149,38 +152,3 @@ def _svg(draw: Callable[[Axes], None], name: str, height: float) -> str:
     with canvas(height=height) as figure:
         draw(figure.add_subplot())
         return inline_figure(figure, f"audit-{name}")
-
-
-WIDTH, HEIGHT = 860.0, 230.0
-LEFT, RIGHT, TOP, BOTTOM = 62.0, 850.0, 12.0, 200.0
-
-
-def columns(elements: Sequence[ElementResult]) -> str:
-    """Mean, 5 to 95 % of the inputs and floor of every element."""
-    ticks = nice_ticks(largest(v for e in elements for v in (e.shown.q95, e.shown.estimate.high, e.shown_floor)))
-    y = lambda value: BOTTOM - (BOTTOM - TOP) * min(value / ticks[-1], 1.05)  # infinite errors end above the last tick
-    step = (RIGHT - LEFT) / len(elements)
-    wide = min(0.62 * step, 34.0)
-    parts = []
-    for tick in (0.0, *ticks):
-        parts.append(tag("line", x1=LEFT, x2=RIGHT, y1=y(tick), y2=y(tick), class_="ring"))
-        parts.append(label(number(tick), LEFT - 8, y(tick) + 4, "end", class_="tick"))
-    for i, e in enumerate(elements):
-        x, mean = LEFT + (i + 0.5) * step, e.shown.estimate.mean
-        bar = tag("rect", x=x - wide / 2, y=y(mean), width=wide, height=BOTTOM - y(mean), class_="bar")
-        spread = tag("line", x1=x, x2=x, y1=y(e.shown.q05), y2=y(e.shown.q95), class_="spread")
-        floor = tag("line", x1=x - step / 2, x2=x + step / 2, y1=y(e.shown_floor), y2=y(e.shown_floor), class_="floor")
-        parts.append(tag("g", bar + spread + floor, class_="column", data_label=e.label))
-        if step >= 60:
-            parts.append(label(_short(e.label, int(step / 7)), x, BOTTOM + 18, class_="tick"))
-    if step < 60:
-        parts.append(label("elements, the largest error first", (LEFT + RIGHT) / 2, BOTTOM + 20, class_="tick"))
-    said = (
-        f"Relative error of {len(elements)} elements, the largest {number(elements[0].shown.estimate.mean)} "
-        f"for {elements[0].label}. The table below holds every number."
-    )
-    return tag("svg", "".join(parts), viewBox=f"0 0 {WIDTH:g} {HEIGHT:g}", role="img", aria_label=said)
-
-
-def _short(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"

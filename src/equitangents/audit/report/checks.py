@@ -9,16 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
+from scipy.special import stdtr
 
 from equitangents.audit.report.findings import Findings
-from equitangents.audit.report.numbers import FACTOR, UNITS, Standing, format_number, interval, number, standing
+from equitangents.audit.report.numbers import FACTOR, UNITS, Standing, interval, number, standing
 from equitangents.audit.report.rows import above
 from equitangents.audit.report.sections import DECIDES, REASONS, Reason
 from equitangents.errors import InvalidArgumentError
 from equitangents.file_limits import read_json
 from equitangents.files import file_bytes
+from equitangents.keywords import unknown
 
+_REPORT = "an audit that --json wrote, with the errors of single inputs"
 LEVEL = 0.05
 """How often a paired test may take chance for growth."""
 
@@ -33,8 +35,6 @@ class Check:
     """What was found; where it is undecided, why and what would decide it."""
     undecided: bool = False
     """Whether it is not met because the report does not decide it."""
-    least: bool = False
-    """Whether what it limits must not be smaller; otherwise it must not be larger."""
 
 
 def below(report: Findings, limit: float) -> Check:
@@ -86,8 +86,8 @@ def each_below(report: Findings, limits: Mapping[str, float]) -> list[Check]:
     for name, limit in limits.items():
         outputs = [o for o in report.contract.outputs if name in (o.name, o.action, *_kinds(o.action))]
         if not outputs:
-            known = [part for o in report.contract.outputs for part in (o.name, o.action)]
-            raise InvalidArgumentError(f"fail_above names {name!r}; the outputs are {', '.join(dict.fromkeys(known))}")
+            known = dict.fromkeys(part for o in report.contract.outputs for part in (o.name, o.action))
+            raise unknown("fail_above", name, list(known))
         for o in outputs:
             stands = standing(o.shown, o.floor or 0.0, limit)
             title = f"output {o.name} ≤ {number(limit)}"
@@ -112,10 +112,10 @@ def agrees(report: Findings, least: float) -> Check:
     """Whether moved inputs keep their predicted class in at least this share of cases."""
     same, name = report.orbit.same_predictions, f"agreement ≥ {number(least)}"
     if same is None:
-        raise InvalidArgumentError(f"min_agreement is {least:g}, but the outputs of {report.model.name} are no classes")
+        raise InvalidArgumentError("min_agreement", least, "outputs that are classes")
     if report.orbit.answers == 1:
-        return Check(name, False, "one class for all inputs, moved or not; inputs of several classes", True, least=True)
-    return Check(name, bool(same.mean >= least), f"{number(same.mean)} {UNITS['classes']}", least=True)
+        return Check(name, False, "one class for all inputs, moved or not; inputs of several classes", True)
+    return Check(name, bool(same.mean >= least), f"{number(same.mean)} {UNITS['classes']}")
 
 
 def no_worse(report: Findings, baseline: Path) -> Check:
@@ -126,52 +126,38 @@ def no_worse(report: Findings, baseline: Path) -> Check:
     """
     old = read_baseline(baseline)
     if old.get("inputs_digest") != report.inputs_digest or len(old["input_errors"]) != len(report.input_errors):
-        raise InvalidArgumentError(
-            f"baseline is {str(baseline)!r}, an audit of other inputs or another group; a paired test needs the same"
-        )
+        raise InvalidArgumentError("baseline", str(baseline), "an audit of the same inputs and group")
     now, before = report.errors_by_unit, old["errors_by_unit"]
-    units = [unit for unit in now if unit in before]
-    found = [_compared(unit, now[unit], before[unit], _floor_in(report, unit), len(units)) for unit in units]
-    if max((count for _, _, count in found), default=0) < 2:
-        raise InvalidArgumentError(f"baseline is {str(baseline)!r}; a paired test needs at least 2 inputs")
-    worse = any(grew for _, grew, _ in found)
-    return Check(f"no worse than {baseline.name}", not worse, "; ".join(value for value, _, _ in found))
+    pairs = {unit: _both_known(now[unit], before[unit]) for unit in now if unit in before}
+    if max((a.shape[1] for a in pairs.values()), default=0) < 2:
+        raise InvalidArgumentError("baseline", str(baseline), remedy="a paired test needs at least 2 inputs")
+    worse = [u for u, (a, b) in pairs.items() if _grown(a - b) <= LEVEL / len(pairs) and a.mean() > _hidden(report, u)]
+    unit = (worse or [u for u in pairs if pairs[u].shape[1]])[0]
+    was, found = (number(float(errors.mean())) for errors in pairs[unit][::-1])
+    return Check(f"no worse than {baseline.name}", not worse, f"{was} before, {found} now, {UNITS.get(unit, unit)}")
 
 
-def _compared(
-    unit: str, now: Sequence[float], before: Sequence[float], floor: float, tests: int
-) -> tuple[str, bool, int]:
-    """(error before and now, and the change with its interval; whether it grew; inputs) in one unit."""
-    a, b = np.array(now, float), np.array(before, float)
-    known = np.isfinite(a) & np.isfinite(b)
-    d, n = (a - b)[known], int(known.sum())
-    if n < 2:
-        return "", False, n
-    change, half = float(d.mean()), float(-stdtrit(n - 1, LEVEL / 2) * d.std(ddof=1) / math.sqrt(n))
-    mean_now, mean_before = float(a[known].mean()), float(b[known].mean())
-    low, high = format_number(100 * (change - half)), format_number(100 * (change + half))
-    value = f"{number(mean_before)} before, {number(mean_now)} now, change {low} to {high} %, {UNITS.get(unit, unit)}"
-    return value, grown(d) <= LEVEL / tests and mean_now > FACTOR * floor, n
+def _both_known(now: Sequence[float], before: Sequence[float]) -> np.ndarray:
+    """(2, inputs): the errors of those inputs that have one in both reports."""
+    both = np.array([now, before], np.float64)
+    return both[:, np.isfinite(both).all(axis=0)]
 
 
-def _floor_in(report: Findings, unit: str) -> float:
-    """The mean floor in a unit; of labels none."""
+def _hidden(report: Findings, unit: str) -> float:
+    """The error up to which the mean floor in a unit explains it; of labels none."""
     headline = report.shown
-    if unit == headline.unit:
-        return headline.floor
-    return {"norm": report.floor, "spread": report.relative.floor_by_spread or 0.0}.get(unit, 0.0)
+    floors = {"norm": report.floor, "spread": report.relative.floor_by_spread or 0.0, headline.unit: headline.floor}
+    return FACTOR * floors.get(unit, 0.0)
 
 
-def grown(d: np.ndarray) -> float:
+def _grown(d: np.ndarray) -> float:
     """p-value of a one-sided t-test of differences: that their mean is not above 0."""
-    d = np.asarray(d, np.float64)
-    d = d[np.isfinite(d)]
     if len(d) < 2:
         return 1.0
-    change, spread = float(d.mean()), float(d.std(ddof=1)) / math.sqrt(len(d))
-    if spread == 0:
+    change, deviation = float(d.mean()), float(d.std(ddof=1)) / math.sqrt(len(d))
+    if deviation == 0:
         return 0.0 if change > 0 else 1.0
-    return float(stdtr(len(d) - 1, -change / spread))
+    return float(stdtr(len(d) - 1, -change / deviation))
 
 
 def read_report(path: Path) -> Any:
@@ -179,21 +165,22 @@ def read_report(path: Path) -> Any:
     try:
         return read_json(file_bytes(path))
     except (OSError, ValueError) as error:
-        raise InvalidArgumentError(f"baseline is {str(path)!r}, which cannot be read: {error}") from None
+        raise InvalidArgumentError("baseline", str(path), "a report that can be read", str(error)) from None
 
 
 def read_baseline(path: Path) -> dict[str, Any]:
     """An earlier report as `to_json` wrote it; InvalidArgumentError if it is not one, or lacks the errors of inputs."""
     found = read_report(path)
-    if not isinstance(found, dict) or not found.get("input_errors") or not found.get("errors_by_unit"):
-        raise InvalidArgumentError(
-            f"baseline is {str(path)!r}, which has no errors of single inputs; write it anew with --json"
-        )
-    by_unit = found["errors_by_unit"]
-    for name, errors in (("input_errors", found["input_errors"]), *by_unit.items()):
-        if not isinstance(errors, list) or not all(e is None or type(e) in (int, float) for e in errors):
-            raise InvalidArgumentError(f"baseline is {str(path)!r}, whose {name} are no list of numbers")
+    single, by_unit = (
+        found.get(name) if isinstance(found, dict) else None for name in ("input_errors", "errors_by_unit")
+    )
+    if not isinstance(single, list) or not isinstance(by_unit, dict) or not single or not by_unit:
+        raise InvalidArgumentError("baseline", str(path), _REPORT)
+    for errors in (single, *by_unit.values()):
+        numbers = isinstance(errors, list) and all(e is None or type(e) in (int, float) for e in errors)
+        if not numbers or len(errors) != len(single):
+            raise InvalidArgumentError("baseline", str(path), _REPORT)
     known = lambda errors: [math.nan if e is None else e for e in errors]
-    found["input_errors"] = known(found["input_errors"])
+    found["input_errors"] = known(single)
     found["errors_by_unit"] = {unit: known(errors) for unit, errors in by_unit.items()}
     return found

@@ -1,68 +1,44 @@
-"""The forms of a report, whatever it is of: text, JSON, Markdown, JUnit's XML, a badge, one HTML page.
-
-JUnit's XML has one test case an output and one a demand. A badge for a README is a flat SVG that needs nothing else, or
-the JSON that shields.io's endpoint badges read.
-"""
+"""The forms of a report, whatever it is of: text, JSON, Markdown, JUnit's XML, one HTML page."""
 
 from __future__ import annotations
 
 import contextlib
 import importlib.metadata
 import json
+import math
 import platform
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Literal
 from xml.etree.ElementTree import Element, SubElement, tostring
-from xml.sax.saxutils import escape, quoteattr
+from xml.sax.saxutils import escape
 
+import numpy as np
+
+from equitangents import notebook
 from equitangents._types import FileName
 from equitangents._version import __version__
 from equitangents.audit.report.checks import Check
-from equitangents.audit.report.findings import plain
+from equitangents.audit.report.numbers import folded
 from equitangents.errors import InvalidArgumentError
 from equitangents.files import whole_file
-
-COLOURS = {"holds": "#2e7d32", "fails": "#c62828", "undecided": "#8a6d00"}
-_ENDPOINT = {"holds": "brightgreen", "fails": "red", "undecided": "yellow"}
-_NARROW, _WIDE = " .,:;|!'()[]/fijlrtI1", "mwMW%≤≥→"
+from equitangents.report.render import Document, Section, Table
 
 
-def as_json(label: str, message: str, state: str) -> str:
-    """The endpoint's object (schemaVersion 1)."""
-    badge: dict[str, Any] = {"schemaVersion": 1, "label": label, "message": message, "color": _ENDPOINT[state]}
-    return json.dumps(badge, ensure_ascii=False) + "\n"
-
-
-def as_svg(label: str, message: str, state: str) -> str:
-    """Two boxes side by side, 20 pixels high, as wide as their words."""
-    left, right = _width(label), _width(message)
-    texts = "".join(
-        f'<text x="{x:g}" y="14" textLength="{width - 10:g}" lengthAdjust="spacingAndGlyphs">{escape(words)}</text>'
-        for x, width, words in ((left / 2, left, label), (left + right / 2, right, message))
-    )
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + right:g}" height="20" role="img" '
-        f"aria-label={quoteattr(f'{label}: {message}')}><title>{escape(f'{label}: {message}')}</title>"
-        f'<clipPath id="r"><rect width="{left + right:g}" height="20" rx="3"/></clipPath><g clip-path="url(#r)">'
-        f'<rect width="{left:g}" height="20" fill="#444"/>'
-        f'<rect x="{left:g}" width="{right:g}" height="20" fill="{COLOURS[state]}"/></g>'
-        '<g fill="#fff" text-anchor="middle" font-family="Verdana,Geneva,DejaVu Sans,sans-serif" font-size="11">'
-        f"{texts}</g></svg>\n"
-    )
-
-
-def badge_text(path: FileName | None, label: str, message: str, state: str) -> str:
-    """JSON for a path that ends in .json, SVG for all others."""
-    as_text = as_json if path is not None and Path(path).suffix.lower() == ".json" else as_svg
-    return as_text(label, message, state)
-
-
-def _width(words: str) -> float:
-    """Pixels of some words in Verdana of 11 pixels, about, and of the space around them."""
-    return 10 + sum(4.0 if c in _NARROW else 9.5 if c in _WIDE else 6.9 for c in words)
+def plain(value: Any) -> Any:
+    """Records, mappings, lists and arrays as plain values for JSON; numbers that are not finite are None."""
+    if is_dataclass(value):
+        return {f.name: plain(getattr(value, f.name)) for f in fields(value) if f.metadata.get("json", True)}
+    if isinstance(value, dict):
+        return {str(key): plain(v) for key, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    if isinstance(value, np.ndarray | np.generic):
+        return plain(value.tolist())
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 _FORBIDDEN = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # in XML, even escaped
@@ -87,22 +63,21 @@ def suite(title: str, model: str, cases: Sequence[Check], seconds: float, findin
     return f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n'
 
 
-def text_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def text_table(table: Table) -> str:
     """A table as text, columns side by side."""
-    table = [[" ".join(cell.split()) for cell in line] for line in (head, *rows)]
-    widths = [min(max(map(len, column)), _WIDEST) for column in zip(*table, strict=True)]
-    lines = ("  ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in table)
-    return "\n".join(lines)
+    lines = [[" ".join(cell.split()) for cell in line] for line in (table.header, *table.rows)]
+    widths = [min(max(map(len, column)), _WIDEST) for column in zip(*lines, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
 
 
 _WIDEST = 36
 _ACTIVE = re.compile(r"[\\`*\[\]|~$]|(?<!\w)_|_(?!\w)")  # an underscore inside a word is one
 
 
-def markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def markdown_table(table: Table) -> str:
     """A table in Markdown: header, rule, and one line a row; cells are escaped."""
-    line = lambda cells: f"| {' | '.join(map(escaped, cells))} |"
-    return "\n".join([line(head), f"|{'---|' * len(head)}", *map(line, rows)])
+    line = lambda cells: " | ".join(["", *map(escaped, cells), ""]).strip()
+    return "\n".join([line(table.header), "|---" * len(table.header) + "|", *map(line, table.rows)])
 
 
 def escaped(text: str) -> str:
@@ -110,29 +85,80 @@ def escaped(text: str) -> str:
     return escape(_ACTIVE.sub(r"\\\g<0>", " ".join(text.splitlines())))
 
 
+State = Literal["holds", "fails", "undecided"]
+_SIGNS: dict[State, str] = {"holds": "✅", "fails": "❌", "undecided": "❔"}
+_NOTEBOOK = 32  # rows of a table
+
+
 class WrittenReport(ABC):
-    """A report that can be written down; its own class says what each form holds."""
+    """A report that can be written down: a first line, tables, test cases and sections, the same in every form."""
+
+    verdict: Any
+    title: ClassVar[str]
+    """What kind of report it is."""
 
     @property
     @abstractmethod
     def first_line(self) -> str:
         """The finding in one line."""
 
+    @property
     @abstractmethod
+    def state(self) -> State:
+        """What the verdict comes to."""
+
+    @property
+    @abstractmethod
+    def audited(self) -> tuple[str, str]:
+        """The model's name, and what it was tried under; "" where the tests say that."""
+
+    @abstractmethod
+    def tables(self) -> list[Table]:
+        """The tables of the summary, that of all that a reader acts on first."""
+
+    @abstractmethod
+    def cases(self) -> list[Check]:
+        """The test cases of JUnit's XML."""
+
+    @abstractmethod
+    def sections(self) -> list[Section]:
+        """The sections of the page."""
+
+    @abstractmethod
+    def duration(self) -> float:
+        """Seconds that the audit took."""
+
+    def details(self) -> list[Table]:
+        """Further tables of Markdown and notebooks."""
+        return []
+
+    def notes(self) -> list[str]:
+        """What stands below the tables."""
+        return []
+
+    def summary(self) -> str:
+        """The first line, and the tables of all that a reader acts on."""
+        first, *others = map(text_table, self.tables())
+        return "\n\n".join(["\n".join((self.first_line, first)), *others, *self.notes()])
+
     def markdown(self) -> str:
         """The report as Markdown that GitHub renders."""
+        name = escaped(self.audited[0])
+        parts = [f"## {_SIGNS[self.state]} {self.title}: {name}", f"**{escaped(self.first_line)}**"]
+        for table in (*self.tables(), *self.details()):
+            parts += ["### " + table.caption] * bool(table.caption) + [markdown_table(table)]
+        return "\n\n".join([*parts, *map(escaped, self.notes())]) + "\n"
 
-    @abstractmethod
     def junit(self, checks: Sequence[Check] = ()) -> str:
-        """The report as JUnit's XML, with one more test case for each check."""
+        """The report as JUnit's XML, one test case a finding and one a check."""
+        name, under = self.audited
+        of = " under ".join(filter(None, (name, under)))
+        return suite(of, name, [*self.cases(), *checks], self.duration(), self.summary())
 
-    @abstractmethod
-    def badge(self, path: FileName | None = None) -> str:
-        """A badge as SVG, or as JSON if `path` ends in .json."""
-
-    @abstractmethod
     def html(self) -> str:
         """The report as one HTML page that loads nothing."""
+        name, badge = folded(self.audited[0]), (self.state, str(self.verdict))
+        return Document(name, self.title, self.first_line, self.sections(), badge=badge, cards=False).html()
 
     def to_dict(self) -> dict[str, Any]:
         """What `to_json` writes, as plain values; numbers that are not finite are None."""
@@ -144,18 +170,11 @@ class WrittenReport(ABC):
 
     def to_markdown(self, path: FileName | None = None) -> str:
         """The report as Markdown that GitHub renders, also written to `path` if one is given."""
-        return also_written(path, self.markdown())
+        return _also_written(path, self.markdown())
 
     def to_junit(self, path: FileName | None = None, checks: Sequence[Check] = ()) -> str:
         """The report as JUnit's XML, one test case a finding and one a check, also written to `path` if given."""
-        return also_written(path, self.junit(checks))
-
-    def to_badge(self, path: FileName | None = None) -> str:
-        """A badge with the verdict as SVG, or as the JSON of shields.io's endpoints if `path` ends in .json.
-
-        Also written to `path` if one is given.
-        """
-        return also_written(path, self.badge(path))
+        return _also_written(path, self.junit(checks))
 
     def to_html(self, path: FileName) -> Path:
         """Write the report as one HTML file that needs nothing else. Returns the path."""
@@ -163,6 +182,13 @@ class WrittenReport(ABC):
 
     def __repr__(self) -> str:
         return f"<audit: {self.first_line}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the first line and the tables."""
+        facts = lambda table: [(row[0], " ".join(filter(None, row[1:]))) for row in table.rows[:_NOTEBOOK]]
+        first, *others = (*self.tables()[:1], *self.details())
+        shown = [notebook.table(table.caption, facts(table)) for table in others]
+        return notebook.table(self.first_line, facts(first)) + "".join(shown)
 
 
 def versions(*libraries: str) -> dict[str, str]:
@@ -174,7 +200,7 @@ def versions(*libraries: str) -> dict[str, str]:
     return found
 
 
-def also_written(path: FileName | None, text: str) -> str:
+def _also_written(path: FileName | None, text: str) -> str:
     """The text, written to `path` too if one is given."""
     if path is not None:
         write_text(path, text)
@@ -189,5 +215,5 @@ def write_text(path: FileName, text: str) -> Path:
         with whole_file(path) as partial:
             partial.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise InvalidArgumentError(f"path is {str(path)!r}, which cannot be written: {error.strerror}") from None
+        raise InvalidArgumentError("path", str(path), "a file that can be written", error.strerror or "") from None
     return path

@@ -54,7 +54,7 @@ def standing(error: Estimate, floor: float, limit: float | None = None) -> Stand
     """Where a mean error stands to a limit: "above" if its interval is above it, and above twice its floor.
 
     "within": the interval is below the limit, and so is all that the floor hides, twice the floor; without a limit the
-    mean is below that. Anything else, NaN too, is "open". Without an interval the mean counts. Verdicts, badges and
+    mean is below that. Anything else, NaN too, is "open". Without an interval the mean counts. Verdicts and
     exit statuses all go by this.
     """
     if math.isnan(error.mean):

@@ -8,22 +8,19 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from equitangents.audit.report.numbers import Estimate, Shown
+from equitangents.audit.report.numbers import Estimate
 
 _ALIKE = 1e-5
 """Members whose part of the violation is this share of the whole differ by rounding alone."""
 
 
-LayerReason = Literal["none", "random", "outside", "layer", "expected", "mended", "fails", "unseen"]
+LayerReason = Literal["none", "random", "outside", "layer", "mended"]
 LAYER_REASONS: dict[LayerReason, str] = {
     "none": "no layer breaks the symmetry",
     "random": "the layer is random",
     "outside": "an operation before the layer, outside any",
     "layer": "features transform with the input up to this layer",
-    "expected": "the first layer with weights, as expected without built-in symmetry",
     "mended": "later layers mend what an earlier one breaks",
-    "fails": "the changed model does not run",
-    "unseen": "the changed model shows no layers",
 }
 """How the symmetry breaks: the code that reports and JSON hold, and what it means."""
 
@@ -47,20 +44,6 @@ class LayerResult:
 
 
 @dataclass(frozen=True)
-class SweepResult:
-    """The error after one change: another input size, or one layer with another padding or stride."""
-
-    change: str
-    layer: str | None
-    """The layer changed; null: the input was."""
-    first_broken: str | None
-    """Where the violation starts after the change; null: nowhere."""
-    error: float | None
-    """Error of the model's output; null: the changed model does not run."""
-    reason: LayerReason
-
-
-@dataclass(frozen=True)
 class LayerSection:
     """Where the violation starts."""
 
@@ -68,7 +51,6 @@ class LayerSection:
     guilty: str | None
     """Name of the layer where it starts; null if no layer breaks the symmetry."""
     reason: LayerReason
-    sweep: list[SweepResult]
     steepest: str | None = None
     """Name of the layer where the error grows most; null if no layer breaks the symmetry."""
 
@@ -80,8 +62,6 @@ class EnsembleSize:
     members: int
     squared_error: Estimate
     fitted: float
-    theory: float | None
-    """Infinitely wide networks; null where no theory was given."""
 
 
 @dataclass(frozen=True)
@@ -98,16 +78,6 @@ class EnsembleSection:
     """What more members cure: the coefficient of 1/√M."""
     limit: Estimate
     """What more members will not cure: the error at M → ∞."""
-    exponent: float | None
-    """Fitted power of M of the error above its limit, −1/2 expected; null if there is nothing to fit."""
-    theory_limit: float | None
-    """The limit for infinitely wide networks; null where no theory was given."""
-    by_spread: float | None = None
-    """Root mean square of ‖f(x)‖ over the spread between inputs, which puts these errors in units of the spread; null
-    where there is no spread."""
-    by_design: str | None = None
-    """Whether the mean of infinitely many such members is equivariant at this width, or in the limit of infinite width
-    alone; null where the layers do not tell, or the members were not trained on all copies of their data."""
 
     @property
     def alike(self) -> bool:
@@ -125,17 +95,12 @@ class EnsembleSection:
 class DataSection:
     """Whether the data have the symmetry: p(x) against p(ρ(g)x)."""
 
-    test: Literal["kernel", "classifier"]
     statistic: float
-    """Squared maximum mean discrepancy, or the accuracy of a classifier that tells both apart."""
+    """Squared maximum mean discrepancy."""
     p_value: float
     inputs: int
     symmetric: bool | None
     """False: the data tell transformed inputs apart at 5 %; null: too few inputs to say."""
-    label_agreement: float | None
-    """Share of transformed inputs whose nearest neighbour in the data has their label; null without labels."""
-    label_agreement_untransformed: float | None
-    """The share of inputs as they are given whose nearest neighbour has their label: the mark to compare with."""
 
 
 TASK = "the task's error"
@@ -166,9 +131,6 @@ class Remedy:
     cost: int
     """How many of `cost_unit`."""
     cost_unit: Literal["evaluations per input", "trainings"]
-    error_before: float
-    """Relative to ‖f(x)‖, as `error_after`."""
-    error_after: float | None
     before: Estimate
     """The mean error now, in the headline's unit."""
     after: Estimate | None
@@ -176,36 +138,12 @@ class Remedy:
     task_before: float | None
     """The task's error on the inputs as given; null without labels."""
     task_after: float | None
-    mixed_before: float | None
-    """The task's error over the inputs in all orientations that were tried."""
-    mixed_after: float | None
 
     @property
     def worse(self) -> bool:
         """Whether the task's error rises."""
         known = self.task_before is not None and self.task_after is not None
         return known and self.task_after > self.task_before * (1 + 1e-9)  # type: ignore[operator]
-
-
-@dataclass(frozen=True)
-class Checkpoint(Shown[Estimate]):
-    """The error at one point of training."""
-
-    label: str
-    step: float
-    error: Estimate
-    elements: list[float]
-    """Mean error of each element, in the order of `elements`."""
-    same_predictions: float | None
-    judged: Estimate | None = None
-    """The error in the headline's unit; a spread is that between this checkpoint's outputs."""
-    judged_elements: list[float] = field(default_factory=list)
-    """Mean error of each element in the headline's unit."""
-
-    @property
-    def shown_elements(self) -> list[float]:
-        """The error under every element, in the unit of `shown`."""
-        return self.judged_elements or self.elements
 
 
 @dataclass(frozen=True)
@@ -224,7 +162,7 @@ class Timing:
     model_seconds: float
     """Inside the model."""
     evaluations: int
-    """Inputs that the model, its members, layers, checkpoints and changed copies were given, in all parts of the audit;
+    """Inputs that the model, its members, layers and changed copies were given, in all parts of the audit;
     copies that fill up a batch count."""
     batches: int = 0
     """Calls in which they were given."""
@@ -232,11 +170,6 @@ class Timing:
     """Inputs by the part of the audit that needed them; they add up to `evaluations`."""
     passes: float = 0.0
     """`evaluations` over the inputs of the audit: so often each was evaluated, on average."""
-    weights: int | None = None
-    """Bytes of the model's weights; None: not known, so that batches were planned by the inputs alone, or asked for."""
-    activations: int | None = None
-    """Bytes of the activations that are alive at once for a batch of `settings.batch_size`, counted for one input; None
-    as for `weights`."""
 
 
 @dataclass(frozen=True)

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
-from equitangents import notebook
-from equitangents._types import AnyModel, FileName
+from equitangents._types import AnyModel
 from equitangents.audit.report.checks import Check
 from equitangents.audit.report.findings import Findings
-from equitangents.audit.report.forms import WrittenReport, badge_text, escaped, markdown_table, suite, text_table
+from equitangents.audit.report.forms import State, WrittenReport
 from equitangents.audit.report.numbers import folded, interval, listed, number
-from equitangents.audit.report.page import html
+from equitangents.audit.report.page import sections
 from equitangents.audit.report.part_sections import AVERAGING
-from equitangents.audit.report.rows import HEAD, STATES, first_line, rows
+from equitangents.audit.report.rows import STATES, first_line, table
 from equitangents.errors import InvalidArgumentError
+from equitangents.report.render import Section, Table
 
 _ELEMENTS = 16
-_SIGNS = {"holds": "✅", "fails": "❌", "undecided": "❔"}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -27,60 +26,59 @@ class AuditReport(WrittenReport, Findings):
     The attributes are those of `Findings`.
     """
 
+    title: ClassVar[str] = "Equivariance audit"
+
     @property
     def first_line(self) -> str:
         """Verdict, error with its interval, noise floor and group, in at most 120 characters."""
         return first_line(self)
 
-    def summary(self) -> str:
-        """The first line, and the table of all that a reader acts on."""
-        return f"{self.first_line}\n{text_table(HEAD, [row.cells for row in rows(self)])}"
+    @property
+    def state(self) -> State:
+        """Whether the model holds, fails, or is undecided."""
+        return STATES[self.verdict]
 
-    def markdown(self) -> str:
-        """The first line, then the table, and tables of elements and layers."""
+    @property
+    def audited(self) -> tuple[str, str]:
+        """The names of the model and of the group that it was tried under."""
+        return self.model.name, self.contract.group
+
+    def tables(self) -> list[Table]:
+        """The table of all that a reader acts on."""
+        return [table(self)]
+
+    def details(self) -> list[Table]:
+        """The elements, the worst first, and the layers."""
         worst = sorted(self.elements, key=lambda e: -e.shown.estimate.mean)[:_ELEMENTS]
         shape = lambda e: [interval(e.shown.estimate), number(e.shown.median), number(e.shown.worst)]
         elements = [[folded(e.label), *shape(e), number(e.shown_floor), "above" * bool(e.above)] for e in worst]
-        parts = [
-            f"## {_SIGNS[STATES[self.verdict]]} Equivariance audit: {escaped(self.model.name)}",
-            f"**{escaped(self.first_line)}**",
-            markdown_table(HEAD, [row.cells for row in rows(self)]),
-            f"### Elements, the worst first, errors {self.unit}",
-            markdown_table(["element", "mean error", "median", "worst", "noise floor", ""], elements),
-        ]
+        head = ["element", "mean error", "median", "worst", "noise floor", ""]
+        found = [Table(f"Elements, the worst first, errors {self.unit}", head, elements)]
         if self.layers is not None:
             cells = lambda r: [folded(r.name), r.kind, number(r.error), number(r.floor), "breaks" * r.broken]
-            layers = [cells(r) for r in self.layers.layers]
-            parts += ["### Layers", markdown_table(["layer", "kind", "error", "noise floor", ""], layers)]
-        return "\n\n".join(parts) + "\n"
+            head = ["layer", "kind", "error", "noise floor", ""]
+            found.append(Table("Layers", head, [cells(r) for r in self.layers.layers]))
+        return found
 
-    def junit(self, checks: Sequence[Check] = ()) -> str:
-        """JUnit's XML, one test case an output, one a set off the data, and one a check."""
-        cases = [
-            Check(
-                f"{o.name} ({o.action})",
-                not o.fails_under,
-                f"{interval(o.shown)} {self.unit_of(o)}, {listed(o.fails_under)}",
-            )
-            for o in self.contract.outputs
-        ]
+    def cases(self) -> list[Check]:
+        """One test case an output, and one a set off the data that fails."""
+        value = lambda o: f"{interval(o.shown)} {self.unit_of(o)}, {listed(o.fails_under)}"
+        found = [Check(f"{o.name} ({o.action})", not o.fails_under, value(o)) for o in self.contract.outputs]
         if self.verdict == "equivariant on its data":
             off = [s for s in self.sets[1:] if s.above]
-            cases += [Check(f"off the data, {s.name}", False, f"{interval(s.shown)} {self.unit}") for s in off]
-        title = f"{self.model.name} under {self.contract.group}"
-        return suite(title, self.model.name, [*cases, *checks], self.timing.total_seconds, self.summary())
+            found += [Check(f"off the data, {s.name}", False, f"{interval(s.shown)} {self.unit}") for s in off]
+        return found
 
-    def badge(self, path: FileName | None = None) -> str:
-        """A badge with the group, the verdict, and the error that it goes by."""
-        message = f"{self.verdict}, {number(self.shown.error.estimate.mean)}"
-        return badge_text(path, self.contract.group, message, STATES[self.verdict])
+    def sections(self) -> list[Section]:
+        """The sections of the page."""
+        return sections(self)
 
-    def html(self) -> str:
-        """The page; it loads nothing."""
-        return html(self)
+    def duration(self) -> float:
+        """Seconds that the audit took."""
+        return self.timing.total_seconds
 
-    def remedy(self, name: str, path: FileName | None = None, form: str | None = None) -> AnyModel:
-        """The model averaged over the group, f̄(x) = mean over g of ρ_Y(g)⁻¹ f(ρ_X(g) x), in its own form.
+    def remedy(self, name: str = "average") -> AnyModel:
+        """The model averaged over the group, f̄(x) = mean over g of ρ_Y(g)⁻¹ f(ρ_X(g) x), a function of a batch.
 
         One evaluation for every element. Equivariant to rounding where the group moves inputs exactly; of resampled
         inputs as far as interpolation allows. Groups of infinitely many elements, means of class numbers, and outputs
@@ -88,31 +86,14 @@ class AuditReport(WrittenReport, Findings):
 
         Args:
             name: "average".
-            path: of a model from an ONNX file, where an ONNX file with the averaging inside is written.
-            form: "function", a function of a batch in NumPy; "module", a PyTorch module around the model's own; "onnx".
-                None: a module of PyTorch modules, a file if `path` is given, else a function.
-
-        Returns:
-            The function or module; of ONNX the path.
         """
+        if name != "average":
+            raise InvalidArgumentError("name", name, "'average'")
         if not self.contract.law:
             raise InvalidArgumentError("transforms form no group; remedies are for groups")
         if self.averaged is None:
             raise InvalidArgumentError("the report has no model: it was not made by an audit in this process")
         for part in self.missing:
             if part.section == AVERAGING:
-                raise InvalidArgumentError(f"remedy is {name!r}, which is not offered: {part.reason}")
-        return self.averaged(name, path, form)
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows: the first line, the table, and the error under every element."""
-        line = lambda row: " ".join(filter(None, row.cells[1:]))
-        elements = [
-            (e.label, f"{interval(e.shown.estimate)}, noise floor {number(e.shown_floor)}") for e in self.elements
-        ]
-        head = notebook.table(self.first_line, [(row.label, line(row)) for row in rows(self)])
-        return head + notebook.table(f"Elements, errors {self.unit}", elements[: 2 * _ELEMENTS])
-
-    def bibtex(self) -> str:
-        """What to cite, as BibTeX."""
-        return "\n\n".join(self.citations) + "\n"
+                raise InvalidArgumentError("remedy", name, "one that is offered", part.reason)
+        return self.averaged()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from equitangents.audit.report.findings import Findings
 from equitangents.audit.report.numbers import (
@@ -31,12 +32,13 @@ from equitangents.audit.report.sections import (
     TransformResult,
     Verdict,
 )
+from equitangents.report.render import Table
 
 NEARLY = 0.1
 """Up to here a violation is small enough to ask whether it is as small off the data."""
 LENGTH = 120
 """The most characters of a first line."""
-STATES = {
+STATES: dict[Verdict, Literal["holds", "fails", "undecided"]] = {
     "equivariant": "holds",
     "equivariant within tolerance": "holds",
     "equivariant on its data": "undecided",
@@ -77,6 +79,11 @@ def first_line(report: Findings) -> str:
     error, floor = interval(headline.error.estimate, write), write(headline.floor)
     line = f"{head}: error {error} {report.unit}, noise floor {floor}, "
     return line + folded(report.contract.group, max(LENGTH - len(line), 1))
+
+
+def table(report: Findings) -> Table:
+    """The table of all that a reader acts on."""
+    return Table("", HEAD, [row.cells for row in rows(report)], text=True)
 
 
 def rows(report: Findings) -> list[Row]:
@@ -155,9 +162,6 @@ def _outputs(report: Findings) -> Iterator[Row]:
 MATCHED = {"iou": "IoU of matched boxes", "missed": "items missed", "extra": "items extra"}
 
 
-NEIGHBOURS = {"label_agreement": "moved inputs", "label_agreement_untransformed": "inputs as given"}
-
-
 def _count(o: OutputContract, report: Findings) -> str:
     return f"{len(o.fails_under)} of {len(report.elements)} {report.contract.noun}s"
 
@@ -167,15 +171,9 @@ def _beside(report: Findings) -> Iterator[Row]:
         yield measured("off the data", s.name, s.shown, report.unit, s.shown_floor)
     for t in report.transforms:
         yield transform_row(t)
-    for d in report.lie:
-        value = format_number(d.value.mean)
-        yield Row("Lie derivative", d.generator, value, unit=f"{UNITS['norm']} per {d.unit}")
     if report.data is not None:
         symmetric = {True: "not rejected", False: "rejected", None: "too few inputs"}[report.data.symmetric]
         yield Row("symmetry of the data", f"p = {report.data.p_value:.2g}", symmetric)
-        for of, share in vars(report.data).items():
-            if of in NEIGHBOURS and share is not None:
-                yield Row("nearest input has the label", NEIGHBOURS[of], number(share), unit=UNITS["classes"])
 
 
 def transform_row(t: TransformResult) -> Row:
@@ -198,8 +196,6 @@ def _causes(report: Findings) -> Iterator[Row]:
         members = f"{report.ensemble.members} members"
         for label, e in zip(("one member", members, "infinitely many members"), report.ensemble.errors, strict=True):
             yield measured("ensemble", label, e, f"{UNITS['norm']}, root mean square")
-        if report.ensemble.by_design is not None:
-            yield Row("mean of infinitely many", "", report.ensemble.by_design)
 
 
 def rule_rows(rule: RuleResult) -> Iterator[Row]:

@@ -166,18 +166,8 @@ class RuleResult:
     """Mean error of the same inputs as an invariant output, or with the action that was given."""
     unit: RuleUnit
     """What both are relative to."""
-    fitted_on: int
-    """Inputs that fitted the rule."""
-    tested_on: int
-    """Inputs that tested it."""
-    tried: list[str]
-    """The rules that were tested."""
-    agreement: Estimate | None = field(default=None, kw_only=True)
+    agreement: Estimate | None = None
     """The share of predictions that move as the rule says, on the inputs that tested; null without classes."""
-    probability: Estimate | None = field(default=None, kw_only=True)
-    """By how much probabilities differ from those that the rule gives, over √2."""
-    tests: int
-    """How many tests the finding accounts for: rules, generators and outputs."""
 
 
 @dataclass(frozen=True)
@@ -235,13 +225,8 @@ class RelativeSection:
     task: str | None
     """"root mean square error" or "error rate"; null without labels."""
     task_error: float | None
-    violation_over_task_error: float | None
-    """Violation, or share of changed predictions, over the task's error."""
     transformed_task_error: float | None
     """The task's error on transformed inputs."""
-    member_spread: float | None
-    """Root mean square over inputs of the standard deviation between members."""
-    violation_over_member_spread: float | None
     error_by_spread: Spread | None = None
     """Violations over the spread between inputs and moved copies, the largest over the outputs; null where there is
     none."""
@@ -266,18 +251,6 @@ class SetResult(Shown[Estimate], ShownFloor):
     above: bool | None = None
     """Whether the error lies above twice its floor and, if there is a tolerance, above that, by its interval; false of
     errors that their floor is too large to tell. Off the data no model is called equivariant that has one."""
-
-
-@dataclass(frozen=True)
-class LieResult:
-    """Size of the Lie derivative at the identity along one generator, relative to ‖f(x)‖ per unit of it."""
-
-    generator: str
-    unit: str
-    value: Estimate
-    method: Literal["jvp", "differences"]
-    step: float | None
-    """Step of the differences, in units of the generator."""
 
 
 @dataclass(frozen=True)
@@ -335,8 +308,6 @@ class TransformResult:
     name: str
     unit: str
     """What errors are relative to, as in `headline`."""
-    still: float | None
-    """The strength at which nothing changes, where it is known."""
     points: list[StrengthResult]
     """By rising strength."""
 

@@ -17,7 +17,6 @@ from sklearn.exceptions import ConvergenceWarning
 from equitangents._types import AnyModel, FileName, Numbers, Targets
 from equitangents.actions import as_action
 from equitangents.actions.named import ActionLike
-from equitangents.ensembles.deep.records import Checkpoints, Entry
 from equitangents.ensembles.estimator import Estimator, check_inputs
 from equitangents.ensembles.fields.targets import Positions
 from equitangents.ensembles.standardisation import StandardisedInputs
@@ -48,8 +47,8 @@ class FiniteEnsemble(StandardisedInputs, HasSettings, Estimator):
 
     members: int
     input_shape: tuple[int, ...] | None
-    checkpoints: Checkpoints | None
-    checkpoint_dir, checkpoint_every = Entry("checkpoint_dir"), Entry("checkpoint_every")
+    checkpoint_dir: FileName | None
+    checkpoint_every: int
 
     n_outputs_: int
     positions_: tuple[int, ...] = ()  # of outputs that are fields
@@ -76,7 +75,7 @@ class FiniteEnsemble(StandardisedInputs, HasSettings, Estimator):
             record: inputs by name whose outputs, of every member, are kept in `recorded_[name]`,
                 (len(recorded_epochs_), members, n, outputs).
             record_at: the epochs at which they are, 0 for the initialisation; None: all from 0 on.
-            resume: go on from the newest checkpoint in `checkpoints.folder`, if there is one. It must be of the same
+            resume: go on from the newest checkpoint in `checkpoint_dir`, if there is one. It must be of the same
                 parameters and data, but `epochs` may have grown.
 
         Raises:
@@ -150,7 +149,7 @@ class FiniteEnsemble(StandardisedInputs, HasSettings, Estimator):
         shape = next((s for s in shapes if s is not None), None)
         for name, value in (("action", action), ("input_shape", shape)):
             if value is None:
-                raise InvalidArgumentError(f"{name} is None, and this {type(self).__name__} says none; give one")
+                raise InvalidArgumentError(name, None, "a value, since this ensemble says none")
         check_whole("members", members, 30)
         return self._backend.is_admissible(self, action, check_shape("input_shape", shape), members)
 
@@ -173,15 +172,6 @@ class FiniteEnsemble(StandardisedInputs, HasSettings, Estimator):
         """
         loaded: Self = estimator_file.load(cls, local("path", path), parameters, cls._backend.variables)
         return loaded
-
-    def entries(self, record: str) -> dict[str, Any]:
-        """The entries of one of the records, by their own names; of other parameters none."""
-        return {name: getattr(self, name) for name in self.entry_names(record)}
-
-    @classmethod
-    def entry_names(cls, record: str) -> list[str]:
-        """The own names of a record's entries, where these are parameters too."""
-        return []
 
     def _fit(
         self,
@@ -218,7 +208,8 @@ class FiniteEnsemble(StandardisedInputs, HasSettings, Estimator):
         check_same(self._fingerprint, prepared.fingerprint, "this fitted ensemble")
         if len(self.history_) != self.epochs:
             raise InvalidArgumentError("epochs", self.epochs, remedy=f"the members so far had {len(self.history_)}")
-        self._check_record(self._record_sets(record))
+        if record_fingerprint(self._record_sets(record)) != getattr(self, "_recorded_inputs", None):
+            raise InvalidArgumentError("record is not what fit was given; new members need the same names and inputs")
         epochs = self.recorded_epochs_.tolist() if record else None
         run = execute(prepared, self, self._inputs, record, epochs, resume)
         append = lambda old, new: np.concatenate([old, new])
@@ -235,27 +226,6 @@ class FiniteEnsemble(StandardisedInputs, HasSettings, Estimator):
         """The inputs whose outputs are recorded, by name, as networks take them."""
         sets, _ = check_record(record, None, self.epochs)
         return {name: self._inputs(x) for name, x in sets.items()}
-
-    def _check_record(self, sets: dict[str, np.ndarray]) -> None:
-        """Raise unless these are the inputs on which the members so far were recorded."""
-        if set(sets) != set(self.recorded_):
-            raise InvalidArgumentError(
-                f"record has {sorted(sets)}, the members so far recorded {sorted(self.recorded_)}; "
-                f"new members need the same inputs"
-            )
-        for name, x in sets.items():
-            count = self.recorded_[name].shape[2]
-            if len(x) != count:
-                raise InvalidArgumentError(
-                    f"record[{name!r}] has {len(x)} inputs, the members so far recorded {count}; "
-                    f"new members need the same inputs"
-                )
-        mine = record_fingerprint(sets)
-        if getattr(self, "_recorded_inputs", mine) != mine:  # models that were saved before have none
-            raise InvalidArgumentError(
-                "record has other values than the inputs on which the members so far were recorded; "
-                "new members need the same inputs"
-            )
 
     def _recorded(self, run: Trained) -> dict[str, np.ndarray]:
         return {name: self._in_fields(a) for name, a in run.recorded.items()}
@@ -302,15 +272,9 @@ class FiniteEnsemble(StandardisedInputs, HasSettings, Estimator):
         if len(bad):
             first = finite[:, bad[0]]
             epoch = len(first) if first.all() else int(np.argmin(first)) + 1
-            own = not isinstance(self.optimizer, str)
-            remedy = (
-                "lower the learning rate that optimizer was made with; learning_rate is not used"
-                if own
-                else f"lower learning_rate, which is {self.learning_rate}"
-            )
             warnings.warn(
                 f"training diverged for {len(bad)} of {self._trained} members (member {bad[0]} in epoch {epoch}); "
-                f"{remedy}",
+                "lower learning_rate, or that of an optimizer of your own",
                 ConvergenceWarning,
                 stacklevel=4,
             )

@@ -163,7 +163,6 @@ class FieldMatrix(KernelMatrix):
     def __init__(self, kernel: PointKernel, x: FieldPoints, field: str) -> None:
         side = max(1, _TILE // x.count) * x.count
         super().__init__(cast(KernelFunction, kernel), x, field, tile=side)  # points are indexed as inputs are
-        self.probe = min(len(x), x.count)
         self.words = f"the {field.upper()} of {self.size} outputs ({x.count} positions each)"
 
     def landmark_rows(self, count: int, rng: np.random.Generator) -> np.ndarray | None:
@@ -194,7 +193,7 @@ class FieldMatrix(KernelMatrix):
     def _network_hash(self) -> str:
         net = getattr(self.kernel, "net", None)
         if not isinstance(self.kernel, FieldKernel) or not isinstance(net, Sequential):
-            raise InvalidTypeError(f"the kernel is {self.kernel!r}; expected that of a network of equitangents.nn")
+            raise InvalidTypeError("kernel", self.kernel, "that of a network of equitangents.nn")
         return described_field(net, self.x.signals.shape[1:])
 
     def _input_arrays(self) -> tuple[np.ndarray, ...]:

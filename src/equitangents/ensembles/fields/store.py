@@ -1,7 +1,7 @@
 """The kernel between all points of a training set on disk: two arrays, filled tile by tile, and which tiles are there.
 
-`nngp.npy` and `ntk.npy` are (points, points) arrays that any program reads; `tiles.npy` says of each tile whether it is
-complete, `checksums.npy` has the CRC-32 of each; `about.json` says what they are the kernels of. A fit that was killed
+`nngp.npy` and `ntk.npy` are (points, points) arrays that any program reads; `tiles.npy` has the CRC-32 of each tile of
+both, plus 2³², or 0 for one that is not complete; `about.json` says what they are the kernels of. A fit that was killed
 goes on with the tiles that are missing, and computes damaged ones again.
 """
 
@@ -10,9 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
+import math
+import os
+import zlib
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -23,22 +27,25 @@ from equitangents.ensembles.fields.kernel import FieldKernel, PointKernel, Turni
 from equitangents.ensembles.fields.points import FieldPoints, PointAction
 from equitangents.errors import InvalidTypeError, StoreError
 from equitangents.file_limits import read_json
-from equitangents.files import LEFTOVER, file_bytes, real, whole_file
-from equitangents.kernels.store.key import VERSION
+from equitangents.files import LEFTOVER, file_bytes, open_regular, real, whole_file
+from equitangents.kernels.store import VERSION
 from equitangents.locks import alone
 from equitangents.nn import Sequential
 from equitangents.nn.sequential import described_field
 from equitangents.scale.identity import action_hash, engine_of, network_hash
-from equitangents.tiles.mapped import MappedTiles, Pair
 from equitangents.tiles.place import local
-from equitangents.tiles.store import check_finite, check_room, each_computed, store_errors
+from equitangents.tiles.store import DamagedTileError, Tiles, check_finite, check_room, each_computed, store_errors
 
 logger = logging.getLogger("equitangents")
 
+Pair = tuple[int, int]  # which rows and which columns, i ≤ j
+
 _FIELDS = ("nngp", "ntk")
-_ABOUT, _LOCK = "about.json", ".computing"
+_ABOUT, _LOCK, _TILES = "about.json", ".computing", "tiles.npy"
+_THERE = 2**32  # added to the checksum of a tile
+_BLOCK = 2**24  # bytes that are written at once
 _POINTS = 2048  # of a tile's side: whole signals
-_WORDS = {
+_LABELS = {
     "network": "the network",
     "action": "the augmentation",
     "points": "the inputs or their positions",
@@ -60,7 +67,7 @@ class FieldStore:
     def __init__(self, path: FileName, kernel: PointKernel, x: FieldPoints) -> None:
         self.path, self.kernel, self.x = real(local("store", path)), kernel, x  # memory maps of files
         tile = max(1, _POINTS // x.count)  # signals
-        self._tiles = MappedTiles(self.path, _FIELDS, _parts(x, tile), np.dtype(x.dtype))
+        self._tiles = _PointTiles(self.path, _parts(x, tile), np.dtype(x.dtype))
         self._checked = False  # whether every tile was found right
         self._open(_record(kernel, x, tile))
 
@@ -108,7 +115,7 @@ class FieldStore:
         """One field, once every tile that is complete was found right."""
         if not self._checked:
             if wrong := self._tiles.damaged():
-                raise StoreError(f"{self.path} is damaged in {len(wrong)} tiles, as {wrong[0]}; compute() repairs it")
+                raise StoreError("path", str(self.path), "undamaged tiles", f"compute() repairs it: {wrong[0]}")
             self._checked = True
         return self._tiles.map(f"{name}.npy", "r")
 
@@ -117,11 +124,13 @@ class FieldStore:
         about = self.path / _ABOUT
         if about.is_file():
             held = _read(about)
-            if differ := differing(_WORDS, held, record):
-                raise StoreError(f"{self.path} holds a field kernel that differs in {differ}; give another")
+            if differ := differing(_LABELS, held, record):
+                raise StoreError(
+                    "path", str(self.path), "a field kernel of the same problem", f"it differs in {differ}"
+                )
             return
         if self.path.exists() and not (self.path.is_dir() and self._is_unfinished()):
-            raise StoreError(f"path is {str(self.path)!r}, which holds something else; give another folder")
+            raise StoreError("path", str(self.path), "a folder of a field kernel, or a new one")
         size, itemsize = len(self.x), np.dtype(record["precision"]).itemsize
         with self._errors(kept=""):
             self.path.mkdir(parents=True, exist_ok=True)
@@ -137,6 +146,93 @@ class FieldStore:
     def _is_unfinished(self) -> bool:
         """Whether the folder holds nothing but what a process that died had written before its record."""
         return all(file.name in self._tiles.files or LEFTOVER.fullmatch(file.name) for file in self.path.iterdir())
+
+
+class _PointTiles(Tiles[Pair, list[np.ndarray]]):
+    """Tiles (i, j), i ≤ j, of the rows `parts[i]` and columns `parts[j]` of both arrays in a folder."""
+
+    def __init__(self, folder: Path, parts: Sequence[np.ndarray], dtype: np.dtype) -> None:
+        self.folder, self.parts, self.dtype = folder, parts, dtype
+
+    @property
+    def files(self) -> dict[str, tuple[np.dtype, tuple[int, ...]]]:
+        """By name (the dtype of the numbers, their shape)."""
+        size, tiles = sum(map(len, self.parts)), len(self.parts)
+        found = {f"{name}.npy": (self.dtype, (size, size)) for name in _FIELDS}
+        return found | {_TILES: (np.dtype("<u8"), (len(_FIELDS), tiles, tiles))}
+
+    @property
+    def all(self) -> list[Pair]:
+        """Every tile on and above the diagonal."""
+        return [(i, j) for i in range(len(self.parts)) for j in range(i, len(self.parts))]
+
+    def is_there(self, tile: Pair) -> bool:
+        """Whether a tile was completed."""
+        return bool((self.map(_TILES, "r")[:, *tile] >= _THERE).all())
+
+    def read(self, tile: Pair) -> list[np.ndarray]:
+        """The tile of both arrays, after its checksum was found right, and the other half to be the same."""
+        rows, columns = (self.parts[k] for k in tile)
+        sums, found = self.map(_TILES, "r")[:, *tile], []
+        for name, checksum in zip(_FIELDS, sums, strict=True):
+            array = self.map(f"{name}.npy", "r")
+            values = np.ascontiguousarray(array[np.ix_(rows, columns)])
+            if _checksum(values) != checksum:
+                raise DamagedTileError(f"tile {tile} in {self.folder} does not have its checksum")
+            if tile[0] != tile[1] and not np.array_equal(values.T, array[np.ix_(columns, rows)]):
+                raise DamagedTileError(f"tile {tile} in {self.folder} is not that of the other half")
+            found.append(values)
+        return found
+
+    def write(self, tile: Pair, values: Sequence[np.ndarray]) -> None:
+        """Write a tile into both halves of both arrays; it is there when that is on disk."""
+        rows, columns = (self.parts[k] for k in tile)
+        sums = self.map(_TILES, "r+")
+        sums[:, *tile] = 0
+        sums.flush()
+        for name, matrix in zip(_FIELDS, values, strict=True):
+            array = self.map(f"{name}.npy", "r+")
+            array[np.ix_(rows, columns)] = matrix
+            array[np.ix_(columns, rows)] = matrix.T
+            array.flush()
+        sums[:, *tile] = [_checksum(matrix) for matrix in values]
+        sums.flush()
+
+    def damaged(self) -> list[Pair]:
+        """Tiles that were completed, and are not what was written."""
+        return [tile for tile in self.all if self.state(tile) == "damaged"]
+
+    def map(self, name: str, mode: Literal["r", "r+"]) -> np.memmap[Any, np.dtype[Any]]:
+        """A file as an array; StoreError unless it begins as it was made, and has its length."""
+        dtype, shape = self.files[name]
+        try:
+            with open_regular(self.folder / name) as file:
+                begins = np.lib.format.read_magic(file) == (1, 0) and np.lib.format.read_array_header_1_0(file)
+                header, size = file.tell(), os.fstat(file.fileno()).st_size
+            if begins != (shape, False, dtype) or size != header + math.prod(shape) * dtype.itemsize:
+                raise ValueError("it does not begin, or end, as it was made")
+            return np.memmap(self.folder / name, dtype, mode, header, shape)
+        except OSError as error:
+            raise StoreError(f"{self.folder / name} cannot be read or written: {error.strerror}") from None
+        except Exception as error:  # of NumPy's parser: SyntaxError, TokenError and others
+            why = str(error).partition("\n")[0]
+            raise StoreError(
+                f"{self.folder} is damaged: {name}: {why}; remove the folder, and the kernel is computed again"
+            ) from None
+
+    def make(self) -> None:
+        """Make all files of zeros, for which the disk has room: a memory map of one that has none ends the process."""
+        for name, (dtype, shape) in self.files.items():
+            described = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+            with whole_file(self.folder / name) as partial, partial.open("wb") as file:
+                np.lib.format.write_array_header_1_0(file, described)
+                left = math.prod(shape) * dtype.itemsize
+                while left:
+                    left -= file.write(bytes(min(left, _BLOCK)))
+
+
+def _checksum(values: np.ndarray) -> int:
+    return zlib.crc32(values.reshape(-1).view(np.uint8).data) + _THERE
 
 
 def _parts(x: FieldPoints, tile: int) -> list[np.ndarray]:
@@ -189,5 +285,7 @@ def _read(about: Path) -> dict[str, Any]:
         if not isinstance(held, dict):
             raise ValueError("it holds no record")
     except ValueError as error:
-        raise StoreError(f"{about} cannot be read: {error}; remove the folder, or give another") from None
+        raise StoreError(
+            "path", str(about), "a record that can be read", f"remove the folder, or give another: {error}"
+        ) from None
     return held

@@ -48,24 +48,17 @@ class Positions:
             if copies and y.ndim == 3 and y.shape[1:] == (samples, *self.shape):
                 return y[..., None], True
             d = self.count
-            raise ShapeError(
-                "y",
-                y.shape,
-                remedy=f"the network has {d} outputs that turn with the input, so for {samples} samples expected "
-                f"({samples}, {d})",
-            )
+            raise ShapeError("y", y.shape, (samples, d), "one row of the outputs, which transform with the input")
         rank = len(self.shape) + 2
         if y.ndim == rank and y.shape[:-1] == (samples, *self.shape):
             return y, False
         if copies and y.ndim == rank + 1 and y.shape[1:-1] == (samples, *self.shape):
             return y, False
-        grid = ", ".join(map(str, self.shape))
         raise ShapeError(
             "y",
             y.shape,
-            remedy=f"the network ends on {self}, so for {samples} samples expected ({samples}, {grid}, outputs) "
-            f"or ({samples}, {grid}). For one target a sample, end the network with Flatten, "
-            "GlobalAvgPool or GroupPool, and a Dense layer",
+            (samples, *self.shape, "outputs"),
+            "for one target a sample, end the network with Flatten, GlobalAvgPool or GroupPool, and Dense",
         )
 
 
@@ -108,8 +101,10 @@ def moved_positions(augmentation: AnyAction, label_action: AnyAction, positions:
             return np.asarray(moving.position_table((*positions.shape, 1)))
         except (ShapeError, InvalidArgumentError) as error:
             raise ShapeError(
-                f"augmentation by {whole.name} moves positions of inputs, and the network ends on {positions}, which "
-                f"it does not move ({error}); give a label_action of the same group that does"
+                "augmentation",
+                whole,
+                "one that moves the positions on which the network ends",
+                f"give a label_action of the same group that does: {error}",
             ) from None
     return np.tile(here, (whole.group.order, 1)) if whole.group.elements is not None else here[None]
 
@@ -122,7 +117,9 @@ def moved_targets(augmentation: AnyAction, label_action: AnyAction, y: np.ndarra
         return np.broadcast_to(y, (len(elements), *y.shape))
     moved = [np.asarray(action(int(g) if np.ndim(g) == 0 else g, y), np.float64) for g in elements]
     if moved[0].shape != y.shape:
-        raise ShapeError(f"label_action turns targets of shape {y.shape} into {moved[0].shape}; it must keep the shape")
+        raise ShapeError(
+            "label_action", moved[0].shape, y.shape, "it must keep the shape", verb="gives targets of shape"
+        )
     return np.stack(moved)
 
 

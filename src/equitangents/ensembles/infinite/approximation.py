@@ -30,12 +30,6 @@ class Approximation:
     samples: int
     predicted: int
 
-    def __str__(self) -> str:
-        return (
-            f"predictions {100 * self.difference:.2g} % off, the centred kernel {100 * self.kernel_error:.2g} % off "
-            f"({self.predicted} of {self.samples} training inputs predicted from the others)"
-        )
-
 
 def approximation(training: Training, time: float) -> Approximation | None:
     """What features cost a training in accuracy; None for an exact kernel."""

@@ -15,9 +15,8 @@ from equitangents.actions.group_action import GroupAction
 from equitangents.actions.named import ActionLike
 from equitangents.ensembles.estimator import Estimator
 from equitangents.ensembles.infinite import saving
-from equitangents.ensembles.infinite.evidence import SCALES, likelihood_gradient, target_evidence
+from equitangents.ensembles.infinite.evidence import target_evidence
 from equitangents.ensembles.infinite.problem import Settings
-from equitangents.ensembles.infinite.refining import Refined, refine
 from equitangents.ensembles.infinite.training_problem import Training
 from equitangents.ensembles.infinite.tuning import Tuning, tune
 from equitangents.ensembles.orbits.statistics import OrbitQuestions
@@ -117,8 +116,7 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
             )
         check_choice("kernel", self.kernel, ("ntk", "nngp"))
         if not isinstance(self.dynamics, Momentum) and self.dynamics not in DYNAMICS:
-            known = ", ".join(map(repr, DYNAMICS))
-            raise InvalidArgumentError("dynamics", self.dynamics, f"{known} or inference.Momentum(0.9)")
+            raise InvalidArgumentError("dynamics", self.dynamics, [*DYNAMICS, "inference.Momentum(0.9)"])
         if not as_times(self.time)[1]:
             raise InvalidArgumentError("time", self.time, "one number (predict takes arrays of times)")
         dynamics = self.dynamics if isinstance(self.dynamics, Momentum) else DYNAMICS[self.dynamics]
@@ -169,31 +167,6 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
         """
         return tune(self, grid, *self._given_or_fitted(x, y), criterion)
 
-    @named_also(X="x")
-    def refine(
-        self,
-        x: Numbers | None = None,
-        y: Numbers | None = None,
-        *,
-        names: Sequence[str] | None = None,
-        evaluations: int = 50,
-    ) -> Refined:
-        """Climb `log_marginal_likelihood_` from this ensemble's values to the nearest maximum; this one stays as it is.
-
-        Each evaluation is a fit, with four kernel matrices more for each of `W_std` and `b_std`. Other maxima may be
-        higher: `tune` looks for the best beginning.
-
-        Args:
-            x: inputs as `fit` takes them; None: what this ensemble was fitted to.
-            y: targets as `fit` takes them, given with x.
-            names: of "ridge", and of "W_std" and "b_std", which all layers must share; None: those that are positive
-                and shared. With augmentation "ridge" alone.
-            evaluations: fits at most.
-
-        Source: Rasmussen & Williams 2006, section 5.4.1.
-        """
-        return refine(self, *self._given_or_fitted(x, y), names, evaluations)
-
     def _given_or_fitted(self, x: Numbers | None, y: Numbers | None) -> tuple[Any, Any]:
         """x and y, or those of `fit` where neither is given."""
         if x is not None:
@@ -223,23 +196,6 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
         self._check_fitted()
         self._solved.settings.ridge.check_one("the derivative is one by a number")
         return target_evidence(self._solved).slope
-
-    def log_marginal_likelihood_gradient(self, *names: str) -> dict[str, float]:
-        """Derivatives of `log_marginal_likelihood_` by "ridge", "W_std" and "b_std" (all, if none is named).
-
-        Those by scales are along networks all of whose layers have the same W_std or b_std, without augmentation, from
-        the decomposition that `fit` made and four kernel matrices each.
-
-        >>> import equitangents as et
-        >>> net = et.nn.Sequential(et.nn.Dense(1, W_std=1.5), et.nn.Erf(), et.nn.Dense(1, W_std=1.5))
-        >>> x = np.random.default_rng(0).normal(size=(20, 3))
-        >>> model = et.InfiniteEnsemble(net, ridge=0.1).fit(x, x[:, 0])
-        >>> sorted(model.log_marginal_likelihood_gradient("ridge", "W_std"))
-        ['W_std', 'ridge']
-        """
-        self._check_fitted()
-        every = SCALES if self._solved.settings.ridge.above is not None else ("ridge", *SCALES)
-        return likelihood_gradient(self._solved, cast(KernelFunction, self.net), names or every)
 
     def save(self, path: FileName, *, means_only: bool = False) -> None:
         """Write the fitted ensemble to a folder `path`, all of it or nothing; one that was saved there is replaced.

@@ -110,10 +110,6 @@ class Given:
         """Values at g z for rows z, (·, rows, |G|, outputs), as those at ρ_X(g) x, (·, M, |G|, *positions, outputs)."""
         return values
 
-    def between_elements(self, action: Action, values: np.ndarray) -> np.ndarray:
-        """Values at pairs of rows g z, (·, rows, |G|, rows, |G|), as at moved inputs, (·, M, |G|, P, M, |G|, P)."""
-        return values
-
     def explicit(self, kernel: KernelFunction, settings: Settings) -> TrainedKernel:
         """Train on all copies one by one, each with all its rows."""
         weights = self.weights
@@ -179,14 +175,6 @@ class FieldSource(Given):
         values = values.reshape(first, -1, self.positions.count, order, outputs).swapaxes(2, 3).copy()
         moved = cast(PointAction, action).at_positions(values, 2)
         return moved.reshape(first, -1, order, *self.grid, outputs)
-
-    def between_elements(self, action: Action, values: np.ndarray) -> np.ndarray:
-        """Values at pairs of g (x, p) as those at pairs of (ρ_X(g) x, p)."""
-        points, count = cast(PointAction, action), self.positions.count
-        shape = values.shape[1] // count, count, action.group.order
-        values = values.reshape(len(values), *shape, *shape)
-        values = np.moveaxis(values, (3, 6), (2, 5)).copy()
-        return points.at_positions(points.at_positions(values, 2), 5)
 
     def per_sample(self, settings: Settings) -> Settings:
         """Settings whose loss is a mean over samples, not over points."""

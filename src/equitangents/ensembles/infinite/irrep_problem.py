@@ -9,9 +9,7 @@ by tile, and only their transforms Σ_q F_ij(q) ρ(q) are kept.
 
 from __future__ import annotations
 
-import logging
 import math
-import time as clock
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -23,8 +21,6 @@ from equitangents.actions import Action
 from equitangents.ensembles.infinite.problem import Settings, spectral_report
 from equitangents.ensembles.infinite.rows import rows_of
 from equitangents.ensembles.infinite.trained_kernel import Decomposed, kernel_diagonal
-from equitangents.formatting import duration
-from equitangents.groups import Group
 from equitangents.inference.data_orbits import DataOrbits
 from equitangents.inference.draws import sample_on_orbits
 from equitangents.inference.group_fourier import FourierIrrep, GroupFourier
@@ -34,9 +30,6 @@ from equitangents.kernels import KernelFunction
 from equitangents.memory import check_memory
 from equitangents.solvers.solution import Report
 
-logger = logging.getLogger("equitangents")
-
-_QUIET_SECONDS = 20.0  # nothing is said of what takes less, nor more often than so
 _ROW_ENTRIES = 2**24  # of a block of test rows against the orbits of the training data
 _TILE_ENTRIES = 2**21  # kernel entries of one tile
 _INPUT_ENTRIES = 2**22  # of the orbits that kernels are computed with at once
@@ -83,32 +76,6 @@ class IrrepProblem(Decomposed):
         blocks = [self._project(rows, prior=False) for rows in self._blocks(x)]
         return np.concatenate([self._orbit_means(at, times) for at in blocks], axis=1)
 
-    def orbit_moments(self, action: Action, x: DataRows, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (T, M, |G|, outputs) and covariance (T, M, |G|, |G|) of one output over the orbit of each input."""
-        group, transform = self.action.group, self.transform
-        means, covariances = [], []
-        for rows in self._blocks(x, width=2):
-            at = self._project(rows, prior=True)
-            prior = np.stack([self._kernel_along_orbit(rows[m : m + 1]) for m in range(len(rows))])
-            means.append(self._orbit_means(at, times))
-            along = np.stack([prior + transform.inverse(at.orbit_covariance(t)) for t in times])
-            along = (along + along[..., group.inverses]) / 2
-            covariances.append(along[..., relative_elements(group)])
-        return np.concatenate(means, axis=1), np.concatenate(covariances, axis=1)
-
-    def joint_orbit_moments(self, action: Action, x: DataRows, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (T, M, |G|, outputs), and the covariance of one output between all orbits, (T, M, |G|, M, |G|)."""
-        group, transform = self.action.group, self.transform
-        at = self._project(x, prior=True)
-        prior = orbit_kernels(self.kernel, x, self.action.orbit(x), ("nngp",))[0].transpose(0, 2, 1)
-        mean = self._orbit_means(at, times)
-        covariance = np.empty((len(times), len(x), group.order, len(x), group.order))
-        for i, t in enumerate(times):
-            between = prior + transform.inverse(at.joint_orbit_covariance(t))
-            between = (between + between.swapaxes(0, 1)[..., group.inverses]) / 2
-            covariance[i] = between[:, :, relative_elements(group)].transpose(0, 2, 1, 3)
-        return mean, covariance
-
     def sample_orbits(
         self, action: Action, x: DataRows, draws: int, time: float, *, key: jax.Array, limit: int | None
     ) -> np.ndarray:
@@ -152,12 +119,8 @@ class IrrepProblem(Decomposed):
         means = np.stack([self.transform.inverse(at.orbit_mean(t)) for t in times])
         return means.transpose(0, 1, 3, 2)
 
-    def _kernel_along_orbit(self, x: DataRows) -> np.ndarray:
-        """K(x, ρ(q) x) for one input (1, …): (|G|,)."""
-        return orbit_kernels(self.kernel, x, self.action.orbit(x), ("nngp",))[0][0, :, 0]
-
-    def _blocks(self, x: DataRows, width: int = 1) -> Iterator[DataRows]:
-        return rows_of(x).blocks(x, max(1, _ROW_ENTRIES // (width * len(self.inputs) * self.action.group.order)))
+    def _blocks(self, x: DataRows) -> Iterator[DataRows]:
+        return rows_of(x).blocks(x, max(1, _ROW_ENTRIES // (len(self.inputs) * self.action.group.order)))
 
 
 def solve(
@@ -254,12 +217,6 @@ def name_of(action: Action, irreps: Sequence[FourierIrrep]) -> str:
     return f"irreps of {action.group.name}: {blocks}, largest {largest if largest > 1 else ''}N"
 
 
-def relative_elements(group: Group) -> np.ndarray:
-    """g⁻¹h for all g and h."""
-    everything = np.arange(group.order)
-    return group._compose(group.inverses[:, None], everything)
-
-
 def _fields(field: KernelName, prior: bool) -> tuple[KernelName, ...]:
     """The kernel that trains, then K if variances are wanted and it is another."""
     return (field, "nngp") if prior and field == "ntk" else (field,)
@@ -273,7 +230,6 @@ def gram_transforms(
     grams = [[np.empty((n, i.dimension, n, i.dimension), _dtype(i)) for i in irreps] for _ in fields]
     width = min(_orbit_inputs(action, x), max(_SMALLEST_TILE, -(-n // _TILES)))
     height = max(1, _TILE_ENTRIES // (width * order))
-    forecast = Forecast(f"kernel of {n}·{order} augmented samples", n * (n + width) / 2)
     for columns in slices(0, n, width):
         orbit = action.orbit(x[columns])
         above = [(rows, True) for rows in slices(0, columns.start, height)]
@@ -283,7 +239,6 @@ def gram_transforms(
                     block[rows, :, columns] = part.transpose(0, 2, 1, 3)
                     if mirrored:
                         block[columns, :, rows] = part.conj().transpose(1, 3, 0, 2)
-            forecast.advance((rows.stop - rows.start) * (columns.stop - columns.start))
     return [[block.reshape(n * block.shape[1], -1) for block in blocks] for blocks in grams]
 
 
@@ -337,20 +292,3 @@ def _orbit_inputs(action: Action, x: DataRows) -> int:
 
 def _dtype(irrep: FourierIrrep) -> type[np.float64] | type[np.complex128]:
     return np.float64 if irrep.is_real else np.complex128
-
-
-class Forecast:
-    """Counts finished parts of `task`, many equal ones, and logs, at level INFO, how much is left of a long one."""
-
-    def __init__(self, task: str, parts: float) -> None:
-        self.task, self.parts, self.done = task, parts, 0.0
-        self._start = self._said = clock.monotonic()
-
-    def advance(self, parts: float = 1.0) -> None:
-        """So many more parts are finished."""
-        self.done += parts
-        now = clock.monotonic()
-        if now - self._said >= _QUIET_SECONDS and self.done < self.parts:
-            left = (now - self._start) * (self.parts / self.done - 1)
-            logger.info("%s: %.0f %%, about %s left", self.task, 100 * self.done / self.parts, duration(left))
-            self._said = now

@@ -7,10 +7,9 @@ number) included, from the decomposition of the whole (`equitangents.inference.l
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -24,10 +23,6 @@ from equitangents.ensembles.infinite.training_problem import Training
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference import Flow, TrainedProcess, decompose
 from equitangents.inference.leave_out import errors_without, flow_ridges
-
-logger = logging.getLogger("equitangents")
-
-_KEPT = 1e-9  # of a row's weight: less is rounding of weights that were added and taken away
 
 
 @dataclass(frozen=True)
@@ -91,31 +86,6 @@ class LabelsLeftOut:
         """The share of samples whose label is predicted."""
         return float(self.hits.mean())
 
-    @property
-    def residuals(self) -> Float[np.ndarray, "n classes"]:
-        """Targets − outputs, targets being one-hot minus 1/K."""
-        return self.outputs.residuals
-
-    @property
-    def mean_squared_error(self) -> float:
-        """The mean squared error of the outputs behind the labels, over samples and outputs."""
-        return self.outputs.mean_squared_error
-
-    @property
-    def time(self) -> float:
-        """After which training time the labels are predicted."""
-        return self.outputs.time
-
-    @property
-    def predictor(self) -> str:
-        """Which process predicts the outputs behind the labels."""
-        return self.outputs.predictor
-
-    @property
-    def standardised_by(self) -> str:
-        """Which samples gave the mean and deviation of inputs, see `LeaveOneOut`."""
-        return self.outputs.standardised_by
-
     def __repr__(self) -> str:
         return f"<LabelsLeftOut of {len(self.labels)} samples: accuracy {self.accuracy:.4g}>"
 
@@ -124,22 +94,9 @@ class LabelsLeftOut:
         return notebook.table("Leave-one-out", [facts[0], ("accuracy", f"{self.accuracy:.4g}"), *facts[1:]])
 
 
-def predictor_name(kernel: str, time: float, ridge: str, augmented: bool) -> str:
-    """Which process predicts, in words.
-
-    >>> predictor_name("nngp", float("inf"), "0.1", augmented=False)
-    'posterior mean of the NNGP with noise (ridge 0.1)'
-    >>> predictor_name("ntk", 5.0, "0", augmented=True)
-    'mean of infinitely wide networks (NTK) at time 5, on all augmented copies'
-    """
-    if kernel == "nngp" and np.isinf(time):
-        name = "posterior mean of the NNGP " + ("without noise" if ridge == "0" else f"with noise (ridge {ridge})")
-    else:
-        trained = "NTK" if kernel == "ntk" else "last layer alone trained, NNGP kernel"
-        name = f"mean of infinitely wide networks ({trained}) at time {time:g}" + (
-            "" if ridge == "0" else f", ridge {ridge}"
-        )
-    return name + (", on all augmented copies" if augmented else "")
+def predictor_name(kernel: str, time: float) -> str:
+    """Which process predicts: the Bayesian network whose last layer is trained, or trained networks."""
+    return "posterior mean of the NNGP" if kernel == "nngp" and np.isinf(time) else "mean of infinitely wide networks"
 
 
 def held_out_predictions(training: Training, time: float) -> np.ndarray:
@@ -150,8 +107,7 @@ def held_out_predictions(training: Training, time: float) -> np.ndarray:
     n = check_more_than_one(len(training.given.x))
     if training.settings.dynamics is not Flow and 0 < time < math.inf:
         raise InvalidArgumentError(
-            f"leaving samples out after {time:g} steps of gradient descent has no closed form from one "
-            "decomposition; take dynamics='flow' or time=inf"
+            "time", time, "inf or 0 for leaving samples out of gradient descent", "take dynamics='flow' or time=inf"
         )
     labels = original_labels(training)
     training = training.decomposed
@@ -164,8 +120,10 @@ def held_out_predictions(training: Training, time: float) -> np.ndarray:
         return labels - errors.reshape(labels.shape)
     if training.source is not None:
         raise InvalidArgumentError(
-            f"leaving whole fields out has no closed form where they are trained by {training.solver}; hold samples "
-            "back, or compare ensembles by log_marginal_likelihood_"
+            "solver",
+            training.solver,
+            "one whole decomposition, for leaving fields out",
+            "hold samples back, or compare by log_marginal_likelihood_",
         )
     problem = cast(IrrepProblem, training.mean_problem)
     if not problem.process.consistent:
@@ -260,7 +218,10 @@ def _errors_of_rows(problem: Problem, n: int, count: int, original: int, time: f
     if problem.above is not None:
         ridges = process.spectrum.ridge + problem.above / process.spectrum.ridge_unit
         if not (math.isinf(time) and ridges.min() > 0):
-            return _one_by_one(process, ridges, trace.sum(axis=1), row, weight, copies, count, original, time)
+            raise InvalidArgumentError(
+                "ridge has a value for each sample; leaving one out then has a closed form only at time=inf, with all "
+                "of them positive: give one number, or take leave_one_out_refitted()"
+            )
         process, whole, weight = _levelled(process, ridges, whole, weight, row)
     without = _without(process, trace.sum(axis=1), process.spectrum.ridge, copies, time, count)
     errors = np.empty((n, count, process.targets.shape[1]))
@@ -300,42 +261,6 @@ def _kernel(process: TrainedProcess, ridges: np.ndarray) -> np.ndarray:
     spectrum = process.spectrum
     whole = (spectrum.vectors * spectrum.eigenvalues) @ spectrum.vectors.T
     return np.asarray(whole - np.diag(ridges * spectrum.ridge_unit))
-
-
-def _one_by_one(
-    process: TrainedProcess,
-    ridges: np.ndarray,
-    traces: np.ndarray,
-    row: np.ndarray,
-    weight: np.ndarray,
-    copies: int,
-    count: int,
-    original: int,
-    time: float,
-) -> np.ndarray:
-    """y_i − prediction without sample i, from a decomposition for each: ridges that differ commute with no kernel."""
-    kernel, n = _kernel(process, ridges), len(row)
-    whole = np.ones(len(kernel)) if process.scale is None else process.scale**2
-    targets = process.spectrum.vectors @ process.targets
-    without = _without(process, traces, 1.0, copies, time, count)
-    errors = np.empty((n, count, targets.shape[1]))
-    logger.info("leaving out one by one: %d decompositions, as ridges differ", n)
-    for i in range(n):
-        kept = whole - np.bincount(row[i], weights=weight[i], minlength=len(whole))
-        there = kept > _KEPT * whole
-        root = np.sqrt(kept[there] / whole[there])
-        unit = float(without.shifts[i])
-        matrix = kernel[np.ix_(there, there)] * np.outer(root, root) + np.diag(ridges[there] * unit)
-        spectrum = decompose(
-            matrix, ridge_unit=unit, resolution=process.spectrum.resolution, scale=process.spectrum.scale
-        )
-        dynamics = replace(process.dynamics, samples=process.samples - copies)
-        one = TrainedProcess(spectrum, targets[there] * root[:, None], dynamics)
-        wanted = row[i, original * count : (original + 1) * count]
-        own = np.sqrt(whole[wanted])
-        cross = kernel[np.ix_(wanted, there)] * root / own[:, None]
-        errors[i] = targets[wanted] / own[:, None] - one.project(cross).mean(time)
-    return errors
 
 
 def _groups(row: np.ndarray, weight: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:

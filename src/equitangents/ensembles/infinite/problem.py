@@ -36,7 +36,7 @@ from equitangents.kernels.random_features import FeatureMap
 from equitangents.memory import check_memory, default_memory_limit
 from equitangents.solvers.choosing import DECOMPOSED, as_method, plan_of
 from equitangents.solvers.eigh import Eigh
-from equitangents.solvers.matrices import RaisedMatrix, ScaledMatrix
+from equitangents.solvers.matrices import ScaledMatrix
 from equitangents.solvers.method import Method, Task
 from equitangents.solvers.primal import FeatureMatrix, Primal
 from equitangents.solvers.solution import Report
@@ -171,62 +171,84 @@ def dense(
     """
     n = len(x)
     decomposes = settings.decomposes(n) and not settings.takes_features(kernel)
-    total = n * copies
     if decomposes:
         check_memory(f"the dense problem of {n} samples", dense_solve_bytes(n), settings.memory_limit, remedy)
+    equal = None if draws_noise(kernel) else rows_of(x).digests(x)  # with noise equal samples are not one
+    return _merged(kernel, x, y, settings, equal, decomposes, weights=weights, copies=copies)
+
+
+def orbit_averaged(
+    kernel: KernelFunction, action: Action, x: DataRows, y: np.ndarray, settings: Settings
+) -> Problem | SolvedProblem:
+    """The mean after full augmentation with invariant labels, at the cost of N samples.
+
+    Needs Θ(ρ(g)x, ρ(g)x′) = Θ(x, x′). Samples on one orbit with one target are merged. Its process has no prior: the
+    covariance of the ensemble is not that of the invariant network, and needs all irreps (`irrep_problem`).
+    """
+    total, task = len(x), f"the orbit-averaged problem of {len(x)} samples"
+    decomposes = settings.decomposes(total)
+    if decomposes:
+        check_memory(task, dense_solve_bytes(total), settings.memory_limit, "train on fewer samples")
+    variances = kernel_diagonal(kernel, x, settings.field)
+    return _merged(
+        rows_of(x).averaged(kernel, action),
+        x,
+        y,
+        settings,
+        rows_of(x).orbit_labels(action, x, variances),
+        decomposes,
+        traces=variances / action.group.order,
+        size=float(variances.mean()) * math.sqrt(total),  # means of numbers of that size may all but vanish
+    )
+
+
+def _merged(
+    kernel: KernelFunction,
+    x: DataRows,
+    y: np.ndarray,
+    settings: Settings,
+    equal: list[bytes] | None,
+    decomposes: bool,
+    *,
+    weights: np.ndarray | None = None,
+    copies: int = 1,
+    traces: np.ndarray | None = None,
+    size: float = 0.0,
+) -> Problem | SolvedProblem:
+    """Train on samples of which those are one row that have equal digests `equal`, targets and ridges.
+
+    traces: each sample's part of N times the ridge's unit; None: its diagonal entry, and K is the prior. size: see
+    `Spectrum.scale`.
+    """
+    n, total = len(x), len(x) * copies
     above = settings.ridge_of(n)
-    noisy = draws_noise(kernel)  # then equal samples are not one
-    first, row = (np.arange(n),) * 2 if noisy else kinds(rows_of(x).digests(x), row_digests(y), *_digests(above))
+    others = [] if above is None else [[value.tobytes() for value in above]]
+    first, row = (np.arange(n),) * 2 if equal is None else kinds(equal, row_digests(y), *others)
     each = np.ones(n) if weights is None else weights
     weight = np.bincount(row, weights=each) * copies
     if len(first) < n:
         x, y = x[first], y[first]
         above = None if above is None else above[first]
     scale = np.sqrt(weight) if len(first) < total or weights is not None else None
+    unit = None if traces is None else float(traces.mean())
     if not decomposes:
-        return solved(kernel, x, y, settings, total, scale, above)
+        return solved(kernel, x, y, settings, total, scale, above, unit=unit, size=size)
     kernels = settings.training_kernel(kernel, x)
-    found = _decomposed(getattr(kernels, settings.field), y, settings, total, scale, above)
-    row, each = np.tile(row, copies), np.tile(each, copies)
-    samples = Samples(row, each, found.diagonal[row] * each / weight[row])
-    prior = None if settings.field == "nngp" else _scaled(kernels.nngp, scale)
-    process = TrainedProcess(found.spectrum, y, settings.dynamics_of(total), prior=prior, scale=scale)
-    return Problem(kernel, settings.field, x, process, samples, found.residual, found.seconds, found.above)
-
-
-@dataclass(frozen=True)
-class _Decomposed:
-    """A matrix's spectrum and diagonal, the residual of the targets, and how long the decomposition took."""
-
-    spectrum: Spectrum
-    diagonal: np.ndarray
-    residual: float
-    seconds: float
-    above: np.ndarray | None
-
-
-def _decomposed(
-    kernel: ArrayLike,
-    y: np.ndarray,
-    settings: Settings,
-    samples: int,
-    scale: np.ndarray | None,
-    above: np.ndarray | None,
-    unit: float | None = None,
-    size: float = 0.0,
-) -> _Decomposed:
-    """The kernel between rows times their scales, decomposed; above, unit and size are as in `solved`."""
-    matrix = _scaled(kernel, scale)
+    gram = getattr(kernels, settings.field)
     start = clock.perf_counter()
-    unit = float(np.trace(matrix)) / samples if unit is None else unit
-    diagonal = matrix.diagonal().copy()
+    matrix = _scaled(gram, scale)
+    row, each = np.tile(row, copies), np.tile(each, copies)
+    prior = None if traces is not None or settings.field == "nngp" else _scaled(kernels.nngp, scale)
+    traces = matrix.diagonal()[row] * each / weight[row] if traces is None else traces
+    unit = float(np.trace(matrix)) / total if unit is None else unit
     if above is not None:
         above = unit * above
         matrix = matrix + np.diag(above)
-    spectrum = decompose(matrix, ridge=settings.ridge.least, ridge_unit=unit, precision=kernel.dtype, scale=size)
+    spectrum = decompose(matrix, ridge=settings.ridge.least, ridge_unit=unit, precision=gram.dtype, scale=size)
     seconds = clock.perf_counter() - start
-    residual = spectral_residual(matrix, spectrum, y if scale is None else y * scale[:, None])
-    return _Decomposed(spectrum, diagonal, residual, seconds, above)
+    residual = _spectral_residual(matrix, spectrum, y if scale is None else y * scale[:, None])
+    process = TrainedProcess(spectrum, y, settings.dynamics_of(total), prior=prior, scale=scale)
+    return Problem(kernel, settings.field, x, process, Samples(row, each, traces), residual, seconds, above)
 
 
 def solved(
@@ -249,8 +271,10 @@ def solved(
     method = as_method(settings.solver)
     if method is not None and not method.exact and draws_noise(kernel):
         raise InvalidArgumentError(
-            f"solver is {settings.solver!r}, which reads kernels between an input and its equal, and net draws noise "
-            "for each, as in dropout; take an exact solver, such as 'cholesky' or 'pcg'"
+            "solver",
+            settings.solver,
+            "an exact one, since net draws noise for each input, as in dropout",
+            "such as 'cholesky' or 'pcg'",
         )
     if settings.takes_features(kernel):
         settings.ridge.check_one("weights of features are solved for with one: give a number, or take solver='eigh'")
@@ -268,7 +292,7 @@ def solved(
     matrix = read.trained
     unit = float(matrix.diagonal().sum()) / samples if unit is None else unit
     if above is not None:
-        matrix = RaisedMatrix(matrix, unit * above)
+        matrix = ScaledMatrix(matrix, above=unit * above)
     system = System(matrix, settings.ridge.least, settings.dynamics_of(samples), unit, size)
     solver = Solver(system, method, limit=settings.limit - read.bytes)
     targets = y if scale is None else y * scale[:, None]
@@ -276,52 +300,12 @@ def solved(
     return SolvedProblem(kernel, settings.field, x, targets, solver, noise, scale, read.kernels)
 
 
-def orbit_averaged(
-    kernel: KernelFunction, action: Action, x: DataRows, y: np.ndarray, settings: Settings
-) -> Problem | SolvedProblem:
-    """The mean after full augmentation with invariant labels, at the cost of N samples.
-
-    Needs Θ(ρ(g)x, ρ(g)x′) = Θ(x, x′). Samples on one orbit with one target are merged. Its process has no prior: the
-    covariance of the ensemble is not that of the invariant network, and needs all irreps (`irrep_problem`).
-    """
-    order, total = action.group.order, len(x)
-    if decomposes := settings.decomposes(total):
-        check_memory(
-            f"the orbit-averaged problem of {total} samples",
-            dense_solve_bytes(total),
-            settings.memory_limit,
-            "train on fewer samples",
-        )
-    variances = kernel_diagonal(kernel, x, settings.field)
-    above = settings.ridge_of(total)
-    first, row = kinds(rows_of(x).orbit_labels(action, x, variances), row_digests(y), *_digests(above))
-    if len(first) < total:
-        x, y = x[first], y[first]
-        above = None if above is None else above[first]
-    scale = np.sqrt(np.bincount(row)) if len(first) < total else None
-    mean_kernel = rows_of(x).averaged(kernel, action)
-    unit, size = float(variances.mean()) / order, float(variances.mean()) * math.sqrt(total)
-    if not decomposes:
-        return solved(mean_kernel, x, y, settings, total, scale, above, unit=unit, size=size)
-    gram = getattr(settings.training_kernel(mean_kernel, x), settings.field)
-    # means of numbers of that size may all but vanish
-    found = _decomposed(gram, y, settings, total, scale, above, unit, size)
-    samples = Samples(row, np.ones(total), variances / order)
-    process = TrainedProcess(found.spectrum, y, settings.dynamics_of(total), scale=scale)
-    return Problem(mean_kernel, settings.field, x, process, samples, found.residual, found.seconds, found.above)
-
-
-def _digests(above: np.ndarray | None) -> list[list[bytes]]:
-    """What else rows must have in common to be one: their ridge, where it is not that of all."""
-    return [] if above is None else [[value.tobytes() for value in above]]
-
-
 def _scaled(matrix: ArrayLike, scale: np.ndarray | None) -> np.ndarray:
     matrix = np.asarray(matrix, dtype=np.float64)
     return matrix if scale is None else matrix * np.outer(scale, scale)
 
 
-def spectral_residual(gram: np.ndarray, spectrum: Spectrum, targets: np.ndarray) -> float:
+def _spectral_residual(gram: np.ndarray, spectrum: Spectrum, targets: np.ndarray) -> float:
     """The largest relative residual |Y − (Θ + δ)α|/|Y| of α = (Θ + δ)⁻¹Y, along eigenvectors above rounding."""
     values = spectrum.eigenvalues
     above = values > spectrum.blur
@@ -338,7 +322,7 @@ def spectral_report(spectra: Sequence[Spectrum], time: float, seconds: float, re
     smallest = min(spectrum.smallest for spectrum in spectra)
     largest = max(spectrum.largest for spectrum in spectra)
     sizes = [len(spectrum.eigenvalues) for spectrum in spectra]
-    plans = [plan_of(Eigh(), Task(size, 1, 8, True, False, size, 0), None) for size in sizes]
+    plans = [plan_of(Eigh(), Task(size, 1, 8, True, False, size, 0)) for size in sizes]
     blocks = "one decomposition serves every time" if len(sizes) == 1 else f"one for each of {len(sizes)} irreps"
     return Report(
         solver="eigh",
@@ -351,7 +335,6 @@ def spectral_report(spectra: Sequence[Spectrum], time: float, seconds: float, re
         largest=largest,
         iterations=0,
         seconds=seconds,
-        forecast_seconds=sum(plan.seconds for plan in plans),
         forecast_memory=max(plan.memory for plan in plans),
         ridge=spectra[0].ridge,
         time=time,

@@ -95,7 +95,7 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
             "explicit N|G| (why)". Of fields on P positions the same with NP; and "dense NP×NP (the network is
             equivariant under …)" where each copy is its sample.
         solution_: how the mean was solved at the constructor's time (a `Report`): solver and reason, residual,
-            condition, iterations, seconds and their forecast, and for "nystrom" the estimated error.
+            condition, iterations, seconds, and for "nystrom" the estimated error.
         approximation_: of `kernels.random_features`, how far predictions are from exact ones on a small sample.
         covariance_solver_: which gives covariances, stds and samples; solved when first asked for.
         max_learning_rate_: 2N/λ_max of that problem, of irreps always with the trivial one: the largest learning rate
@@ -228,7 +228,7 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
     def _compared(self, training: Training, predictions: np.ndarray, time: float, units: str) -> LeaveOneOut:
         targets = original_labels(training)
         targets = targets[..., 0] if self._squeeze else targets
-        name = predictor_name(self.kernel, time, training.settings.ridge.words, training.given.augmentation is not None)
+        name = predictor_name(self.kernel, time)
         return LeaveOneOut(predictions, targets - predictions, time, name, units if self.standardise else "nothing")
 
     def _predicted(self, x: Numbers, time: Times | None, return_std: bool, return_cov: bool) -> np.ndarray | Spread:
@@ -250,27 +250,10 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
         """Mean (M, |G|, outputs) on each orbit {ρ_X(g) x_i} of the augmentation's group; for 1-d y (M, |G|, 1).
 
         `time`: one number, or None for the constructor's. Hardly more work than the M inputs alone. Of fields
-        (M, |G|, *positions, outputs); in `predict_orbits` and `predict_joint_orbits` positions follow each |G|, too.
+        (M, |G|, *positions, outputs).
         """
         x, times, _ = self._check_query(x, time, "orbits are predicted at one time")
         return self._training.orbit_means(x, times)[0]
-
-    def predict_orbits(self, x: Numbers, time: Times | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (M, |G|, outputs) and covariance (M, |G|, |G|) of one output along each orbit {ρ_X(g) x_i}.
-
-        Of the augmentation's group, jointly over its elements; for 1-d y the mean is (M, |G|, 1). `time`: one number,
-        or None for the constructor's. Where the irreps are solved this costs hardly more than the M inputs alone, as
-        Σ_t(gx, hx) depends on g⁻¹h; else it is what `predict` gives.
-        """
-        x, times, _ = self._check_query(x, time, "orbits are predicted at one time")
-        mean, covariance = self._training.orbits(x, times)
-        return mean[0], covariance[0]
-
-    def predict_joint_orbits(self, x: Numbers, time: Times | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (M, |G|, outputs), and covariance (M, |G|, M, |G|) of one output between all orbits."""
-        x, times, _ = self._check_query(x, time, "orbits are predicted at one time")
-        mean, covariance = self._training.joint_orbits(x, times)
-        return mean[0], covariance[0]
 
     def sample(self, x: Numbers, count: int, *, key: Key, time: Times | None = None) -> np.ndarray:
         """Outputs of `count` trained networks at x, drawn jointly over inputs.
@@ -312,5 +295,5 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
         for t in times:
             self._training.mean_problem.check(t)
         if once is not None and not single:
-            raise InvalidArgumentError(f"time has shape {times.shape}; {once}")
+            raise InvalidArgumentError("time", times.shape, once, verb="has shape")
         return self._as_trained(x), times, single

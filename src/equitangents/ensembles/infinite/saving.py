@@ -28,7 +28,7 @@ from equitangents.ensembles.storage.structure import Described, build, restored,
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, StoreError
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.random_features import FeatureMap
-from equitangents.kernels.store.key import VERSION, described
+from equitangents.kernels.store import VERSION, described
 from equitangents.nn.sequential import Sequential, described_field
 from equitangents.scale.identity import action_hash, network_hash
 
@@ -85,8 +85,7 @@ def save(ensemble: BaseEstimator, path: Path, *, means_only: bool = False) -> No
     compact = means(ensemble)
     if means_only and compact is None:
         raise InvalidArgumentError(
-            f"means_only is True, and this ensemble is solved as {ensemble.solver_}, whose means need the whole state; "
-            "leave it out"
+            "means_only", True, "False, since the means of this solution need the whole state", ensemble.solver_
         )
     whole = None if means_only else state_of(ensemble)
     means_described, state, left_out = _described(compact, whole, ensemble.net)
@@ -110,17 +109,16 @@ def load(cls: type, path: Path, net: Network = None, about: About | None = None)
     """Read a fitted ensemble of class `cls`, that of `about` if it is given; see InfiniteEnsembleBase.load."""
     about = about_model(path) if about is None else about
     if about["class"] != cls.__name__:
-        raise StoreError(f"path is {str(path)!r}, which holds an {about['class']}, not an {cls.__name__}")
+        raise StoreError("path", str(path), cls.__name__, f"it holds {about['class']}")
     state = _built(path, about, net, "state")
     if state is None:
         raise StoreError(
-            f"path is {str(path)!r}, which holds only means at training time {about['facts']['time']:g} (it was saved "
-            "with means_only): standard deviations and other times need a model that was saved whole"
+            "path", str(path), "a whole model, for standard deviations and other times", "it was saved with means_only"
         )
     try:
         ensemble = restored(cls, state, {"net": net})
     except ValueError as error:
-        raise StoreError(f"path is {str(path)!r}, which cannot be read: {error}; fit the model again") from None
+        raise StoreError("path", str(path), "a model that can be read", f"fit the model again: {error}") from None
     if net is not None and about["network_left_out"]:
         _compare(np.array(_first(ensemble)), about, net)
     return ensemble
@@ -134,7 +132,7 @@ def load_means(path: Path, net: Network = None, about: About | None = None) -> M
     about = about_model(path) if about is None else about
     found: MeansAtATime | None = _built(path, about, net, "means")
     if not isinstance(found, MeansAtATime | None):
-        raise StoreError(f"path is {str(path)!r}, whose means are a {type(found).__name__}: it is no saved model")
+        raise StoreError("path", str(path), "a saved model", "its means are none")
     if found is not None and about["network_left_out"]:
         _compare(found.first(), about, net)
     return found
@@ -273,5 +271,5 @@ def _compare(first: np.ndarray, about: dict[str, Any], net: Network) -> None:
     scale = max(float(np.max(np.abs(saved))), 1e-30)
     if not np.max(np.abs(np.ravel(first) - saved)) <= _SAME * scale:
         raise InvalidArgumentError(
-            f"net is {net!r}, whose predictions are not those of the network that was saved, {about['network']}"
+            "net", net, "the network that was saved, with the same predictions", str(about["network"])
         )

@@ -91,20 +91,6 @@ class TrainedKernel(abc.ABC):
         means = self.means(action.orbit(x).reshape(-1, *x.shape[1:]), times)
         return means.reshape(len(times), action.group.order, len(x), -1).swapaxes(1, 2)
 
-    def orbit_moments(self, action: Action, x: DataRows, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (T, M, |G|, outputs) and covariance (T, M, |G|, |G|) of one output over the orbit of each input."""
-        orbit = action.orbit(x).swapaxes(0, 1)
-        means = self.means(orbit.reshape(-1, *orbit.shape[2:]), times)
-        covariances = np.stack([self.covariances(orbit[m], times) for m in range(len(x))], axis=1)
-        return means.reshape(len(times), len(x), action.group.order, -1), covariances
-
-    def joint_orbit_moments(self, action: Action, x: DataRows, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean (T, M, |G|, outputs), and the covariance of one output between all orbits, (T, M, |G|, M, |G|)."""
-        orbit, order = action.orbit(x).swapaxes(0, 1), action.group.order
-        flat = orbit.reshape(-1, *orbit.shape[2:])
-        means = self.means(flat, times).reshape(len(times), len(x), order, -1)
-        return means, self.covariances(flat, times).reshape(len(times), len(x), order, len(x), order)
-
     def sample_orbits(
         self, action: Action, x: DataRows, draws: int, time: float, *, key: jax.Array, limit: int | None
     ) -> np.ndarray:
@@ -116,9 +102,10 @@ class TrainedKernel(abc.ABC):
             limit,
             "ask for fewer inputs at once, or for return_std",
         )
-        mean, covariance = self.joint_orbit_moments(action, x, np.array([time]))
-        flat = mean[0].reshape(points, -1), covariance[0].reshape(points, points)
-        return sample_gaussian(*flat, draws, key=key).reshape(draws, *mean.shape[1:])
+        orbit, times = action.orbit(x).swapaxes(0, 1), np.array([time])
+        flat = orbit.reshape(-1, *orbit.shape[2:])
+        found = sample_gaussian(self.means(flat, times)[0], self.covariances(flat, times)[0], draws, key=key)
+        return found.reshape(draws, len(x), action.group.order, -1)
 
 
 class Decomposed(TrainedKernel):

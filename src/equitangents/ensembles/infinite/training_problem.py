@@ -132,9 +132,10 @@ class Training:
             )
         if self.settings.solver != "auto" and not self.settings.decomposes(len(self.x)):
             raise InvalidArgumentError(
-                f"solver is {self.settings.solver!r}, and with these labels the problem is that of "
-                f"{irrep_problem.name_of(self.augmentation, self._irreps)}, which are decomposed; take solver='eigh' "
-                "or 'auto'"
+                "solver",
+                self.settings.solver,
+                "'eigh' or 'auto', since the problem of these labels is decomposed",
+                irrep_problem.name_of(self.augmentation, self._irreps),
             )
         return self._solve_irreps(labelled_only=True, solved=None)
 
@@ -212,29 +213,6 @@ class Training:
             found = solved.orbit_means(self.augmentation, rows, times)
         return given.by_element(self.augmentation, found)
 
-    def orbits(self, x: DataRows, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Means (T, M, |G|, *positions, outputs) and covariances along orbits, over (|G|, *positions) twice."""
-        group, given = self.orbit_group(), self.given
-        if not given.grid:
-            solved = self._covariance_problem_at(times, points=group.order, blocks=len(x))
-            return solved.orbit_moments(self.augmentation, x, times)
-        parts = [self.joint_orbits(x[m : m + 1], times) for m in range(len(x))]
-        covariances = [c.reshape(len(times), 1, *((group.order, *given.grid) * 2)) for _, c in parts]
-        return np.concatenate([m for m, _ in parts], axis=1), np.concatenate(covariances, axis=1)
-
-    def joint_orbits(self, x: DataRows, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Means (T, M, |G|, *positions, outputs), and covariances between orbits, over (M, |G|, *positions) twice."""
-        given, action = self.given, self.augmentation
-        grid = len(x), self.orbit_group().order, *given.grid
-        if given.turning:
-            between = self.covariances(given.orbits(x), times)
-            return self.orbit_means(x, times), between.reshape(len(times), *grid, *grid)
-        rows = given.rows(x)
-        solved = self._covariance_problem_at(times, points=len(rows) * action.group.order)
-        means, between = solved.joint_orbit_moments(action, rows, times)
-        between = given.between_elements(action, between)
-        return given.by_element(action, means), between.reshape(len(times), *grid, *grid)
-
     def sample_orbits(self, x: DataRows, draws: int, time: float, *, key: jax.Array) -> np.ndarray:
         """Draws of one network jointly over the orbits of all inputs: (draws, M, |G|, *positions, outputs)."""
         order, given, action = self.orbit_group().order, self.given, self.augmentation
@@ -250,16 +228,16 @@ class Training:
             raise InvalidArgumentError("orbits are those of the augmentation's group; this ensemble has no such group")
         return self.augmentation.group
 
-    def _covariance_problem_at(self, times: np.ndarray, points: int, blocks: int = 1) -> TrainedKernel:
+    def _covariance_problem_at(self, times: np.ndarray, points: int) -> TrainedKernel:
         """The problem that gives covariances; raises if it cannot be evaluated at some time, or at so many points."""
         solved = self.covariance_problem
         for t in times:
             solved.check(t)
         check_memory(
-            f"the joint covariance of {points} inputs" if blocks == 1 else f"the covariances on {blocks} orbits",
-            solved.query_bytes(points, len(times)) + 8 * blocks * points**2 * len(times),
+            f"the joint covariance of {points} inputs",
+            solved.query_bytes(points, len(times)) + 8 * points**2 * len(times),
             self.settings.memory_limit,
-            "ask for fewer inputs at once" + (", or for return_std" if blocks == 1 else ""),
+            "ask for fewer inputs at once, or for return_std",
         )
         return solved
 

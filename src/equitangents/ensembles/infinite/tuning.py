@@ -6,7 +6,6 @@ their decomposition, and each costs O(N²) more; all else makes another kernel m
 
 from __future__ import annotations
 
-import html
 import itertools
 import logging
 import math
@@ -26,7 +25,7 @@ from equitangents.ensembles.infinite.training_problem import Training
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.formatting import duration
 from equitangents.inference.ridge import Ridge
-from equitangents.keywords import meant
+from equitangents.keywords import unknown
 from equitangents.nn.variants import vary
 from equitangents.solvers.choosing import as_method
 from equitangents.solvers.eigh import Eigh
@@ -60,18 +59,13 @@ class Candidate:
     tied: bool
     note: str = ""
 
-    @property
-    def name(self) -> str:
-        """Such as "depth=2, ridge=0.01"."""
-        return ", ".join(f"{name}={_text(value)}" for name, value in self.params.items()) or "as given"
-
 
 E = TypeVar("E", bound=BaseEstimator)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Tuning(Generic[E]):
-    """The candidates of a grid by one criterion, in the grid's order.
+    """The candidates of a grid by one criterion, in the grid's order; `print` shows the best ten.
 
     measure: what scores are ("leave-one-out mean squared error", "leave-one-out accuracy", "log marginal likelihood").
     larger_is_better: of scores. best: the best candidate's ensemble, fitted to all samples. matrices: how many
@@ -121,71 +115,30 @@ class Tuning(Generic[E]):
             for c in self.candidates
         ]
 
-    def summary(self) -> str:
-        """The choice, what is as good as it, and what it took, in a few sentences."""
-        total, failed = len(self.candidates), sum(math.isnan(c.score) for c in self.candidates)
-        name, end = self.candidates[self.best_index].name, "largest" if self.larger_is_better else "smallest"
-        scored = total - failed
-        if scored == 1:
-            parts = [f"{name}: {self.measure} {self.best_score:.4g}, the only candidate with a score."]
-        else:
-            parts = [f"{name} has the {end} {self.measure} of {scored} candidates, {self.best_score:.4g}."]
-            parts.append(self._about_ties(scored))
-        if failed:
-            parts.append(f"{failed} more {'has' if failed == 1 else 'have'} no score; their notes say why.")
-        made = f"{self.matrices} kernel {'matrix was' if self.matrices == 1 else 'matrices were'} decomposed"
-        return " ".join([*parts, f"{made}, in {duration(self.seconds)}."])
-
-    def _about_ties(self, scored: int) -> str:
-        count = len(self.ties)
-        if self.criterion == "marginal_likelihood":
-            if not count:
-                return "All others are more than e times less probable to have given these targets."
-            return f"{_others(count, scored)} within 1 of it, a Bayes factor below e: as good as this one."
-        of = f"the 95 % interval of the difference, over {self.samples} samples,"
-        if not count:
-            return f"All others are worse: {of} leaves out 0 for each."
-        return f"{_others(count, scored)} not told apart from it: {of} holds 0 or is unknown."
-
-    def __str__(self) -> str:
-        """The summary, then the best candidates, one a line."""
-        units = f"  inputs standardised by {self.standardised_by}"
-        return "\n".join([self.summary(), units, *(f"  {score}  {name}{mark}" for name, score, mark in self._rows())])
-
     def __repr__(self) -> str:
-        best = self.candidates[self.best_index].name
-        return f"<Tuning of {len(self.candidates)} candidates: {best}, {self.measure} {self.best_score:.4g}>"
+        return "\n".join(f"{name:<24}{value}" for name, value in self._facts())
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the summary and the best candidates."""
-        cells = (
-            f"<tr><td style='text-align:left'>{html.escape(name + mark)}</td><td>{html.escape(score)}</td></tr>"
-            for name, score, mark in self._rows()
-        )
-        head = f"<tr><th style='text-align:left'>candidate</th><th>{html.escape(self.measure)}</th></tr>"
-        facts = notebook.table(
-            "Choice of a model", [("finding", self.summary()), ("inputs standardised by", self.standardised_by)]
-        )
-        return f"{facts}<table>{head}{''.join(cells)}</table>"
+        return notebook.table("Choice of a model", self._facts())
 
-    def _rows(self) -> list[tuple[str, str, str]]:
-        """(name, score, mark) of the best candidates."""
+    def _facts(self) -> list[tuple[str, str]]:
+        """What was chosen by what, and the scores of the best candidates."""
         sign = -1 if self.larger_is_better else 1
-        scored = [c for c in self.candidates if not math.isnan(c.score)]
         best = self.candidates[self.best_index]
+        scored = [c for c in self.candidates if not math.isnan(c.score)]
         scored.sort(key=lambda c: (c is not best, sign * c.score))
-        marks = {True: " (not told apart from the best)", False: ""}
-        rows = [(c.name, f"{c.score:.4g}", " (best)" if c is best else marks[c.tied]) for c in scored[:_SHOWN]]
-        left = len(scored) - len(rows)
-        return [*rows, (f"{left} more", "", "")] if left else rows
-
-
-def _others(count: int, scored: int) -> str:
-    return f"{count} of the {scored - 1} others {'is' if count == 1 else 'are'}"
-
-
-def _text(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+        facts = [
+            ("score", self.measure),
+            ("inputs standardised by", self.standardised_by),
+            ("candidates", str(len(self.candidates))),
+            ("without a score", str(len(self.candidates) - len(scored))),
+            ("tied with the best", str(len(self.ties))),
+            ("kernel matrices", str(self.matrices)),
+            ("time", duration(self.seconds)),
+        ]
+        mark = lambda c: "best" if c is best else "tied" if c.tied else ""
+        rows = [(f"{c.score:.4g}", f"{dict(c.params)}  {mark(c)}".rstrip()) for c in scored[:_SHOWN]]
+        return [*facts, *rows]
 
 
 @dataclass(frozen=True)
@@ -225,15 +178,13 @@ def _lists(model: BaseEstimator, grid: object) -> dict[str, list[Any]]:
     lists: dict[str, list[Any]] = {}
     for name, values in grid.items():
         if name not in known:
-            raise InvalidArgumentError(
-                f"grid has {name!r}{meant(str(name), known)}; it may have {', '.join(sorted(known))}"
-            )
+            raise unknown("grid", name, sorted(known))
         lists[name] = _values(values)
         if not lists[name]:
-            raise InvalidArgumentError(f"grid[{name!r}] is {values!r}; expected at least one value")
+            raise InvalidArgumentError("grid", values, "at least one value", at=name)
     for name, other in _SAME.items():
         if name in lists and other in lists:
-            raise InvalidArgumentError(f"grid has {name!r} and {other!r}, which are the same; give one of them")
+            raise InvalidArgumentError("grid", name, "one name of each parameter", other)
     return lists
 
 
@@ -346,7 +297,7 @@ def tune(model: E, grid: object, x: Numbers, y: Targets, criterion: str) -> Tuni
         time.perf_counter() - start,
         "all samples" if any(point.ensemble.standardise for point in candidates) else "nothing",
     )
-    logger.info("tune: %s", result.summary())
+    logger.info("tune: %s, score %.4g", result.best_params, result.best_score)
     return result
 
 
@@ -372,7 +323,11 @@ def _refuse_what_has_no_part(candidates: list[Point]) -> None:
     for name in (*PATH[1:], "dynamics"):
         if len({repr(point.values.get(name)) for point in candidates}) > 1:
             raise InvalidArgumentError(
-                f"grid varies {name}, which has no part in the marginal likelihood; take criterion='leave_one_out'"
+                "grid",
+                name,
+                "parameters that the marginal likelihood reads",
+                "take criterion='leave_one_out'",
+                verb="varies",
             )
 
 
@@ -382,7 +337,7 @@ def _score(model: BaseEstimator, ensemble: BaseEstimator, training: Training, t:
     found: LeaveOneOut | LabelsLeftOut = model._left_out(ensemble, training, t)
     if isinstance(found, LabelsLeftOut):
         hits = found.hits.astype(np.float64)
-        return Score("leave-one-out accuracy", True, found.accuracy, found.mean_squared_error, hits)
+        return Score("leave-one-out accuracy", True, found.accuracy, found.outputs.mean_squared_error, hits)
     return Score("leave-one-out mean squared error", False, found.mean_squared_error, 0.0, found.squared_errors)
 
 

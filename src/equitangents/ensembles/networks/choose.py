@@ -35,13 +35,15 @@ def as_network(net: Network) -> Any:
 
         return LinenNetwork(net)
     if isinstance(net, type) and _is_subclass(net, "flax.linen.module", "Module"):
-        raise InvalidTypeError(f"net is the class {net.__name__}; give a module, {net.__name__}(...)")
+        raise InvalidTypeError("net", net, "a module", "make one of the class")
     if _is_a(net, "flax.nnx.module", "Module"):
         raise InvalidTypeError(_drawn_already(net, "rngs", "rngs=rngs"))
     if _is_equinox(net):
         raise InvalidTypeError(_drawn_already(net, "key", "key=key"))
     if _is_a(net, "torch.nn.modules.module", "Module"):
-        raise InvalidTypeError(f"net is the PyTorch module {type(net).__name__}; see equitangents.torch.Ensemble")
+        raise InvalidTypeError(
+            "net", type(net), "a network that is no PyTorch module", "see equitangents.torch.Ensemble", verb="is a"
+        )
     if not isinstance(net, type) and callable(getattr(net, "init", None)) and callable(getattr(net, "apply", None)):
         if isinstance(net, Layer):
             raise InvalidTypeError(f"net is {net!r}, a layer by itself; {EXPECTED}")

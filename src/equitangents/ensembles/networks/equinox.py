@@ -106,7 +106,7 @@ def _structure(net: EquinoxNetwork) -> _Structure:
     trained, carried = jax.eval_shape(trace, jax.random.key(0))
     axes = noted["axes"] or ["batch"]
     if len(axes) > 1 or not isinstance(axes[0], str):
-        raise NetworkError(f"{net!r} normalises over the axes {axes}; expected one name, that of the batch")
+        raise NetworkError("net", axes, "one name, that of the batch", verb="normalises over the axes")
     return _Structure(trained, carried, noted["static"], noted["stateful"], axes[0], noted["names"])
 
 

@@ -135,7 +135,11 @@ def _tried(net: ForeignNetwork, what: str, input_shape: InputShape, trace: Calla
     except Exception as error:
         said = " ".join(str(error).split())[:400]
         raise NetworkError(
-            f"{net!r} cannot {what} inputs of shape {input_shape}: {type(error).__name__}: {said}"
+            "net",
+            input_shape,
+            "inputs that it takes",
+            f"{type(error).__name__}: {said}",
+            verb="fails on inputs of shape",
         ) from error
 
 

@@ -54,9 +54,7 @@ class PairNetwork(ForeignNetwork):
         if _STATE not in variables:
             return y.astype(x.dtype), {}
         if not (isinstance(y, tuple) and len(y) == 2):
-            raise NetworkError(
-                f"init returned Variables, and apply(…, train=True) a {type(y).__name__}; expected (y, state)"
-            )
+            raise NetworkError("apply", type(y), "(y, state), since init returned Variables", verb="gives a")
         return y[0].astype(x.dtype), {_STATE: y[1]}
 
     def member(self, variables: dict[str, Tree]) -> AnyModel:

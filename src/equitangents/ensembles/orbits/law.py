@@ -12,7 +12,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import jax
 import numpy as np
 from jaxtyping import Float
 
@@ -20,108 +19,13 @@ from equitangents._types import AnyModel, Key, Numbers, Times
 from equitangents.actions import as_action
 from equitangents.actions.action import Action
 from equitangents.actions.named import ActionLike
-from equitangents.ensembles.fields.targets import field_rows
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
+from equitangents.errors import InvalidTypeError
 from equitangents.groups.group_maps import OrbitMap
-from equitangents.inference.draws import as_key, sample_gaussian
+from equitangents.inference.draws import as_key
 from equitangents.memory import check_memory
 from equitangents.validation import check_array, check_whole
 
-_BATCH = 256  # orbit points whose covariance is computed at once, if several orbits are that many
 _TEMPORARIES = 3  # arrays of all draws that sampling holds at once
-
-
-@dataclass(frozen=True, eq=False)
-class OrbitMoments:
-    """Mean and covariance of one network's outputs over each orbit.
-
-    mean        (n, |G|, K): μ at ρ(g)x_i, for every output
-    covariance  (n, |G|, |G|): that of one output between the points of an orbit; outputs are independent
-    """
-
-    mean: Float[np.ndarray, "n order outputs"]
-    covariance: Float[np.ndarray, "n order order"]
-
-    def sample(self, draws: int, *, key: Key) -> Float[np.ndarray, "draws n order outputs"]:
-        """Networks' outputs along each orbit, jointly over its elements; orbits of different inputs independent.
-
-        Covariances may be singular, as they are where two elements move an input alike. `key`: a jax.random key or a
-        whole number.
-        """
-        key = as_key("key", key)
-        parts = [
-            sample_gaussian(m, c, draws, key=jax.random.fold_in(key, i))
-            for i, (m, c) in enumerate(zip(self.mean, self.covariance, strict=True))
-        ]
-        return np.stack(parts, axis=1)
-
-    def square_spread(self, members: int) -> Float[np.ndarray, " n"]:
-        """Expected spread over the orbit, of the mean of `members` networks.
-
-        Exactly, E Σ_k var_g f̄_k(ρ(g)x) = Σ_k var_g μ_k + K tr(PΣ)/(|G| M).
-
-        P = 1 − 11ᵀ/|G| takes the mean over the orbit away.
-        """
-        check_whole("members", members, 1)
-        order, outputs = self.mean.shape[1:]
-        centred = np.einsum("igg->i", self.covariance) - self.covariance.sum(axis=(1, 2)) / order
-        return self.mean.var(axis=1).sum(axis=1) + outputs * np.maximum(centred, 0.0) / (order * members)
-
-    def square_size(self, members: int) -> Float[np.ndarray, " n"]:
-        """Expected square of the orbit's mean, of the mean of `members` networks.
-
-        Exactly, E Σ_k (mean_g f̄_k(ρ(g)x))² = |μ̄|² + K 1ᵀΣ1/(|G|² M).
-        """
-        check_whole("members", members, 1)
-        order, outputs = self.mean.shape[1:]
-        of_mean = np.maximum(self.covariance.sum(axis=(1, 2)), 0.0) / order**2
-        return (self.mean.mean(axis=1) ** 2).sum(axis=1) + outputs * of_mean / members
-
-
-def orbit_moments(ensemble: AnyModel, action: ActionLike, x: Numbers, time: Times | None = None) -> OrbitMoments:
-    """The law of one network along the orbits of inputs x (n, …) that `action` moves.
-
-    ensemble: a fitted `InfiniteEnsemble` (of a classifier: its `ensemble_`), or anything whose `predict(x, time=…,
-    return_cov=True)` gives a mean (N, K) or (N,) and the covariance (N, N) of one output. time: one training time;
-    None: the ensemble's. Works through a few orbits at a time, so memory grows with n|G|² and not (n|G|)². Orbits of
-    the ensemble's own augmentation come from `predict_orbits`, irrep by irrep.
-
-    >>> import numpy as np, equitangents as et
-    >>> net = et.nn.Sequential(et.nn.Flatten(), et.nn.Dense(1), et.nn.Relu(), et.nn.Dense(1))
-    >>> rot = et.actions.image_rotations(4)
-    >>> x = np.arange(27.0).reshape(3, 3, 3, 1)
-    >>> model = et.InfiniteEnsemble(net, augmentation=rot, time=1.0).fit(x, np.array([1.0, 0.0, 2.0]))
-    >>> orbit_moments(model, rot, x).covariance.shape
-    (3, 4, 4)
-    """
-    action, x = check_orbit_inputs(action, x)
-    if field_rows(ensemble) is not None:
-        raise InvalidArgumentError(
-            "ensemble predicts fields, whose positions vary together; ask its predict_orbits or predict_joint_orbits, "
-            "or orbit_statistics"
-        )
-    order = action.group.order
-    at_once = max(1, _BATCH // order)
-    limit = getattr(ensemble, "memory_limit", None)
-    needed = 8 * (len(x) * order**2 + 4 * (at_once * order) ** 2)
-    check_memory(f"the covariances over {len(x)} orbits of {order} points", needed, limit, "ask for fewer inputs")
-    if is_own_action(ensemble, action):
-        mean, covariance = ensemble.predict_orbits(x, time=time)
-        return OrbitMoments(mean, covariance)
-    means, covariances = [], []
-    for begin in range(0, len(x), at_once):
-        part = x[begin : begin + at_once]
-        n = len(part)
-        mean, covariance = ensemble.predict(orbit_batch(action, part), time=time, return_cov=True)
-        if np.shape(covariance) != (n * order, n * order):
-            raise ShapeError(
-                f"ensemble.predict gives a covariance of shape {np.shape(covariance)} for {n * order} inputs at "
-                f"time={time!r}; expected that of one output, {(n * order, n * order)}, at one time"
-            )
-        blocks = np.asarray(covariance, np.float64).reshape(n, order, n, order)
-        means.append(np.asarray(mean, np.float64).reshape(n, order, -1))
-        covariances.append(blocks[np.arange(n), :, np.arange(n), :])
-    return OrbitMoments(np.concatenate(means), np.concatenate(covariances))
 
 
 def is_own_action(ensemble: object, action: object) -> bool:

@@ -239,8 +239,7 @@ def check_measures(
         raise InvalidTypeError("action", None, "an action, e.g. equitangents.actions.image_rotations(4)")
     if output_action is not None and output_action.group != action.group:
         raise InvalidArgumentError(
-            f"output_action is of group {output_action.group!r} and action of {action.group!r}; they must be of the "
-            f"same group"
+            "output_action", output_action.group, action.group, "the group of action", verb="is of"
         )
     check_number("confidence", confidence, "a number between 0 and 1", lambda c: 0 < c < 1)
     if truth is not None:

@@ -218,8 +218,8 @@ FITS: dict[str, Fits] = {
     "kernels.Kernels": lambda k: k.nngp.shape == k.ntk.shape,
     "solvers.ArrayMatrix": lambda m: _is(m.array, (m.size, m.size)),
     "solvers.KernelMatrix": lambda m: len(m.x) == m.size > 0 < m.tile,
-    "solvers.RaisedMatrix": lambda m: _is(m.above, (m.size,)) and m.matrix.size == m.size,
-    "solvers.ScaledMatrix": lambda m: _is(m.scale, (m.size,)) and m.matrix.size == m.size,
+    "solvers.ScaledMatrix": lambda m: m.matrix.size == m.size
+    and all(a is None or _is(a, (m.size,)) for a in (m.scale, m.above)),
     "solvers.Solution": lambda s: s.coefficients.ndim == 2,
     "tiles.ObjectPath": lambda p: re.fullmatch(r"(s3|gs|az)://[\w.-]+", p.root) is not None,
 }  # fmt: skip

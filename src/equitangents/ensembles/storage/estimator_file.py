@@ -32,16 +32,12 @@ _NOT_SAVED = ("callback", "executor", "progress")  # functions, and what belongs
 def save(estimator: BaseEstimator, path: Path) -> None:
     """Write a fitted estimator; see FiniteEnsemble.save."""
     check_place(path)
-    own, cls = estimator.get_params(deep=False), type(estimator)
-    given: dict[str, Any] = {}
-    for name, value in own.items():  # of a record that cannot be saved, what can
-        whole = describable(cls, name, value)
-        given |= {name: value} if whole else estimator.entries(name) or {name: value}
-    given = {name: value for name, value in given.items() if name not in _NOT_SAVED or value is not None}
+    own = estimator.get_params(deep=False)
+    given = {name: value for name, value in own.items() if name not in _NOT_SAVED or value is not None}
     state = {name: value for name, value in vars(estimator).items() if name not in own}
     for name in _TREES:  # of a form that only its network has, the leaves
         state[name] = jax.tree.map(np.asarray, state[name])
-        if not describable(cls, name, state[name]):
+        if not describable(type(estimator), name, state[name]):
             state[f"{name}leaves"] = jax.tree.leaves(state.pop(name))
     write(estimator, path, given, _NOT_SAVED, state)
 
@@ -51,11 +47,10 @@ def load(
 ) -> BaseEstimator:
     """Read a fitted estimator of class `cls`, see FiniteEnsemble.load; `form` is that of its members' variables."""
     content = read(cls, path)
-    replaced = {entry for name in replacements for entry in (name, *cls.entry_names(name))}
-    missing = [name for name in content["left_out"] if name not in replaced and name not in _NOT_SAVED]
+    missing = [name for name in content["left_out"] if name not in (*replacements, *_NOT_SAVED)]
     if missing:
         raise InvalidArgumentError(
-            f"{', '.join(missing)} could not be saved with this ensemble; give it: load(path, {missing[0]}=...)"
+            missing[0], None, "what could not be saved with this ensemble", f"give it: load(path, {missing[0]}=...)"
         )
     check_keywords(cls, replacements)
     first = [name for name in content["left_out"] if name in replacements]
@@ -68,15 +63,13 @@ def load(
         lacking = [name for name in _PREDICT if name not in (*state, *leaves)]
         if lacking:
             raise StoreError(
-                f"path is {str(path)!r}, which cannot be read: {cls.__name__} lacks {lacking[0]!r}, which predictions "
-                "need; fit the model again"
+                "path", str(path), "all that predictions need", f"it lacks {lacking[0]}; fit the model again"
             )
     for name, values in leaves.items():
         structure: Any = jax.tree.structure(form(estimator))
         if structure.num_leaves != len(values):
             raise InvalidArgumentError(
-                f"net is {estimator.net!r}, with {structure.num_leaves} arrays of variables; the network that was "
-                f"saved has {len(values)}"
+                "net", structure.num_leaves, len(values), "the network that was saved", verb="has arrays of variables,"
             )
         setattr(estimator, name, jax.tree.unflatten(structure, values))
     return estimator
@@ -119,7 +112,7 @@ def read(cls: type, path: Path) -> dict[str, Any]:
     """
     said = f"path is {str(path)!r}, which"
     if not (path / MODEL).is_file():
-        raise InvalidArgumentError(f"path is {path}, which is not a directory that save wrote")
+        raise InvalidArgumentError("path", str(path), "a directory that save wrote")
     about = read_about(path, said)
     if isinstance(about.get("class"), str):  # first: folders of others hold something else
         _check_class(cls, path, about["class"])

@@ -55,19 +55,19 @@ _MEMBERS = (
     "optimizer? text; learning_rate? real; epochs? int; batch_size? none|int; momentum? real; loss? none|text; "
     "n_features_in_? int; sample_shape_? (int); n_outputs_? int; positions_? (int); augmentation_? Augmentation; "
     "history_? floats; params_? tree; classes_? array; _squeeze? bool; variation? none|Variation; zero_output? bool; "
-    "checkpoints? none|Checkpoints; checkpoint_dir? none|path; checkpoint_every? int; params0_? tree; "
+    "checkpoint_dir? none|path; checkpoint_every? int; params0_? tree; "
     "params_leaves? (numbers); params0_leaves? (numbers); recorded_? {numbers}; recorded_epochs_? ints; "
     "_variation? Variation; _chunk? none|int; _fingerprint? {text}; _recorded_inputs? {text}; standardise? bool; "
     "standardisation_? none|Standardisation"
 )
-_DEEP = f"net? Network; {_MEMBERS}; equivariance_penalty? real; training? none|ensembles.Training"
+_DEEP = f"net? Network; {_MEMBERS}; equivariance_penalty? real"
 _TORCH = f"{_MEMBERS}; layout? text; method? text; device? text; reason_? none|text; trained_by_? text"
 _TRAINING = (
     "kernel Network; augmentation Augmentation; label_action Augmentation; x Inputs; labels floats; settings Settings; "
     "mean_problem? Solved; covariance_problem? Solved; solver? text; covariance_solver? text; reason? none|text; "
     "_irreps? (FourierIrrep); _weights? floats; source? none|FieldSource; symmetry? KernelSymmetry; equivariant? bool"
 )
-_MATRIX = "size int; dtype dtype; tile int; probe int; words text"
+_MATRIX = "size int; dtype dtype; tile int; words text"
 
 # rooms and the class of those of their public classes whose fields say what is saved
 _PUBLIC = {"nn": "nn.layer:Layer", "solvers": "solvers.method:Method"}
@@ -82,7 +82,7 @@ _TABLE = {
         "group_pool:GroupPool": "subgroup none|(int); every none|Sizes",
         "group_windows:Elements": "numbers (int)",
         "lift:Lift": f"onto Group|GroupAction; channels int; window Window; weights none|(real); {_WEIGHTS}",
-        "locally_connected:LocallyConnected": f"{_WINDOW}; parametrisation? text; bias? none|bool; width_scale? real",
+        "conv:LocallyConnected": f"{_WINDOW}; parametrisation? text; bias? none|bool; width_scale? real",
         "parallel:Parallel": "_branches ((Layer))",
         "parallel:Sum": "_groups ((int))",
         "parallel:Concatenate": "_groups ((int))",
@@ -184,9 +184,6 @@ _TABLE = {
     "ensembles": {
         "deep.estimators:DeepEnsembleClassifier": _DEEP,
         "deep.estimators:DeepEnsemble": _DEEP,
-        "deep.records:Checkpoints": "folder none|path; every int",
-        "deep.records:Training": "optimizer text; learning_rate real; epochs int; batch_size none|int; momentum real; "
-        "loss none|text; equivariance_penalty? real",
         "fields.points:PointAction": "group Group; exact bool; name text; action GroupAction; table ints",
         "fields.kernel:KernelSymmetry": "invariant bool; equivariant bool",
         "fields.kernel:FieldKernel": "net Network",
@@ -229,19 +226,17 @@ _TABLE = {
         "eigh:Eigh": "",
         "matrices:ArrayMatrix": f"array floats; in_memory bool; {_MATRIX}",
         "matrices:KernelMatrix": f"kernel Network; x Inputs; field text; {_MATRIX}",
-        "matrices:RaisedMatrix": f"matrix SymmetricMatrix; above floats; folder none|path; in_memory bool; "
-        f"has_blocks bool; {_MATRIX}",
-        "matrices:ScaledMatrix": f"matrix SymmetricMatrix; scale floats; folder none|path; in_memory bool; "
-        f"has_blocks bool; {_MATRIX}",
+        "matrices:ScaledMatrix": f"matrix SymmetricMatrix; scale none|floats; above none|floats; folder none|path; "
+        f"in_memory bool; {_MATRIX}",
         "matrices:StoreMatrix": f"store GramStore; folder Place; _field text; in_memory bool; {_MATRIX}",
         "out_of_core:OutOfCore": "path none|path; tile none|int; precision none|text; tolerance real",
         "primal:FeatureMatrix": f"kernel Network; x Inputs; field text; scale none|floats; factor? floats; {_MATRIX}",
         "primal:Primal": "features int",
         "solution:Report": "solver text; reason text; size int; precision text; residual real; condition real; "
-        "smallest real; largest real; iterations int; seconds real; forecast_seconds real; forecast_memory int; "
+        "smallest real; largest real; iterations int; seconds real; forecast_memory int; "
         "ridge real; time real; rank none|int; error real; notes (text)",
         "solution:Solution": "coefficients floats; report Report; support none|ints",
-        "solving:Solver": "system System; _method none|Method; _consumed bool; _limit real; _product none|real",
+        "solving:Solver": "system System; _method none|Method; _consumed bool; _limit real",
         "system:System": "matrix SymmetricMatrix; ridge real; dynamics Dynamics; given_unit none|real; scale real; "
         "unit? real; delta? real; resolution? real",
     },

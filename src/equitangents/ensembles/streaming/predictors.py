@@ -24,7 +24,7 @@ from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
 from equitangents.ensembles.storage.array_folder import About
 from equitangents.ensembles.training.fingerprint import array_digest
 from equitangents.errors import EquitangentsError, InvalidArgumentError, InvalidTypeError, StoreError
-from equitangents.kernels.cost.forecast import CostedKernel
+from equitangents.kernels.cost import CostedKernel
 from equitangents.kernels.orbit import OrbitAverage
 from equitangents.nn import Sequential
 from equitangents.tiles.place import local
@@ -84,8 +84,10 @@ def predictor(
         facts, fingerprint = about["facts"], about["fingerprint"]
     else:
         raise InvalidTypeError(
-            f"ensemble is {ensemble!r}; expected a fitted infinite ensemble, or the folder of a saved one; or a "
-            "fitted ensemble of finite networks"
+            "ensemble",
+            ensemble,
+            "a fitted infinite ensemble, or the folder of a saved one",
+            "or a fitted ensemble of finite networks",
         )
     classes = _labels(facts["classes"])
     asked = one_time(facts["time"] if time is None else time, "predictions are written at one time")
@@ -157,7 +159,7 @@ def _of_members(ensemble: FiniteEnsemble, time: Times | None, return_std: bool) 
     """Means of finite networks, or of classifiers their probabilities as `mean`."""
     ensemble._check_fitted()
     if time is not None:
-        raise InvalidArgumentError(f"time is {time!r}; finite networks are trained to one time, so leave it None")
+        raise InvalidArgumentError("time", time, remedy="finite networks are trained to one time, so leave it None")
     grid, numbers = tuple(ensemble.positions_), ensemble.n_outputs_
     classifies = isinstance(ensemble, Classification)
     if classifies and return_std:
@@ -218,7 +220,7 @@ def _checked(
         except (ValueError, TypeError, IndexError, KeyError, AttributeError, ArithmeticError) as error:
             reason = " ".join(str(error).split())
             raise StoreError(
-                f"model is {str(folder)!r}, whose parts do not fit each other: {reason}; fit the model again"
+                "model", str(folder), "parts that fit each other", f"fit the model again: {reason}"
             ) from error
         return found
 

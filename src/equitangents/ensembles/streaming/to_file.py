@@ -1,39 +1,41 @@
-"""Predictions from arrays on disk to a file, some rows at a time; what is predicted stays, whatever happens."""
+"""Predictions from arrays on disk to a file, some rows at a time; what is predicted stays, whatever happens.
+
+.npy    the mean, or of a classifier the label
+.npz    arrays mean, std, label, probability, as far as they were asked for; uncompressed
+
+Chunks of rows are .npz files in `PATH.parts`, in a folder that is named by what they are predictions of: those of two
+models, or of other inputs, never lie together. The last line of a file that is done says the same, with a checksum.
+"""
 
 from __future__ import annotations
 
-import errno
+import io
 import logging
-from contextlib import AbstractContextManager, ExitStack, suppress
-from time import monotonic, sleep
-from typing import cast
+import re
+import shutil
+import zipfile
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, cast
 
 import numpy as np
 
 from equitangents._types import AnyModel, ArrayLike, FileName, Network, Numbers
 from equitangents._version import __version__
-from equitangents.ensembles.streaming.formats import (
-    assemble,
-    check_suffix,
-    files_of,
-    is_under_way,
-    is_whole,
-    labelled,
-    remove,
-    remove_own,
-)
-from equitangents.ensembles.streaming.parts import OtherPredictionsError, Parts, read_record
+from equitangents.checksums import append_checksum, checked, checksum
 from equitangents.ensembles.streaming.predictors import Predictor, predictor
-from equitangents.errors import MemoryLimitError, NotFiniteError, ShapeError, StoreError
-from equitangents.file_limits import part
-from equitangents.files import real
-from equitangents.kernels.store.key import VERSION
+from equitangents.errors import InvalidArgumentError, MemoryLimitError, NotFiniteError, ShapeError, StoreError
+from equitangents.file_limits import UNREADABLE, check_arrays, part
+from equitangents.files import real, whole_file
+from equitangents.kernels.store import VERSION
+from equitangents.locks import alone
 from equitangents.scale.executors import part_of
 from equitangents.scale.identity import row_digests
 from equitangents.scale.opening import opened
 from equitangents.scale.progress import Progress, ProgressCallback, told_by
-from equitangents.tiles.lease import alone, is_held
-from equitangents.tiles.place import ObjectPath, Place, place
+from equitangents.tiles.place import local
 from equitangents.tiles.store import DamagedTileError, check_room, store_errors
 from equitangents.validation import check_whole
 
@@ -43,7 +45,9 @@ _ENTRIES = 2**25  # kernel entries of a chunk, about: 256 MB in float64
 _INPUT_BYTES = 2**27  # of the inputs of a chunk
 _ROWS = 64, 16384  # of a chunk, at least and at most
 _WORK = 2**34  # `Predictor.work` of a chunk: some ten seconds of two cores
-_PATIENCE, _PAUSE = 60.0, 0.1  # seconds to wait for another process that makes the file, and between looks
+_PATIENCE = 60.0  # seconds to wait for another process that makes the file
+_ATTEMPTS = 5  # at a chunk in a folder that others remove
+_GROUP = re.compile("[0-9a-f]{16}")  # the name of a folder of chunks
 
 
 def predict_to_file(
@@ -60,7 +64,7 @@ def predict_to_file(
     force: bool = False,
     net: Network = None,
     progress: bool | ProgressCallback | None = False,
-) -> Place:
+) -> Path:
     """Predict all of x, (M, …), into the file `path`, in memory that does not grow with M; returns the path.
 
     What is predicted is kept chunk by chunk in the folder `PATH.parts`: the same call goes on after an interruption,
@@ -72,22 +76,20 @@ def predict_to_file(
             a fitted ensemble of finite networks, `DeepEnsemble`, `equitangents.torch.Ensemble` or their classifiers,
             whose mean are the probabilities.
         x: the inputs; also a memory map (`numpy.load(file, mmap_mode="r")`) or a Zarr array.
-        path: ends in .npy (the mean (M,) or (M, outputs), or the classes (M,); std in `NAME-std.npy`), .npz (arrays
-            mean, std, label, probability) or .zarr (a Zarr group of them). Also s3://bucket/name.zarr, gs:// or az://
-            (`equitangents[scale]`).
+        path: ends in .npy (the mean (M,) or (M, outputs), or the classes (M,)) or .npz (arrays mean, std, label,
+            probability).
         time: the training time; None: the ensemble's. Of finite networks None.
-        return_std: standard deviations, too, and of an infinite classifier probabilities.
+        return_std: standard deviations, too, and of an infinite classifier probabilities; into .npz.
         probabilities: of a calibrated infinite classifier, too, without the cost of standard deviations.
         rows: inputs that are predicted at once, and kept together; None: as many as take some 256 MB, or some seconds.
         shard: (i, n), the i-th of n parts, 0 ≤ i < n, for job arrays; whichever comes last makes the file.
-        restart: remove what is in `PATH.parts` first.
+        restart: remove the chunks of these predictions first.
         force: replace a file that is there; with `restart` also one that holds these very predictions.
         net: the network, of a saved model whose network could not be saved.
         progress: True shows it on stderr; a function is called as progress(chunks that are there, all chunks, seconds
             left); False: it is logged.
 
-    Means equal those of `predict` up to rounding. Raises StoreError where a file is in the way, the parts are of other
-    predictions, or the disk is full.
+    Means equal those of `predict` up to rounding. Raises StoreError where another file is there, or the disk is full.
 
     >>> import tempfile, equitangents as et
     >>> network = et.nn.Sequential(et.nn.Dense(1), et.nn.Relu(), et.nn.Dense(1))
@@ -99,190 +101,208 @@ def predict_to_file(
     True
     """
     told_by(progress)
-    given = place("path", path)
-    check_suffix(given)
-    out = given if isinstance(given, ObjectPath) else real(given)  # what a link points to
+    given = local("path", path)
+    if given.suffix not in (".npy", ".npz"):
+        raise InvalidArgumentError("path", str(path), "a name that ends in .npy or .npz")
+    if given.suffix == ".npy" and (return_std or probabilities):
+        raise InvalidArgumentError("path", str(path), "a name that ends in .npz, for several arrays")
     if rows is not None:
         check_whole("rows", rows, 1)
-    asked = predictor(ensemble, time, return_std, net, probabilities)
-    x = _checked(x, asked)
-    parts = _parts(out, x, asked, rows)
-    mine = part_of(list(parts.chunks), shard)
-    goes_on = f"; what is predicted is kept in {parts.folder}, and the same call goes on from it"
-    kept = lambda: goes_on if parts.is_ours() else "; nothing is kept"
-    with store_errors(f"{out} cannot be written", kept, with_file=True):
-        if restart and parts.is_ours():
-            remove(parts.folder)
-        anew = restart and force
-        if _is_done(out, parts, asked, force) and not anew:
-            with suppress(StoreError), _finishing(out):  # removes what a process left that was killed
-                pass
+    task = _task(real(given), x, predictor(ensemble, time, return_std, net, probabilities), rows)
+    mine = part_of(list(task.chunks), shard)
+    kept = lambda: (
+        f"; what is predicted is kept in {task.folder}, and the same call goes on from it"
+        if task.folder.is_dir()
+        else "; nothing is kept"
+    )
+    with store_errors(f"{task.out} cannot be written", kept, with_file=True):
+        if restart:
+            shutil.rmtree(task.folder, ignore_errors=True)
+        if task.is_done() and not (restart and force):
+            with suppress(StoreError, OSError), task.alone():  # what a process left that was killed
+                task.remove()
             logger.info("predict: %s is there already, whole, for this model and these inputs", given)
             return given
-        try:
-            parts.open()
-            _check_disk(out, parts, mine)
-            _predict(parts, mine, x, asked, progress)
-            _finish(out, parts, x, asked, shard, force)
-        except (FileNotFoundError, OtherPredictionsError):
-            if not _made_elsewhere(out, parts, asked):
-                raise
-            remove_own(parts)  # what this one wrote after the other had removed them
-            logger.info("predict: another process made %s", out)
+        task.check_name(force)
+        waiting = [chunk for chunk in mine if not task.path(chunk).is_file()]
+        check_room(task.out, task.nbytes(len(waiting) + len(task.chunks)), *_room(task.out))
+        counted = Progress(len(mine) - len(waiting), len(mine), progress, "predict", "chunks")
+        for chunk in waiting:
+            task.predict(chunk)
+            counted.add(1, 1)
+        if shard is not None and not all(task.path(chunk).is_file() for chunk in task.chunks):
+            logger.info("predict: part %d/%d is done, others are missing", *shard)
+            return given
+        with task.alone():
+            if not task.is_done() or (restart and force):
+                task.check_name(force)
+                task.assemble()
+            task.remove()
+    logger.info("predict: %d predictions in %s", task.count, task.out)
     return given
 
 
-def _checked(x: Numbers, asked: Predictor) -> ArrayLike:
-    """x as an array whose rows can be read, of the shape that the model takes."""
-    found = cast(ArrayLike, opened("x", x))
-    shape, flat = tuple(found.shape[1:]), (int(np.prod(asked.sample_shape)),)
-    if shape not in (asked.sample_shape, flat):
-        raise ShapeError(f"x has inputs of shape {shape}; the model was fitted to inputs of shape {asked.sample_shape}")
-    return found
+@dataclass(frozen=True)
+class PredictionTask:
+    """Predictions of `count` inputs x into the file `out`, by chunks of `rows`; `record` says what they depend on."""
+
+    out: Path
+    x: ArrayLike
+    by: Predictor
+    count: int
+    rows: int
+    record: dict[str, Any]
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the chunks, which no other predictions share."""
+        return self.parts / checksum({**self.record, "rows": self.rows})[:16]
+
+    @property
+    def parts(self) -> Path:
+        """The folder of the chunks of whatever is to become this file."""
+        return self.out.with_name(f"{self.out.name}.parts")
+
+    @property
+    def chunks(self) -> range:
+        """All chunks by number."""
+        return range(-(-self.count // self.rows))
+
+    @property
+    def arrays(self) -> dict[str, tuple[int, ...]]:
+        """What the file holds: the shape of a row of every array by name."""
+        arrays = self.by.arrays
+        found = arrays if self.by.classes is None else {"label": arrays["mean"][:-1], **arrays}
+        return dict([next(iter(found.items()))]) if self.out.suffix == ".npy" else found
+
+    def nbytes(self, chunks: int) -> int:
+        """Bytes of so many chunks."""
+        return 8 * chunks * self.rows * sum(int(np.prod(shape)) for shape in self.by.arrays.values())
+
+    def path(self, chunk: int) -> Path:
+        """The file of one chunk."""
+        return self.folder / f"{chunk}.npz"
+
+    def predict(self, chunk: int) -> dict[str, np.ndarray]:
+        """Predict one chunk, and keep it."""
+        span = self._span(chunk)
+        rows = np.ascontiguousarray(part("x", self.x, span), self.by.reads(self.x)).reshape(-1, *self.by.sample_shape)
+        try:
+            found = self.by.outputs(rows)
+        except (MemoryError, MemoryLimitError):
+            raise MemoryLimitError(
+                f"{len(rows)} inputs at once do not fit in memory; give fewer rows, or use another machine"
+            ) from None
+        values = {name: np.asarray(found[name], np.float64) for name in self.by.arrays}
+        wrong = [name for name, value in values.items() if not np.isfinite(value).all()]
+        if wrong:
+            raise NotFiniteError(f"{wrong[0]} of inputs {span.start} to {span.stop - 1} is NaN or infinite; not kept")
+        content = io.BytesIO()
+        np.savez(content, **values)  # type: ignore[arg-type]
+        for _ in range(_ATTEMPTS):
+            with suppress(FileNotFoundError), whole_file(self.path(chunk)) as partial:
+                partial.write_bytes(content.getbuffer())
+                break
+        return values
+
+    def read(self, chunk: int) -> dict[str, np.ndarray]:
+        """One chunk; FileNotFoundError, or DamagedTileError."""
+        span, content = self._span(chunk), self.path(chunk).read_bytes()
+        try:
+            check_arrays(io.BytesIO(content))
+            with np.load(io.BytesIO(content), allow_pickle=False) as archive:
+                values = {name: archive[name] for name in self.by.arrays}
+        except UNREADABLE as error:
+            raise DamagedTileError(f"{self.path(chunk)} is damaged: {error}") from None
+        if any(values[name].shape != (span.stop - span.start, *shape) for name, shape in self.by.arrays.items()):
+            raise DamagedTileError(f"{self.path(chunk)} holds other arrays")
+        return values
+
+    def is_done(self) -> bool:
+        """Whether the file is there and holds these predictions, to the last byte."""
+        try:
+            with self.out.open("rb") as file:
+                return checked(file) == self.record
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):  # of damaged ones
+            return False
+
+    def check_name(self, force: bool) -> None:
+        """Raise StoreError where another file is there, unless it may be replaced."""
+        if self.out.is_dir() or (self.out.exists() and not force):
+            raise StoreError(
+                f"{self.out} exists; it does not hold these predictions: give another path, or force=True (--force) "
+                "to replace a file"
+            )
+
+    def alone(self) -> Any:
+        """The lock of whoever makes the file."""
+        lock = self.out.with_name(f".{self.out.name}.finishing")
+        return alone(lock, f"another process is putting {self.out} together; wait for it", _PATIENCE)
+
+    def assemble(self) -> None:
+        """Put the chunks together; those that are damaged, or gone, are predicted again."""
+        with whole_file(self.out) as partial:
+            with partial.open("wb") as file:
+                if self.out.suffix == ".npy":
+                    self._write(file, *self.arrays)
+                else:
+                    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+                        for name in self.arrays:
+                            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                                self._write(entry, name)
+            append_checksum(partial, self.record)
+
+    def remove(self) -> None:
+        """Remove all chunks of what was to become this file; others that are under way predict theirs again."""
+        with suppress(OSError):
+            for folder in self.parts.iterdir():
+                if _GROUP.fullmatch(folder.name):
+                    shutil.rmtree(folder, ignore_errors=True)
+            self.parts.rmdir()
+
+    def _write(self, file: IO[bytes], name: str) -> None:
+        labels = self.by.classes if name == "label" else None
+        dtype = np.dtype(np.float64) if labels is None else labels.dtype
+        header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False}
+        np.lib.format.write_array_header_2_0(file, {**header, "shape": (self.count, *self.arrays[name])})
+        for values in self._values():
+            block = values[name] if labels is None else labels[np.argmax(values["mean"], axis=-1)]
+            file.write(np.ascontiguousarray(block, dtype).tobytes())
+
+    def _values(self) -> Iterator[dict[str, np.ndarray]]:
+        for chunk in self.chunks:
+            try:
+                yield self.read(chunk)
+            except (DamagedTileError, FileNotFoundError):
+                yield self.predict(chunk)
+
+    def _span(self, chunk: int) -> slice:
+        return slice(chunk * self.rows, min((chunk + 1) * self.rows, self.count))
 
 
-def _parts(out: Place, x: ArrayLike, asked: Predictor, rows: int | None) -> Parts:
-    """Where chunks are kept, and what they are of; the inputs are read once, and checked."""
-    rows_of_all = sum(int(np.prod(shape)) for shape in asked.arrays.values()) * x.shape[0]
-    _check_room(out, 8 * rows_of_all)
-    dtype = asked.reads(x)
-    count, each = x.shape[0], int(np.prod(asked.sample_shape)) * dtype.itemsize
+def _task(out: Path, x: Numbers, by: Predictor, rows: int | None) -> PredictionTask:
+    """What is to be predicted; the inputs are read once, and checked."""
+    array = cast(ArrayLike, opened("x", x))
+    shape, flat = tuple(array.shape[1:]), (int(np.prod(by.sample_shape)),)
+    if shape not in (by.sample_shape, flat):
+        raise ShapeError("x", shape, by.sample_shape, "as the model was fitted to", verb="has inputs of shape")
+    count, dtype = array.shape[0], by.reads(array)
+    check_room(out, 8 * count * sum(int(np.prod(each)) for each in by.arrays.values()), *_room(out))
     if rows is None:
-        rows = max(1, min(max(_ENTRIES // asked.samples, _ROWS[0]), _INPUT_BYTES // each, _ROWS[1], count))
-        rows = min(rows, max(1, _WORK // asked.work)) if asked.work else rows
+        each = int(np.prod(by.sample_shape)) * dtype.itemsize
+        rows = max(1, min(max(_ENTRIES // by.samples, _ROWS[0]), _INPUT_BYTES // each, _ROWS[1], count))
+        rows = min(rows, max(1, _WORK // by.work)) if by.work else rows
     record = {
         "version": __version__,
         "numbers": VERSION,
-        "fingerprint": asked.fingerprint,
-        "inputs": row_digests("x", x, dtype, (count,))[0],
+        "fingerprint": by.fingerprint,
+        "inputs": row_digests("x", array, dtype, (count,))[0],
         "count": count,
-        "rows": rows,
-        "time": asked.time,
-        "arrays": {name: list(shape) for name, shape in asked.arrays.items()},
+        "time": by.time,
+        "arrays": {name: list(each) for name, each in by.arrays.items()},
     }
-    return Parts(out.with_name(f"{out.name}.parts"), count, rows, asked.arrays, record)
+    return PredictionTask(out, array, by, count, rows, record)
 
 
-def _predict(
-    parts: Parts, mine: list[int], x: ArrayLike, asked: Predictor, told: bool | ProgressCallback | None
-) -> None:
-    waiting = parts.missing(mine)
-    counted = Progress(len(mine) - len(waiting), len(mine), told, "predict", "chunks")
-    for chunk in waiting:
-        _predict_chunk(parts, chunk, x, asked)
-        counted.add(1, 1)
-
-
-def _predict_chunk(parts: Parts, chunk: int, x: ArrayLike, asked: Predictor) -> None:
-    span = parts.span(chunk)
-    rows = np.ascontiguousarray(part("x", x, span), asked.reads(x)).reshape(-1, *asked.sample_shape)
-    try:
-        values = asked.outputs(rows)
-    except (MemoryError, MemoryLimitError):
-        raise MemoryLimitError(
-            f"{len(rows)} inputs at once do not fit in memory; give fewer rows and restart, or use another machine"
-        ) from None
-    wrong = [name for name, value in values.items() if not np.isfinite(value).all()]
-    if wrong:
-        raise NotFiniteError(f"{wrong[0]} of inputs {span.start} to {span.stop - 1} is NaN or infinite; not kept")
-    parts.check()  # another process may have begun other predictions there meanwhile, beside which this one ends
-    parts.write(chunk, values)
-
-
-def _finish(
-    out: Place, parts: Parts, x: ArrayLike, asked: Predictor, shard: tuple[int, int] | None, force: bool
-) -> None:
-    """Make the file if all chunks are there, also those of other processes."""
-    parts.check()
-    missing = len(parts.missing(parts.chunks))
-    if missing and shard is None:
-        raise FileNotFoundError(errno.ENOENT, f"{missing} chunks that were there are gone", str(parts.folder))
-    if missing and shard is not None:
-        logger.info("predict: part %d/%d is done; %d of %d chunks are missing", *shard, missing, len(parts.chunks))
-        return
-    with ExitStack() as alone_at_it:
-        try:
-            alone_at_it.enter_context(_finishing(out))
-        except StoreError:
-            if not _made_elsewhere(out, parts, asked):
-                raise
-            logger.info("predict: another process made %s", out)
-            return
-        parts.check()
-        _check_name(out, parts, asked, force)  # another process may have made another file meanwhile
-        for chunk in parts.chunks:
-            try:
-                parts.read(chunk)
-            except (DamagedTileError, FileNotFoundError):
-                _predict_chunk(parts, chunk, x, asked)
-        assemble(out, parts, asked.classes)
-    logger.info("predict: %d predictions in %s", parts.count, out)
-
-
-def _made_elsewhere(out: Place, parts: Parts, asked: Predictor) -> bool:
-    """Whether the file is there and the parts are no longer its: another process with the same command was faster.
-
-    One that is still at it is waited for.
-    """
-    end = monotonic() + _PATIENCE
-    while True:
-        at_it = is_held(_lock(out))
-        if read_record(parts.folder) != parts.record and _is_there(out, parts, asked):
-            return True
-        if not at_it or monotonic() > end:
-            return False
-        sleep(_PAUSE)
-
-
-def _finishing(out: Place) -> AbstractContextManager[None]:
-    """The lock of whoever makes the file."""
-    return alone(_lock(out), f"another process is putting {out} together; wait for it")
-
-
-def _lock(out: Place) -> Place:
-    return out.with_name(f".{out.name}.finishing")
-
-
-def _is_done(out: Place, parts: Parts, asked: Predictor, force: bool) -> bool:
-    """Whether these very predictions are there; StoreError if another file is, unless it may be replaced."""
-    if _is_there(out, parts, asked):
-        # of a process that died before it removed them; an object is there for good
-        if isinstance(out, ObjectPath) or read_record(parts.folder) == parts.record:
-            remove(parts.folder)
-        return True
-    _check_name(out, parts, asked, force)
-    return False
-
-
-def _check_name(out: Place, parts: Parts, asked: Predictor, force: bool) -> None:
-    """Raise StoreError where a file is in the way, unless it may be replaced."""
-    ours = lambda name, file: is_whole(file, parts, name) or is_under_way(file, parts)
-    there = [file for name, file in _files_of(out, asked) if file.exists() and not ours(name, file)]
-    if there and not force:
-        raise StoreError(
-            f"{there[0]} exists; it does not hold these predictions: give another path, or force=True (--force) to "
-            "replace it"
-        )
-    for file in there:
-        if file.is_dir() and not (file / "zarr.json").is_file():
-            raise StoreError(f"{file} is a folder that holds no Zarr, which is not replaced; give another path")
-
-
-def _is_there(out: Place, parts: Parts, asked: Predictor) -> bool:
-    return all(is_whole(file, parts, name) for name, file in _files_of(out, asked))
-
-
-def _files_of(out: Place, asked: Predictor) -> list[tuple[str, Place]]:
-    return list(files_of(out, labelled(asked.arrays, asked.classes is not None)).items())
-
-
-def _check_disk(out: Place, parts: Parts, mine: list[int]) -> None:
-    """Raise StoreError where the disk has no room for what is missing, and for the file."""
-    each = 8 * parts.rows * sum(int(np.prod(shape)) for shape in parts.arrays.values())
-    if isinstance(out, ObjectPath):
-        return
-    _check_room(out, each * (len(parts.missing(mine)) + len(parts.chunks)))
-
-
-def _check_room(out: Place, needed: int) -> None:
-    check_room(out, needed, f"predictions in {out} take", " on the way, and the disk")
+def _room(out: Path) -> tuple[str, str]:
+    return f"predictions in {out} take", " on the way, and the disk"

@@ -137,23 +137,22 @@ def _recipe(estimator: Ensemble, net: FiniteNetwork, task: Task) -> Recipe:
 
 def _penalty(estimator: Ensemble, task: Task, variation: Variation) -> Penalty | None:
     """The penalty on orbits, None where it has no weight; raises where there are none, or it would not mean them."""
-    weight, of = float(estimator.equivariance_penalty), "equivariance_penalty is "
+    name, weight = "equivariance_penalty", float(estimator.equivariance_penalty)
     if weight == 0:
         return None
     if estimator.augmentation is None or estimator.augmentation_mode != "full":
-        given = "None" if estimator.augmentation is None else f"of mode {estimator.augmentation_mode!r}"
         raise InvalidArgumentError(
-            f"{of}{weight:g} and augmentation is {given}; it compares all copies of a sample: "
-            'augmentation=action, augmentation_mode="full"'
+            name,
+            weight,
+            "0 unless all copies of a sample are compared",
+            'give augmentation=action, augmentation_mode="full"',
         )
     if task.loss != "mse" and weight < 0:
-        raise InvalidArgumentError(f"{of}{weight:g} with loss {task.loss!r}; below 0 it is for 'mse' alone")
+        raise InvalidArgumentError(name, weight, "at least 0 unless the loss is 'mse'")
     if task.targets.ndim > 2:
-        raise InvalidArgumentError(f"{of}{weight:g} and targets are fields; it compares one row of outputs a copy")
+        raise InvalidArgumentError(name, weight, "0 for targets that are fields")
     if variation.disturbs:
-        raise InvalidArgumentError(
-            f"{of}{weight:g} and variation is {variation!r}, which disturbs every copy's targets"
-        )
+        raise InvalidArgumentError(name, weight, "0 with a variation that disturbs every copy's targets")
     action = as_action("augmentation", estimator.augmentation, (len(task.targets), *task.input_shape))
     return Penalty.of(weight, estimator.label_action, augmenting_elements(action), task.targets.shape[1])
 
@@ -162,20 +161,28 @@ def _check_outputs(job: NetworkJob, params: Params, wanted: tuple[int, ...]) -> 
     x = jax.ShapeDtypeStruct((1, *job.input_shape), job.dtype)
     shape = jax.eval_shape(job.recipe.net.apply, params, x).shape
     if len(wanted) > 1 and shape[1:] != wanted:
-        said = "(N, " + ", ".join(map(str, shape[1:])) + ")"
         raise NetworkError(
-            f"y has fields of shape {wanted}, (*positions, outputs), and the network's outputs have shape {said}; "
-            "end it on these positions with as many channels"
+            "net",
+            shape,
+            (*shape[:1], *wanted),
+            "end it on the positions of y, with as many channels",
+            verb="gives outputs of shape",
         )
     if len(wanted) == 1 and len(shape) != 2:
         raise NetworkError(
-            f"the network's outputs have shape (N, {', '.join(map(str, shape[1:]))}); expected (N, outputs): "
-            f"end it with Flatten, GlobalAvgPool or GroupPool, and a Dense layer"
+            "net",
+            shape,
+            "(N, outputs)",
+            "end it with Flatten, GlobalAvgPool or GroupPool, and Dense",
+            verb="gives outputs of shape",
         )
     if len(wanted) == 1 and shape[1] != job.y.shape[1]:
         raise NetworkError(
-            f"y has {job.y.shape[1]} output(s) or classes and the network's last layer makes {shape[1]}; "
-            f"end the network with Dense({job.y.shape[1]})"
+            "net",
+            shape[1],
+            job.y.shape[1],
+            "end it with Dense of as many outputs or classes as y has",
+            verb="gives outputs,",
         )
 
 

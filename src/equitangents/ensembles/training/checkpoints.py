@@ -1,30 +1,23 @@
-"""Checkpoints of training runs, written by orbax: complete, with the checksums of all files, or not taken.
+"""Checkpoints of training runs, each a file with checksums that takes its place in one step.
 
-A directory of checkpoints belongs to one run: `fit` of one ensemble, or one extension of it. Beside the folder of epoch
-3 lies `3.json`, with the size and CRC-32 of each of its files; a checkpoint without that was not finished.
+A directory of checkpoints belongs to one run: `fit` of one ensemble, or one extension of it. The folder `3` in it holds
+the checkpoint of epoch 3, written as saved models are (`storage.array_folder`).
 """
 
 from __future__ import annotations
 
-import json
 import logging
+import shutil
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from equitangents._version import FORMAT
-from equitangents.checksums import file_checksum
+from equitangents.ensembles.storage.array_folder import MODEL, Arrays, read_about, write_folder
 from equitangents.ensembles.training.fingerprint import check_same
 from equitangents.ensembles.training.run import Snapshot
 from equitangents.errors import InvalidArgumentError, StoreError
-from equitangents.file_limits import read_json
-from equitangents.files import FORBIDDEN, file_bytes, real, whole_file
+from equitangents.files import FORBIDDEN, real
 from equitangents.locks import alone
-
-if TYPE_CHECKING:
-    import orbax.checkpoint as ocp
 
 logger = logging.getLogger("equitangents")
 
@@ -40,43 +33,18 @@ class CheckpointStore:
     """
 
     def __init__(self, directory: Path, fingerprint: dict[str, str]) -> None:
-        import orbax.checkpoint as ocp  # takes a second; only those who save pay for it
-
         self.directory = real(directory)  # what a link points to
         self._fingerprint = fingerprint
         self._held = ExitStack()
         self._forbidden: OSError | None = None
         try:
-            self._hold()
-            writable = self._forbidden is None
-            self._manager: ocp.CheckpointManager = ocp.CheckpointManager(
-                directory.absolute(),
-                item_names=("arrays", "about"),
-                options=ocp.CheckpointManagerOptions(
-                    max_to_keep=_KEPT,
-                    enable_async_checkpointing=False,
-                    cleanup_tmp_directories=writable,
-                    create=writable,
-                ),
-            )
-        except OSError as error:
-            self._held.close()
-            raise self._unwritable(error) from None
-        except (ValueError, TypeError, KeyError, AttributeError) as error:  # of orbax, for files that are not its own
-            self._held.close()
-            raise self._unreadable(error) from None
-
-    def _hold(self) -> None:
-        """Keep others out; where nothing may be written, nobody else trains, and only reading is left."""
-        try:
             self.directory.mkdir(parents=True, exist_ok=True)
-            self._held.enter_context(
-                alone(self.directory / _LOCK, f"another process is training into {self.directory}; wait for it")
-            )
+            busy = f"another process is training into {self.directory}; wait for it"
+            self._held.enter_context(alone(self.directory / _LOCK, busy))
         except OSError as error:
             if error.errno not in FORBIDDEN or not self.directory.is_dir():
-                raise
-            self._forbidden = error
+                raise self._unwritable(error) from None
+            self._forbidden = error  # nobody else trains there, and only reading is left
 
     def check_writable(self) -> None:
         """Raise StoreError where no checkpoint can be written."""
@@ -86,138 +54,90 @@ class CheckpointStore:
     def latest(self, *, resume: bool) -> tuple[Snapshot, dict[str, int]] | None:
         """The newest checkpoint that is whole and the plan that it was made with; None if there is none.
 
-        Newer ones that are damaged are said in the log, and removed once an older one proves to be of this run. Raises
+        Newer ones that are damaged are named in the log, and removed once an older one proves to be of this run. Raises
         InvalidArgumentError if there is one and `resume` is False, or it is of another run; StoreError if all are
         damaged.
         """
-        epochs = sorted(self._manager.all_steps(), reverse=True)
+        epochs = self._epochs()
         if epochs and not resume:
             raise InvalidArgumentError(
-                f"checkpoint_dir {self.directory} holds checkpoints up to epoch {epochs[0]}; "
-                f"pass resume=True to fit to go on from there, or choose another directory"
+                "checkpoint_dir",
+                str(self.directory),
+                "a directory without checkpoints",
+                "pass resume=True to fit to go on from there, or choose another directory",
             )
-        damaged: list[int] = []
-        for epoch in epochs:
+        for number, epoch in enumerate(epochs):
             try:
-                found = self._restored(epoch)
-            except _DamagedError as error:
-                logger.warning("the checkpoint of epoch %d in %s is damaged: %s", epoch, self.directory, error)
-                damaged.append(epoch)
-                if epochs == [epoch] and isinstance(error, _UnfinishedError) and self._forbidden is None:
-                    self._manager.delete(epoch)  # the first one: training begins anew
-                    return None
+                found = self._read(epoch)
+            except StoreError as error:
+                logger.warning("%s", error)
                 continue
-            for later in damaged if self._forbidden is None else ():
-                self._manager.delete(later)
+            if self._forbidden is None:
+                self._remove(epochs[:number])
             logger.info("going on from epoch %d of %s", epoch, self.directory)
             return found
-        if damaged:
+        if epochs:
             raise StoreError(
-                f"all checkpoints in {self.directory} are damaged; remove that folder to train from the beginning, or "
-                "choose another checkpoint_dir"
+                "checkpoint_dir",
+                str(self.directory),
+                "an undamaged checkpoint",
+                "remove that folder to train from the beginning, or choose another checkpoint_dir",
             )
         return None
 
-    def _restored(self, epoch: int) -> tuple[Snapshot, dict[str, int]]:
-        import orbax.checkpoint as ocp
-
-        summed = self._is_whole(epoch)
-        try:
-            about = self._manager.restore(epoch, args=ocp.args.Composite(about=ocp.args.JsonRestore())).about
-            number = about.get("format")
-            if number != FORMAT:
-                raise InvalidArgumentError(
-                    f"checkpoint_dir {self.directory} is of format {number!r}; this version reads {FORMAT}"
-                )
-            if not summed:
-                raise _UnfinishedError("its checksums are not there: it was not finished")
-            check_same(self._fingerprint, about["fingerprint"], f"the checkpoint in {self.directory}")
-            restored = self._manager.restore(epoch, args=ocp.args.Composite(arrays=ocp.args.PyTreeRestore()))
-            return _unpack(epoch, restored.arrays, about), about["plan"]
-        except (InvalidArgumentError, _DamagedError, MemoryError, PermissionError):
-            raise
-        except Exception as error:  # of orbax and of what it reads by, for files that are not as they were
-            raise _DamagedError(str(error).partition("\n")[0]) from error
-
     def write(self, snapshot: Snapshot, plan: dict[str, int]) -> None:
-        """Write a checkpoint; it counts once its checksums are there. StoreError where that fails."""
-        import orbax.checkpoint as ocp
-
-        if snapshot.epoch in self._manager.all_steps():
-            return
-        arrays, about = _pack(snapshot)
-        about |= {"format": FORMAT, "fingerprint": self._fingerprint, "plan": plan}
-        items = ocp.args.Composite(arrays=ocp.args.PyTreeSave(arrays), about=ocp.args.JsonSave(about))
+        """Write a checkpoint, whole or not at all. StoreError where that fails."""
+        about = {
+            "format": FORMAT,
+            "fingerprint": self._fingerprint,
+            "plan": plan,
+            "params": len(snapshot.params),
+            "optimizer": len(snapshot.optimizer_state),
+            "recorded_epochs": snapshot.recorded_epochs,
+            "recorded": list(snapshot.recorded),
+        }
+        arrays = [snapshot.history, *snapshot.params, *snapshot.optimizer_state, *snapshot.recorded.values()]
         try:
-            self._manager.save(snapshot.epoch, args=items)
-            self._manager.wait_until_finished()
-            self._write_checksums(snapshot.epoch)
-        except (OSError, ValueError) as error:  # tensorstore's errors of the file system are ValueErrors
-            raise self._unwritable(error) from error
+            write_folder(self.directory / str(snapshot.epoch), about, arrays)
+        except StoreError as error:
+            raise StoreError(f"{error}; fit(..., resume=True) goes on from the last checkpoint") from error
+        self._remove(self._epochs()[_KEPT:])
 
     def close(self) -> None:
-        """Wait for what is being written, stop the threads that write, and let others in."""
-        self._manager.close()
+        """Let others in."""
         self._held.close()
 
-    def _write_checksums(self, epoch: int) -> None:
-        content = json.dumps(_checksums(self.directory / str(epoch)), indent=1).encode()
-        with whole_file(self._sums(epoch)) as partial:
-            partial.write_bytes(content)
-        kept = {self._sums(step) for step in self._manager.all_steps()}
-        for path in self.directory.glob("*.json"):
-            if path.stem.isdigit() and path not in kept:  # others are not ours
-                path.unlink(missing_ok=True)
+    def _epochs(self) -> list[int]:
+        """Epochs of complete checkpoints, the newest first."""
+        folders = (path for path in self.directory.iterdir() if path.name.isdigit())
+        return sorted((int(path.name) for path in folders if (path / MODEL).is_file()), reverse=True)
 
-    def _is_whole(self, epoch: int) -> bool:
-        """Whether all files have their checksums; False where there are none to compare with, else _DamagedError."""
+    def _remove(self, epochs: list[int]) -> None:
+        for epoch in epochs:
+            shutil.rmtree(self.directory / str(epoch), ignore_errors=True)
+
+    def _read(self, epoch: int) -> tuple[Snapshot, dict[str, int]]:
+        name = f"the checkpoint of epoch {epoch} in {self.directory}"
+        about = read_about(self.directory / str(epoch), name)
         try:
-            wanted = read_json(file_bytes(self._sums(epoch)))
-        except FileNotFoundError:
-            return False
-        except ValueError as error:
-            raise _DamagedError(f"its checksums cannot be read: {error}") from None
-        if not isinstance(wanted, dict):
-            raise _DamagedError("its checksums cannot be read: they are no object")
-        there = _checksums(self.directory / str(epoch))
-        if there != wanted:
-            names = sorted(name for name in {*there, *wanted} if there.get(name) != wanted.get(name))
-            raise _DamagedError(f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} not as written")
-        return True
+            if about["format"] != FORMAT:
+                raise InvalidArgumentError(
+                    f"checkpoint_dir {self.directory} is of format {about['format']!r}; this version reads {FORMAT}"
+                )
+            check_same(self._fingerprint, about["fingerprint"], name)
+            held, first, second = Arrays(about, name), 1 + about["params"], 1 + about["params"] + about["optimizer"]
+            params, optimizer_state = ([held[i] for i in part] for part in (range(1, first), range(first, second)))
+            recorded = {key: held[second + i] for i, key in enumerate(about["recorded"])}
+            epochs = [int(epoch) for epoch in about["recorded_epochs"]]
+            return Snapshot(epoch, params, optimizer_state, held[0], epochs, recorded), dict(about["plan"])
+        except (AttributeError, IndexError, KeyError, TypeError) as error:
+            raise StoreError(f"{name} is damaged: {error!r}") from None
 
-    def _sums(self, epoch: int) -> Path:
-        return self.directory / f"{epoch}.json"
-
-    def _unreadable(self, error: Exception) -> StoreError:
-        reason = " ".join(str(error).split())
+    def _unwritable(self, error: OSError) -> StoreError:
         return StoreError(
-            f"checkpoints in {self.directory} cannot be read: {reason}; remove that folder to train from the "
-            "beginning, or choose another checkpoint_dir"
+            f"checkpoints cannot be written to {self.directory}: {error.strerror}; those that are complete there are "
+            "kept, and fit(..., resume=True) goes on from them"
         )
-
-    def _unwritable(self, error: Exception) -> StoreError:
-        what = getattr(error, "strerror", None) or str(error).partition("\n")[0]
-        return StoreError(
-            f"checkpoints cannot be written to {self.directory}: {what}; those that are complete there are kept, and "
-            "fit(..., resume=True) goes on from them"
-        )
-
-
-class _DamagedError(Exception):
-    """A checkpoint that is incomplete or not as it was written; says what is wrong."""
-
-
-class _UnfinishedError(_DamagedError):
-    """A checkpoint whose writer was killed before it wrote the checksums."""
-
-
-def _checksums(folder: Path) -> dict[str, list[int]]:
-    """(bytes, CRC-32) of every file in a folder, by its name from there."""
-    return {
-        path.relative_to(folder).as_posix(): [path.stat().st_size, file_checksum(path)]
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
 
 
 def run_directory(directory: Path, first: int, members: int) -> Path:
@@ -244,37 +164,8 @@ def check_unused(directory: Path, first: int, members: int) -> None:
         begin, end = map(int, own.name.split("-")[1:])
         if begin < first + members and end >= first and any(step.name.isdigit() for step in own.iterdir()):
             raise InvalidArgumentError(
-                f"checkpoint_dir {directory} holds checkpoints of members {begin} to {end}; "
-                f"pass resume=True to fit to go on from there, or choose another directory"
+                "checkpoint_dir",
+                str(directory),
+                "a directory without checkpoints of these members",
+                "pass resume=True to fit to go on from there, or choose another directory",
             )
-
-
-def _pack(snapshot: Snapshot) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    arrays = {"history": snapshot.history}
-    arrays |= {f"params-{i}": a for i, a in enumerate(snapshot.params)}
-    arrays |= {f"optimizer-{i}": a for i, a in enumerate(snapshot.optimizer_state)}
-    arrays |= {f"recorded-{i}": a for i, a in enumerate(snapshot.recorded.values())}
-    about = {
-        "recorded_epochs": snapshot.recorded_epochs,
-        "recorded_names": list(snapshot.recorded),
-        "shapes": {name: [list(a.shape), a.dtype.name] for name, a in arrays.items()},
-    }
-    return {name: a for name, a in arrays.items() if a.size}, about  # orbax writes no empty arrays
-
-
-def _unpack(epoch: int, arrays: dict[str, Any], about: dict[str, Any]) -> Snapshot:
-    found = {}
-    for name, (shape, dtype) in about["shapes"].items():
-        if name not in arrays and 0 not in shape:  # only empty ones are not written
-            raise _DamagedError(f"{name} is missing")
-        found[name] = np.asarray(arrays[name]) if name in arrays else np.zeros(shape, dtype)
-        if list(found[name].shape) != shape:
-            raise _DamagedError(f"{name} has shape {found[name].shape}, and was written with {shape}")
-
-    def numbered(kind: str) -> list[np.ndarray]:
-        return [found[f"{kind}-{i}"] for i in range(sum(name.startswith(f"{kind}-") for name in found))]
-
-    recorded = dict(zip(about["recorded_names"], numbered("recorded"), strict=True))
-    return Snapshot(
-        epoch, numbered("params"), numbered("optimizer"), found["history"], list(about["recorded_epochs"]), recorded
-    )

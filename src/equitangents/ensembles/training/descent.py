@@ -102,11 +102,10 @@ def check_optimizer(optimizer: object) -> None:
     """Raise unless `optimizer` is a name of OPTIMIZERS or an optax transformation."""
     if isinstance(optimizer, optax.GradientTransformation):
         return
-    names = ", ".join(map(repr, OPTIMIZERS))
     if not isinstance(optimizer, str):
-        raise InvalidTypeError("optimizer", optimizer, f"one of {names}, or an optax.GradientTransformation")
+        raise InvalidTypeError("optimizer", optimizer, [*OPTIMIZERS, "an optax.GradientTransformation"])
     if optimizer not in OPTIMIZERS:
-        raise InvalidArgumentError("optimizer", optimizer, f"one of {names}, or an optax.GradientTransformation")
+        raise InvalidArgumentError("optimizer", optimizer, [*OPTIMIZERS, "an optax.GradientTransformation"])
 
 
 def resolve_batch_size(optimizer: object, batch_size: int | None, samples: int) -> int:
@@ -114,8 +113,10 @@ def resolve_batch_size(optimizer: object, batch_size: int | None, samples: int) 
     if optimizer == "gd":
         if batch_size is not None:
             raise InvalidArgumentError(
-                f"batch_size is {batch_size} with optimizer 'gd', which is full-batch gradient descent; "
-                f"leave it None, or take optimizer 'sgd'"
+                "batch_size",
+                batch_size,
+                "None with optimizer 'gd', which is full-batch gradient descent",
+                "or take optimizer 'sgd'",
             )
         return samples
     return min(DEFAULT_BATCH_SIZE if batch_size is None else int(batch_size), samples)

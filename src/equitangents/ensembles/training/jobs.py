@@ -21,7 +21,6 @@ from equitangents.ensembles.training.settings import HasSettings, check_actions,
 from equitangents.ensembles.training.spread import Assignment, Trained, train_alone, train_in_parts
 from equitangents.ensembles.training.variations import PLAIN, Variation, ZeroOutput
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.extras import check_installed
 from equitangents.memory import check_memory
 from equitangents.nn import Admissible
 
@@ -135,8 +134,6 @@ def execute(
     )
     if resume and estimator.checkpoint_dir is None:
         raise InvalidArgumentError("resume is True, but checkpoint_dir is None; checkpoints need a directory")
-    if estimator.checkpoint_dir is not None:
-        check_installed("orbax.checkpoint", "train", "checkpoint_dir")
     folder = None if estimator.checkpoint_dir is None else Path(estimator.checkpoint_dir)
     schedule = Schedule(estimator.epochs, epochs, estimator.callback, estimator.checkpoint_every)
     assignment = Assignment(job, plan, prepared.fingerprint, schedule, sets, folder, resume, estimator.progress)
@@ -166,7 +163,7 @@ def variation_of(estimator: HasSettings) -> Variation:
             "None, or Bootstrap(), NTKPosterior() or NNGPPosterior() of equitangents.ensembles",
         )
     if estimator.zero_output:
-        raise InvalidArgumentError(f"zero_output is True and variation is {estimator.variation!r}; only one can be set")
+        raise InvalidArgumentError("zero_output", True, "False with a variation; only one can be set")
     return estimator.variation
 
 
@@ -194,6 +191,9 @@ def check_probabilities(y: np.ndarray) -> None:
     wrong = np.flatnonzero((y < 0).any(axis=1) | (abs(y.sum(axis=1) - 1) > 1e-5))
     if len(wrong):
         raise InvalidArgumentError(
-            f"y has rows that are not probability vectors, the first (after augmentation) row {wrong[0]}: "
-            f"{y[wrong[0]]}; loss 'cross_entropy' needs rows ≥ 0 that sum to 1"
+            "y",
+            y[wrong[0]].tolist(),
+            "rows ≥ 0 that sum to 1, for loss 'cross_entropy'",
+            "after augmentation",
+            at=int(wrong[0]),
         )

@@ -6,10 +6,9 @@ How members are trained is what a `Job` knows: `network_job` by JAX, `equitangen
 from __future__ import annotations
 
 import abc
-import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, Self
 
@@ -22,10 +21,7 @@ from equitangents.ensembles.training.recipe import SEGMENT
 from equitangents.keywords import named_also
 from equitangents.scale.progress import Progress, ProgressCallback
 
-logger = logging.getLogger("equitangents")
-
 _SECONDS_A_CALL = 0.5  # between two looks at interrupts and progress
-_SECONDS_A_LOG = 10.0
 
 
 class Chunk(Protocol):
@@ -314,58 +310,29 @@ def train(
 ) -> None:
     """Train to the schedule's end; `save` writes a checkpoint of the run. An interrupt saves what is done first."""
     count = 1
-    with _shown(run, schedule, progress) as show:
-        try:
+    counted = Progress(run.epoch, schedule.epochs, progress, "ensemble", "epochs")
+    try:
+        _record_if_due(run, schedule)
+        while run.epoch < schedule.epochs:
+            stop = schedule.next_stop(run.epoch, checkpoints=save is not None)
+            count = min(count, stop - run.epoch, SEGMENT)
+            begin = time.perf_counter()
+            run.advance(count)
+            seconds = time.perf_counter() - begin
+            counted.add(count, count)
+            count = max(1, min(2 * count, int(count * _SECONDS_A_CALL / max(seconds, 1e-6))))
             _record_if_due(run, schedule)
-            while run.epoch < schedule.epochs:
-                stop = schedule.next_stop(run.epoch, checkpoints=save is not None)
-                count = min(count, stop - run.epoch, SEGMENT)
-                begin = time.perf_counter()
-                run.advance(count)
-                seconds = time.perf_counter() - begin
-                count = max(1, min(2 * count, int(count * _SECONDS_A_CALL / max(seconds, 1e-6))))
-                _record_if_due(run, schedule)
-                if save is not None and (run.epoch % schedule.checkpoint_every == 0 or run.epoch == schedule.epochs):
-                    save()
-                if schedule.callback is not None:
-                    state = TrainingState(run.epoch, schedule.epochs, run.losses, run, inputs)
-                    schedule.callback(run.epoch, state)
-                show()
-        except KeyboardInterrupt:
-            if save is not None and not run.torn:
+            if save is not None and (run.epoch % schedule.checkpoint_every == 0 or run.epoch == schedule.epochs):
                 save()
-            raise
+            if schedule.callback is not None:
+                state = TrainingState(run.epoch, schedule.epochs, run.losses, run, inputs)
+                schedule.callback(run.epoch, state)
+    except KeyboardInterrupt:
+        if save is not None and not run.torn:
+            save()
+        raise
 
 
 def _record_if_due(run: Run, schedule: Schedule) -> None:
     if run.epoch in schedule.record_at and run.epoch not in run.recorded_epochs:
         run.record()
-
-
-@contextmanager
-def _shown(run: Run, schedule: Schedule, progress: bool | ProgressCallback) -> Iterator[Callable[[], None]]:
-    if callable(progress):
-        counted = Progress(run.epoch, schedule.epochs, progress, "ensemble", "epochs")
-        yield lambda: counted.add(run.epoch - counted.there, 0)
-        return
-    if progress:
-        from rich.progress import Progress as Bar
-        from rich.progress import TextColumn, TimeElapsedColumn
-
-        with Bar(*Bar.get_default_columns(), TimeElapsedColumn(), TextColumn("{task.fields[loss]}")) as bar:
-            task = bar.add_task(f"{run.job.members} members", total=schedule.epochs, completed=run.epoch, loss="")
-            yield lambda: bar.update(task, completed=run.epoch, loss=f"loss {_mean_loss(run):.3g}")
-        return
-    last = time.perf_counter()
-
-    def log() -> None:
-        nonlocal last
-        if time.perf_counter() - last > _SECONDS_A_LOG:
-            last = time.perf_counter()
-            logger.info("epoch %d of %d, mean loss %.4g", run.epoch, schedule.epochs, _mean_loss(run))
-
-    yield log
-
-
-def _mean_loss(run: Run) -> float:
-    return float(run.losses.mean())

@@ -90,11 +90,12 @@ def check_actions(
             raise InvalidArgumentError("label_action is given without augmentation; it moves labels along with inputs")
         return
     if is_infinite(augmentation):
-        many = "too many elements" if augmentation.group.is_finite else "infinitely many elements"
         raise InvalidTypeError(
-            f"augmentation is of {augmentation.group.name}, which has {many}; take a finite "
-            "subgroup, such as actions.rotations(groups.icosahedral()), or elements that stand for all: the "
-            "quadrature's nodes, actions.sampled(augmentation), or random ones, actions.sampled(augmentation, count)"
+            "augmentation",
+            augmentation.group,
+            "a finite group, such as actions.rotations(groups.icosahedral())",
+            "or take elements that stand for all: actions.sampled(augmentation, count)",
+            verb="is of",
         )
     whole = whole_action(augmentation)
     for name, action, values in (("augmentation", whole, x), ("label_action", label_action, y)):
@@ -104,8 +105,7 @@ def check_actions(
             raise InvalidTypeError(name, action, "an action (equitangents.actions) or None")
         if action.group != whole.group:
             raise InvalidArgumentError(
-                f"label_action is of group {action.group!r} and augmentation of group {whole.group!r}; "
-                f"they must be of the same group"
+                "label_action", action.group, whole.group, "the group of augmentation", verb="is of"
             )
         try:
             action.verify(values[:_VERIFIED_SAMPLES])
@@ -123,7 +123,7 @@ def check_record(record: object, record_at: object, epochs: int) -> tuple[dict[s
             raise InvalidArgumentError("record_at is given without record, the inputs whose outputs are kept")
         return {}, ()
     if not isinstance(record, Mapping) or not all(isinstance(name, str) for name in record):
-        raise InvalidTypeError(f"record is a {type(record).__name__}; expected a dictionary of names and inputs X")
+        raise InvalidTypeError("record", type(record), "a dictionary of names and inputs X", verb="is a")
     if record_at is None:
         return dict(record), tuple(range(epochs + 1))
     if not isinstance(record_at, Iterable):

@@ -7,7 +7,7 @@ checkpoint if there are checkpoints.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -117,14 +117,11 @@ def _save(run: Run, plan: Plan, store: CheckpointStore, workers: Pool) -> None:
 
 def _check_progress(snapshot: Snapshot, schedule: Schedule) -> None:
     if snapshot.epoch > schedule.epochs:
-        raise InvalidArgumentError(
-            f"epochs is {schedule.epochs}, but the checkpoint is of epoch {snapshot.epoch}; expected at least that"
-        )
+        raise InvalidArgumentError("epochs", schedule.epochs, f"at least {snapshot.epoch}, that of the checkpoint")
     passed = [e for e in schedule.record_at if e < snapshot.epoch]
     if [e for e in snapshot.recorded_epochs if e < snapshot.epoch] != passed:
         raise InvalidArgumentError(
-            f"record_at asks for epochs {passed} up to the checkpoint's {snapshot.epoch}; "
-            f"it has recorded {snapshot.recorded_epochs}"
+            "record_at", passed, snapshot.recorded_epochs, "what the checkpoint has recorded", verb="asks for epochs"
         )
 
 
@@ -145,23 +142,17 @@ def train_in_parts(assignment: Assignment, executor: ExecutorLike | None = None)
         return train_alone(assignment)
     if assignment.folder is not None and not assignment.resume:
         check_unused(assignment.folder, job.first, job.members)
-    progress, shown = assignment.progress, executor is None and assignment.progress is True  # by a bar, not by lines
+    counted = Progress(0, len(pieces), assignment.progress, "ensemble", "parts")
     # resume: of what a worker saved that died
     assignment = replace(assignment, progress=False, resume=assignment.folder is not None)
     parts: dict[int, Trained] = {}
-    counted = Progress(0, len(pieces), None if shown else progress, "ensemble", "parts")
 
     def report(done: Done) -> None:
         parts.update(done.parts)
         counted.add(len(done.parts), len(done.parts))
 
     if executor is None:
-        order: Iterable[Piece] = pieces
-        if shown:
-            from rich.progress import track
-
-            order = track(pieces, description=f"{job.members} members")
-        for piece in order:
+        for piece in pieces:
             report(_train_pieces(assignment, [piece]))
     else:
         tasks = Tasks(
@@ -169,10 +160,6 @@ def train_in_parts(assignment: Assignment, executor: ExecutorLike | None = None)
             lambda piece: piece[0] in parts,
             report,
             task="ensemble",
-            items="parts of the members",
-            item="part of the members",
-            kept="no checkpoint is kept" if assignment.folder is None else "training resumes from checkpoints",
-            remedy="train with fewer processes, or a smaller members_per_chunk",
         )
         distribute(executor, tasks, pieces)
     return joined([parts[first] for first, _ in pieces])

@@ -126,10 +126,10 @@ class _Posterior(Variation):
     def check(self, net: FiniteNetwork, loss: str) -> None:
         """Only the mean square has a Gaussian posterior, and the last layer must be a linear readout."""
         if loss != "mse":
-            raise NetworkError("loss", loss, remedy=f"{type(self).__name__} samples a posterior of loss 'mse'")
+            raise NetworkError("loss", loss, "'mse', of whose posterior the variation samples")
         layers = getattr(net, "layers", ())
         if not layers or not isinstance(layers[-1], Dense):
-            raise NetworkError(f"the network {net!r} does not end with Dense; {type(self).__name__} needs that")
+            raise NetworkError("net", net, "a network that ends with Dense, for the variation")
 
     def disturbance(self, key: jax.Array, shape: tuple[int, ...], dtype: str) -> np.ndarray | None:
         """ε."""

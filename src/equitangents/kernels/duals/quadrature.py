@@ -23,8 +23,7 @@ from scipy.special import roots_hermitenorm
 
 from equitangents._types import ArrayLike
 from equitangents.kernels.duals import line, series
-from equitangents.kernels.duals.geometry import angle_of_covariance, half_angle, safe_sqrt
-from equitangents.kernels.duals.traits import Traits
+from equitangents.kernels.duals.geometry import Traits, angle_of_covariance, half_angle, safe_sqrt
 
 _NEGLIGIBLE = 1e-18  # weights below this, relative to their sum, are left out
 _FINER = 16  # times as many nodes for moments of one variable

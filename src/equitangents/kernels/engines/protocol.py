@@ -13,14 +13,12 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from equitangents._types import ArrayLike
-from equitangents.kernels.fields.part import Part
-from equitangents.kernels.fields.plan import FieldPlan, field_plan
+from equitangents.kernels.fields import FieldPlan, Part, field_plan
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan, plan
 from equitangents.kernels.plans.stages import StagedPlan
 from equitangents.kernels.program import Program
 from equitangents.kernels.rotations.program import RotationSections
-from equitangents.kernels.structured.batch import Batch
-from equitangents.kernels.structured.program import StructuredProgram
+from equitangents.kernels.structured import Batch, StructuredProgram
 
 Pair = tuple[Any, Any]
 Steps = FibrePlan | StagedPlan | PairPlan
@@ -36,13 +34,15 @@ class Engine(ABC):
     name: ClassVar[str]
     platforms: ClassVar[tuple[str, ...]] = ()  # of JAX, on which it is the default
     differentiable: ClassVar[bool] = False  # whether `traced` has derivatives; if not, those of the reference are taken
-    any_norms: ClassVar[bool] = False  # whether pairs of inputs of any two norms keep their digits (`kernels.angular`)
-    compiles_shapes: ClassVar[bool] = False  # whether it compiles for each number of inputs
+    any_norms: ClassVar[bool] = (
+        False  # whether `kernels` takes any_norms=True: inputs of any two norms keep their digits
+    )
+    carries_angles: ClassVar[bool] = False  # whether nearly parallel inputs keep theirs (`kernels.angular`)
     over_all_pairs: ClassVar[bool] = False  # whether it runs programs that join all pairs of positions
     takes_distances: ClassVar[bool] = False  # whether it has `means_of_distances`
     checks_kernels: ClassVar[bool] = False  # whether `kernels` refuses inputs whose kernels are not finite
     has_fields: ClassVar[bool] = False  # whether its methods take a `part`; one is given to such engines alone
-    quick_work: ClassVar[float] = 2e8  # element-layers and multiply-adds below which no run takes ten seconds
+    quick_work: ClassVar[float] = 2e8  # element-layers and multiply-adds that take a second or so
     rotations: ClassVar[RotationRules | None] = None  # how it runs programs on rotations; None if it cannot
     structured: ClassVar[StructuredRules | None] = None  # how it runs structured programs, if not as the reference does
 
@@ -71,7 +71,14 @@ class Engine(ABC):
         return plan(program)
 
     @abstractmethod
-    def kernels(self, program: Program, x1: np.ndarray, x2: np.ndarray | None, part: Part | None = None) -> Pair:
+    def kernels(
+        self,
+        program: Program,
+        x1: np.ndarray,
+        x2: np.ndarray | None,
+        part: Part | None = None,
+        any_norms: bool = False,
+    ) -> Pair:
         """(NNGP, NTK), (N1, N2) arrays in the inputs' precision, between x1, (N1, *positions, C), and x2 (None: x1)."""
 
     @abstractmethod
@@ -80,7 +87,7 @@ class Engine(ABC):
 
     @abstractmethod
     def traced(self, program: Program, x1: ArrayLike, x2: ArrayLike | None) -> Pair:
-        """As `kernels`, of traced JAX arrays inside a JAX program."""
+        """As `kernels`, of traced JAX arrays of any norms inside a JAX program."""
 
     @abstractmethod
     def working_bytes(
@@ -95,10 +102,6 @@ class Engine(ABC):
     def computed_in(self, program: Program, channels: int, dtype: str) -> str:
         """The precision that a run on inputs of `dtype` computes in."""
         return dtype
-
-    def calibration_work(self) -> float:
-        """Element-layers that take long enough to be timed."""
-        return 5e5
 
     def distances_obstacle(self, steps: FibrePlan) -> str | None:
         """Why `means_of_distances` cannot run a plan without positions, or None if it can."""
@@ -144,12 +147,26 @@ class RotationRules(ABC):
         """Why the engine cannot run `program`, or None if it can."""
 
     @abstractmethod
-    def kernels(self, program: RotationSections, resolution: int, x1: np.ndarray, x2: np.ndarray | None) -> Pair:
+    def kernels(
+        self,
+        program: RotationSections,
+        resolution: int,
+        x1: np.ndarray,
+        x2: np.ndarray | None,
+        any_norms: bool = False,
+    ) -> Pair:
         """(NNGP, NTK) between x1 and x2 (None: x1 with itself, at half the cost), each (N1, N2)."""
 
     @abstractmethod
     def listed(
-        self, program: RotationSections, resolution: int, x1: np.ndarray, x2: np.ndarray, first: Any, second: Any
+        self,
+        program: RotationSections,
+        resolution: int,
+        x1: np.ndarray,
+        x2: np.ndarray,
+        first: Any,
+        second: Any,
+        any_norms: bool = False,
     ) -> Pair:
         """(NNGP, NTK) of the pairs (x1[first[p]], x2[second[p]]), each (P,)."""
 
@@ -176,13 +193,3 @@ class RotationRules(ABC):
         self, program: RotationSections, resolution: int, channels: int, n1: int, n2: int | None, itemsize: int
     ) -> int:
         """Bytes that a run holds beyond inputs and results."""
-
-    @abstractmethod
-    def piece(
-        self, program: RotationSections, resolution: int, n1: int, n2: int | None, itemsize: int
-    ) -> tuple[int, int]:
-        """Signals of both sides in the piece of work that is timed on every thread."""
-
-    @abstractmethod
-    def pieces(self, n1: int, n2: int | None, rows: int, columns: int) -> float:
-        """Number of such pieces per thread."""

@@ -37,7 +37,7 @@ def register(engine: Engine) -> None:
     if not isinstance(engine, Engine):
         raise InvalidArgumentError("engine", engine, "an instance of a subclass of Engine")
     if any(other.name == engine.name for other in _ENGINES):
-        raise InvalidArgumentError(f"there is an engine {engine.name!r} already; give this one another name")
+        raise InvalidArgumentError("engine", engine.name, "a name that no other engine has")
     _ENGINES.append(engine)
 
 

@@ -8,8 +8,7 @@ import numpy as np
 
 from equitangents._types import ArrayLike, Network
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.kernels.finite_width.blocks import Blocks, blocks_of
-from equitangents.kernels.finite_width.recursion import Statistics, statistics
+from equitangents.kernels.finite_width.recursion import Blocks, Statistics, blocks_of, statistics
 from equitangents.memory import check_fits, default_memory_limit
 from equitangents.validation import check_array, check_whole
 
@@ -68,7 +67,7 @@ def finite_width(
     second = first if x2 is None else check_array("x2", x2, min_rank=2)
     wanted = f"a power of two, at least {_REPEATS}"
     if check_whole("draws", draws, _REPEATS, wanted=wanted).bit_count() != 1:
-        raise InvalidArgumentError("draws", draws, f"{wanted}")
+        raise InvalidArgumentError("draws", draws, wanted)
     check_whole("seed", seed, 0)
     blocks = blocks_of(net, tuple(np.shape(first)[1:]))
     features = [blocks.features(np.asarray(x, np.float64)) for x in (first, second)]

@@ -13,38 +13,21 @@ from functools import lru_cache
 
 import numpy as np
 
-from equitangents.kernels.operation import DualActivation
 from equitangents.kernels.plans.levels import Levels
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan
-from equitangents.kernels.plans.stages import Stage, StagedPlan
-from equitangents.kernels.plans.steps import Step
+from equitangents.kernels.plans.stages import StagedPlan, Step
 from equitangents.kernels.program import Op
 
 
 @dataclass(frozen=True)
-class LayerKind:
-    """Cost class of an element-layer: window (sides of a box, or the size of a table; () is none), and its φ."""
-
-    window: tuple[int, ...] = ()
-    indexed: bool = False
-    activation: DualActivation | None = None
-    pairs: bool = False
-
-
-@dataclass(frozen=True)
 class Work:
-    """Work of a pair of inputs: `layers` maps kinds to element-layers, `products`: positions of the first product."""
+    """Work of a pair of inputs: `products` are the positions of the first inner product."""
 
     fibres: int
     field: int
-    depth: int
-    layers: tuple[tuple[LayerKind, int], ...]
+    depth: int  # layers, one after another
+    element_layers: int  # applications of layers to pairs of positions
     products: int
-
-    @property
-    def element_layers(self) -> int:
-        """Number of applications of layers to pairs of positions."""
-        return sum(count for _, count in self.layers)
 
 
 @lru_cache(maxsize=256)
@@ -52,31 +35,24 @@ def count(plan: FibrePlan | StagedPlan | PairPlan) -> Work:
     """The work of `plan` for one pair of inputs; fibres are those of all stages."""
     if plan.form == "pairs":
         found = list(_pair_layers(plan.ops, plan.positions_in))
-        return Work(plan.positions, plan.positions, len(found), _merged(found), plan.positions_in**2)
-    vector = [(kind, 1) for kind in _vector_layers(plan.vector)]
+        return Work(plan.positions, plan.positions, len(found), sum(found), plan.positions_in**2)
     if plan.is_staged:
         first = plan.stages[0]
-        found = [layer for stage in plan.stages for layer in _stage_layers(stage)] + vector
+        found = [n for s in plan.stages for at, _ in _layers(s.steps) for n in (s.levels[at + 1].held(s.fibres.array),)]
         products = first.levels[0].held(first.fibres.array)
         fibres = sum(len(stage.fibres.array) for stage in plan.stages)
-        return Work(fibres, plan.positions, len(found), _merged(found), products)
-    along = plan.fibres.array
-    found = list(_fibre_layers(plan.field, plan.levels, along)) + vector
-    products = plan.levels.levels[0].held(along)
-    return Work(len(along), plan.positions, len(found), _merged(found), products)
+    else:
+        along = plan.fibres.array
+        found = list(_fibre_layers(plan.field, plan.levels, along))
+        products, fibres = plan.levels.levels[0].held(along), len(along)
+    found += _vector_layers(plan.vector)
+    return Work(fibres, plan.positions, len(found), sum(found), products)
 
 
-def _merged(found: list[tuple[LayerKind, int]]) -> tuple[tuple[LayerKind, int], ...]:
-    total: dict[LayerKind, int] = {}
-    for kind, elements in found:
-        total[kind] = total.get(kind, 0) + elements
-    return tuple(total.items())
-
-
-def _fibre_layers(ops: tuple[Op, ...], levels: Levels, fibres: np.ndarray) -> Iterator[tuple[LayerKind, int]]:
-    for kind, at, inner in _layers(ops):
+def _fibre_layers(ops: tuple[Op, ...], levels: Levels, fibres: np.ndarray) -> Iterator[int]:
+    for at, inner in _layers(ops):
         if inner is None:
-            yield kind, levels.levels[at + 1].held(fibres)
+            yield levels.levels[at + 1].held(fibres)
         else:
             held = levels.branches[at]
             assert held is not None
@@ -85,51 +61,43 @@ def _fibre_layers(ops: tuple[Op, ...], levels: Levels, fibres: np.ndarray) -> It
                 yield from _fibre_layers(branch, own, fibres)
 
 
-def _stage_layers(stage: Stage) -> Iterator[tuple[LayerKind, int]]:
-    for kind, at, _ in _layers(stage.steps):
-        yield kind, stage.levels[at + 1].held(stage.fibres.array)
-
-
-def _vector_layers(ops: tuple[Op, ...]) -> Iterator[LayerKind]:
-    for kind, _, inner in _layers(ops):
+def _vector_layers(ops: tuple[Op, ...]) -> Iterator[int]:
+    for _, inner in _layers(ops):
         if inner is None:
-            yield kind
+            yield 1
         else:
             for branch in inner:
                 yield from _vector_layers(branch)
 
 
-def _pair_layers(ops: tuple[Op, ...], positions: int) -> Iterator[tuple[LayerKind, int]]:
+def _pair_layers(ops: tuple[Op, ...], positions: int) -> Iterator[int]:
     sizes = [positions]
     for op in ops:
         sizes.append(op.positions_after(sizes[-1]))
-    for kind, at, inner in _layers(ops):
+    for at, inner in _layers(ops):
         if inner is None:
-            yield LayerKind(kind.window, kind.indexed, kind.activation, pairs=True), sizes[at + 1] ** 2
+            yield sizes[at + 1] ** 2
         else:
             for branch in inner:
                 yield from _pair_layers(branch, sizes[at])
 
 
-def _layers(ops: tuple[Step, ...]) -> Iterator[tuple[LayerKind, int, tuple[tuple[Op, ...], ...] | None]]:
-    """(kind, number of the operation after which the layer ends, operations of branches in its place)."""
-    window: tuple[LayerKind, int] | None = None
+def _layers(ops: tuple[Step, ...]) -> Iterator[tuple[int, tuple[tuple[Op, ...], ...] | None]]:
+    """(number of the operation after which a layer ends, operations of branches in its place)."""
+    window: int | None = None
     for at, op in enumerate(ops):
         if op.nonlinearity is not None:
-            kind = LayerKind() if window is None else window[0]
-            yield LayerKind(kind.window, kind.indexed, op.nonlinearity), at, None
+            yield at, None
             window = None
             continue
         if not (op.is_window or op.held or op.ends_layer):
             continue
         if window is not None:
-            yield *window, None
+            yield window, None
             window = None
-        if op.is_total:  # one sum over all positions serves every window: hardly more than the first product
-            window = LayerKind(), at
-        elif op.is_window:
-            window = LayerKind(op.sides or (op.span,), indexed=not op.sides), at
+        if op.is_window or op.is_total:
+            window = at
         elif op.held:
-            yield LayerKind(), at, op.held
+            yield at, op.held
     if window is not None:
-        yield *window, None
+        yield window, None

@@ -18,8 +18,8 @@ from numpy.typing import DTypeLike
 from equitangents import precision
 from equitangents._types import ArrayLike
 from equitangents.groups import MatrixGroup, so3
-from equitangents.kernels.cost.forecast import KernelCost, repeated
-from equitangents.kernels.fields.size import check_result
+from equitangents.kernels.cost import KernelCost, repeated
+from equitangents.kernels.fields import check_result
 from equitangents.kernels.program import Program
 from equitangents.kernels.projected.program import (
     EquivariantOutputs,
@@ -33,7 +33,7 @@ from equitangents.kernels.projected.program import (
 )
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations.resolution import AS_ASKED, LADDER, Resolution, coarser, sample, search, surrogates
-from equitangents.kernels.runs.results import result
+from equitangents.kernels.runs.scaling import result
 from equitangents.memory import check_fits
 from equitangents.sphere import rotate
 

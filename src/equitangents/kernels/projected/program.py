@@ -30,7 +30,7 @@ from equitangents.kernels.program import Positions
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations.program import Accuracy, Sphere
 from equitangents.kernels.rotations.rings import closed_nodes
-from equitangents.kernels.structured.program import StructuredPositions
+from equitangents.kernels.structured import StructuredPositions
 from equitangents.sphere import rotate
 
 Move = Callable[[np.ndarray, Any], Any]

@@ -15,15 +15,13 @@ from equitangents import precision
 from equitangents._types import ArrayLike
 from equitangents.errors import InvalidTypeError, NetworkError
 from equitangents.kernels.branches import Parallel, flat
-from equitangents.kernels.fields.size import check_result
+from equitangents.kernels.fields import check_result
 from equitangents.kernels.operations import Decouple, Dual
 from equitangents.kernels.orbit import OrbitAverage, as_array
 from equitangents.kernels.program import Op, Positions, Program
-from equitangents.kernels.random_features.draws import draws, sketch_draws
-from equitangents.kernels.random_features.forward import run, start
-from equitangents.kernels.random_features.jacobian import BLOCK, sketch
+from equitangents.kernels.random_features.network import BLOCK, draws, run, sketch, sketch_draws, start
 from equitangents.kernels.result import KernelFunction, Kernels, NngpKernels
-from equitangents.kernels.structured.program import StructuredPositions, why_structured
+from equitangents.kernels.structured import StructuredPositions, why_structured
 from equitangents.memory import check_fits
 from equitangents.structured import Inputs, is_structured
 from equitangents.validation import check_array, check_choice, check_whole

@@ -150,7 +150,9 @@ def _without_windows(ops: tuple[Any, ...]) -> tuple[Any, ...]:
 def _checked(ops: tuple[Any, ...], known: tuple[type, ...]) -> tuple[Any, ...]:
     for op in ops:
         if not isinstance(op, known):
-            raise NetworkError(f"{type(op).__name__} has no rule on rotations with windows narrower than the sphere")
+            raise NetworkError(
+                "operation", type(op), "one with a rule on rotations with windows narrower than the sphere", verb="is"
+            )
     return ops
 
 

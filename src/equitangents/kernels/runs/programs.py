@@ -1,12 +1,11 @@
 """Kernels of field programs, or their kernel fields: an engine is chosen, memory is checked, inputs are prepared.
 
-Pairs of inputs of very different norm go where they keep their digits (`by_scale`).
+Inputs of very different norm are computed in a way that keeps their digits (`scaling`).
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import NamedTuple, overload
 
@@ -21,15 +20,12 @@ from equitangents.kernels.engines.protocol import Steps
 from equitangents.kernels.engines.reference import fields as fields_by_reference
 from equitangents.kernels.engines.reference import run as by_reference
 from equitangents.kernels.engines.select import REFERENCE
-from equitangents.kernels.fields.part import MATRIX, Layout, Part
-from equitangents.kernels.fields.plan import field_plan
-from equitangents.kernels.fields.size import check_field, check_result
+from equitangents.kernels.fields import MATRIX, Layout, Part, check_field, check_result, field_plan
 from equitangents.kernels.program import Program
 from equitangents.kernels.result import KernelField, Kernels
-from equitangents.kernels.runs import by_scale, traced_scales
-from equitangents.kernels.runs.results import Values, result, with_derivatives_of
-from equitangents.kernels.scales import Law, law_of
-from equitangents.kernels.units import with_biases
+from equitangents.kernels.runs import scaling
+from equitangents.kernels.runs.scaling import Values, result, with_derivatives_of
+from equitangents.kernels.scales import Law, law_of, with_biases
 
 logger = logging.getLogger("equitangents")
 
@@ -77,9 +73,9 @@ def compute(
             nngp, ntk = _traced(chosen, program, x1, x2, dtype)
         else:
             arrays = np.asarray(x1, dtype), None if x2 is None else np.asarray(x2, dtype)
-            nngp, ntk, told = by_scale.all_pairs(law, backends, chosen, *arrays, layout)
-            if told:
-                notes = (*notes, *told)
+            nngp, ntk, added = scaling.all_pairs(law, backends, *arrays, layout)
+            if added:
+                notes = (*notes, *added)
             if doubt is not None:
                 nngp, ntk, mended = nearly_parallel.mend(
                     doubt, partial(_of_pairs, program, *arrays), *arrays, nngp, ntk
@@ -114,17 +110,19 @@ def compute_diagonal(
         working = chosen.working_bytes(program, x.shape[-1], len(x), 1, dtype.itemsize, part)
         memory = check_field(part, len(x), 1, dtype, working, isinstance(x, jax.Array))
     with precision.scope(dtype):
-        own = partial(_own, chosen, part)
-        nngp, ntk, told = by_scale.diagonal(
-            law_of(program),
-            partial(own, program),
-            lambda y, factor: own(with_biases(program, factor), y),
-            np.asarray(x, dtype),
-            MATRIX if part is None else part.layout,
-            beyond=partial(_own, REFERENCE, part, program) if part is None and chosen.leaves_out(program) else None,
+        leaves_out = part is None and chosen.leaves_out(program)
+        backends = scaling.Backends(
+            engine=lambda y, _: _own(chosen, part, program, y),
+            any_norms=lambda y, _, factor: _own(chosen, part, with_biases(program, factor), y),
+            by_reference=False,
+            beyond=(lambda y, _: _own(REFERENCE, part, program, y)) if leaves_out else None,
+        )
+        own, layout = np.arange(len(x)), MATRIX if part is None else part.layout
+        nngp, ntk, added = scaling.all_pairs(
+            law_of(program), backends, np.asarray(x, dtype), None, layout, listed=(own, own)
         )
         first = choice.notes if part is None else notes_of(choice, how, part)
-        return result((x,), nngp, ntk, part, memory, engine=chosen.name, form=how.form, notes=(*first, *told))
+        return result((x,), nngp, ntk, part, memory, engine=chosen.name, form=how.form, notes=(*first, *added))
 
 
 def choice_of(program: Program, engine: str | None, dtype: DType, part: Part | None = None) -> tuple[Choice, Steps]:
@@ -174,7 +172,7 @@ class _Prepared(NamedTuple):
 
     steps: Steps
     law: Law
-    backends: by_scale.Backends
+    backends: scaling.Backends
     layout: Layout
     doubt: bool | None
 
@@ -192,7 +190,7 @@ def _prepared(program: Program, engine: Engine, channels: int, dtype: np.dtype, 
 
 def _doubt(engine: Engine, program: Program, channels: int, dtype: DType) -> bool | None:
     """`nearly_parallel.parallel_too`, of an engine that may lose small angles, and computes at no higher precision."""
-    doubt = None if engine.any_norms else nearly_parallel.parallel_too(program)
+    doubt = None if engine.carries_angles else nearly_parallel.parallel_too(program)
     name = np.dtype(dtype).name
     return None if doubt is None or engine.computed_in(program, channels, name) != name else doubt
 
@@ -206,31 +204,22 @@ def _of_pairs(
         return by_reference.listed(program, x1[first].astype(np.float64), other[second].astype(np.float64))
 
 
-def _backends(program: Program, engine: Engine, part: Part | None) -> by_scale.Backends:
+def _backends(program: Program, engine: Engine, part: Part | None) -> scaling.Backends:
     """Kernels of NumPy arrays by an engine, in their own precision, and by the reference engine where it cannot."""
-    run = _run_by(engine, part)
     leaves_out = part is None and engine.leaves_out(program)
-    return by_scale.Backends(
-        engine=partial(run, program),
-        common=lambda x1, x2, factor: run(with_biases(program, factor), x1, x2),
-        apart=partial(_apart, program, part),
-        compiled=engine.compiles_shapes,
+    able = engine if engine.any_norms else REFERENCE
+    return scaling.Backends(
+        engine=partial(engine.kernels, program) if part is None else partial(engine.kernels, program, part=part),
+        any_norms=lambda x1, x2, factor: able.kernels(
+            program if factor == 1 else with_biases(program, factor), x1, x2, part, any_norms=True
+        ),
+        by_reference=able is not engine,
         checked=engine.checks_kernels and not leaves_out,
-        beyond=partial(_run_by(REFERENCE, part), program) if leaves_out else None,
+        beyond=partial(REFERENCE.kernels, program) if leaves_out else None,
     )
 
 
-def _apart(program: Program, part: Part | None, x1: np.ndarray, x2: np.ndarray, factor: float) -> by_scale.Pair:
-    """Kernels of inputs of any two norms by the reference engine, with biases times a factor."""
-    return _run_by(REFERENCE, part)(with_biases(program, factor) if factor != 1 else program, x1, x2)
-
-
-def _run_by(engine: Engine, part: Part | None) -> Callable[[Program, np.ndarray, np.ndarray | None], by_scale.Pair]:
-    """Kernels by an engine of inputs that are near to each other in norm."""
-    return engine.kernels if part is None else partial(engine.kernels, part=part)
-
-
-def _own(engine: Engine, part: Part | None, program: Program, x: np.ndarray) -> by_scale.Pair:
+def _own(engine: Engine, part: Part | None, program: Program, x: np.ndarray) -> scaling.Pair:
     """Kernels of each of some NumPy arrays with itself by an engine, in their precision."""
     with precision.scope(x.dtype):
         return engine.diagonal(program, x) if part is None else engine.diagonal(program, x, part)
@@ -239,27 +228,20 @@ def _own(engine: Engine, part: Part | None, program: Program, x: np.ndarray) -> 
 def _traced(engine: Engine, program: Program, x1: ArrayLike, x2: ArrayLike | None, dtype: DType) -> Values:
     """Kernels of traced inputs, at any scale that shows only when the program runs."""
 
-    def near(a: ArrayLike, b: ArrayLike | None) -> Values:
-        if engine.differentiable:
-            return engine.traced(program, a, b)
+    def by_angles(*inputs: ArrayLike) -> Values:
+        run = lambda a, b: by_reference.traced(program, a, a if b is None else b)
+        return scaling.traced_pairs(law_of(program), run, *_two(inputs))
 
-        def reference(*inputs: ArrayLike) -> Values:
-            return by_reference.traced(program, inputs[0], inputs[-1])
+    def compiled(*inputs: ArrayLike) -> Values:
+        found = engine.traced(program, *_two(inputs))
+        return scaling.where_missing(found, lambda: by_angles(*inputs)) if engine.leaves_out(program) else found
 
-        def compiled(*inputs: ArrayLike) -> Values:
-            found = engine.traced(program, inputs[0], inputs[1] if len(inputs) == 2 else None)
-            if not engine.leaves_out(program):
-                return found
-            return traced_scales.where_missing(found, lambda: reference(*inputs))
+    run = by_angles if engine.differentiable else with_derivatives_of(by_angles, compiled)
+    return run(*(x.astype(dtype) for x in (x1, x2) if x is not None))
 
-        run = with_derivatives_of(reference, compiled)
-        return run(*(x.astype(dtype) for x in (a, b) if x is not None))
 
-    def far(a: ArrayLike, b: ArrayLike | None) -> Values:
-        return by_reference.traced(program, a, a if b is None else b)
-
-    inputs = x1.astype(dtype), None if x2 is None else x2.astype(dtype)
-    return traced_scales.all_pairs(law_of(program), near, None if engine.any_norms else far, *inputs)
+def _two(inputs: tuple[ArrayLike, ...]) -> tuple[ArrayLike, ArrayLike | None]:
+    return inputs[0], inputs[1] if len(inputs) == 2 else None
 
 
 def _traced_field(program: Program, x1: ArrayLike, x2: ArrayLike | None, part: Part, dtype: DType) -> KernelField:
@@ -271,5 +253,5 @@ def _traced_field(program: Program, x1: ArrayLike, x2: ArrayLike | None, part: P
 
     with precision.scope(dtype):
         inputs = x1.astype(dtype), None if x2 is None else x2.astype(dtype)
-        nngp, ntk = traced_scales.all_pairs(law_of(program), run, None, *inputs)
+        nngp, ntk = scaling.traced_pairs(law_of(program), run, *inputs)
     return result((x1, x2), nngp, ntk, part, 0, between=True, engine=REFERENCE.name, form=steps.steps.form)

@@ -15,16 +15,14 @@ from equitangents._types import ArrayLike
 from equitangents.errors import NetworkError
 from equitangents.kernels.engines import REFERENCE, Choice, Engine, choose_where
 from equitangents.kernels.engines.protocol import RotationRules
-from equitangents.kernels.engines.reference.rotations import measured
-from equitangents.kernels.fields.part import Part
-from equitangents.kernels.fields.size import check_result
+from equitangents.kernels.engines.reference.rotations import tiling
+from equitangents.kernels.fields import Part, check_result
 from equitangents.kernels.result import KernelField, Kernels
 from equitangents.kernels.rotations.program import RotationSections
 from equitangents.kernels.rotations.resolution import Resolution
-from equitangents.kernels.runs import by_scale, traced_scales
-from equitangents.kernels.runs.results import Values, any_traced, result, with_derivatives_of
-from equitangents.kernels.scales import Treatment, law_of
-from equitangents.kernels.units import with_biases
+from equitangents.kernels.runs import scaling
+from equitangents.kernels.runs.scaling import Values, any_traced, result, with_derivatives_of
+from equitangents.kernels.scales import law_of, with_biases
 from equitangents.sphere import rotate
 
 
@@ -65,35 +63,31 @@ def compute(
         if any_traced(x1, x2):
             inputs = tuple(jnp.asarray(x, dtype) for x in (x1, x2) if x is not None)
             run: Callable[..., Values] = partial(rules.traced, program, found.value)
-            by_reference: Callable[..., Values] = partial(rules_of(REFERENCE).traced, program, found.value)
-            far = None if choice.engine.any_norms else by_reference
-            if not rules.differentiable:
-                run = with_derivatives_of(by_reference, run)
-            near = lambda a, b: run(a) if b is None else run(a, b)
-            nngp, ntk = traced_scales.all_pairs(law_of(program), near, far, *inputs, *(None,) * (2 - len(inputs)))
+            by_angles: Callable[..., Values] = partial(_by_angles, program, found.value)
+            run = by_angles if rules.differentiable else with_derivatives_of(by_angles, run)
+            nngp, ntk = run(*inputs)
             notes: list[str] = []
         else:
             a, b = np.asarray(x1, dtype), None if x2 is None else np.asarray(x2, dtype)
             backends = _backends(program, found.value, choice.engine)
-            nngp, ntk, notes = by_scale.all_pairs(law_of(program), backends, choice.engine, a, b)
+            nngp, ntk, notes = scaling.all_pairs(law_of(program), backends, a, b)
         return _result(nngp, ntk, found, choice, notes, x1, x2)
 
 
-def _backends(program: RotationSections, resolution: int, engine: Engine) -> by_scale.Backends:
-    """Kernels of NumPy arrays by an engine, and by the reference engine where it cannot."""
-
-    def run(carried: RotationSections, x1: np.ndarray, x2: np.ndarray | None) -> by_scale.Pair:
-        return rules_of(engine).kernels(carried, resolution, x1, x2)
-
-    def apart(x1: np.ndarray, x2: np.ndarray, factor: float) -> by_scale.Pair:
-        return rules_of(REFERENCE).kernels(with_biases(program, factor), resolution, x1, x2)
-
-    return by_scale.Backends(
-        engine=partial(run, program),
-        common=lambda x1, x2, factor: run(with_biases(program, factor), x1, x2),
-        apart=apart,
-        compiled=engine.compiles_shapes,
+def _backends(program: RotationSections, resolution: int, engine: Engine) -> scaling.Backends:
+    """Kernels of NumPy arrays by an engine."""
+    run = rules_of(engine).kernels
+    return scaling.Backends(
+        engine=partial(run, program, resolution),
+        any_norms=lambda x1, x2, factor: run(with_biases(program, factor), resolution, x1, x2, any_norms=True),
+        by_reference=False,
     )
+
+
+def _by_angles(program: RotationSections, resolution: int, x1: ArrayLike, x2: ArrayLike | None = None) -> Values:
+    """Kernels of traced signals by the reference engine."""
+    run = lambda a, b: rules_of(REFERENCE).traced(program, resolution, a, b)
+    return scaling.traced_pairs(law_of(program), run, x1, x2)
 
 
 def _field(
@@ -168,32 +162,16 @@ def compute_pairs(
                 run = with_derivatives_of(slow, run)
             nngp, ntk = run(jnp.asarray(x1, dtype), jnp.asarray(x2, dtype))
         else:
-            nngp, ntk, notes = by_scale.listed(
-                law_of(program),
-                partial(_listed, program, found.value, rules),
-                choice.engine,
-                *(np.asarray(x, dtype) for x in (x1, x2)),
-                *(np.asarray(index) for index in (first, second)),
+            indices = np.asarray(first), np.asarray(second)
+            of_pairs = lambda carried, a, b, **how: rules.listed(carried, found.value, a, b, *indices, **how)
+            backends = scaling.Backends(
+                engine=partial(of_pairs, program),
+                any_norms=lambda a, b, factor: of_pairs(with_biases(program, factor), a, b, any_norms=True),
+                by_reference=False,
             )
+            arrays = np.asarray(x1, dtype), np.asarray(x2, dtype)
+            nngp, ntk, notes = scaling.all_pairs(law_of(program), backends, *arrays, listed=indices)
         return _result(nngp, ntk, found, choice, notes, x1, x2)
-
-
-def _listed(
-    program: RotationSections,
-    resolution: int,
-    rules: RotationRules,
-    how: Treatment,
-    x1: np.ndarray,
-    x2: np.ndarray,
-    first: np.ndarray,
-    second: np.ndarray,
-) -> by_scale.Pair:
-    """(NNGP, NTK) of pairs of NumPy arrays, treated in one way."""
-    with precision.scope(x1.dtype):
-        if how.way != "engine":
-            program = with_biases(program, 2.0**-how.first)
-            rules = rules_of(REFERENCE) if how.way == "apart" else rules
-        return rules.listed(program, resolution, x1, x2, first, second)
 
 
 def choose_engine(program: RotationSections, engine: str | None) -> Choice:
@@ -213,12 +191,12 @@ def rules_of(engine: Engine) -> RotationRules:
 
 def find_resolution(program: RotationSections, x1: ArrayLike, x2: ArrayLike | None, rules: RotationRules) -> Resolution:
     """The resolution for these signals, measured by the engine that computes their kernels."""
-    return measured.resolve(program, x1, x2, rules.sample_values)
+    return tiling.resolve(program, x1, x2, rules.sample_values)
 
 
 def _result(
-    nngp: ArrayLike, ntk: ArrayLike, found: Resolution, choice: Choice, told: list[str], *inputs: ArrayLike | None
+    nngp: ArrayLike, ntk: ArrayLike, found: Resolution, choice: Choice, added: list[str], *inputs: ArrayLike | None
 ) -> Kernels:
     facts = {"error_estimate": found.error, "resolution": found.value or None}
-    notes = (*(() if found.note is None else (found.note,)), *choice.notes, *told)
+    notes = (*(() if found.note is None else (found.note,)), *choice.notes, *added)
     return result(inputs, nngp, ntk, None, 0, engine=choice.engine.name, form="rotations", notes=notes, **facts)

@@ -17,16 +17,13 @@ import numpy as np
 from equitangents import precision
 from equitangents._types import ArrayLike, DType
 from equitangents.errors import InvalidArgumentError, MemoryLimitError
-from equitangents.formatting import memory_size
 from equitangents.kernels.branches import flat
 from equitangents.kernels.engines import REFERENCE, choose_where
-from equitangents.kernels.fields.part import Part
-from equitangents.kernels.fields.size import check_field, check_result, field_bytes
+from equitangents.kernels.fields import Part, check_field, check_result, field_bytes
 from equitangents.kernels.result import KernelField, Kernels
-from equitangents.kernels.runs.results import any_traced, cast, result
+from equitangents.kernels.runs.scaling import any_traced, cast, result
+from equitangents.kernels.steerable.execute import Fields, Variances, pair
 from equitangents.kernels.steerable.execute import own as own_fields
-from equitangents.kernels.steerable.execute import pair
-from equitangents.kernels.steerable.fields import Fields, Variances
 from equitangents.kernels.steerable.program import Norm, SteerableProgram
 from equitangents.steerable.gaussian_sum import mean_square
 from equitangents.steerable.irrep import trivial
@@ -141,10 +138,7 @@ def working_bytes(program: SteerableProgram, points: int) -> int:
     """Bytes for the pairs that run at once; raises MemoryLimitError where one pair is too large."""
     one = _pair_bytes(program, points)
     if one > _MEMORY_LIMIT:
-        raise MemoryLimitError(
-            f"one pair of inputs with {points} points needs {memory_size(one)}, more than "
-            f"{memory_size(_MEMORY_LIMIT)}: take fewer points, irreps or rings"
-        )
+        raise MemoryLimitError("one pair of inputs", one, _MEMORY_LIMIT, "take fewer points, irreps or rings")
     return max(one, min(_MEMORY, _MOST * one))
 
 
@@ -193,9 +187,10 @@ def _check_norms(program: SteerableProgram, known: _Known) -> None:
             longest = float(np.sqrt(np.trace(np.asarray(v), axis1=-2, axis2=-1).max(initial=0.0)))
             if not _DEVIATIONS * longest <= op.largest:
                 raise InvalidArgumentError(
-                    f"features {kind} have a root mean square norm of {longest:.2g}, and the function of the norm is "
-                    f"fitted up to {op.largest:g}; give NormNonlinearity largest={_DEVIATIONS * longest:.2g} or more, "
-                    "or scale the layer before it by W_std"
+                    "largest",
+                    op.largest,
+                    f"{_DEVIATIONS * longest:.2g} or more, for features of root mean square norm {longest:.2g}",
+                    "or scale the layer before NormNonlinearity by W_std",
                 )
             _check_fit(op, kind, np.asarray(v))
 
@@ -212,9 +207,10 @@ def _check_fit(op: Norm, kind: Any, v: np.ndarray) -> None:
         close = off <= op.allowed * np.sqrt(size)
     if not close.all():
         raise InvalidArgumentError(
-            f"features {kind} have a root mean square norm of {norms[~close].min():.2g}, where the fit of the function "
-            f"of the norm may be off by more than {op.allowed:.1g} of it; give NormNonlinearity a lower tolerance, or "
-            "scale the layer before it by W_std"
+            "tolerance",
+            op.allowed,
+            "a lower one for features of such small norms",
+            "give it to NormNonlinearity, or scale the layer before it by W_std",
         )
 
 

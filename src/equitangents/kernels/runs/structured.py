@@ -22,13 +22,11 @@ from equitangents.kernels.engines import REFERENCE, Engine, choose_where
 from equitangents.kernels.engines.reference.structured.execute import Context, execute, tables_of
 from equitangents.kernels.engines.reference.structured.fields import State, start, state_of_inputs
 from equitangents.kernels.engines.reference.tile import TILE_ELEMENTS
-from equitangents.kernels.fields.part import Part
-from equitangents.kernels.fields.size import check_field, check_result
+from equitangents.kernels.fields import Part, check_field, check_result
 from equitangents.kernels.result import KernelField, Kernels
-from equitangents.kernels.runs.results import Values, any_traced, cast, result
+from equitangents.kernels.runs.scaling import Values, any_traced, cast, result
 from equitangents.kernels.scales import norms
-from equitangents.kernels.structured.batch import Batch, batch_of, check_alike, typed
-from equitangents.kernels.structured.program import StructuredProgram, why_structured
+from equitangents.kernels.structured import Batch, StructuredProgram, batch_of, check_alike, typed, why_structured
 from equitangents.structured import Inputs
 
 logger = logging.getLogger("equitangents")
@@ -175,11 +173,7 @@ def _side(program: StructuredProgram) -> int:
     field = positions(program) ** 2
     needed = field * _FIELDS * 8
     if needed > _MEMORY_LIMIT:
-        raise MemoryLimitError(
-            f"one pair of inputs needs {needed / 2**30:.1f} GiB over all {positions(program)}² pairs of positions, "
-            f"more than {_MEMORY_LIMIT / 2**30:.0f} GiB; {why_structured(program.ops)}: use "
-            "smaller inputs, or pool before"
-        )
+        raise MemoryLimitError("one pair of inputs", needed, _MEMORY_LIMIT, "use smaller inputs, or pool before")
     return max(1, int((TILE_ELEMENTS // field) ** 0.5))
 
 

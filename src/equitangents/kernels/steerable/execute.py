@@ -1,26 +1,305 @@
-"""Runs steerable programs: one input with itself, for its variances, and pairs of inputs."""
+"""Steerable programs, run: of one input with itself, for its variances, and of pairs of inputs.
+
+Filters over points, maps at points and means: with weights N(0, 1) on each of B' equivariant kernels κ that end in an
+irrep, and n copies going in, f' = W/√(B' n) Σ w κ f, so that K' = W²/B' Σ_κ κ K κ'ᵀ, and Θ' = K' + W²/B' Σ_κ κ Θ κ'ᵀ.
+
+Gates: E[σ(g)σ(g')] K and E[σσ'] Θ + E[σ̇σ̇'] Θ_0 ∘ K, the gates g being copies of the irrep of numbers, independent of
+what they multiply. Sampled signals: s(x) = Σ_l h_l(x) · f_l is Gaussian, with covariance Σ_l h_l(x)ᵀ K_l h_l(x').
+
+Norms, u ↦ u Σ_a c_a exp(-t_a |u|²), in closed form: under exp(-t|u|² - t'|v|²) a Gaussian stays one. With its blocks
+Q, K, Q' and M = 1 + 2tQ, S = 1 + 2t'(Q' - 2t Kᵀ M⁻¹ K), its mass is (det M det S)^(-1/2), and its covariances
+K~ = M⁻¹ K S⁻¹, Q~' = S⁻¹(Q' - 2t Kᵀ M⁻¹ K), Q~ = M⁻¹ Q - 2t' M⁻¹ K K~ᵀ. So E[φ(u)φ(v)ᵀ] = Σ c c' mass K~, and with
+Dφ = e^(-t|u|²)(1 - 2t u uᵀ)
+E[Dφ(u) Θ Dφ(v)ᵀ] = Σ c c' mass (Θ - 2t Q~Θ - 2t' ΘQ~' + 4tt' (Q~ΘQ~' + K~ΘᵀK~ + K~ tr(ΘᵀK~))).
+"""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
-from functools import reduce
-from typing import Any
+from dataclasses import dataclass
+from functools import lru_cache, reduce
+from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 
+from equitangents._types import ArrayLike
 from equitangents.kernels.branches import Parallel
-from equitangents.kernels.steerable.fields import Fields, Side, Variances, added, restricted, start, variances
-from equitangents.kernels.steerable.linear import averaged, filtered, mapped
-from equitangents.kernels.steerable.nonlinear import gated, normed, sampled
 from equitangents.kernels.steerable.program import (
     Filter,
     Gate,
+    Kernels,
     Nonlinear,
     Norm,
+    PointMap,
     PointMean,
     Sampled,
     SteerableProgram,
+    filter_kernels,
 )
+from equitangents.steerable import Features
+from equitangents.steerable.angular import AngularKernel, all_coefficients
+from equitangents.steerable.harmonics import direction_harmonics, directions_and_lengths, rings, samples
+from equitangents.steerable.irrep import SPACES, Irrep, trivial
+
+
+@dataclass(frozen=True)
+class Side:
+    """One input: coordinates of its points (P, n), and which of them exist (P,), 1 or 0."""
+
+    points: jax.Array
+    there: jax.Array
+
+
+class Field(NamedTuple):
+    """K and Θ of one irrep, (P, d, P', d); Θ is None before the first weights."""
+
+    k: Any
+    theta: Any
+
+
+Fields = dict[Irrep, Field]
+Variances = dict[Irrep, jax.Array]  # of the components of one copy at every point of one input, (P, d, d)
+
+
+def start(features: Features, coordinates: int, x1: jax.Array, x2: jax.Array) -> Fields:
+    """The mean over copies of f f'ᵀ, of what is given on the points, x (P, coordinates and channels)."""
+    a, b = (features.split(x[:, coordinates:]) for x in (x1, x2))
+    return {
+        kind: Field(jnp.einsum("ica,jcb->iajb", a[kind], b[kind], precision="highest") / n, None)
+        for n, kind in features.entries
+    }
+
+
+def added(a: Fields, b: Fields) -> Fields:
+    """The kernels of a sum of two independent fields of features."""
+    return {kind: Field(k + b[kind].k, theta + b[kind].theta) for kind, (k, theta) in a.items()}
+
+
+def variances(fields: Fields) -> Variances:
+    """The covariances at each point of an input with itself."""
+    return {kind: jnp.einsum("iaib->iab", field.k) for kind, field in fields.items()}
+
+
+def restricted(fields: Fields, one: Side, other: Side) -> Fields:
+    """Zero at points that do not exist."""
+    both = one.there[:, None, None, None] * other.there[None, None, :, None]
+    return {kind: Field(k * both, None if theta is None else theta * both) for kind, (k, theta) in fields.items()}
+
+
+@lru_cache(maxsize=256)
+def point_kernels(into: Features, out: Features) -> Kernels:
+    """Maps that commute with the group, κ of frequency 0, by (irrep out, irrep in)."""
+    return filter_kernels(into, out, 0)
+
+
+def count(kernels: Kernels, out: Irrep) -> int:
+    """Number of kernels that end in an irrep."""
+    return sum(len(found) for (b, _), found in kernels.items() if b == out)
+
+
+class Geometry(NamedTuple):
+    """For all pairs of points i, j: harmonics of the direction of x_j - x_i (P, P, harmonics), and rings (P, P, R).
+
+    Where x_j = x_i there is no direction, and harmonics of frequencies from 1 on are zero, as κ(0) = ρ'(g) κ(0) ρ(g)ᵀ.
+    """
+
+    harmonics: jax.Array
+    rings: ArrayLike
+    largest: int
+
+
+def geometry(points: ArrayLike, largest: int, radii: tuple[float, ...], width: float) -> Geometry:
+    """Harmonics and rings of kernels of frequencies up to `largest`, at points (P, n)."""
+    unit, length = directions_and_lengths(points[None, :, :] - points[:, None, :])
+    first, *others = direction_harmonics(unit, largest)
+    there = (length > 0).astype(points.dtype)[..., None]
+    return Geometry(jnp.concatenate([first, *(h * there for h in others)], -1), rings(length, radii, width), largest)
+
+
+def filter_matrices(kernels: tuple[AngularKernel, ...], at: Geometry) -> jax.Array:
+    """κ(x_j - x_i) for all kernels times all rings: (K, R, P, d', P, d), i the first point, j the second."""
+    coefficients = jnp.asarray(all_coefficients(kernels, at.largest), at.rings.dtype)
+    angular = jnp.einsum("kabm,ijm->kijab", coefficients, at.harmonics, precision="highest")
+    return jnp.einsum("kijab,ijr->kriajb", angular, at.rings, precision="highest")
+
+
+def largest_frequency(kernels: Kernels) -> int:
+    """The largest frequency of any kernel."""
+    return max(k.frequency for found in kernels.values() for k in found)
+
+
+def filtered(op: Filter, fields: Fields, one: Side, other: Side) -> Fields:
+    """The kernels after a `Filter`."""
+    kernels = op.kernels
+    largest = largest_frequency(kernels)
+    at1, at2 = (geometry(side.points, largest, op.radii, op.width) for side in (one, other))
+    sums: dict[Irrep, list[Field]] = {kind: [] for kind in op.out.irreps}
+    for (out, into), found in kernels.items():
+        left, right = filter_matrices(found, at1), filter_matrices(found, at2)
+        k, theta = fields[into]
+        sums[out].append(Field(*(None if f is None else _through(left, f, right) for f in (k, theta))))
+    return {kind: _affine(op, kind, parts, count(kernels, kind) * len(op.radii)) for kind, parts in sums.items()}
+
+
+def mapped(op: PointMap, fields: Fields) -> Fields:
+    """The kernels after a `PointMap`."""
+    kernels = point_kernels(op.into, op.out)
+    sums: dict[Irrep, list[Field]] = {kind: [] for kind in op.out.irreps}
+    for (out, into), found in kernels.items():
+        maps = jnp.stack([jnp.asarray(k.coefficients[..., 0], fields[into].k.dtype) for k in found])
+        sums[out].append(
+            Field(
+                *(
+                    None if f is None else jnp.einsum("kab,ibjd,kcd->iajc", maps, f, maps, precision="highest")
+                    for f in fields[into]
+                )
+            )
+        )
+    return {kind: _affine(op, kind, parts, count(kernels, kind)) for kind, parts in sums.items()}
+
+
+def averaged(fields: Fields, one: Side, other: Side) -> Fields:
+    """Means over the points that exist, (1, d, 1, d)."""
+    a, b = (side.there / jnp.maximum(jnp.sum(side.there), 1) for side in (one, other))
+    return {kind: Field(*(None if f is None else _mean(a, f, b) for f in field)) for kind, field in fields.items()}
+
+
+def _mean(a: ArrayLike, f: ArrayLike, b: ArrayLike) -> ArrayLike:
+    return jnp.einsum("i,iajb,j->ab", a, f, b, precision="highest")[None, :, None, :]
+
+
+def _through(left: jax.Array, field: ArrayLike, right: jax.Array) -> ArrayLike:
+    """Σ_κ κ F κ'ᵀ."""
+    kernels, radii, p1, a, _, b = left.shape
+    p2 = right.shape[2]
+    flat = left.reshape((kernels * radii, p1 * a, p1 * b))
+    half = jnp.einsum("kxm,my->xky", flat, field.reshape((p1 * b, p2 * b)), precision="highest")
+    other = jnp.swapaxes(right.reshape((kernels * radii, p2 * a, p2 * b)), 0, 1)
+    both = half.reshape((p1 * a, -1)) @ other.reshape((p2 * a, -1)).T
+    return both.reshape((p1, a, p2, a))
+
+
+def _affine(op: Filter | PointMap, kind: Irrep, parts: list[Field], kernels: int) -> Field:
+    scale = op.W_var / kernels
+    bias = op.b_var if kind.is_trivial else 0.0
+    k = scale * sum(part.k for part in parts) + bias
+    if parts[0].theta is None:
+        return Field(k, k)
+    return Field(k, k + scale * sum(part.theta for part in parts))
+
+
+def gated(op: Gate, fields: Fields, v1: Variances, v2: Variances) -> Fields:
+    """The kernels after a `Gate`."""
+    number = trivial(op.into.group)
+    k, theta = (f[:, 0, :, 0] for f in fields[number])
+    q1, q2 = v1[number][:, 0, 0][:, None], v2[number][:, 0, 0][None, :]
+    after: Fields = {}
+    value, slope = (f[:, None, :, None] for f in op.gate.covariance(k, q1, q2))
+    for kind in op.out.irreps:
+        if kind == number:
+            assert op.scalars is not None
+            moved, rise = op.scalars.covariance(k, q1, q2)
+            after[kind] = Field(moved[:, None, :, None], (rise * theta)[:, None, :, None])
+        else:
+            own, tangent = fields[kind]
+            after[kind] = Field(value * own, value * tangent + slope * theta[:, None, :, None] * own)
+    return after
+
+
+def sampled(op: Sampled, fields: Fields, v1: Variances, v2: Variances) -> Fields:
+    """The kernels after a `Sampled` nonlinearity."""
+    dtype = fields[op.irreps[0]].k.dtype
+    largest = max(kind.degree for kind in op.irreps)
+    grid = samples(SPACES[op.irreps[0].group], op.resolution, largest)
+    synthesis = {kind: jnp.asarray(grid.harmonics[kind.degree], dtype) for kind in op.irreps}
+    analysis = {kind: jnp.asarray(grid.analysis[kind.degree], dtype) for kind in op.irreps}
+    k, theta = (
+        sum(
+            jnp.einsum("sa,iajb,tb->isjt", h, fields[kind][part], h, precision="highest")
+            for kind, h in synthesis.items()
+        )
+        for part in range(2)
+    )
+    q1, q2 = (
+        sum(jnp.einsum("sa,iab,sb->is", h, v[kind], h, precision="highest") for kind, h in synthesis.items())
+        for v in (v1, v2)
+    )
+    value, slope = op.activation.covariance(k, q1[:, :, None, None], q2[None, None])  # type: ignore[index]
+    return {
+        kind: Field(*(jnp.einsum("as,isjt,bt->iajb", a, f, a, precision="highest") for f in (value, slope * theta)))
+        for kind, a in analysis.items()
+    }
+
+
+def normed(op: Norm, fields: Fields, v1: Variances, v2: Variances) -> Fields:
+    """The kernels after a `Norm`."""
+    after: Fields = {}
+    for kind, (k, theta) in fields.items():
+        by_pair = (jnp.swapaxes(f, 1, 2) for f in (k, theta))
+        moved = gaussian_sums(op.coefficients, op.rates, v1[kind], v2[kind], *by_pair)
+        after[kind] = Field(*(_by_point(f) for f in moved))
+    return after
+
+
+def _by_point(f: ArrayLike) -> ArrayLike:
+    return jnp.swapaxes(f, 1, 2)
+
+
+def gaussian_sums(
+    coefficients: tuple[float, ...],
+    rates: tuple[float, ...],
+    q1: jax.Array,
+    q2: jax.Array,
+    k: jax.Array,
+    theta: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+    """(E[φφᵀ], E[Dφ Θ Dφᵀ]) of covariances q1 (P, d, d), q2 (P', d, d), k and Θ (P, P', d, d)."""
+    pairs = list(itertools.product(zip(coefficients, rates, strict=True), repeat=2))
+    nodes = np.array([(c1 * c2, t1, t2) for (c1, t1), (c2, t2) in pairs])
+
+    def add(sums: tuple[jax.Array, jax.Array], node: jax.Array) -> tuple[tuple[jax.Array, jax.Array], None]:
+        moved, derivative = _one(node[1], node[2], q1, q2, k, theta)
+        return (sums[0] + node[0] * moved, sums[1] + node[0] * derivative), None
+
+    zero = jnp.zeros_like(k)
+    return jax.lax.scan(jax.checkpoint(add), (zero, zero), jnp.asarray(nodes, k.dtype))[0]
+
+
+def _one(
+    t1: jax.Array, t2: jax.Array, q1: jax.Array, q2: jax.Array, k: jax.Array, theta: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    one = jnp.eye(k.shape[-1], dtype=k.dtype)
+    size = k.shape[-1]
+    tilted, det_m = _solve(one + 2 * t1 * q1[:, None], jnp.concatenate(jnp.broadcast_arrays(k, q1[:, None]), axis=-1))
+    k_t, q1_t = tilted[..., :size], tilted[..., size:]
+    q2_t = q2[None] - 2 * t1 * jnp.einsum("...ca,...cb->...ab", k, k_t)
+    solved, det_s = _solve(one + 2 * t2 * q2_t, jnp.concatenate([jnp.swapaxes(k_t, -1, -2), q2_t], axis=-1))
+    cross, after2 = jnp.swapaxes(solved[..., :size], -1, -2), solved[..., size:]
+    after1 = q1_t - 2 * t2 * jnp.einsum("...ac,...bc->...ab", k_t, cross)
+    mass = 1 / jnp.sqrt(det_m * det_s)[..., None, None]
+    left, right = after1 @ theta, theta @ after2
+    trace = jnp.sum(theta * cross, axis=(-1, -2))[..., None, None]
+    fourth = left @ after2 + cross @ jnp.swapaxes(theta, -1, -2) @ cross + cross * trace
+    return mass * cross, mass * (theta - 2 * t1 * left - 2 * t2 * right + 4 * t1 * t2 * fourth)
+
+
+def _solve(matrix: jax.Array, right: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """(matrix⁻¹ right, determinant) of symmetric matrices that are at least the unit, by elimination in place."""
+    size = matrix.shape[-1]
+    batch = jnp.broadcast_shapes(matrix.shape[:-2], right.shape[:-2])
+    rows = jnp.concatenate([jnp.broadcast_to(m, (*batch, *m.shape[-2:])) for m in (matrix, right)], axis=-1)
+    determinant = jnp.ones(batch, rows.dtype)
+    for i in range(size):
+        pivot = rows[..., i, i]
+        determinant = determinant * pivot
+        row = rows[..., i, :] / pivot[..., None]
+        rows = rows - rows[..., :, i, None] * row[..., None, :]
+        rows = rows.at[..., i, :].set(row)
+    return rows[..., size:], determinant
+
 
 _Here = tuple[Fields, Side, Side]
 _Dual = Callable[[Nonlinear, Fields], Fields]

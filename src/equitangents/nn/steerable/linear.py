@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 from equitangents._types import ArrayLike, DType, Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
-from equitangents.kernels.steerable.linear import (
+from equitangents.kernels.steerable.execute import (
     count,
     filter_matrices,
     geometry,
@@ -51,7 +51,10 @@ class _Linear(Layer):
         without = [str(kind) for kind in out.irreps if not count(kernels, kind)]
         if without:
             raise NetworkError(
-                f"no equivariant kernel of this layer leads from {steerable(signal).features} to {', '.join(without)}"
+                "features",
+                list(without),
+                "features to which an equivariant kernel leads from the signal's",
+                "of the layer",
             )
         return with_features(signal, out, gaussian=True)
 

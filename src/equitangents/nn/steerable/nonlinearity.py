@@ -72,8 +72,10 @@ class GatedNonlinearity(SteerableNonlinearity):
         left = features.copies(number) - gates
         if left < 0:
             raise NetworkError(
-                f"features {features} have {features.copies(number)} numbers {number}, of which {gates} are gates; "
-                f"give the layer before at least {gates}x{number}"
+                "features",
+                features,
+                "a number for each gate besides those that pass on",
+                "give the layer before more copies",
             )
         entries = tuple((left if kind == number else n, kind) for n, kind in features.entries)
         return Features.of(features.group, tuple((n, kind) for n, kind in entries if n))
@@ -139,16 +141,15 @@ class FourierNonlinearity(SteerableNonlinearity):
             features.group, tuple((features.entries[0][0], k) for k in _harmonics(features.group, largest))
         )
         if set(wanted.entries) != set(features.entries):
-            raise NetworkError(
-                f"features {features} are not signals on directions; expected equally many copies, such as {wanted}"
-            )
+            raise NetworkError("features", features, "equally many copies of each irrep, such as", str(wanted))
         resolution = self._resolution(features)
         exact = resolution > 2 * largest if features.space == 2 else resolution > largest
         if not exact:
             raise NetworkError(
                 "samples",
                 self.samples,
-                remedy=f"features {features} need at least {2 * largest + 1 if features.space == 2 else largest + 1}",
+                2 * largest + 1 if features.space == 2 else largest + 1,
+                "give at least so many",
             )
         return features
 

@@ -50,8 +50,7 @@ class PointCloud(InputLayer):
             raise NetworkError("PointCloud reads points (N, P, channels), and is the first layer of a network")
         if signal.channels != channels:
             raise NetworkError(
-                f"the points have {signal.channels} channels; expected {n} coordinates and "
-                f"{channels - n} of features {features or ''}".rstrip()
+                "signal", signal.channels, channels, "give coordinates, then features", verb="has channels,"
             )
         found = features or Features(str(trivial(self.group_name)), self.group)
         return Signal(OnPoints(found, signal.positions.count), n + found.dimension, given=True)
@@ -80,7 +79,7 @@ class PlaneImage(InputLayer):
     def __post_init__(self) -> None:
         object.__setattr__(self, "group", group_name(self.group))
         if SPACES[self.group_name] != 2:
-            raise NetworkError(f"PlaneImage has a group of the plane, 'SO(2)' or 'O(2)', not {self.group!r}")
+            raise NetworkError("group", self.group, ["SO(2)", "O(2)"])
         if self.features is not None:
             object.__setattr__(self, "features", Features(self.features, self.group))
 
@@ -90,7 +89,9 @@ class PlaneImage(InputLayer):
             raise NetworkError("PlaneImage reads images (N, H, W, C), and is the first layer of a network")
         found = Features(self.features or f"{signal.channels}x{trivial(self.group_name)}", self.group)
         if found.dimension != signal.channels:
-            raise NetworkError(f"the images have {signal.channels} channels; features {found} have {found.dimension}")
+            raise NetworkError(
+                "signal", signal.channels, found.dimension, "give as many as the features have", verb="has channels,"
+            )
         positions = OnPoints(found, signal.positions.count, grid=signal.positions.shape)
         return Signal(positions, 2 + found.dimension, given=True)
 

@@ -80,8 +80,9 @@ def check_passed_on(signal: Signal) -> None:
     """Raise NetworkError for given steerable features that a branch without weights hands on to a sum."""
     if signal.positions.steerable and signal.positions.given:
         raise NetworkError(
-            f"the features {signal.positions.features} of the input have as many copies as are given, and a sum with "
-            "them has no infinitely wide limit; put SteerableConv or SteerableDense before the branches"
+            "signal",
+            signal.positions,
+            remedy="a sum with the input has no infinitely wide limit: put SteerableConv or SteerableDense first",
         )
 
 

@@ -29,7 +29,7 @@ class _WholeInput(InputLayer):
     def mask_after(self, mask: ArrayLike | None, signal: Signal) -> None:
         """None, since there are no positions that a mask could mark as missing."""
         if mask is not None:
-            raise NetworkError(f"{self!r} does not take inputs with missing positions (masks)")
+            raise NetworkError("layers", self, "layers that take masks", verb="hold")
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class FeatureVector(_WholeInput):
         features = Features(self.features, self.group)
         if signal.channels != features.dimension:
             raise NetworkError(
-                f"the inputs have {signal.channels} channels; features {features} have {features.dimension}"
+                "signal", signal.channels, features.dimension, "give as many as the features have", verb="has channels,"
             )
         return Signal(OnWhole(features), signal.channels, given=True)
 
@@ -96,7 +96,7 @@ class SphereSignal(_WholeInput):
     def __post_init__(self) -> None:
         object.__setattr__(self, "group", group_name(self.group))
         if SPACES[self.group_name] != 3:
-            raise NetworkError(f"SphereSignal has a group of space, 'SO(3)' or 'O(3)', not {self.group!r}")
+            raise NetworkError("group", self.group, ["SO(3)", "O(3)"])
 
     def signal(self, signal: Signal) -> Signal:
         """One copy of every degree for each channel of the input."""
@@ -107,11 +107,14 @@ class SphereSignal(_WholeInput):
         count = signal.positions.count
         bandlimit = math.isqrt(count)
         if bandlimit**2 != count:
-            raise NetworkError(f"SphereSignal reads B² coefficients; {count} is not a square number")
+            raise NetworkError("signal", count, "B² coefficients, a square number", verb="has length")
         if bandlimit > MAX_DEGREE + 1:
             raise NetworkError(
-                f"the signals have degrees up to {bandlimit - 1}; steerable features go up to {MAX_DEGREE}: give the "
-                f"first {(MAX_DEGREE + 1) ** 2} coefficients, or begin with SphereLift"
+                "signal",
+                bandlimit,
+                range(1, MAX_DEGREE + 2),
+                "give fewer coefficients, or begin with SphereLift",
+                verb="has bandlimit",
             )
         features = Features.of(self.group_name, tuple((signal.channels, kind) for kind in self._irreps(bandlimit)))
         return Signal(OnWhole(features), features.dimension, given=True)

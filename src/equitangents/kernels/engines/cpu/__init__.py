@@ -1,7 +1,7 @@
 """The CPU engine: fibres in C++, vectorised across inputs. Its source is in `native/`."""
 
+from equitangents.kernels.engines.cpu.activations import computed_in_double, has_tables
 from equitangents.kernels.engines.cpu.descriptor import Description, describe, obstacle
-from equitangents.kernels.engines.cpu.features import computed_in_double, has_tables
 from equitangents.kernels.engines.cpu.library import description as library_description
 from equitangents.kernels.engines.cpu.library import why_unavailable
 from equitangents.kernels.engines.cpu.memory import sphere_bytes, working_bytes

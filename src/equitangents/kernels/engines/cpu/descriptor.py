@@ -15,16 +15,33 @@ import numpy as np
 import numpy.typing as npt
 
 from equitangents.kernels.engines.codes import AXES, DEPTH, PLAN_VERSION, DualKind, OpKind
-from equitangents.kernels.engines.cpu.activations import described, name_of
-from equitangents.kernels.engines.cpu.features import bends_what_is_smooth, changes_units, computed_in_double
+from equitangents.kernels.engines.cpu.activations import (
+    bends_what_is_smooth,
+    changes_units,
+    computed_in_double,
+    described,
+    name_of,
+)
 from equitangents.kernels.engines.cpu.rotation_plans import RotationPlan, SphereMean, SpherePlan, ZonalMean
 from equitangents.kernels.operation import FrozenArray
 from equitangents.kernels.operations import Affine, Box, Decouple, Dual, Pool, RatedAffine, Standardise, Table
 from equitangents.kernels.plans.levels import Level
 from equitangents.kernels.plans.plan import PairPlan, index_tables
-from equitangents.kernels.plans.stages import AlongFibres, AnyPool, Stage, stages_of
-from equitangents.kernels.plans.steps import AddSaved, Fork, Restore, Step, depth, fits_windows, unrolled, window_grid
-from equitangents.kernels.units import changes_unit, unit_bias, unit_biases
+from equitangents.kernels.plans.stages import (
+    AddSaved,
+    AlongFibres,
+    AnyPool,
+    Fork,
+    Restore,
+    Stage,
+    Step,
+    depth,
+    fits_windows,
+    stages_of,
+    unrolled,
+    window_grid,
+)
+from equitangents.kernels.scales import changes_unit, unit_bias, unit_biases
 
 _LARGEST = 2**31 - 1  # what an index of the engine can count
 

@@ -9,15 +9,16 @@ import numpy as np
 
 from equitangents.kernels.engines import cpu
 from equitangents.kernels.engines.cpu import run
+from equitangents.kernels.engines.cpu.activations import at_any_norms
 from equitangents.kernels.engines.cpu.rotations import CompiledRotations
 from equitangents.kernels.engines.cpu.structured import CompiledStructured
 from equitangents.kernels.engines.protocol import Engine, Pair, Steps
-from equitangents.kernels.fields.part import Part
-from equitangents.kernels.fields.plan import FieldPlan, field_plan, staged_field_plan
+from equitangents.kernels.fields import FieldPlan, Part, field_plan, staged_field_plan
 from equitangents.kernels.operation import NoFibresError
 from equitangents.kernels.plans.plan import FibrePlan, plan
 from equitangents.kernels.plans.stages import AlongFibres, staged
 from equitangents.kernels.program import Program
+from equitangents.kernels.scales import law_of
 
 
 class CpuEngine(Engine):
@@ -25,6 +26,7 @@ class CpuEngine(Engine):
 
     name = "cpu"
     platforms = ("cpu",)
+    any_norms = True
     takes_distances = True
     checks_kernels = True
     has_fields = True
@@ -66,10 +68,22 @@ class CpuEngine(Engine):
                 return replace(found, steps=replace(found.steps, why=str(error)))
         return found
 
-    def kernels(self, program: Program, x1: np.ndarray, x2: np.ndarray | None, part: Part | None = None) -> Pair:
+    def kernels(
+        self,
+        program: Program,
+        x1: np.ndarray,
+        x2: np.ndarray | None,
+        part: Part | None = None,
+        any_norms: bool = False,
+    ) -> Pair:
         if part is None:
-            return cpu.kernels(self._fibres(program), x1, x2)
-        return run.field_kernels(self.field_steps(program, part), x1, x2)
+            steps = self._fibres(program)
+            return cpu.kernels(at_any_norms(steps) if any_norms else steps, x1, x2)
+        field = self.field_steps(program, part)
+        if any_norms:
+            assert field.steps.form != "pairs"  # see `obstacle`
+            field = replace(field, steps=at_any_norms(field.steps))
+        return run.field_kernels(field, x1, x2)
 
     def diagonal(self, program: Program, x: np.ndarray, part: Part | None = None) -> Pair:
         if part is None:
@@ -77,7 +91,7 @@ class CpuEngine(Engine):
         return run.field_diagonal(self.field_steps(program, part), x)
 
     def traced(self, program: Program, x1: Any, x2: Any) -> Pair:
-        return cpu.traced_kernels(self._fibres(program), x1, x2)
+        return cpu.traced_kernels(self._fibres(program), law_of(program), x1, x2)
 
     def working_bytes(
         self, program: Program, channels: int, n1: int, n2: int, itemsize: int, part: Part | None = None
@@ -88,9 +102,6 @@ class CpuEngine(Engine):
 
     def computed_in(self, program: Program, channels: int, dtype: str) -> str:
         return "float64" if cpu.computed_in_double(self._fibres(program), channels) else dtype
-
-    def calibration_work(self) -> float:
-        return 1e7
 
     def distances_obstacle(self, steps: FibrePlan) -> str | None:
         if cpu.has_tables(steps):

@@ -51,7 +51,7 @@ def _limit(library: ctypes.CDLL) -> None:
     if wanted is None:
         return
     if wanted not in names:
-        raise InvalidArgumentError(INSTRUCTIONS, wanted, remedy=f"this processor has {', '.join(names)}")
+        raise InvalidArgumentError(INSTRUCTIONS, wanted, list(names), "those of this processor")
     library.eqt_limit_instruction_sets(names.index(wanted))
 
 

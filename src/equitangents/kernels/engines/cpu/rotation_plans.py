@@ -36,6 +36,7 @@ class RotationPlan:
     waves: FrozenArray
     mixing: FrozenArray
     weights: FrozenArray
+    any_norms: bool = False  # whether norms of signals may differ as they like
 
     form: ClassVar[Literal["rotations"]] = "rotations"
     single = False
@@ -107,6 +108,7 @@ class SpherePlan:
     points: FrozenArray
     turns: Turns
     single: bool
+    any_norms: bool = False  # whether norms of signals may differ as they like
 
     form: ClassVar[Literal["sphere"]] = "sphere"
     block_weight = 1.0

@@ -14,22 +14,22 @@ import numpy as np
 from equitangents.groups.rotation_group import RotationGroup, euler_grid, from_euler_angles
 from equitangents.kernels.engines import cpu
 from equitangents.kernels.engines.cpu import RotationPlan, SphereMean, SpherePlan, Turns, ZonalMean
+from equitangents.kernels.engines.cpu.activations import at_any_norms
 from equitangents.kernels.engines.protocol import RotationRules
-from equitangents.kernels.engines.reference.rotations.measured import turned_pairs
-from equitangents.kernels.engines.reference.rotations.tiling import check_memory
+from equitangents.kernels.engines.reference.rotations.tiling import check_memory, turned_pairs
 from equitangents.kernels.operation import FrozenArray
 from equitangents.kernels.plans.levels import grid_levels
 from equitangents.kernels.plans.plan import FibrePlan, has_dual
 from equitangents.kernels.program import Op
 from equitangents.kernels.rotations.program import RotationSections, Zonal, sphere_resolution
 from equitangents.kernels.rotations.rings import Rings, rings_of
+from equitangents.kernels.scales import law_of
 from equitangents.kernels.threads import threads
 from equitangents.sphere import gauss_legendre
 from equitangents.sphere.harmonics import polynomials
 from equitangents.sphere.wigner import wigner
 
 _GATHERED = 32 << 20  # bytes of signals that are gathered at a time for a list of pairs
-_SIDE, _SIDE_ON_SPHERE = 64, 16  # signals on each side of what is timed
 
 
 class CompiledRotations(RotationRules):
@@ -43,17 +43,26 @@ class CompiledRotations(RotationRules):
             return "it has no dual of Quadrature on rotations"
         return cpu.obstacle(steps)
 
-    def kernels(self, program: RotationSections, resolution: int, x1: Any, x2: Any) -> tuple[np.ndarray, np.ndarray]:
+    def kernels(
+        self, program: RotationSections, resolution: int, x1: Any, x2: Any, any_norms: bool = False
+    ) -> tuple[np.ndarray, np.ndarray]:
         """(NNGP, NTK) between x1, (N1, B², C), and x2 (None: x1 with itself, at half the cost), each (N1, N2)."""
-        plan = plan_of(program, resolution, x1.dtype.itemsize)
+        plan = plan_of(program, resolution, x1.dtype.itemsize, any_norms)
         of = partial(inputs, program, resolution)
         return cpu.kernels(plan, of(x1), None if x2 is None else of(x2))
 
     def listed(
-        self, program: RotationSections, resolution: int, x1: np.ndarray, x2: np.ndarray, first: Any, second: Any
+        self,
+        program: RotationSections,
+        resolution: int,
+        x1: np.ndarray,
+        x2: np.ndarray,
+        first: Any,
+        second: Any,
+        any_norms: bool = False,
     ) -> tuple[np.ndarray, np.ndarray]:
         """(NNGP, NTK) of the pairs (x1[first[p]], x2[second[p]]), each (P,)."""
-        plan = plan_of(program, resolution, x1.dtype.itemsize)
+        plan = plan_of(program, resolution, x1.dtype.itemsize, any_norms)
         a, b = (inputs(program, resolution, x) for x in (x1, x2))
         i, j = np.asarray(first), np.asarray(second)
         nngp, ntk = np.empty(len(i), x1.dtype), np.empty(len(i), x1.dtype)
@@ -72,7 +81,7 @@ class CompiledRotations(RotationRules):
         """As `kernels`, inside a JAX program; without derivatives."""
         plan = plan_of(program, resolution, x1.dtype.itemsize)
         of = partial(inputs, program, resolution)
-        return cpu.traced_kernels(plan, of(x1), None if x2 is None else of(x2))
+        return cpu.traced_kernels(plan, law_of(program), of(x1), None if x2 is None else of(x2))
 
     def traced_listed(
         self, program: RotationSections, resolution: int, x1: Any, x2: Any, first: Any, second: Any
@@ -83,7 +92,7 @@ class CompiledRotations(RotationRules):
         count = len(first)
         size = min(max(count, 1), _pairs_at_once(a))
         index = tuple(jnp.pad(jnp.asarray(i), (0, -count % size)).reshape(-1, size) for i in (first, second))
-        nngp, ntk = jax.lax.map(lambda here: cpu.traced_listed(plan, a[here[0]], b[here[1]]), index)
+        nngp, ntk = jax.lax.map(lambda here: cpu.traced_listed(plan, law_of(program), a[here[0]], b[here[1]]), index)
         return nngp.reshape(-1)[:count], ntk.reshape(-1)[:count]
 
     def products_on_sphere(self, program: RotationSections, resolution: int, channels: int) -> int:
@@ -110,17 +119,6 @@ class CompiledRotations(RotationRules):
         entries = B * (4 * B * B - 1) // 3 + 4 * B * B + 4 * B + 6 * plan.azimuths
         return panels + scaled + 8 * numbers + 12 * len(plan.fibres.array) + threads() * entries * 64
 
-    def piece(
-        self, program: RotationSections, resolution: int, n1: int, n2: int | None, itemsize: int
-    ) -> tuple[int, int]:
-        """So many signals that the engine is busy; it has no tiles."""
-        side = _SIDE_ON_SPHERE if program.sphere else _SIDE
-        return min(n1, side), min(n2 or n1, side)
-
-    def pieces(self, n1: int, n2: int | None, rows: int, columns: int) -> float:
-        """By pairs of signals."""
-        return (n1 * (n1 + 1) / 2 if n2 is None else n1 * n2) / (rows * columns * threads())
-
 
 def _pairs_at_once(vectors: Any) -> int:
     return max(64, _GATHERED // (math.prod(vectors.shape[1:]) * vectors.dtype.itemsize))
@@ -144,8 +142,12 @@ def _at_once(field: tuple[Op, ...], vector: tuple[Op, ...]) -> FibrePlan:
 
 
 @lru_cache(maxsize=16)
-def plan_of(program: RotationSections, resolution: int, itemsize: int) -> FibrePlan | RotationPlan | SpherePlan:
+def plan_of(
+    program: RotationSections, resolution: int, itemsize: int, any_norms: bool = False
+) -> FibrePlan | RotationPlan | SpherePlan:
     """The engine's plan; raises MemoryLimitError if it is too large."""
+    if any_norms:
+        return at_any_norms(plan_of(program, resolution, 8))
     check_memory(program, resolution, itemsize)
     if program.sphere:
         return sphere_plan(program, resolution)

@@ -18,14 +18,14 @@ from equitangents.errors import MemoryLimitError
 from equitangents.formatting import memory_size
 from equitangents.kernels.engines.codes import FieldKind
 from equitangents.kernels.engines.cpu import memory
+from equitangents.kernels.engines.cpu.activations import at_any_norms, computed_in_double, has_tables
 from equitangents.kernels.engines.cpu.descriptor import Description, describe
-from equitangents.kernels.engines.cpu.features import computed_in_double, has_tables
 from equitangents.kernels.engines.cpu.library import TARGETS, instruction_sets, library, registered
-from equitangents.kernels.engines.cpu.result_memory import RESULTS, address
+from equitangents.kernels.engines.cpu.memory import RESULTS, address
 from equitangents.kernels.engines.cpu.rotation_plans import RotationPlan, SpherePlan
-from equitangents.kernels.fields.plan import FieldPlan, places
+from equitangents.kernels.fields import FieldPlan, places
 from equitangents.kernels.plans.stages import AlongFibres, stages_of
-from equitangents.kernels.scales import check_representable
+from equitangents.kernels.scales import Law, check_representable, limits
 from equitangents.kernels.threads import threads
 
 Runnable = AlongFibres | RotationPlan | SpherePlan
@@ -289,24 +289,25 @@ def _interruptible(call: Any, cancel: ctypes.c_int32) -> int:
     return status[0]
 
 
-def traced_kernels(plan: Runnable, x1: ArrayLike, x2: Any | None = None) -> tuple[Any, Any]:
-    """As `kernels`, for traced JAX arrays; without derivatives."""
-    return _call(plan, x1, x2, (len(x1), len(x1) if x2 is None else len(x2)))
+def traced_kernels(plan: Runnable, law: Law, x1: ArrayLike, x2: Any | None = None) -> tuple[Any, Any]:
+    """As `kernels`, for traced JAX arrays of any norms; without derivatives."""
+    return _call(plan, law, x1, x2, (len(x1), len(x1) if x2 is None else len(x2)))
 
 
-def traced_listed(plan: Runnable, x1: ArrayLike, x2: ArrayLike) -> tuple[Any, Any]:
-    """As `listed`, for traced JAX arrays; without derivatives."""
-    return _call(plan, x1, x2, (len(x1),))
+def traced_listed(plan: Runnable, law: Law, x1: ArrayLike, x2: ArrayLike) -> tuple[Any, Any]:
+    """As `listed`, for traced JAX arrays of any norms; without derivatives."""
+    return _call(plan, law, x1, x2, (len(x1),))
 
 
-def _call(plan: Runnable, x1: ArrayLike, x2: Any | None, size: tuple[int, ...]) -> tuple[Any, Any]:
-    d: Description = describe(plan, x1.shape[-1])
-    other = x1 if x2 is None else x2
-    shape = jax.ShapeDtypeStruct(size, x1.dtype)
+def _call(plan: Runnable, law: Law, x1: ArrayLike, x2: Any | None, size: tuple[int, ...]) -> tuple[Any, Any]:
+    shape, channels = jax.ShapeDtypeStruct(size, x1.dtype), x1.shape[-1]
     call = jax.ffi.ffi_call(registered(x1.dtype.name), (shape, shape), vmap_method="sequential")
-    arrays = (jnp.asarray(a, jnp.int32) for a in (d.code, d.reals, d.tables))
+    plans = [describe(plan, channels)] + ([] if law.homogeneous else [describe(at_any_norms(plan), channels)])
+    arrays = [jnp.asarray(a, jnp.int32) for d in plans for a in (d.code, d.reals, d.tables)]
+    none = [jnp.zeros(0, jnp.int32)] * (6 - len(arrays))
     settings = {"threads": np.int64(threads()), "symmetric": x2 is None, "listed": len(size) == 1}
-    nngp, ntk = call(*arrays, x1, other, **settings)
+    norms = {"vanishes": law.vanishes, "limits": np.array(limits(law, x1.dtype))}
+    nngp, ntk = call(*arrays, *none, x1, x1 if x2 is None else x2, **settings, **norms)
     return nngp, ntk
 
 

@@ -17,8 +17,7 @@ from equitangents.kernels.engines.cpu.library import library, threads
 from equitangents.kernels.engines.cpu.run import Arrays, called, results
 from equitangents.kernels.engines.cpu.structured_plan import Described, describe, why_not
 from equitangents.kernels.engines.protocol import Pair, StructuredRules
-from equitangents.kernels.structured.batch import Batch
-from equitangents.kernels.structured.program import StructuredProgram
+from equitangents.kernels.structured import Batch, StructuredProgram
 
 _CELL = 128  # bytes of a pair of positions: two vectors, at most
 _MEMORY_LIMIT = 4 << 30  # bytes for the fields of all threads

@@ -10,8 +10,7 @@ import numpy as np
 from equitangents.kernels.engines.protocol import Engine, Pair
 from equitangents.kernels.engines.reference import fields, run, tile
 from equitangents.kernels.engines.reference.rotations.tiling import TiledRotations
-from equitangents.kernels.fields.part import Part
-from equitangents.kernels.fields.plan import field_plan
+from equitangents.kernels.fields import Part, field_plan
 from equitangents.kernels.plans.plan import FibrePlan, plan
 from equitangents.kernels.program import Program
 
@@ -22,7 +21,7 @@ class ReferenceEngine(Engine):
     name = "reference"
     differentiable = True
     any_norms = True
-    compiles_shapes = True
+    carries_angles = True
     over_all_pairs = True
     takes_distances = True
     has_fields = True
@@ -34,7 +33,14 @@ class ReferenceEngine(Engine):
     def obstacle(self, program: Program, dtype: Any, part: Part | None = None) -> str | None:
         return None
 
-    def kernels(self, program: Program, x1: np.ndarray, x2: np.ndarray | None, part: Part | None = None) -> Pair:
+    def kernels(
+        self,
+        program: Program,
+        x1: np.ndarray,
+        x2: np.ndarray | None,
+        part: Part | None = None,
+        any_norms: bool = False,
+    ) -> Pair:
         if part is None:
             return run.kernels(program, x1, x2)
         return fields.field_kernels(field_plan(program, part), program, x1, x2)

@@ -19,7 +19,7 @@ from equitangents.kernels import angular
 from equitangents.kernels.angular import Both, both
 from equitangents.kernels.branches import Parallel
 from equitangents.kernels.duals import PiecewiseLinear
-from equitangents.kernels.duals.traits import traits_of
+from equitangents.kernels.duals.geometry import traits_of
 from equitangents.kernels.engines.reference.windows import box_mean, pad_grid, table_mean
 from equitangents.kernels.operations import (
     Affine,

@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents.errors import MemoryLimitError
-from equitangents.formatting import memory_size
 from equitangents.kernels.engines.reference.run import Blocks, by_position, tiled
 from equitangents.kernels.engines.reference.tile import (
     TILE_ELEMENTS,
@@ -22,7 +21,7 @@ from equitangents.kernels.engines.reference.tile import (
     tile_sides,
     working_bytes,
 )
-from equitangents.kernels.fields.plan import FieldPlan, places
+from equitangents.kernels.fields import FieldPlan, places
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan, tables_of
 from equitangents.kernels.program import Program
 
@@ -113,8 +112,10 @@ def sides(plan: FieldPlan, n1: int, n2: int, itemsize: int) -> tuple[int, int]:
     needed = _numbers(plan) * _COPIES * itemsize
     if needed > _MEMORY_LIMIT:
         raise MemoryLimitError(
-            f"a kernel field of one pair of inputs needs {memory_size(needed)} in the reference engine, more than "
-            f"{memory_size(_MEMORY_LIMIT)}; ask for positions='same' or for pairs of positions, or use smaller inputs"
+            "a kernel field of one pair of inputs",
+            needed,
+            _MEMORY_LIMIT,
+            "ask for positions='same' or for pairs of positions, or use smaller inputs",
         )
     rows, columns = tile_sides(_steps(plan), n1, n2, itemsize)
     most = max(1, TILE_ELEMENTS // _numbers(plan))

@@ -13,12 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents.kernels.engines.reference import tile as reference
-from equitangents.kernels.fields.part import MATRIX, Layout
+from equitangents.kernels.fields import MATRIX, Layout
 from equitangents.kernels.operations import Affine
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan, plan, tables_of
 from equitangents.kernels.program import Program
 from equitangents.kernels.progress import Progress
-from equitangents.kernels.units import with_affine
+from equitangents.kernels.scales import with_affine
 
 P = TypeVar("P")
 Scales = tuple[tuple[Any, Any], ...]  # W_var and b_var of layers

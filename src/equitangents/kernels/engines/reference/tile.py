@@ -20,7 +20,7 @@ from equitangents._types import ArrayLike, DType
 from equitangents.errors import MemoryLimitError
 from equitangents.kernels.angular import PLAIN, Both, angle_left, both, moved, of_covariance, start, vanishing
 from equitangents.kernels.duals import Gelu, PiecewiseLinear
-from equitangents.kernels.duals.traits import traits_of
+from equitangents.kernels.duals.geometry import traits_of
 from equitangents.kernels.engines.reference.execute import Moments, State, execute, field_moments
 from equitangents.kernels.engines.reference.fibre import FibreGeometry
 from equitangents.kernels.engines.reference.pairs import PairGeometry, self_moments
@@ -40,9 +40,10 @@ def tile_sides(steps: FibrePlan | PairPlan, n1: int, n2: int, itemsize: int) -> 
     needed = steps.numbers * _FIELDS * itemsize
     if needed > _MEMORY_LIMIT:
         raise MemoryLimitError(
-            f"one pair of inputs needs {needed / 2**30:.1f} GiB over all {steps.positions}² pairs of positions, more "
-            f"than {_MEMORY_LIMIT / 2**30:.0f} GiB; use smaller inputs, a strided first layer, or a network whose "
-            "fibres close (one kind of padding before each pool)"
+            "one pair of inputs",
+            needed,
+            _MEMORY_LIMIT,
+            "use smaller inputs, a strided first layer, or one kind of padding before each pool",
         )
     pairs = max(1, TILE_ELEMENTS // steps.numbers)
     side = max(1, int(pairs**0.5))

@@ -1,4 +1,9 @@
-"""Kernels of one tile of pairs of signals: the recursion at every relative rotation, the readout, the layers after it.
+"""Kernels of programs on rotations in JAX: at every rotation of a quadrature.
+
+Of networks whose first windows are narrower than the sphere, fields on it: at each relative rotation Q a squared
+distance D(y) = (1/C) Σ_c (a f(y) - f'(Qy)/a)² is a field on the sphere, with one a for each pair (see
+`kernels.angular`). Windows multiply its harmonic coefficients, and those of the variance fields q1(y) and q2(Qy), which
+nonlinearities need.
 
 Signals are laid out (B², C, N), scaled so that K(Q) = c'ᵀ D(Q) c at the input. The constant part (l = 0) does not
 depend on Q and is kept apart, so that signals without directions are at an exact distance.
@@ -6,26 +11,219 @@ depend on Q and is kept apart, so that signals without directions are at an exac
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, NamedTuple, NoReturn
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from equitangents.kernels.angular import Both, covariance, of_covariance, vanishing
-from equitangents.kernels.engines.reference.rotations.fields import Sphere, sphere_angles
-from equitangents.kernels.engines.reference.rotations.pointwise import (
-    Variances,
-    above_rounding,
-    after,
-    moments,
-    run,
-    variances,
-)
+from equitangents._types import ArrayLike
+from equitangents.groups.rotation_group import RotationGroup
+from equitangents.kernels import angular
+from equitangents.kernels.angular import Both, both, covariance, moved, of_covariance, vanishing
+from equitangents.kernels.engines.reference.execute import Moments, State, execute, field_moments
+from equitangents.kernels.operations import Affine
 from equitangents.kernels.plans.plan import has_dual
 from equitangents.kernels.program import Op
 from equitangents.kernels.rotations import rings as correlation
-from equitangents.kernels.rotations.program import RotationSections
+from equitangents.kernels.rotations.program import RotationSections, SphereOp, Zonal, sphere_resolution
 from equitangents.kernels.rotations.rings import Rings
+from equitangents.sphere import degrees, gauss_legendre
+from equitangents.sphere.harmonics import polynomials
+
+_HIGHEST = jax.lax.Precision.HIGHEST
+BATCH = 16  # rotations at a time
+_NEAR = 2.0  # of |log2 a|, up to which distances are corrected for what samples miss
+
+
+class Sphere(NamedTuple):
+    """Points y (S, 3) of a grid with weights that sum to 1, their harmonics (S, s²), and rotations with weights.
+
+    Rotations come in batches, (batches, size, 3, 3), the last filled up with weights of zero.
+    """
+
+    points: Any
+    weights: Any
+    basis: Any
+    rotations: Any
+    rotation_weights: Any
+
+
+@lru_cache(maxsize=16)
+def sphere_samples(program: RotationSections, resolution: int) -> Sphere:
+    """The samples at a resolution, in NumPy and float64; without pooling the identity is the only rotation."""
+    s = sphere_resolution(program.bandlimit, resolution)
+    grid = gauss_legendre(s)
+    points = grid.points.reshape(-1, 3)
+    rotations, weights = np.eye(3)[None], np.ones(1)
+    if program.readout == "pool":
+        assert isinstance(program.group, RotationGroup)
+        sampled = RotationGroup(resolution, program.group.reflections)
+        rotations, weights = sampled.matrices, sampled.weights
+    batches = -(-len(weights) // BATCH)
+    size = -(-len(weights) // batches)
+    missing = batches * size - len(weights)
+    rotations = np.concatenate([rotations, np.broadcast_to(np.eye(3), (missing, 3, 3))]).reshape(batches, size, 3, 3)
+    each = np.concatenate([weights, np.zeros(missing)]).reshape(batches, size)
+    return Sphere(points, grid.weights.ravel() / (4 * np.pi), polynomials(points, s), rotations, each)
+
+
+class _Walk(NamedTuple):
+    """A variance field before each operation and after the last, (S, P), and the mean after the last."""
+
+    q: list[Any]
+    mean: Any
+
+
+def _walk(ops: tuple[SphereOp, ...], q: Any, window: Callable[[int, Zonal, Any], Any]) -> _Walk:
+    """Follow a variance field; `window(i, op, q)` is its mean over the window of operation i."""
+    fields, mean = [q], jnp.zeros_like(q)
+    for i, op in enumerate(ops):
+        if isinstance(op, Zonal):
+            q, mean = window(i, op, q), jnp.zeros_like(q)
+        elif isinstance(op, Affine):
+            q, mean = op.W_var * q + op.b_var, jnp.zeros_like(q)
+        else:
+            q, mean = op.activation.moments(q)
+        fields.append(q)
+    return _Walk(fields, mean)
+
+
+def _coefficients(samples: Sphere, op: Zonal, field: Any) -> Any:
+    """Harmonic coefficients (n², P) of the mean of a field (S, P) over a window."""
+    n = min(op.coefficients.array.size, int(samples.basis.shape[1] ** 0.5 + 0.5))
+    factors = 4 * np.pi * op.coefficients.array[degrees(n)]
+    transform = samples.basis[:, : n * n] * samples.weights[:, None] * factors.astype(field.dtype)
+    return jnp.matmul(transform.T, field, precision=_HIGHEST)
+
+
+def _values(basis: Any, coefficients: Any) -> Any:
+    return jnp.matmul(basis[:, : coefficients.shape[0]], coefficients, precision=_HIGHEST)
+
+
+def sphere_angles(program: RotationSections, samples: Sphere, a: Any, b: Any) -> tuple[Any, Any, Variances, Variances]:
+    """(E, Θ, variances of both) after the readout for the pairs of a and b, (B², C, P) scaled by 1/√C."""
+    ops = program.sphere
+    count, channels, pairs = a.shape
+    f, f2 = (_values(samples.basis, x.reshape(count, -1)).reshape(-1, channels, pairs) for x in (a, b))
+    kept: dict[int, Any] = {}
+
+    def at_rest(i: int, op: Zonal, q: Any) -> Any:
+        kept[i] = _coefficients(samples, op, q)
+        return _values(samples.basis, kept[i])
+
+    walk1 = _walk(ops, jnp.sum(f * f, axis=1), lambda i, op, q: _values(samples.basis, _coefficients(samples, op, q)))
+    walk2 = _walk(ops, jnp.sum(f2 * f2, axis=1), at_rest)
+    v1, v2 = (Variances(samples.weights @ w.q[-1], samples.weights @ w.mean) for w in (walk1, walk2))
+    m1, m2, to = moments(program.field, v1), moments(program.field, v2), variances(v1, v2)
+    size = max([program.bandlimit, *(int(c.shape[0] ** 0.5 + 0.5) for c in kept.values())])
+
+    def at(R: Any) -> tuple[Any, Any]:
+        turned = polynomials(jnp.matmul(samples.points, R.T, precision=_HIGHEST), size)
+        other = _values(turned, b.reshape(count, -1)).reshape(-1, channels, pairs)
+        q2 = _walk(ops, jnp.sum(other * other, axis=1), lambda i, op, q: _values(turned, kept[i])).q
+        pairs_at = [both(*q) for q in zip(walk1.q, q2, strict=True)]
+        first, second = (v[:, None] for v in pairs_at[0].to)
+        start = angular.vanishing(jnp.sum((first * f - second * other) ** 2, axis=1), pairs_at[0])
+        e, theta = _run(ops, samples, start, pairs_at)
+        sampled = _as_plain(to.to, to.q2 - samples.weights @ pairs_at[-1].q2)
+        e = angular.vanishing(samples.weights @ moved(e, pairs_at[-1], to.to) + sampled, to)
+        return run(program.field, e, samples.weights @ theta, m1, m2)
+
+    def add(sums: tuple[Any, Any], batch: tuple[Any, Any]) -> tuple[tuple[Any, Any], None]:
+        e, theta = jax.vmap(at)(batch[0])
+        return (sums[0] + batch[1] @ e, sums[1] + batch[1] @ theta), None
+
+    zero = jnp.zeros((pairs,), a.dtype)
+    batches = (samples.rotations, samples.rotation_weights)
+    (e, theta), _ = jax.lax.scan(jax.checkpoint(add), (zero, zero), batches)
+    return e, theta, after(m1), after(m2)
+
+
+def _run(ops: tuple[SphereOp, ...], samples: Sphere, e: Any, at: list[Both]) -> tuple[Any, Any]:
+    """(E, Θ) on the sphere after `ops`, each (S, P); `at` are the variances before each, and after the last."""
+    theta = jnp.zeros_like(e)
+    for op, before, behind in zip(ops, at, at[1:], strict=False):
+        if isinstance(op, Zonal):
+            common = both(*(samples.weights @ q for q in (before.q1, before.q2))).to
+            fields = jnp.concatenate([moved(e, before, common), theta, before.q2], axis=1)
+            distance, theta, q2 = jnp.split(_values(samples.basis, _coefficients(samples, op, fields)), 3, axis=1)
+            e = angular.angle_left(distance + _as_plain(common, behind.q2 - q2), behind, common)
+        elif isinstance(op, Affine):
+            e = angular.affine(op, e, before, behind)
+            theta = angular.covariance(e, behind) + op.W_var * theta
+        else:
+            e, slope = angular.dual(op.activation, e, before, behind)
+            theta = theta * slope
+    return e, theta
+
+
+def _as_plain(to: tuple[Any, Any], error: Any) -> Any:
+    """What a distance of a·f and g/a is corrected by, so that samples are taken of f and g as other engines take them.
+
+    `error` is what a mean of q2 over turned samples misses of that over those at rest: it enters K halved from the
+    distance of f and g, and divided by a² from this one. Beyond a ratio of deviations of 16, a of 4, whose products the
+    former does not resolve, it is left as it is; it is no more than what the resolution leaves open.
+    """
+    a, b = to
+    return jnp.where(jnp.abs(jnp.log2(a)) <= _NEAR, (b**2 - 1) * error, 0)
+
+
+class Pointwise:
+    """The geometry of pairs that stay where they are; see `engines.reference.execute`."""
+
+    def inner(self, i: int, branch: int) -> Pointwise:
+        """Branches stay there, too."""
+        return self
+
+    def first(self, i: int, values: ArrayLike) -> ArrayLike:
+        """One value for each pair of inputs, at every rotation."""
+        return values
+
+    def second(self, i: int, values: ArrayLike) -> ArrayLike:
+        """Values at the second input, the same at all positions."""
+        return values
+
+    def _none(self, *args: Any) -> NoReturn:
+        raise AssertionError("programs on rotations have neither windows nor blocks at single rotations")
+
+    box = table = pool = decouple = _none
+
+
+class Variances(NamedTuple):
+    """Second moment and mean of one input's field, (P,)."""
+
+    q: Any
+    mean: Any
+
+
+def moments(ops: tuple[Op, ...], before: Variances) -> Moments:
+    """Moments before and after every operation."""
+    return field_moments(ops, before.q, before.mean, {})
+
+
+def after(m: Moments) -> Variances:
+    """The variances after the last layer."""
+    return Variances(m.q[-1], m.mean[-1])
+
+
+def run(ops: tuple[Op, ...], e: Any, theta: Any, m1: Moments, m2: Moments) -> tuple[Any, Any]:
+    """(E, Θ) after `ops`."""
+    found = execute(ops, Pointwise(), State(e, theta), m1, m2)
+    return found.e, found.theta
+
+
+def variances(v1: Variances, v2: Variances) -> Both:
+    """The variances of pairs."""
+    return both(v1.q, v2.q)
+
+
+def above_rounding(d: ArrayLike, total: ArrayLike) -> ArrayLike:
+    """The distance D, where it is below the rounding of `total` set to zero; derivatives pass through."""
+    noise = jnp.where(d <= 16 * jnp.finfo(d.dtype).eps * total, d, 0)
+    return d - jax.lax.stop_gradient(noise)
 
 
 class Side(NamedTuple):

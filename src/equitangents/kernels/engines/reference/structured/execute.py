@@ -13,7 +13,7 @@ from equitangents.kernels.branches import Join, Parallel, flat
 from equitangents.kernels.engines.reference import execute as fields
 from equitangents.kernels.engines.reference.execute import Moments, field_moments, joined, joined_angles, shared
 from equitangents.kernels.engines.reference.pairs import PairGeometry, pool_mean, pool_pairs
-from equitangents.kernels.engines.reference.structured import mixing
+from equitangents.kernels.engines.reference.structured import fields as states
 from equitangents.kernels.engines.reference.structured.fields import (
     Ends,
     Pairs,
@@ -31,8 +31,7 @@ from equitangents.kernels.engines.reference.structured.fields import (
 )
 from equitangents.kernels.operations import Box, Flatten, Pool, WindowPool
 from equitangents.kernels.program import Op
-from equitangents.kernels.structured.masks import deciding
-from equitangents.kernels.structured.program import (
+from equitangents.kernels.structured import (
     Attend,
     BlockSums,
     Drop,
@@ -40,6 +39,7 @@ from equitangents.kernels.structured.program import (
     Mix,
     Normalise,
     Times,
+    deciding,
 )
 from equitangents.structured import SMALLER
 
@@ -124,14 +124,14 @@ def _pool(op: Pool, state: State, context: Context) -> State:
 def _window_pool(op: WindowPool, state: State, context: Context) -> State:
     if state.sides[0].mask is None:
         return _pooled(op, state, context)
-    return mixing.window_pooled(op, state, context.masks)
+    return states.window_pooled(op, state, context.masks)
 
 
 def _summed(op: Pool | BlockSums, state: State, context: Context) -> State:
     """Sums, or means over existing positions."""
     if state.sides[0].mask is not None and op.box is not None:
-        return mixing.window_pooled(op, state, context.masks)
-    return mixing.pooled(op, state, context.tables)
+        return states.window_pooled(op, state, context.masks)
+    return states.pooled(op, state, context.tables)
 
 
 def _pooled(op: Pool | WindowPool | Flatten, state: State, context: Context) -> State:
@@ -202,15 +202,15 @@ def _dropped(op: Drop, state: State, context: Context) -> State:
 
 
 def _fitted(op: Fitted, state: State, context: Context) -> State:
-    return (mixing.fitted_pools if op.pools else mixing.fitted_means)(op, state)
+    return (states.fitted_pools if op.pools else states.fitted_means)(op, state)
 
 
 _RULES: dict[type, Any] = {
     Times: _times,
     Normalise: _normalised,
     Drop: _dropped,
-    Attend: lambda op, state, context: mixing.attended(op, state),
-    Mix: lambda op, state, context: mixing.aggregated(op, state, context.graphs),
+    Attend: lambda op, state, context: states.attended(op, state),
+    Mix: lambda op, state, context: states.aggregated(op, state, context.graphs),
     Fitted: _fitted,
     Pool: _pool,
     BlockSums: _summed,

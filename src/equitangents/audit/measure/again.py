@@ -1,0 +1,242 @@
+"""What is looked at again where the floors leave the answer open.
+
+What of a violation d(x) = f(ρ_X(g)x) − ρ_Y(g)f(x) is no rounding: the part that stays.
+
+In double precision, where the model can be cast: there d is the violation itself. Else on copies x′ of the inputs, each
+number changed by a share of 1/64: rounding differs from copy to copy, of any type inside, and a violation does not, so
+that the mean of ⟨d(x′), d(x″)⟩ over pairs of copies is the square of what stays, without bias from rounding.
+
+One input suffices: ‖f(ρ(g)x) − ρ(g)f(x)‖ of a single x above its own floor shows that f is not equivariant.
+
+Where single errors stand far above the floors of all inputs, though means do not, the largest are looked at by
+themselves: the model is asked again, a few times, and rounding and interpolation are measured for that very input and
+its moved copy. An error that does not come back was noise of the model.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from jaxtyping import Float
+from scipy.special import ndtri
+
+from equitangents.audit.adapters.model import Answer
+from equitangents.audit.contract.leaf_actions import Actions, apart
+from equitangents.audit.contract.trees import Inputs
+from equitangents.audit.measure.floors import (
+    PERTURBATION,
+    ROUNDING,
+    UNINFORMATIVE,
+    Floors,
+    in_double,
+    jitter,
+    resampling,
+    rounding_of,
+    twin_of,
+    widened,
+)
+from equitangents.audit.measure.judge import SINGLE, Judgement, Measured, judge, unexact
+from equitangents.audit.measure.orbits import Orbits
+from equitangents.audit.measure.task import AuditTask, batches, eps
+from equitangents.audit.report.numbers import FACTOR, Estimate, Unit
+from equitangents.audit.report.sections import Counterexample, FloatFloor
+from equitangents.metrics.measure import ratio
+
+_SHARE = 2.0**-6
+_ELEMENTS = 8  # those whose errors are the most floors
+_TOGETHER, _LEAST, _MOST = 512, 4, 16  # copies: so many together, and at least and at most of each input
+
+
+def is_open(task: AuditTask, orbits: Orbits, floors: Floors, judgement: Judgement) -> bool:
+    """Whether rounding hides the answer, or may be what small errors are though its type is not known."""
+    plain = not (orbits.class_numbers.any() or orbits.actions.compared or judgement.scales.nothing)
+    if not (floors.deterministic and plain and task.tolerances.tolerance is None and orbits.undefined.sum() == 0):
+        return False
+    small = judgement.headline.error.estimate.mean <= UNINFORMATIVE
+    unsure = floors.rounding.method != "float64" and judgement.above.any() and small
+    return unsure or unexact(judgement) in ("rounding", "spread")
+
+
+def settled(task: AuditTask, orbits: Orbits, floors: Floors, judgement: Judgement) -> tuple[Floors, Judgement]:
+    """Both with what stays under the elements of the largest errors; as they are where nothing could be moved."""
+    rows = floors.absolute.rows
+    x = task.x.subset(rows)
+    if not any(a.dtype.kind == "f" for a in x.batches):
+        return floors, judgement
+    run = twin_of(task, x, orbits.actions, orbits.dtype)
+    if run is not None and orbits.dtype == np.float64:  # whose rounding is known
+        return floors, judgement
+    if run is not None:
+        rows = rows[: in_double(task, x)]
+        copies = [widened(task.x.subset(rows))]
+    else:
+        K = int(np.clip(math.ceil(_TOGETHER / len(rows)), _LEAST, _MOST))
+        rng = np.random.default_rng(task.seed)
+        copies = [_copy(x, rng) for _ in range(K)]
+    errors = judgement.scales.relative(judgement.headline.unit, orbits.separate).mean(axis=2)
+    excess = (errors / np.maximum(judgement.output_element_floors, 1e-300)).max(axis=0)
+    tried = np.sort(np.argsort(-excess)[:_ELEMENTS])
+    stays, changes = _squares(task, orbits, copies, tried, run)
+    if not (np.isfinite(stays).all() and np.isfinite(changes).all()):
+        return floors, judgement
+    if run is None:
+        rounding = np.repeat(_root(changes.mean(axis=(1, 2)))[:, None], len(rows), axis=1) / 2
+        rounding = np.maximum(rounding, eps(orbits.dtype) / 4 * orbits.separate_sizes[:, rows])  # of the answer itself
+        known = FloatFloor(float(np.max(ratio(rounding, orbits.separate_sizes[:, rows]).mean(axis=1))), "copies")
+        floors = replace(floors, absolute=replace(floors.absolute, rounding=rounding), rounding=known)
+        judgement = judge(task, orbits, floors)
+    if judgement.scales.nothing:
+        return floors, judgement
+    return floors, _judged(task, orbits, floors, judgement, (tried, rows, stays, changes))
+
+
+def _judged(
+    task: AuditTask,
+    orbits: Orbits,
+    floors: Floors,
+    judgement: Judgement,
+    found: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray],
+) -> Judgement:
+    """The judgement by what stays: above rounding, no more than it, or open."""
+    tried, rows, stays, changes = found
+    scales, part = judgement.scales, floors.absolute
+    unit: Unit = "spread" if np.isfinite(scales.spreads[scales.judged]).all() else "norm"
+    relative = partial(scales.relative, own=False)
+    over = relative(unit, np.ones(stays.shape), rows) ** 2
+    squares, noise = stays * over, _root((changes * over).mean(axis=2))
+    mean, n = squares.mean(axis=2), squares.shape[2]
+    half = float(ndtri(0.5 + task.bootstrap.confidence / 2)) * squares.std(axis=2) / math.sqrt(max(n - 1, 1))
+    unit_rounding = eps(orbits.dtype)
+    least = unit_rounding if floors.rounding.method == "copies" else max(ROUNDING, unit_rounding)
+    beside = FACTOR * relative(unit, part.resampled, part.rows).mean(axis=2)[:, tried]
+    judged = judgement.scales.judged
+    above = np.zeros_like(judgement.above)
+    above[:, tried] = (_root(mean - half) > np.maximum(least, noise / 4) + beside) & judged[:, None]
+    kept = bool((_root(mean + half) <= np.maximum(max(ROUNDING, least), noise / 2) + beside)[judged].all())
+    o, k = np.unravel_index(int(np.argmax(np.where(judged[:, None], mean, -np.inf))), mean.shape)
+    steady = Estimate(*(float(_root(v)[o, k]) for v in (mean, mean - half, mean + half)))
+    far = judgement.far if above.any() else np.zeros_like(judgement.far)
+    headline = replace(judgement.headline, steady=steady, steady_unit=unit)
+    return replace(judgement, headline=headline, settled=kept and not above.any(), above=above, far=far)
+
+
+def _root(a: np.ndarray) -> np.ndarray:
+    return np.sqrt(np.maximum(a, 0.0))
+
+
+def _squares(
+    task: AuditTask, orbits: Orbits, copies: list[Inputs], tried: np.ndarray, run: object
+) -> tuple[Float[np.ndarray, "outputs E n"], Float[np.ndarray, "outputs E n"]]:
+    """(what stays, what changes from copy to copy) of every output, element and input, squared."""
+    outputs, K, n = len(orbits.separate), len(copies), copies[0].n
+    own = np.zeros((outputs, len(tried), n))
+    sums: list[list[np.ndarray | float]] = [[0.0] * len(tried) for _ in range(outputs)]
+    for x in copies:
+        y = task.evaluate(x, run)  # type: ignore[arg-type]
+        for e, k in enumerate(tried):
+            g = task.elements[k]
+            z = task.evaluate(x.replaced(task.contract.move(g, x.leaves)), run)  # type: ignore[arg-type]
+            for o, action in enumerate(orbits.actions):
+                expected = y.leaves[o] if action is None else action.act(g, y.leaves[o])
+                d = (z.leaves[o] - expected).reshape(n, -1)
+                own[o, e] += (d**2).sum(axis=1)
+                sums[o][e] = sums[o][e] + d
+    if K == 1:
+        return own, np.zeros_like(own)
+    whole = np.array([[(np.asarray(d) ** 2).sum(axis=1) for d in row] for row in sums])
+    stays = (whole - own) / (K * (K - 1))
+    return stays, own / K - stays
+
+
+def _copy(x: Inputs, rng: np.random.Generator) -> Inputs:
+    """x with every real number changed by some share of it; zeros, masks and whole numbers stay."""
+    change = lambda a: (a * (1 + _SHARE * rng.standard_normal(a.shape))).astype(a.dtype) if a.dtype.kind == "f" else a
+    return x.mapped(change)
+
+
+_TRIED = 3
+_AGAIN = 3  # the model is asked again
+_CHANCE = 1000.0  # roundings by which answers may differ without being called random
+
+
+@dataclass(frozen=True)
+class Again:
+    """What asking again for one pair of input and element showed."""
+
+    error: float
+    """The smallest of the errors, in the headline's unit."""
+    floor: float
+    noise: float
+    """By how much answers differed, relative to ‖f(x)‖; 0 up to rounding."""
+
+
+def confirmed(m: Measured) -> Measured:
+    """With a counterexample, if no mean fails and one is found; with floors that hold the noise that was seen."""
+    task, orbits, judgement = m.task, m.orbits, m.judgement
+    if judgement.above.any() or not judgement.far.any() or judgement.scales.nothing:
+        return m
+    errors = judgement.scales.relative(judgement.headline.unit, orbits.separate)
+    order = np.argsort(np.where(judgement.far, -errors, np.inf), axis=None)
+    places = np.array(np.unravel_index(order[: int(judgement.far.sum())], errors.shape)).T
+    _, first = np.unique(places[:, 2], return_index=True)  # of every input its largest error
+    tolerance = judgement.headline.tolerance
+    for o, k, i in places[np.sort(first)[:_TRIED]]:
+        again = _again(m, int(o), int(k), int(i))
+        if again.noise:
+            noise = max(m.floors.noise, again.noise)
+            m = replace(m, floors=replace(m.floors, deterministic=False, noise=noise))
+        if again.error > max(SINGLE * again.floor, tolerance or 0.0):
+            found = Counterexample(
+                output=orbits.output_names[o],
+                label=task.contract.label(task.elements[k]),
+                index=task.row(i),
+                error=float(errors[o, k, i]),
+                floor=again.floor,
+                inputs=int(judgement.far.any(axis=(0, 1)).sum()),
+            )
+            above = judgement.above.copy()
+            if tolerance is None:  # which is for means, so that one input does not decide
+                above[o] |= judgement.far[o, :, i]
+            return replace(m, judgement=replace(judgement, counterexample=found, above=above))
+    return m
+
+
+def _again(m: Measured, o: int, k: int, i: int) -> Again:
+    """One error measured again, with the floor of that input under that element."""
+    task, orbits, judgement = m.task, m.orbits, m.judgement
+    rows = np.array([i]) if m.floors.batch_independent else batches(task.x.n, task.step)[i // task.step]
+    at, g = int(np.flatnonzero(rows == i)[0]), task.elements[k]
+    given, actions, action = task.x.subset(rows), orbits.actions, orbits.actions[o]
+    x = given
+    moved = x.replaced(task.contract.move(g, given.leaves))
+    still, turned = ([task.evaluate(part) for _ in range(_AGAIN)] for part in (x, moved))
+    expected = [y.leaves[o] if action is None else action.act(g, y.leaves[o]) for y in still]
+    by = actions.comparisons[o]
+    off = np.array([apart(z.leaves[o], e, by)[at] for z, e in zip(turned, expected, strict=True)])
+    parts = [[apart(y.leaves[o], ys[0].leaves[o], by)[at] for y in ys] for ys in (still, turned)]
+    of_x = orbits.separate_sizes[o, i]
+    differ = max(np.max(parts), np.max(np.abs(off - orbits.separate[o, k, i])))
+    noise = float(ratio(np.array([differ]), np.array([of_x]))[0])
+    rounding = [_rounding(task, part, ys[0], actions)[o, at] for part, ys in ((x, still), (moved, turned))]
+    floor = 2 * float(np.max(rounding)) + float(np.max(parts))
+    if not task.contract.not_a_group:
+        both = resampling(replace(task, elements=[g]), x, still[0], actions)
+        floor += float(np.max([np.nan_to_num(part[o, 0, at]) for part in both]))
+    unit = judgement.headline.unit
+    table = np.zeros((len(orbits.separate), 2, 1))
+    table[o, :, 0] = off.min(), floor
+    error, own = judgement.scales.relative(unit, table, np.array([i]))[o, :, 0]
+    random = noise > _CHANCE * eps(orbits.dtype)
+    return Again(float(error), float(max(own, judgement.output_element_floors[o, k])), noise if random else 0.0)
+
+
+def _rounding(task: AuditTask, x: Inputs, y: Answer, actions: Actions) -> np.ndarray:
+    """What rounding may do to the outputs for x: (outputs, n)."""
+    sizes = actions.sizes(y.leaves)
+    method, _, rounding = rounding_of(task, x, y, sizes, True, actions)
+    if method != "perturbation":
+        return rounding
+    return PERTURBATION * (jitter(task, x, actions) + eps(y.dtype) * sizes)

@@ -1,0 +1,349 @@
+"""How outputs move when inputs do: rules that are fitted on half of the inputs and tested on the other half.
+
+A rule is a permutation of channels, the assignment max tr(Pᵀ Σ z yᵀ) of rows y of f(x) and z of f(ρ(s)x), or a kind of
+array that the group is known to move. It is found if under every generator its mean error is below a quarter of that of
+calling the output invariant, by one-sided tests (paired over inputs) that hold for all rules, generators and outputs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import jax
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.optimize import linear_sum_assignment
+from scipy.special import stdtrit
+
+from equitangents._types import AnyAction, Element
+from equitangents.actions.kinds import KINDS
+from equitangents.audit.contract.contract import Contract, OutputActions
+from equitangents.audit.contract.labels import Labels, LabelsAction, after, along_words, cycles, products
+from equitangents.audit.contract.layouts import to_last
+from equitangents.audit.contract.leaf_actions import Actions, LeafAction, Place
+from equitangents.audit.contract.named import leaf_of_kind
+from equitangents.audit.contract.trees import Batch, spread_over
+from equitangents.audit.measure.intervals import Resampler
+from equitangents.audit.measure.judge import Measured
+from equitangents.audit.measure.orbits import Orbits, measure_orbits
+from equitangents.audit.measure.task import AuditTask
+from equitangents.audit.report.sections import RuleResult, RuleUnit
+from equitangents.errors import EquitangentsError, InvalidArgumentError
+from equitangents.groups import Group
+from equitangents.metrics.measure import norms, ratio
+from equitangents.metrics.on_orbits import RunningSpread
+
+FIND = "find"
+LEAST = 10
+"""Inputs, from which rules are sought: half of them test."""
+_QUARTER = 0.25
+_BETTER = 0.5  # a later rule is taken before a plainer one if its error is below this share of that one's
+_CONFIDENCE = 0.95
+_MOST_CHANNELS = 2048  # that are permuted
+_ALIKE = 1.01  # errors of kinds that differ by less than this factor: the plainer name is taken
+_TIE = 1e-9  # of equally good assignments the one that moves fewer channels
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """One output: y = f(x), and z[k] = f(ρ(g_k) x) for some elements; class numbers as one column a class."""
+
+    elements: list[Any]
+    y: Float[np.ndarray, " n *shape"]
+    z: list[np.ndarray]
+    classes: bool
+    """Whether these are class numbers."""
+
+    def rows(self, chosen: np.ndarray) -> Pairs:
+        """The pairs of some of the inputs."""
+        return replace(self, y=self.y[chosen], z=[z[chosen] for z in self.z])
+
+    def moved(self, action: LeafAction | None, inverse: Any = None) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """(f(ρ(g)x), ρ_Y(g) f(x)) of every element; `inverse(g)`, if given, acts in place of g."""
+        for g, z in zip(self.elements, self.z, strict=True):
+            yield z, self.y if action is None else action.act(g if inverse is None else inverse(g), self.y)
+
+    def apart(self, action: LeafAction | None, inverse: Any = None) -> Float[np.ndarray, "E n"]:
+        """‖f(ρ(g)x) − ρ_Y(g) f(x)‖ of every element and input; of class numbers 1 where the class is another."""
+        found = np.array([norms(z - expected) for z, expected in self.moved(action, inverse)])
+        return found.astype(bool).astype(np.float64) if self.classes else found
+
+    def spread(self) -> float:
+        """How far outputs differ between the inputs and their moved copies; 0 for one input."""
+        found = RunningSpread(1 + len(self.z))
+        for part in (self.y, *self.z):
+            found.add(part.reshape(len(part), -1))
+        return found.value if len(self.y) > 1 else 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """One rule, by name and as an action."""
+
+    kind: Literal["permutation", "kind"]
+    action: LeafAction
+    name: str
+    """"the classes are permuted 0→3→2→1"."""
+    by_hand: str | None
+    """What to give as output_action; None where only "find" gives it."""
+
+
+def settled(task: AuditTask, y: np.ndarray | None) -> tuple[AuditTask, np.ndarray | None, list[RuleResult] | None]:
+    """The task with every "find" replaced by what was found, on the inputs that did not fit it.
+
+    Third what was found, or None where nothing was asked. Where nothing was found all inputs are audited.
+    """
+    given = jax.tree.leaves(task.output_action, is_leaf=lambda part: part is None)
+    if not any(_asks(part) for part in given):
+        return task, y, None
+    if task.x.n < LEAST:
+        raise InvalidArgumentError(
+            f"output_action is 'find' with {task.x.n} inputs; expected at least {LEAST}: half of them fit, half test"
+        )
+    blank = None if task.output_action == FIND else _without(task.output_action)
+    elements = _tested_elements(task)
+    orbits = measure_orbits(replace(task, elements=elements, complete=False, output_action=blank))
+    count = len(orbits.output_names)
+    asked = [FIND] * count if blank is None else spread_over(
+        "output_action", task.output_action, orbits.structure, count
+    )  # fmt: skip
+    sought = [o for o, part in enumerate(asked) if _asks(part)]
+    found = {o: _search(task, orbits, elements, o, elements, len(sought)) for o in sought}
+    results = [result for _, result in found.values()]
+    if not any(action is not None for action, _ in found.values()):
+        return replace(task, output_action=OutputActions(orbits.actions, orbits.output_axes)), y, results
+    actions = Actions(found[o][0] if o in found else orbits.actions[o] for o in range(count))
+    fit, _ = halves(len(orbits.kept), task.seed)
+    held = np.setdiff1d(np.arange(task.x.n), orbits.kept[fit])
+    labels = None if y is None else np.asarray(y)[held]
+    return replace(task.of_rows(held), output_action=OutputActions(actions, orbits.output_axes)), labels, results
+
+
+def hints(m: Measured) -> list[RuleResult]:
+    """For every output that fails: that the given action has the wrong sign, or a rule by which it does move."""
+    task, orbits, above = m.task, m.orbits, m.judgement.above
+    failing = [o for o, by in enumerate(orbits.actions.comparisons) if above[o].any() and by is None]
+    if not m.group or len(orbits.kept) < LEAST or not failing:
+        return []
+    found = {o: r for o in failing if (r := _inverted(task, orbits, o, len(failing))) is not None}
+    # class numbers with an action have columns that cannot be moved back and forth
+    others = [o for o in failing if o not in found and not (orbits.class_numbers[o] and orbits.actions[o] is not None)]
+    wanted, measured = _tested_elements(task), task.elements
+    if others and not all(_position(g, measured) is not None for g in wanted):
+        orbits, measured = measure_orbits(replace(task, elements=wanted, complete=False)), wanted
+    for o in others:
+        action, result = _search(task, orbits, measured, o, wanted, len(failing))
+        if action is not None and not _same(action, orbits.actions[o]):
+            found[o] = result
+    return [found[o] for o in sorted(found)]
+
+
+def _same(rule: LeafAction, given: LeafAction | None) -> bool:
+    """Whether the rule is the action that fails already."""
+    return given is not None and rule.action == given.action and rule.layout == given.layout
+
+
+def halves(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows to fit on and rows to test on, drawn by the seed."""
+    order = np.random.default_rng(seed).permutation(n)
+    return np.sort(order[: n // 2]), np.sort(order[n // 2 :])
+
+
+def _search(
+    task: AuditTask, orbits: Orbits, elements: list[Any], o: int, wanted: list[Any], outputs: int
+) -> tuple[LeafAction | None, RuleResult]:
+    """The rule of output `o`, one of several that are sought, under the elements that are wanted; and its result."""
+    pairs = _pairs(orbits, elements, o, wanted)
+    fit, test = halves(len(pairs.y), task.seed)
+    tried = candidates(task.contract, pairs.rows(fit))
+    held, finite = pairs.rows(test), isinstance(task.contract.group, Group)
+    unit, divisors = _divisors(held)
+    still = held.apart(None)
+    tests = max(len(tried), 1) * (len(held.z) if finite else 1) * outputs
+    errors: list[np.ndarray] = []
+    best: int | None = None
+    for k, candidate in enumerate(tried):  # the plainest rule, unless another's error is much smaller
+        off = held.apart(candidate.action)
+        errors.append(ratio(off, divisors))
+        excess = off - _QUARTER * still.mean(axis=0)  # of norms: shares of ‖f(x)‖ have heavy tails where it is small
+        rows = excess if finite else excess.mean(axis=0, keepdims=True)  # of drawn elements, the mean over them
+        holds = all(below_zero(row, tests) for row in rows)
+        if holds and (best is None or errors[k].mean() < _BETTER * errors[best].mean() - 1e-9):
+            best = k
+    chosen = None if best is None else tried[best]
+    nearest = min(range(len(tried)), key=lambda k: float(errors[k].mean()), default=None) if best is None else best
+    over_inputs = task.over_inputs(len(test))
+    mean = lambda table: over_inputs.mean(table.mean(axis=0))
+    agreement = None
+    if chosen is not None and chosen.kind == "permutation" and held.y.ndim == 2:
+        same = [z.argmax(axis=1) == expected.argmax(axis=1) for z, expected in held.moved(chosen.action)]
+        agreement = mean(np.array(same).astype(np.float64))
+    result = RuleResult(
+        output=orbits.output_names[o],
+        found=chosen is not None,
+        kind="none" if chosen is None else chosen.kind,
+        rule="" if nearest is None else tried[nearest].name,
+        by_hand=None if chosen is None else chosen.by_hand,
+        error=None if nearest is None else mean(errors[nearest]),
+        invariant=mean(ratio(still, divisors)),
+        unit=unit,
+        agreement=agreement,
+    )
+    return None if chosen is None else chosen.action, result
+
+
+def _divisors(pairs: Pairs) -> tuple[RuleUnit, Any]:
+    """What errors are relative to: of the spread between inputs and ‖f(x)‖ that which makes them larger."""
+    if pairs.classes:
+        return "classes", 1.0
+    sizes, spread, off = norms(pairs.y), pairs.spread(), pairs.apart(None)
+    by_norm = float(ratio(off, sizes).mean())
+    if spread > 0 and not by_norm > float(off.mean()) / spread:
+        return "spread", spread
+    return ("norm", sizes) if np.isfinite(by_norm) or not spread > 0 else ("spread", spread)
+
+
+def below_zero(values: Float[np.ndarray, " n"], tests: int) -> bool:
+    """Whether the mean of these values is below 0, by a t-test that one of so many tests may fail."""
+    n = len(values)
+    if n < LEAST // 2 or not np.isfinite(values).all():
+        return False
+    width = float(stdtrit(n - 1, 1 - (1 - _CONFIDENCE) / tests)) * float(values.std(ddof=1)) / np.sqrt(n)
+    return bool(values.mean() + width < 0)
+
+
+def _inverted(task: AuditTask, orbits: Orbits, o: int, outputs: int) -> RuleResult | None:
+    """A rule: the given action holds with the inverse elements, if it does so much better than as it is."""
+    action, group = orbits.actions[o], task.contract.group
+    if action is None:
+        return None
+    own, pairs = action.action, _pairs(orbits, task.elements, o, task.elements)
+    if pairs.classes and not (isinstance(own, LabelsAction) and own.table.shape[1] == pairs.y.shape[1]):
+        return None  # the action does not act on one column a class
+    scale = 1.0 if pairs.classes else pairs.spread() or float(norms(pairs.y).mean()) or 1.0
+    given, turned = ratio(pairs.apart(action), scale), ratio(pairs.apart(action, group.inverse), scale)
+    if not below_zero((turned - _QUARTER * given).mean(axis=0), outputs):
+        return None
+    rule, hand = f"{own.name} moved by g⁻¹ where the inputs are moved by g", None
+    if isinstance(own, LabelsAction) and isinstance(group, Group):
+        rows = [own.table[group.inverse(s)] for s in group.generators]
+        rule, hand = "; ".join(cycles(row) or "no change" for row in rows), repr(Labels(np.stack(rows)))
+    resampler: Resampler = task.over_inputs(len(pairs.y))
+    return RuleResult(
+        output=orbits.output_names[o],
+        found=True,
+        kind="inverse",
+        rule=rule,
+        by_hand=hand,
+        error=resampler.mean(turned.mean(axis=0)),
+        invariant=resampler.mean(given.mean(axis=0)),
+        unit="classes" if pairs.classes else "spread",
+    )
+
+
+def _pairs(orbits: Orbits, elements: list[Any], o: int, wanted: list[Any]) -> Pairs:
+    """Output `o` of a measured pass under those of its elements that are wanted; any action is taken back."""
+    chosen = [k for g in wanted if (k := _position(g, elements)) is not None]
+    widths = [int(np.prod(shape)) for shape in orbits.output_shapes]
+    at = sum(widths[:o])
+    part = orbits.signals[:, :, at : at + widths[o]].reshape(*orbits.signals.shape[:2], *orbits.output_shapes[o])
+    action = orbits.actions[o]
+    moved = [
+        part[k + 1] if action is None else action.act(elements[k], np.ascontiguousarray(part[k + 1])) for k in chosen
+    ]
+    return Pairs([elements[k] for k in chosen], part[0], moved, bool(orbits.class_numbers[o]))
+
+
+def candidates(contract: Contract, pairs: Pairs) -> list[Candidate]:
+    """Rules in the order in which they are preferred; permutations where `pairs` are of the generators of a group."""
+    permuted = list(_permuted(contract, contract.group, pairs)) if isinstance(contract.group, Group) else []
+    return permuted + ([] if pairs.classes else list(_best_kind(contract, pairs)))
+
+
+def _permuted(contract: Contract, group: Group, pairs: Pairs) -> Iterator[Candidate]:
+    """The permutation of channels that fits best, if those of the generators respect every product."""
+    layout = contract.output_layout if pairs.y.ndim > 2 else None
+    flat = lambda a: to_last(a if a.ndim > 1 else a[:, None], layout)
+    y = flat(pairs.y)
+    C = y.shape[-1]
+    if not 1 < C <= _MOST_CHANNELS:
+        return
+    found = [permutation(y.reshape(-1, C), flat(z).reshape(-1, C)) for z in pairs.z]
+    unit: np.ndarray = np.arange(C)
+    spelled: list[np.ndarray] = along_words(group, found, unit, after)
+    table = np.stack(spelled)
+    moves = any((p != np.arange(C)).any() for p in found)
+    if not moves or not all(np.array_equal(table[a][table[s]], table[b]) for a, s, b in products(group)):
+        return
+    each = (f"{cycles(p) or 'not'} under {contract.label(s)}" for p, s in zip(found, group.generators, strict=True))
+    how = cycles(found[0]) if len(found) == 1 else "; ".join(each)
+    name = f"the {'classes' if pairs.y.ndim == 2 else 'channels'} are permuted {how}"
+    action = LeafAction(LabelsAction(group, table), layout)
+    yield Candidate("permutation", action, name, repr(Labels(np.stack(found))))
+
+
+def permutation(y: Float[np.ndarray, "n C"], z: Float[np.ndarray, "n C"]) -> Int[np.ndarray, " C"]:
+    """Where each channel goes: z[:, p[c]] ≈ y[:, c]."""
+    gain = y.T @ z
+    bonus = _TIE * float(np.abs(gain).max(initial=0.0)) * np.eye(len(gain))
+    return linear_sum_assignment(gain + bonus, maximize=True)[1]
+
+
+def _best_kind(contract: Contract, pairs: Pairs) -> Iterator[Candidate]:
+    """The kind of thing that the group moves which these outputs are nearest to."""
+    kinds = [(name, action) for name, action in _kinds(contract, pairs) if not action.action.permutes_entries]
+    errors = [float(np.square(pairs.apart(action)).sum()) for _, action in kinds]
+    if errors:
+        most = _ALIKE * min(errors) + 1e-18 * float(np.square(pairs.apart(None)).sum())
+        name, action = next(kind for kind, error in zip(kinds, errors, strict=True) if error <= most)
+        named = contract.kinds is not None and name in KINDS[contract.kinds.space]
+        yield Candidate("kind", action, f"the outputs move as {name}", f'"{name}"' if named else None)
+
+
+def _kinds(contract: Contract, pairs: Pairs) -> Iterator[tuple[str, LeafAction]]:
+    """Everything that the group is known to move and that fits the outputs' shape, the plainest first."""
+    known, layout = contract.kinds, contract.output_layout
+    if known is None:
+        yield from (("the inputs do", a) for a in contract.inputs if a is not None and _fits(a, pairs))
+        return
+    for name, kind in KINDS[known.space].items():
+        if kind.action is None or not kind.sought:
+            continue
+        with contextlib.suppress(EquitangentsError):
+            action = leaf_of_kind(Place(known.group, known, pairs.y.shape, layout), name)
+            if action is not None and _fits(action, pairs):
+                yield name, action
+
+
+def _fits(action: LeafAction, pairs: Pairs) -> bool:
+    """Whether the action can act on outputs of this shape."""
+    try:
+        action.check("f(x)", pairs.y)
+    except EquitangentsError:
+        return False
+    return True
+
+
+def _tested_elements(task: AuditTask) -> list[Any]:
+    """The generators of a listed group; of others the elements that were drawn."""
+    group = task.contract.group
+    return list(group.generators) if isinstance(group, Group) else list(task.elements)
+
+
+def _position(g: Element, elements: list[Any]) -> int | None:
+    """Where g stands among the elements."""
+    return next((k for k, h in enumerate(elements) if np.array_equal(g, h)), None)
+
+
+def _asks(part: AnyAction) -> bool:
+    """Whether an output action is "find"."""
+    return _asks(part.value) if isinstance(part, Batch) else isinstance(part, str) and part == FIND
+
+
+def _without(output_action: AnyAction) -> Any:
+    """A tree of output actions with None in place of every "find"."""
+    left = lambda part: replace(part, value=None) if isinstance(part, Batch) else None
+    return jax.tree.map(lambda p: left(p) if _asks(p) else p, output_action, is_leaf=lambda part: part is None)

@@ -1,0 +1,426 @@
+"""Cost of a kernel before it is computed: work counted literally, memory as planned, time from one timed block.
+
+element-layers = pairs of inputs × Σ over fibres and layers of positions; a symmetric problem has N(N+1)/2 pairs.
+seconds = pairs × the seconds of a pair in a block of random inputs, which the same code computes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from equitangents import precision
+from equitangents.errors import InvalidArgumentError, NetworkError
+from equitangents.formatting import foreseen, memory_size
+from equitangents.kernels.branches import flat
+from equitangents.kernels.engines import REFERENCE, Engine
+from equitangents.kernels.engines.select import engine_of
+from equitangents.kernels.fields import Part, result_bytes
+from equitangents.kernels.plans.counting import count
+from equitangents.kernels.program import Program
+from equitangents.kernels.rotations.program import RotationSections, field_points, nodes
+from equitangents.kernels.rotations.resolution import LADDER, LADDER_OF_FIELDS, Resolution
+from equitangents.kernels.runs import programs, rotations, steerable, structured
+from equitangents.kernels.steerable.program import SteerableProgram
+from equitangents.kernels.structured import StructuredProgram, reads_graphs
+from equitangents.kernels.threads import threads
+from equitangents.structured import Graphs
+from equitangents.validation import check_whole
+
+_COLUMNS = 16  # second inputs of a timed block: a vector of the fastest engine
+_ROWS = 256  # first inputs of it, at most, for each thread
+_BLOCK = 0.01  # of an engine's `quick_work`: some hundredths of a second
+_NUMBERS = 1 << 22  # of its result, at most
+_REPEATS, _ENOUGH = 4, 0.3  # runs that are timed, and the seconds after which no more are
+MARGIN = 1.5  # what one block leaves out: caches, a busy machine
+_MOST_SIGNALS = 1000  # of which the hardest are looked at
+
+
+class CostedKernel(Protocol):
+    """A network or orbit average with `kernel_cost`."""
+
+    def kernel_cost(
+        self, input_shape: tuple[int, ...], n1: int, n2: int | None = None, dtype: npt.DTypeLike = "float32"
+    ) -> KernelCost:
+        """The cost of the kernel between n1 and n2 inputs of `input_shape`; n2 None: of n1 inputs with themselves."""
+
+
+@dataclass(frozen=True)
+class KernelCost:
+    """Cost of one kernel matrix.
+
+    `seconds` is expected on this machine, now, within a factor of `uncertainty`, without compiling; `element_layers`
+    counts positions × fibres × layers × pairs (a layer is a window mean with the nonlinearity after it, NNGP and NTK
+    together), `multiply_adds` the first inner products of all pairs; `memory` is the peak beyond the inputs, of which
+    `output_bytes` are the two matrices. On rotation groups `fibres` are relative rotations, `field_size` the points of
+    the sphere at each of them, and `resolution` the nodes in cos β that are assumed.
+
+    >>> import equitangents as et
+    >>> net = et.nn.Sequential(et.nn.Conv(1, 3), et.nn.Relu(), et.nn.GlobalAvgPool(), et.nn.Dense(1))
+    >>> cost = net.kernel_cost((8, 8, 3), 100)
+    >>> cost.fibres, cost.field_size, cost.layers, cost.pairs, cost.element_layers
+    (64, 64, 1, 5050, 20684800)
+    """
+
+    fibres: int
+    field_size: int
+    layers: int
+    pairs: int
+    element_layers: int
+    multiply_adds: int
+    seconds: float
+    uncertainty: float
+    output_bytes: int
+    working_bytes: int
+    engine: str
+    form: str
+    dtype: str
+    notes: tuple[str, ...] = ()
+    resolution: int | None = None
+
+    @property
+    def memory(self) -> int:
+        """Bytes of peak memory beyond the inputs."""
+        return self.output_bytes + self.working_bytes
+
+    def __str__(self) -> str:
+        rows = {
+            "engine": self.engine,
+            "precision": self.dtype,
+            "pairs of inputs": f"{self.pairs:,}",
+            _FIBRES[self.form]: f"{self.fibres:,}",
+            "positions": f"{self.field_size:,}",
+            "layers": self.layers,
+            "element-layers": f"{self.element_layers:.3g}",
+            "multiply-adds": f"{self.multiply_adds:.3g}",
+            "time": foreseen(self.seconds, self.uncertainty),
+            "memory": memory_size(self.memory),
+            "of it the results": memory_size(self.output_bytes),
+        }
+        lines = [f"{label:<20}{value}" for label, value in rows.items()]
+        return "\n".join([*lines, *self.notes])
+
+
+_FIBRES = {"fibre": "fibres", "pairs": "positions of a pair", "rotations": "relative rotations"}
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What computes kernels of a program between two sets of arrays, for timing."""
+
+    program: Any
+    engine: str
+    part: Part | None = None
+    resolution: int | None = None  # of a program on rotations
+    compute: Callable[..., Any] = programs.compute
+
+    def __call__(self, x1: Any, x2: Any) -> None:
+        if self.resolution is None:
+            self.compute(self.program, x1, x2, self.engine, self.part)
+        else:
+            with precision.scope(x1.dtype):
+                rotations.rules_of(engine_of(self.engine)).kernels(self.program, self.resolution, x1, x2)
+
+
+class Counts(NamedTuple):
+    """Work of one pair of inputs, memory of all of them, and how a block of them runs."""
+
+    run: _Run
+    engine: Engine
+    form: str
+    shape: tuple[int, ...]  # of one input
+    fibres: int
+    field_size: int
+    layers: int
+    element_layers: int
+    multiply_adds: int
+    working_bytes: int
+    notes: tuple[str, ...]
+    outputs: int = 1  # numbers of a pair in each result
+    alone: int = 0  # runs of one input with itself beside those of pairs
+    finer: float = 1.0  # by what the work grows where inputs need more rotations than is assumed
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Kernels between `rows` and `columns` inputs in precision `dtype`; `pairs` of them are computed.
+
+    `part`: of a kernel field, or None.
+    """
+
+    rows: int
+    columns: int
+    pairs: int
+    dtype: str
+    part: Part | None
+    symmetric: bool
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of a number."""
+        return np.dtype(self.dtype).itemsize
+
+
+def asked(n1: int, n2: int | None, dtype: npt.DTypeLike, part: Part | None = None) -> Asked:
+    """Checked request; n2 None: n1 inputs with themselves, half of the pairs if these are mirrored."""
+    n1 = check_whole("n1", n1, 1)
+    n2 = None if n2 is None else check_whole("n2", n2, 1)
+    columns = n1 if n2 is None else n2
+    mirrors = part is None or part.mirrors
+    pairs = n1 * (n1 + 1) // 2 if n2 is None and mirrors else n1 * columns
+    return Asked(n1, columns, pairs, check_dtype(dtype), part, n2 is None)
+
+
+def kernel_cost(
+    counts: Callable[..., Counts],
+    program: Any,
+    channels: int,
+    n1: int,
+    n2: int | None = None,
+    dtype: npt.DTypeLike = "float32",
+    engine: str | None = None,
+    part: Part | None = None,
+) -> KernelCost:
+    """The cost of the kernels of `program` between n1 and n2 inputs (None: n1 with themselves, at half the cost).
+
+    With `part` that of its kernel field at these pairs of positions. `counts` is the function of the program's space.
+    The first call for a program runs a block of it, which an engine may have to compile; later ones remember.
+    """
+    wanted = asked(n1, n2, dtype, part)
+    of = counts(program, channels, wanted, engine)
+    seconds, spread = pair_seconds(of.run, of.shape, wanted.dtype, of.element_layers + of.multiply_adds // 8)
+    runs = wanted.pairs + of.alone
+    return KernelCost(
+        fibres=of.fibres,
+        field_size=of.field_size,
+        layers=of.layers,
+        pairs=wanted.pairs,
+        element_layers=runs * of.element_layers,
+        multiply_adds=runs * of.multiply_adds,
+        seconds=wanted.pairs * seconds,
+        uncertainty=MARGIN * spread * of.finer,
+        output_bytes=of.outputs * result_bytes(wanted.rows, wanted.columns, wanted.itemsize),
+        working_bytes=of.working_bytes,
+        engine=of.engine.name,
+        form=of.form,
+        dtype=wanted.dtype,
+        notes=of.notes,
+        resolution=of.run.resolution or None,
+    )
+
+
+@lru_cache(maxsize=256)
+def pair_seconds(run: _Run, shape: tuple[int, ...], dtype: str, work: int) -> tuple[float, float]:
+    """(seconds of one pair of inputs in a block, the factor between the median and the fastest of the runs)."""
+    numbers = 1 if run.part is None else run.part.layout.numbers
+    columns = max(1, min(_COLUMNS, _NUMBERS // numbers))
+    enough = int(_BLOCK * engine_of(run.engine).quick_work / max(1, work * columns))
+    rows = max(1, min(_ROWS, enough, _NUMBERS // (numbers * columns))) * threads()
+    rng = np.random.default_rng(0)
+    inputs: list[Any] = [rng.standard_normal((n, *shape)).astype(dtype) for n in (rows, columns)]
+    if hasattr(run.program, "ops") and reads_graphs(run.program):
+        inputs = [Graphs(x, np.ones((len(x), x.shape[1], x.shape[1]))) for x in inputs]
+    seconds, spread = timed(lambda: run(*inputs))
+    return seconds / (rows * columns), spread
+
+
+def timed(run: Callable[[], object]) -> tuple[float, float]:
+    """(median seconds of runs after one that compiles, the factor between the median and the fastest)."""
+    run()
+    times: list[float] = []
+    while len(times) < _REPEATS and sum(times) < _ENOUGH:
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    middle = float(np.median(times))
+    return middle, middle / min(times)
+
+
+def of_positions(program: Program, channels: int, wanted: Asked, engine: str | None) -> Counts:
+    """The work of a program on positions, along its fibres."""
+    choice, steps = programs.choice_of(program, engine, np.dtype(wanted.dtype), wanted.part)
+    sizes = channels, wanted.rows, wanted.columns, wanted.itemsize
+    of_part = () if wanted.part is None else (wanted.part,)
+    work = count(steps)
+    return Counts(
+        run=_Run(program, choice.engine.name, wanted.part),
+        engine=choice.engine,
+        form=steps.form,
+        shape=(*program.shape, channels),
+        fibres=work.fibres,
+        field_size=work.field,
+        layers=work.depth,
+        element_layers=work.element_layers,
+        multiply_adds=work.products * channels,
+        working_bytes=choice.engine.working_bytes(program, *sizes, *of_part),
+        notes=programs.notes_of(choice, steps, wanted.part),
+        outputs=1 if wanted.part is None else wanted.part.layout.numbers,
+    )
+
+
+def of_structured(program: StructuredProgram, channels: int, wanted: Asked, engine: str | None) -> Counts:
+    """One operation over all pairs of positions is one layer; sums with weights of each input's own are multiply-adds.
+
+    Kernel fields are run by the reference engine, one pair of inputs like a pooled kernel.
+    """
+    chosen, notes = structured.choice_of(program, engine, part=wanted.part)
+    chosen = chosen if wanted.part is None else REFERENCE
+    before = given = int(np.prod(program.shape, dtype=np.int64))
+    mixing = 0
+    for op in flat(program.ops):
+        mixing += op.products(before)
+        before = op.positions_after(before)
+    layers = sum(op.affine is None and not (op.is_branching and op.is_open) for op in flat(program.ops))
+    field = structured.positions(program)
+    sizes = channels, wanted.rows, wanted.columns, wanted.itemsize
+    return Counts(
+        run=_Run(program, chosen.name, wanted.part, compute=structured.compute),
+        engine=chosen,
+        form="pairs",
+        shape=(*program.shape, channels),
+        fibres=field,
+        field_size=field,
+        layers=layers,
+        element_layers=layers * field**2,
+        multiply_adds=given**2 * channels + mixing,
+        working_bytes=structured.working_bytes(program, chosen, *sizes),
+        notes=notes,
+        outputs=1 if wanted.part is None else wanted.part.layout.numbers,
+    )
+
+
+def of_points(program: SteerableProgram, channels: int, wanted: Asked, engine: str | None) -> Counts:
+    """Products of filters, and values of activation kernels, over all pairs of points; in double precision."""
+    points, ops = program.space.count, [op for op in flat(program.ops) if not op.held]
+    values = [op.values(program.space.features.space) for op in ops if op.needs_variances]
+    return Counts(
+        run=_Run(program, REFERENCE.name, wanted.part, compute=steerable.compute),
+        engine=REFERENCE,
+        form="pairs",
+        shape=(points, channels),
+        fibres=points,
+        field_size=points,
+        layers=len(values),
+        element_layers=sum(values) * points**2,
+        multiply_adds=sum(op.products(points) for op in ops),
+        working_bytes=steerable.working_bytes(program, points),
+        notes=(steerable.WHY,),
+        outputs=steerable.outputs(program) ** 2 if wanted.part is None else wanted.part.layout.numbers,
+        alone=wanted.rows + (0 if wanted.symmetric else wanted.columns),
+    )
+
+
+def of_rotations(program: RotationSections, channels: int, wanted: Asked, engine: str | None) -> Counts:
+    """Relative rotations and points of the sphere, at the resolution that random signals of unit variance need."""
+    if wanted.part is not None:
+        raise NetworkError("the cost of kernel fields between rotations is not known")
+    choice = rotations.choose_engine(program, engine)
+    rules, n2 = rotations.rules_of(choice.engine), None if wanted.symmetric else wanted.columns
+    signals = min(max(wanted.rows, wanted.columns), _MOST_SIGNALS)
+    found = _resolution(program, signals, channels, wanted.dtype, choice.engine.name)
+    turns, points = nodes(program, found.value), field_points(program, found.value)
+    layers = [_layers(ops) for ops in (program.sphere, program.field, program.vector)]
+    return Counts(
+        run=_Run(program, choice.engine.name, resolution=found.value),
+        engine=choice.engine,
+        form="rotations",
+        shape=(program.bandlimit**2, channels),
+        fibres=turns,
+        field_size=points,
+        layers=sum(layers),
+        element_layers=turns * (points * layers[0] + layers[1]) + layers[2],
+        multiply_adds=_products(program, found.value, channels, rules),
+        working_bytes=rules.working_bytes(program, found.value, channels, wanted.rows, n2, wanted.itemsize),
+        notes=(*((_assumption(program, found),) if program.is_sampled else ()), *choice.notes),
+        finer=_of_next_resolution(program, found.value),
+    )
+
+
+def _assumption(program: RotationSections, found: Resolution) -> str:
+    if program.accuracy.resolution is not None:
+        return f"sampled at resolution {found.value}, as asked for"
+    return (
+        f"sampled at resolution {found.value}, where random signals of unit variance have an error of "
+        f"{found.error:.0e} for a tolerance of {program.accuracy.tolerance:.0e}; larger, rougher and more alike "
+        "signals need more, smaller and smoother ones less"
+    )
+
+
+def _of_next_resolution(program: RotationSections, resolution: int) -> float:
+    """By what the work grows if signals need the next finer resolution."""
+    if not program.is_sampled or program.accuracy.resolution is not None:
+        return 1.0
+    ladder: tuple[int, ...] = LADDER_OF_FIELDS if program.sphere else LADDER
+    finer = next((r for r in ladder if r > resolution), resolution)
+    work, more = (nodes(program, r) * field_points(program, r) for r in (resolution, finer))
+    return more / work
+
+
+def _layers(ops: tuple[Any, ...]) -> int:
+    """Window means, nonlinearities, or the two together."""
+    found, window = 0, False
+    for op in ops:
+        found += sum(map(_layers, op.held))
+        if op.nonlinearity is not None:
+            found, window = found + 1, False
+        elif op.is_window:
+            found, window = found + window, True
+    return found + window
+
+
+def _products(program: RotationSections, resolution: int, channels: int, rules: Any) -> int:
+    """Multiply-adds of the inner products of one pair at all rotations, and of windows, as they are computed."""
+    B = program.bandlimit
+    products = sum((2 * l + 1) ** 2 for l in range(1, B))
+    if program.readout == "flatten":
+        return B * B * channels
+    if program.sphere:
+        return nodes(program, resolution) * int(rules.products_on_sphere(program, resolution, channels))
+    if not resolution:
+        return products * (channels + program.group.order)
+    rings, side, n = nodes(program, resolution) // (2 * resolution - 1) ** 2, 2 * B - 1, 2 * resolution - 1
+    return products * channels + rings * (side**2 * 2 * (B - 1) + n * side**2 + n**2 * side)
+
+
+@lru_cache(maxsize=64)
+def _resolution(program: RotationSections, signals: int, channels: int, dtype: str, engine: str) -> Resolution:
+    """The resolution for random signals, which stand in for signals that are not known yet."""
+    shape = signals, program.bandlimit**2, channels
+    x = np.random.default_rng(0).normal(size=shape) * np.sqrt(4 * np.pi) / program.bandlimit
+    return rotations.find_resolution(program, x.astype(dtype), None, rotations.rules_of(engine_of(engine)))
+
+
+def repeated(runs: list[tuple[KernelCost, float]], extra_bytes: int) -> KernelCost:
+    """The cost of several runs, one after another, whose results are added up while `extra_bytes` are held.
+
+    At the peak there are the sum, one run's results, and what is made of both.
+    """
+    first = runs[0][0]
+    total = {
+        name: round(sum(getattr(cost, name) * times for cost, times in runs))
+        for name in ("pairs", "element_layers", "multiply_adds")
+    }
+    return replace(
+        first,
+        **total,
+        seconds=sum(cost.seconds * times for cost, times in runs),
+        uncertainty=max(cost.uncertainty for cost, _ in runs),
+        working_bytes=first.output_bytes + max(cost.memory for cost, _ in runs) + extra_bytes,
+    )
+
+
+def check_dtype(dtype: npt.DTypeLike) -> str:
+    """The name of a precision in which kernels are computed."""
+    try:
+        name = np.dtype(dtype).name
+    except TypeError:
+        name = repr(dtype)
+    if name not in ("float32", "float64"):
+        raise InvalidArgumentError("dtype", dtype, "'float32' or 'float64'")
+    return name

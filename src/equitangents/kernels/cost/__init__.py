@@ -1,1 +1,0 @@
-"""Cost of kernels before they are computed: work counted literally, time from a calibration, memory as planned."""

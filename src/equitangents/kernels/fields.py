@@ -1,0 +1,260 @@
+"""Kernel fields, between all or some positions of two inputs: which pairs, their layout, plans and memory.
+
+Pairs are all, those of the same position, or a list. Inside, results are (N1, N2, *tail). A field over all pairs of
+positions is (N1, P, N2, P') in memory and in public, so that inside it is a view with its axes moved. Plans run along
+the fibres that hold the wanted pairs, or over all pairs; what a readout would sum is kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+import jax
+import numpy as np
+
+from equitangents._types import DType
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
+from equitangents.formatting import memory_size
+from equitangents.kernels.operation import FrozenArray, NoFibresError
+from equitangents.kernels.plans.levels import Level, grid_levels, lifted_levels
+from equitangents.kernels.plans.plan import FibrePlan, PairPlan, collapse_total_windows, over_all_pairs
+from equitangents.kernels.plans.stages import StagedPlan, staged_field
+from equitangents.kernels.program import Program
+from equitangents.memory import check_fits, fits, process_memory
+from equitangents.precision import is_traced
+
+
+@dataclass(frozen=True)
+class Layout:
+    """`tail` are the axes of a pair of inputs; `crossed` if they are (P, P'), of the first input and of the second."""
+
+    tail: tuple[int, ...] = ()
+    crossed: bool = False
+
+    @property
+    def numbers(self) -> int:
+        """Numbers per pair of inputs."""
+        return int(np.prod(self.tail, dtype=np.int64))
+
+    def zeros(self, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
+        """Zeros (N1, N2, *tail) in the memory order of the public result."""
+        if not self.crossed:
+            return np.zeros((*shape, *self.tail), dtype)
+        return np.zeros((shape[0], self.tail[0], shape[1], self.tail[1]), dtype).transpose(0, 2, 1, 3)
+
+    def public(self, values: Any) -> Any:
+        """The public layout: (N1, P, N2, P') if `crossed`, else (N1, N2, *tail)."""
+        return values.transpose(0, 2, 1, 3) if self.crossed else values
+
+    def mirrored(self, values: Any) -> Any:
+        """Kernels of x2 with x1 from those of x1 with x2."""
+        return values.transpose(1, 0, 3, 2) if self.crossed else values.swapaxes(0, 1)
+
+    def write(self, out: np.ndarray, rows: slice, columns: slice, values: Any, symmetric: bool) -> None:
+        """Write a tile, cut to size; of a symmetric result the other half too, and its diagonal exactly symmetric."""
+        found = np.asarray(values)[: rows.stop - rows.start, : columns.stop - columns.start]
+        if symmetric and rows == columns:
+            found = (found + self.mirrored(found)) / 2
+        out[rows, columns] = found
+        if symmetric and rows != columns:
+            out[columns, rows] = self.mirrored(found)
+
+    def spread(self, values: np.ndarray) -> np.ndarray:
+        """Values of inputs or pairs, with the axes `tail` added for broadcasting."""
+        return values.reshape(values.shape + (1,) * len(self.tail))
+
+
+MATRIX = Layout()
+
+
+@dataclass(frozen=True)
+class Part:
+    """Pairs of `count` positions; `pairs`, int64 (M, 2), first and second position, where they are listed."""
+
+    kind: Literal["all", "same", "pairs"]
+    count: int
+    pairs: FrozenArray | None = None
+
+    @property
+    def layout(self) -> Layout:
+        """The axes of one pair of inputs: (P, P'), (P,) or (M,)."""
+        if self.pairs is not None:
+            return Layout((len(self.pairs.array),))
+        return Layout((self.count, self.count), crossed=True) if self.kind == "all" else Layout((self.count,))
+
+    @property
+    def mirrors(self) -> bool:
+        """Whether kernels of x2 with x1 follow from those of x1 with x2."""
+        return self.pairs is None or bool((self.pairs.array[:, 0] == self.pairs.array[:, 1]).all())
+
+    def positions(self) -> tuple[np.ndarray, np.ndarray]:
+        """First and second positions, each of the shape `layout.tail`."""
+        if self.pairs is not None:
+            return self.pairs.array[:, 0], self.pairs.array[:, 1]
+        here = np.arange(self.count)
+        if self.kind == "same":
+            return here, here
+        first, second = np.broadcast_arrays(here[:, None], here)
+        return first, second
+
+    def __str__(self) -> str:
+        if self.pairs is not None:
+            return f"{len(self.pairs.array):,} pairs of {self.count:,} positions"
+        return f"all pairs of {self.count:,} positions" if self.kind == "all" else f"{self.count:,} positions"
+
+
+def part_of(positions: Any, count: int) -> Part:
+    """The part of a field over `count` positions for `positions`: "all", "same", or pairs (M, 2).
+
+    Raises InvalidArgumentError, InvalidTypeError or ShapeError, which say what `positions` may be.
+    """
+    expected = "expected 'all', 'same', or whole numbers (M, 2), first and second position"
+    if isinstance(positions, str):
+        if positions == "all":
+            return Part("all", count)
+        if positions == "same":
+            return Part("same", count)
+        raise InvalidArgumentError(f"positions is {positions!r}; {expected}")
+    pairs = np.asarray(positions)
+    if pairs.dtype.kind not in "iu":
+        raise InvalidTypeError(f"positions is an array of {pairs.dtype.name}; {expected}")
+    if pairs.ndim != 2 or pairs.shape[1] != 2:
+        raise ShapeError(f"positions has shape {pairs.shape}; {expected}")
+    if pairs.size and not (pairs.min() >= 0 and pairs.max() < count):
+        raise ShapeError(f"positions holds {pairs.min()} to {pairs.max()}; expected 0 to {count - 1}, row by row")
+    return Part("pairs", count, FrozenArray(pairs.astype(np.int64)))
+
+
+@dataclass(frozen=True)
+class FieldPlan:
+    """Run `steps`, which has no readout, and keep the wanted pairs of positions of the level `last`.
+
+    Along fibres there are values (fibres, first positions), over all pairs (positions, positions); see `places`.
+    """
+
+    steps: FibrePlan | StagedPlan | PairPlan
+    part: Part
+    last: Level | None  # None of a `PairPlan`
+
+    @property
+    def settled(self) -> bool:
+        """Whether the field of each fibre is constant, so that one number represents it."""
+        return self.steps.settles(self.part.count)
+
+    @property
+    def values(self) -> int:
+        """Numbers per pair of inputs before the wanted ones are selected."""
+        return self.steps.field_values(self.part.count)
+
+
+@lru_cache(maxsize=64)
+def field_plan(program: Program, part: Part) -> FieldPlan:
+    """The cheaper exact way to the wanted part of a program's field."""
+    if program.form == "pairs":
+        return FieldPlan(over_all_pairs(program, "asked for"), part, None)
+    try:
+        lift = program.lift
+        levels = grid_levels(program.ops, program.shape) if lift is None else lifted_levels(program.ops, lift)
+    except NoFibresError as error:
+        return FieldPlan(over_all_pairs(program, str(error)), part, None)
+    last = levels.levels[-1]
+    fibres = FrozenArray(fibres_of(part, last))
+    field = program.ops
+    if (short := collapse_total_windows(field, levels)) is not None:
+        field, levels = short
+    labels = FrozenArray(np.full(levels.levels[-1].positions, -1, np.int32))  # no position is read out
+    return FieldPlan(FibrePlan(field, levels, fibres, labels, 1.0, ()), part, last)
+
+
+@lru_cache(maxsize=64)
+def staged_field_plan(program: Program, part: Part) -> FieldPlan:
+    """The plan of a program with pools between layers; raises NoFibresError if it has no stages."""
+    steps = staged_field(program, lambda last: fibres_of(part, last))
+    return FieldPlan(steps, part, steps.stages[-1].levels[-1])
+
+
+@lru_cache(maxsize=8)
+def places(plan: FieldPlan) -> np.ndarray:
+    """Where each wanted pair lies among the values, one after another: int64 of the shape `part.layout.tail`."""
+    first, second = plan.part.positions()
+    if plan.last is None:
+        return first * plan.part.count + second
+    numbers = np.searchsorted(_wanted(plan.part, plan.last), plan.last.fibre_numbers(first, second))
+    return numbers if plan.settled else numbers * plan.part.count + first
+
+
+def fibres_of(part: Part, last: Level) -> np.ndarray:
+    """The fibres that hold the wanted pairs: int32 (F, d) offsets on grids, (F,) elements of a group."""
+    return last.fibres(_wanted(part, last))
+
+
+def _wanted(part: Part, last: Level) -> np.ndarray:
+    """The numbers of these fibres among all, in ascending order."""
+    if part.kind == "all":
+        return np.arange(last.fibre_count)
+    return np.unique(last.fibre_numbers(*part.positions()))
+
+
+def result_bytes(n1: int, n2: int, itemsize: int) -> int:
+    """Bytes of the two matrices between n1 and n2 inputs."""
+    return 2 * n1 * n2 * itemsize
+
+
+def check_result(x1: Any, x2: Any, dtype: DType, working: int) -> None:
+    """Raise MemoryLimitError where the kernels of x1 and x2 (None: x1 with itself) cannot fit in memory.
+
+    `working`: bytes held beyond the two matrices while they are computed. What is traced for another device than the
+    CPU is left to that device.
+    """
+    if any(is_traced(x) for x in (x1, x2)) and jax.default_backend() != "cpu":
+        return
+    n1, n2, dtype = len(x1), len(x1 if x2 is None else x2), np.dtype(dtype)
+    results = result_bytes(n1, n2, dtype.itemsize)
+    # Engines fill NumPy arrays, which are copied where JAX arrays are wanted.
+    copies = 2 if any(isinstance(x, jax.Array) for x in (x1, x2)) else 1
+    if fits(copies * results + working):
+        return
+    side = int((process_memory() / (8 * dtype.itemsize)) ** 0.5) // 100 * 100
+    remedy = "compute fewer inputs at a time"
+    if side and max(n1, n2) > side:
+        remedy += f", such as x1[:{side}] with x2[:{side}]"
+    if dtype == np.float64:
+        remedy += ", or give float32 inputs, which halves this"
+    task = f"a kernel of {n1} × {n2} inputs (NNGP and NTK in {dtype.name}, {memory_size(results)})"
+    check_fits(task, copies * results + working, remedy)
+
+
+def field_bytes(part: Part, n1: int, n2: int, itemsize: int) -> int:
+    """Bytes of NNGP and NTK between n1 and n2 inputs, at the wanted pairs of positions."""
+    return 2 * n1 * n2 * part.layout.numbers * itemsize
+
+
+def check_field(part: Part, n1: int, n2: int, dtype: DType, working: int, copied: bool = False) -> int:
+    """Bytes beyond the inputs, at most; raises MemoryLimitError where these cannot fit in memory.
+
+    `working`: bytes held beyond the results while they are computed; `copied`: results are copied to JAX arrays.
+    """
+    dtype = np.dtype(dtype)
+    results = field_bytes(part, n1, n2, dtype.itemsize)
+    needed = (2 if copied else 1) * results + working
+    if needed > process_memory():
+        task = f"a kernel field of {n1} × {n2} inputs at {part} (NNGP and NTK in {dtype.name}, {memory_size(results)})"
+        check_fits(task, needed, _remedy(part, n1, n2, dtype))
+    return needed
+
+
+def _remedy(part: Part, n1: int, n2: int, dtype: np.dtype) -> str:
+    ways = []
+    if part.kind == "all":
+        ways.append("ask for positions='same' or for pairs of positions")
+    pairs = int(process_memory() / (8 * dtype.itemsize * max(1, part.layout.numbers)))
+    side = int(pairs**0.5)
+    if 0 < side < max(n1, n2):
+        ways.append(f"compute fewer inputs at a time, such as x1[:{side}] with x2[:{side}]")
+    elif max(n1, n2) > 1:
+        ways.append("compute fewer inputs at a time")
+    if dtype == np.float64:
+        ways.append("give float32 inputs, which halves this")
+    return ", or ".join(ways) if ways else "use smaller inputs"

@@ -1,0 +1,337 @@
+"""Structured programs: masks, graphs, attention and dropout, over all pairs of positions.
+
+Beside the operations of field programs it holds those below,
+some of which read the two inputs by themselves: their masks, their graphs, and their kernels with themselves.
+
+Masks after windows, by one of two conventions.
+
+"smaller": what comes out is that of the smaller input itself, for masks that leave the first n' positions along each
+axis. Windows without padding are there where their last position is; with zero padding and stride 1 where the position
+that they are centred on is; others (`Fitted`) read other positions of a smaller input, since a circle closes earlier,
+and the padding of strides depends on the size.
+
+"neural-tangents": every window reads the padded input, zero where a mask leaves nothing, divides by its whole size, and
+is there where the position that it is centred on is.
+
+Inputs have their positions in one axis, with masks and graphs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equitangents import precision
+from equitangents._types import ArrayLike, DType
+from equitangents.errors import NetworkError
+from equitangents.kernels.branches import flat
+from equitangents.kernels.moves import by_blocks, by_matrix
+from equitangents.kernels.operation import FrozenArray, Operation
+from equitangents.kernels.operations import Blocks, Box
+from equitangents.kernels.program import Program
+from equitangents.structured import NEURAL_TANGENTS, SMALLER
+
+if TYPE_CHECKING:
+    from equitangents.kernels.moves import Moves
+
+
+class Structured(Operation):
+    """An operation only of structured programs."""
+
+    is_structured: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
+class Times(Structured):
+    """Multiplication by a number: K ← c² K, Θ ← c² Θ."""
+
+    said: ClassVar[str] = "scaling"
+    numbers_pass: ClassVar[bool] = True
+    factor: float
+
+    def moves_after(self, moves: Moves) -> Iterator[Moves]:
+        """Yield the same permutation: positions stay as they were."""
+        yield moves
+
+
+@dataclass(frozen=True)
+class BlockSums(Structured, Blocks):
+    """Sums over blocks of positions, where `Pool` takes means."""
+
+    said: ClassVar[str] = "sums over positions"
+
+
+@dataclass(frozen=True)
+class Normalise(Structured):
+    """Subtracts the mean and divides by √(variance + eps), both over channels, or over channels and positions.
+
+    A `centred` field has the mean 0 anyway. With `groups` each group of positions is taken by itself.
+    """
+
+    said: ClassVar[str] = "normalisation over positions"
+    positions: bool
+    eps: float
+    centred: bool = False
+    groups: FrozenArray | None = None  # int32 (positions,), the number of each position's group
+
+    def moves_after(self, moves: Moves) -> Iterator[Moves]:
+        """As before it, if groups move to groups."""
+        labels = np.zeros(len(moves), np.int64) if self.groups is None else self.groups.array
+        for _ in by_blocks(labels, int(labels.max()) + 1, moves):
+            yield moves
+
+
+@dataclass(frozen=True)
+class Attend(Structured):
+    """Self-attention: K' = s² A K A'ᵀ + b², A a function of c K(f, f) (see `nn.Attention`)."""
+
+    said: ClassVar[str] = "attention"
+    mechanism: str  # "softmax", "identity", "relu", "abs"
+    linear: bool  # logits are divided by the number of key channels, not by its root
+    logit_scale: float  # W_query_std W_key_std
+    value_var: float  # (W_value_std W_out_std)²
+    b_var: float
+
+    def moves_after(self, moves: Moves) -> Iterator[Moves]:
+        """As before it, since only features distinguish positions."""
+        yield moves
+
+    @property
+    def grows(self) -> bool:  # type: ignore[override]
+        """Whether weights of positions grow with the field."""
+        return self.mechanism != "softmax"
+
+    def products(self, positions: int) -> int:
+        """Multiply-adds of two products with full matrices."""
+        return 4 * positions**3
+
+
+@dataclass(frozen=True)
+class Mix(Structured):
+    """Sums over positions: K' = A K A'ᵀ, Θ' = A Θ A'ᵀ, of a given matrix A, or of each input's own graph."""
+
+    said: ClassVar[str] = "aggregation"
+    matrix: FrozenArray | None  # float64 (positions_out, positions), or None: the graphs that come with the inputs
+
+    @property
+    def reads_graphs(self) -> bool:  # type: ignore[override]
+        """Whether there is no matrix for all inputs."""
+        return self.matrix is None
+
+    def moves_after(self, moves: Moves) -> Iterator[Moves]:
+        """Yield the permutation of rows if the matrix is carried to itself; nothing for graphs that inputs bring."""
+        return iter(()) if self.matrix is None else by_matrix(self.matrix.array, moves)
+
+    def positions_after(self, positions: int) -> int:
+        """One for each row of the matrix."""
+        return positions if self.matrix is None else len(self.matrix.array)
+
+    def products(self, positions: int) -> int:
+        """Multiply-adds of two products, without zeros of a given matrix."""
+        if self.matrix is None:
+            return 4 * positions**3
+        return 2 * int(np.count_nonzero(self.matrix.array)) * (positions + len(self.matrix.array))
+
+
+@dataclass(frozen=True)
+class Drop(Structured):
+    """Dropout: entries are kept with this probability, so that a draw's variance is K/keep, another's covariance K."""
+
+    said: ClassVar[str] = "dropout"
+    draws_noise: ClassVar[bool] = True
+    keep: float
+
+    def moves_after(self, moves: Moves) -> Iterator[Moves]:
+        """As before it, since noise is alike at all positions."""
+        yield moves
+
+
+@dataclass(frozen=True)
+class Fitted(Structured):
+    """Windows that differ from input to input, each those of the smaller input that its mask leaves (see `masks`)."""
+
+    said: ClassVar[str] = "windows that fit each input's mask"
+    reads_sizes: ClassVar[bool] = True
+    box: Box  # of an input without missing positions
+    padding: str  # "zero", "circular", "valid"
+    pools: bool  # K over all pairs of a window's positions; or one mean, K(p + u, p' + u), as before weights
+
+    @property
+    def out_shape(self) -> tuple[int, ...]:
+        """The grid of windows."""
+        return self.box.out_shape
+
+    def positions_after(self, positions: int) -> int:
+        """One for each window."""
+        return self.box.positions_after(positions)
+
+
+@dataclass(frozen=True)
+class StructuredPositions:
+    """The space of fields on a grid of `shape` whose inputs are read by themselves: their masks, graphs and kernels."""
+
+    shape: tuple[int, ...]
+    masks: str = "smaller"  # what windows make of missing positions, if any are: see `masks`
+
+
+StructuredProgram = Program[StructuredPositions]
+
+
+def why_structured(ops: tuple[Any, ...]) -> str:
+    """Reason why a structured program does not run along fibres."""
+    names = dict.fromkeys(op.said for op in flat(ops) if op.is_structured)
+    held = ", ".join(names) or "masks"
+    return f"it holds {held}"
+
+
+def is_structured(ops: tuple[Any, ...]) -> bool:
+    """Whether any operation is one of structured programs."""
+    return any(op.is_structured for op in flat(ops))
+
+
+def centres(box: Box) -> np.ndarray:
+    """The number of the position that each window is centred on, (positions_out,)."""
+    axes = []
+    for n, out, w, s, low in zip(box.in_shape, box.out_shape, box.window, box.stride, box.low, strict=True):
+        at = np.arange(out) * s - low + (w - 1) // 2
+        axes.append(at % n if box.wrap else np.clip(at, 0, n - 1))
+    return _numbers(axes, box.in_shape)
+
+
+def deciding(box: Box, convention: str) -> np.ndarray:
+    """The position in whose place each window is there or not, (positions_out,)."""
+    if convention == NEURAL_TANGENTS or box.is_padded:
+        return centres(box)
+    return _numbers([np.arange(out) * s + w - 1 for out, w, s in _windows(box)], box.in_shape)
+
+
+def keeps_windows(box: Box, padding: str) -> bool:
+    """Whether the windows of smaller inputs are some of the same windows: all but circles, and padding with strides."""
+    return padding == "valid" or (padding == "zero" and all(s == 1 for s in box.stride))
+
+
+def _windows(box: Box) -> Any:
+    return zip(box.out_shape, box.window, box.stride, strict=True)
+
+
+def _numbers(axes: list[np.ndarray], shape: tuple[int, ...]) -> np.ndarray:
+    return np.asarray(np.ravel_multi_index(tuple(np.meshgrid(*axes, indexing="ij")), shape)).ravel()
+
+
+def fitted_windows(op: Fitted, mask: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Windows of each smaller input, for a mask (N, positions): positions (N, out, |S|), which of these
+    there are, (N, out, |S|), and which windows, (N, out)."""
+    box, count = op.box, len(mask)
+    grid = mask.reshape((count, *box.in_shape))
+    index: Any = jnp.zeros((count, 1, 1), np.int32)
+    reads, there = jnp.ones((count, 1, 1), bool), jnp.ones((count, 1), bool)
+    for axis, (n, w, s) in enumerate(zip(box.in_shape, box.window, box.stride, strict=True)):
+        others = tuple(i + 1 for i in range(len(box.in_shape)) if i != axis)
+        size = grid.any(axis=others).sum(axis=1).astype(np.int32)[:, None, None]
+        out: Any = -(-size // s) if op.padding != "valid" else jnp.maximum((size - w) // s + 1, 0)
+        low: Any = 0 if op.padding == "valid" else jnp.maximum((out - 1) * s + w - size, 0) // 2
+        window = np.arange(box.out_shape[axis], dtype=np.int32)[None, :, None]
+        at: Any = s * window - low + np.arange(w, dtype=np.int32)
+        inside = (window < out) & (((at >= 0) & (at < size)) | (op.padding == "circular")) & (size > 0)
+        at = jnp.where(inside, at % jnp.maximum(size, 1), 0)
+        index = _joined(index * n, at, jnp.add)
+        reads = _joined(reads, inside, jnp.logical_and)
+        exists = (window < out)[..., 0]
+        there = (there[:, :, None] & exists[:, None, :]).reshape((count, -1))
+    return index, reads, there
+
+
+def _joined(before: Any, along: Any, how: Any) -> Any:
+    """Tables of the axes so far, (N, out, |S|), with those of the next axis."""
+    values = how(before[:, :, None, :, None], along[:, None, :, None, :])
+    return values.reshape((len(values), before.shape[1] * along.shape[1], -1))
+
+
+def averages(op: Fitted, mask: jax.Array, dtype: DType) -> tuple[jax.Array, jax.Array]:
+    """(positions_out, positions, N) weights of each smaller input's pools, and which pools there are, (N, out)."""
+    index, reads, there = fitted_windows(op, mask)
+    each = (index[..., None] == np.arange(mask.shape[1])) & reads[..., None]
+    weights = each.sum(axis=2).astype(dtype) / np.prod(op.box.window)
+    return jnp.moveaxis(weights, 0, -1), there
+
+
+def check_boxes(name: str, program: StructuredProgram, mask: ArrayLike | None) -> None:
+    """Raise NetworkError where the network has windows and a mask leaves more or less than the first positions."""
+    if mask is None or program.space.masks != SMALLER or not any(op.reads_sizes for op in flat(program.ops)):
+        return
+    grid = np.asarray(mask).reshape((len(mask), *program.shape))
+    sizes = []
+    for axis in range(1, grid.ndim):
+        along = grid.any(axis=tuple(i for i in range(1, grid.ndim) if i != axis)).sum(axis=1)
+        sizes.append((np.arange(grid.shape[axis]) < along[:, None]).reshape(_place(grid.shape, axis)))
+    box: Any = np.ones(grid.shape, bool)
+    for along in sizes:
+        box = box & along
+    wrong = np.flatnonzero((box != grid).reshape((len(grid), -1)).any(axis=1))
+    if len(wrong):
+        raise NetworkError(
+            f"the mask of {name}[{wrong[0]}] leaves positions other than the first ones along each axis, and the "
+            "network has windows or pools that such masks do not fit: there is no smaller input; "
+            "Masked(x, mask, convention='neural-tangents') counts zeros there"
+        )
+
+
+def _place(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
+    return tuple(n if i in (0, axis) else 1 for i, n in enumerate(shape))
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """x (N, P, C), mask (N, P) or None, adjacency (N, P, P) or None."""
+
+    x: Any
+    mask: Any
+    graphs: Any
+
+    def rows(self, at: slice) -> Batch:
+        """Some of the inputs."""
+        return Batch(*(None if part is None else part[at] for part in (self.x, self.mask, self.graphs)))
+
+
+def batch_of(program: StructuredProgram, x: Any) -> Batch:
+    """Structured or plain inputs, positions in one axis."""
+    values, mask = getattr(x, "x", x), getattr(x, "mask", None)
+    flat_values = values.reshape((len(values), -1, values.shape[-1]))
+    if mask is not None and not program.shape:
+        mask = None  # vectors have no positions that could be missing
+    return Batch(
+        flat_values, None if mask is None else mask.reshape(flat_values.shape[:2]), getattr(x, "adjacency", None)
+    )
+
+
+def check_alike(program: StructuredProgram, one: Batch, other: Batch) -> None:
+    """Raise NetworkError unless both sets of inputs have masks, and graphs where the program reads them."""
+    if (one.mask is None) != (other.mask is None):
+        raise NetworkError("one of x1 and x2 has a mask, the other none; give both one (all True where all is there)")
+    for name, batch in (("x1", one), ("x2", other)):
+        if not precision.is_traced(batch.mask):
+            check_boxes(name, program, batch.mask)
+    if reads_graphs(program):
+        for name, batch in (("x1", one), ("x2", other)):
+            if batch.graphs is None:
+                raise NetworkError(
+                    f"the network aggregates over the graphs of its inputs, and {name} comes without: give "
+                    "Graphs(x, adjacency), or Aggregate a matrix"
+                )
+
+
+def reads_graphs(program: StructuredProgram) -> bool:
+    """Whether a graph comes with each input."""
+    return any(op.reads_graphs for op in flat(program.ops))
+
+
+def typed(batch: Batch, dtype: DType) -> Batch:
+    """The inputs as JAX arrays of `dtype`."""
+    graphs = None if batch.graphs is None else jnp.asarray(batch.graphs).astype(dtype)
+    return Batch(jnp.asarray(batch.x).astype(dtype), batch.mask, graphs)

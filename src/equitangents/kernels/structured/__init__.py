@@ -1,1 +1,0 @@
-"""Networks with branches, masks, graphs, attention or dropout: programs over all pairs of positions."""

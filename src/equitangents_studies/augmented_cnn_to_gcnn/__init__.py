@@ -1,1 +1,0 @@
-"""The study `augmented-cnn-to-gcnn`: augmented CNNs and group-convolutional networks."""

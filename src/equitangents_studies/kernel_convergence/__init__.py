@@ -1,1 +1,0 @@
-"""The study `kernel-convergence`: kernels of random networks against the analytic ones."""

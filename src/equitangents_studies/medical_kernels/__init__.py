@@ -1,1 +1,0 @@
-"""The study `medical-kernels`: kernels with and without symmetry classify tissue."""

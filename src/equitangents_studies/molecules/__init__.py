@@ -1,1 +1,0 @@
-"""The study `molecules`: energies of molecules from invariant kernels."""

@@ -1,1 +1,0 @@
-"""The study `partial-orbits`: what is learnt of a symmetry that only some classes show."""

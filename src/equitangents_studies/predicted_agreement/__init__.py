@@ -1,1 +1,0 @@
-"""The study `predicted-agreement`: orbit same predictions of trained ensembles against those of infinite width."""

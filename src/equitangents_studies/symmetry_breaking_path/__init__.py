@@ -1,1 +1,0 @@
-"""The study `symmetry-breaking-path`: networks between their neighbours while their symmetry is broken step by step."""

@@ -1,1 +1,0 @@
-"""The study `symmetry-groups`: which learning algorithm is symmetric under which group."""

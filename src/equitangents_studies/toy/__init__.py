@@ -1,1 +1,0 @@
-"""The study `toy`: an invariant function on the plane."""
