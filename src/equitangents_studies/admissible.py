@@ -329,8 +329,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         _layers(results),
         _violation(results, folder),
     ]
-    tables = {"members": members_table(results), "limits": limits_table(results)}
-    return Presentation(tables, shown)
+    return Presentation({"members": members_table(results)}, shown)
 
 
 def members_table(results: Results) -> Columns:
@@ -343,20 +342,6 @@ def members_table(results: Results) -> Columns:
                 error = float(results.error(support, name, m).mean())
                 rows.append((support, title, m, len(found.scores), float(found.scores.mean()), found.expected, error))
     return columns(("support", "inputs", "members", "ensembles", "osp", "osp_infinite_width", "violation"), rows)
-
-
-def limits_table(results: Results) -> Columns:
-    """What infinitely many members leave, at this width and at infinite width."""
-    rows = []
-    for support in SUPPORTS:
-        for name, title in results.images.titles.items():
-            wide = float(results.of_limit(support, name).mean()), results.limit_error(support, name)
-            rows.append((support, title, *wide, results.left(support, name, 0.95)))
-    missing = float("nan"), float("nan")
-    for random in results.randomly.along("random") if results.randomly else []:
-        for name, title in results.images.titles.items():
-            rows.append((f"3×3, {random}", title, *missing, results.left_randomly(random, name, 0.95)))
-    return columns(("support", "inputs", "osp_infinite", "violation_infinite", "left", "low", "high"), rows)
 
 
 def _agreement(results: Results, folder: RunFolder) -> Figure:

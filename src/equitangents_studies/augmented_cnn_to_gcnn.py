@@ -25,7 +25,7 @@ from equitangents_studies.common.orbits import SQUARE_GROUPS
 from equitangents_studies.framework.claims import Claim, Records, claim, exact, ours, theirs, to_rounding
 from equitangents_studies.framework.drawing import name_of
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Presentation, Shown, columns, drawing, table
+from equitangents_studies.framework.page import Presentation, Shown, drawing, table
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 
@@ -307,25 +307,8 @@ _COLOURS = (palette.BLUE, palette.GREEN, palette.ORANGE, palette.PURPLE, palette
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
     """Tables and figures."""
-    last = results.steps[-1]
     floor = shares(settings, results, sorted(settings.widths))
-    rows = [
-        (width, name, size, batch, value)
-        for width in sorted(settings.widths)
-        for name in results.sets
-        for batch, values in enumerate(results.squares(width, name, last))
-        for size, value in zip(results.sizes, values, strict=True)
-    ]
-    infinite = [
-        (time, results.title(name), *(table[t, s] for table in (results.distance, results.without_augmentation)))
-        for t, time in enumerate(settings.times)
-        for s, name in enumerate(results.sets)
-    ]
-    tables = {
-        "floor": floor.table("percent_of_mean_square_prediction"),
-        "members": columns(("width", "inputs", "members", "batch", "squared_distance_share"), rows),
-        "infinite": columns(("time", "inputs", "largest_relative_difference", "without_augmentation"), infinite),
-    }
+    tables = {"floor": floor.table("percent_of_mean_square_prediction")}
     shown: list[Shown] = [
         _members(settings, results, floor, folder),
         _table(settings, results, floor),

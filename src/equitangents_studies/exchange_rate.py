@@ -233,25 +233,11 @@ def errors_table(settings: Settings, results: Results) -> Columns:
     return columns(("order", "kernel", "training_samples", "repetition", "squared_error", "predicted"), rows)
 
 
-def factors_table(settings: Settings, results: Results) -> Columns:
-    """A row for every order."""
-    names = ("order", "factor", "low", "high", "predicted", "predicted_low", "predicted_high", "wrong", "wrong_low")
-    rows = [
-        (n, results.factor(n), results.expected(n), *_ends(results.cost(n)), results.expected_cost(n))
-        for n in settings.orders
-    ]
-    return columns((*names, "wrong_high", "wrong_predicted"), rows)
-
-
-def _ends(e: Estimate) -> tuple[float, float, float]:
-    return e.value, e.low, e.high
-
-
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
     """Tables and figures."""
     shown: list[Shown] = [_growth(settings, results, folder), _rows(settings, results)]
     shown += [_errors(settings, results, folder)]
-    tables = {"errors": errors_table(settings, results), "factors": factors_table(settings, results)}
+    tables = {"errors": errors_table(settings, results)}
     return Presentation(tables, shown)
 
 

@@ -29,7 +29,7 @@ from equitangents_studies.common.system_runs import (
 )
 from equitangents_studies.framework.claims import EXACT, Claim, claim, ours, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Columns, Presentation, Shown, columns, drawing, table
+from equitangents_studies.framework.page import Presentation, Shown, drawing, table
 from equitangents_studies.framework.records import in_words
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
@@ -346,17 +346,8 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         _table(s, results),
         _pictures(results, folder),
     ]
-    return Presentation({"runs": _rows(results)}, shown)
-
-
-def _rows(results: Results) -> Columns:
-    """One row for every run; of the NTK without a width."""
-    trained = results.best.table("best_accuracy", last_accuracy=results.last, training_accuracy=results.learnt)
-    rows = list(zip(*trained.values(), strict=True))
-    rows += [("NTK", g, "", r, float(v), float(v), 1.0) for g in GROUPS for r, v in enumerate(results.limit[g])]
-    rows += [("one draw", g, "", r, float(v.mean()), float(v.mean()), 1.0)
-             for g in GROUPS for r, v in enumerate(results.draws[g])]  # fmt: skip
-    return columns(tuple(trained), rows)
+    runs = results.best.table("best_accuracy", last_accuracy=results.last, training_accuracy=results.learnt)
+    return Presentation({"runs": runs}, shown)
 
 
 def _pictures(results: Results, folder: RunFolder) -> Figure:

@@ -27,7 +27,7 @@ from equitangents_studies.common.images import Images, load_images
 from equitangents_studies.common.networks import mlp
 from equitangents_studies.framework.claims import Claim, Records, after, claim, ours, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Columns, Presentation, drawing
+from equitangents_studies.framework.page import Presentation, drawing
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import TANGENT_KERNEL, WIDE_NETWORKS
 from equitangents_studies.systems.architectures import Reparametrised
@@ -358,16 +358,8 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         _over_training(settings, results, folder),
         _exponents(settings, results, folder),
     ]
-    tables = {"movement": movement_table(results), "exponents": slopes.table("exponent")}
+    tables = {"movement": results.movement.table("relative_movement"), "exponents": slopes.table("exponent")}
     return Presentation(tables, shown)
-
-
-def movement_table(results: Results) -> Columns:
-    """How far every network's kernel has moved at every recorded step, its loss and its learning rate."""
-    loss = results.movement.alike({kind: losses[:, :, 1:] for kind, losses in results.loss.items()})
-    moved = results.movement.items()
-    rate = results.movement.alike({k: np.broadcast_to(results.rate[k][..., None], m.shape) for k, m in moved})
-    return results.movement.table("relative_movement", training_loss=loss, learning_rate=rate)
 
 
 def _against_width(settings: Settings, results: Results, folder: RunFolder) -> Figure:

@@ -24,7 +24,7 @@ from equitangents.statistics import Estimate, exactly, t_interval
 from equitangents_studies.common.system_runs import SystemImages, asked_images
 from equitangents_studies.framework.claims import Claim, Records, claim, exact, identity, theirs, to_rounding
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Columns, Presentation, columns, drawing
+from equitangents_studies.framework.page import Presentation, drawing
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.systems import System, algorithmic_symmetry, architecture, inference, rotate
@@ -209,17 +209,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
     """The table, the figure and facts."""
     shown = [_figure(results, folder)]
-    tables = {"accuracy": results.scores.table("accuracy"), "kurtosis": _kurtosis_table(results)}
-    return Presentation(tables, shown)
-
-
-def _kurtosis_table(results: Results) -> Columns:
-    """One row for every side and group: the mean change of the excess kurtosis."""
-    rows = [
-        (side, 3 * side**2, group, float(results.kurtosis[side][0].mean()), moved(results, side, group))
-        for side in results.kurtosis for group in GROUPS[1:]
-    ]  # fmt: skip
-    return columns(("pixels", "coordinates", "group", "excess_kurtosis", "mean_change"), rows)
+    return Presentation({"accuracy": results.scores.table("accuracy")}, shown)
 
 
 def _figure(results: Results, folder: RunFolder) -> Figure:

@@ -427,8 +427,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         _comparison(settings, results),
         _symmetry(results),
     ]
-    tables = {"errors": errors_table(settings, results), "symmetry": symmetry_table(results)}
-    return Presentation(tables, shown)
+    return Presentation({"errors": errors_table(settings, results)}, shown)
 
 
 def _comparison(settings: Settings, results: Results) -> Table:
@@ -453,17 +452,6 @@ def errors_table(settings: Settings, results: Results) -> Columns:
                 ridge = results.ridges[name][k, j] if name in results.ridges else 0.0
                 rows.append((name, k, size, KCAL_PER_EV * errors[k, j], 1000 * errors[k, j], ridge))
     return columns(("model", "split", "molecules", "mae_kcal_per_mol", "mae_meV", "relative_ridge"), rows)
-
-
-def symmetry_table(results: Results) -> Columns:
-    """Changes of predictions of moved molecules."""
-    rows = [
-        (name, change, i, t, KCAL_PER_EV * table[name][i, t])
-        for change, table in (("rotated", results.rotated), ("relabelled", results.relabelled))
-        for name in table
-        for i, t in np.ndindex(table[name].shape)
-    ]
-    return columns(("model", "change", "molecule", "draw", "difference_kcal_per_mol"), rows)
 
 
 def _table(settings: Settings, results: Results) -> Table:

@@ -266,15 +266,13 @@ _SETS = (palette.BLUE, palette.GREEN, palette.PURPLE, palette.ORANGE)
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
     """Tables and figures."""
-    agreement, exponents = agreement_table(results), exponent_table(results)
     shown: list[Shown] = [
         _over_members(results, folder),
         _over_width(settings, results, folder),
         _exponents(results),
         input_pictures(folder, results.action, results.images.sets, results.images.titles),
     ]
-    tables = {"agreement": agreement, "exponents": exponents}
-    return Presentation(tables, shown)
+    return Presentation({"agreement": agreement_table(results)}, shown)
 
 
 def agreement_table(results: Results) -> Columns:
@@ -290,15 +288,6 @@ def agreement_table(results: Results) -> Columns:
                     rows.append((title, step, width, m, *found, e))
     names = ("inputs", "step", "width", "members", "ensembles", "trained", "expected", "expected_low", "expected_high")
     return columns((*names, "share_inside", "difference", "low", "high"), rows)
-
-
-def exponent_table(results: Results) -> Columns:
-    """Exponents of the difference against width by set and step."""
-    rows = []
-    for name, title in results.images.titles.items():
-        for step in results.steps:
-            rows.append((title, step, results.exponent(name, step)))
-    return columns(("inputs", "step", "exponent", "low", "high"), rows)
 
 
 def _over_members(results: Results, folder: RunFolder) -> Figure:

@@ -286,35 +286,14 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         for i, size in enumerate(settings.sizes)
         for r in range(settings.repetitions)
     ]
-    factors = [
-        (name, group, kind, case.orders[kind], e, p)
-        for (name, group), case in results.cases.items()
-        for kind, e in case.measured.items()
-        for p in (case.expected[kind],)
-    ]
-    irreps = [
-        (name, group, i + 1, int(case.multiplicity[i]), k + 1, value)
-        for (name, group), case in results.cases.items()
-        for i, values in enumerate(case.eigenvalues)
-        for k, value in enumerate(values)
-    ]
-    tables = {
-        "errors": columns(
-            ("data", "group", "kernel", "training_images", "repetition", "squared_error", "predicted"), errors
-        ),
-        "factors": columns(
-            ("data", "group", "kernel", "order", "measured", "low", "high", "predicted", "predicted_low",
-             "predicted_high"), factors,
-        ),
-        "eigenvalues": columns(("data", "group", "irrep", "multiplicity", "rank", "eigenvalue"), irreps),
-    }  # fmt: skip
+    names = ("data", "group", "kernel", "training_images", "repetition", "squared_error", "predicted")
     shown: list[Shown] = [
         _errors(settings, results, folder),
         _factors(results),
         _spectra(results, folder),
         _irreps(results),
     ]
-    return Presentation(tables, shown)
+    return Presentation({"errors": columns(names, errors)}, shown)
 
 
 def _errors(settings: Settings, results: Results, folder: RunFolder) -> Figure:

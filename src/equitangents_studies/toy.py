@@ -30,7 +30,7 @@ from equitangents_studies.common.infinite import expected_squares, largest_rate
 from equitangents_studies.common.orbits import by_element, orbit_batch
 from equitangents_studies.common.training import train_to_last
 from equitangents_studies.framework.claims import Claim, Records, after, claim, exact, ours, theirs, to_rounding
-from equitangents_studies.framework.page import Columns, Presentation, columns, drawing
+from equitangents_studies.framework.page import Presentation, drawing
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
 
@@ -339,7 +339,7 @@ _TITLES = ("On the training disc", "Beyond the training disc")
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
     """Tables and figures."""
     sizes = ensemble_sizes(settings, results)
-    tables = {"violation": violation_table(results), "ensemble_size": sizes.table("relative_change")}
+    tables = {"ensemble_size": sizes.table("relative_change")}
     shown = [
         _snapshots(settings, results, folder),
         _over_time(settings, results, folder),
@@ -353,19 +353,6 @@ def _mean_squares(trained: Trained, region: int) -> tuple[np.ndarray, np.ndarray
     d, exact = violations(trained, region), trained.infinite_orbits[region]
     of_infinite = ((exact[:, 1:] - exact[:, :1]) ** 2).mean(axis=(1, 2))
     return (d**2).mean(axis=(2, 3)), (d.mean(axis=1) ** 2).mean(axis=(1, 2)), of_infinite
-
-
-def violation_table(results: Results) -> Columns:
-    """One row per region, time and model: the relative change under a turn."""
-    rows: list[tuple[str, int, str, float]] = []
-    for region, name in enumerate(REGIONS):
-        single, mean, infinite = (np.sqrt(v) / results.scale for v in _mean_squares(results.augmented, region))
-        expected = results.expected_violation[region] / results.scale
-        for i, time in enumerate(map(int, results.times)):
-            rows += [(name, time, f"member {m}", v) for m, v in enumerate(single[i])]
-            rows += [(name, time, "ensemble mean", mean[i]), (name, time, "infinite width", infinite[i])]
-            rows.append((name, time, "expected of one infinitely wide network", expected[i]))
-    return columns(("inputs", "step", "model", "relative_change"), rows)
 
 
 def ensemble_sizes(settings: Settings, results: Results) -> Records:

@@ -56,20 +56,20 @@ class TestSaysWhatIsWrong:
             data.load_class_folders(path, **{"count": None, "size": 4, **how})
 
     def test_with_the_folder(self, folder, tmp_path):
-        self.fails(tmp_path / "none", "is not a folder")
-        self.fails(folder / "ADI", "holds no folder; expected one for each class")
+        self.fails(tmp_path / "none", "none'; expected a folder with a folder of images")
+        self.fails(folder / "ADI", "expected two folders or more, one for each class")
 
     def test_with_a_class(self, folder):
         (folder / "EMPTY").mkdir()
-        self.fails(folder, "EMPTY holds no image")
+        self.fails(folder, "EMPTY'; expected images")
 
     def test_with_an_image(self, folder):
         (folder / "BACK" / "BACK-3.tif").write_bytes(b"not an image")
         self.fails(folder, "BACK-3.tif is not a readable image")
 
     def test_with_sizes(self, folder):
-        self.fails(folder, "is 8×8; it is smaller than size = 9", size=9)
-        self.fails(folder, "20 images were asked for; .* holds 18", count=20)
+        self.fails(folder, "size is 9; expected 1 to 8; the side of", size=9)
+        self.fails(folder, "count is 20; expected 2 to 18", count=20)
         self.fails(folder, "test_fraction is 1", test_fraction=1)
 
 

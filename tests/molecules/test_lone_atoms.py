@@ -121,7 +121,7 @@ def test_tensors_of_lone_atoms():
     np.testing.assert_allclose(matrices.predict(LONE).values, isotropic, atol=1e-4)
     with pytest.raises(InvalidArgumentError, match=r"tensors\[0\] must be 'zero'"):
         vectors.fit(LONE, np.ones((3, 3)))
-    with pytest.raises(InvalidArgumentError, match="must be a multiple of the identity"):
+    with pytest.raises(InvalidArgumentError, match="must be 'a multiple of the identity'"):
         matrices.fit(LONE, np.tile(np.diag([1.0, 2, 3]), (3, 1, 1)))
 
 

@@ -64,8 +64,12 @@ def test_settings(regressor, settings, error, words, nothing_computed):
         (lambda y: y[..., None, None, None], ShapeError, "has shape"),
         (lambda y: y.astype(str), InvalidTypeError, "expected real numbers"),
         (lambda y: y + 1j, InvalidTypeError, "expected real numbers"),
-        (lambda y: np.where(np.arange(y.size).reshape(y.shape) == 1, np.nan, y), InvalidArgumentError, "not finite"),
-        (lambda y: [[1, 2], [3]], ShapeError, "not a rectangular array"),
+        (
+            lambda y: np.where(np.arange(y.size).reshape(y.shape) == 1, np.nan, y),
+            InvalidArgumentError,
+            "NaN or infinite",
+        ),
+        (lambda y: [[1, 2], [3]], ShapeError, "expected a rectangular array"),
     ],
 )
 def test_targets(regressor, change, error, words, nothing_computed):

@@ -120,7 +120,7 @@ def test_bad_arguments():
         model.fit(BATCH, np.zeros((3, 2)))
     with pytest.raises(InvalidArgumentError, match="not symmetric"):
         model.fit(BATCH, np.arange(27.0).reshape(3, 3, 3))
-    with pytest.raises(InvalidArgumentError, match="not finite"):
+    with pytest.raises(InvalidArgumentError, match="tensors holds NaN"):
         model.fit(BATCH, np.full((3, 3), np.nan))
 
 

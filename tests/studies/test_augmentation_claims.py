@@ -5,14 +5,14 @@ import numpy as np
 import pytest
 
 from equitangents_studies.continuous import study as continuous
-from equitangents_studies.continuous.claims import claims as continuous_claims
-from equitangents_studies.finite_width import settings as finite_width_tasks
+from equitangents_studies.continuous.page import claims as continuous_claims
 from equitangents_studies.finite_width import study as finite_width
-from equitangents_studies.finite_width.claims import architecture_claims, group_claim
+from equitangents_studies.finite_width.page import architecture_claims, group_claim
+from equitangents_studies.finite_width.page import claims as finite_width_claims
 from equitangents_studies.other_ensembles import study as other_ensembles
-from equitangents_studies.other_ensembles.claims import CLOSED
+from equitangents_studies.other_ensembles.page import claims as other_ensembles_claims
 from equitangents_studies.sampling import study as sampling
-from equitangents_studies.sampling.claims import claims as sampling_claims
+from equitangents_studies.sampling.page import claims as sampling_claims
 from equitangents_studies.sampling.study import RANDOM, STRATEGIES
 
 _UNDECIDED = "undecided"  # of three widths with 256 members no second order can be taken out
@@ -92,7 +92,7 @@ class TestFiniteWidthClaims:
         return _verdicts(architecture_claims(self.settings, self._results(**cell), architecture))
 
     def test_true(self):
-        assert _verdicts(finite_width.claims(self.settings, self._results())) == [*["holds"] * 5, _UNDECIDED] * 2 + [
+        assert _verdicts(finite_width_claims(self.settings, self._results())) == [*["holds"] * 5, _UNDECIDED] * 2 + [
             "holds"
         ]
 
@@ -114,7 +114,7 @@ class TestFiniteWidthClaims:
 @pytest.mark.slow
 @pytest.mark.parametrize("side", [pytest.param(3, marks=pytest.mark.slow), 4])
 def test_group_convolutional_networks_of_the_finite_width_study_are_invariant_at_width_2_and_cnns_are_not(side):
-    task = finite_width_tasks.Problem("", np.zeros((1, side, side, 1)), np.zeros(1), np.zeros((1, side, side, 1)))
+    task = finite_width.Problem("", np.zeros((1, side, side, 1)), np.zeros(1), np.zeros((1, side, side, 1)))
     x = np.random.default_rng(0).normal(size=(2, side, side, 1))
     change = {}
     for architecture in ("gcnn", "cnn"):
@@ -149,7 +149,7 @@ class TestOtherEnsemblesClaims:
         symmetrised=0.0, expanded=0.2,
     ):  # fmt: skip
         rng = np.random.default_rng(0)
-        closed_forms = {kind: np.full(2, closed) for kind in CLOSED} | {"bagged-copies": np.ones(2)}
+        closed_forms = {kind: np.full(2, closed) for kind in other_ensembles.CLOSED} | {"bagged-copies": np.ones(2)}
         changes = {kind: rng.normal(size=(256, 50)) + common for kind in other_ensembles.INDEPENDENT}
         # nearly alike: of equal ones the power would be a rounding error, which differs between processors
         alike = 1 + 0.01 * np.array([0, 1, -1, 2])[:, None, None]
@@ -164,7 +164,7 @@ class TestOtherEnsemblesClaims:
         return other_ensembles.Results(closed_forms, changes, broken, misfits)
 
     def test_true(self):
-        claims = other_ensembles.claims(self.settings, self._results())
+        claims = other_ensembles_claims(self.settings, self._results())
         assert _verdicts(claims) == ["holds"] * 10
         assert [v.kind for v in claims] == ["ours"] * 4 + ["source"] + ["ours"] * 4 + ["source"]
 
@@ -185,7 +185,7 @@ class TestOtherEnsemblesClaims:
         ],
     )
     def test_false(self, change, failing):
-        assert _verdicts(other_ensembles.claims(self.settings, self._results(**change)))[failing] == "fails"
+        assert _verdicts(other_ensembles_claims(self.settings, self._results(**change)))[failing] == "fails"
 
 
 class TestSamplingClaims:

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from equitangents import studies
-from equitangents_studies import molecules
+from equitangents_studies import forces, molecules
 from equitangents_studies.common.scores import largest
 from equitangents_studies.cross_product import study as cross_product
 from equitangents_studies.cross_product.study import claims as cross_product_claims
 from equitangents_studies.data import DataNotFoundError
-from equitangents_studies.forces import study as forces
 from equitangents_studies.framework.claims import EXACT
 from studies.miniatures import TINY
 
@@ -40,7 +39,9 @@ class TestLargestOfAFew:
 class TestCrossProduct:
     settings = cross_product.Settings(groups=("T",), trained_groups=("T",), members=200, test_pairs=6)
 
-    def results(self, *, common=0.0, spread=1.0, infinite=0.0, worst=0.1, between=0.1):
+    def results(
+        self, *, common=0.0, spread=1.0, infinite=0.0, worst=0.1, between=0.1, plain=0.5, shift=0.0, shuffled=0.3
+    ):
         rng = np.random.default_rng(0)
         times, pairs, order = 2, 6, 3
         outputs = rng.normal(size=(times, 200, 1, pairs, 3)) + spread * rng.normal(size=(times, 200, order, pairs, 3))
@@ -51,20 +52,22 @@ class TestCrossProduct:
         share[-1, 0] *= 1.2
         return cross_product.Results(
             times=np.array([0, 1]), outputs={("T", key): outputs for key in cross_product.SETS}, mean_error=table,
-            covariance_error=table, between={"none": some, "T": between * some[::-1]},
-            truth_error={name: np.ones(times) for name in ("none", "T")}, worst={"T": share, "none": some},
-            bound={"T": np.ones((times, pairs)), "none": some}, shift={"T": np.zeros(6)}, shuffled={"T": np.ones(6)},
+            covariance_error=table | {"none": np.full((times, 3), plain)},
+            between={"none": some, "T": between * some[::-1]}, truth_error={},
+            worst={"T": share, "none": some}, bound={"T": np.ones((times, pairs)), "none": some},
+            shift={"T": np.full(6, shift)}, shuffled={"T": np.full(6, shuffled)},
         )  # fmt: skip
 
     def test_true(self):
         found = cross_product_claims(self.settings, self.results())
-        assert verdicts(found)[:8] == ["holds"] * 8
+        assert verdicts(found) == ["holds"] * 10
         assert [c.covers == EXACT for c in found] == [True] * 3 + [False] * 5 + [True] * 2
 
     @pytest.mark.parametrize(
         ("change", "failing"),
         [({"infinite": 1e-6}, 0), ({"infinite": 1e-6}, 1), ({"spread": 1e-4}, 3), ({"common": 1.0}, 4),
-         ({"common": 2.0}, 5), ({"between": 10.0}, 7), ({"worst": 0.9}, 6)],
+         ({"common": 2.0}, 5), ({"between": 10.0}, 7), ({"worst": 0.9}, 6), ({"shift": 1e-6}, 2), ({"plain": 1e-6}, 8),
+         ({"shuffled": 1e-6}, 9)],
     )  # fmt: skip
     def test_false(self, change, failing):
         assert verdicts(cross_product_claims(self.settings, self.results(**change)))[failing] == "fails"

@@ -1,7 +1,5 @@
 """The study `frozen-kernel`: parametrisations against their definitions, training against closed forms, verdicts."""
 
-import dataclasses
-
 import jax
 import numpy as np
 import pytest
@@ -11,17 +9,14 @@ from equitangents import kernels, nn, studies
 from equitangents.errors import InvalidArgumentError
 from equitangents_studies.frozen_kernel import (
     PARAMETRISATIONS,
-    PRESETS,
     MeanField,
     Results,
     Settings,
     claims,
-    network,
-    parametrised,
     trained,
 )
 from equitangents_studies.systems.architectures import Reparametrised
-from studies.miniatures import TINY, assert_same_tables, run
+from studies.miniatures import TINY
 
 SETTINGS = Settings(widths=(8, 16, 32, 64), networks=12, steps=(1, 10))
 
@@ -154,23 +149,3 @@ def test_bad_settings_are_named(change, message, tmp_path):
     settings = {**TINY["frozen-kernel"], **change}
     with pytest.raises(InvalidArgumentError, match=message):
         studies.run("frozen-kernel", out=tmp_path / "run", settings=settings, progress=False)
-
-
-def test_presets_grow_and_networks_are_the_same_under_every_parametrisation():
-    quick, desk, paper = (PRESETS[name] for name in ("quick", "desk", "paper"))
-    assert max(quick.widths) < max(desk.widths) < max(paper.widths)
-    net = network(dataclasses.replace(quick, smooth="gelu"), "gelu", 3)
-    assert nn.Gelu() in net.layers
-    assert parametrised(net, 3, "ntk") is net
-
-
-@pytest.mark.slow
-def test_a_run_killed_between_stages_ends_as_an_uninterrupted_one(finished_miniature, tmp_path):
-    whole = finished_miniature("frozen-kernel").folder
-    kept = tmp_path / "cut" / "stages"
-    kept.mkdir(parents=True)
-    for path in sorted((whole / "stages").iterdir())[::2]:
-        (kept / path.name).write_bytes(path.read_bytes())
-    (tmp_path / "cut" / "config.json").write_bytes((whole / "config.json").read_bytes())
-    again = run("frozen-kernel", tmp_path / "cut", resume=True)
-    assert_same_tables("frozen-kernel", whole, again.folder)

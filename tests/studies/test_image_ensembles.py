@@ -10,16 +10,13 @@ from equitangents.actions import image_rotations
 from equitangents.errors import InvalidArgumentError
 from equitangents_studies.common.image_ensembles import Recipe, answers, floor_predictions, network, rotations
 from equitangents_studies.common.orbits import orbit_batch, there_and_back
-from equitangents_studies.common.scores import table_mean
-from equitangents_studies.continuous.claims import image_claims
-from equitangents_studies.continuous.study import PRESETS as CONTINUOUS
+from equitangents_studies.continuous.page import image_claims
 from equitangents_studies.continuous.study import ImageEnsembles
 from equitangents_studies.continuous.study import Settings as Continuous
 from equitangents_studies.framework.progress import Task
-from equitangents_studies.sampling.claims import trained_claims
-from equitangents_studies.sampling.study import PAIRS, TrainedEnsembles, shown, titles, visits
-from equitangents_studies.sampling.study import PRESETS as SAMPLING
+from equitangents_studies.sampling.page import trained_claims
 from equitangents_studies.sampling.study import Settings as Sampling
+from equitangents_studies.sampling.study import TrainedEnsembles, shown, titles, visits
 from studies.miniatures import run
 
 RECIPE = Recipe(patch=2, channels=(4,), members=3, ensembles=10, batch=8, learning_rate=0.1)
@@ -109,19 +106,6 @@ class TestWhatIsShown:
         assert Continuous(epochs=1).recorded_epochs == (1,)
 
 
-class TestTheMeanOfATable:
-    def test_repetitions_that_differ_widen_the_interval(self):
-        rng = np.random.default_rng(0)
-        inputs, shifts = rng.normal(size=200), rng.normal(size=(10, 1))
-        alike, apart = (table_mean(inputs + scale * shifts, (-9, 9)) for scale in (1e-3, 1.0))
-        assert apart.high - apart.low > 3 * (alike.high - alike.low)
-
-    def test_what_is_not_a_number_has_no_interval(self):
-        table = np.full((10, 20), 0.5)
-        table[3, 4] = np.nan
-        assert not table_mean(table, (0, 1)).has_interval
-
-
 def images_of(n=60):
     return SimpleNamespace(
         sets=dict.fromkeys(SETS), titles={"test": "digits", "noise": "noise"}, test_y=np.zeros(n, int),
@@ -175,10 +159,6 @@ class TestContinuousImageClaims:
     def test_false(self, change, failing):
         assert self.verdicts(**change)[failing] == "fails"
 
-    def test_claims_say_what_they_are_over(self):
-        for claim in self.claims():
-            assert claim.covers == "ensembles, on these inputs"
-
 
 class TestTrainedSamplingClaims:
     def claims(self, **how):
@@ -216,14 +196,6 @@ class TestTrainedSamplingClaims:
         # these draws differ by 0.002 more than their shares, with a standard error of 0.001 over the repetitions
         assert self.verdicts(anew=0.04 + 0.008 * 8 / 7)[0] == "undecided"
 
-    def test_claims_state_the_source(self):
-        for claim in self.claims():
-            assert claim.covers == "repetitions, on these inputs"
-            assert claim.stated == "no notable difference"
-
-    def test_pairs_are_of_equal_budgets(self):
-        assert PAIRS == (("complete", "anew"), ("spaced", "drawn"))
-
 
 @pytest.mark.parametrize(
     ("name", "settings", "message"),
@@ -245,22 +217,12 @@ def test_settings_that_train_nothing_sensible_are_named(name, settings, message,
         studies.run(name, out=tmp_path / "run", settings=settings, progress=False)
 
 
-@pytest.mark.parametrize("presets", [CONTINUOUS, SAMPLING], ids=["continuous", "sampling"])
-def test_foreign_inputs_are_stated_and_desk_trains_on_fashion_mnist(presets):
-    assert set(presets) == {"quick", "desk", "paper"}
-    assert presets["quick"].foreign == ("photographs", "noise")
-    for preset in ("desk", "paper"):
-        assert presets[preset].data == "fashion_mnist"
-        assert presets[preset].foreign == ("mnist", "cifar10", "noise")
-    assert presets["quick"].image_train < presets["desk"].image_train < presets["paper"].image_train
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "stage", "tables"),
     [
-        ("continuous", "images-4", ("violation", "angles", "image_ensembles", "image_angles")),
-        ("sampling", "trained-anew-1", ("choices", "trained", "trained_differences")),
+        ("continuous", "images-4", ("violation", "image_ensembles")),
+        ("sampling", "trained-anew-1", ("choices",)),
     ],
 )
 def test_training_on_images_that_is_cut_short_goes_on_to_the_same_numbers(

@@ -133,7 +133,7 @@ class TestClaims:
     )
     sizes = sizes_of(settings, 2_400_000)
 
-    def results(self, *, after=(0.41, 0.49, 0.38), cusp=1.0, lost=10.0, gain=4.0, permuted=0.3, classes=1000, runs=5):
+    def results(self, *, after=(0.41, 0.49, 0.38), cusp=1.0, lost=10.0, runs=5):
         """Curves with a cusp at `cusp` times the dimension, whose exponents beyond it are `after`."""
         rng, n = np.random.default_rng(0), np.array(self.sizes, float)
         count = 1000
@@ -146,56 +146,33 @@ class TestClaims:
 
         at = {g: cusp * d for g, d in (("I", 294_528), ("O(3)^d", 150_528))}
         found = {}
-        for name, more in (("ResNet-34", lost), ("ResNet-101", lost - gain), ("Mixer-B", lost)):
+        for name, more in (("ResNet-34", lost), ("ResNet-101", lost - 4.0), ("Mixer-B", lost)):
             clean = after[2] if name == "Mixer-B" else after[0]
             found[name, "I"] = right(at["I"], clean, 0.2)
             found[name, "O(3)^d"] = right(at["O(3)^d"], after[1], 0.2 + more / 100)
-        moved = {name: np.stack([_share(permuted, count, rng) for _ in range(runs)]) for name in self.settings.networks}
-        return Results("imagenet", classes, self.sizes, found, moved, np.zeros((1, 224, 224, 3), np.uint8))
+        return Results("imagenet", 1000, self.sizes, found, {}, np.zeros((1, 224, 224, 3), np.uint8))
 
     def verdicts(self, results):
         return [claim.outcome for claim in claims(self.settings, results)]
 
     def test_all_hold_where_curves_are_those_of_the_source(self):
-        assert self.verdicts(self.results()) == ["holds"] * 6
+        assert self.verdicts(self.results()) == ["holds"] * 2
 
     @pytest.mark.parametrize(
         ("place", "change", "verdict"),
         [
-            (2, {"after": (0.7, 0.49, 0.38)}, "fails"),
-            (3, {"cusp": 4.0}, "fails"),
-            (1, {"gain": -5.0}, "fails"),
-            (1, {"gain": 0.0}, "undecided"),
-            (0, {"lost": -10.0, "after": (0.02, 0.02, 0.02)}, "fails"),
-            (5, {"lost": -10.0, "after": (0.02, 0.02, 0.02)}, "fails"),
-            (4, {"permuted": 0.5}, "fails"),
+            (0, {"lost": -10.0}, "fails"),
+            (1, {"after": (0.02, 0.02, 0.02)}, "fails"),
         ],
     )
     def test_a_claim_follows_its_numbers(self, place, change, verdict):
         assert self.verdicts(self.results(**change))[place] == verdict
 
-    def test_small_folders_are_not_asked_what_is_stated_of_imagenet(self):
-        found = claims(self.settings, self.results(classes=10))
-        assert [claim.kind for claim in found] == ["source", "ours"]
-        assert "lower the accuracy" in found[0].statement
-
-    def test_networks_that_the_source_says_nothing_of_are_not_asked_for_its_exponents(self):
-        results = self.results()
-        others = replace(results, right={k: v for k, v in results.right.items() if k[0] == "ResNet-34"}, permuted={})
-        found = claims(replace(self.settings, networks=("ResNet-34",)), others)
-        assert not any("those of the source" in claim.statement for claim in found)
-
-    def test_a_cusp_that_the_sizes_cannot_show_is_not_decided(self):
-        results = self.results()
-        small = replace(self.settings, patch=4)  # 1,128 dimensions, below all sizes
-        cusps = claims(small, results)[3]
-        assert cusps.outcome == "undecided"
-        assert np.isnan(cusps.numbers["Mixer-B, I, dimension 1,128"].low)
-
     def test_what_is_not_a_number_decides_nothing(self):
         results = self.results()
-        results.permuted["ResNet-34"] = np.full((5, 1000), np.nan)
-        assert self.verdicts(results)[4] == "undecided"
+        assert results.laws  # kept: they cannot be fitted to what is not a number
+        results.right["ResNet-34", "I"] = np.full((12, 5, 1000), np.nan)
+        assert self.verdicts(results)[0] == "undecided"
 
     def test_sizes_are_halved_every_second_time(self):
         assert self.sizes[-1] == 2_400_000

@@ -10,18 +10,8 @@ import pytest
 
 from equitangents.ensembles import InfiniteEnsemble
 from equitangents_studies.common.system_runs import draw_accuracies, load_system_images, predicted
-from equitangents_studies.learning_curves.features import beside_exact, features, learnt, out_of_fold, slices
-from equitangents_studies.learning_curves.settings import (
-    FEATURE_RIDGES,
-    PLAIN,
-    PREPARED,
-    TRIED_RIDGES,
-    Settings,
-    feature_sizes,
-    load,
-    whole_images,
-)
-from equitangents_studies.learning_curves.study import _curve, _tried, whole
+from equitangents_studies.learning_curves.settings import FEATURE_RIDGES, Settings, feature_sizes, load, whole_images
+from equitangents_studies.learning_curves.study import beside_exact, features, learnt, out_of_fold, slices, whole
 from equitangents_studies.systems import architecture, transformation
 
 
@@ -66,47 +56,13 @@ def test_kernels_kept_on_disk_classify_as_in_memory_and_flips_double_the_trainin
         assert found["test"][i].tolist() == ((cross @ weights).argmax(axis=1) == images.test_y).tolist()
 
 
-@pytest.mark.slow
-def test_other_ridges_and_preparations_are_tried_where_the_curves_end(tmp_path, monkeypatch):
-    monkeypatch.setenv("EQUITANGENTS_CACHE", str(tmp_path))
-    settings = Settings(data="textures", images=300, pixels=4, depth=2, smallest=10, repetitions=3)
-    found = {prepared: _tried(settings, None, "VEC", prepared, Quiet())["tried"] for prepared in PREPARED}
-    for ridge, errors in zip(TRIED_RIDGES, found["image"], strict=True):
-        curve = _curve(replace(settings, ridge=ridge), None, "VEC", "I", Quiet())["classification"]
-        assert errors.tolist() == curve[-1].tolist()
-    for share, plain in PLAIN.items():
-        beside = {name: errors for name, errors in found.items() if PREPARED[name].share == share}
-        alike = [name for name, errors in beside.items() if np.array_equal(errors, found[plain])]
-        assert alike == [plain]
-    x, _ = load(settings, None, PREPARED["channel"].images)
-    np.testing.assert_allclose(x.mean(axis=(0, 1, 2)), 0, atol=1e-5)
-    np.testing.assert_allclose(x.std(axis=(0, 1, 2)), 1, rtol=1e-5)
-
-
-def test_preparations_change_what_their_words_say():
-    made = {name: how.network("VEC", 2).layers for name, how in PREPARED.items()}
-    conv, relu, _, _, flatten, readout = plain = architecture("VEC", 2).layers
-    assert made["image"] == plain
-    assert made["window"][0] == replace(conv, window=5)
-    assert made["padding"][2] == replace(conv, padding="zero")
-    assert [layer.b_std for layer in made["unbiased"] if hasattr(layer, "b_std")] == [0, 0, 0]
-    assert [layer.b_std**2 for layer in made["biased"] if hasattr(layer, "b_std")] == pytest.approx([0.1] * 3)
-    assert made["shallower"] == architecture("VEC", 1).layers == PREPARED["shallower"].network("VEC", 1).layers
-    assert made["deeper"] == architecture("VEC", 3).layers
-    assert made["dense"] == (conv, relu, conv, relu, flatten, readout, relu, readout)
-    x = np.random.default_rng(0).uniform(size=(5, 4, 4, 3)).astype(np.float32)
-    ready = {name: how.images(x) for name, how in PREPARED.items()}
-    by_image = {name: (ready[name].mean(axis=(1, 2, 3)), (ready[name] ** 2).mean(axis=(1, 2, 3))) for name in ready}
-    np.testing.assert_allclose(by_image["image"], [[0] * 5, [1] * 5], atol=1e-5)
-    np.testing.assert_allclose(ready["channels"].mean(axis=(1, 2)), 0, atol=1e-6)
-    np.testing.assert_allclose(ready["channels"].std(axis=(1, 2)), 1, rtol=1e-5)
-    np.testing.assert_allclose(by_image["centred"][0], 0, atol=1e-6)
-    assert by_image["centred"][1].mean() == pytest.approx(1)
-    assert np.ptp(by_image["centred"][1]) > 0.05
-    np.testing.assert_allclose(by_image["norm"][1], 1, rtol=1e-5)
-    np.testing.assert_allclose(
-        ready["norm"] / x, np.broadcast_to((ready["norm"] / x)[:, :1, :1, :1], x.shape), rtol=1e-5
-    )
+def test_images_are_made_as_the_settings_say():
+    images = Settings(data="textures", images=60, pixels=4)
+    x, _ = load(images, None)
+    np.testing.assert_allclose([x.mean(axis=(1, 2, 3)), (x**2).mean(axis=(1, 2, 3))], [[0] * 60, [1] * 60], atol=1e-5)
+    other, _ = load(replace(images, prepared="norm"), None)
+    np.testing.assert_allclose((other**2).mean(axis=(1, 2, 3)), 1, rtol=1e-5)
+    assert np.abs(other.mean(axis=(1, 2, 3))).max() > 0.1
 
 
 def test_what_is_on_disk_is_gone_on_with(tmp_path):
@@ -156,8 +112,6 @@ def test_features_are_nearer_to_the_exact_kernel_the_more_they_are(tmp_path, mon
     found = beside_exact(APPROXIMATED, None, "GAP", Quiet())
     assert found["exact_right"].shape == (3, 24)
     assert found["kernel_error"][1] < found["kernel_error"][0] < 1
-    assert found["prediction_error"][1] < found["prediction_error"][0]
-    assert (found["exact_seconds"] > 0).all()
 
 
 def test_folds_leave_as_many_images_of_every_class_to_learn_from():

@@ -12,7 +12,8 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.statistics import Estimate
 from equitangents_studies import partial_orbits as partial
 from equitangents_studies import spectra
-from equitangents_studies.learning_curves import largest, page
+from equitangents_studies.learning_curves import claims as claimed_of
+from equitangents_studies.learning_curves import page
 from equitangents_studies.learning_curves import settings as settings_of
 from equitangents_studies.learning_curves import study as curves
 
@@ -51,10 +52,8 @@ class TestLearningCurves:
             "inputs": exact,
             "recovered": np.ones((200, 3), bool),
             "whole": {},
-            "tried": {},
-            **{f"feature_{what}": {} for what in ("right", "ridge", "validation", "seconds")},
-            **{f"{what}_seconds": {} for what in ("learnt", "exact")},
-            **{what: {} for what in ("exact_right", "kernel_error", "prediction_error")},
+            **{f"feature_{what}": {} for what in ("right", "ridge", "validation")},
+            **{what: {} for what in ("exact_right", "kernel_error")},
         }
         return curves.Results(**{**filled, **changed})
 
@@ -93,11 +92,8 @@ class TestLearningCurves:
             (m, "", k, p): right(vec if m == "VEC" else 0.58)
             for m in ("FCN", "VEC") for k in ("ntk", "nngp") for p in ("validation", "test")
         }  # fmt: skip
-        spread = np.array([[0, 0.01, 0.02]])
-        tried = {("VEC", "image"): np.array([[0.43], [0.44], [0.45], [0.48]]) + spread * [[0], [2], [1], [0]]}
-        tried["VEC", "channel"] = tried["VEC", "image"] - 0.02
         settings = dataclasses.replace(settings, whole_ridge=0.01)
-        judge = lambda vec: curves.claims(settings, self.results(whole=made(vec), tried=tried))
+        judge = lambda vec: curves.claims(settings, self.results(whole=made(vec)))
         assert judge(0.67)[0].kind == "ours"
         assert judge(0.62)[1].outcome == "fails"
         small = dataclasses.replace(settings, whole_images=450)
@@ -107,12 +103,11 @@ class TestLearningCurves:
         settings = dataclasses.replace(
             self.SETTINGS, whole=("VEC",), whole_images=45_000, flips=False, whole_ridge=0.01
         )
-        tried = {("VEC", "image"): np.add.outer([0.43, 0.44, 0.45, 0.48], [0, 0.01, 0.02])}
         exact = dict.fromkeys((k, p) for k in ("ntk", "nngp") for p in ("validation", "test"))
         whole = {("VEC", "", *key): np.arange(10_000) < 6620 for key in exact}
         whole |= {("VEC", "-flips", *key): np.arange(10_000) < 6800 for key in exact}
         settings = dataclasses.replace(settings, flips=True)
-        found = curves.claims(settings, self.results(whole=whole, tried=tried))[0]
+        found = curves.claims(settings, self.results(whole=whole))[0]
         assert (found.kind, found.stated, found.number) == ("ours", "67 % without flips", 66.2)
 
     def test_networks_that_pool_stand_beside_those_that_do_not_on_the_same_images(self):
@@ -145,11 +140,6 @@ class TestLearningCurves:
             ]
             assert said == claimed, "LCN is VEC at infinite width"
 
-    def test_what_is_dear_or_has_no_curve_is_not_tried_otherwise(self):
-        settings = dataclasses.replace(self.SETTINGS, models=("FCN", "LAP4"), whole=("FCN", "VEC", "LAP4"))
-        assert settings_of.tried(settings) == ("FCN",)
-        assert [settings_of.pools(model) for model in ("FCN", "VEC", "LAP4", "GAP")] == [False, False, True, True]
-
     def trained(self, vec, rotated, lcn, sizes=(80, 160, 320, 640, 1280, 2560)):
         """Settings and results with networks whose exponents grow by so much past 640 images, four runs of each."""
         n = np.array(sizes, float)
@@ -175,42 +165,20 @@ class TestLearningCurves:
     )
     def test_the_exponent_of_trained_networks_grows_or_not(self, grown, verdicts):
         settings, found = self.trained(*grown)
-        mine = largest.trained_claims(settings, found)
+        mine = claimed_of.trained_claims(settings, found)
         assert [c.outcome for c in mine] == verdicts
         assert [c.kind for c in mine] == ["source"] * 3
         assert list(mine[1].numbers) == list(mine[2].numbers) == ["VEC on rotated images", "LCN"]
         assert mine[0].number == pytest.approx(grown[0], abs=0.01)
-
-    def test_words_on_trained_networks_follow_from_their_numbers(self):
-        settings, found = self.trained(0.08, 0.0, 0.01)
-        claimed = [c.statement for c in largest.trained_claims(settings, found)]
-        assert claimed[1].endswith("on images whose positions are rotated one by one and that of LCN")
-        found.networks["GAP", "I"] = found.networks["VEC", "I"]
-        del found.networks["LCN", "I"]
-        assert not [c for c in largest.trained_claims(settings, found) if "LCN" in c.statement]
-        settings, found = self.trained(0.0, 0.0, 0.0)
-        few = self.trained(0.08, 0.0, 0.01, sizes=(80, 160, 320))
-        assert not [c for c in curves.claims(*few) if "trained" in c.statement]
-
-    def test_a_growth_above_0_is_not_what_claims_call_growth(self):
-        shown = page._laws(self.results())
-        assert shown.header[-1] == "growth above 0?"
-        assert {row[-1] for row in shown.rows} <= {"yes", "no", "open"}
-        assert f"a margin of {settings_of.GROWTH:g}" in shown.caption
 
     @pytest.mark.parametrize("name", ["models", "networks", "whole", "approximated"])
     def test_a_model_that_is_none_is_named_with_those_there_are(self, name):
         with pytest.raises(InvalidArgumentError, match=f"{name} is 'FNC'; expected 'FCN', .*; did you mean 'FCN'"):
             settings_of.check_settings(dataclasses.replace(curves.Settings(), **{name: ("VEC", "FNC")}), None)
 
-    def test_trained_networks_are_prepared_as_infinite_ones_are(self):
-        first = settings_of.PREPARED["window"].network("VEC", 2, 8).layers[0]
-        assert (first.channels, first.window) == (8, 5)
-
-    @pytest.mark.parametrize("name", ["half", "nngp", "nothing"])
-    def test_what_prepares_nothing_is_refused(self, name):
+    def test_a_preparation_that_is_none_is_refused(self):
         with pytest.raises(InvalidArgumentError, match="prepared"):
-            settings_of.check_settings(dataclasses.replace(curves.Settings(), prepared=name), None)
+            settings_of.check_settings(dataclasses.replace(curves.Settings(), prepared="nothing"), None)
 
     def test_curves_and_the_whole_learn_images_that_are_prepared_so(self):
         plain = dataclasses.replace(curves.Settings(), data="textures", whole_images=40, whole_tested=9)

@@ -9,31 +9,29 @@ import pytest
 
 from equitangents import actions, groups
 from equitangents.errors import InvalidArgumentError
-from equitangents_studies.moving_outputs import flows as vectors
-from equitangents_studies.moving_outputs import masks as segmentation
-from equitangents_studies.moving_outputs import page as shared
-from equitangents_studies.moving_outputs import turns as orientations
-from equitangents_studies.moving_outputs.flows import VISCOSITY, flows, velocity, waves
+from equitangents_studies.moving_outputs import fields, study, turns
+from equitangents_studies.moving_outputs.fields import VISCOSITY, flows, scenes, velocity, waves
 from equitangents_studies.moving_outputs.kernels import (
+    MODELS,
     PLAIN,
     RIGHT,
     SETS,
     WRONG,
+    CommonSettings,
     Problem,
-    Score,
     Symmetry,
-    Training,
+    Trained,
     as_columns,
     by_augmentation,
-    inputs_saved,
+    deviations,
     learnt,
     moved_block,
     moved_kernels,
     moved_targets,
+    over_time,
     unit,
 )
-from equitangents_studies.moving_outputs.learning import MODELS, Learning, Trained, _kept, over_time
-from equitangents_studies.moving_outputs.masks import scenes
+from equitangents_studies.moving_outputs.study import Learning, inputs_saved
 from equitangents_studies.moving_outputs.turns import (
     angles_between,
     nearest_rotations,
@@ -61,21 +59,21 @@ def whole(a, b):
     return np.exp(-np.linalg.norm(a[:, None] - b, axis=-1))[:, None, :, None]
 
 
-def problem(kernel, symmetry, positions, sets=None, scores=None):
+def problem(kernel, symmetry, positions, sets=None):
     """What the networks of one kernel with one symmetry learn from two inputs; those off the data are test inputs."""
     foreign = None if sets is None else sets[2]
     return Problem(
-        name="few", kernel=kernel, symmetries={RIGHT: symmetry}, positions=positions, draw=lambda k: sets,
-        foreign=foreign, sizes=(2,), draws=1, ridge=0.1, scores=scores or {}, few=2, units=TIMES,
+        name="few", settings=CommonSettings(few=2, units=TIMES), kernel=kernel, symmetries={RIGHT: symmetry},
+        positions=positions, draw=lambda k: sets, foreign=foreign, sizes=(2,), ridge=0.1, scores={},
     )  # fmt: skip
 
 
 def cases():
-    turns, plane = segmentation.symmetries()[RIGHT], plane_symmetries(4)[RIGHT]
-    fields, subgroup = (vectors.symmetries()[name] for name in (RIGHT, "subgroup"))
+    quarter, plane = fields.mask_symmetries()[RIGHT], plane_symmetries(4)[RIGHT]
+    moved, subgroup = (fields.flow_symmetries()[name] for name in (RIGHT, "subgroup"))
     return {
-        "masks": (patches, turns, (3, 3), (3, 3, 1), (3, 3, 1)),
-        "vectors": (patches, fields, (3, 3), (3, 3, 2), (3, 3, 2)),
+        "masks": (patches, quarter, (3, 3), (3, 3, 1), (3, 3, 1)),
+        "vectors": (patches, moved, (3, 3), (3, 3, 2), (3, 3, 2)),
         "half turns of vectors": (patches, subgroup, (3, 3), (3, 3, 2), (3, 3, 2)),
         "signals on C4": (whole, plane, (), (2, 4, 1), (4,)),
         "rotations": (whole, space_symmetries(2, 0.1, 1)[RIGHT], (), (4,), (3,)),
@@ -118,7 +116,7 @@ def test_augmented_and_equivariant_means_agree_at_every_time_and_with_a_ridge(na
 
 
 def test_what_the_wrong_group_leaves_alone_does_not_move(rng):
-    symmetry = vectors.symmetries()[WRONG]
+    symmetry = fields.flow_symmetries()[WRONG]
     block = patches(*rng.normal(size=(2, 2, 3, 3, 2)))
     moved = moved_block(block, symmetry, 1, (3, 3)).reshape(block.shape)
     turned = np.rot90(block.reshape(2, 9, 2, 3, 3), -1, axes=(3, 4)).reshape(block.shape)
@@ -164,10 +162,10 @@ class TestClaims:
         )
 
     def saving(self, **how):
-        return [c.outcome for c in shared.saving_claims({"": self.learning(**how)}, "images")]
+        return [c.outcome for c in study.saving_claims({"": self.learning(**how)}, "images")]
 
     def over_time(self, **how):
-        return [c.outcome for c in shared.time_claims({"": self.learning(**how)}, "images")]
+        return [c.outcome for c in study.time_claims({"": self.learning(**how)}, "images")]
 
     def test_claims_of_saving_hold_or_fail_with_the_factors(self):
         assert self.saving() == ["holds", "holds"]
@@ -185,23 +183,20 @@ class TestClaims:
 
 
 class TestTrained:
-    SYMMETRY = vectors.symmetries()[RIGHT]
+    SYMMETRY = fields.flow_symmetries()[RIGHT]
 
     def trained(self, bias=0.0, members=40):
         rng = np.random.default_rng(1)
         off, f = rng.normal(size=(2, 1, members, 200))
-        training = Training(None, members, 2, (5,), 0)
-        return Trained(training, dict.fromkeys(SETS, off + bias), dict.fromkeys(SETS, f), {"squared": 1.0})
+        return Trained(dict.fromkeys(SETS, off + bias), dict.fromkeys(SETS, f))
 
     def verdict(self, **how):
-        learning = dataclasses.replace(TestClaims().learning(), trained=self.trained(**how))
-        return shared.trained_claim(learning, "flows")[0].outcome
+        return study.trained_claim(CommonSettings(steps=(5,)), self.trained(**how), "flows").outcome
 
     def test_the_claim_is_on_the_mean_and_free_of_the_bias_of_few_networks(self):
         assert self.verdict() == "holds"
         assert self.verdict(bias=1.0) == "fails"
         assert self.verdict(members=5) == "undecided"
-        assert shared.trained_claim(TestClaims().learning(), "flows") == []
 
     def test_the_mean_of_members_errs_less_by_the_root_of_their_number(self):
         single, mean = self.trained().errors("test", 0)
@@ -211,11 +206,10 @@ class TestTrained:
     def test_networks_that_move_their_outputs_have_no_deviation(self, rng):
         f = rng.normal(size=(2, 3, 2, 3, 3, 2))  # steps, members, inputs, fields
         copies = np.stack([[moved_targets(self.SYMMETRY, member, (3, 3)) for member in step] for step in f])
-        p = problem(patches, self.SYMMETRY, (3, 3), scores={"squared": Score(vectors.squared)})
-        kept = _kept(p, {"few": 2}, f[-1, 0], {"few": copies, "scored": f[:, :1]})
+        p = problem(patches, self.SYMMETRY, (3, 3))
+        kept = deviations(p, {"few": 2}, {"few": copies})
         np.testing.assert_allclose(kept["off_0"], 0, atol=1e-14)
         np.testing.assert_array_equal(kept["outputs_0"], f.reshape(2, 3, -1))
-        assert kept["score_squared"] == 0
 
 
 class TestFlows:
@@ -238,7 +232,7 @@ class TestFlows:
     def test_turned_flows_are_flows_of_the_same_law(self):
         quarter = np.array([[0.0, -1.0], [1.0, 0.0]])
         found = flows(2, 6, 1, 0.5, 1.5, (0,))
-        turn = vectors.turning_fields()
+        turn = fields.turning_fields()
         turn.verify(found.before)
         spectrum = lambda z: np.abs(np.fft.fft2(z, axes=(1, 2))) ** 2
         turned = np.asarray(turn(1, found.before))
@@ -246,19 +240,18 @@ class TestFlows:
         kept = spectrum(turned)[:, 2:-1, 2:-1]  # waves of length 1 stay waves of length 1
         assert np.abs(kept).max() < 1e-20
         assert np.abs(np.fft.ifft2(np.fft.fft2(turned, axes=(1, 2)), axes=(1, 2)).imag).max() < 1e-12
-        assert vectors.divergence(np.asarray(turn(1, found.after - found.before)), turned) < 1e-12
+        assert fields.divergence(np.asarray(turn(1, found.after - found.before)), turned) < 1e-12
 
     def test_a_gradient_has_divergence_and_a_stream_has_none(self):
         i, j = np.indices((8, 8)) * 2 * np.pi / 8
         gradient = np.stack([np.cos(i + j), np.cos(i + j)], axis=-1)[None]
-        assert vectors.divergence(gradient, gradient) == pytest.approx(1)
+        assert fields.divergence(gradient, gradient) == pytest.approx(1)
 
 
 class TestScenes:
-    @pytest.mark.parametrize("shapes", ["cells", "digits"])
-    def test_masks_hold_what_is_bright_and_the_seed_says_all(self, shapes):
-        x, masks = scenes(20, 12, shapes, (3, 1))
-        again, _ = scenes(20, 12, shapes, (3, 1))
+    def test_masks_hold_what_is_bright_and_the_seed_says_all(self):
+        x, masks = scenes(20, 12, (3, 1))
+        again, _ = scenes(20, 12, (3, 1))
         np.testing.assert_array_equal(x, again)
         assert x.shape == masks.shape == (20, 12, 12, 1)
         assert set(np.unique(masks)) == {0.0, 1.0}
@@ -267,8 +260,8 @@ class TestScenes:
 
     def test_dice_scores_are_those_of_the_definition(self):
         target = np.array([1.0, 1.0, -1.0, -1.0])
-        assert segmentation.dice(np.array([2.0, -1.0, 0.5, -3.0]), target) == 0.5
-        assert segmentation.dice(-np.ones(4), -np.ones(4)) == 1
+        assert fields.dice(np.array([2.0, -1.0, 0.5, -3.0]), target) == 0.5
+        assert fields.dice(-np.ones(4), -np.ones(4)) == 1
 
     def test_a_folder_takes_the_place_of_generated_images(self, tmp_path):
         from PIL import Image
@@ -278,12 +271,12 @@ class TestScenes:
             (tmp_path / part).mkdir()
             for i in range(5):
                 Image.fromarray(rng.integers(0, 2, (6, 6, 3), np.uint8) * 255).save(tmp_path / part / f"{i}.png")
-        settings = segmentation.Settings(data=str(tmp_path), pixels=4, sizes=(1, 3), test=2, few=1, trained=1)
-        segmentation.check_settings(settings, None)
-        x, y, test, target = segmentation.draw(settings, 0)
+        settings = fields.MaskSettings(data=str(tmp_path), pixels=4, sizes=(1, 3), test=2, few=1, trained=1)
+        fields.check_masks(settings, None)
+        x, y, test, target = fields.draw_masks(settings, 0)
         assert (x.shape, y.shape, test.shape, target.shape) == ((3, 4, 4, 3), (3, 4, 4, 1), (2, 4, 4, 3), (2, 4, 4, 1))
         with pytest.raises(InvalidArgumentError, match="at most 5"):
-            segmentation.check_settings(dataclasses.replace(settings, test=3), None)
+            fields.check_masks(dataclasses.replace(settings, test=3), None)
 
 
 class TestOrientations:
@@ -304,8 +297,8 @@ class TestOrientations:
             np.testing.assert_allclose(c, np.asarray(sphere.rotate(of[None, :, None], r))[0, :, 0], atol=1e-12)
 
     def test_elements_of_turned_images_turn_with_them(self):
-        settings = orientations.Settings(order=4, angles=8, rings=2, sizes=(2, 4), test=2)
-        x, y, _, _ = orientations.plane_draw(settings, None, 0)
+        settings = turns.TurnSettings(order=4, angles=8, rings=2, sizes=(2, 4), test=2)
+        x, y, _, _ = turns.plane_draw(settings, None, 0)
         symmetry = plane_symmetries(4)[RIGHT]
         moved = np.asarray(symmetry.outputs(1, y))
         assert (moved.argmax(axis=1) == (y.argmax(axis=1) + 1) % 4).all()
@@ -319,22 +312,30 @@ class TestOrientations:
 
 
 @pytest.mark.parametrize(
-    ("study", "changes", "said"),
+    ("settings", "changes", "said"),
     [
-        (segmentation, {"sizes": (4, 2)}, "increasing"),
-        (segmentation, {"few": 40}, "few"),
-        (segmentation, {"data": "nowhere"}, "not a folder"),
-        (vectors, {"waves": 3}, "sum of two squares"),
-        (vectors, {"pixels": 4}, "resolves"),
-        (orientations, {"angles": 12}, "multiple of the order"),
-        (orientations, {"order": 5, "angles": 15}, "even"),
-        (orientations, {"data": "nothing"}, "data"),
-        (orientations, {"sizes": (4, 2000)}, "at most"),
+        (fields.MaskSettings, {"sizes": (4, 2)}, "increasing"),
+        (fields.MaskSettings, {"few": 40}, "few"),
+        (fields.MaskSettings, {"data": "nowhere"}, "not a folder"),
+        (fields.FlowSettings, {"waves": 3}, "sum of two squares"),
+        (fields.FlowSettings, {"pixels": 4}, "resolves"),
+        (turns.TurnSettings, {"angles": 12}, "multiple of the order"),
+        (turns.TurnSettings, {"order": 5, "angles": 15}, "even"),
+        (turns.TurnSettings, {"data": "nothing"}, "data"),
+        (turns.TurnSettings, {"sizes": (4, 2000)}, "at most"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(study, changes, said):
+def test_settings_that_cannot_be_are_refused(settings, changes, said):
     with pytest.raises(InvalidArgumentError, match=said):
-        study.check_settings(dataclasses.replace(study.Settings(), **changes), None)
+        study.check_settings(settings(**changes), None)
+
+
+def test_images_of_turns_may_all_be_used(monkeypatch):
+    monkeypatch.setattr(turns, "upright", lambda name, data_dir: np.zeros((10, 4, 4, 1)))
+    settings = turns.TurnSettings(sizes=(2, 4), space_sizes=(2, 4), test=6, few=1, trained=2)
+    study.check_settings(settings, None)
+    with pytest.raises(InvalidArgumentError, match="at most 10"):
+        study.check_settings(dataclasses.replace(settings, test=7), None)
 
 
 def test_a_plain_symmetry_builds_nothing_in():
@@ -345,11 +346,11 @@ def test_a_plain_symmetry_builds_nothing_in():
 
 def test_kernels_of_square_windows_move_with_images_and_those_of_columns_do_not(rng):
     x = rng.normal(size=(2, 4, 4, 1))
-    turns = segmentation.symmetries()[RIGHT].inputs
+    turns = fields.mask_symmetries()[RIGHT].inputs
 
     def column(a, b):
         p, q = (np.stack([np.roll(z, i, 1) for i in (-1, 0, 1)], axis=-2).reshape(len(z), 16, 3) for z in (a, b))
         return np.exp(np.einsum("npu,mqu->npmq", p, q) / 3)
 
-    assert segmentation.unmoved(patches, turns, x) < 1e-14
-    assert segmentation.unmoved(column, turns, x) > 0.01
+    assert fields.unmoved(patches, turns, x) < 1e-14
+    assert fields.unmoved(column, turns, x) > 0.01

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from equitangents import actions, groups
 from equitangents_studies.common.orbits import orbit_batch
 from equitangents_studies.cross_product import study as cross_product
-from equitangents_studies.cross_product.study import FUNCTIONS, SETS, functions_of_kernels, largest_change, shifts
-from equitangents_studies.cross_product.study import claims as cross_product_claims
+from equitangents_studies.cross_product.study import FUNCTIONS, functions_of_kernels, largest_change, shifts
 
 
 @pytest.mark.parametrize("group", [groups.cyclic(5), groups.tetrahedral(), groups.dihedral(3)])
@@ -55,46 +54,3 @@ def test_a_kernel_that_one_entry_breaks_and_one_that_is_no_number_are_seen():
     assert largest_change({"Θ": broken}, moved)[0] > 1e-4
     broken[3, 5] = np.nan
     assert not largest_change({"Θ": broken}, moved)[0] <= 1
-
-
-class TestCrossProductClaims:
-    settings = cross_product.Settings(
-        groups=("T",), trained_groups=("T",), members=60, test_pairs=8, train_pairs=4, steps=(0, 1)
-    )
-
-    def _results(self, *, common=0.0, spread=1.0, mean=0.0, covariance=0.0, plain=0.5, shift=0.0, shuffled=0.3):
-        rng = np.random.default_rng(0)
-        each = lambda value: {name: np.full((2, len(SETS)), value) for name in ("none", "T")}
-        alike = rng.normal(size=(2, 60, 1, 4, 3))
-        shared = common * rng.normal(size=(1, 1, 12, 4, 3))
-        outputs = {key: alike + spread * rng.normal(size=(2, 60, 12, 4, 3)) + shared for key in SETS}
-        squares = lambda size: size * (1 + 0.1 * rng.random((2, 8)))
-        return cross_product.Results(
-            times=np.array([0, 1]), outputs={("T", key): y for key, y in outputs.items()}, mean_error=each(mean),
-            covariance_error=each(covariance) | {"none": np.full((2, len(SETS)), plain)},
-            between={"none": squares(1.0), "T": squares(0.1)}, truth_error={},
-            bound={"T": np.ones((2, 8))}, worst={"T": squares(0.1)},
-            shift={"T": np.full(len(FUNCTIONS), shift)}, shuffled={"T": np.full(len(FUNCTIONS), shuffled)},
-        )  # fmt: skip
-
-    def test_true(self):
-        claims = cross_product_claims(self.settings, self._results())
-        exact = [v for i, v in enumerate(claims) if i not in (4, 5)]
-        assert [v.outcome for v in exact] == ["holds"] * 8
-        assert [v.kind for v in claims] == ["source"] * 7 + ["ours"] * 3
-        assert all(v.place for v in claims[:7])
-
-    @pytest.mark.parametrize(
-        ("change", "failing"),
-        [
-            ({"mean": 1e-6}, 0),
-            ({"covariance": 1e-6}, 1),
-            ({"shift": 1e-6}, 2),
-            ({"spread": 1e-4}, 3),
-            ({"common": 1.0}, 4),
-            ({"plain": 1e-6}, 8),
-            ({"shuffled": 1e-6}, 9),
-        ],
-    )
-    def test_false(self, change, failing):
-        assert cross_product_claims(self.settings, self._results(**change))[failing].outcome == "fails"

@@ -10,7 +10,7 @@ from equitangents import actions
 from equitangents_studies import predicted_agreement as agreement
 from equitangents_studies.common.scores import Trained, disjoint_scores, powers_of_two
 from equitangents_studies.rotated_images import study as rotated_images
-from equitangents_studies.rotated_images.claims import differences, trained
+from equitangents_studies.rotated_images.study import differences, trained
 from studies.small import flat
 
 
@@ -58,9 +58,7 @@ class TestClaimOverMembers:
         outputs = {name: outputs_that_agree(0.7, 40, 60, rng) for name in images.sets}
         labels = {name: np.stack([y.argmax(axis=-1)] * 2) for name, y in outputs.items()}
         mean = {name: y[:, 0] for name, y in labels.items()}
-        found = rotated_images.Results(
-            images, actions.image_rotations(4), np.array([0, 1]), 1.0, labels, mean, {}, outputs
-        )
+        found = rotated_images.Results(images, np.array([0, 1]), labels, mean, {}, outputs)
         zero = {name: np.zeros((len(sizes), 3)) for name in outputs}
         predicted = {}
         for name in outputs:

@@ -11,11 +11,18 @@ import pytest
 from equitangents import studies
 from equitangents.errors import EquitangentsError
 from equitangents_studies.common.system_runs import repeated_images
-from equitangents_studies.spurious_symmetries import pools as ranks
 from equitangents_studies.spurious_symmetries import study
-from equitangents_studies.spurious_symmetries.claims import claims
-from equitangents_studies.spurious_symmetries.pools import Pool, extra, folds_of, measure_pool, pool_of, rank_test
-from equitangents_studies.spurious_symmetries.study import ARCHITECTURES, GROUPS, INFERENCES, Results
+from equitangents_studies.spurious_symmetries.page import claims
+from equitangents_studies.spurious_symmetries.study import (
+    ARCHITECTURES,
+    GROUPS,
+    INFERENCES,
+    Pool,
+    Results,
+    extra,
+    folds_of,
+    measure_pool,
+)
 from equitangents_studies.systems import architecture
 
 
@@ -23,61 +30,19 @@ def verdicts(found):
     return [claim.outcome for claim in found]
 
 
-class TestRankTest:
-    pairs = ((0, 1), (0, 2), (1, 2))
-
-    def statistic(self, tables):
-        return sum(np.sign(v[i] - v[j]) for table in tables for v in table for i, j in self.pairs)
-
-    def test_p_values_are_the_share_of_all_permutations_that_are_as_extreme(self):
-        rng = np.random.default_rng(0)
-        values = rng.integers(0, 4, size=(2, 2, 3)).astype(float)  # systems, repetitions, places, with ties
-        found = rank_test([(table, self.pairs) for table in values])
-        observed = self.statistic(values)
-        sums = []
-        for a, b in itertools.product(itertools.permutations(range(3)), repeat=2):
-            moved = [np.stack([table[0][list(a)], table[1][list(b)]]) for table in values]
-            sums.append(self.statistic(moved))
-        assert found.p_value == pytest.approx(np.mean(np.array(sums) >= observed))
-        assert found.reverse == pytest.approx(np.mean(np.array(sums) <= observed))
-        assert found.falling - found.rising == observed
-        assert found.comparisons == 12
-
-    def test_it_rejects_no_more_often_than_its_level_where_places_make_no_difference(self):
-        rng = np.random.default_rng(1)
-        shared = rng.normal(size=(400, 2, 1, 5))  # what all systems of a place have in common
-        draws = shared + 0.3 * rng.normal(size=(400, 2, 3, 5))
-        pairs = ranks.by_data()
-        p = np.array([rank_test([(one[:, k], pairs) for k in range(3)]).p_value for one in draws])
-        assert np.mean(p <= 0.05) <= 0.08  # 0.05 and three standard errors
-
-    def test_many_repetitions_have_the_law_of_few(self, monkeypatch):
-        rng = np.random.default_rng(2)
-        tables = [(rng.integers(0, 2, size=(30, 3)).astype(float), self.pairs) for _ in range(2)]
-        exact = rank_test(tables)
-        monkeypatch.setattr(ranks, "_FEW", 0)
-        found = rank_test(tables)
-        assert found.p_value == pytest.approx(exact.p_value, rel=1e-9)
-        assert found.reverse == pytest.approx(exact.reverse, rel=1e-9)
-
-    def test_values_that_are_not_numbers_count_neither_way(self):
-        found = rank_test([(np.full((2, 3), np.nan), self.pairs)])
-        assert (found.falling, found.rising, found.p_value, found.reverse) == (0, 0, 1.0, 1.0)
-
-
 class TestGroups:
     def test_the_order_is_that_of_the_design(self):
-        named = {(GROUPS[i], GROUPS[j]) for i, j in ranks.by_data()}
+        named = {(GROUPS[i], GROUPS[j]) for i, j in study.by_data()}
         chain = ("I", "O(3)xI", "O(3)^d", "O(3d)")
         assert named == set(itertools.combinations(chain, 2)) | {("I", "P(3d)"), ("P(3d)", "O(3d)")}
 
     def test_wide_vec_has_a_larger_group_than_trained_vec(self):
-        assert [ranks.own_group("VEC", how) for how in INFERENCES] == ["O(3)^d", "O(3)xI", "O(3)xI"]
-        assert {ranks.own_group("FCN", how) for how in INFERENCES} == {"O(3d)"}
-        assert len(ranks.by_model("NTK")) > 0
+        assert [study.own_group("VEC", how) for how in INFERENCES] == ["O(3)^d", "O(3)xI", "O(3)xI"]
+        assert {study.own_group("FCN", how) for how in INFERENCES} == {"O(3d)"}
+        assert len(study.by_model("NTK")) > 0
 
     def test_a_symmetry_is_spurious_whether_the_data_or_the_model_has_it(self):
-        clean = {(a, g) for a in ARCHITECTURES for g in GROUPS if not ranks.spurious(a, g)}
+        clean = {(a, g) for a in ARCHITECTURES for g in GROUPS if not study.spurious(a, g)}
         assert clean == set(itertools.product(("VEC", "GAP", "LAP4", "LAP8"), ("I", "O(3)xI")))
 
 
@@ -100,7 +65,7 @@ class TestPools:
             measure_pool(*given, stopped)
         kept = {path.name: path.stat().st_ino for path in tmp_path.glob("*.npz")}
         assert len(kept) == 1
-        pool = pool_of(measure_pool(*given, lambda done, total: None), ("I", "O(3d)"), sizes)
+        pool = Pool(("I", "O(3d)"), sizes, **measure_pool(*given, lambda done, total: None))
         assert kept.items() <= {path.name: path.stat().st_ino for path in tmp_path.glob("*.npz")}.items()
         K = np.asarray(architecture("FCN", 1).kernel(x.astype(np.float64)).ntk)
         ridge = 1e-4 * np.trace(K) / 30
@@ -110,7 +75,6 @@ class TestPools:
                 weights = np.linalg.solve(K[np.ix_(few, few)] + ridge * np.eye(n), np.eye(3)[y[few]] - 1 / 3)
                 assert ((K[np.ix_(test, few)] @ weights).argmax(axis=1) != y[test]).mean() == pytest.approx(found)
         assert np.max(pool.equal) <= 1e-5
-        assert pool.moved.tolist() == pytest.approx([pool.errors[-1, 0]] * 2)
 
     def test_extra_images_are_those_that_the_better_curve_saves(self):
         sizes = np.array([100, 200, 400, 800])
@@ -127,8 +91,7 @@ class TestPools:
 
 def made_pool(sizes, errors, rng, tested=500, equal=1e-7):
     wrong = (rng.random((len(sizes), 6, tested)) < np.asarray(errors)[:, None, None]).mean(axis=2)
-    change = np.full(5, equal)
-    return Pool(GROUPS, np.asarray(sizes), wrong, wrong[-1, :5], change, change)
+    return Pool(GROUPS, np.asarray(sizes), wrong, np.full(5, equal))
 
 
 class TestClaims:
@@ -156,8 +119,8 @@ class TestClaims:
             for how in INFERENCES:
                 rows = []
                 for g in GROUPS:
-                    ahead = 0 if how == "NTK" else -networks if ranks.spurious(a, g) else networks
-                    level = 60 - fall * own[g] - by_model * own[ranks.own_group(a, "NTK")] + ahead
+                    ahead = 0 if how == "NTK" else -networks if study.spurious(a, g) else networks
+                    level = 60 - fall * own[g] - by_model * own[study.own_group(a, "NTK")] + ahead
                     rows.append(level + rng.normal(size=4) * 0.3)
                 best[a, how] = np.array(rows) / 100
         best["LCN", "NTK"] = best["VEC", "NTK"] + apart

@@ -144,8 +144,11 @@ class TestRotatedImagesClaims:
             mean[name][1, 1:, :mean_errors] += 1
             infinite[name] = np.array(labels[:, 0])
             infinite[name][1, 1:, :infinite_errors] += 1
-        action = rotated_images.actions.image_rotations(4)
-        return rotated_images.Results(images, action, np.array([0, 1]), 1.0, members, mean, infinite, {})
+        changes = {name: np.where(y != y[:, :1], 1.0, 0.0).max(axis=(1, 2)) for name, y in infinite.items()}
+        leads = {name: np.ones(2) for name in infinite}
+        return rotated_images.Results(
+            images, np.array([0, 1]), members, mean, infinite, {}, deviation=changes, margin=leads
+        )
 
     settings = rotated_images.Settings(members=12, train_images=20, test_images=60, foreign_images=60)
 
@@ -201,7 +204,7 @@ class TestRotatedImagesClaims:
         outputs = np.zeros((2, 4, 1, 3))  # (times, |G|, inputs, classes)
         outputs[1] = [[3.0, 1.0, 2.0]]
         outputs[1, 2] = [[3.0, 1.0, 2.5]]
-        moved, least = rotated_images.margins(rotated_images.actions.image_rotations(4), outputs)
+        moved, least = rotated_images.margins(outputs)
         size = np.sqrt((outputs[1] ** 2).mean())
         assert (moved[0], least[0]) == (0, 0)
         assert (moved[1], least[1]) == pytest.approx((0.5 / size, 0.5 / size))

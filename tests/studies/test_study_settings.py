@@ -5,14 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from equitangents import studies
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents_studies.data import DataNotFoundError
 from equitangents_studies.framework.settings import as_text, changed
-from equitangents_studies.rotated_images.settings import STATED_AGREEMENT, stated_agreement
 from studies.miniatures import EXACT, TINY, study
 
 ROOT = Path(__file__).parents[2]
@@ -81,25 +79,6 @@ RUNS = [path for path in (ROOT / "docs" / "results").glob("*/run.json") if path.
 def test_a_preset_keeps_the_settings_of_its_published_run_so_that_the_run_can_be_resumed(path):
     record = json.loads(path.read_text(encoding="utf-8"))
     assert as_text(study(record["study"]).presets[record["preset"]]) == record["settings"]
-
-
-@pytest.mark.parametrize("group", ["C4", "C8", "C16"])
-def test_rotated_images_starts_at_the_sizes_of_the_source_for_every_group_that_it_states(group, tmp_path):
-    images, labels = np.zeros((4, 28, 28), np.uint8), np.arange(4, dtype=np.uint8) % 2
-    for name in ("fashion_mnist", "mnist", "cifar10"):
-        np.savez(tmp_path / f"{name}.npz", train_x=images, train_y=labels, test_x=images, test_y=labels)
-    rotated = study("rotated-images")
-    presets = [changed(rotated.presets["paper"], {"group": group}), rotated.presets[_paper(group)]]
-    for settings in presets:
-        rotated.check(settings, tmp_path)
-        assert settings.group == group
-        assert STATED_AGREEMENT[group] in stated_agreement(settings)
-        assert (settings.train_images, settings.members) == (None, 100)
-    assert _paper(group) in studies.registry["rotated-images"].presets
-
-
-def _paper(group):
-    return "paper" if group == "C4" else f"paper-{group.lower()}"
 
 
 def test_settings_that_are_no_text_are_answered_with_the_text_that_they_should_be():

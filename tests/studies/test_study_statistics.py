@@ -193,9 +193,3 @@ def test_agreements_of_trained_ensembles_lie_between_one_and_the_order():
     estimate = page._osp(SimpleNamespace(order=4, agreement=lambda way, name: table), "all", "test")
     assert estimate.value == pytest.approx(table.mean())
     assert 1 <= estimate.interval[0] <= estimate.value <= estimate.interval[1] <= 4
-
-
-def test_small_numbers_have_a_minus_sign_and_no_hyphen():
-    from equitangents_studies.spurious_symmetries.page import _small
-
-    assert (_small(-2e-7), _small(-0.25), _small(3.0)) == ("−2e−07", "−0.2", "3")

@@ -11,7 +11,6 @@ import pytest
 from equitangents import actions, nn, studies
 from equitangents.ensembles import InfiniteEnsembleClassifier
 from equitangents.kernels import KeptKernel, KernelStore, orbit_average
-from equitangents.statistics import t_interval
 from equitangents_studies import medical_kernels as medical
 from equitangents_studies.common import kernel_classification
 from equitangents_studies.medical_kernels import Tissue, element_kernels, elements_of, load_tissue
@@ -150,18 +149,9 @@ class TestMedicalKernels:
         assert not (tmp_path / "run").exists()
 
 
-def test_differences_of_few_splits_have_students_interval():
-    found = t_interval(np.array([1.0, 2.0, 3.0, 4.0, 5.0]))
-    assert (found.value, round(found.low, 3), round(found.high, 3)) == (3.0, 1.037, 4.963)
-    assert not t_interval(np.array([0.1, 0.1, 0.1])).has_interval
-
-
 class TestHistology:
-    @pytest.mark.slow
-    def test_the_claim_against_members_follows_their_agreement(self, finished_miniature):
-        claims = finished_miniature("histology").claims
-        assert "than its members do" in claims[0].statement
-        assert claims[0].place == "experiment on histological images"
+    def test_its_claims_are_those_of_the_experiment_on_tissue(self):
+        assert rotated_images.experiment(histology.PRESETS["quick"]) == "experiment on histological images"
 
     def test_the_numbers_that_the_source_states_for_clothes_are_not_those_of_tissue(self):
         assert rotated_images.stated_agreement(histology.PRESETS["quick"]) == ""
@@ -171,10 +161,3 @@ class TestHistology:
         for preset in histology.PRESETS.values():
             assert preset.data in ("histology_crc5", "nct_crc_he")
             assert {"histology_lc25000_colon", "cifar10", "noise"} == set(preset.foreign)
-
-
-@pytest.mark.parametrize("hidden", [0, 1, 3])
-def test_the_network_has_as_many_hidden_layers_as_the_settings_say(hidden):
-    net = medical.network(dataclasses.replace(medical.Settings(), hidden_layers=hidden))
-    assert sum(isinstance(layer, nn.Conv) for layer in net.layers) == hidden + 1
-    assert sum(isinstance(layer, nn.Relu) for layer in net.layers) == hidden + 1

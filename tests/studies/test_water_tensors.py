@@ -6,15 +6,13 @@ import numpy as np
 import pytest
 
 from equitangents.errors import InvalidArgumentError
+from equitangents_studies import forces
 from equitangents_studies.data import load_water
-from equitangents_studies.forces import study as forces
-from equitangents_studies.forces import study as forces_page
-from equitangents_studies.forces import water_tensors
-from equitangents_studies.forces.water_tensors import WaterSettings, WaterTensors
+from equitangents_studies.forces import WaterTensors
 from equitangents_studies.framework.folder import RunFolder
 from equitangents_studies.framework.study import Task
 
-SETTINGS = WaterSettings("monomer", sizes=(2, 12), test=4, bandlimit=2, scale=0.5, tolerance=1e-4, seed=0)
+SETTINGS = forces.Settings(water_sizes=(2, 12), water_test=4, tolerance=1e-4)
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +36,7 @@ def folder(tmp_path_factory):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["dipoles", pytest.param("polarizabilities", marks=pytest.mark.slow)])
 def test_tensors_are_learnt_and_turn(folder, kind):
-    found = WaterTensors(**water_tensors.learn(SETTINGS, folder.data_dir, kind, Task()))
+    found = WaterTensors(**forces.learn_water(SETTINGS, folder.data_dir, kind, Task()))
     assert found.errors.shape == (2, 4)
     assert found.guess.shape == (4,)
     assert found.errors[1].mean() < found.errors[0].mean()
@@ -51,13 +49,13 @@ def test_tensors_are_learnt_and_turn(folder, kind):
 def test_the_simplest_models_by_hand(folder):
     water = load_water("monomer", folder.data_dir)
     train, test = np.arange(12), np.arange(12, 20)
-    guess = water_tensors.simplest(water.molecules[train], water.dipoles[train], water.molecules[test])
+    guess = forces.simplest(water.molecules[train], water.dipoles[train], water.molecules[test])
     # One charge q for each H and -2q for the O: their sum over positions does not depend on the origin.
     x = water.molecules.positions
     arm = x[:, 1] + x[:, 2] - 2 * x[:, 0]
     charge = (arm[train] * water.dipoles[train]).sum() / (arm[train] ** 2).sum()
     np.testing.assert_allclose(guess, charge * arm[test], atol=1e-12)
-    guess = water_tensors.simplest(water.molecules[train], water.polarizabilities[train], water.molecules[test])
+    guess = forces.simplest(water.molecules[train], water.polarizabilities[train], water.molecules[test])
     mean = np.mean([np.trace(a) / 3 for a in water.polarizabilities[train]])
     np.testing.assert_allclose(guess, np.tile(mean * np.eye(3), (8, 1, 1)), atol=1e-12)
 
@@ -65,15 +63,15 @@ def test_the_simplest_models_by_hand(folder):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"system": "ice"}, "water was ice"),
-        ({"sizes": (4,)}, "water_sizes was"),
-        ({"sizes": (4, 17)}, "at most 16"),
-        ({"test": 1}, "water_test was 1"),
+        ({"water": "ice"}, "water was ice"),
+        ({"water_sizes": (4,)}, "water_sizes was"),
+        ({"water_sizes": (4, 17)}, "at most 16"),
+        ({"water_test": 1}, "water_test was 1"),
     ],
 )
 def test_bad_settings(folder, change, words):
     with pytest.raises(InvalidArgumentError, match=words):
-        water_tensors.check_settings(dataclasses.replace(SETTINGS, **change), folder.data_dir)
+        forces.check_water(dataclasses.replace(SETTINGS, **change), folder.data_dir)
 
 
 @pytest.mark.slow
@@ -92,8 +90,7 @@ def test_page_and_claims_show_tensors(tmp_path):
     assert [v.outcome for v in verdicts[5:]] == ["fails", "fails"]
     assert verdicts[6].number == pytest.approx(2, rel=0.05)
     folder = RunFolder(tmp_path / "run", {"study": "forces", "settings": {}})
-    page = forces_page.present(settings, results, folder)
+    forces.present(settings, results, folder)
     assert {p.name for p in folder.figures.glob("*.png")} == {"learning-curves.png", "tensors.png"}
-    assert len(page.tables["tensors"]["tensor"]) == 2 * 2 * 20
     without = dataclasses.replace(results, water={})
     assert len(forces.claims(settings, without)) == 6

@@ -111,9 +111,9 @@ class TestCurves:
         ("changes", "message"),
         [
             ({"architectures": ["FCN"]}, "two or more"),
-            ({"architectures": ["FCN", "LAP3"]}, "LAP3, and the grid"),
+            ({"architectures": ["FCN", "LAP3"]}, "'LAP3'; expected a part that divides"),
             ({"architectures": ["FCN", "CNN"]}, "'CNN'"),
-            ({"groups": ["O(5)^d"]}, "2 channels"),
+            ({"groups": ["O(5)^d"]}, "expected 2; the number of channels"),
             ({"inputs": 31}, "inputs"),
             ({"error": "log"}, "expected 'classification' or 'squared'"),
         ],

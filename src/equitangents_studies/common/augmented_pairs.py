@@ -39,8 +39,7 @@ class AugmentedPair:
         """At infinite width, at times in `units` of N/(η λ_max): relative distances of the means, (times, sets).
 
         `distance` is that of the augmented from the equivariant network, `without_augmentation` that of the plain one;
-        `kernel_distance` (2,) is that of NNGP and NTK from their orbit means, `std_ratio` (times,) the augmented
-        network's standard deviation over the equivariant one's on the second set, in the median.
+        `kernel_distance` (2,) is that of NNGP and NTK from their orbit means.
         """
         x, order = self.sets["training"], self.action.group.order
         net, equivariant = self.plain(1), self.equivariant(1)
@@ -57,13 +56,10 @@ class AugmentedPair:
         }
         apart = lambda key, t, name: largest_difference(predicted[key][name][t], predicted["convolutional"][name][t])
         distance = lambda key: np.array([[apart(key, t, name) for name in self.sets] for t in range(len(times))])
-        second = self.sets[list(self.sets)[1]]
-        std = [model.predict(second, time=times, return_std=True)[1] for model in (augmented, convolutional)]
         return {
             "kernel_distance": np.array([largest_difference(a.nngp, b.nngp), largest_difference(a.ntk, b.ntk)]),
             "distance": distance("augmented"),
             "without_augmentation": distance("bare"),
-            "std_ratio": np.median(std[0] / std[1], axis=1),
         }
 
     def training(

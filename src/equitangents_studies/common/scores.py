@@ -1,13 +1,4 @@
-"""Scores of ensembles: means over repetitions, the worst of a few, what is expected, and the floor of resampling.
-
-The floor says how invariant an exactly invariant function can look on resampled pixels. Pixels x stand for the
-continuous image c, the spline through them, zero outside the square; S samples at the places of pixels, so that
-ρ(g)x = S R_g c. For any classifier f the function F[c] = (1/|G|) Σ_h f(S R_h c) is invariant, F[R_g c] = F[c], exactly.
-A test shows it the pixels of S R_g c, and the spline through those is not R_g c: interpolation smooths, and corners are
-cut off. So the orbit same predictions of F(x) = (1/|G|) Σ_h f(ρ(h)x) on {ρ(g)x} fall short of |G| by what resampling
-does, and by nothing else. The control is F over quarter turns, which move pixels to pixels: there it must be invariant
-to rounding.
-"""
+"""Scores of ensembles: means over repetitions, the worst of a few, and what is expected."""
 
 from __future__ import annotations
 
@@ -16,11 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.stats
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
-from equitangents.actions import Action
 from equitangents.statistics import FEWEST, Estimate, bootstrap, t_interval
-from equitangents_studies.common.orbits import orbit_batch
 
 
 def table_mean(table: Float[np.ndarray, "repetitions n"], bounds: tuple[float, float], level: float = 0.95) -> Estimate:
@@ -126,19 +115,3 @@ def mean_estimate(estimates: Sequence[Estimate]) -> Estimate:
     """
     of = lambda end: float(np.mean([getattr(e, end) for e in estimates]))
     return Estimate(of("value"), of("low"), of("high"), estimates[0].confidence)
-
-
-def twice_turned(action: Action, x: Float[np.ndarray, "n ..."]) -> Float[np.ndarray, "order_order_n ..."]:
-    """All ρ(h)ρ(g)x as one batch, h slowest, then g."""
-    return orbit_batch(action, orbit_batch(action, x))
-
-
-def quarter_turns(action: Action) -> list[int]:
-    """The elements of C_n that turn by multiples of 90°."""
-    order = int(action.group.order)
-    return [g for g in range(order) if (4 * g) % order == 0]
-
-
-def floor_control(action: Action, labels: Int[np.ndarray, "... order n"]) -> Float[np.ndarray, "... n"]:
-    """For how many of the quarter turns the class is that of the image as it is."""
-    return (labels[..., quarter_turns(action), :] == labels[..., action.group.identity, None, :]).sum(axis=-2) * 1.0

@@ -1,21 +1,198 @@
-"""How the comparison is shown: one table, a recommendation, accuracy and invariance against cost, the inputs."""
+"""What the source states of baselines, and how the comparison is shown: tables, and figures against cost."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.ticker import LogLocator
 
 from equitangents.report import Figure, Table, palette
-from equitangents.statistics import Estimate
+from equitangents.statistics import Estimate, exactly, shared_level
 from equitangents_studies import baselines
 from equitangents_studies.baselines.turned_filters import exact_on_filters
 from equitangents_studies.common.input_pictures import input_pictures
-from equitangents_studies.comparison.claims import STATED, lag_table, stand_in, stated, stated_text
-from equitangents_studies.comparison.settings import COSTS, MEASURES, Results, Settings, covers, pairs
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, Shown, columns, drawing, table
-from equitangents_studies.framework.records import in_words
+from equitangents_studies.comparison.study import (
+    ACCURACY,
+    AGREEMENT,
+    COSTS,
+    MEASURES,
+    PRESETS,
+    Results,
+    Settings,
+    best_of,
+    check_settings,
+    covers,
+    good_enough,
+    lag,
+    measure,
+    repeated,
+)
+from equitangents_studies.framework.claims import EXACT, Claim, agreement, claim, in_words, ours, theirs
+from equitangents_studies.framework.page import (
+    Columns,
+    Presentation,
+    Records,
+    RunFolder,
+    Shown,
+    columns,
+    drawing,
+    table,
+)
+from equitangents_studies.framework.study import Study
+from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
+
+STATED: dict[str, dict[str, tuple[float, float]]] = {  # orbit same predictions out of distribution, and their errors
+    "ensemble": {"C4": (3.85, 0.12), "C8": (7.72, 0.34), "C16": (15.24, 0.69)},
+    "augmented": {"C4": (3.41, 0.18), "C8": (6.73, 0.24), "C16": (12.77, 0.71)},
+    "gcnn": {"C4": (4.0, 0.0), "C8": (7.71, 0.21), "C16": (15.08, 0.34)},
+    "canonicalisation": {"C4": (4.0, 0.0), "C8": (7.45, 0.14), "C16": (12.41, 0.85)},
+}
+PLACE = "comparison table of the slides"
+UPRIGHT = ("gcnn", "canonicalisation")  # which here see images as they are
+_BY_CONSTRUCTION = (
+    "gcnn", "gcnn-augmented", "gcnn-ensemble", "canonicalisation", "canonicalisation-augmented", "test-time",
+)  # fmt: skip
+
+
+def claims(settings: Settings, results: Results) -> Sequence[Claim]:
+    """What the source states, and what decides between baselines."""
+    judged: list[Claim] = []
+    present, over = results.labels, covers(settings)
+    osp = f"Orbit same predictions on {', '.join(results.images.titles[name] for name in results.foreign)}"
+    if {"ensemble", "augmented"} <= present.keys():
+        whole = results.difference(present["ensemble"], present["augmented"], "outside", 0.95)
+        of = lambda name: results.ahead(present["ensemble"], present["augmented"], name)
+        judged.append(
+            claim(
+                "Out of distribution the augmented ensemble agrees with itself more often than one augmented network",
+                Records.over(of, lambda name: results.images.titles[name], name=results.foreign),
+                measure=f"{osp}: ensemble of {settings.members} minus one network, out of {results.order}.",
+                covers=(over, repeated(settings)),
+                at_least=0,
+                aggregate=("all of these inputs", whole),
+                by=theirs(EMERGENT_EQUIVARIANCE, PLACE, _stated_pair(settings.group)),
+            )
+        )
+    exact = [name for name in _BY_CONSTRUCTION if name in present]
+    if exact and results.problem.action.exact:
+        least = lambda name: exactly(results.least(present[name]))
+        judged.append(
+            claim(
+                "Baselines with built-in invariance give every orientation of every image the same class",
+                Records.over(least, lambda name: results.titles[name], name=tuple(exact)),
+                measure=f"Orbit same predictions on the worst input of all sets and repetitions, of {results.order}.",
+                covers=EXACT,
+                at_least=results.order,
+                by=theirs(EMERGENT_EQUIVARIANCE, PLACE, "4 ± 0 for C4"),
+            )
+        )
+    others = [name for name in present if name != "plain"]
+    if "plain" in present and others:
+        level = shared_level(len(others))
+        judged.append(
+            claim(
+                "Every baseline that knows of the group is more accurate on rotated images than the plain network",
+                Records.over(
+                    lambda name: results.difference(present[name], present["plain"], "rotated", level),
+                    lambda name: results.titles[name],
+                    name=tuple(others),
+                ),
+                measure="Accuracy over the orbits of the test images, minus the plain network’s.",
+                covers=over,
+                at_least=0,
+                by=ours("ours: the plain network is the floor"),
+            )
+        )
+    if results.curves and "gcnn" in present:
+        judged.append(_small_against_one(results, over))
+    if settings.data == "fashion_mnist":
+        judged += [
+            _as_stated(settings, results, name, over)
+            for name in STATED
+            if stand_in(results, name) in present and stated(name, settings.group)
+        ]
+    if not judged:
+        worst = lambda name: results.estimate(present[name], "outside", shared_level(len(present)))
+        judged.append(
+            claim(
+                "Every baseline gives at least half of the orientations of foreign images the same class",
+                Records.over(worst, lambda name: results.titles[name], name=tuple(present)),
+                measure=f"{osp}, out of {results.order}.",
+                covers=over,
+                at_least=results.order / 2,
+                by=ours("ours"),
+            )
+        )
+    return judged
+
+
+def _small_against_one(results: Results, over: str) -> Claim:
+    level = shared_level(len(results.curves))
+
+    def ahead(shrink: int) -> Estimate:
+        largest = {name: labels[-1] for name, labels in results.curves[shrink].labels.items()}
+        return results.difference(largest, results.labels["gcnn"], "rotated", level)
+
+    def words(shrink: int) -> str:
+        curve = results.curves[shrink]
+        return f"{curve.sizes[-1]} networks of {' and '.join(map(str, curve.channels))} channels"
+
+    return claim(
+        "At no more than the cost of one group-convolutional network, ensembles of small augmented networks are at "
+        "least as accurate on rotated images",
+        Records.over(ahead, words, shrink=tuple(results.curves)),
+        measure="Accuracy over the orbits of the test images: ensemble minus the group-convolutional network, at no "
+        "more multiplications.",
+        covers=over,
+        at_least=0,
+        by=ours("ours: the question of cost"),
+    )
+
+
+def stated(name: str, group: str) -> tuple[float, float] | None:
+    """The source's number of a baseline, or of the one that it stands in for, and its error, where there is one."""
+    return STATED.get(name.removesuffix("-augmented"), {}).get(group)
+
+
+def stated_text(name: str, group: str) -> str:
+    """The source's number, or nothing."""
+    value = STATED.get(name, {}).get(group)
+    return "" if value is None else f"{value[0]:g} ± {value[1]:g}"
+
+
+def _stated_pair(group: str) -> str:
+    texts = [stated_text(name, group) for name in ("ensemble", "augmented")]
+    return f"{texts[0]} against {texts[1]} (rotated Fashion-MNIST)" if all(texts) else ""
+
+
+def stand_in(results: Results, name: str) -> str:
+    """Who is compared with the source's `name`: the one trained on turned images, as the source's are, where there is
+    one.
+    """
+    return f"{name}-augmented" if f"{name}-augmented" in results.labels else name
+
+
+def _as_stated(settings: Settings, results: Results, name: str, over: str) -> Claim:
+    """The number of one baseline beside the source's: of the one trained on turned images, if there is such a one."""
+    value, error = STATED[name][settings.group]
+    chosen = stand_in(results, name)
+    number, title = results.estimate(results.labels[chosen], "outside"), results.titles[chosen]
+    if error == 0:  # stated to be exact: the mean is at its bound if every input is
+        number, over = exactly(number.value), EXACT
+    upright = " It was trained on images as they are, the source’s on turned ones." * (chosen in UPRIGHT)
+    by_set = {results.images.titles[s]: results.on(results.labels[chosen], s) for s in results.foreign}
+    return agreement(
+        f"Orbit same predictions out of distribution: {title}",
+        number,
+        stated_value=value,
+        stated_spread=error,
+        numbers=by_set,
+        measure=f"{title}, out of {results.order}, mean over {', '.join(by_set)}.{upright}",
+        covers=(over, repeated(settings)),
+        by=theirs(EMERGENT_EQUIVARIANCE, PLACE),
+    )
+
 
 _MARKS = "osD^vPX"
 _SET_LOOK = (palette.GREEN, palette.PURPLE, palette.ORANGE, palette.VERMILLION, palette.MUTED)
@@ -32,10 +209,10 @@ Found = Mapping[str, tuple[Estimate, Mapping[str, Estimate]]]
 """By baseline: its number over all foreign inputs, and that on each set."""
 
 
-def found_of(results: Results) -> Found:
+def _beside_the_source(settings: Settings, results: Results, folder: RunFolder) -> list[Figure | Table]:
     """What the source has numbers of, and what stands in for it."""
     chosen = dict.fromkeys(name for base in STATED for name in (base, stand_in(results, base)))
-    return {
+    found = {
         name: (
             results.estimate(results.labels[name], "outside"),
             {results.images.titles[s]: results.on(results.labels[name], s) for s in results.foreign},
@@ -43,11 +220,6 @@ def found_of(results: Results) -> Found:
         for name in chosen
         if name in results.labels
     }
-
-
-def beside_the_source(settings: Settings, results: Results, folder: RunFolder) -> list[Figure | Table]:
-    """The first section of the page, where there is something to set beside the source's."""
-    found = found_of(results)
     if not found:
         return []
     group, over = settings.group, covers(settings)
@@ -120,16 +292,9 @@ _LOOK = (palette.BLUE, palette.VERMILLION, palette.GREEN, palette.PURPLE, palett
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
     """Tables and figures."""
     problem = results.problem
-    tables = {
-        "baselines": baseline_table(results),
-        "costs": cost_table(results),
-        "by_set": set_table(results),
-        "pairs": pair_table(results),
-    }
-    if results.curves:
-        tables["small_networks"] = curve_table(results)
+    tables = {"baselines": baseline_table(results), "costs": cost_table(results)}
     shown: list[Shown] = [
-        *beside_the_source(settings, results, folder),
+        *_beside_the_source(settings, results, folder),
         lag_table(settings, results),
         _main_table(settings, results),
         _cost_figure(results, folder),
@@ -141,10 +306,6 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         shown.append(table("Baselines that cannot run on this problem.", ["", "reason"], rows))
     shown += [input_pictures(folder, problem.action, results.images.sets, results.images.titles)]
     return Presentation(tables, shown)
-
-
-def _repetitions(settings: Settings) -> str:
-    return f"{settings.repetitions} repetition" + ("" if settings.repetitions == 1 else "s")
 
 
 def _amount(value: float) -> str:
@@ -177,7 +338,7 @@ def _main_table(settings: Settings, results: Results) -> Table:
         numbers = [results.estimate(results.floor, m) for m in MEASURES]
         rows.append([_FLOOR, "", "", "", "", *numbers, ""])
     return table(
-        f"Means over {_repetitions(settings)}; in brackets 95 % intervals over {covers(settings)}. "
+        f"Means over repetitions ({settings.repetitions}); in brackets 95 % intervals over {covers(settings)}. "
         "Costs are medians. The source’s numbers (arXiv 2403.03103) are of rotated Fashion-MNIST, out of distribution, "
         f"out of {results.order}.",
         HEADER,
@@ -204,44 +365,6 @@ def cost_table(results: Results) -> Columns:
         for r in range(len(costs[COSTS[0]]))
     ]
     return columns(("baseline", "repetition", *COSTS), rows)
-
-
-def set_table(results: Results) -> Columns:
-    """Orbit same predictions by baseline, repetition and set."""
-    rows = [
-        (name, r + 1, results.images.titles[s], float(mean))
-        for name, labels in results.labels.items()
-        for s, y in labels.items()
-        for r, mean in enumerate(results.agreement(y).mean(axis=-1))
-    ]
-    return columns(("baseline", "repetition", "inputs", "orbit_same_predictions"), rows)
-
-
-def pair_table(results: Results) -> Columns:
-    """Paired differences with intervals that hold together."""
-    rows = []
-    for which in ("rotated", "outside"):
-        found = pairs(results, which)
-        for (a, b), e in zip(found.rows, found.estimates, strict=True):
-            rows.append((which, a, b, e, _apart(e)))
-    return columns(("measure", "baseline", "other", "difference", "low", "high", "distinguishable"), rows)
-
-
-def _apart(e: Estimate) -> bool:
-    return bool(e.low > 0 or e.high < 0)
-
-
-def curve_table(results: Results) -> Columns:
-    """Ensembles of small networks by channels and members."""
-    rows = []
-    for curve in results.curves.values():
-        for j, size in enumerate(curve.sizes):
-            labels = {name: y[j] for name, y in curve.labels.items()}
-            for which in MEASURES:
-                e = results.estimate(labels, which)
-                channels = " ".join(map(str, curve.channels))
-                rows.append((channels, int(size), int(size) * curve.multiplications, which, e))
-    return columns(("channels", "members", "multiplications", "measure", "value", "low", "high"), rows)
 
 
 def _cost_figure(results: Results, folder: RunFolder) -> Figure:
@@ -299,3 +422,28 @@ def _trade_off(results: Results, folder: RunFolder) -> Figure:
             axes.set_xscale("log")
         drawn.legend(columns=4)
     return drawn.figure
+
+
+def lag_table(settings: Settings, results: Results) -> Table:
+    """What every baseline costs to train and how far it lies behind the best, from the cheapest up."""
+    order = sorted(results.labels, key=lambda name: results.cost(name))
+    enough = {measure: good_enough(settings, results, measure) for measure in (ACCURACY, AGREEMENT)}
+    rows = [
+        [
+            results.titles[name],
+            f"{results.cost(name):.3g}",
+            *("best" if name == best_of(results, m) else in_words(lag(results, m, name)) for m in enough),
+            " and ".join(what for m, what in ((ACCURACY, "accuracy"), (AGREEMENT, "OSP")) if name in enough[m]) or "–",
+        ]
+        for name in order
+    ]
+    return table(
+        "Differences from the best baseline, from the cheapest to train up; in brackets intervals over "
+        f"{settings.repetitions} repetitions that hold together at 95 %. Little is at most "
+        f"{100 * settings.tolerated:g} % of the images, or of the orientations.",
+        ["", "training, s", "accuracy, all orientations", "OSP, foreign images", "shown to lose little in"],
+        rows,
+    )
+
+
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)

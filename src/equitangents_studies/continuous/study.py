@@ -201,10 +201,6 @@ class ImageEnsembles(AnswersOnOrbits):
         """The error of the ensembles where images are turned there and back, which only resampling changes."""
         return (self.answers[k]["floor_test"] != self.images.test_y).mean(axis=2)
 
-    def change(self, k: int, name: str, which: str = "change") -> Float[np.ndarray, "epochs ensembles"]:
-        """Root mean square change of the mean over angles and inputs, relative to its size; or its "floor_change"."""
-        return np.sqrt((self.answers[k][f"{which}_{name}"] ** 2).mean(axis=-1))
-
     def steps(self, k: int) -> np.ndarray:
         """Training steps up to every recorded epoch."""
         return np.array([self.recipe.steps(k * len(self.images.train_x), int(e)) for e in self.epochs])

@@ -8,7 +8,7 @@ import numpy as np
 
 from equitangents.report import Figure, palette
 from equitangents.statistics import bootstrap
-from equitangents_studies.cross_product.study import FUNCTIONS, SETS, SOLIDS, TITLES, Results, Settings
+from equitangents_studies.cross_product.study import SETS, SOLIDS, TITLES, Results, Settings
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing
 
 _COLOURS = {"none": palette.MUTED, "T": palette.ORANGE, "O": palette.GREEN, "I": palette.BLUE}
@@ -17,11 +17,7 @@ _PAIRS = {"training": "Training pairs", "test": "Test pairs", "far": "Far pairs"
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
     """Tables and figures."""
-    tables = {
-        "closed_form": closed_form_table(results),
-        "members": members_table(settings, results),
-        "permutation_shift": shift_table(results),
-    }
+    tables = {"closed_form": closed_form_table(results)}
     shown = [
         _members(settings, results, folder),
         _between(results, folder),
@@ -41,28 +37,6 @@ def closed_form_table(results: Results) -> Columns:
                 rows.append((TITLES[name], t, key, mean, covariance, random, share, results.truth_error[name][i]))
     names = ("group", "step", "inputs", "mean", "covariance", "random_rotations", "share_of_bound", "relative_error")
     return columns(names, rows)
-
-
-def members_table(settings: Settings, results: Results) -> Columns:
-    """Relative violation of every member and of their mean, by group, set and step."""
-    rows: list[tuple[object, ...]] = []
-    for name in settings.trained_groups:
-        for key in SETS:
-            for i, t in enumerate(map(int, results.times)):
-                single, mean = violations(results, name, key, i)
-                rows += [(TITLES[name], key, t, f"member {m}", v) for m, v in enumerate(single)]
-                rows.append((TITLES[name], key, t, "mean", mean))
-    return columns(("group", "inputs", "step", "model", "relative_violation"), rows)
-
-
-def shift_table(results: Results) -> Columns:
-    """How far functions of the kernels are from commuting with the group's permutations, and with another one."""
-    rows = [
-        (TITLES[name], function, results.shift[name][k], results.shuffled[name][k])
-        for name in results.shift
-        for k, function in enumerate(FUNCTIONS)
-    ]
-    return columns(("group", "function", "group_permutations", "random_permutation"), rows)
 
 
 def violations(results: Results, name: str, key: str, time: int) -> tuple[np.ndarray, float]:

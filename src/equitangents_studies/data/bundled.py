@@ -121,11 +121,11 @@ def photo_patches(
     if count < 1:
         raise InvalidArgumentError("count", count, "at least 1")
     if height != width:
-        raise InvalidArgumentError(f"shape was {shape}; patches are square")
+        raise InvalidArgumentError("shape", shape, "a square")
     photographs = _photographs()
     largest = min(min(p.shape[:2]) for p in photographs)
     if height > largest:
-        raise InvalidArgumentError(f"shape was {shape}; patches of the photographs are at most {largest} pixels wide")
+        raise InvalidArgumentError("shape", shape, "at most the sides of the photographs", str(largest))
     rng = np.random.default_rng(seed)
     patches: list[np.ndarray] = []
     while len(patches) < count:

@@ -55,7 +55,7 @@ def load_class_folders(
     folder = Path(path).expanduser()
     files, classes = class_files(folder)
     if count is not None and count > len(files):
-        raise InvalidArgumentError(f"{count} images were asked for; {folder} holds {len(files)}")
+        raise InvalidArgumentError("count", count, range(2, len(files) + 1), "the images in the folder")
     chosen = files[np.random.default_rng(seed).permutation(len(files))[:count]]
     x, y = _read(folder, chosen.names, size), chosen.labels
     split = len(x) - min(max(1, round(test_fraction * len(x))), len(x) - 1)
@@ -76,19 +76,18 @@ def class_files(place: Path, root: Path | None = None, *, deep: bool = False) ->
     deep: those in folders inside a class's are its images, too.
     """
     if not place.is_dir():
-        raise InvalidArgumentError(f"{place} is not a folder; expected one with a folder of images for each class")
+        raise InvalidArgumentError("path", str(place), "a folder with a folder of images for each class")
     classes = sorted(p for p in place.iterdir() if p.is_dir() and not p.name.startswith("."))
     if len(classes) < 2:
-        number = "no folder" if not classes else "one folder"
         raise InvalidArgumentError(
-            f"{place} holds {number}; expected one for each class, 2 or more, with images in it ({', '.join(SUFFIXES)})"
+            "path", str(place), "two folders or more, one for each class, with images in them", ", ".join(SUFFIXES)
         )
     root, names, labels = root or place, list[str](), list[int]()
     for label, folder in enumerate(classes):
         inside = (p for p in folder.iterdir() if deep and p.is_dir() and not p.name.startswith("."))
         own = sorted(p for source in (folder, *inside) for p in source.iterdir() if is_image_name(p))
         if not own:
-            raise InvalidArgumentError(f"the class folder {folder} holds no image ({', '.join(SUFFIXES)})")
+            raise InvalidArgumentError("path", str(folder), "images in the folder of a class", ", ".join(SUFFIXES))
         names += [p.relative_to(root).as_posix() for p in own]
         labels += [label] * len(own)
     return ImageFiles(root, tuple(names), np.array(labels, np.int64)), tuple(p.name for p in classes)
@@ -101,9 +100,7 @@ def _read(folder: Path, names: tuple[str, ...], size: int) -> np.ndarray:
     for i, path in enumerate(folder / name for name in names):
         pixels = coloured(read_image(path, pixels_of))[None]
         if min(pixels.shape[1:3]) < size:
-            raise InvalidArgumentError(
-                f"{path} is {pixels.shape[1]}×{pixels.shape[2]}; it is smaller than size = {size}"
-            )
+            raise InvalidArgumentError("size", size, range(1, min(pixels.shape[1:3]) + 1), "the side of " + path.name)
         x[i] = resize(pixels, (size, size))[0]
     x.setflags(write=False)
     return x
@@ -189,19 +186,21 @@ def open_image_folder(path: str | Path, *, test_fraction: float = 0.1, seed: int
 
     >>> open_image_folder("there/is/none")
     Traceback (most recent call last):
-    equitangents.errors.InvalidArgumentError: there/is/none is not a folder; expected one with a folder of images for \
+    equitangents.errors.InvalidArgumentError: path is 'there/is/none'; expected a folder with a folder of images for \
 each class
     """
     folder = Path(path).expanduser()
     if (folder / "train").is_dir():
         held = [name for name in _TEST_FOLDERS if (folder / name).is_dir()]
         if not held:
-            raise InvalidArgumentError(f"{folder} has a folder train, but none called {' or '.join(_TEST_FOLDERS)}")
+            raise InvalidArgumentError(
+                "path", str(folder), list(_TEST_FOLDERS), "beside the folder train", verb="lacks a folder,"
+            )
         train, classes = class_files(folder / "train", folder)
         test, others = class_files(folder / held[0], folder)
         if others != classes:
             odd = sorted(set(classes) ^ set(others))[0]
-            raise InvalidArgumentError(f"train and {held[0]} in {folder} have different classes, such as {odd}")
+            raise InvalidArgumentError("path", str(folder), "equal classes in its two folders", odd)
         return ImageFolder(folder, train, test, classes)
     if not 0 < test_fraction < 1:
         raise InvalidArgumentError("test_fraction", test_fraction, "between 0 and 1")

@@ -75,7 +75,6 @@ registry: dict[str, StudyInfo] = {
             _EMERGENT,
             "CNNs trained on rotated images: how often members, their mean and the infinitely wide ensemble "
             "predict the same for all rotations of an image, in and out of distribution.",
-            ("quick", "desk", "paper", "paper-c8", "paper-c16"),
             page="page",
             claims="study",
         ),
@@ -95,7 +94,7 @@ registry: dict[str, StudyInfo] = {
             "test time and kernels, side by side: accuracy and invariance against cost, also on your own images.",
             (*_WITH_DESK, "desk-c8", "desk-c16"),
             page="page",
-            claims="study",
+            claims="page",
         ),
         StudyInfo(
             name="histology",
@@ -138,7 +137,7 @@ registry: dict[str, StudyInfo] = {
             _EMERGENT,
             "Images augmented with C2 to C32 and turned by any angle: the change against the bound of Lemma 6.2, on "
             "rings and on pixels beside their floor; ensembles of CNNs at all angles, and what each orientation costs.",
-            claims="claims",
+            claims="page",
             page="page",
         ),
         _shipped(
@@ -147,7 +146,7 @@ registry: dict[str, StudyInfo] = {
             _EMERGENT,
             "Complete augmentation against subgroups, random, partial and importance-sampled group elements at a fixed "
             "budget, in closed form; systematic against random elements in trained ensembles, with accuracy.",
-            claims="claims",
+            claims="page",
             page="page",
         ),
         _shipped(
@@ -157,7 +156,7 @@ registry: dict[str, StudyInfo] = {
             "Size of the violation of MLPs, CNNs and group-convolutional networks against width and members, on two "
             "tasks: how much is due to finitely many members, to finite width and to incomplete augmentation?",
             page="page",
-            claims="study",
+            claims="page",
         ),
         _shipped(
             "admissible",
@@ -187,7 +186,7 @@ registry: dict[str, StudyInfo] = {
             "Bayesian posteriors, random priors, bagging: which are invariant in expectation, which come close to it "
             "as they grow?",
             page="page",
-            claims="study",
+            claims="page",
         ),
         _shipped(
             "medical-kernels",
@@ -209,8 +208,6 @@ registry: dict[str, StudyInfo] = {
             _KERNELS,
             "Energies and forces learnt from energies, from forces and from both; forces against differences, "
             "free of curl, equivariant; tensors of water from equivariant readouts.",
-            claims="study",
-            page="study",
         ),
         _shipped(
             "kernel-convergence",
@@ -233,7 +230,7 @@ registry: dict[str, StudyInfo] = {
             "Six architectures as NTK and as trained networks on images moved by five groups: does accuracy fall with "
             "the group, through the data and through the model, is the NTK ahead then, and how many samples does it "
             "cost?",
-            claims="claims",
+            claims="page",
             page="page",
         ),
         _shipped(
@@ -305,7 +302,7 @@ registry: dict[str, StudyInfo] = {
             "how many inputs the right group saves, and equivariance at every time, on and off the data.",
             (*_WITH_DESK, "flows-quick", "flows-desk", "flows-paper", "turns-quick", "turns-desk", "turns-paper"),
             claims="study",
-            page="study",
+            page="page",
         ),
     )
 }

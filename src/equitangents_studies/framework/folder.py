@@ -75,7 +75,7 @@ def only_run(path: Path) -> Iterator[None]:
                 f"another run{who} is writing into {path}; wait until it is done, or choose another folder with --out"
             ) from None
         except OSError as error:
-            raise InvalidArgumentError(f"out is {path}, where nothing can be written: {error.strerror}") from None
+            raise InvalidArgumentError("out", str(path), "a folder in which can be written", error.strerror) from None
         try:
             yield
         finally:
@@ -120,14 +120,16 @@ class RunFolder:
             _sweep(self.path)
             self.keep_time()
         except OSError as error:
-            raise InvalidArgumentError(f"out is {path}, where nothing can be written: {error.strerror}") from None
+            raise InvalidArgumentError("out", str(path), "a folder in which can be written", error.strerror) from None
 
     @staticmethod
     def examine(path: Path, config: Mapping[str, Any], *, resume: bool = False, force: bool = False) -> None:
         """Raise what making one would raise, and touch nothing."""
         if not path.exists() or (path.is_dir() and not any(p.name != _LOCK for p in path.iterdir())):
             if resume:
-                raise InvalidArgumentError(f"there is no run in {path} to resume; leave out --resume to start one")
+                raise InvalidArgumentError(
+                    "out", str(path), "a folder with a run to resume", "leave out --resume to start one"
+                )
             return
         held = _config(path)
         if held is None:

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from equitangents.report import Figure, Table, palette
-from equitangents.statistics import FEWEST, Estimate, no_interval, shared_level, t_interval
+from equitangents.statistics import FEWEST, no_interval, shared_level, t_interval
 from equitangents_studies.common.input_pictures import picture_grid
 from equitangents_studies.common.scores import covered
 from equitangents_studies.framework.claims import Claim, claim, ours, theirs
 from equitangents_studies.framework.page import Presentation, RunFolder, Shown, columns, drawing, table
 from equitangents_studies.framework.study import Study
-from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
+from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY
 from equitangents_studies.imagenet_scale import study
-from equitangents_studies.imagenet_scale.study import PERMUTED, Key, Results, Settings, mean_over_images
+from equitangents_studies.imagenet_scale.study import PERMUTED, Key, Results, Settings
 from equitangents_studies.systems import transformation
-
-SOURCE = {("ResNet-101", "I"): 0.41, ("ResNet-101", "O(3)^d"): 0.49, ("Mixer", "I"): 0.38}  # exponents beyond the cusp
-OFF = 0.05  # that exponents may be from the source's, our choice
-MOST_PERMUTED = 35.0  # per cent
-IMAGENET = (1_000_000, 1000, 224)  # fewest training images, classes and pixels that are compared with the source
 
 
 def dimension(settings: Settings, key: Key) -> int:
@@ -32,146 +27,34 @@ def dimension(settings: Settings, key: Key) -> int:
     return size * (size - 1) // 2
 
 
-def at_scale(settings: Settings, results: Results) -> bool:
-    """Whether these images may be compared with ImageNet."""
-    held = (results.sizes[-1], results.classes, settings.pixels)
-    return all(value >= least for value, least in zip(held, IMAGENET, strict=True))
-
-
 def claims(settings: Settings, results: Results) -> Sequence[Claim]:
-    """What rotations cost and how exponents change; at the source's size also its exponents, cusps and bounds."""
-    found = [lost_claim(settings, lost(settings, results), results.sizes[-1])] if "O(3)^d" in settings.groups else []
-    if at_scale(settings, results):
-        found += [
-            *_larger(settings, results),
-            *_exponents(settings, results),
-            *_cusps(settings, results),
-            *_permuted(settings, results),
-        ]
-    return [*found, growth_claim(settings, growths(results), results.sizes)]
-
-
-def growths(results: Results) -> dict[str, Estimate]:
-    """By how much each exponent grows at the cusp."""
-    return {f"{n}, {g}": law.grows.difference for (n, g), law in results.laws.items()}
-
-
-def lost(settings: Settings, results: Results) -> dict[str, Estimate]:
-    """What rotations cost each network, the largest training set, in percentage points."""
-    level = shared_level(len(settings.networks))
-    return {n: results.lost(n, "O(3)^d", level) for n in settings.networks}
-
-
-def _covers(settings: Settings) -> str:
-    return "scatter of the sizes about the fit" if settings.runs == 1 else "runs, and scatter about the fit"
-
-
-def growth_claim(settings: Settings, numbers: Mapping[str, Estimate], sizes: Sequence[int]) -> Claim:
-    """Whether exponents grow: ours, since short training sets are trained for more epochs than long ones."""
-    return claim(
-        "Exponents grow at a cusp",
-        numbers,
-        measure="Exponent beyond the cusp minus that before it, of the share of wrong classes.",
-        covers=_covers(settings), at_least=0,
-        by=ours("the source shows cusps near 2·10⁵ images of ImageNet, for all but ResNet-101 on images as they are"),
-    )  # fmt: skip
-
-
-def _exponents(settings: Settings, results: Results) -> list[Claim]:
-    off = {}
-    for (network, group), law in results.laws.items():
-        kind = "Mixer" if network.startswith("Mixer") else network
-        if (kind, group) in SOURCE:
-            e, stated = law.exponent, SOURCE[kind, group]
-            off[f"{network}, {group}"] = Estimate(e.value - stated, e.low - stated, e.high - stated, e.confidence)
-    if not off:  # none of the source's networks
-        return []
-    return [
-        claim(
-            "Exponents beyond the cusp are those of the source: 0.41 (ResNet-101), 0.49 (rotated), 0.38 (Mixer)",
-            off,
-            measure=f"Exponent beyond the cusp minus the source’s; that {OFF:g} may be off is our choice.",
-            covers=_covers(settings),
-            at_least=-OFF,
-            at_most=OFF,
-            by=theirs(THEIRS, "Figure 5", "0.41, 0.49 and 0.38"),
+    """What rotations cost, and whether exponents grow."""
+    found = []
+    if "O(3)^d" in settings.groups:
+        level = shared_level(len(settings.networks))
+        found.append(
+            claim(
+                "Rotations of the channels at every position lower the accuracy of every network",
+                {n: results.lost(n, "O(3)^d", level) for n in settings.networks},
+                measure="Accuracy on images as they are minus that on rotated ones, "
+                f"{results.sizes[-1]:,} training images.",
+                covers=covered(settings.runs, "runs"),
+                at_least=0,
+                unit="percentage points",
+                by=theirs(SYNERGY_AND_SYMMETRY, "Figure 5, right", "about 10 (ResNet-18) to 6 (ResNet-200)"),
+            )
         )
-    ]
-
-
-def _cusps(settings: Settings, results: Results) -> list[Claim]:
-    spurious = lambda n, g: g == "O(3)^d" if not n.startswith("Mixer") else g == "I"
-    numbers = {}
-    for key, law in results.laws.items():
-        if spurious(*key):
-            d = dimension(settings, key)
-            ratio = law.cusp.times(1 / d)
-            inside = results.sizes[2] <= d <= results.sizes[-3]  # three sizes on either side tell a cusp
-            numbers[f"{key[0]}, {key[1]}, dimension {d:,}"] = ratio if inside else no_interval(ratio.value)
-    if not numbers:
-        return []
-    return [
+    found.append(
         claim(
-            "The cusp lies near the dimension of the spurious group, within a factor of 2",
-            numbers,
-            measure="Training size at the cusp over the dimension: of O(3)^d for ResNets on rotated images, of the "
-            "rotations O(3p²) of patches for Mixers on images as they are.",
-            covers=_covers(settings),
-            at_least=0.5,
-            at_most=2,
-            by=theirs(THEIRS, "Figure 5", "about 2·10⁵ images; dimensions 150,528 and 294,528"),
-        )
-    ]
-
-
-def lost_claim(settings: Settings, numbers: Mapping[str, Estimate], most: int) -> Claim:
-    """What rotations cost every network."""
-    return claim(
-        "Rotations of the channels at every position lower the accuracy of every network",
-        numbers,
-        measure=f"Accuracy on images as they are minus that on rotated ones, {most:,} training images.",
-        covers=covered(settings.runs, "runs"), at_least=0, unit="percentage points",
-        by=theirs(THEIRS, "Figure 5, right", "about 10 (ResNet-18) to 6 (ResNet-200)"),
-    )  # fmt: skip
-
-
-def _larger(settings: Settings, results: Results) -> list[Claim]:
-    """Only with two ResNets or more."""
-    order = [n for n in ("ResNet-18", "ResNet-34", "ResNet-50", "ResNet-101") if n in settings.networks]
-    if len(order) < 2 or "O(3)^d" not in settings.groups:
-        return []
-    loss = lambda n: 100.0 * results.right[n, "I"][-1] - 100.0 * results.right[n, "O(3)^d"][-1]
-    small, large = loss(order[0]), loss(order[-1])
-    return [
-        claim(
-            "A larger ResNet loses less accuracy by the rotations",
-            {f"{order[0]} minus {order[-1]}": mean_over_images(small - large, (-200, 200))},
-            measure="What the smallest ResNet loses minus what the largest does, in percentage points.",
-            covers=covered(settings.runs, "runs"),
+            "Exponents grow at a cusp",
+            {f"{n}, {g}": law.grows.difference for (n, g), law in results.laws.items()},
+            measure="Exponent beyond the cusp minus that before it, of the share of wrong classes.",
+            covers="scatter of the sizes about the fit" if settings.runs == 1 else "runs, and scatter about the fit",
             at_least=0,
-            unit="percentage points",
-            by=theirs(THEIRS, "Figure 5, right", "about 10 (ResNet-18) to 6 (ResNet-200) percentage points"),
+            by=ours("the source shows cusps near 2·10⁵ images of ImageNet, for all but ResNet-101 on upright images"),
         )
-    ]
-
-
-def _permuted(settings: Settings, results: Results) -> list[Claim]:
-    if not results.permuted:
-        return []
-    level = shared_level(len(results.permuted))
-    found = {n: results.accuracy_permuted(n, level) for n in results.permuted}
-    return [
-        claim(
-            f"With all coordinates permuted no network gets beyond {MOST_PERMUTED:g} %",
-            found,
-            measure=f"Accuracy on images whose coordinates one permutation, P(3d), moved; {results.sizes[-1]:,} "
-            "training images.",
-            covers=covered(settings.runs, "runs"),
-            at_most=MOST_PERMUTED,
-            unit="%",
-            by=theirs(THEIRS, "results on ImageNet", "below 35 % on ImageNet"),
-        )
-    ]
+    )
+    return found
 
 
 _COLOURS = {
@@ -204,7 +87,6 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
             ("exponent beyond the cusp", law.exponents[1]),
             ("cusp", law.cusp),
             ("growth of the exponent", law.grows.difference),
-            *zip(("exponent of the smaller half", "exponent of the larger half"), r.halves.get(key, ()), strict=False),
         )
     ]
     tables = {
@@ -250,13 +132,11 @@ def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:
 
 
 def _laws(results: Results) -> Table:
-    rows = []
-    for key, law in results.laws.items():
-        cells = [*law.exponents, law.cusp, law.grows.difference, *results.halves.get(key, ())]
-        rows.append([", ".join(key), *cells[:4], law.grows.verdict, *cells[4:]])
+    rows = [
+        [", ".join(key), *law.exponents, law.cusp, law.grows.difference, law.grows.verdict]
+        for key, law in results.laws.items()
+    ]
     header = ["", "exponent before", "beyond", "cusp", "growth", "does it grow?"]
-    if results.halves:
-        header += ["smaller half alone", "larger half alone"]
     return table("Fitted power laws; in brackets 95 % intervals.", header, rows)
 
 
@@ -280,4 +160,6 @@ def _images(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     )
 
 
-STUDY: Study[Settings, Results] = Study(study.PRESETS, study.measure, claims, (THEIRS,), study.check_settings)
+STUDY: Study[Settings, Results] = Study(
+    study.PRESETS, study.measure, claims, (SYNERGY_AND_SYMMETRY,), study.check_settings
+)

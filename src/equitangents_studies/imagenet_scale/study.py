@@ -205,16 +205,6 @@ class Results:
         """Two power laws, joined at a cusp, of every network and group."""
         return {key: fit_power_law(self.sizes, _of(self.errors(key)), 2) for key in self.right}
 
-    @cached_property
-    def halves(self) -> dict[Key, tuple[Estimate, Estimate]]:
-        """Exponents of the smaller and of the larger half of the training sets, as the source has them."""
-        half = len(self.sizes) // 2
-        parts = (slice(0, half), slice(-half, None))
-        if half < 3:
-            return {}
-        fitted = lambda key, part: fit_power_law(self.sizes[part], _of(self.errors(key)[part]), 1).exponent
-        return {key: (fitted(key, parts[0]), fitted(key, parts[1])) for key in self.right}
-
     def lost(self, network: str, group: str, level: float = 0.95) -> Estimate:
         """Accuracy on images as they are minus that on moved ones, largest training set, percentage points."""
         clean, moved = self.right[network, "I"][-1], self.right[network, group][-1]

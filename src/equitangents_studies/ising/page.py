@@ -8,7 +8,7 @@ import numpy as np
 
 from equitangents.report import Figure, palette
 from equitangents.statistics import geometric_mean, log_ratio, squared_mean
-from equitangents_studies.framework.page import Columns, Presentation, Records, RunFolder, columns, drawing
+from equitangents_studies.framework.page import Presentation, Records, RunFolder, drawing
 from equitangents_studies.ising.study import (
     SETS,
     Results,
@@ -26,12 +26,7 @@ _MARKS = {"training": palette.BLUE, "test": palette.GREEN, "foreign": palette.PU
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
     """Tables and figures."""
     distances = distance_records(settings, results)
-    tables = {
-        "distance": distances.table("squared_distance"),
-        "spread": spread_table(settings, results),
-        "predictions": prediction_table(settings, results),
-        "every_size": every_size_table(settings, results),
-    }
+    tables = {"distance": distances.table("squared_distance")}
     shown = [
         _for_every_size(settings, results, folder),
         _spread(settings, results, folder),
@@ -49,47 +44,6 @@ def distance_records(settings: Settings, results: Results) -> Records:
         width=sorted(settings.widths),
         spins=SETS,
         step=[int(t) for t in results.times],
-    )
-
-
-def spread_table(settings: Settings, results: Results) -> Columns:
-    """Relative orbit std of every disjoint group of M members, and the prediction's median and central 95 %."""
-    rows: list[tuple[object, ...]] = []
-    for name in SETS:
-        for i, step in enumerate(map(int, results.times)):
-            for k, m in enumerate(settings.groups):
-                low, middle, high = np.quantile(results.predicted[name][i, k], [0.025, 0.5, 0.975])
-                rows.append(("closed form", name, step, m, "", middle, low, high))
-                for width in sorted(settings.widths):
-                    values = measured_spread(results, width, name, i, m)
-                    rows += [(f"width {width}", name, step, m, g, v, "", "") for g, v in enumerate(values)]
-    return columns(("model", "spins", "step", "members", "group", "relative_orbit_std", "low", "high"), rows)
-
-
-def prediction_table(settings: Settings, results: Results) -> Columns:
-    """Energies of every configuration: the truth, the ensembles' means and the closed form, at the last step."""
-    rows: list[tuple[object, ...]] = []
-    for name in SETS:
-        for j, truth in enumerate(results.truth[name]):
-            rows.append(("truth", name, j, truth, ""))
-            rows.append(("closed form", name, j, results.mean[name][-1, 0, j], results.std[name][-1, j]))
-            for width in sorted(settings.widths):
-                y = results.members[width, name][-1, :, 0, j].astype(np.float64)
-                rows.append((f"width {width}", name, j, y.mean(), y.std(ddof=1)))
-    return columns(("model", "spins", "configuration", "energy", "std"), rows)
-
-
-def every_size_table(settings: Settings, results: Results) -> Columns:
-    """Quantiles of the predicted relative orbit std for every M."""
-    names = ("spins", "step", "members", "median", "low", "high")
-    return columns(
-        names,
-        [
-            (name, int(step), int(m), middle, low, high)
-            for name in SETS
-            for i, step in enumerate(results.times)
-            for m, (low, middle, high) in zip(predicted_sizes(settings), results.curve[name][i], strict=True)
-        ],
     )
 
 

@@ -8,20 +8,14 @@ from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, t_interval
 from equitangents_studies.claim import FAILS, HOLDS, UNDECIDED
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, Shown, columns, drawing, table
-from equitangents_studies.learning_curves.features import (
-    approximated,
-    approximated_rows,
-)
-from equitangents_studies.learning_curves.largest import share, trained_section, tried_images
+from equitangents_studies.learning_curves.claims import FULL, SOURCE, features_less_exact, network_label, share
 from equitangents_studies.learning_curves.settings import (
     FIELDS,
     GROUPS,
     GROWTH,
-    PLAIN,
-    PREPARED,
-    TRIED_RIDGES,
     Results,
     Settings,
+    feature_sizes,
     off,
     parts,
 )
@@ -34,67 +28,63 @@ _COLOURS = {
     "LAP4": palette.ORANGE,
     "LAP8": palette.INK,
 }
+_TRAINED_COLOURS = {
+    ("VEC", "I"): palette.BLUE,
+    ("VEC", "O(3)^d"): palette.VERMILLION,
+    ("LCN", "I"): palette.PURPLE,
+    ("GAP", "I"): palette.GREEN,
+    ("GAP", "O(3)^d"): palette.ORANGE,
+    ("FCN", "I"): palette.INK,
+}
 _ABOVE = {HOLDS: "yes", FAILS: "no", UNDECIDED: "open"}
 _TITLES = {"I": "images as they are", "O(3)^d": "channels rotated at every position"}
 
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Tables and figures."""
-    curves = [
-        (model, group, int(n), r, results.classification[model, group][i, r], results.squared[model, group][i, r],
-         results.predicted[model, group][i])
-        for model, group in results.classification
-        for i, n in enumerate(results.sizes[model])
-        for r in range(settings.repetitions)
-    ]  # fmt: skip
-    laws = [
-        (model, group, what, e)
-        for (model, group), law in results.laws.items()
-        for what, e in (
-            *((f"exponent {i}", e) for i, e in enumerate(law.exponents, 1)),
-            ("cusp", law.cusp),
-            ("growth of the exponent", law.grows.difference),
-        )
-    ]
-    predicted = [
-        (name, n, r, results.measured[name][i, r], results.omniscient[name][i], results.inputs[name][i])
-        for name in results.measured
-        for i, n in enumerate(settings.predicted_sizes)
-        for r in range(results.measured[name].shape[1])
-    ]
+    """Tables and figures of what was measured: not all settings have every part."""
     trained = dict(results.networks.table("classification_error"))
-    tables = {
-        "curves": columns(
-            ("model", "group", "training_images", "repetition", "classification_error", "squared_error", "predicted"),
-            curves,
-        ),
-        "power_laws": columns(("model", "group", "quantity", "value", "low", "high"), laws),
-        "predictions": columns(
-            ("data", "training_images", "repetition", "squared_error", "omniscient", "by_input"), predicted
-        ),
+    tables: dict[str, Columns] = {
+        "curves": _curve_rows(settings, results),
+        "predictions": _prediction_rows(settings, results),
         "networks": {"model": trained.pop("network"), **trained},
     }
     shown: list[Shown] = []
-    if curves:
+    if results.networks:
+        shown += [_trained(settings, results, folder), _trained_errors(settings, results)]
+    if results.classification:
         shown += [_curves(results, folder), _laws(results)]
     for model in results.feature_right:
-        shown += approximated(settings, results, folder, model)
-    if predicted:
+        shown += [_features(settings, results, folder, model), _learnt(settings, results, model),
+                  _beside(settings, results, model)]  # fmt: skip
+    if results.measured:
         shown.append(_ratios(settings, results, folder))
-    if results.networks:
-        shown = [*trained_section(settings, results, folder), *shown]
     if results.feature_right:
-        tables |= approximated_rows(settings, results)
+        tables["features"] = results.feature_validation.table("validation_accuracy", ridge=results.feature_ridge)
     if results.whole:
         tables["whole"] = _whole_rows(results)
-        tables["tried"] = results.tried.table("classification_error")
-        shown[1:1] = [_whole(settings, results), *([_tried(settings, results)] if results.tried else [])]
+        shown.insert(1, _whole(settings, results))
     return Presentation(tables, shown)
 
 
-def _prepared(settings: Settings) -> str:
-    """How images and networks are made otherwise than in the study's own run, in words."""
-    return "" if settings.prepared == PLAIN[1.0] else f" ({PREPARED[settings.prepared].words})"
+def _curve_rows(settings: Settings, results: Results) -> Columns:
+    rows = [
+        (model, group, int(n), r, errors[i, r], results.squared[model, group][i, r], results.predicted[model, group][i])
+        for (model, group), errors in results.classification.items()
+        for i, n in enumerate(results.sizes[model])
+        for r in range(settings.repetitions)
+    ]
+    names = ("model", "group", "training_images", "repetition", "classification_error", "squared_error", "predicted")
+    return columns(names, rows)
+
+
+def _prediction_rows(settings: Settings, results: Results) -> Columns:
+    rows = [
+        (name, n, r, errors[i, r], results.omniscient[name][i], results.inputs[name][i])
+        for name, errors in results.measured.items()
+        for i, n in enumerate(settings.predicted_sizes)
+        for r in range(errors.shape[1])
+    ]
+    return columns(("data", "training_images", "repetition", "squared_error", "omniscient", "by_input"), rows)
 
 
 def _whole_rows(results: Results) -> Columns:
@@ -117,32 +107,10 @@ def _whole(settings: Settings, results: Results) -> Table:
     caption = (
         f"Accuracy in percent after {settings.whole_images:,} training images of {settings.pixels}×{settings.pixels} "
         f"pixels, {settings.depth} hidden layers; in brackets 95 % intervals over images. Kernels in "
-        f"{settings.whole_precision}, with a ridge of {settings.whole_ridge:g} of the mean diagonal"
-        f"{_prepared(settings)}."
+        f"{settings.whole_precision}, with a ridge of {settings.whole_ridge:g} of the mean diagonal. "
+        "With flips every image is learnt in both orientations, exactly."
     )
-    if settings.flips:
-        caption += " With flips every image is learnt in both orientations, exactly."
     return table(caption, ["", *parts(settings)], rows)
-
-
-def _tried(settings: Settings, results: Results) -> Table:
-    rows = [
-        [
-            f"{model}, {PREPARED[name].words}, {tried_images(settings, model, portion):,} images",
-            *(t_interval(100 * (1 - row), bounds=(0, 100)) for row in results.tried[model, name]),
-        ]
-        for model in settings.whole
-        for portion, plain in PLAIN.items()
-        if (model, plain) in results.tried
-        for name in (plain, *results.tried_otherwise(model, portion))
-    ]
-    caption = (
-        "What else could differ: accuracy in percent of the NTK, where the NNGP is not named, on the images of the "
-        "curves, after their largest training set or half of it, by ridge (of the mean diagonal); standardised is what "
-        "has mean 0 and standard deviation 1; in brackets 95 % intervals over "
-        f"{settings.repetitions} repetitions, the same for all."
-    )
-    return table(caption, ["", *(f"ridge {ridge:g}" for ridge in TRIED_RIDGES)], rows)
 
 
 def _curves(results: Results, folder: RunFolder) -> Figure:
@@ -209,3 +177,87 @@ def _ratios(settings: Settings, results: Results, folder: RunFolder) -> Figure:
                 axes.axhline(bound, color=palette.MUTED.light, lw=0.8, ls=":")
             drawing.logarithmic(axes, "x", settings.predicted_sizes)
     return drawn.figure
+
+
+def _features(s: Settings, results: Results, folder: RunFolder, model: str) -> Figure:
+    with drawing.panels(
+        folder,
+        f"features-{model}",
+        size=(6.4, 3.6),
+        xlabel="training images",
+        ylabel="accuracy on test images, %",
+        caption="Random features: accuracy with its 95 % interval over test images; the exact kernel on fewer images, "
+        "in folds; the source’s number, where it has one, of the exact kernel and all images.",
+        alt="Accuracy of random features against training images",
+    ) as drawn:
+        (axes,) = drawn
+        reached = [share(right) for right in results.feature_right[model]]
+        drawing.estimates(axes, feature_sizes(s), reached, palette.BLUE.light, label=f"{s.features:,} features")
+        exact = share(results.exact_right[model][0])
+        few = round(0.75 * s.exact_images)
+        drawing.estimates(axes, [few], [exact], palette.GREEN.light, fmt="s", ms=6, label="exact kernel, ours")
+        if model in SOURCE:
+            colour = palette.MUTED.light
+            axes.plot([FULL], [SOURCE[model]], "D", ms=7, color=colour, label="exact kernel, source")
+        drawing.logarithmic(axes, "x")
+    return drawn.figure
+
+
+def _learnt(s: Settings, results: Results, model: str) -> Table:
+    rows = [
+        [f"{n:,}", f"{ridge:.2g}", f"{100 * validation:.1f}", share(right)]
+        for n, ridge, validation, right in zip(
+            feature_sizes(s),
+            results.feature_ridge[model],
+            results.feature_validation[model],
+            results.feature_right[model],
+            strict=True,
+        )
+    ]
+    caption = (
+        f"Accuracy in percent of {s.features:,} random features of {model}; in brackets 95 % intervals over test "
+        "images. The ridge, of the mean of the kernel’s diagonal, is the best in validation."
+    )
+    return table(caption, ["training images", "ridge", "validation", "test"], rows)
+
+
+def _beside(s: Settings, results: Results, model: str) -> Table:
+    right, lost = results.exact_right[model], features_less_exact(s, results.exact_right[model])
+    rows: list[list[object]] = [["exact kernel", share(right[0]), "–", "–"]]
+    for label, hits, error in zip(lost, right[1:], results.kernel_error[model], strict=True):
+        rows.append([label, share(hits), lost[label], f"{100 * error:.3g}"])
+    caption = (
+        f"{s.exact_images:,} images in four folds: accuracy in percent, and that of features minus that of the exact "
+        "kernel, paired over images, with 95 % intervals over images; the error of the centred kernel in the Frobenius "
+        "norm, in percent."
+    )
+    return table(caption, ["", "accuracy", "minus exact", "kernel off, %"], rows)
+
+
+def _trained(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+    with drawing.panels(
+        folder,
+        "trained",
+        titles=("trained networks",),
+        xlabel="training images",
+        ylabel="classification error",
+        caption="Classification error on images not trained on, means over runs with 95 % intervals.",
+        alt="Classification error of trained networks against training images",
+    ) as drawn:
+        (axes,) = drawn
+        for key, errors in results.networks.items():
+            values = [t_interval(row, bounds=(0, 1)) for row in errors]
+            drawing.estimates(
+                axes, settings.network_sizes, values, _TRAINED_COLOURS[key].light, label=network_label(*key), fmt="o-"
+            )
+        drawing.logarithmic(axes, "both", fine=True)
+    return drawn.figure
+
+
+def _trained_errors(settings: Settings, results: Results) -> Table:
+    rows = [
+        [network_label(*key), *(t_interval(row, bounds=(0, 1)) for row in errors)]
+        for key, errors in results.networks.items()
+    ]
+    header = ["", *(f"{n:,} images" for n in settings.network_sizes)]
+    return table("Classification errors of trained networks (NN); in brackets 95 % intervals.", header, rows)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
-from equitangents import nn
 from equitangents.statistics import Estimate, no_interval, t_interval
 from equitangents_studies import data
 from equitangents_studies.common.images import standardise, stands_for
 from equitangents_studies.common.system_runs import SystemImages, doubling_in_two_steps, load_system_images
 from equitangents_studies.framework.measured import Keyed, Measured, by
 from equitangents_studies.framework.study import at_least, check, check_some, presets
-from equitangents_studies.systems import ARCHITECTURES, architecture, fit_power_law, textures
+from equitangents_studies.systems import ARCHITECTURES, fit_power_law, textures
 from equitangents_studies.systems.power_laws import PowerLaw
 
 GROUPS = ("I", "O(3)^d")
@@ -41,8 +39,7 @@ class Settings:
     flips, too, if `flips`; `whole_tested` test images are classified and, unless one of these models pools, a ninth as
     many more as were learnt, left for validation. Their kernels have entries of `whole_precision`; they are solved in
     float64 with `whole_ridge`, in units of the mean diagonal. Images and networks, but those of `predicted_sets`, are
-    made as `prepared`, a name in PREPARED, says; of "image" other ridges and preparations are tried on the images of
-    the curves, of those models of `whole` that have curves and do not pool.
+    made as `prepared`, a name in PREPARED, says.
 
     Of `approximated` models `features` random features an image learn from `whole_images` and fewer, tested as `whole`
     is; on `exact_images` of them as many, and `exact_features`, stand beside the exact kernel.
@@ -106,8 +103,7 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
         check(getattr(settings, name) > 0, name, getattr(settings, name), "positive")
     for name in ("models", "networks", "whole", "approximated"):
         check_some(name, getattr(settings, name), ARCHITECTURES)
-    usable = [name for name, how in PREPARED.items() if how.kernel == "ntk" and how.share == 1]
-    check(settings.prepared in usable, "prepared", settings.prepared, list(usable))
+    check(settings.prepared in PREPARED, "prepared", settings.prepared, list(PREPARED))
     at_least(settings, whole_images=18, whole_tested=1, features=1, exact_images=8)
     dear = [model for model in settings.whole if pools(model)]
     check(not (dear and settings.approximated), "whole", dear, "networks that do not pool beside approximated ones")
@@ -131,11 +127,6 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
 def pools(model: str) -> bool:
     """Whether the model's kernel needs many pairs of positions, which costs 50 to 1,000 times as much."""
     return model[:3] in ("GAP", "LAP")
-
-
-def tried(settings: Settings) -> tuple[str, ...]:
-    """Which models are tried with other ridges and preparations."""
-    return tuple(model for model in settings.whole if model in settings.models and not pools(model))
 
 
 def pool_size(settings: Settings, model: str) -> int:
@@ -182,86 +173,20 @@ def source_of(settings: Settings, data_dir: Path | None) -> str:
     return stands_for(settings.data, data_dir)
 
 
-def by_channel(x: np.ndarray) -> np.ndarray:
-    """Every channel shifted and scaled to mean 0 and standard deviation 1 over all images and positions."""
-    return np.asarray((x - x.mean(axis=(0, 1, 2))) / x.std(axis=(0, 1, 2)), np.float32)
-
-
-def channel_of_image(x: np.ndarray) -> np.ndarray:
-    """Every channel of every image shifted and scaled to mean 0 and standard deviation 1 over positions."""
-    centred = x - x.mean(axis=(1, 2), keepdims=True)
-    scale = centred.std(axis=(1, 2), keepdims=True)
-    return np.asarray(centred / np.where(scale > 1e-6, scale, 1), np.float32)
-
-
-def centred(x: np.ndarray) -> np.ndarray:
-    """Every image shifted to mean 0, over all images at the scale at which their mean square is 1."""
-    shifted = x - x.mean(axis=(1, 2, 3), keepdims=True)
-    return np.asarray(shifted / shifted.std(), np.float32)
-
-
 def of_one_norm(x: np.ndarray) -> np.ndarray:
     """Every image scaled to mean square 1, and not shifted."""
     size = np.sqrt((x**2).mean(axis=(1, 2, 3), keepdims=True))
     return np.asarray(x / np.where(size > 1e-6, size, 1), np.float32)
 
 
-@dataclass(frozen=True)
-class Preparation:
-    """What the source leaves open, and may have done otherwise: how images, networks and kernels are made.
-
-    `convolutions` are fields of `nn.Conv`, in place of windows of 3×3 on a torus, `weighted` fields of every layer with
-    weights; `deeper` counts further hidden layers like the others, and `dense` ones between the last and the readout.
-    Tried on `share` of the images of the curves, beside PLAIN of that share.
-    """
-
-    words: str
-    images: Callable[[np.ndarray], np.ndarray] = standardise
-    convolutions: Mapping[str, Any] = field(default_factory=dict)
-    weighted: Mapping[str, Any] = field(default_factory=dict)
-    deeper: int = 0
-    dense: int = 0
-    kernel: Literal["ntk", "nngp"] = "ntk"
-    share: float = 1.0
-
-    def network(self, model: str, depth: int, width: int | None = None) -> nn.Sequential:
-        """The model of so many hidden layers and `deeper` more, one at least, of `width` channels, made so."""
-        *hidden, readout = architecture(model, depth=max(depth + self.deeper, 1), width=width).layers
-        layers = [*hidden, *(layer for _ in range(self.dense) for layer in (readout, nn.Relu())), readout]
-        return nn.Sequential(*(self._made(layer) for layer in layers))
-
-    def _made(self, layer: nn.Layer) -> nn.Layer:
-        if isinstance(layer, nn.Conv):
-            return replace(layer, **self.convolutions, **self.weighted)
-        return replace(layer, **self.weighted) if isinstance(layer, nn.Dense | nn.LocallyConnected) else layer
+PREPARED = {"image": standardise, "norm": of_one_norm}
+"""What the source leaves open, how images are made: each standardised by itself, or scaled to one norm."""
 
 
-PREPARED = {
-    "image": Preparation("each image standardised by itself"),
-    "channel": Preparation("channels standardised over all images", images=by_channel),
-    "window": Preparation("windows of 5×5 (the source states none)", convolutions={"window": 5}),
-    "padding": Preparation("zeros beyond the image", convolutions={"padding": "zero"}),
-    "channels": Preparation("each channel of each image standardised", images=channel_of_image),
-    "centred": Preparation("each image centred, not scaled", images=centred),
-    "norm": Preparation("each image scaled to one norm, not centred", images=of_one_norm),
-    "nngp": Preparation("the NNGP", kernel="nngp"),
-    "half": Preparation("each image standardised by itself", share=0.5),
-    "norm-half": Preparation("each image scaled to one norm, not centred", images=of_one_norm, share=0.5),
-    "deeper": Preparation("a hidden layer more", deeper=1, share=0.5),
-    "shallower": Preparation("a hidden layer fewer", deeper=-1, share=0.5),
-    "biased": Preparation("biases of variance 0.1 (source: 0.01)", weighted={"b_std": 0.1**0.5}, share=0.5),
-    "unbiased": Preparation("no biases", weighted={"b_std": 0.0}, share=0.5),
-    "dense": Preparation("a hidden dense layer before the readout", dense=1, share=0.5),
-}
-PLAIN = {1.0: "image", 0.5: "half"}
-TRIED_RIDGES = (1e-4, 1e-3, 1e-2, 1e-1)
-
-
-def load(
-    settings: Settings, data_dir: Path | None, prepare: Callable[[np.ndarray], np.ndarray] = standardise
-) -> tuple[np.ndarray, np.ndarray]:
-    """Images, each of mean 0 and standard deviation 1 or prepared otherwise, in random order, and their labels."""
-    name, s = source_of(settings, data_dir), settings
+def load(settings: Settings, data_dir: Path | None) -> tuple[np.ndarray, np.ndarray]:
+    """Images, made as `prepared` says, in random order, and their labels."""
+    s, prepare = settings, PREPARED[settings.prepared]
+    name = source_of(settings, data_dir)
     if name == "textures":
         drawn = textures(s.images, (s.pixels, s.pixels, 3), _CLASSES, tint=0.5, seed=s.seed)
         return prepare(drawn.x), drawn.labels
@@ -274,7 +199,7 @@ def whole_images(settings: Settings, data_dir: Path | None) -> SystemImages:
     s = settings
     return load_system_images(
         s.data, data_dir, train=s.whole_images + left(s), test=s.whole_tested, pixels=s.pixels, seed=s.seed,
-        prepare=PREPARED[s.prepared].images,
+        prepare=PREPARED[s.prepared],
     )  # fmt: skip
 
 
@@ -307,12 +232,11 @@ class Results(Measured):
     """`classification`, `squared` and `predicted` errors at `sizes[model]`; `networks` classification errors.
     `measured` squared errors by set, and those that the spectrum (`omniscient`) and all inputs (`inputs`) predict.
     `recovered`: whether both exponents and the cusp lie in their intervals. `whole` by (model, "" or "-flips", "ntk" or
-    "nngp", "validation" or "test"): whether each image is classified rightly after the largest training set; `tried`
-    by (model, name in PREPARED): classification errors after the largest training set of the curves.
+    "nngp", "validation" or "test"): whether each image is classified rightly after the largest training set.
 
     Of `approximated` models whether test images are classified rightly (`feature_right`), with the ridge and the share
-    in validation; whether images of other folds are, by the exact kernel and by features (`exact_right`), how far
-    these are from it, and seconds of processors, `learnt_seconds` for all that follows features.
+    in validation; whether images of other folds are, by the exact kernel and by features (`exact_right`), and how far
+    the kernel of these is from it.
     """
 
     source: str
@@ -326,16 +250,11 @@ class Results(Measured):
     inputs: Keyed[np.ndarray] = by("data", "predicted_images")
     recovered: np.ndarray = by("", "draw law")
     whole: Keyed[np.ndarray] = by("whole flips field part", "image", of="{part}")
-    tried: Keyed[np.ndarray] = by("whole prepared", "tried_ridge repetition")
     feature_right: Keyed[np.ndarray] = by("approximated", "feature_images image")
     feature_ridge: Keyed[np.ndarray] = by("approximated", "feature_images")
     feature_validation: Keyed[np.ndarray] = by("approximated", "feature_images")
-    feature_seconds: Keyed[np.ndarray] = by("approximated", "slice")
-    learnt_seconds: Keyed[np.ndarray] = by("approximated", "feature_images")
     exact_right: Keyed[np.ndarray] = by("approximated", "kernel image")
     kernel_error: Keyed[np.ndarray] = by("approximated", "exact_features")
-    prediction_error: Keyed[np.ndarray] = by("approximated", "exact_features")
-    exact_seconds: Keyed[np.ndarray] = by("approximated", "kernel")
 
     @cached_property
     def laws(self) -> dict[tuple[str, str], PowerLaw]:
@@ -368,14 +287,6 @@ class Results(Measured):
         law = np.exp(np.polyval(np.polyfit(x, np.log(errors.mean(axis=1)), 1), x))
         off = 100 * (errors / law[:, None] - 1)
         return t_interval(off[np.argmax(np.abs(off.mean(axis=1)))])
-
-    def tried_otherwise(self, model: str, share: float) -> list[str]:
-        """Names in PREPARED, tried on this share of images, that change something of this model or its images."""
-        made = lambda how: (how.images, how.kernel, how.network(model, 2))
-        return [
-            name for name, how in PREPARED.items()
-            if how.share == share and (model, name) in self.tried and made(how) != made(PREPARED[PLAIN[share]])
-        ]  # fmt: skip
 
     def accuracy_of_all(self, model: str, field: str, part: str, flips: bool = False) -> float:
         """The accuracy of a kernel that learnt the largest training set, on a part of the other images, in per cent."""

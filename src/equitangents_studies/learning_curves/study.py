@@ -12,6 +12,11 @@ with the number of images: 2e-6 of the mean diagonal at 1,600, so at most 6e-5 a
 alone, 5e-3 of the mean diagonal at 45,000, and wants a ridge above it; between ridges of 1e-4 and 0.03 accuracies after
 4,000 images differ by 0.6 percentage points at most. With left-right flips the training set is twice as large; the
 kernel averaged over the two orientations of either image gives exactly its predictions from half the matrix.
+
+Random features stand in for a kernel that is too dear. With Φ (n, m) of n training images the mean of training to the
+end is φ(x)ᵀ (ΦᵀΦ + λ)⁻¹ Φᵀ Y: n m² products in place of n² pairs of images. Where n < m, Φᵀ (ΦΦᵀ + λ)⁻¹ Y are the same
+weights. λ is a multiple of the mean |φ|², chosen by the accuracy in validation. On images so few that the exact kernel
+can be computed of all their pairs, both predict the same images, of folds that they were not shown.
 """
 
 from __future__ import annotations
@@ -22,8 +27,10 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import scipy.linalg
+from jaxtyping import Float
 
-from equitangents import nn
+from equitangents import kernels, nn
 from equitangents.actions import image_dihedral
 from equitangents.extending import whole_file
 from equitangents.kernels import KeptKernel, KernelFunction, KernelStore, orbit_average
@@ -32,20 +39,18 @@ from equitangents.solvers import OutOfCore, solve
 from equitangents_studies import data
 from equitangents_studies.common import networks
 from equitangents_studies.common.images import standardise
+from equitangents_studies.common.system_runs import SystemImages
 from equitangents_studies.framework.measured import Found, Part, measured
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task
 from equitangents_studies.framework.works import OMNISCIENT_RISK, SYNERGY_AND_SYMMETRY
 from equitangents_studies.learning_curves.claims import claims
-from equitangents_studies.learning_curves.features import beside_exact, features, learnt, slices
 from equitangents_studies.learning_curves.settings import (
     DRAWN,
     DRAWN_SIZES,
+    FEATURE_RIDGES,
     FIELDS,
     GROUPS,
-    PLAIN,
-    PREPARED,
     PRESETS,
-    TRIED_RIDGES,
     Results,
     Settings,
     check_settings,
@@ -59,11 +64,11 @@ from equitangents_studies.learning_curves.settings import (
     sizes_of,
     source_of,
     trained_on,
-    tried,
     whole_images,
 )
 from equitangents_studies.systems import (
     System,
+    architecture,
     cavity_risk,
     fit_power_law,
     learning_curve,
@@ -71,7 +76,7 @@ from equitangents_studies.systems import (
     rotate,
 )
 from equitangents_studies.systems.curve_data import curve_data, errors_of
-from equitangents_studies.systems.curves import LearningCurve, kernel_curve
+from equitangents_studies.systems.curves import kernel_curve
 from equitangents_studies.systems.grams import pool_kernel
 
 
@@ -97,20 +102,8 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
             "part": parts(s),
         },
     )
-    found = _tried_otherwise(s, folder) | found | _trained(s, folder)
-    found |= _approximated(s, folder)
+    found = found | _trained(s, folder) | _approximated(s, folder)
     return Results.read(found, source=source_of(s, data_dir), sizes={model: sizes_of(s, model) for model in s.models})
-
-
-def _tried_otherwise(s: Settings, folder: RunFolder) -> Found:
-    """Errors of models with other ridges and preparations."""
-    part = Part(
-        "tried-{whole}-{prepared}",
-        lambda model, prepared: f"{model}: other ridges, {PREPARED[prepared].words}",
-        partial(_tried, s, folder.data_dir),
-    )
-    prepared = PREPARED if s.prepared == PLAIN[1.0] else ()
-    return measured(folder, part, levels={"whole": tried(s), "prepared": prepared, "tried_ridge": TRIED_RIDGES})
 
 
 def _trained(s: Settings, folder: RunFolder) -> Found:
@@ -158,11 +151,14 @@ def _whole(s: Settings, folder: RunFolder, model: str, flips: str, task: Task) -
 
 
 def _curve(settings: Settings, data_dir: Path | None, model: str, group: str, task: Task) -> Arrays:
-    how = PREPARED[settings.prepared]
-    x, y = load(settings, data_dir, how.images)
+    """Tiles of the kernel are kept on disk, so that a run that is killed goes on where it was."""
+    x, y = load(settings, data_dir)
     moved = np.asarray(rotate(x[: pool_size(settings, model)], group, seed=settings.seed), np.float32)
-    net = how.network(model, settings.depth)
-    found = _learning(settings, net, moved, y, sizes_of(settings, model), settings.ridge, task)
+    found = learning_curve(
+        KeptKernel(architecture(model, depth=settings.depth), KernelStore()), moved, y[: len(moved)],
+        sizes=sizes_of(settings, model), repetitions=settings.repetitions, kernel="ntk", ridge=settings.ridge,
+        predict="spectrum", seed=settings.seed, progress=task.step,
+    )  # fmt: skip
     assert found.predicted is not None
     return {
         "classification": found.of("classification"),
@@ -171,43 +167,13 @@ def _curve(settings: Settings, data_dir: Path | None, model: str, group: str, ta
     }
 
 
-def _tried(settings: Settings, data_dir: Path | None, model: str, prepared: str, task: Task) -> Arrays:
-    """Classification errors (ridges, repetitions) with the largest training set of the curves, or a share of it."""
-    how = PREPARED[prepared]
-    net = how.network(model, settings.depth)
-    x, y = load(settings, data_dir, how.images)
-    few = lambda count: round(how.share * count)
-    x, most = x[: few(pool_size(settings, model))], np.array([few(sizes_of(settings, model)[-1])])
-    curves = [_learning(settings, net, x, y, most, ridge, task, None, how.kernel) for ridge in TRIED_RIDGES]
-    return {"tried": np.concatenate([found.of("classification") for found in curves])}
-
-
-def _learning(
-    settings: Settings,
-    net: nn.Sequential,
-    x: np.ndarray,
-    y: np.ndarray,
-    sizes: np.ndarray,
-    ridge: float,
-    task: Task,
-    predict: Literal["spectrum"] | None = "spectrum",
-    kernel: Literal["ntk", "nngp"] = "ntk",
-) -> LearningCurve:
-    """Tiles of the kernel are kept on disk, so that a run that is killed goes on where it was."""
-    return learning_curve(
-        KeptKernel(net, KernelStore()), x, y[: len(x)], sizes=sizes, repetitions=settings.repetitions, kernel=kernel,
-        ridge=ridge, predict=predict, seed=settings.seed, progress=task.step,
-    )  # fmt: skip
-
-
 def _network(
     settings: Settings, data_dir: Path | None, model: str, group: str, images: int, run: int, task: Task
 ) -> Arrays:
     """The classification error of a trained network; every run has its images, transformation and initial weights."""
-    how, seed = PREPARED[settings.prepared], settings.seed
-    given = curve_data(*load(settings, data_dir, how.images))
+    seed, given = settings.seed, curve_data(*load(settings, data_dir))
     order, tested = given.split(run, seed)
-    net = how.network(model, settings.network_depth, settings.width)
+    net = architecture(model, depth=settings.network_depth, width=settings.width)
     error, _ = errors_of(System(group, net, "NN"), given, order[:images], tested, seed + run)
     task.step(1, 1)
     return {"errors": np.array(error)}
@@ -259,7 +225,7 @@ def whole(model: str, flips: bool, settings: Settings, data_dir: Path | None, ke
     """Whether each image is classified rightly, (fields, images) of every part; tiles are in `kept`."""
     s, n = settings, settings.whole_images
     images = whole_images(s, data_dir)
-    net: KernelFunction = PREPARED[s.prepared].network(model, s.depth)
+    net: KernelFunction = architecture(model, depth=s.depth)
     if flips:
         net = orbit_average(net, image_dihedral(1))
     x = images.train_x[:n].astype(s.whole_precision)
@@ -309,6 +275,115 @@ def _right(
     across = net.kernel(test.astype(x.dtype), x)
     outputs = [np.asarray(getattr(across, f), np.float64) @ w for f, w in zip(FIELDS, weights, strict=True)]
     return np.stack([(o.argmax(axis=1) == labels) & np.isfinite(o).all(axis=1) for o in outputs])
+
+
+_SLICE = 2500  # images of a stage
+_REPORTED = 250  # images between two reports of progress
+_FOLDS = 4
+
+
+def slices(settings: Settings) -> list[int]:
+    """Where stages begin among the images for training, validation and testing, one behind the other."""
+    s = settings
+    return list(range(0, s.whole_images + left(s) + s.whole_tested, _SLICE))
+
+
+def features(settings: Settings, data_dir: Path | None, model: str, begin: int, task: Task) -> Arrays:
+    """Features of some images, (images, features), in blocks."""
+    s = settings
+    images = whole_images(s, data_dir)
+    chosen = np.concatenate([images.train_x, images.test_x])[begin : begin + _SLICE].astype(np.float32)
+    made = kernels.random_features(architecture(model, depth=s.depth), s.features, s.seed)
+    made.transform(chosen[:1])  # compiled
+    found = []
+    for i in range(0, len(chosen), _REPORTED):
+        found.append(np.asarray(made.transform(chosen[i : i + _REPORTED])))
+        task.step(min(i + _REPORTED, len(chosen)), len(chosen))
+    return {"features": np.concatenate(found)}
+
+
+def learnt(found: Float[np.ndarray, "images features"], images: SystemImages, settings: Settings) -> Arrays:
+    """The ridge that is best in validation at every size, a multiple of the mean |φ|², and which test images are
+    classified rightly with it.
+    """
+    n, count = settings.whole_images, len(images.train_x)
+    tested, test = found[n:count].astype(np.float64), found[count:].astype(np.float64)
+    ridges, validation, right = [], [], []
+    for size in feature_sizes(settings):
+        solved = _feature_weights(found[:size], images.targets[:size])
+        scores = [((tested @ w).argmax(axis=1) == images.train_y[n:]).mean() for w in solved]
+        best = int(np.argmax(scores))
+        ridges.append(FEATURE_RIDGES[best])
+        validation.append(scores[best])
+        right.append((test @ solved[best]).argmax(axis=1) == images.test_y)
+    return {
+        "feature_ridge": np.array(ridges),
+        "feature_validation": np.array(validation),
+        "feature_right": np.array(right),
+    }
+
+
+def _feature_weights(
+    found: Float[np.ndarray, "images features"], targets: Float[np.ndarray, "images classes"]
+) -> list[Float[np.ndarray, "features classes"]]:
+    """(ΦᵀΦ + λ)⁻¹ Φᵀ Y with each of FEATURE_RIDGES, in float64: of images in blocks, so that Φ is held but once."""
+    n, m = found.shape
+    if n < m:
+        phi = found.astype(np.float64)
+        squares, pulls = phi @ phi.T, targets
+    else:
+        squares, pulls = np.zeros((m, m)), np.zeros((m, targets.shape[1]))
+        for i in range(0, n, _SLICE):
+            part = found[i : i + _SLICE].astype(np.float64)
+            squares += part.T @ part
+            pulls += part.T @ targets[i : i + _SLICE]
+    unit = np.trace(squares) / n
+    solved = []
+    for ridge in FEATURE_RIDGES:
+        shifted = squares.copy()
+        shifted[np.diag_indices_from(shifted)] += ridge * unit
+        solved.append(scipy.linalg.solve(shifted, pulls, assume_a="pos", overwrite_a=True))
+    return [phi.T @ w for w in solved] if n < m else solved
+
+
+def beside_exact(settings: Settings, data_dir: Path | None, model: str, task: Task) -> Arrays:
+    """The exact kernel of a few training images and kernels of features, by their number: (1 + numbers, images) whether
+    each image is classified rightly, at the best ridge of each; (numbers,) how far centred kernels are from the exact
+    one, relative.
+    """
+    s = settings
+    images = whole_images(s, data_dir)
+    x, y, targets = images.train_x[: s.exact_images].astype(np.float32), images.train_y, images.targets
+    net = architecture(model, depth=s.depth)
+    matrices = [np.asarray(kernels.KeptKernel(net, kernels.KernelStore()).kernel(x).ntk, np.float64)]
+    for i, count in enumerate(compared_features(s)):
+        phi = np.asarray(kernels.random_features(net, count, s.seed).transform(x), np.float64)
+        matrices.append(phi @ phi.T)
+        task.step(i + 1, len(compared_features(s)))
+    right = []
+    for K in matrices:
+        hits = out_of_fold(K, targets[: len(x)]).argmax(axis=-1) == y[: len(x)]
+        right.append(hits[np.argmax(hits.mean(axis=1))])
+    exact, *others = map(_centred, matrices)
+    off = [float(np.linalg.norm(K - exact) / np.linalg.norm(exact)) for K in others]
+    return {"exact_right": np.array(right), "kernel_error": np.array(off)}
+
+
+def out_of_fold(K: np.ndarray, targets: np.ndarray) -> Float[np.ndarray, "ridges images classes"]:
+    """What each image is predicted to be with every ridge, by the images of the other folds."""
+    n = len(K)
+    found = np.zeros((len(FEATURE_RIDGES), n, targets.shape[1]))
+    for test in np.array_split(np.arange(n), _FOLDS):  # labels alternate, so that blocks have all classes alike
+        train = np.setdiff1d(np.arange(n), test)
+        inner, across = K[np.ix_(train, train)], K[np.ix_(test, train)]
+        unit = np.trace(inner) / len(train)
+        for i, ridge in enumerate(FEATURE_RIDGES):
+            found[i, test] = across @ np.linalg.solve(inner + ridge * unit * np.eye(len(train)), targets[train])
+    return found
+
+
+def _centred(K: np.ndarray) -> np.ndarray:
+    return np.asarray(K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean())
 
 
 STUDY: Study[Settings, Results] = Study(

@@ -6,7 +6,7 @@ import numpy as np
 
 from equitangents.report import Figure, palette
 from equitangents.statistics import bootstrap
-from equitangents_studies.framework.page import Columns, Presentation, Records, RunFolder, columns, drawing
+from equitangents_studies.framework.page import Presentation, Records, RunFolder, drawing
 from equitangents_studies.mlp_to_gcnn.study import SETS, Results, Settings, trained_shares
 
 _COLOURS = dict(zip(SETS, (palette.BLUE, palette.GREEN, palette.ORANGE, palette.PURPLE), strict=True))
@@ -15,54 +15,13 @@ _COLOURS = dict(zip(SETS, (palette.BLUE, palette.GREEN, palette.ORANGE, palette.
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
     """Tables and figures."""
     trained = trained_shares(settings, results, sorted(settings.trained_widths))
-    squares = [(w, i, v) for j, w in enumerate(settings.widths) for i, v in enumerate(results.squares[:, j])]
-    tables = {
-        "distance": distance_table(settings, results),
-        "independent": columns(("width", "draw", "mean_square_difference"), squares),
-        "trained": trained.table("share"),
-        "depth": depth_table(results),
-    }
+    tables = {"trained": trained.table("share")}
     shown = [
         _distances(results, folder),
         _depths(results, folder),
         _convergence(settings, results, trained, folder),
     ]
     return Presentation(tables, shown)
-
-
-def distance_table(settings: Settings, results: Results) -> Columns:
-    """Relative differences by model, time and set of inputs."""
-    rows: list[tuple[object, ...]] = []
-    for t, time in enumerate(results.times):
-        for s, name in enumerate(SETS):
-            rows.append(("infinite width", "", time, name, results.distance[t, s]))
-            rows.append(("infinite width, no augmentation", "", time, name, results.without_augmentation[t, s]))
-            rows += [
-                ("frozen kernel, same weights", w, time, name, results.exact[i, t, s])
-                for i, w in enumerate(settings.widths)
-            ]
-    return columns(("model", "width", "time", "inputs", "largest_relative_difference"), rows)
-
-
-def depth_table(results: Results) -> Columns:
-    """Relative differences by theorem, depth, time and set of inputs, and of the kernels."""
-    rows: list[tuple[object, ...]] = []
-    for (theorem, depth), distance in results.deep_distance.items():
-        for table, model in ((distance, "augmented"), (results.deep_without[theorem, depth], "not augmented")):
-            rows += [
-                (f"theorem {theorem}", model, depth, results.times[t], SETS[s], value)
-                for (t, s), value in np.ndenumerate(table)
-            ]
-        rows += [
-            (f"theorem {theorem}", kernel, depth, "", "", value)
-            for kernel, value in zip(("NNGP", "NTK"), results.deep_kernels[theorem, depth], strict=True)
-        ]
-    for depth, table in results.deep_exact.items():
-        rows += [
-            ("frozen kernels, same weights", "augmented", depth, results.times[t], SETS[s], value)
-            for (t, s), value in np.ndenumerate(table)
-        ]
-    return columns(("what", "model", "hidden_layers", "time", "inputs", "largest_relative_difference"), rows)
 
 
 def _depths(results: Results, folder: RunFolder) -> Figure:

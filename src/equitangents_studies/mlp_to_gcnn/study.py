@@ -97,7 +97,7 @@ class Results(Measured):
     """Distances between the two ensembles' predictions, and what they are distances of.
 
     `kernel_distance` is that of the NNGP and the NTK, `distance` and `without_augmentation` are those at infinite
-    width, `std_ratio` as `AugmentedPair.infinite` has it; `exact` is that of frozen kernels with the same weights,
+    width; `exact` is that of frozen kernels with the same weights,
     `squares` the squared distance of frozen kernels of independent networks late in training on test images; `outputs`
     of trained networks. Those of the theorems at every depth begin with `deep`; `deep_exact` is `exact` at some depths.
     """
@@ -106,7 +106,6 @@ class Results(Measured):
     kernel_distance: np.ndarray = by("", "kernel", of="infinite.kernel_distance")
     distance: np.ndarray = by("", "time inputs", of="infinite.distance")
     without_augmentation: np.ndarray = by("", "time inputs", of="infinite.without_augmentation")
-    std_ratio: np.ndarray = by("", "time", of="infinite.std_ratio")
     exact: np.ndarray = by("", "width time inputs", of="same-weights.same-weights")
     squares: np.ndarray = by("", "draw width", of="independent")
     outputs: Keyed[np.ndarray] = by("network trained inputs", "step member value", of="trained.{inputs}")

@@ -2,35 +2,30 @@
 
 Θ_H(x, x′) = (1/|H|) Σ_{h∈H} Θ(x, ρ_X(h)x′) ρ_Y(h), with Θ on pairs of positions, is the kernel of the network that is
 equivariant under the subgroup H, where Θ(ρ(h)x, ρ(h)x′) = ρ_Y(h) Θ(x, x′) ρ_Y(h)ᵀ.
+Augmentation is explicit beside it: N|H| inputs and targets, the network's own kernel, at times t by
+μ_t = B Θ⁻¹ (1 − e^{−Θt/N}) Y; and finite networks are trained.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from equitangents import nn
 from equitangents.actions import Action
 from equitangents.extending import FiniteNetwork
 from equitangents.solvers import solve
-from equitangents.statistics import Estimate, bootstrap
-from equitangents_studies.common import networks
+from equitangents.statistics import Estimate, second_moment_share
 from equitangents_studies.common.infinite import largest_difference
-from equitangents_studies.framework.study import Arrays, Task
-from equitangents_studies.systems.factors import log_factor_at_end
+from equitangents_studies.common.training import train_to_last
+from equitangents_studies.framework.study import Arrays, RunFolder, Task, at_least, check
 
 STD: dict[str, Any] = {"W_std": 2**0.5, "b_std": 0.1}
-
-
-def ends_on_positions(hidden_layers: int, channels: int, outputs: int) -> nn.Sequential:
-    """3×3 windows, ReLU, and `outputs` numbers at every position."""
-    hidden = networks.hidden(hidden_layers, lambda: nn.Conv(channels, (3, 3), padding="circular", **STD))
-    return nn.Sequential(*hidden, nn.Dense(outputs, **STD))
 
 
 PairKernel = Callable[[np.ndarray, np.ndarray], np.ndarray]
@@ -151,23 +146,50 @@ class Score:
     most: float = math.inf
 
 
+def squared(predicted: np.ndarray, target: np.ndarray) -> float:
+    """Mean squared error relative to the mean square of the targets."""
+    return float(((predicted - target) ** 2).mean() / (target**2).mean())
+
+
 Sets = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 """Training inputs and targets, test inputs and targets."""
 
 
 @dataclass(frozen=True)
-class Training:
-    """`members` networks, full-batch gradient descent on all copies of `inputs` inputs, recorded after `steps`.
-
-    The learning rate is `rate` times the largest at which descent in the limit of infinite width is stable.
+class CommonSettings:
+    """In each of `draws` draws, training sets of `sizes` inputs and `test` further ones, learnt with a `ridge` relative
+    to the kernel's mean diagonal. `few` inputs are trained on in all orientations, at times in `units`. `members`
+    networks are trained on `trained` inputs and recorded after `steps`.
     """
 
-    net: FiniteNetwork
-    members: int
-    inputs: int
-    steps: tuple[int, ...]
-    seed: int
-    rate: float = 0.3
+    sizes: tuple[int, ...] = (2, 4, 8, 16)
+    test: int = 12
+    draws: int = 12
+    hidden_layers: int = 2
+    ridge: float = 1e-2
+    few: int = 2
+    units: tuple[float, ...] = (1.0, 10.0, 100.0, 1000.0, float("inf"))
+    members: int = 64
+    trained: int = 4
+    steps: tuple[int, ...] = (1, 10, 100)
+    seed: int = 0
+
+
+def check_common(s: CommonSettings, held: float = math.inf, **further: tuple[int, ...]) -> None:
+    """Sizes that increase, also `further` ones; inputs enough, of which `held` are there; networks for an interval."""
+    at_least(s, test=1, draws=2, hidden_layers=1, few=1, members=5)
+    for name, sizes in {"sizes": s.sizes, **further}.items():
+        check(list(sizes) == sorted(set(sizes)) and len(sizes) >= 2, name, sizes, "two or more, increasing")
+        check(min(sizes) >= 1, name, sizes, "at least 1 each")
+    fits = s.sizes[-1] + s.test <= held
+    check(fits, "sizes", s.sizes, f"so few that they and {s.test} test images are at most {held}")
+    least = min(s.test, s.sizes[-1], *(sizes[-1] for sizes in further.values()))
+    check(s.ridge > 0, "ridge", s.ridge, "positive")
+    check(s.few <= least, "few", s.few, f"at most {least}, inputs of a draw")
+    check(1 <= s.trained <= s.sizes[-1], "trained", s.trained, f"between 1 and {s.sizes[-1]}, the largest training set")
+    increasing = list(s.steps) == sorted(set(s.steps)) and len(s.steps) >= 1 and min(s.steps) >= 0
+    check(increasing, "steps", s.steps, "one or more, increasing from 0 or more")
+    check(len(s.units) >= 1 and min(s.units) > 0, "units", s.units, "positive times")
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,28 +198,27 @@ class Problem:
 
     `symmetries` by name, PLAIN, RIGHT and WRONG among them. `draw(k)` are training and test sets of a draw, with as
     many training inputs as the largest of `sizes`; `foreign` are inputs unlike them. `scores` of predictions and
-    targets; `squared` is one.
+    targets; `squared` is one. `net` is trained at finite width.
     """
 
     name: str
+    settings: CommonSettings
     kernel: PairKernel
     symmetries: Mapping[str, Symmetry]
     positions: tuple[int, ...]
     draw: Callable[[int], Sets]
     foreign: np.ndarray
     sizes: tuple[int, ...]
-    draws: int
     ridge: float
     scores: Mapping[str, Score]
-    few: int
-    units: tuple[float, ...]
-    training: Training | None = None
+    net: FiniteNetwork | None = None
 
 
 def few_of(p: Problem) -> dict[str, np.ndarray]:
     """A few training inputs of the first draw, test inputs, and inputs unlike both."""
     x, _, test, _ = p.draw(0)
-    return dict(zip(SETS, (x[: p.few], test[: p.few], p.foreign[: p.few]), strict=True))
+    few = p.settings.few
+    return dict(zip(SETS, (x[:few], test[:few], p.foreign[:few]), strict=True))
 
 
 SHOWN = 4  # test inputs whose predictions are kept for figures
@@ -276,19 +297,131 @@ def by_augmentation(
     return learnt(K, B, as_columns(moved_targets(symmetry, y, p.positions), len(K)), ridge * len(symmetry.chosen))
 
 
-def inputs_saved(
-    sizes: Sequence[int],
-    without: Float[np.ndarray, "draws sizes"],
-    with_group: Float[np.ndarray, "draws sizes"],
-    level: float = 0.95,
-) -> Estimate:
-    """How many times as many inputs the first kernel needs as the second for the smallest error that both reach.
+MODELS = ("augmented", "equivariant", "plain")
 
-    Of mean errors over draws, sizes interpolated on logarithms; with the bootstrap's interval of its logarithm
-    over draws. No more than the largest over the smallest size can be measured.
+
+def over_time(p: Problem) -> dict[str, Float[np.ndarray, "sets times"]]:
+    """`error_model`: relative equivariance errors; `apart`: largest differences of augmented and equivariant means,
+    after training on the few training inputs of `few_of`.
+
+    Times are in units of N/λ_max of the equivariant kernel. An error is the root mean square of f(ρ(g)x) − ρ(g)f(x)
+    over all g but the identity, relative to that of f; a difference is relative to the largest output of its set.
     """
-    n = np.asarray(sizes, np.float64)
-    logs = lambda means: np.array([log_factor_at_end(n, first, second) for first, second in means])
-    most = math.log(n[-1] / n[0])
-    found = bootstrap(np.stack([without, with_group], axis=1), logs, confidence=level, bounds=(-most, most))
-    return Estimate(math.exp(found.value), math.exp(found.low), math.exp(found.high), level)
+    symmetry, sets = p.symmetries[RIGHT], few_of(p)
+    inputs, group = symmetry.inputs, symmetry.inputs.group
+    shape = (*p.positions, symmetry.fibre)
+    x = sets["training"]
+    y = p.draw(0)[1][: len(x)].reshape(len(x), *shape, -1)[..., 0]
+    data = {
+        "augmented": (moved_copies(symmetry, x), moved_targets(symmetry, y, p.positions)),
+        "equivariant": (x, y),
+        "plain": (x, y),
+    }
+    bare = Symmetry("", inputs)
+    means: dict[str, dict[str, np.ndarray]] = {name: {} for name in MODELS}
+    unit = 1.0
+    for name in ("equivariant", "augmented", "plain"):
+        seen, targets = data[name]
+        one = symmetry if name == "equivariant" else bare
+        built = lambda a, seen=seen, one=one: moved_kernels(p.kernel, {"": one}, a, seen, p.positions)[""]
+        K = built(seen)
+        values, vectors = np.linalg.eigh((K + K.T) / 2)
+        if name == "equivariant":
+            unit = float(values[-1])
+        rates = values / unit * (len(x) / len(seen))
+        projected = vectors.T @ as_columns(targets, len(K))
+        for key, z in sets.items():
+            B = built(moved_copies(symmetry, z)) @ vectors
+            found = np.stack([B @ (grown(values, rates, t)[:, None] * projected) for t in p.settings.units])
+            means[name][key] = found.reshape(len(p.settings.units), len(symmetry.chosen), len(z), *shape)
+    arrays = {
+        f"error_{name}": np.array([[_error(symmetry, group.identity, m) for m in means[name][key]] for key in sets])
+        for name in MODELS
+    }
+    pairs = {key: zip(means["augmented"][key], means["equivariant"][key], strict=True) for key in sets}
+    arrays["apart"] = np.array([[largest_difference(a, b) for a, b in pairs[key]] for key in sets])
+    return arrays
+
+
+def grown(values: np.ndarray, rates: np.ndarray, time: float) -> np.ndarray:
+    """(1 − e^{−rate·time})/λ."""
+    return -np.expm1(-rates * time) / values if np.isfinite(time) else 1 / values
+
+
+def _error(symmetry: Symmetry, identity: int, mean: Float[np.ndarray, "order n ..."]) -> float:
+    """Relative root mean square of f(ρ(g)x) − ρ(g) f(x)."""
+    outputs = symmetry.outputs
+    assert outputs is not None
+    at = symmetry.chosen.index(identity)
+    expected = np.stack([np.asarray(outputs(g, mean[at])) for g in symmetry.chosen])
+    others = [i for i in range(len(mean)) if i != at]
+    return float(np.sqrt(((mean - expected)[others] ** 2).mean() / (mean[at] ** 2).mean()))
+
+
+_RATE = 0.3  # of the largest learning rate at which descent in the limit of infinite width is stable
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """`off[set]` (steps, members, values) is f(ρ(g)x) − ρ(g)f(x), all g but the identity; `outputs[set]` are f(x)."""
+
+    off: Mapping[str, np.ndarray]
+    outputs: Mapping[str, np.ndarray]
+
+    def share(self, name: str, step: int, level: float = 0.95) -> Estimate:
+        """(E off)² / E off² over networks: what is left of the squared error of single ones in infinitely many."""
+        off = self.off[name][step]
+        return second_moment_share(off, off, confidence=level)
+
+    def errors(self, name: str, step: int) -> tuple[float, float]:
+        """Root mean square of `off` relative to that of single networks' outputs: of these, and of the mean of all."""
+        off, f = self.off[name][step], self.outputs[name][step]
+        of = lambda a: math.sqrt((a**2).mean() / (f**2).mean())
+        return of(off), of(off.mean(axis=0))
+
+
+def train(folder: RunFolder, p: Problem, net: FiniteNetwork) -> Trained:
+    """A stage of the run: full-batch gradient descent on all copies of the first inputs of the first draw, recorded on
+    the orbits of the few inputs of every set.
+    """
+    symmetry, sets, s = p.symmetries[RIGHT], few_of(p), p.settings
+    x, y, _, _ = p.draw(0)
+    x, y = x[: s.trained], y[: s.trained]
+    K = moved_kernels(p.kernel, {"": symmetry}, x, x, p.positions)[""]
+    largest = 2 * len(x) / float(np.linalg.eigvalsh((K + K.T) / 2)[-1])
+    compute = partial(
+        train_to_last,
+        folder.checkpoints(f"{p.name}-trained"),
+        net,
+        x,
+        y,
+        record={key: moved_copies(symmetry, z) for key, z in sets.items()},
+        record_at=s.steps,
+        keep=partial(deviations, p, {key: len(z) for key, z in sets.items()}),
+        augmentation=symmetry.inputs,
+        label_action=symmetry.outputs,
+        members=s.members,
+        learning_rate=_RATE * largest,
+        dtype="float64",
+        seed=s.seed,
+    )
+    arrays = folder.stage(f"{p.name}-trained", f"{p.name}: {s.members} networks", compute)
+    return Trained(*({key: arrays[f"{part}_{i}"] for i, key in enumerate(sets)} for part in ("off", "outputs")))
+
+
+def deviations(p: Problem, sizes: Mapping[str, int], recorded: Arrays) -> Arrays:
+    """`off_i` and `outputs_i` of the i-th set, from outputs of networks on orbits of so many inputs."""
+    symmetry = p.symmetries[RIGHT]
+    elements = len(symmetry.chosen)
+    at = symmetry.chosen.index(symmetry.inputs.group.identity)
+    others = [i for i in range(elements) if i != at]
+    found: Arrays = {}
+    for i, (key, n) in enumerate(sizes.items()):
+        f = np.asarray(recorded[key], np.float64)
+        f = f.reshape(*f.shape[:2], elements, n, *f.shape[3:])
+        first = f[:, :, at]
+        moved = moved_targets(symmetry, first.reshape(-1, *first.shape[3:]), p.positions)
+        off = f - np.moveaxis(moved.reshape(elements, *first.shape), 0, 2)
+        found[f"off_{i}"] = off[:, :, others].reshape(*f.shape[:2], -1)
+        found[f"outputs_{i}"] = first.reshape(*f.shape[:2], -1)
+    return found

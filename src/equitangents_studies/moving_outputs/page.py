@@ -1,134 +1,26 @@
-"""How learning of outputs that move is shown: scores against training sets, equivariance over time, tables."""
+"""How learning of outputs that move is shown: scores against training sets, equivariance over time, pictures."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from equitangents.report import Figure, Table, palette
-from equitangents.statistics import exactly, shared_level
-from equitangents_studies.framework.claims import Claim, after, claim, exact, ours, theirs, to_rounding
-from equitangents_studies.framework.page import Columns, RunFolder, Shown, columns, drawing, table
-from equitangents_studies.framework.works import BEYOND_THE_LIMIT as EMERGENT
-from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
-from equitangents_studies.moving_outputs.kernels import PLAIN, RIGHT, SETS, WRONG
-from equitangents_studies.moving_outputs.learning import MODELS, Learning, every_time
-
-OURS = "our question"
-REVIEW = "review"  # equivariant outputs are sketched there; the derivation is ours (docs/theory.md)
-_LEFT = 10.0  # per cent
-_SEEN = 0.01
-
-
-def saving_claims(learnings: Mapping[str, Learning], noun: str) -> list[Claim]:
-    """Whether the right group saves training inputs (`noun`) and the wrong one none."""
-    level = shared_level(len(learnings))
-    right = {f"{name}{k.titles[RIGHT]}": k.saved(RIGHT, level) for name, k in learnings.items()}
-    wrong = {f"{name}{k.titles[WRONG]}": k.excess(WRONG, level) for name, k in learnings.items()}
-    how = (
-        f"Number of {noun} with which the plain kernel is trained at most, over that with which the kernel with the "
-        "group built in has the same squared error, interpolated between sizes; the other way round where the plain "
-        "kernel is better."
-    )
-    covers = f"draws of training and test {noun}"
-    return [
-        claim(
-            f"With the right group built in, fewer training {noun} give the same error",
-            right,
-            measure=how,
-            covers=covers,
-            at_least=1,
-            by=ours(OURS),
-        ),
-        claim(
-            f"A wrong group does not lower the error of the largest training set of {noun}",
-            wrong,
-            measure="Squared error with the wrong group built in over that of the plain kernel.",
-            covers=covers,
-            at_least=1,
-            by=ours(OURS),
-        ),
-    ]
-
-
-def time_claims(learnings: Mapping[str, Learning], noun: str) -> list[Claim]:
-    """Augmentation and equivariant kernel alike at every time; both equivariant, the plain one not; on and off data."""
-    some = next(iter(learnings.values()))
-    times = every_time(some.units)
-    numbers = lambda of: {
-        f"{name}{set_name}": exactly(float(of(k)[i]))
-        for name, k in learnings.items()
-        for i, set_name in enumerate(SETS)
-    }
-    grown = {
-        f"{name}growing training sets": exactly(float(k.augmented[:, k.explicit].max()))
-        for name, k in learnings.items()
-        if k.explicit.any()
-    }
-    done = [size for k in learnings.values() for size in np.array(k.sizes)[k.explicit].tolist()]
-    most = max(done, default=0)
-    both = {
-        f"{model}, {label}": e
-        for model in ("augmented", "equivariant")
-        for label, e in numbers(lambda k, model=model: k.errors[model].max(axis=1)).items()
-    }
-    trained = lambda k: k.errors["plain"].min(axis=1)
-    plain = numbers(trained)
-    return [
-        to_rounding(
-            "Networks trained on all moved copies, targets moved along, have the mean of the equivariant ones at every "
-            "time, on the data and off them",
-            {**numbers(lambda k: k.apart.max(axis=1)), **grown},
-            measure="Largest difference of means relative to the largest output, over elements, outputs and times "
-            f"({times}, in units of N/λ_max), and at the end of training sets of up to {most} {noun}; infinite width, "
-            "the copies are trained on explicitly.",
-            by=theirs(THEIRS, REVIEW, "equal"),
-        ),
-        to_rounding(
-            "Both are equivariant at every time, on the data and off them",
-            both,
-            measure="Root mean square of f(ρ(g)x) − ρ(g)f(x), all g but the identity, relative to that of f; the "
-            f"largest over times ({times}).",
-            by=theirs(THEIRS, REVIEW, "0"),
-        ),
-        exact(
-            "Without augmentation the mean is not equivariant, on the data or off them",
-            plain,
-            measure=f"The same of the plain ensemble; the smallest over times ({times}).",
-            at_least=_SEEN,
-            by=ours("our control; the bound is our choice"),
-        ),
-    ]
-
-
-def trained_claim(learning: Learning, noun: str) -> list[Claim]:
-    """Whether the mean of finite networks that trained on all moved copies is equivariant; none without networks."""
-    trained = learning.trained
-    if trained is None:
-        return []
-    steps = trained.training.steps
-    level = shared_level(len(SETS) * len(steps))
-    numbers = {
-        f"{name}, {after(step)}": trained.share(name, i, level).times(100)
-        for name in SETS
-        for i, step in enumerate(steps)
-    }
-    t = trained.training
-    return [
-        claim(
-            "Averaging finite networks trained on all moved copies removes their equivariance error at every time, on "
-            f"the data and off them: at most {_LEFT:g} % of its square is left",
-            numbers,
-            measure="Squared mean over networks of f(ρ(g)x) − ρ(g)f(x), over its mean square, free of the bias of "
-            f"finitely many networks; {t.members} networks trained on {t.inputs} {noun}.",
-            covers="members",
-            at_most=_LEFT,
-            unit="%",
-            by=theirs(EMERGENT, f"abstract of {EMERGENT}", "equivariant in the mean at any width"),
-        )
-    ]
-
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, Shown, columns, drawing, table
+from equitangents_studies.moving_outputs import fields, turns
+from equitangents_studies.moving_outputs.kernels import (
+    MODELS,
+    PLAIN,
+    RIGHT,
+    SETS,
+    SHOWN,
+    WRONG,
+    CommonSettings,
+    Trained,
+)
+from equitangents_studies.moving_outputs.study import Learning, Results
 
 _COLOURS = (palette.INK, palette.BLUE, palette.GREEN, palette.VERMILLION)
 _MODEL_COLOURS = dict(zip(MODELS, (palette.VERMILLION, palette.BLUE, palette.INK), strict=True))
@@ -181,15 +73,11 @@ def times_figure(folder: RunFolder, name: str, learning: Learning) -> Figure:
     return drawn.figure
 
 
-def trained_figures(folder: RunFolder, name: str, learning: Learning) -> list[Figure]:
-    """A panel for each set: errors of single finite networks, of their mean, and of infinitely many."""
-    trained = learning.trained
-    if trained is None:
-        return []
-    steps = trained.training.steps
+def trained_figure(folder: RunFolder, steps: Sequence[int], trained: Trained) -> Figure:
+    """A panel for each set: errors of single finite networks, and of their mean."""
     with drawing.panels(
         folder,
-        name,
+        "trained",
         titles=[drawing.heading(set_name) for set_name in SETS],
         xlabel="training step",
         ylabel="equivariance error",
@@ -208,7 +96,7 @@ def trained_figures(folder: RunFolder, name: str, learning: Learning) -> list[Fi
                 axes.plot(range(len(steps)), values, "o-", color=colour.light, lw=1.2, ms=4, label=label)
             axes.set_xticks(range(len(steps)), [f"{step:,}" for step in steps])
             axes.set_ylim(0, 1.08 * max(trained.errors(n, i)[0] for n in SETS for i in range(len(steps))))
-    return [drawn.figure]
+    return drawn.figure
 
 
 def scores_table(learning: Learning, titles: Mapping[str, str], noun: str) -> Table:
@@ -227,19 +115,160 @@ def scores_table(learning: Learning, titles: Mapping[str, str], noun: str) -> Ta
     return table(caption, [f"training {noun}", *learning.titles.values()], rows)
 
 
-def fields_page(
-    folder: RunFolder, learning: Learning, titles: Mapping[str, str], noun: str, task: str
-) -> tuple[list[Figure | Table], dict[str, Columns]]:
-    """(figures and tables shown, tables) of fields; `task` names the tables' rows."""
-    shown: list[Shown] = [
-        scores_figure(folder, "learning", learning, titles, noun),
-        scores_table(learning, titles, noun),
-        times_figure(folder, "times", learning),
-        *trained_figures(folder, "trained", learning),
-    ]
-    one = {task: learning}
-    tables = {"scores": score_columns(one), "factors": factor_columns(one), "times": time_columns(one)}
-    return shown, tables
+_TITLES = {
+    "dice": "Dice score",
+    "divergence": "Divergence of predictions",
+    "wrong": "Share of wrong elements",
+    "degrees": "Median error in degrees",
+    "squared": "Relative squared error",
+}
+
+
+def present(settings: CommonSettings, results: Results, folder: RunFolder) -> Presentation:
+    """Of every task scores and equivariance over time; then what is learnt, in pictures."""
+    noun = "flows" if isinstance(settings, fields.FlowSettings) else "images"
+    shown: list[Shown] = []
+    for label, learning in results.learnings.items():
+        name, what = (label.rstrip(", "), "signals" if label.startswith("rotations") else noun)
+        titles = {score: title for score, title in _TITLES.items() if score in learning.scores}
+        shown += [
+            scores_figure(folder, name or "learning", learning, titles, what),
+            scores_table(learning, titles, what),
+            times_figure(folder, f"{name}-times" if name else "times", learning),
+        ]
+        if learning.trained is not None:
+            shown.append(trained_figure(folder, settings.steps, learning.trained))
+    learning = next(iter(results.learnings.values()))
+    if isinstance(settings, turns.TurnSettings):
+        shown.append(_images(settings, folder))
+    elif isinstance(settings, fields.MaskSettings):
+        shown.append(_masks(settings, learning, folder))
+    elif isinstance(settings, fields.FlowSettings):
+        shown.append(_flows(settings, learning, folder))
+    tasks = {label.rstrip(", ") or noun: learning for label, learning in results.learnings.items()}
+    if isinstance(settings, turns.TurnSettings):
+        tables = {name: score_columns({name: learning}) for name, learning in tasks.items()}
+    else:
+        tables = {"scores": score_columns(tasks)}
+    return Presentation(tables, shown)
+
+
+def _masks(settings: fields.MaskSettings, learning: Learning, folder: RunFolder) -> Figure:
+    middle = (len(learning.sizes) - 1) // 2
+    _, _, x, y = fields.draw_masks(settings, 0)
+    count = min(SHOWN, len(x), len(learning.shown[PLAIN][middle]))
+    rows = (
+        ("image", x),
+        ("mask", y),
+        ("plain", learning.shown[PLAIN][middle]),
+        ("C4 built in", learning.shown[RIGHT][middle]),
+    )
+    with drawing.panels(
+        folder,
+        "masks",
+        titles=[""] * (len(rows) * count),
+        rows=len(rows),
+        size=(1.5 * count + 1.2, 6.0),
+        caption=(
+            "Images not trained on, their masks, and what the plain and the C4 kernel predict after the "
+            "middle training size; first draw. Dark is −1, ground, and light is 1."
+        ),
+        alt="Images, masks and predictions",
+    ) as drawn:
+        for i, (name, shown) in enumerate(rows):
+            for j in range(count):
+                axes, image = drawn[i * count + j], np.asarray(shown[j])[..., :3]
+                low, high = (image.min(), image.max()) if name == "image" else (-1.0, 1.0)
+                grey = np.clip((image - low) / (high - low if high > low else 1), 0, 1)
+                axes.imshow(grey.squeeze(), cmap="gray", vmin=0, vmax=1, interpolation="nearest")
+                axes.set_xticks([])
+                axes.set_yticks([])
+            drawn[i * count].set_ylabel(name)
+    return drawn.figure
+
+
+_MOST_ARROWS = 10  # along an axis
+
+
+def _flows(settings: fields.FlowSettings, learning: Learning, folder: RunFolder) -> Figure:
+    middle = (len(learning.sizes) - 1) // 2
+    _, _, x, y = fields.draw_flows(settings, 0)
+    drawn_fields = (
+        ("velocity", x, palette.INK),
+        ("its change", y, palette.GREEN),
+        ("plain", learning.shown[PLAIN][middle], palette.VERMILLION),
+        ("C4 built in", learning.shown[RIGHT][middle], palette.BLUE),
+    )
+    count, every = min(SHOWN, len(x), 3), -(-x.shape[1] // _MOST_ARROWS)
+    with drawing.panels(
+        folder,
+        "flows",
+        titles=[name for name, *_ in drawn_fields] + [""] * (len(drawn_fields) * (count - 1)),
+        rows=count,
+        size=(8.6, 2.3 * count),
+        caption=(
+            "Flows not trained on, how they change, and what the plain and the C4 kernel predict after "
+            "the middle training size; first draw. Changes have one scale in each row."
+        ),
+        alt="Velocities, their changes and predictions",
+    ) as drawn:
+        for j in range(count):
+            largest = float(np.sqrt((y[j] ** 2).sum(axis=-1).max()))
+            speed = float(np.sqrt((x[j] ** 2).sum(axis=-1).max()))
+            for i, (_, shown, colour) in enumerate(drawn_fields):
+                axes, field = drawn[j * len(drawn_fields) + i], np.asarray(shown[j])[::every, ::every]
+                scale = speed if i == 0 else largest
+                # columns to the right, rows downwards
+                axes.quiver(
+                    field[..., 1],
+                    -field[..., 0],
+                    color=colour.light,
+                    angles="uv",
+                    scale_units="xy",
+                    scale=scale,
+                    pivot="mid",
+                )
+                axes.set_xlim(-1, field.shape[1])
+                axes.set_ylim(-1, field.shape[0])
+                axes.set_aspect("equal")
+                axes.invert_yaxis()
+                axes.set_xticks([])
+                axes.set_yticks([])
+    return drawn.figure
+
+
+_IMAGES = 6
+_FINE = 8  # straight pieces of each arc
+
+
+def _images(settings: turns.TurnSettings, folder: RunFolder) -> Figure:
+    x, y, _, _ = turns.plane_draw(settings, folder.data_dir, 0)
+    count = min(_IMAGES, len(x))
+    elements = y[:count].argmax(axis=1)
+    with drawing.panels(
+        folder,
+        "images",
+        titles=[f"element {g}" for g in elements],
+        size=(8.6, 1.9),
+        caption=(
+            "Training images of the first draw on their rings, drawn as discs, with the group elements "
+            "that turned them."
+        ),
+        alt="Turned images",
+        subplot_kw={"projection": "polar"},
+    ) as drawn:
+        rings, angles = x.shape[1:3]
+        edges = np.linspace(0, 2 * np.pi, _FINE * angles + 1) - np.pi / angles
+        for drawn_on, image in zip(drawn, x, strict=False):
+            axes: Any = drawn_on  # polar ones
+            axes.set_theta_zero_location("S")  # angle 0 points down the rows
+            axes.pcolormesh(
+                edges, np.arange(rings + 1), np.repeat(image[..., 0], _FINE, axis=1), cmap="gray", rasterized=True
+            )
+            axes.set_xticks([])
+            axes.set_yticks([])
+            axes.grid(visible=False)
+    return drawn.figure
 
 
 def score_columns(learnings: Mapping[str, Learning]) -> Columns:
@@ -253,27 +282,3 @@ def score_columns(learnings: Mapping[str, Learning]) -> Columns:
         for j, size in enumerate(k.sizes)
     ]
     return columns(("task", "built_in", "draw", "training_size", *some.scores), rows)
-
-
-def factor_columns(learnings: Mapping[str, Learning]) -> Columns:
-    """One row for each task and symmetry but the plain one: inputs saved, and errors of the largest training set."""
-    rows = [
-        (name, k.titles[symmetry], saved, error)
-        for name, k in learnings.items()
-        for symmetry in k.titles
-        if symmetry != PLAIN
-        for saved, error in ((k.saved(symmetry), k.excess(symmetry)),)
-    ]
-    names = ("inputs_saved", "low", "high", "error_over_plain", "error_low", "error_high")
-    return columns(("task", "built_in", *names), rows)
-
-
-def time_columns(learnings: Mapping[str, Learning]) -> Columns:
-    """One row for each task, set and time."""
-    rows = [
-        (name, set_name, unit, *(k.errors[model][i, t] for model in MODELS), k.apart[i, t])
-        for name, k in learnings.items()
-        for i, set_name in enumerate(SETS)
-        for t, unit in enumerate(k.units)
-    ]
-    return columns(("task", "inputs", "time", *(f"error_{m}" for m in MODELS), "augmented_from_equivariant"), rows)

@@ -7,7 +7,6 @@ Kernels are those of an MLP, of the networks with the group or a part of it buil
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -18,41 +17,85 @@ from jaxtyping import Float
 from scipy.spatial.transform import Rotation
 
 from equitangents import actions, groups, nn, sphere
-from equitangents.report import Figure, format_number
-from equitangents.statistics import exactly
 from equitangents_studies import data
 from equitangents_studies.common import networks
 from equitangents_studies.common.images import standardise
 from equitangents_studies.common.infinite import largest_difference
-from equitangents_studies.framework.claims import Claim, exact, ours, theirs
-from equitangents_studies.framework.page import Presentation, Shown, drawing, table
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Task, at_least, check, presets
-from equitangents_studies.moving_outputs import page as shared
 from equitangents_studies.moving_outputs.kernels import (
     PLAIN,
     RIGHT,
     STD,
     WRONG,
+    CommonSettings,
     PairKernel,
     Problem,
     Score,
     Sets,
     Symmetry,
-    Training,
     as_columns,
+    check_common,
     learnt,
     moved_kernels,
+    squared,
     unit,
     without_negative,
 )
-from equitangents_studies.moving_outputs.learning import Learning, check_asked, check_sizes, measure_learning
-from equitangents_studies.moving_outputs.page import REVIEW, THEIRS, saving_claims, time_claims, trained_claim
+
+
+@dataclass(frozen=True)
+class TurnSettings(CommonSettings):
+    """C_`order` on `rings` × `angles` samples of images of `data` ("digits", "letters", or a data set); rotations of
+    signals of `bandlimit` on the sphere with relative `noise`, means over SO(3) to `accuracy`, in training sets of
+    `space_sizes` with `space_ridge`. Networks have `width` neurons.
+    """
+
+    data: str = "digits"
+    order: int = 8
+    rings: int = 4
+    angles: int = 16
+    bandlimit: int = 4
+    noise: float = 0.3
+    accuracy: float = 1e-3
+    space_ridge: float = 3e-2
+    space_sizes: tuple[int, ...] = (2, 4, 8, 16, 32, 64, 128)
+    width: int = 64
+    sizes: tuple[int, ...] = (4, 8, 16, 32, 64, 128)
+    test: int = 50
+    draws: int = 8
+    ridge: float = 1e-3
+    few: int = 3
+    trained: int = 16
+
+
+TURNS = presets(
+    TurnSettings(),
+    desk="order=16 angles=32 accuracy=5e-4 sizes=4,8,16,32,64,128,256 test=100 draws=12 "
+    "space_sizes=2,4,8,16,32,64,128,256 width=128 steps=1,10,100,1000",
+    paper="data=mnist order=32 rings=8 angles=64 bandlimit=8 sizes=4,8,16,32,64,128,256,512 "
+    "space_sizes=2,4,8,16,32,64,128,256,512 test=500 draws=20 hidden_layers=3 members=100 width=512 "
+    "steps=1,10,100,1000",
+)
+
+
+def check_turns(s: TurnSettings, data_dir: Path | None) -> None:
+    """Rings that the group turns exactly, and images enough."""
+    at_least(s, order=2, rings=1, bandlimit=2, noise=0)
+    check(s.order % 2 == 0, "order", s.order, "even, so that every second turn is a subgroup")
+    check(s.angles % s.order == 0, "angles", s.angles, f"a multiple of the order, {s.order}")
+    check(s.space_ridge > 0, "space_ridge", s.space_ridge, "positive")
+    check(0 < s.accuracy < 1, "accuracy", s.accuracy, "between 0 and 1")
+    known = (LETTERS, *data.names())
+    check(s.data in known, "data", s.data, list(known))
+    check_common(s, len(upright(s.data, data_dir)), space_sizes=s.space_sizes)
+
 
 LETTERS = "letters"
 _CLASSES = {"digits": (2, 3, 4, 5, 7), LETTERS: (0, 4, 5, 6, 9, 10, 15, 17)}  # that no turn takes to one another
 _DECAY = 0.7  # of a template's amplitudes from one degree to the next
 
 
+@lru_cache(maxsize=2)
 def upright(name: str, data_dir: Path | None) -> Float[np.ndarray, "n height width channels"]:
     """All upright images of a set: of digits 2, 3, 4, 5 and 7, of letters A, E, F, G, J, K, P and R."""
     x, y = data.letters(16) if name == LETTERS else data.load(name, data_dir).pooled
@@ -182,108 +225,21 @@ def space_symmetries(bandlimit: int, accuracy: float, hidden_layers: int) -> dic
     }
 
 
-_SOME_TURNS = 6
-_CHECKED = 3  # inputs whose kernels are compared
-
-
-@dataclass(frozen=True)
-class Settings:
-    """C_`order` on `rings` × `angles` samples of images of `data` ("digits", "letters", or a data set); rotations of
-    signals of `bandlimit` on the sphere with relative `noise`, means over SO(3) to `accuracy`. In each of `draws` draws
-    training sets of `sizes` images (of `space_sizes` signals) and `test` further ones. `few` inputs are trained on in
-    all orientations, at times in `units`. `ridge`, for signals `space_ridge`: relative to the mean diagonal.
-    `members` networks of `width` are trained on `trained` images and recorded after `steps`.
-    """
-
-    data: str = "digits"
-    order: int = 8
-    rings: int = 4
-    angles: int = 16
-    bandlimit: int = 4
-    noise: float = 0.3
-    accuracy: float = 1e-3
-    space_ridge: float = 3e-2
-    sizes: tuple[int, ...] = (4, 8, 16, 32, 64, 128)
-    space_sizes: tuple[int, ...] = (2, 4, 8, 16, 32, 64, 128)
-    test: int = 50
-    draws: int = 8
-    hidden_layers: int = 2
-    ridge: float = 1e-3
-    few: int = 3
-    units: tuple[float, ...] = (1.0, 10.0, 100.0, 1000.0, float("inf"))
-    members: int = 64
-    width: int = 64
-    trained: int = 16
-    steps: tuple[int, ...] = (1, 10, 100)
-    seed: int = 0
-
-
-PRESETS = presets(
-    Settings(),
-    desk="order=16 angles=32 accuracy=5e-4 sizes=4,8,16,32,64,128,256 test=100 draws=12 "
-    "space_sizes=2,4,8,16,32,64,128,256 width=128 steps=1,10,100,1000",
-    paper="data=mnist order=32 rings=8 angles=64 bandlimit=8 sizes=4,8,16,32,64,128,256,512 "
-    "space_sizes=2,4,8,16,32,64,128,256,512 test=500 draws=20 hidden_layers=3 members=100 width=512 "
-    "steps=1,10,100,1000",
-)
-
-
-@dataclass(frozen=True, eq=False)
-class Results:
-    """Learning of elements of C_n and of SO(3), and how kernels and predictions agree with what theory says.
-
-    `on_the_group` is how far the kernel of the network that ends on C_n is from the moved mean; `turned` (models,) are
-    relative equivariance errors under random rotations after training.
-    """
-
-    plane: Learning
-    space: Learning
-    on_the_group: float
-    turned: dict[str, float]
-
-
-@lru_cache(maxsize=2)
-def _upright(name: str, data_dir: Path | None) -> np.ndarray:
-    return upright(name, data_dir)
-
-
-def check_settings(settings: Settings, data_dir: Path | None) -> None:
-    """Rings that the group turns exactly, images enough, sizes that increase."""
-    s = settings
-    at_least(s, order=2, rings=1, bandlimit=2, noise=0, test=1, draws=2, hidden_layers=1, few=1)
-    check(s.order % 2 == 0, "order", s.order, "even, so that every second turn is a subgroup")
-    check(s.angles % s.order == 0, "angles", s.angles, f"a multiple of the order, {s.order}")
-    check(s.space_ridge > 0, "space_ridge", s.space_ridge, "positive")
-    check(0 < s.accuracy < 1, "accuracy", s.accuracy, "between 0 and 1")
-    check_sizes("sizes", s.sizes)
-    check_sizes("space_sizes", s.space_sizes)
-    check_asked(s, (s.sizes[-1], s.space_sizes[-1]), "inputs")
-    known = (LETTERS, *data.names())
-    check(s.data in known, "data", s.data, list(known))
-    held, needed = len(_upright(s.data, data_dir)), s.sizes[-1] + s.test
-    check(needed <= held, "sizes", s.sizes, f"so few that they and {s.test} test images are at most {held}")
-
-
-def plane_draw(settings: Settings, data_dir: Path | None, k: int) -> Sets:
+def plane_draw(settings: TurnSettings, data_dir: Path | None, k: int) -> Sets:
     """Turned images of a draw, and their elements."""
     s, rng = settings, np.random.default_rng((settings.seed, k))
-    images = _upright(s.data, data_dir)
+    images = upright(s.data, data_dir)
     chosen = images[rng.permutation(len(images))[: s.sizes[-1] + s.test]]
     x, y = turned_rings(chosen, s.order, s.rings, s.angles, rng)
     n = s.sizes[-1]
     return x[:n], y[:n], x[n:], y[n:]
 
 
-def space_draw(settings: Settings, k: int) -> Sets:
+def space_draw(settings: TurnSettings, k: int) -> Sets:
     """Turned signals of a draw, and their rotations."""
     s, n = settings, settings.space_sizes[-1]
     x, R = turned_signals(n + s.test, s.bandlimit, s.noise, s.seed, np.random.default_rng((s.seed, k)))
     return x[:n], R[:n], x[n:], R[n:]
-
-
-def squared(predicted: np.ndarray, target: np.ndarray) -> float:
-    """Mean squared error relative to the mean square of the targets."""
-    return float(((predicted - target) ** 2).mean() / (target**2).mean())
 
 
 def wrong_element(predicted: np.ndarray, target: np.ndarray) -> float:
@@ -296,73 +252,73 @@ def degrees_off(predicted: np.ndarray, target: np.ndarray) -> float:
     return float(np.median(angles_between(nearest_rotations(predicted), target)))
 
 
-def problems(settings: Settings, data_dir: Path | None) -> tuple[Problem, Problem]:
-    """The tasks on C_n and on SO(3), as kernels see them."""
-    s, kernel = settings, pair_kernel(mlp(settings.hidden_layers))
-    rng = np.random.default_rng((s.seed, 2**31))
-    channels = _upright(s.data, data_dir).shape[-1]
-    shared: dict[str, Any] = {
-        "draws": s.draws, "few": s.few, "units": s.units, "positions": ()
-    }  # fmt: skip
+def problems(s: TurnSettings, data_dir: Path | None) -> dict[str, Problem]:
+    """The tasks on C_n and on SO(3): which element turned an image, which rotation a signal."""
+    kernel, rng = pair_kernel(mlp(s.hidden_layers)), np.random.default_rng((s.seed, 2**31))
     plane = Problem(
         name="turns",
+        settings=s,
         kernel=kernel,
+        symmetries=plane_symmetries(s.order),
+        positions=(),
+        draw=partial(plane_draw, s, data_dir),
+        foreign=rng.standard_normal((s.few, s.rings, s.angles, upright(s.data, data_dir).shape[-1])),
         sizes=s.sizes,
         ridge=s.ridge,
-        symmetries=plane_symmetries(s.order),
-        draw=partial(plane_draw, s, data_dir),
-        foreign=rng.standard_normal((s.few, s.rings, s.angles, channels)),
         scores={"squared": Score(squared), "wrong": Score(wrong_element, 1)},
-        training=Training(mlp(s.hidden_layers, s.width, s.order), s.members, s.trained, s.steps, s.seed),
-        **shared,
+        net=mlp(s.hidden_layers, s.width, s.order),
     )
     space = Problem(
         name="rotations",
+        settings=s,
         kernel=kernel,
-        sizes=s.space_sizes,
-        ridge=s.space_ridge,
         symmetries=space_symmetries(s.bandlimit, s.accuracy, s.hidden_layers),
+        positions=(),
         draw=partial(space_draw, s),
         foreign=rng.standard_normal((s.few, s.bandlimit**2)),
+        sizes=s.space_sizes,
+        ridge=s.space_ridge,
         scores={"squared": Score(squared), "degrees": Score(degrees_off, 180)},
-        **shared,
     )
-    return plane, space
+    return {"turns, ": plane, "rotations, ": space}
 
 
-def measure(settings: Settings, folder: RunFolder) -> Results:
-    """Both tasks, stage by stage, the kernel on the group, and random rotations."""
-    plane, space = (measure_learning(p, folder) for p in problems(settings, folder.data_dir))
-    data_dir = folder.data_dir
+SOME_TURNS = 6
+_CHECKED = 3  # inputs whose kernels are compared
+
+
+def turn_checks(s: TurnSettings, folder: RunFolder) -> dict[str, float]:
+    """How far the network that ends "on the group" is from the moved mean, and by the title of each symmetry relative
+    equivariance errors under random rotations after training.
+    """
+    on_the_group = partial(_on_the_group, s, folder.data_dir)
     found = folder.stages(
         {
-            "group": Stage("group", "The network that ends on the group", partial(_on_the_group, settings, data_dir)),
-            "rotated": Stage("rotated", "Random rotations", partial(_rotated, settings)),
+            "group": Stage("group", "The network that ends on the group", on_the_group),
+            "rotated": Stage("rotated", "Random rotations", partial(_rotated, s)),
         }
     )
-    group, turned = found["group"], found["rotated"]
+    turned = found["rotated"]
     errors = dict(zip(turned["models"].tolist(), turned["errors"].tolist(), strict=True))
-    return Results(plane, space, float(group["difference"]), errors)
+    return {"on the group": float(found["group"]["difference"]), **errors}
 
 
-def _on_the_group(settings: Settings, data_dir: Path | None, task: Task) -> Arrays:
+def _on_the_group(s: TurnSettings, data_dir: Path | None, task: Task) -> Arrays:
     """Largest relative difference of the kernel of group convolutions from |G| times the moved mean of the MLP's."""
-    x = plane_draw(settings, data_dir, 0)[0][:_CHECKED]
-    s = settings
+    x = plane_draw(s, data_dir, 0)[0][:_CHECKED]
     flat = x.reshape(len(x), -1, x.shape[-1])
     field = np.asarray(ends_on_group(s.order, s.rings, s.angles, s.hidden_layers).kernel_field(flat).ntk)
-    symmetry = plane_symmetries(settings.order)[RIGHT]
-    moved = moved_kernels(pair_kernel(mlp(settings.hidden_layers)), {"": symmetry}, x, x, ())[""].reshape(field.shape)
+    symmetry = plane_symmetries(s.order)[RIGHT]
+    moved = moved_kernels(pair_kernel(mlp(s.hidden_layers)), {"": symmetry}, x, x, ())[""].reshape(field.shape)
     task.step(1, 1)
-    return {"difference": np.array(largest_difference(field / settings.order, moved))}
+    return {"difference": np.array(largest_difference(field / s.order, moved))}
 
 
-def _rotated(settings: Settings, task: Task) -> Arrays:
+def _rotated(s: TurnSettings, task: Task) -> Arrays:
     """Relative error of f(Rx) against R f(x) over random R, of kernels trained on the first draw's largest set."""
-    s = settings
     x, y, test, _ = space_draw(s, 0)
     test, found = test[:_CHECKED], {}
-    turns = Rotation.random(_SOME_TURNS, np.random.default_rng((s.seed, 1))).as_matrix()
+    turns = Rotation.random(SOME_TURNS, np.random.default_rng((s.seed, 1))).as_matrix()
     copies = np.concatenate([np.asarray(sphere.rotate(test[..., None], R))[..., 0] for R in (np.eye(3), *turns)])
     some = {k: v for k, v in space_symmetries(s.bandlimit, s.accuracy, s.hidden_layers).items() if k != WRONG}
     kernel = pair_kernel(mlp(s.hidden_layers))
@@ -374,96 +330,3 @@ def _rotated(settings: Settings, task: Task) -> Arrays:
         found[symmetry.title] = float(np.sqrt(((mean[1:] - expected) ** 2).mean() / (mean[0] ** 2).mean()))
     task.step(1, 1)
     return {"models": np.array(list(found)), "errors": np.array(list(found.values()))}
-
-
-def claims(settings: Settings, results: Results) -> Sequence[Claim]:
-    """Inputs saved, wrong groups, augmentation and architecture, the network on the group, and all rotations."""
-    both = {"turns, ": results.plane, "rotations, ": results.space}
-    some, every = (results.turned[title] for title in ("O", "SO(3)"))
-    return [
-        *saving_claims(both, "images"),
-        *time_claims(both, "images"),
-        *trained_claim(results.plane, "images"),
-        exact(
-            "The network that ends on the group has |G| times the moved mean of the MLP’s kernel",
-            {"NTK": exactly(results.on_the_group)},
-            measure="Largest difference relative to the largest entry, between all elements of C_n.",
-            at_most=1e-10,
-            by=theirs(THEIRS, REVIEW, "equal"),
-        ),
-        exact(
-            "With SO(3) built in, vectors turn better with the signal under any rotation than with the cube’s 24 "
-            "rotations",
-            {"SO(3) over O": exactly(every / some)},
-            measure=f"Root mean square of f(Rx) − R f(x) over {_SOME_TURNS} random rotations, relative to that of f, "
-            f"after training, with SO(3) built in over that with the 24 rotations of a cube, {every:.2g} over "
-            f"{some:.2g}: rotations are sampled to {settings.accuracy:g} of the kernel, and small "
-            "eigenvalues enlarge that.",
-            at_most=1,
-            by=ours("our question"),
-        ),
-    ]
-
-
-_PLANE = {"wrong": "Share of wrong elements", "squared": "Relative squared error"}
-_SPACE = {"degrees": "Median error in degrees", "squared": "Relative squared error"}
-_IMAGES = 6
-_FINE = 8  # straight pieces of each arc
-
-
-def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Tables and figures."""
-    s = settings
-    both = {f"C{s.order}": results.plane, "SO(3)": results.space}
-    shown: list[Shown] = [
-        shared.scores_figure(folder, "turns", results.plane, _PLANE, "images"),
-        shared.scores_table(results.plane, _PLANE, "images"),
-        shared.times_figure(folder, "turns-times", results.plane),
-        *shared.trained_figures(folder, "trained", results.plane),
-        _images(settings, folder),
-        shared.scores_figure(folder, "rotations", results.space, _SPACE, "signals"),
-        shared.scores_table(results.space, _SPACE, "signals"),
-        shared.times_figure(folder, "rotations-times", results.space),
-        table(
-            "Error under random rotations after training, relative to the output.",
-            ["built in", "error"],
-            [[name, format_number(value)] for name, value in results.turned.items()],
-        ),
-    ]
-    tables = {
-        "turns": shared.score_columns({f"C{s.order}": results.plane}),
-        "rotations": shared.score_columns({"SO(3)": results.space}),
-        "factors": shared.factor_columns(both),
-        "times": shared.time_columns(both),
-    }
-    return Presentation(tables, shown)
-
-
-def _images(settings: Settings, folder: RunFolder) -> Figure:
-    x, y, _, _ = plane_draw(settings, folder.data_dir, 0)
-    count = min(_IMAGES, len(x))
-    elements = y[:count].argmax(axis=1)
-    with drawing.panels(
-        folder,
-        "images",
-        titles=[f"element {g}" for g in elements],
-        size=(8.6, 1.9),
-        caption=(
-            "Training images of the first draw on their rings, drawn as discs, with the group elements "
-            "that turned them."
-        ),
-        alt="Turned images",
-        subplot_kw={"projection": "polar"},
-    ) as drawn:
-        rings, angles = x.shape[1:3]
-        edges = np.linspace(0, 2 * np.pi, _FINE * angles + 1) - np.pi / angles
-        for drawn_on, image in zip(drawn, x, strict=False):
-            axes: Any = drawn_on  # polar ones
-            axes.set_theta_zero_location("S")  # angle 0 points down the rows
-            axes.pcolormesh(
-                edges, np.arange(rings + 1), np.repeat(image[..., 0], _FINE, axis=1), cmap="gray", rasterized=True
-            )
-            axes.set_xticks([])
-            axes.set_yticks([])
-            axes.grid(visible=False)
-    return drawn.figure

@@ -1,24 +1,206 @@
-"""How the study of other ensembles is shown: violation against size by kind, and a table of what stays and why."""
+"""Which ensembles come close to invariance: claims, the change against size, and what stays in expectation."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from equitangents.report import Figure, Table, format_number, palette
-from equitangents.statistics import Estimate, bootstrap
-from equitangents_studies.framework.page import Presentation, RunFolder, Shown, columns, drawing
-from equitangents_studies.other_ensembles.claims import (
+from equitangents.report import Figure, Table, palette
+from equitangents.statistics import bootstrap, exactly, log_ratio, shared_level
+from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, ours, theirs
+from equitangents_studies.framework.page import Presentation, RunFolder, Shown, columns, drawing, table
+from equitangents_studies.framework.study import Study
+from equitangents_studies.framework.works import AUGMENTED_POSTERIORS, EMERGENT_EQUIVARIANCE
+from equitangents_studies.other_ensembles.study import (
     CLOSED,
+    CONTROL,
+    INDEPENDENT,
     POSTERIORS,
+    PRESETS,
+    SETS,
     TITLES,
     Results,
     Settings,
+    check_settings,
     exponent,
+    measure,
     share,
     squares,
 )
+
+OPEN = f"open question of {EMERGENT_EQUIVARIANCE}"
+
+
+def claims(settings: Settings, results: Results) -> Sequence[Claim]:
+    """What the source says of plain averages; then expectations, closed forms and growth of the other kinds."""
+    return [
+        _closed(results, settings),
+        _copies(settings, results),
+        _expectations(settings, results),
+        _growth(settings, results),
+        _plain(settings, results),
+        _control(settings, results),
+        _draws(settings, results),
+        _posteriors(settings, results),
+        _symmetrised(settings, results),
+        _expanded(settings, results),
+    ]
+
+
+def _title(kind: str) -> str:
+    return (TITLES | POSTERIORS)[kind]
+
+
+def _closed(results: Results, settings: Settings) -> Claim:
+    closed = Records.over(
+        lambda kind, of: exactly(results.closed[kind][("mean", "covariance").index(of)]),
+        lambda kind, of: f"{CLOSED[kind]}, {of}",
+        kind=("posterior", "random-prior", "bagged"),
+        of=("mean", "covariance"),
+    )
+    return claim(
+        "Bayesian posteriors, random priors and bagging of inputs are invariant at infinite width",
+        closed,
+        measure="Largest change over orbits of the mean, and of Σ(gx, gx′), relative to the largest entry. Bagging "
+        f"of inputs: over the {settings.resamples} resamples drawn, each with all its copies.",
+        covers=EXACT,
+        at_most=1e-8,
+        by=ours(OPEN),
+    )
+
+
+def _copies(settings: Settings, results: Results) -> Claim:
+    broken = bootstrap(100 * results.broken)
+    return claim(
+        "Bagging of augmented copies is not invariant over finitely many resamples, not even at infinite width",
+        {"": broken},
+        measure=f"Largest relative change over orbits of the closed-form mean over {settings.resamples} resamples, "
+        f"mean over {SETS} independent sets of them.",
+        covers=("sets of resamples", SETS),
+        at_least=0.1,
+        unit="%",
+        by=ours("expected; the bound is our choice"),
+    )
+
+
+def _expectations(settings: Settings, results: Results) -> Claim:
+    kinds = tuple(INDEPENDENT)
+    shares = Records.over(lambda kind: share(results, kind, shared_level(len(kinds))), _title, kind=kinds)
+    return claim(
+        "The expectation over all that is random is invariant for every kind of ensemble, to within 4 % of one "
+        "member’s mean square change",
+        shares.times(100),
+        measure="Share of the mean square change of one member that averaging over ever more independent "
+        "ones would leave (unbiased, so it may come out negative).",
+        covers=("members", settings.members),
+        at_most=4,
+        unit="%",
+        by=ours(OPEN + "; the bound is our choice"),
+    )
+
+
+def _growth(settings: Settings, results: Results) -> Claim:
+    level = shared_level(len(INDEPENDENT))
+    slopes = Records.over(lambda kind: exponent(settings, results, kind, level), _title, kind=tuple(INDEPENDENT))
+    return claim(
+        "The change of an ensemble falls about as one over the square root of the number of independent members",
+        slopes,
+        measure="Exponent of the root mean square change of M members against M.",
+        covers=("batches of members", settings.members // max(settings.sizes)),
+        at_least=-0.6,
+        at_most=-0.4,
+        by=ours("expected of independent members; the bounds are our choice", stated="−1/2 (theory)"),
+    )
+
+
+def _draws(settings: Settings, results: Results) -> Claim:
+    """Whether more draws of one posterior leave its violation where it is."""
+    return claim(
+        "More draws from the posterior of one run do not bring invariance: the change falls more slowly than their "
+        "number to the power −0.2",
+        {"": exponent(settings, results, "draws")},
+        measure="Exponent of the root mean square change against the number of draws from the posterior of one run.",
+        covers=("runs", settings.runs),
+        at_least=-0.2,
+        by=ours(OPEN + "; the bound is our choice"),
+    )
+
+
+def _plain(settings: Settings, results: Results) -> Claim:
+    left = share(results, "plain").times(100)
+    return claim(
+        "The mean of ever more plainly trained, augmented networks is invariant, to within 2 % of one’s mean square "
+        "change",
+        {TITLES["plain"]: left},
+        measure="Share of the mean square change of one member that averaging over ever more of them would leave "
+        "(unbiased, so it may come out negative).",
+        covers=("members", settings.members),
+        at_most=2,
+        unit="%",
+        by=theirs(f"{EMERGENT_EQUIVARIANCE}; the bound is our choice", "theorem of emergent equivariance", "0 %"),
+    )
+
+
+def _control(settings: Settings, results: Results) -> Claim:
+    (kind,) = CONTROL
+    left = share(results, kind).times(100)
+    return claim(
+        "Without augmentation the mean of ever more networks is not invariant: more than 2 % of one’s mean square "
+        "change survives",
+        {TITLES[kind]: left},
+        measure="The same share, of networks that saw every configuration in one orientation.",
+        covers=("members", settings.members),
+        at_least=2,
+        unit="%",
+        by=ours("our control; the bound is that of augmented networks"),
+    )
+
+
+def _posteriors(settings: Settings, results: Results) -> Claim:
+    kinds = ("variational", "draws", "expanded")
+    shares = Records.over(lambda kind: share(results, kind, shared_level(len(kinds))).times(100), _title, kind=kinds)
+    return claim(
+        "The mean over ever more variational posteriors of augmented data is invariant, to within 4 % of one’s mean "
+        "square change",
+        shares,
+        measure="Share of the mean square change of one posterior (or one draw of it) that averaging over ever more of "
+        "them would leave (unbiased, so it may come out negative).",
+        covers=("posteriors", settings.runs),
+        at_most=4,
+        unit="%",
+        by=ours(f"expected of the law in {AUGMENTED_POSTERIORS}; the bound is our choice"),
+    )
+
+
+def _symmetrised(settings: Settings, results: Results) -> Claim:
+    kinds = ("averaged", "projected")
+    slopes = Records.over(lambda kind: exponent(settings, results, kind, shared_level(len(kinds))), _title, kind=kinds)
+    return claim(
+        "Draws of one posterior that was made symmetric gain as independent members do",
+        slopes,
+        measure="Exponent of the root mean square change against the number of draws.",
+        covers=("posteriors", settings.runs),
+        at_least=-0.6,
+        at_most=-0.4,
+        by=ours("expected of what is invariant in the mean; the bounds are our choice", stated="−1/2 (theory)"),
+    )
+
+
+def _expanded(settings: Settings, results: Results) -> Claim:
+    """Orbit expansion against plain augmentation: the mean over most draws of one posterior."""
+    most = max(settings.sizes)
+    ratio = log_ratio(*(squares(settings, results, kind)[:, -1] ** 0.5 for kind in ("expanded", "draws")))
+    return claim(
+        "A posterior that begins as an orbit changes less under turns than one that begins anywhere",
+        {"": ratio},
+        measure=f"Ratio of the changes of the mean over {most} draws of one posterior, as wide and trained alike "
+        "(root mean squares; geometric means over posteriors).",
+        covers=("posteriors", settings.runs),
+        at_most=1,
+        by=theirs(str(AUGMENTED_POSTERIORS), "orbit expansion against augmentation alone, on images"),
+    )
+
 
 _ALL = TITLES | POSTERIORS
 _COLOURS = (
@@ -31,64 +213,28 @@ _COLOURS = (
     palette.ORANGE,
     palette.MUTED,
 )
-_RANDOM = {
-    "plain": "initialisation, which has no preferred orientation",
-    "nngp": "a draw of the posterior, whose prior and data are invariant; noise on targets is alike for every copy",
-    "ntk": "a draw of the random prior function, whose law is invariant",
-    "bagged": "initialisation and the inputs; every resample keeps all copies of its inputs",
-    "bagged-copies": "initialisation and the copies; any resample is as likely as its rotation",
-    "unaugmented": "initialisation alone; the data are in one orientation, and not invariant",
-}
 
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
     """Tables and figures."""
-    tables = {
-        "size": columns(
-            ("ensemble", "size", "unit", "mean_square_change"),
-            [
-                (title, m, i, v)
-                for kind, title in _ALL.items()
-                for j, m in enumerate(settings.sizes)
-                for i, v in enumerate(squares(settings, results, kind)[:, j])
-            ],
-        ),
-        "closed_form": columns(
-            ("ensemble", "of", "largest_relative_change"),
-            [
-                (CLOSED[kind], what, results.closed[kind][i])
-                for kind in CLOSED
-                for i, what in enumerate(("mean", "covariance"))
-            ],
-        ),
-    }
+    rows = [
+        (title, m, i, v)
+        for kind, title in _ALL.items()
+        for m, column in zip(settings.sizes, squares(settings, results, kind).T, strict=True)
+        for i, v in enumerate(column)
+    ]
+    tables = {"size": columns(("ensemble", "size", "unit", "mean_square_change"), rows)}
     shown: list[Shown] = [
-        _sizes(
-            settings,
-            results,
-            folder,
-            list(TITLES),
-            "change-against-size",
-            "members",
-            "Change under rotations against ensemble size",
-        ),
-        _table(settings, results),
-        _sizes(
-            settings,
-            results,
-            folder,
-            list(POSTERIORS),
-            "posteriors-against-size",
-            "posteriors, or draws of one",
-            "Change under rotations against the number of posteriors or draws",
-        ),
-        _posteriors(settings, results),
+        _sizes(settings, results, folder, list(TITLES), "change-against-size", "members"),
+        _table(settings, results, TITLES, "members"),
+        _sizes(settings, results, folder, list(POSTERIORS), "posteriors-against-size", "posteriors, or draws of one"),
+        _table(settings, results, POSTERIORS, "posteriors"),
     ]
     return Presentation(tables, shown)
 
 
 def _sizes(
-    settings: Settings, results: Results, folder: RunFolder, kinds: Sequence[str], name: str, xlabel: str, alt: str
+    settings: Settings, results: Results, folder: RunFolder, kinds: Sequence[str], name: str, xlabel: str
 ) -> Figure:
     """The change of ensembles of these kinds against their size; the line begins at the first kind's."""
     sizes = np.array(settings.sizes, dtype=float)
@@ -101,7 +247,7 @@ def _sizes(
         caption="Root mean square change of an ensemble’s prediction under turns by 90°, 180° and 270°, in units of "
         "the energies’ standard deviation, against its size, with 95 % intervals over independent ensembles. Dotted: "
         "one over the square root of the size, for comparison.",
-        alt=alt,
+        alt="Change under rotations against the size of ensembles",
     ) as drawn:
         axes = drawn[0]
         for k, kind in enumerate(kinds):
@@ -114,35 +260,20 @@ def _sizes(
     return drawn.figure
 
 
-def _table(settings: Settings, results: Results) -> Table:
+def _table(settings: Settings, results: Results, kinds: Mapping[str, str], over: str) -> Table:
     rows = []
-    for kind, title in TITLES.items():
+    for kind, title in kinds.items():
         left, slope = share(results, kind).times(100), exponent(settings, results, kind)
-        rows.append((f"{title}: {_RANDOM[kind]}", f"{_with_interval(left)} %", _with_interval(slope)))
+        missed = bootstrap(results.misfits[kind]) if kind in results.misfits else "–"
+        rows.append((title, left, slope, missed))
     caption = (
-        "Share of the mean square change that averaging infinitely many independent members would leave; "
-        "exponent of the root mean square change against the size of one ensemble. In brackets: 95 % intervals over "
-        "members."
-    )
-    return Table(caption, ("ensemble, and what is random", "left in expectation", "exponent"), rows)
-
-
-def _posteriors(settings: Settings, results: Results) -> Table:
-    rows = []
-    for kind, title in POSTERIORS.items():
-        slope, misfit = exponent(settings, results, kind), results.misfits.get(kind)
-        missed = "" if misfit is None else _with_interval(bootstrap(misfit))
-        left = _with_interval(share(results, kind).times(100))
-        rows.append((title, f"{left} %", _with_interval(slope), missed))
-    caption = (
-        "Share of the mean square change that averaging infinitely many posteriors would leave; exponent of the change "
-        "against the number of posteriors, or of draws of one; mean square by which the mean over "
+        f"Share of the mean square change that averaging infinitely many {over} would leave, in percent; exponent of "
+        "the root mean square change against the size of one ensemble; mean square by which the mean over "
         f"{max(settings.sizes)} draws misses the energies that were learnt, in units of their variance. In brackets: "
-        "95 % intervals over posteriors."
+        f"95 % intervals over {over}."
     )
-    return Table(caption, ("draws", "left in expectation", "exponent", "misses the data by"), rows)
+    return table(caption, ("ensemble", "left in expectation, %", "exponent", "misses the data by"), rows)
 
 
-def _with_interval(e: Estimate) -> str:
-    value, low, high = (format_number(x, e.interval) for x in (e.value, e.low, e.high))
-    return f"{value} [{low}, {high}]"
+WORKS = (EMERGENT_EQUIVARIANCE, AUGMENTED_POSTERIORS)
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, WORKS, check_settings)

@@ -20,26 +20,123 @@ from jaxtyping import Float
 
 from equitangents import actions, ensembles
 from equitangents.extending import FiniteNetwork, precision
+from equitangents.statistics import Estimate, power_law, surviving_share
 from equitangents_studies.baselines.variational import MeanField, MeanFieldPosterior, Posterior, outputs_of_draws
-from equitangents_studies.common.infinite import largest_difference, unit_times
+from equitangents_studies.common.infinite import largest_difference, squares_of_means, unit_times
 from equitangents_studies.common.ising_lattice import energy_task
 from equitangents_studies.common.networks import mlp
 from equitangents_studies.common.orbits import by_element, deviations, orbit_batch
 from equitangents_studies.common.training import train_to_last, trained
-from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Study, Task, at_least, check
-from equitangents_studies.framework.works import AUGMENTED_POSTERIORS, EMERGENT_EQUIVARIANCE
-from equitangents_studies.other_ensembles.claims import (
-    CONTROL,
-    INDEPENDENT,
-    POSTERIORS,
-    PRESETS,
-    SETS,
-    TITLES,
-    Results,
-    Settings,
-    claims,
-)
+from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Task, at_least, check, presets
 from equitangents_studies.other_ensembles.symmetrised import Expanded, Symmetry
+
+INDEPENDENT = {
+    "plain": "plain averaging",
+    "nngp": "Bayesian posterior (last layer)",
+    "ntk": "random prior (NTK posterior)",
+    "bagged": "bagging of inputs",
+    "bagged-copies": "bagging of augmented copies",
+}
+CONTROL = {"unaugmented": "plain averaging, not augmented"}
+TITLES = {**INDEPENDENT, **CONTROL}
+POSTERIORS = {
+    "variational": "variational posteriors, a draw of each",
+    "draws": "draws of one posterior",
+    "averaged": "draws of one averaged over the group",
+    "projected": "draws of one projected",
+    "expanded": "draws of one that began as an orbit",
+}
+_DRAWS = tuple(kind for kind in POSTERIORS if kind != "variational")
+BAGGED = {kind: TITLES[kind] for kind in ("bagged", "bagged-copies")}
+CLOSED = {"posterior": "Bayesian posterior", "random-prior": "random prior", **BAGGED}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Energies of the Ising model on a torus under turns by 90°, all four in the data of all kinds but the control's.
+
+    `noise` is the variance of the posteriors' noise; `sizes` are numbers of members or draws; `members` are
+    independent ones of each kind. Each of `runs` variational posteriors is of a network of `posterior_width`, has
+    noise of variance `posterior_noise` and scales that begin at `posterior_scale`, and takes `posterior_steps` of Adam
+    at the rate `posterior_rate`.
+    """
+
+    lattice: int = 4
+    train_spins: int = 12
+    test_spins: int = 24
+    width: int = 128
+    hidden_layers: int = 2
+    members: int = 256
+    runs: int = 128
+    sizes: tuple[int, ...] = (1, 2, 4, 8, 16)
+    steps: int = 100
+    noise: float = 0.05
+    rate: float = 0.5
+    resamples: int = 40
+    posterior_width: int = 32
+    posterior_noise: float = 0.002
+    posterior_scale: float = 0.1
+    posterior_steps: int = 300
+    posterior_rate: float = 0.02
+    W_std: float = 2**0.5
+    b_std: float = 0.1
+    seed: int = 0
+
+
+PRESETS = presets(
+    Settings(),
+    desk="lattice=6 train_spins=16 test_spins=32 members=1024 runs=256 sizes=1,2,4,8,16,32 resamples=100",
+    paper="lattice=8 train_spins=64 test_spins=64 width=512 members=2048 runs=512 sizes=1,2,4,8,16,32,64 steps=300 "
+    "resamples=200",
+)
+
+
+SETS = 10  # independent sets of resampled copies
+
+
+def nested_means(
+    d: Float[np.ndarray, "members runs values"], sizes: tuple[int, ...]
+) -> Float[np.ndarray, "runs sizes"]:
+    """Mean square of means over M members of one run, evenly spaced among all of them, the last included."""
+    count = len(d)
+    chosen = [np.unique(np.round(np.linspace(count - 1, -1, m, endpoint=False)).astype(int)) for m in sizes]
+    return np.stack([(d[rows].mean(axis=0) ** 2).mean(axis=-1) for rows in chosen], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """`closed[kind]` is the largest relative change of (mean, covariance) over orbits, in closed form; `changes[kind]`
+    are f(gx) − f(x): (M, values) of independent members, (draws, runs, values) of draws of one posterior.
+    `broken` is that of the mean for `SETS` independent sets of resampled copies. `misfits[kind]`, (runs,), is the mean
+    square by which the mean of all draws of a posterior misses the energies that it learnt.
+    """
+
+    closed: dict[str, np.ndarray]
+    changes: dict[str, np.ndarray]
+    broken: np.ndarray
+    misfits: dict[str, np.ndarray]
+
+
+def squares(settings: Settings, results: Results, kind: str) -> np.ndarray:
+    """Mean square change of ensembles of every size of `sizes`, one row per independent batch or run."""
+    changes = results.changes[kind].astype(np.float64)
+    if kind in _DRAWS:
+        return nested_means(changes, settings.sizes)
+    return squares_of_means(changes, settings.sizes)
+
+
+def share(results: Results, kind: str, level: float = 0.95) -> Estimate:
+    """Share of the mean square change that averaging ever more independent members or posteriors would leave."""
+    changes = results.changes[kind].astype(np.float64)
+    if kind in _DRAWS:
+        changes = changes.mean(axis=0)
+    return surviving_share(changes, confidence=level)
+
+
+def exponent(settings: Settings, results: Results, kind: str, level: float = 0.95) -> Estimate:
+    """The exponent of the root mean square change against the size of one ensemble."""
+    return power_law(np.array(settings.sizes), squares(settings, results, kind), confidence=level)
+
 
 _FEW = 8  # test inputs of the closed forms
 _SEEDS = {  # added to the seed of the settings
@@ -259,7 +356,3 @@ def _draws(
         q = jax.tree.map(jnp.asarray, q)
         keys = jax.random.split(jax.random.key(seed), len(jax.tree.leaves(q)[0]))
         return np.asarray(every(q, keys, jnp.asarray(x, jnp.float32))).swapaxes(0, 1)
-
-
-WORKS = (EMERGENT_EQUIVARIANCE, AUGMENTED_POSTERIORS)
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, WORKS, check_settings)

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from equitangents_studies.framework.study import Study, presets
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
-from equitangents_studies.rotated_images.claims import claims
-from equitangents_studies.rotated_images.settings import Results, Settings, check_settings
-from equitangents_studies.rotated_images.study import measure
+from equitangents_studies.rotated_images.study import Results, Settings, check_settings, claims, measure
 
 PRESETS = presets(  # readout=pool: of all positions narrow networks hardly learn tissue
     Settings(),

@@ -9,105 +9,38 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from equitangents.report import Figure, Table, figures, format_number, palette, with_interval
+from equitangents.report import Figure, Table, figures, palette, with_interval
 from equitangents.statistics import bootstrap, bootstrap_intervals
 from equitangents_studies.common.input_pictures import input_pictures, visible
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, Shown, columns, drawing, table
 from equitangents_studies.framework.records import in_words
-from equitangents_studies.rotated_images.claims import INPUTS, floor_rows, judged_sets, trained
-from equitangents_studies.rotated_images.settings import (
+from equitangents_studies.rotated_images.study import (
+    ORDER,
+    ROTATIONS,
     Results,
     Settings,
-    ensemble_labels,
     ensemble_sizes,
+    judged_sets,
     stated_agreement,
+    trained,
 )
 
 
-def expected_table(settings: Settings, results: Results) -> Columns:
+def _expected(settings: Settings, results: Results) -> Table:
     """Trained ensembles of M beside what is expected of them, by set and M."""
     rows = []
     for name in judged_sets(results):
         for m in ensemble_sizes(settings):
             found = trained(settings, results, name, m)
-            e = found.difference(results.scales["agreement"])
-            shown = (found.scores.mean(), found.expected, found.low, found.high, found.inside, e.value, e.low, e.high)
-            rows.append((results.images.titles[name], m, len(found.scores), *map(float, shown)))
-    names = ("inputs", "members", "ensembles", "trained", "expected", "expected_low", "expected_high")
-    return columns((*names, "share_inside", "difference", "low", "high"), rows)
-
-
-def expected_section(settings: Settings, results: Results) -> list[Table]:
-    """The expected agreement as a table of the page."""
-    table = expected_table(settings, results)
-    keys = ("inputs", "members", "ensembles", "trained", "expected", "expected_low", "expected_high", "share_inside")
-    rows = [
-        [title, f"{m}", f"{count}", f"{score:.3f}", with_interval(mean, (low, high)), f"{inside:.0%}"]
-        for title, m, count, score, mean, low, high, inside in zip(*(table[k] for k in keys), strict=True)
-    ]
-    return [
-        Table(
-            f"Orbit same predictions, of {settings.order}; in brackets the range that holds 95 % of infinitely "
-            "wide ensembles, and the share of the trained ones that lie in it.",
-            ["inputs", "members", "ensembles", "trained, mean", "expected", "in the range"],
-            rows,
-        )
-    ]
-
-
-def closed_form_table(results: Results) -> Columns:
-    """What moves of the infinitely wide mean under any rotation, and the smallest lead of one output, by time."""
-    rows = [
-        (results.images.titles[name], int(epoch), float(results.deviation[name][i]), float(results.margin[name][i]))
-        for name in results.deviation
-        for i, epoch in enumerate(results.epochs)
-    ]
-    return columns(("inputs", "epoch", "largest_change", "smallest_lead"), rows)
-
-
-def closed_form_section(results: Results) -> list[Table]:
-    """That the classes of infinite width do not agree for want of a difference between outputs."""
-    later = results.epochs > 0
-    rows = [
-        [
-            results.images.titles[name],
-            format_number(float(results.deviation[name][later].max())),
-            format_number(float(results.margin[name][later].min())),
-        ]
-        for name in results.deviation
-    ]
-    return [
-        table(
-            "In units of the root mean square of all outputs, over all times after the first.",
-            ["inputs", "largest change of μ_t under a rotation", "smallest lead of the largest output"],
-            rows,
-        )
-    ]
-
-
-def floor_table(results: Results) -> Columns:
-    """The floor and its control, by set."""
-    rows = [
-        (title, which, e)
-        for title, floor, control in floor_rows(results)
-        for which, e in (("all turns", floor), ("quarter turns", control))
-    ]
-    return columns(("inputs", "over", "orbit_same_predictions", "low", "high"), rows)
-
-
-def floor_section(settings: Settings, results: Results) -> list[Table]:
-    """What resampling leaves of a perfectly invariant function, beside the ensemble."""
-    rows = []
-    for name, (title, floor, control) in zip(results.floor, floor_rows(results), strict=True):
-        ensemble = results.agreement(results.mean[name][-1])[:INPUTS].mean()
-        rows.append([title, f"{ensemble:.2f}", floor, control])
-    return [
-        table(
-            "Orbit same predictions; in brackets 95 % intervals over inputs.",
-            ["inputs", f"ensemble, of {settings.order}", f"resampling floor, of {settings.order}", "control, of 4"],
-            rows,
-        )
-    ]
+            expected = with_interval(found.expected, (found.low, found.high))
+            numbers = (f"{found.scores.mean():.3f}", expected, f"{found.inside:.0%}")
+            rows.append([results.images.titles[name], m, len(found.scores), *numbers])
+    return table(
+        f"Orbit same predictions, of {ORDER}; in brackets the range that holds 95 % of infinitely wide ensembles, and "
+        "the share of the trained ones that lie in it.",
+        ["inputs", "members", "ensembles", "trained, mean", "expected", "in the range"],
+        rows,
+    )
 
 
 _SHOWN_MEMBERS = 6
@@ -119,22 +52,12 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     """Tables and figures."""
     sizes = ensemble_size_table(settings, results)
     tables = {"agreement": agreement_table(results), "accuracy": accuracy_table(results), "ensemble_size": sizes}
-    further = []
-    if results.deviation and results.action.exact:
-        tables["closed_form"] = closed_form_table(results)
-        further += closed_form_section(results)
-    if judged_sets(results):
-        tables["expected"] = expected_table(settings, results)
-        further += expected_section(settings, results)
-    if results.floor:
-        tables["resampling_floor"] = floor_table(results)
-        further += floor_section(settings, results)
     shown: list[Shown] = [
         agreement_figure(settings, results, folder),
         _accuracy_and_size(settings, results, sizes, folder),
         _final_table(settings, results),
-        *further,
-        input_pictures(folder, results.action, results.images.sets, results.images.titles),
+        *([_expected(settings, results)] if judged_sets(results) else []),
+        input_pictures(folder, ROTATIONS, results.images.sets, results.images.titles),
         _orbits(settings, results, folder),
     ]
     return Presentation(tables, shown)
@@ -179,7 +102,7 @@ def ensemble_size_table(settings: Settings, results: Results) -> Columns:
         for j, m in enumerate(sizes):
             expected = tuple(results.predicted[name][j]) if name in results.predicted else ("", "", "")
             subsets = [rng.choice(len(outputs), m, replace=False) for _ in range(_SUBSETS if m < len(outputs) else 1)]
-            scores = [results.agreement(ensemble_labels(settings, outputs[s], axis=0)).mean() for s in subsets]
+            scores = [results.agreement(outputs[s].mean(axis=0).argmax(axis=-1)).mean() for s in subsets]
             rows.append((results.images.titles[name], m, np.mean(scores), np.min(scores), np.max(scores), *expected))
     measured = ("inputs", "members", "orbit_same_predictions", "lowest", "highest")
     return columns((*measured, "expected", "expected_low", "expected_high"), rows)
@@ -217,7 +140,7 @@ def agreement_figure(settings: Settings, results: Results, folder: RunFolder) ->
         folder,
         "agreement-over-training",
         titles=[drawing.heading(results.images.titles[name]) for name in results.images.sets],
-        ylabel=f"orbit same predictions, of {settings.order}",
+        ylabel=f"orbit same predictions, of {ORDER}",
         size=(8.6, 3.4),
         sharey=True,
         caption="Orbit same predictions over training: members, the mean of their outputs (band: 95 % interval over "
@@ -227,7 +150,7 @@ def agreement_figure(settings: Settings, results: Results, folder: RunFolder) ->
     ) as drawn:
         for axes, name in zip(drawn, results.images.sets, strict=True):
             _through_training(axes, settings, results, name, "agreement")
-            axes.set_ylim(1, settings.order * 1.005)
+            axes.set_ylim(1, ORDER * 1.005)
     return drawn.figure
 
 
@@ -236,7 +159,7 @@ def _accuracy_and_size(settings: Settings, results: Results, sizes: Columns, fol
     with drawing.panels(
         folder,
         "accuracy-and-size",
-        titles=(accuracy, f"Orbit same predictions, of {settings.order}, after epoch {settings.epochs}"),
+        titles=(accuracy, f"Orbit same predictions, of {ORDER}, after epoch {settings.epochs}"),
         size=(8.6, 3.4),
         caption="Left: accuracy over all orientations of the test images (band: 95 % interval over inputs). Right: "
         "agreement of the mean of M members, averaged over random subsets (band: their range); dotted: what GP(μ, Σ/M) "
@@ -260,7 +183,7 @@ def _accuracy_and_size(settings: Settings, results: Results, sizes: Columns, fol
                 right.plot(x, results.predicted[name][:, 0], color=colour.light, lw=1.2, ls=(0, (2, 2)))
             ends.append((float(y[-1]), results.images.titles[name], colour.light))
         right.set_xlim(0.9, settings.members * 1.04)
-        right.axhline(settings.order, color=palette.INK.light, lw=0.8, ls=(0, (3, 3)))
+        right.axhline(ORDER, color=palette.INK.light, lw=0.8, ls=(0, (3, 3)))
         drawing.logarithmic(right, "x", np.unique(table["members"]), base=2)
         right.set_xlabel("members averaged, M")
         figures.label_ends(right, settings.members, ends)
@@ -279,9 +202,7 @@ def _final_table(settings: Settings, results: Results) -> Table:
         return [title, *numbers, in_words(ensemble), exact]
 
     titles = results.images.titles
-    rows = [
-        row(f"Agreement on {titles[name]}, of {settings.order}", name, "agreement", 2) for name in results.images.sets
-    ]
+    rows = [row(f"Agreement on {titles[name]}, of {ORDER}", name, "agreement", 2) for name in results.images.sets]
     rows.append(row(f"Accuracy on {titles['test']}", "test", "accuracy", 3))
     numbers = stated_agreement(settings)
     stated = f" The source states {numbers}." if numbers else ""
@@ -289,7 +210,6 @@ def _final_table(settings: Settings, results: Results) -> Table:
 
 
 def _orbits(settings: Settings, results: Results, folder: RunFolder) -> Figure:
-    quarter = [round(k * settings.order / 4) for k in range(4)]
     shown = [(name, i) for name in results.images.sets for i in range(_SHOWN_IMAGES)]
     models = list(range(min(_SHOWN_MEMBERS, settings.members)))
     rows = [f"member {m + 1}" for m in models] + ["mean"] + (["infinite"] if results.infinite else [])
@@ -309,15 +229,15 @@ def _orbits(settings: Settings, results: Results, folder: RunFolder) -> Figure:
         drawn.canvas.set_layout_engine("constrained", w_pad=0.01, h_pad=0.02)
         for column, (name, i) in enumerate(shown):
             x = results.images.sets[name][i : i + 1]
-            strip = visible(np.concatenate([np.asarray(results.action(g, x))[0] for g in quarter], axis=1))
+            strip = visible(np.concatenate([np.asarray(ROTATIONS(g, x))[0] for g in range(ORDER)], axis=1))
             top, bottom = drawn[column], drawn[len(shown) + column]
             top.imshow(strip, cmap="gray", interpolation="nearest", aspect="equal")
             top.axis("off")
             if i == 0:
                 top.set_title(drawing.heading(results.images.titles[name]), fontweight="normal", fontsize=8.5, pad=3)
-            labels = [results.members[name][-1, m][quarter, i] for m in models] + [results.mean[name][-1][quarter, i]]
+            labels = [results.members[name][-1, m][:, i] for m in models] + [results.mean[name][-1][:, i]]
             if results.infinite:
-                labels.append(results.infinite[name][-1][quarter, i])
+                labels.append(results.infinite[name][-1][:, i])
             _cells(bottom, np.array(labels))
             for r, text in enumerate(rows if column == 0 else ()):
                 bold = "bold" if text in ("mean", "infinite") else "normal"

@@ -6,39 +6,163 @@ more often than any of its members, throughout training and off the data; at inf
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
+import scipy.stats
+from jaxtyping import Float, Int
 
-from equitangents import actions
+from equitangents import actions, nn
 from equitangents.ensembles import InfiniteEnsemble
+from equitangents.report import format_number
+from equitangents.statistics import Estimate, bootstrap, exactly, shared_level
 from equitangents_studies.common.images import Images, load_images
 from equitangents_studies.common.infinite import largest_rate
-from equitangents_studies.common.orbits import by_element, orbit_batch
+from equitangents_studies.common.networks import patch_cnn
+from equitangents_studies.common.orbits import by_element, orbit_batch, same_predictions
+from equitangents_studies.common.scores import COVERS, Trained, disjoint_scores, powers_of_two
 from equitangents_studies.common.training import train_to_last
+from equitangents_studies.framework.claims import (
+    EXACT,
+    P_VALUE,
+    Claim,
+    Records,
+    claim,
+    identity,
+    ours,
+    theirs,
+)
+from equitangents_studies.framework.settings import at_least, check, presets
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
-from equitangents_studies.rotated_images.claims import DRAWS, PREDICTED, claims, floor_stage
-from equitangents_studies.rotated_images.settings import (
-    PRESETS,
-    Results,
-    Settings,
-    check_settings,
-    ensemble_labels,
-    ensemble_sizes,
-    network,
-    stated_agreement,
+
+ROTATIONS = actions.image_rotations(4)
+ORDER = 4
+STATED_AGREEMENT = "3.85 ± 0.12 of 4 for an ensemble, 3.41 ± 0.18 for one network"
+TISSUE = ("histology_crc5", "histology_lc25000_colon", "nct_crc_he")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """`data` is "digits" or a data set in the data folder, averaged down to `pixels` (None: as it is); `foreign` lists
+    "photographs", "noise" or data sets.
+
+    The first layer cuts the image into 2×2 patches, each further one is a 3×3 convolution; `channels` has one entry a
+    layer, and `narrow` those of a second ensemble, trained likewise, that shows what width does (empty: leave it out).
+    The `readout` takes all positions or their mean. `rate` is a fraction of the largest stable learning rate;
+    `infinite_train` of the images train the infinitely wide ensemble (0: leave it out); with all of them it tells what
+    to expect of the trained one. Architecture, sizes and rates are our choice.
+    """
+
+    data: str = "digits"
+    foreign: tuple[str, ...] = ("photographs", "noise")
+    train_images: int | None = 400
+    test_images: int | None = None
+    foreign_images: int = 300
+    pixels: int | None = None
+    members: int = 64
+    channels: tuple[int, ...] = (32, 32)
+    narrow: tuple[int, ...] = ()
+    readout: Literal["flatten", "pool"] = "flatten"
+    rate: float = 0.25
+    batch: int = 32
+    epochs: int = 12
+    recorded_epochs: tuple[int, ...] = (0, 1, 2, 3, 4, 6, 8, 10, 12)
+    output_std: float = 0.2
+    infinite_train: int = 400
+    seed: int = 0
+
+
+PRESETS = presets(
+    Settings(),
+    desk="data=fashion_mnist foreign=mnist,cifar10,noise train_images=2000 test_images=500 channels=16,16 "
+    "narrow=4,4 recorded_epochs=0,1,2,4,6,8,10,12 infinite_train=2000",
+    paper="data=fashion_mnist foreign=mnist,cifar10,noise train_images=none test_images=1000 foreign_images=1000 "
+    "members=100 channels=64,64,64 batch=128 epochs=20 recorded_epochs=0,1,2,3,5,7,10,15,20 infinite_train=2000",
 )
 
-__all__ = ["PRESETS", "STUDY", "Results", "Settings", "claims", "load_images", "measure", "network", "stated_agreement"]
+
+def network(settings: Settings, outputs: int) -> nn.Sequential:
+    """The CNN: its windows are carried to windows by quarter turns, so its kernel is invariant under them."""
+    pooled = settings.readout == "pool"
+    return patch_cnn(settings.channels, outputs, padding="circular", output_std=settings.output_std, pooled=pooled)
+
+
+def check_settings(settings: Settings, data_dir: Path | None) -> None:
+    """Sizes and epochs that fit each other, and images that are there."""
+    at_least(settings, members=2)
+    deep = len(settings.narrow) in (0, len(settings.channels))
+    check(deep, "narrow", settings.narrow, "empty, or as many layers as channels has")
+    check(settings.narrow[-1:] < settings.channels[-1:], "narrow", settings.narrow, "narrower than channels")
+    check(len(settings.channels) >= 1, "channels", settings.channels, "a list with an entry per layer")
+    recorded = settings.recorded_epochs
+    check(max(recorded) <= settings.epochs, "recorded_epochs", recorded, "at most epochs")
+    load_images(settings, data_dir)
+
+
+def ensemble_sizes(settings: Settings) -> list[int]:
+    """Powers of 2, and all members."""
+    return powers_of_two(settings.members)
+
+
+def experiment(settings: Settings) -> str:
+    """Where in the source the experiment stands that this is a copy of."""
+    return "experiment on histological images" if settings.data in TISSUE else "experiment on rotated FashionMNIST"
+
+
+def stated_agreement(settings: Settings) -> str:
+    """The source's numbers, which are of Fashion-MNIST; of tissue it states none."""
+    if settings.data in TISSUE:
+        return ""
+    return f"{STATED_AGREEMENT} (rotated Fashion-MNIST, out of distribution)"
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """Predicted classes on orbits, by set of inputs ("test" and the foreign ones).
+
+    `members[set]` (E, M, |G|, N), `mean[set]` and `infinite[set]` (E, |G|, N) at the E epochs of `epochs`;
+    `outputs[set]` (M, |G|, N, K) are the members' outputs after the last epoch. `infinite` is empty where it was left
+    out; of the mean that it predicts classes by, `deviation[set]` (E,) is the largest change under any element and
+    `margin[set]` (E,) the smallest lead of the largest output over the second, both relative to the root mean square
+    of the outputs. `predicted[set]` (sizes, 3) are the orbit same predictions that theory expects of M members after
+    the last epoch, with the interval that holds 95 % of ensembles, where the infinitely wide ensemble has the same
+    training images. `narrow[set]` (M, |G|, N) are classes from narrower members after the last epoch.
+    """
+
+    images: Images
+    epochs: np.ndarray
+    members: dict[str, np.ndarray]
+    mean: dict[str, np.ndarray]
+    infinite: dict[str, np.ndarray]
+    outputs: dict[str, np.ndarray]
+    predicted: dict[str, np.ndarray] = field(default_factory=dict)
+    narrow: dict[str, np.ndarray] = field(default_factory=dict)
+    deviation: dict[str, np.ndarray] = field(default_factory=dict)
+    margin: dict[str, np.ndarray] = field(default_factory=dict)
+
+    def agreement(self, labels: Int[np.ndarray, "... order n"]) -> Float[np.ndarray, "... n"]:
+        """Orbit same predictions of every input."""
+        return same_predictions(ROTATIONS, labels)
+
+    @property
+    def scales(self) -> dict[str, tuple[float, float]]:
+        """Between which values either score lies."""
+        return {"agreement": (1.0, float(ORDER)), "accuracy": (0.0, 1.0)}
+
+    def accuracy(self, labels: Int[np.ndarray, "... order n"]) -> Float[np.ndarray, "... n"]:
+        """Share of the orbit of every test input on which the prediction is right."""
+        return (labels == self.images.test_y).mean(axis=-2)
 
 
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """Train the ensemble and solve the infinitely wide one, at the same times."""
     images = load_images(settings, folder.data_dir)
-    action, names = actions.image_rotations(settings.order), images.sets
+    names = images.sets
     epochs = np.array(sorted({0, *settings.recorded_epochs, settings.epochs}))
     rate = float(folder.stage("rate", "Largest stable learning rate", lambda task: _rate(settings, images))["rate"])
     infinite: Arrays = {}
@@ -48,13 +172,12 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     training: dict[str, Any] = {
         "net": network(settings, images.classes),
         "x": images.train_x,
-        "y": images.targets if settings.loss == "mse" else images.probabilities,
-        "augmentation": action,
-        "optimizer": settings.optimizer,
+        "y": images.targets,
+        "augmentation": ROTATIONS,
+        "optimizer": "sgd",
         "learning_rate": rate,
         "epochs": settings.epochs,
         "batch_size": settings.batch,
-        "loss": settings.loss,
         "seed": settings.seed,
     }
     train = lambda stage, **how: lambda task: train_to_last(folder.checkpoints(stage), task=task, **{**training, **how})
@@ -63,8 +186,8 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         members=settings.members,
         record=images.sets,
         record_at=epochs,
-        orbits=action,
-        keep=partial(_kept, settings),
+        orbits=ROTATIONS,
+        keep=_kept,
     )
     finite = folder.stage("ensemble", f"Training {settings.members} CNNs together", ensemble)
     narrow: Arrays = {}
@@ -75,15 +198,13 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
             members=settings.members,
             record=images.sets,
             record_at=[settings.epochs],
-            orbits=action,
+            orbits=ROTATIONS,
             keep=_last_classes,
         )
         narrow = folder.stage("narrow", f"Training {settings.members} narrower CNNs together", narrower)
-    results = Results(
+    return Results(
         images=images,
-        action=action,
         epochs=epochs,
-        learning_rate=rate,
         infinite={name: infinite[name] for name in names} if infinite else {},
         predicted={name: infinite[f"predicted_{name}"] for name in names if f"predicted_{name}" in infinite},
         deviation={name: infinite[f"deviation_{name}"] for name in names if infinite},
@@ -91,48 +212,48 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         narrow=narrow,
         **{of: {name: finite[f"{of}_{name}"] for name in names} for of in ("members", "mean", "outputs")},
     )
-    if action.exact:
-        return results
-    return replace(results, floor=dict(floor_stage(settings, folder, results, **training)))
 
 
 def _rate(settings: Settings, images: Images) -> Arrays:
     few = min(128, len(images.train_x))
-    x, augmentation = images.train_x[:few].astype(np.float64), actions.image_rotations(settings.order)
-    largest = largest_rate(network(settings, images.classes), x, images.targets[:few], augmentation=augmentation)
+    x, net = images.train_x[:few].astype(np.float64), network(settings, images.classes)
+    largest = largest_rate(net, x, images.targets[:few], augmentation=ROTATIONS)
     return {"rate": np.array(settings.rate * largest)}
 
 
 def _infinite(settings: Settings, images: Images, epochs: np.ndarray, rate: float, task: Task) -> Arrays:
     """Predicted classes of the closed form, in float64, on every element of every orbit: nothing is assumed equal."""
-    action = actions.image_rotations(settings.order)
-    model = InfiniteEnsemble(network(settings, images.classes), augmentation=action, time=0.0, learning_rate=rate)
+    model = InfiniteEnsemble(network(settings, images.classes), augmentation=ROTATIONS, time=0.0, learning_rate=rate)
     count = min(settings.infinite_train, len(images.train_x))
     model.fit(images.train_x[:count].astype(np.float64), images.targets[:count])
-    steps_per_epoch = -(-len(images.train_x) * settings.order // settings.batch)
+    steps_per_epoch = -(-len(images.train_x) * ORDER // settings.batch)
     times = epochs * float(steps_per_epoch)
     arrays: Arrays = {}
     for i, (name, x) in enumerate(images.sets.items()):
-        mean = model.predict(orbit_batch(action, x.astype(np.float64)), time=times)
-        each = by_element(action, mean)  # (E, |G|, N, K)
+        mean = model.predict(orbit_batch(ROTATIONS, x.astype(np.float64)), time=times)
+        each = by_element(ROTATIONS, mean)  # (E, |G|, N, K)
         arrays[name] = each.argmax(axis=-1).astype(np.int16)
-        arrays[f"deviation_{name}"], arrays[f"margin_{name}"] = margins(action, each)
-        if action.exact and settings.loss == "mse" and count == len(images.train_x):
+        arrays[f"deviation_{name}"], arrays[f"margin_{name}"] = margins(each)
+        if count == len(images.train_x):
             statistics = model.orbit_statistics(
-                action, x[:PREDICTED].astype(np.float64), ensemble_sizes(settings), time=float(times[-1]), draws=DRAWS
+                ROTATIONS,
+                x[:PREDICTED].astype(np.float64),
+                ensemble_sizes(settings),
+                time=float(times[-1]),
+                draws=DRAWS,
             )
             arrays[f"predicted_{name}"] = np.column_stack([statistics.osp.expected, statistics.osp.interval])
         task.step(i + 1, len(images.sets))
     return arrays
 
 
-def margins(action: actions.Action, outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def margins(outputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(E,) each: the largest |μ(ρ(g)x) − μ(x)| and the smallest lead of the largest output of (E, |G|, N, K).
 
     Both relative to the root mean square of the outputs; where all outputs are 0, before training, both are 0.
     """
     size = np.sqrt((outputs**2).mean(axis=(1, 2, 3)))
-    moved = np.abs(outputs - outputs[:, action.group.identity, None]).max(axis=(1, 2, 3))
+    moved = np.abs(outputs - outputs[:, ROTATIONS.group.identity, None]).max(axis=(1, 2, 3))
     second, first = np.moveaxis(np.partition(outputs, -2, axis=-1)[..., -2:], -1, 0)
     lead = (first - second).min(axis=(1, 2))
     return tuple(np.divide(found, size, out=np.zeros_like(size), where=size != 0) for found in (moved, lead))
@@ -142,14 +263,240 @@ def _last_classes(recorded: Arrays) -> Arrays:
     return {name: outputs[-1].argmax(axis=-1).astype(np.int16) for name, outputs in recorded.items()}
 
 
-def _kept(settings: Settings, recorded: Arrays) -> Arrays:
+def _kept(recorded: Arrays) -> Arrays:
     """Predicted classes of members and of their mean at every time, and outputs after the last epoch."""
     arrays: Arrays = {}
     for name, outputs in recorded.items():
         arrays[f"members_{name}"] = outputs.argmax(axis=-1).astype(np.int16)
-        arrays[f"mean_{name}"] = ensemble_labels(settings, outputs, axis=1)
+        arrays[f"mean_{name}"] = outputs.mean(axis=1).argmax(axis=-1).astype(np.int16)
         arrays[f"outputs_{name}"] = outputs[-1]
     return arrays
+
+
+PREDICTED, DRAWS = 100, 200  # inputs whose orbits are drawn jointly, and ensembles drawn
+TOLERANCE = 0.05  # of |G|
+
+
+def trained(settings: Settings, results: Results, name: str, members: int) -> Trained:
+    """Disjoint ensembles of `members` trained networks on the inputs that the prediction is for."""
+    labels = lambda groups: results.agreement(groups.mean(axis=1).argmax(axis=-1))
+    scores = disjoint_scores(results.outputs[name][:, :, :PREDICTED], members, labels)
+    expected, low, high = results.predicted[name][ensemble_sizes(settings).index(members)]
+    return Trained(scores, float(expected), float(low), float(high))
+
+
+def judged_sets(results: Results) -> tuple[str, ...]:
+    """Sets of inputs with a prediction and with the outputs of trained members."""
+    return tuple(name for name in results.predicted if name in results.outputs)
+
+
+def differences(settings: Settings, results: Results) -> Records:
+    """Trained minus expected for every set and every M, with intervals that hold together."""
+    sizes, names = ensemble_sizes(settings), judged_sets(results)
+    level, bounds = shared_level(len(sizes) * len(names)), results.scales["agreement"]
+    return Records.over(
+        lambda name, members: trained(settings, results, name, members).difference(bounds, level),
+        lambda name, members: f"{members} member{'' if members == 1 else 's'}, {results.images.titles[name]}",
+        name=names,
+        members=sizes,
+    )
+
+
+def _scores(results: Results, labels: np.ndarray) -> np.ndarray:
+    """(M,) orbit same predictions of every member on the inputs that the prediction is for."""
+    return results.agreement(labels[:, :, :PREDICTED]).mean(axis=-1)
+
+
+def last_members(results: Results) -> dict[str, np.ndarray]:
+    """Classes of the members after the last epoch."""
+    return {name: results.members[name][-1] for name in judged_sets(results)}
+
+
+def _nearer(results: Results, names: tuple[str, ...], level: float) -> Estimate:
+    """How much nearer than the narrow networks the others are to what is expected, mean over `names`."""
+    wide, narrow = (
+        np.column_stack([_scores(results, of[name]) for name in names])
+        for of in (last_members(results), results.narrow)
+    )
+    expected = np.array([results.predicted[name][0, 0] for name in names])
+    split = lambda means: np.abs(means.reshape(*means.shape[:-1], 2, len(names)) - expected).mean(axis=-1)
+    return bootstrap(
+        np.column_stack([narrow, wide]), lambda means: split(means)[..., 0] - split(means)[..., 1], confidence=level
+    )
+
+
+def approach_claim(settings: Settings, results: Results) -> Claim:
+    """Whether wider networks agree with themselves more nearly as often as infinitely wide ones."""
+    names = judged_sets(results)
+    each = Records.over(
+        lambda name: _nearer(results, (name,), shared_level(len(names))),
+        lambda name: results.images.titles[name],
+        name=names,
+    )
+    few, many = settings.narrow[-1], settings.channels[-1]
+    return claim(
+        "The wider the networks, the nearer their agreement over rotations to what infinite width predicts",
+        each,
+        measure="Distance of members’ orbit same predictions after the last epoch from those that GP(μ, Σ) expects of "
+        f"networks with the same training images and time: at {few} channels minus at {many}, in rotations out of "
+        f"{ORDER}.",
+        covers=("members", settings.members),
+        at_least=0,
+        aggregate=(f"the mean over {len(names)} sets of inputs", _nearer(results, names, 0.95)),
+        by=theirs(EMERGENT_EQUIVARIANCE, f"{experiment(settings)}; stated in the limit of width"),
+    )
+
+
+def members_finding(settings: Settings, results: Results) -> Claim:
+    """Ensembles of every size, to within a tolerance that is ours."""
+    found = differences(settings, results)
+    least, most = -TOLERANCE * ORDER, TOLERANCE * ORDER
+    return claim(
+        f"Ensembles of every size agree with themselves as often as infinitely wide ones, to within "
+        f"{100 * TOLERANCE:g} % of the rotations",
+        found,
+        measure=f"Orbit same predictions of disjoint ensembles of M networks on {PREDICTED} inputs of each set, minus "
+        f"those that GP(μ, Σ/M) expects for the same training images and time, in rotations out of {ORDER}.",
+        covers=COVERS,
+        at_least=least,
+        at_most=most,
+        by=ours("ours: whether this width suffices to plan with"),
+    )
+
+
+_ROUNDING = 1e-9  # of the root mean square of the outputs
+_RARE = 0.001  # the level of the test that the untrained mean is one more member
+
+
+def lead(results: Results, name: str, epoch: int, level: float = 0.95) -> Estimate:
+    """Orbit same predictions of the mean minus those of a member, mean over members; bootstrapped over inputs."""
+    mean = results.agreement(results.mean[name][epoch])
+    members = results.agreement(results.members[name][epoch]).mean(axis=0)
+    most = results.scales["agreement"][1] - 1
+    return bootstrap(mean - members, confidence=level, bounds=(-most, most))
+
+
+def lead_of_best(results: Results, name: str, epoch: int, level: float = 0.95) -> Estimate:
+    """Orbit same predictions of the mean minus those of the best member, bootstrapped over inputs."""
+    mean = results.agreement(results.mean[name][epoch])
+    members = results.agreement(results.members[name][epoch])
+    most = results.scales["agreement"][1] - 1
+    return bootstrap((mean - members).T, lambda means: means.min(axis=1), confidence=level, bounds=(-most, most))
+
+
+def over_sets(estimates: Sequence[Estimate]) -> Estimate:
+    """The mean of estimates from independent inputs; half widths add in squares."""
+    value = float(np.mean([e.value for e in estimates]))
+    below = float(np.hypot.reduce([e.value - e.low for e in estimates])) / len(estimates)
+    above = float(np.hypot.reduce([e.high - e.value for e in estimates])) / len(estimates)
+    return Estimate(value, value - below, value + above, estimates[0].confidence)
+
+
+def claims(settings: Settings, results: Results) -> Sequence[Claim]:
+    """The source's claims, then what we asked besides, then that untrained means have the law of a member."""
+    judged = [ahead(settings, results)]
+    if results.infinite:
+        judged.append(invariant(settings, results))
+    if results.narrow and judged_sets(results):
+        judged.append(approach_claim(settings, results))
+    judged.append(_best(settings, results))
+    if judged_sets(results):
+        judged.append(members_finding(settings, results))
+    return [*judged, _untrained(results)]
+
+
+def _trained_epochs(results: Results) -> list[int]:
+    return [int(e) for e in results.epochs if e > 0]
+
+
+def _words(results: Results, name: str, epoch: int) -> str:
+    return f"{results.images.titles[name]} after epoch {epoch}"
+
+
+def ahead(settings: Settings, results: Results) -> Claim:
+    """The mean against its members, as the source shows them: at every recorded time, on every set."""
+    epochs, names = _trained_epochs(results), tuple(results.images.sets)
+    place = list(map(int, results.epochs)).index
+    each = Records.over(
+        lambda epoch, name: lead(results, name, place(epoch), shared_level(len(epochs))),
+        lambda epoch, name: _words(results, name, epoch),
+        epoch=epochs,
+        name=names,
+    )
+    means = {e: over_sets([lead(results, n, place(e), shared_level(len(epochs))) for n in names]) for e in epochs}
+    least = min(epochs, key=lambda e: means[e].low)
+    return claim(
+        "Throughout training the ensemble agrees with itself over rotations more often than its members do, on and off "
+        "the data",
+        each,
+        measure=f"Orbit same predictions of the mean of {settings.members} CNNs minus those of a member, mean over "
+        f"members, in rotations out of {ORDER}.",
+        covers="inputs",
+        at_least=0,
+        aggregate=(
+            f"the mean over {len(names)} sets of inputs after epoch {least}, of {len(epochs)} recorded epochs the one "
+            "where it is least sure",
+            means[least],
+        ),
+        by=theirs(EMERGENT_EQUIVARIANCE, experiment(settings), stated_agreement(settings)),
+    )
+
+
+def invariant(settings: Settings, results: Results) -> Claim:
+    """By how much μ_t changes, as a share of the smallest lead of one output over the next; at t = 0 all are 0."""
+    epochs, names = _trained_epochs(results), tuple(results.images.sets)
+    place = list(map(int, results.epochs)).index
+    moved = lambda name, epoch: exactly(results.deviation[name][place(epoch)])
+    margin = min(float(results.margin[name][place(epoch)]) for name in names for epoch in epochs)
+    return claim(
+        "At infinite width the mean is the same for all rotations, at every time, on and off the data",
+        Records.over(moved, lambda name, epoch: _words(results, name, epoch), name=names, epoch=epochs),
+        measure="Largest change of the infinitely wide ensemble’s mean μ_t under any rotation of any input, in units "
+        "of the root mean square of its outputs, at all recorded times but the first: before training it is 0, "
+        "whatever the network. The classes are not equal for want of a difference: the largest output leads the second "
+        f"by {format_number(margin)} at least, in the same units.",
+        covers=EXACT,
+        at_most=_ROUNDING,
+        by=theirs(EMERGENT_EQUIVARIANCE, "main theorem", "0"),
+    )
+
+
+def _best(settings: Settings, results: Results) -> Claim:
+    names, level = tuple(results.images.sets), shared_level(len(results.images.sets))
+    each = Records.over(
+        lambda name: lead_of_best(results, name, -1, level), lambda name: results.images.titles[name], name=names
+    )
+    return claim(
+        f"After training the ensemble agrees with itself more often than the best of its {settings.members} members",
+        each,
+        measure=f"Orbit same predictions of the mean of {settings.members} CNNs minus those of the best of them after "
+        f"epoch {settings.epochs}, in rotations out of {ORDER}; the best is chosen anew in every resample.",
+        covers="inputs",
+        at_least=0,
+        by=ours("ours: choosing a member in place of averaging"),
+    )
+
+
+def _untrained(results: Results) -> Claim:
+    """Means of M networks drawn from a centred Gaussian process are, but for 1/√M, draws from it."""
+    names = tuple(results.images.sets)
+    start = list(map(int, results.epochs)).index(0)
+    of_mean = np.array([results.agreement(results.mean[name][start]).mean() for name in names]).mean()
+    of_members = np.array([results.agreement(results.members[name][start]).mean(axis=-1) for name in names]).mean(
+        axis=0
+    )
+    spread = float(of_members.std(ddof=1)) * (1 + 1 / len(of_members)) ** 0.5
+    off = float(of_mean - of_members.mean())
+    p = 2 * scipy.stats.t.sf(abs(off) / spread, len(of_members) - 1) if spread > 0 else float(off == 0)
+    return claim(
+        "Before training the ensemble agrees with itself as often as one more member",
+        {"before training": exactly(p)},
+        measure="Student’s test of the untrained mean’s orbit same predictions, averaged over all sets, as one more of "
+        f"the members’: {of_mean:.2f} beside {of_members.mean():.2f} with a spread of {of_members.std(ddof=1):.2f}.",
+        covers=P_VALUE,
+        at_least=_RARE,
+        by=identity("check: a mean of centred Gaussian processes is one of them, up to scale"),
+    )
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from equitangents.kernels import KeptKernel, KernelStore
 from equitangents.statistics import Estimate, no_interval, t_interval
 from equitangents_studies.common.system_runs import (
     SystemImages,
@@ -30,21 +31,163 @@ from equitangents_studies.common.system_runs import (
     repeated_images,
 )
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Task, at_least, check, check_some, presets
-from equitangents_studies.spurious_symmetries.pools import (
-    Pairs,
-    Pool,
-    RankTest,
-    by_data,
-    by_model,
-    lead,
-    measure_pool,
-    pool_of,
-    rank_test,
-    spurious,
-)
-from equitangents_studies.systems import ARCHITECTURES, architecture, inference, rotate, transformation
+from equitangents_studies.systems import ARCHITECTURES, architecture, fit_power_law, inference, rotate, transformation
 from equitangents_studies.systems.data_groups import NAMES as GROUPS
+from equitangents_studies.systems.data_groups import data_group, expected_symmetry
 from equitangents_studies.systems.descent import GradientInference
+from equitangents_studies.systems.grams import PoolKernel
+from equitangents_studies.systems.power_laws import PowerLaw
+
+Pairs = Sequence[tuple[int, int]]
+ORDER = "I ⊂ O(3)⊗I ⊂ O(3)^d ⊂ O(3d) and I ⊂ P(3d) ⊂ O(3d)"
+_SHAPE = (8, 8, 3)  # inclusions are the same for all
+
+
+def within(one: str, other: str) -> bool:
+    """Whether `one` is a subgroup of `other`, and another group.
+
+    >>> within("P(3d)", "O(3d)"), within("O(3)^d", "P(3d)")
+    (True, False)
+    """
+    return one != other and data_group(other, _SHAPE).holds(data_group(one, _SHAPE))
+
+
+def own_group(architecture: str, inference: str) -> str:
+    """The largest of the groups, permutations left out, under which Theorem 4.1 says that the algorithm is symmetric.
+
+    >>> own_group("VEC", "NTK"), own_group("VEC", "NN+")
+    ('O(3)^d', 'O(3)xI')
+    """
+    held = [g for g in GROUPS if g != "P(3d)" and expected_symmetry(architecture, g, _SHAPE, finite=inference != "NTK")]
+    return held[-1]
+
+
+def by_data(groups: Sequence[str] = GROUPS) -> Pairs:
+    """Pairs of places in `groups`, the smaller group first."""
+    return [(i, j) for i, a in enumerate(groups) for j, b in enumerate(groups) if within(a, b)]
+
+
+def by_model(inference: str, architectures: Sequence[str] = ARCHITECTURES) -> Pairs:
+    """Pairs of places in `architectures`, that of the smaller group first."""
+    return by_data([own_group(name, inference) for name in architectures])
+
+
+def spurious(architecture: str, group: str) -> bool:
+    """Whether a trained network on data moved by the group has to do without neighbourhoods."""
+    return any(within("O(3)xI", g) or g == "P(3d)" for g in (own_group(architecture, "NN"), group))
+
+
+POOLED = ("GAP", "LAP4", "LAP8")  # whose kernels need all pairs of positions
+_TILE, _POOLED_TILE, _DISK = 500, 50, 10**11
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """`errors` (sizes, folds), shares of wrong classes on the images as they are; `equal` (groups,): how far kernels of
+    moved images are from those of the images as they are, relative to the largest entry.
+    """
+
+    groups: tuple[str, ...]
+    sizes: np.ndarray
+    errors: np.ndarray
+    equal: np.ndarray
+
+    @property
+    def most(self) -> int:
+        """Images of the largest training sets."""
+        return int(self.sizes[-1])
+
+    @property
+    def accuracies(self) -> np.ndarray:
+        """Accuracies in percent after the largest training set, (folds,)."""
+        return 100 - 100 * self.errors[-1]
+
+    def law(self) -> PowerLaw | None:
+        """The error as power laws, their number chosen by BIC; none where some size has no error."""
+        return fit_power_law(self.sizes, self.errors, "auto") if (self.errors.mean(axis=1) > 0).all() else None
+
+    def size_for(self, errors: np.ndarray) -> np.ndarray:
+        """Training sizes at which each fold errs as much, between those measured; the ends where it never does."""
+        logs = np.log(self.sizes)
+        found = []
+        for fold, error in enumerate(errors):
+            falling = np.minimum.accumulate(self.errors[:, fold])[::-1]
+            found.append(np.exp(np.interp(error, falling, logs[::-1])))
+        return np.array(found)
+
+
+def share(pool: Pool, level: float = 0.95) -> Estimate:
+    """Accuracy in percent after the largest training set, with Student’s interval over folds."""
+    return t_interval(pool.accuracies, level, (0, 100))
+
+
+def lead(better: Pool, worse: Pool, level: float = 0.95) -> Estimate:
+    """Accuracy minus accuracy after the largest training sets, the same images in every fold, percentage points."""
+    return t_interval(better.accuracies - worse.accuracies, level, (-100, 100))
+
+
+def extra(better: Pool, worse: Pool) -> Estimate:
+    """How many images more the worse pool needs for the error of its largest training sets."""
+    return t_interval(worse.most - better.size_for(worse.errors[-1]))
+
+
+def folds_of(count: int, folds: int, seed: int) -> list[tuple[np.ndarray, np.ndarray]]:
+    """(training images in random order, test images) of every fold; all test parts are as large."""
+    order = np.random.default_rng((seed, count)).permutation(count)
+    size = count // folds
+    found = []
+    for k in range(folds):
+        test = order[k * size : (k + 1) * size]
+        rest = np.setdiff1d(order, test)
+        found.append((np.random.default_rng((seed, count, k)).permutation(rest), test))
+    return found
+
+
+def measure_pool(
+    name: str,
+    depth: int,
+    x: np.ndarray,
+    y: np.ndarray,
+    groups: Sequence[str],
+    sizes: np.ndarray,
+    folds: int,
+    ridge: float,
+    seed: int,
+    kept: Path,
+    step: Callable[[float, float], None],
+) -> Arrays:
+    """The arrays of a `Pool` of the images x with the classes y; `groups` begin with "I". Tiles are in `kept`."""
+    tile = _POOLED_TILE if name in POOLED else _TILE
+    net = KeptKernel(architecture(name, depth), KernelStore(kept, _DISK), tile)
+    targets = np.eye(int(y.max()) + 1)[y] - 1 / (int(y.max()) + 1)
+    splits = folds_of(len(x), folds, seed)
+    equal: list[float] = []
+    first: np.ndarray | None = None
+    for i, group in enumerate(groups):
+        at = lambda done, total, i=i: step(i + 0.9 * done / total, len(groups))
+        moved = np.asarray(rotate(x, group, seed=seed), x.dtype)
+        K = np.array(net.kernel(moved, step=at).ntk)  # a copy: the NNGP may go
+        if first is None:
+            first, pool = K, PoolKernel(K)
+            errors = [_wrong(pool.curve(targets, order, test, sizes, ridge), y[test]) for order, test in splits]
+        equal.append(_relative(K, first))
+        step(i + 1, len(groups))
+    return {"equal": np.array(equal), "errors": np.stack(errors, axis=1)}
+
+
+def _wrong(outputs: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """The share of inputs that outputs (sizes, inputs, classes) classify wrongly; what is not finite is wrong."""
+    right = (outputs.argmax(axis=2) == labels) & np.isfinite(outputs).all(axis=2)
+    return np.asarray(1 - right.mean(axis=1))
+
+
+def _relative(K: np.ndarray, first: np.ndarray) -> float:
+    """The largest difference relative to the largest entry, some rows at a time; NaN where anything is not finite."""
+    rows = [slice(a, a + _TILE) for a in range(0, len(K), _TILE)]
+    finite = lambda part: np.isfinite(part).all()
+    apart = [np.abs(K[a].astype(np.float64) - first[a]).max() if finite(K[a]) else np.nan for a in rows]
+    return float(np.max(apart) / np.max([np.abs(first[a]).max() for a in rows]))
+
 
 INFERENCES = ("NTK", "NN", "NN+")
 SMALL_MODELS = ("FCN", "VEC", "GAP")
@@ -176,14 +319,6 @@ class Results:
             return no_interval(np.nan)
         return t_interval(values, bounds=(0, 100))
 
-    def through_data(self) -> RankTest:
-        """Do accuracies fall with the group that moves the data, over all architectures and inferences?"""
-        return rank_test([(self.counted(a, how).T, by_data()) for a in self.architectures for how in INFERENCES])
-
-    def through_model(self) -> RankTest:
-        """Do accuracies on images as they are fall with the algorithm's own group, over all inferences?"""
-        return rank_test([(self._first(how), by_model(how, self.architectures)) for how in INFERENCES])
-
     def falls_through_data(self) -> Estimate:
         """Accuracy minus that under a larger group, mean over systems and comparable pairs, by repetition."""
         return self._falls([(self.counted(a, how).T, by_data()) for a in self.architectures for how in INFERENCES])
@@ -299,24 +434,29 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         for how in INFERENCES[1:]:
             compute = partial(network_accuracies, name, how, s, images, width_of(name, s.width))
             work[name, how] = Stage(f"{how}-{name}", f"{name}, {how}", compute)
-    small: dict[tuple[str, str], _Pooled] = {}
+    pools: dict[Any, tuple[str, Sequence[str], np.ndarray]] = {}
+
+    def add(
+        key: Any, stage: str, title: str, name: str, count: int, pixels: int, groups: Sequence[str] = ("I",)
+    ) -> None:
+        """A pool, whose images are moved by key[1] first where the key has one."""
+        sizes, before = sizes_of(count, s.folds, s.smallest), key[1] if isinstance(key, tuple) else "I"
+        images, kept = partial(pool_images, s, folder.data_dir, count, pixels), folder.checkpoints(stage)
+        compute = partial(_measured_pool, s, images, before, name, groups, sizes, kept)
+        pools[key], work[stage] = (stage, groups, sizes), Stage(stage, title, compute)
+
     for name in SMALL_MODELS:
         for group in SMALL_GROUPS if name == "GAP" else ("I",):
-            stage = f"small-{name}-{GROUPS.index(group)}"
             title = f"{name}, {s.small_images:,} images of {s.small_pixels} pixels, {group}"
-            small[name, group] = _pool(s, folder, stage, title, name, s.small_images, s.small_pixels, ("I",), group)
-    pools: dict[str, _Pooled] = {}
+            stage = f"small-{name}-{GROUPS.index(group)}"
+            add((name, group), stage, title, name, s.small_images, s.small_pixels)
+    large = "{}, {:,} images of {} pixels".format
     for name, count in zip(s.models, s.images, strict=True):
-        groups: tuple[str, ...] = GROUPS if name in s.moved else ("I",)
-        title = f"{name}, {count:,} images of {s.kernel_pixels} pixels"
-        pools[name] = _pool(s, folder, f"pool-{name}", title, name, count, s.kernel_pixels, groups)
-    beside = None
+        groups = GROUPS if name in s.moved else ("I",)
+        add(name, f"pool-{name}", large(name, count, s.kernel_pixels), name, count, s.kernel_pixels, groups)
     if "GAP" in s.models:  # VEC on the images of GAP
         count = s.images[s.models.index("GAP")]
-        title = f"VEC, {count:,} images of {s.kernel_pixels} pixels"
-        beside = _pool(s, folder, "pool-VEC-beside-GAP", title, "VEC", count, s.kernel_pixels, ("I",))
-    for pool in (*small.values(), *pools.values(), *([beside] if beside else [])):
-        work[pool.stage.name] = pool.stage
+        add(None, "pool-VEC-beside-GAP", large("VEC", count, s.kernel_pixels), "VEC", count, s.kernel_pixels)
     work["pictures"] = Stage("pictures", "Images as the networks see them", partial(_pictures, s, folder.data_dir))
     found = folder.stages(work)
     best, last, learnt, equal = {}, {}, {}, {}
@@ -327,46 +467,19 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         for how in INFERENCES[1:]:
             of = found[name, how]
             best[name, how], last[name, how], learnt[name, how] = of["best"], of["last"], of["learnt"]
-    read = lambda pool: pool_of(found[pool.stage.name], pool.groups, pool.sizes)
+    read = {key: Pool(tuple(of), sizes, **found[stage]) for key, (stage, of, sizes) in pools.items()}
     return Results(
         images[0].name,
         best,
         last,
         learnt,
         equal,
-        {name: read(pool) for name, pool in pools.items()},
-        {key: read(pool) for key, pool in small.items()},
-        read(beside) if beside else None,
+        {name: read[name] for name in s.models},
+        {key: pool for key, pool in read.items() if isinstance(key, tuple)},
+        read.get(None),
         {name: found[name, "draws"]["draws"] for name in compared},
         found["pictures"]["pictures"],
     )
-
-
-@dataclass(frozen=True, eq=False)
-class _Pooled:
-    """A stage that measures a pool, and what it is read with."""
-
-    stage: Stage
-    groups: Sequence[str]
-    sizes: np.ndarray
-
-
-def _pool(
-    s: Settings,
-    folder: RunFolder,
-    stage: str,
-    title: str,
-    name: str,
-    count: int,
-    pixels: int,
-    groups: Sequence[str],
-    before: str = "I",
-) -> _Pooled:
-    """A pool whose images `before` moves first."""
-    sizes, kept = sizes_of(count, s.folds, s.smallest), folder.checkpoints(stage)
-    images = partial(pool_images, s, folder.data_dir, count, pixels)
-    compute = partial(_measured_pool, s, images, before, name, groups, sizes, kept)
-    return _Pooled(Stage(stage, title, compute), groups, sizes)
 
 
 def _measured_pool(

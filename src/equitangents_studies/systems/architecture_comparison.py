@@ -51,8 +51,10 @@ def check_grid(shape: tuple[int, ...]) -> None:
     """Raise ShapeError unless signals of `shape` = (*positions, channels) have one to three axes of positions."""
     if not 2 <= len(shape) <= 4 or max(shape[:-1]) < 2:
         raise ShapeError(
-            f"x holds inputs of shape {shape}; expected signals (*positions, channels) on a grid of 1 to 3 axes, such "
-            "as images (N, height, width, channels)"
+            "x",
+            ("N", *shape),
+            ("N", "*positions", "channels"),
+            "on a grid of 1 to 3 axes, such as images (N, height, width, channels)",
         )
 
 
@@ -64,7 +66,9 @@ def check_architectures(names: Sequence[str] | None, shape: tuple[int, ...]) -> 
         if architecture(name, depth=1) is not None and name.startswith("LAP"):
             side = int(name[3:])
             if any(size % side for size in shape[:-1]):
-                raise InvalidArgumentError(f"architectures has {name}, and the grid is {shape[:-1]}")
+                raise InvalidArgumentError(
+                    "architectures", name, "a part that divides the sides of the grid", str(shape[:-1])
+                )
     order = ("FCN", "LCN", "VEC", "LAP", "GAP")
     found = tuple(sorted(dict.fromkeys(names), key=lambda name: order.index(name[:3])))
     if len(found) < 2:
@@ -114,14 +118,16 @@ class ArchitectureComparison:
         for found in self.factors:
             if (found.first, found.second) == (first, second):
                 return found
-        raise InvalidArgumentError(f"{first} and {second} were not compared; factors lists what was")
+        raise InvalidArgumentError(
+            "first, second", [first, second], "two curves that were compared", "factors lists them", verb="are"
+        )
 
     def curve(self, architecture: str, group: str = AS_THEY_ARE) -> LearningCurve:
         """The curve of an architecture on moved data; that on data as they are where it does not notice the group."""
         key = (architecture, group)
         found = self.curves.get((architecture, AS_THEY_ARE) if key in self.checks else key)
         if found is None:
-            raise InvalidArgumentError(f"there is no curve of {architecture} under {group!r}")
+            raise InvalidArgumentError("architecture, group", key, list(self.curves), verb="are")
         return found
 
     @property
@@ -240,7 +246,7 @@ def compare_architectures(
     nets = {name: architecture(name, depth) for name in names}
     smallest = max(8, 0 if given.classes is None else len(given.classes))
     if given.pool < 4 * smallest:
-        raise InvalidArgumentError(f"x holds {given.pool} inputs; expected at least {4 * smallest}, for four sizes")
+        raise InvalidArgumentError("x", given.pool, 4 * smallest, "or more inputs, for four sizes", verb="has inputs,")
     count = min(check_whole("inputs", inputs, 4 * smallest), given.pool)
     tested = round(TEST_SHARE * count) if given.held_out else min(given.test_inputs, count)
     matrices = sum(1 + sum(notices(name, group, shape) for group in moving) for name in names)

@@ -193,9 +193,11 @@ class Reparametrised:
                 scaled.append(p)
                 continue
             if not isinstance(layer, LINEAR):
-                raise NetworkError(f"{layer!r} has no standard parametrisation; expected Conv, LocallyConnected, Dense")
+                raise NetworkError(
+                    "layer", layer, "Conv, LocallyConnected or Dense, which have a standard parametrisation"
+                )
             if layer.W_std == 0:
-                raise NetworkError(f"{layer!r} has W_std = 0, so that its weights have no standard parametrisation")
+                raise NetworkError("layer", layer, "W_std above 0, for weights in standard parametrisation")
             weights = {"w": p["w"] * (layer.W_std / math.sqrt(p["w"].shape[-2])) ** power}
             scaled.append(weights | ({"b": p["b"] * layer.b_std**power} if "b" in p else {}))
         return tuple(scaled)
@@ -208,7 +210,7 @@ def first_linear(net: Sequential | Reparametrised) -> int:
             return i
         if not isinstance(layer, Flatten):
             break
-    raise NetworkError(f"the network {net!r} does not begin with Conv, LocallyConnected or Dense")
+    raise NetworkError("net", net, "Conv, LocallyConnected or Dense as the first layer")
 
 
 @runtime_checkable
@@ -233,7 +235,7 @@ def with_outputs(net: object, outputs: int) -> Any:
         return net.with_outputs(outputs) if isinstance(net, Named) else net
     last = net.layers[-1]
     if not isinstance(last, Dense):
-        raise NetworkError(f"the network {net!r} does not end with Dense; expected a readout of {outputs} outputs")
+        raise NetworkError("net", net, "Dense as the last layer, a readout")
     return Sequential(*net.layers[:-1], replace(last, channels=outputs))
 
 

@@ -89,18 +89,16 @@ def data_group(name: str | DataGroup, shape: tuple[int, ...]) -> DataGroup:
     if isinstance(name, DataGroup):
         name = name.name
     if not isinstance(name, str):
-        raise InvalidTypeError("group", name, f"the name of a group, such as {', '.join(NAMES)}")
+        raise InvalidTypeError("group", name, "the name of a group", ", ".join(NAMES))
     positions, channels = math.prod(map(int, shape[:-1])), int(shape[-1])
     text = name.replace(" ", "").replace("⊗", "x").replace("I_d", "I")
     found = _PATTERN.fullmatch(text)
     kind = text if found is None else f"{found['letter']}(3{found['rest']}"
     if kind not in _KINDS:
-        raise InvalidArgumentError("group", name, f"one of {', '.join(NAMES)}; 3 or c stands for the channels")
+        raise InvalidArgumentError("group", name, [*NAMES], "3 or c stands for the channels")
     number = "c" if found is None else found["number"]
     if number.isdigit() and int(number) not in (3, channels):
-        raise InvalidArgumentError(
-            f"group is {name!r}, and the signals have {channels} channels; expected that number, 3 or c in its place"
-        )
+        raise InvalidArgumentError("group", name, channels, "the number of channels, or 3 or c, in its place")
     return DataGroup(*_KINDS[kind], positions, channels)
 
 

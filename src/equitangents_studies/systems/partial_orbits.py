@@ -276,11 +276,11 @@ def partial_orbits(
     classes, labels = np.unique(np.asarray(y), return_inverse=True)
     check_same_length("x", x, "y", labels)
     if labels.ndim != 1 or len(classes) < 2:
-        raise ShapeError(f"y has shape {np.shape(y)} and {len(classes)} classes; expected labels (N,), 2 or more")
+        raise ShapeError("y", (*np.shape(y),), ("N",), "with 2 classes or more")
     chosen = classes[len(classes) // 2 :] if partial is None else np.unique(np.atleast_1d(partial))
     if not np.isin(chosen, classes).all() or len(chosen) in (0, len(classes)):
         raise InvalidArgumentError(
-            f"partial is {chosen.tolist()}; expected some of the classes {classes.tolist()}, but not all"
+            "partial", chosen.tolist(), "some of the classes, but not all", str(classes.tolist())
         )
     elements = _elements(seen, order)
     in_part = np.isin(classes, chosen)
@@ -321,23 +321,23 @@ def _elements(seen: int | Elements, order: int) -> np.ndarray:
     """The elements in which partly seen classes are seen: some of the group, but not all."""
     given = np.arange(int(seen)) if is_whole(seen) and 0 < seen <= order else np.unique(np.atleast_1d(seen))
     if is_whole(seen) and not 0 < seen < order:
-        raise InvalidArgumentError("seen", seen, f"from 1 to {order - 1} of the group's {order} elements")
+        raise InvalidArgumentError("seen", seen, range(1, order))
     if given.dtype.kind not in "iu" or given.min() < 0 or given.max() >= order or not 0 < len(given) < order:
-        raise InvalidArgumentError("seen", seen, f"some, but not all, of the group's elements 0 to {order - 1}")
+        raise InvalidArgumentError("seen", seen, range(order), "some, but not all, of the group's elements")
     return given
 
 
 def _test_inputs(x: np.ndarray, test: tuple[Numbers, Targets]) -> np.ndarray:
     inputs = np.asarray(check_array("test", test[0], min_rank=2))
     if inputs.shape[1:] != x.shape[1:]:
-        raise ShapeError(f"test has inputs of shape {inputs.shape[1:]}; those trained on have {x.shape[1:]}")
+        raise ShapeError("test", inputs.shape, ("N", *x.shape[1:]))
     return inputs
 
 
 def _test_labels(classes: np.ndarray, y: Targets, count: int) -> np.ndarray:
     labels = np.asarray(y)
     if labels.shape != (count,):
-        raise ShapeError(f"test has labels of shape {labels.shape} for {count} inputs")
+        raise ShapeError("test[1]", labels.shape, (count,))
     if not np.isin(labels, classes).all():
-        raise InvalidArgumentError(f"test has classes beyond those of y, {classes.tolist()}")
+        raise InvalidArgumentError("test[1]", np.setdiff1d(labels, classes)[0], classes.tolist(), verb="holds")
     return np.searchsorted(classes, labels)

@@ -86,7 +86,7 @@ class PowerLaw:
     def cusp(self) -> Estimate:
         """The only cusp. Raises InvalidArgumentError where there is none, or more than one."""
         if len(self.cusps) != 1:
-            raise InvalidArgumentError(f"there are {len(self.cusps)} cusps; see cusps")
+            raise InvalidArgumentError("cusps", len(self.cusps), 1, "see cusps", verb="are")
         return self.cusps[0]
 
     def at(self, size: float) -> Estimate:
@@ -158,7 +158,7 @@ def fit_power_law(
     check_confidence(confidence)
     values = np.asarray(check_array("errors", errors, rank=(1, 2)), np.float64)
     if len(values) != len(n):
-        raise ShapeError("errors", values.shape, f"one row for each of the {len(n)} sizes")
+        raise ShapeError("errors", values.shape, (len(n), ...))
     known = None
     if standard_errors is not None:
         known = np.asarray(check_array("standard_errors", standard_errors, shape=(len(n),)), np.float64)

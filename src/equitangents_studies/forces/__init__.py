@@ -1,1 +1,0 @@
-"""The study `forces`: energies, forces and tensors of molecules."""
