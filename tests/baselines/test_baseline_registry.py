@@ -72,8 +72,8 @@ class TestNames:
         [
             ("gcn", "baseline is 'gcn'; expected 'plain', 'augmented'"),
             ("no_such_module_at_all:Model", "a module that can be imported"),
-            ("math:Model", "expected an attribute that the module has; Model"),
-            ("math:pi", "expected a class or function"),
+            ("math:Model", "an attribute that the module has; Model"),
+            ("math:pi", "a class or function that makes one"),
             (":Model", "module:Name"),
         ],
     )

@@ -116,7 +116,7 @@ def test_means_alone_take_less_room_and_have_no_standard_deviations(run, fitted,
     size = {name: (folder / name / "model.npz").stat().st_size for name in ("small", "model")}
     assert size["small"] < size["model"]
     assert run("predict", "small", "--data", "new.npy", "--out", "p.npy")[0] == 0
-    status, _, err = run("predict", "small", "--data", "new.npy", "--out", "q.npy", "--std")
+    status, _, err = run("predict", "small", "--data", "new.npy", "--out", "q.npz", "--std")
     assert (status, err.count("\n")) == (2, 1)
     assert "it was saved with means_only" in err
 

@@ -27,10 +27,6 @@ class TestSettings:
         settings = Settings(3, 0.01, (64,), "C8", None, False)
         assert changed(Settings(), as_text(settings)) == settings
 
-    def test_unknown_key_lists_the_valid_ones(self):
-        with pytest.raises(InvalidArgumentError, match=r"setting is 'member'; expected 'members', 'rate'"):
-            changed(Settings(), {"member": "3"})
-
     @pytest.mark.parametrize(
         ("key", "text", "message"),
         [
@@ -75,11 +71,6 @@ class TestFolder:
         assert folder.checkpoints("first").is_dir()
         folder.stage("first", "First", lambda task: {"a": np.zeros(1)})
         assert not folder.checkpoints("first").exists()
-
-    def test_other_settings_cannot_be_resumed(self, tmp_path):
-        RunFolder(tmp_path / "run", _config(n=1, m=2))
-        with pytest.raises(InvalidArgumentError, match="n was 1 and is now 3"):
-            RunFolder(tmp_path / "run", _config(n=3, m=2), resume=True)
 
     def test_foreign_folders_are_left_alone(self, tmp_path):
         (tmp_path / "notes.txt").write_text("mine")
@@ -181,7 +172,7 @@ class TestRunner:
     def test_unknown_names(self, tmp_path):
         with pytest.raises(InvalidArgumentError, match="expected 'toy', 'ising', 'rotated-images'"):
             studies.run("tory", out=tmp_path / "run")
-        with pytest.raises(InvalidArgumentError, match="it has quick, desk, paper"):
+        with pytest.raises(InvalidArgumentError, match="expected 'quick', 'desk' or 'paper'"):
             studies.run("toy", preset="huge", out=tmp_path / "run")
         assert not (tmp_path / "run").exists()
 

@@ -9,7 +9,7 @@ import pytest
 from sklearn.linear_model import Ridge
 from sklearn.neighbors import KNeighborsClassifier
 
-from equitangents import InfiniteEnsemble, InfiniteEnsembleClassifier, kernels, nn
+from equitangents import InfiniteEnsemble, InfiniteEnsembleClassifier, nn
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotPositiveDefiniteError, ShapeError
 from equitangents_studies.data import digits
 from equitangents_studies.systems import learning_curve
@@ -228,6 +228,7 @@ class TestTheRecord:
         (InvalidArgumentError, (), {"predict": "all"}, "predict"),
         (InvalidArgumentError, (), {"ridge": -1.0}, "ridge"),
         (InvalidArgumentError, (), {"repetitions": 0}, "repetitions"),
+        (InvalidTypeError, (), {"confidence": "95"}, "confidence is '95'"),
         (ShapeError, (), {"test": (np.zeros((3, 4)), np.zeros(3))}, "test has shapes"),
         (InvalidTypeError, ("a model",), {}, "model"),
     ],
@@ -254,18 +255,3 @@ def test_widths_of_one_kind_may_differ(labels, others):
     data = curve_data(x, y.astype(labels), test=(x, y.astype(others)))
     assert (data.classes is None) == (np.dtype(labels).kind == "f")
     np.testing.assert_array_equal(data.targets[:20], data.targets[20:])
-
-
-def test_a_confidence_is_a_share():
-    with pytest.raises(InvalidTypeError, match="confidence is '95'"):
-        learning_curve(NET, np.ones((9, 3)), np.arange(9) % 2, confidence="95")
-
-
-def test_orbit_averages_are_models_too():
-    x = np.random.default_rng(0).normal(size=(30, 4, 4, 1))
-    net = nn.Sequential(nn.Flatten(), nn.Dense(8), nn.Relu(), nn.Dense(1))
-    from equitangents.actions import image_rotations
-
-    invariant = kernels.orbit_average(net, image_rotations(4))
-    y = np.abs(x).sum(axis=(1, 2, 3))
-    assert learning_curve(invariant, x, y, sizes=[10, 20], ridge=1e-3).squared.shape == (2, 5)

@@ -56,12 +56,6 @@ def test_shared_matrices_are_the_same_at_every_position_and_own_ones_differ() ->
     assert np.min(np.linalg.norm(own[1:] - own[:-1], axis=(1, 2))) > 0.1
 
 
-def test_the_matrix_of_an_element_of_all_rotations_is_the_one_that_it_holds() -> None:
-    tau = SYSTEMS.transformation("O(3d)", (2, 3), seed=1)
-    assert np.max(np.abs(tau.matrix() - tau.full)) <= 1e-15
-    assert np.max(np.abs(tau.full - tau.full.T)) > 0.1
-
-
 def test_a_seed_gives_the_same_element_and_another_seed_another() -> None:
     x = np.random.default_rng(0).standard_normal((2, 3, 3, 3))
     for group in GROUPS[1:]:

@@ -105,6 +105,9 @@ class Entry:
 
 def _made(factory: Factory, problem: Problem) -> Baseline:
     """Of the `Problem` where a parameter has no default."""
-    parameters = inspect.signature(factory).parameters.values()
+    try:
+        parameters = inspect.signature(factory).parameters.values()
+    except ValueError:  # of a builtin type
+        return factory()
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return factory(problem) if any(p.default is p.empty and p.kind in positional for p in parameters) else factory()

@@ -151,5 +151,5 @@ def _imported(name: str, module: str, attribute: str) -> Any:
             raise InvalidArgumentError("baseline", name, "an attribute that the module has", attribute)
         found = getattr(found, part)
     if not callable(found):
-        raise InvalidArgumentError(f"baseline {name!r} is {found!r}; expected a class or function that makes one")
+        raise InvalidArgumentError("baseline", name, "a class or function that makes one")
     return found

@@ -187,7 +187,7 @@ class RunFolder:
         """
         lengths = {key: len(values) for key, values in columns.items()}
         if len(set(lengths.values())) > 1:
-            raise InvalidArgumentError(f"columns of table {name!r} have unequal lengths: {lengths}")
+            raise InvalidArgumentError("columns", lengths, "columns of equal length", name)
         path = self.path / "results" / f"{name}.csv"
         with whole_file(path) as partial, partial.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file, lineterminator="\n")
@@ -224,7 +224,7 @@ def _check_unreadable(path: Path, config: Mapping[str, Any], *, resume: bool, fo
         return
     if not (path / "config.json").exists():
         hint = "there is nothing to resume" if resume else "choose another folder with --out"
-        raise InvalidArgumentError(f"{path} exists and holds no run of a study; {hint}")
+        raise InvalidArgumentError("out", str(path), "a run of a study", hint)
     if not force:
         raise InvalidArgumentError(
             f"{path / 'config.json'} is damaged, and no stage of this run is complete; replace it with --force, or "
