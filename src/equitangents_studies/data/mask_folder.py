@@ -49,7 +49,7 @@ def load_mask_folder(path: str | Path, pixels: int) -> MaskedImages:
 
     >>> load_mask_folder("there/is/none", 16)
     Traceback (most recent call last):
-    equitangents.errors.InvalidArgumentError: there/is/none is not a folder; expected one with folders images and masks
+    equitangents.errors.InvalidArgumentError: data is 'there/is/none'; expected a folder with folders images and masks
     """
     folder, pixels = Path(path).expanduser(), check_whole("pixels", pixels, 1)
     if not folder.is_dir():

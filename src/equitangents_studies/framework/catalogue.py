@@ -332,7 +332,7 @@ def lookup(name: str, preset: str) -> StudyInfo:
 
     >>> lookup("toi", "quick")
     Traceback (most recent call last):
-    equitangents.errors.InvalidArgumentError: there is no study 'toi'; did you mean 'toy'?; the studies are ...
+    equitangents.errors.InvalidArgumentError: study is 'toi'; expected ...; did you mean 'toy'?
     """
     from equitangents.extending import unknown
 
