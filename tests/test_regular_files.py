@@ -56,7 +56,7 @@ def test_a_folder_that_holds_it_is_refused(tmp_path: Path, name: str, kind: str)
         with (tmp_path / name).open("wb") as file:
             file.truncate(20 * 2**30)
     with pytest.raises(EquitangentsError, match="cannot be read"):
-        read_about(tmp_path, "path is it, which") if name == MODEL else _record_in(tmp_path)
+        read_about(tmp_path) if name == MODEL else _record_in(tmp_path)
 
 
 def test_a_model_larger_than_one_buffer_is_refused_before_it_is_read(tmp_path: Path) -> None:

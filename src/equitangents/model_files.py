@@ -85,7 +85,7 @@ def check_name(spec: str, what: str, expected: str = "package.module:object") ->
     except ValueError:  # names such as "" or those of modules without a spec
         known = False
     if not known:
-        raise InvalidArgumentError(what, spec, "a module that is there", top)
+        raise InvalidArgumentError(what, spec, remedy=f"no module named {top!r}")
     return module, name
 
 

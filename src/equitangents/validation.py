@@ -46,7 +46,7 @@ def check_array(
     if ranks is not None and x.ndim not in ranks:
         raise ShapeError(name, x.ndim, list(ranks), f"its shape is {x.shape}", verb="has rank")
     if x.ndim < min_rank:
-        raise ShapeError(name, x.shape, "more axes", str(min_rank))
+        raise ShapeError(name, x.ndim, min_rank, "or more axes", verb="has rank")
     if shape is not None and (
         len(shape) != x.ndim or any(w is not None and w != g for w, g in zip(shape, x.shape, strict=True))
     ):

@@ -241,7 +241,7 @@ class TestBadInput:
             rot(4, x)
         with pytest.raises(InvalidArgumentError, match="g is -1"):
             rot(-1, x)
-        with pytest.raises(InvalidTypeError, match="g is float64"):
+        with pytest.raises(InvalidTypeError, match="g has dtype float64"):
             rot(1.0, x)
         with pytest.raises(InvalidTypeError, match="g is traced by jax"):
             jax.jit(rot)(1, x)

@@ -32,7 +32,7 @@ class TestPermutations:
 
     def test_refuses_bad_tables(self):
         C2 = groups.cyclic(2)
-        with pytest.raises(InvalidArgumentError, match=r"table\[1\] is \(1, 1\)"):
+        with pytest.raises(InvalidArgumentError, match=r"table\[1\] is \[1, 1\]"):
             actions.permutations(C2, [[0, 1], [1, 1]])
         with pytest.raises(ShapeError, match="table has length 1; expected 2"):
             actions.permutations(C2, [[0, 1]])

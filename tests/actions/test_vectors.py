@@ -101,7 +101,7 @@ class TestRotations:
             actions.rotations(groups.from_matrices([np.eye(2)]))
         shear = np.array([[1, 1, 0], [0, 1, 0], [0, 0, 1.0]])
         oblique = groups.from_matrices([np.eye(3), shear @ np.diag([1, -1, 1]) @ np.linalg.inv(shear)])
-        with pytest.raises(InvalidArgumentError, match="not orthogonal"):
+        with pytest.raises(InvalidArgumentError, match="expected orthogonal matrices"):
             actions.rotations(oblique)
 
 

@@ -196,6 +196,7 @@ def test_long_audits_say_how_far_they_are(
     calls: list[tuple[int, int, float]] = []
     report = et.audit(slow, "C4", X, batch_size=8, progress=lambda *told: calls.append(told), **ALONE)
     assert calls[-1][0] == report.timing.evaluations
+    assert all(left >= 0 for _, _, left in calls)
 
 
 def test_short_audits_say_nothing(capsys: pytest.CaptureFixture[str]) -> None:

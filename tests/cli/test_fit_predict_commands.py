@@ -116,7 +116,7 @@ def test_means_alone_take_less_room_and_have_no_standard_deviations(run, fitted,
     size = {name: (folder / name / "model.npz").stat().st_size for name in ("small", "model")}
     assert size["small"] < size["model"]
     assert run("predict", "small", "--data", "new.npy", "--out", "p.npy")[0] == 0
-    status, _, err = run("predict", "small", "--data", "new.npy", "--out", "q.npy", "--std")
+    status, _, err = run("predict", "small", "--data", "new.npy", "--out", "q.npz", "--std")
     assert (status, err.count("\n")) == (2, 1)
     assert "it was saved with means_only" in err
 
@@ -195,7 +195,7 @@ def test_parts_of_a_job_array_make_one_file(run, fitted, folder):
             "equitangents: x holds NaN or infinite values, the first at index (4, 1); remove or impute them",
         ),
         (["--targets", "new.npy"], "x has length 9; expected 7; as many rows as y"),
-        (["--targets", "labels.npz", "--memory-limit", 1e-9], "expected at most 1 B"),
+        (["--targets", "labels.npz", "--memory-limit", 1e-9], "the limit is 1 B"),
         (["--out", "."], "is not a saved ensemble; choose another"),
         (["--out", "x.npy/model"], "that can be written"),
     ],

@@ -57,7 +57,7 @@ def test_defaults(calls) -> None:
     (call,) = calls
     assert call == (
         ("toy",),
-        {"preset": "quick", "out": None, "resume": False, "settings": {}, "data_dir": None, "progress": True},
+        {"preset": "quick", "out": None, "resume": False, "settings": {}, "data_dir": None, "progress": True, "force": False},
     )
 
 
@@ -72,6 +72,7 @@ def test_options_reach_the_study(calls) -> None:
         "settings": {"seed": "1", "data": "x=y"},
         "data_dir": Path("there"),
         "progress": True,
+        "force": False,
     }
 
 

@@ -123,7 +123,7 @@ class TestFolder:
         with pytest.raises(InvalidArgumentError, match="expected a readable NumPy archive"):
             data.load("mnist", tmp_path)
         _write(tmp_path, test_y=None)
-        with pytest.raises(InvalidArgumentError, match="lacks test_y"):
+        with pytest.raises(InvalidArgumentError, match="expected 'test_y'"):
             data.load("mnist", tmp_path)
         _write(tmp_path, train_x=np.zeros((30, 6, 6)))
         with pytest.raises(InvalidArgumentError, match="expected uint8"):

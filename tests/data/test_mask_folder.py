@@ -62,7 +62,7 @@ def test_sixteen_bits_become_numbers_up_to_1_as_of_other_loaders(tmp_path):
         ({"a": (grey(), grey()), "b": (None, grey())}, "expected images/"),
         ({"a": (grey(), grey(4, 5))}, "4×4 and 5×4"),
         ({"a": (grey(1, 1), grey(1, 1))}, "pixels is 2"),
-        ({}, "no folder images"),
+        ({}, "expected folders images and masks"),
     ],
 )
 def test_what_does_not_fit_is_refused(tmp_path, pairs, said):

@@ -77,7 +77,7 @@ def test_folder_can_be_set_by_the_environment(folder, monkeypatch):
         (lambda f: data.load_molecules("qm8", f), InvalidArgumentError, "expected 'g2'"),
         (lambda f: data.load_molecules("qm9", f / "empty"), data.DataNotFoundError, "qm9.npz was looked for"),
         (lambda f: data.load_trajectory("water", f), InvalidArgumentError, "expected 'aspirin'"),
-        (lambda f: data.load_trajectory("toluene", f), InvalidArgumentError, "lacks toluene_Z"),
+        (lambda f: data.load_trajectory("toluene", f), InvalidArgumentError, "expected 'toluene_Z'"),
         (lambda f: data.load_water("ice", f), InvalidArgumentError, "expected 'monomer'"),
         (lambda f: data.molecules_available("qm8", f), InvalidArgumentError, "expected 'qm9'"),
     ],

@@ -6,8 +6,6 @@ import dataclasses
 import inspect
 import json
 import re
-import sys
-import types
 import zipfile
 
 import jax.numpy as jnp
@@ -22,7 +20,7 @@ from equitangents.actions.subset import ActionSubset
 from equitangents.ensembles.deep.finite import FiniteEnsemble
 from equitangents.ensembles.infinite import saving
 from equitangents.ensembles.storage.checks import _PLAIN, FITS
-from equitangents.ensembles.storage.kinds import UNIONS, kinds, name_of, register_kind
+from equitangents.ensembles.storage.kinds import UNIONS, kinds, name_of
 from equitangents.ensembles.storage.structure import Described, build
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, StoreError
 from equitangents.nn.layer import Layer
@@ -100,8 +98,6 @@ def test_the_list_agrees_with_the_classes():
             learnt = {each for each in kind.types if each.startswith("_") or each.endswith("_")}  # by fit: no fields
             made = set(kind.types) - kind.optional - (learnt if issubclass(cls, BaseEstimator) else set())
             assert made <= set(fields) <= set(kind.types), name
-            # what an older file lacks has its default, which the class holds
-            assert all(hasattr(cls, field) for field in set(fields) & kind.optional), name
     words = {word for kind in kinds().values() for types in kind.types.values() for word in re.split(r"[|(){}]", types)}
     words |= {word for types in UNIONS.values() for word in re.split(r"[|(){}]", types)}
     assert words - bases - {*UNIONS, *_PLAIN, "given", ""} == set()
@@ -115,24 +111,11 @@ def test_nothing_on_the_list_runs_commands_or_holds_functions():
     assert not any("any" in types.split("|") for kind in kinds().values() for types in kind.types.values())
 
 
-def test_a_model_is_read_after_its_classes_have_moved(tmp_path, monkeypatch):
-    model = et.InfiniteEnsemble(FLAT, ridge=1e-2).fit(X, Y)
-    model.save(tmp_path / "m")
-    expected, relu = model.predict(X), kinds()["nn.Relu"]
-    assert "equitangents.nn.nonlinearities" not in json.dumps(described(tmp_path / "m"))
-    moved = types.ModuleType("elsewhere")
-    moved.Relu = type("Relu", (nn.Relu,), {"__module__": "elsewhere"})
-    monkeypatch.setitem(sys.modules, "elsewhere", moved)
-    try:
-        register_kind("nn.Relu", "elsewhere:Relu", "")
-        found = et.InfiniteEnsemble.load(tmp_path / "m")
-        assert type(found.net.layers[2]) is moved.Relu
-        np.testing.assert_array_equal(found.predict(X), expected)
-        again = Described(moved.Relu()).tree
-        assert again["class"] == "nn.Relu"
-    finally:
-        register_kind("nn.Relu", relu.place, "")
-    assert kinds()["nn.Relu"] == relu
+def test_files_call_classes_by_public_names_and_name_no_module(tmp_path):
+    et.InfiniteEnsemble(FLAT, ridge=1e-2).fit(X, Y).save(tmp_path / "m")
+    text = json.dumps(described(tmp_path / "m"))
+    assert '"nn.Relu"' in text
+    assert "equitangents." not in text
 
 
 def described(path):
@@ -191,15 +174,6 @@ class TestAStrangersModel:
             (saving.load_means if part == "means" else et.InfiniteEnsemble.load)(path)
         assert "\n" not in str(error.value)
 
-    def test_of_before_that_kept_what_groups_remember_is_read(self, tmp_path):
-        saved = et.InfiniteEnsemble(FLAT, ridge=1e-2, augmentation="C4").fit(X, Y)
-        saved.save(tmp_path / "m")
-        content = described(tmp_path / "m")
-        text = re.sub(r'(\["turns", \d+\])', r'\1, ["_hash", 12345]', json.dumps(content))
-        assert text != json.dumps(content)
-        signed(tmp_path / "m", json.loads(text))
-        np.testing.assert_array_equal(et.InfiniteEnsemble.load(tmp_path / "m").predict(X), saved.predict(X))
-
     def test_that_names_a_folder_for_factors_has_nothing_written_there(self, tmp_path):
         solver = et.solvers.OutOfCore(path=tmp_path / "factors")
         assert again(solver).path is None
@@ -230,7 +204,7 @@ class TestAModelOfFiniteNetworks:
 
     @pytest.mark.parametrize("name", ["history_", "n_outputs_", "sample_shape_", "params0_", "_variation", "_chunk"])
     def test_that_lacks_what_predictions_need_is_refused(self, model, name):
-        with pytest.raises(StoreError, match=f"DeepEnsemble lacks '{name}'"):
+        with pytest.raises(StoreError, match=f"{name} is missing"):
             et.DeepEnsemble.load(self.without(model, name))
 
     def test_that_was_saved_knows_what_it_recorded(self, model):
@@ -239,6 +213,6 @@ class TestAModelOfFiniteNetworks:
 
     def test_is_told_from_one_of_infinite_width(self, tmp_path):
         et.InfiniteEnsemble(FLAT, ridge=1e-2).fit(X, Y).save(tmp_path / "m")
-        told = "holds an InfiniteEnsemble, not a DeepEnsemble; load it by InfiniteEnsemble.load"
+        told = "holds InfiniteEnsemble: .*; load it by InfiniteEnsemble.load"
         with pytest.raises(InvalidArgumentError, match=told):
             et.DeepEnsemble.load(tmp_path / "m")

@@ -275,8 +275,8 @@ def test_fast_leaves_out_what_predicts_slowly(monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
-        ({"x": X[:3], "y": Y[:3]}, InvalidArgumentError, "3 samples; expected 4"),
-        ({"x": np.zeros((MOST + 1, 1)), "y": np.zeros(MOST + 1)}, InvalidArgumentError, "2,001 samples"),
+        ({"x": X[:3], "y": Y[:3]}, InvalidArgumentError, "samples, 3; expected 4"),
+        ({"x": np.zeros((MOST + 1, 1)), "y": np.zeros(MOST + 1)}, InvalidArgumentError, "samples, 2001; expected"),
         ({"x": np.zeros((5, 2, 2)), "y": Y[:5]}, ShapeError, "expected vectors"),
         ({"x": X, "y": Y, "minutes": 0}, InvalidArgumentError, "minutes is 0"),
         ({"x": images(8)[0], "y": images(8)[1], "augmentation": "C8"}, InvalidArgumentError, "quarter turns"),

@@ -125,7 +125,7 @@ class TestMatrices:
             groups.from_matrices([np.eye(2), np.eye(2) * (1 + 1e-12)])
         with pytest.raises(InvalidArgumentError, match=r"matrices\[0\] is .*an invertible matrix"):
             groups.from_matrices([np.zeros((2, 2))])
-        with pytest.raises(NotFiniteError, match=r"matrices\[1\] holds NaN"):
+        with pytest.raises(NotFiniteError, match=r"matrices holds NaN .* index \(1, 0, 0\)"):
             groups.from_matrices([np.eye(2), np.full((2, 2), np.nan)])
         with pytest.raises(ShapeError, match=r"expected \(n, d, d\)"):
             groups.from_matrices(np.ones((2, 2, 3)))

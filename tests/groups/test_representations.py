@@ -63,7 +63,7 @@ def test_o2_answers_what_groups_answer():
     np.testing.assert_allclose(group.compose(flip, group.inverse(flip)), group.identity, atol=1e-15)
     assert len(group.nodes) == group.order == 10
     assert repr(group) == "<O(2) sampled at bandlimit 3, 10 elements>"
-    with pytest.raises(InvalidArgumentError, match="not orthogonal"):
+    with pytest.raises(InvalidArgumentError, match="expected orthogonal matrices"):
         group.check_element("g", 2 * flip)
     with pytest.raises(ShapeError, match="expected a matrix"):
         group.check_element("g", 3.0)
@@ -91,7 +91,7 @@ def test_representations_of_other_groups_are_refused():
         groups.direct_sum(groups.so3(2).irreps(2)[1]).at(groups.o3(2))
     with pytest.raises(InvalidArgumentError, match="representation is not of the group"):
         groups.direct_sum(groups.so3(2).irreps(2)[1]).at(groups.symmetric(3))
-    with pytest.raises(InvalidArgumentError, match="not orthogonal"):
+    with pytest.raises(InvalidArgumentError, match="expected orthogonal matrices"):
         groups.representation(groups.cyclic(2), [[[2.0]], [[1.0]]])
     with pytest.raises(InvalidTypeError, match="expected an irrep"):
         groups.direct_sum("vector")

@@ -147,10 +147,10 @@ class TestFiles:
         path.write_bytes(damage(path.read_bytes()))
         again = KeptKernel(NET, store).kernel(X)
         np.testing.assert_array_equal(again.ntk, first.ntk)
-        assert says(caplog, "an undamaged")
+        assert says(caplog, "is damaged")
         caplog.clear()
         KeptKernel(NET, store).kernel(X)
-        assert not says(caplog, "an undamaged")
+        assert not says(caplog, "is damaged")
 
     def test_under_the_wrong_name_are_not_taken(self, store, caplog):
         KeptKernel(NET, store).kernel(X)

@@ -78,7 +78,7 @@ class TestDistance:
         np.testing.assert_array_equal(s_dist(lambda x: x[:, 0], lambda x: 0 * x[:, 0], x).values, [0, 1, 4, 9])
 
     def test_shapes_must_agree(self):
-        with pytest.raises(ShapeError, match=r"f1\(x\) has shape \(4, 1\) and f2\(x\) has shape \(4,\)"):
+        with pytest.raises(ShapeError, match=r"f2 gives shape \(4,\); expected \(4, 1\)"):
             s_dist(lambda x: x, lambda x: x[:, 0], np.ones((4, 1)))
 
     def test_it_prints_what_it_found(self):

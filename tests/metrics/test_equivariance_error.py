@@ -91,7 +91,7 @@ def test_where_the_function_vanishes():
 
 class TestBadInput:
     def test_groups(self):
-        with pytest.raises(InvalidArgumentError, match="same group"):
+        with pytest.raises(InvalidArgumentError, match="the group of action"):
             equivariance_error(cubes, turn, vectors(), output_action=actions.trivial(groups.cyclic(2)))
 
     def test_types(self):

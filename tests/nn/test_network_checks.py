@@ -44,12 +44,12 @@ IMAGE = (4, 4, 2)
         ((Lift(P4, 3, [0, 0]),), IMAGE, "twice"),
         ((Lift(P4, 3, [16]),), IMAGE, "expected 0 to 15"),
         ((Lift(P4, 3),), (5, 5, 2), "(5, 5)"),
-        ((Lift(P4, 3), GroupConv(3, (3, 3), rotations=[4])), IMAGE, "rotations 0 to 3"),
+        ((Lift(P4, 3), GroupConv(3, (3, 3), rotations=[4])), IMAGE, "rotations is (4, 0); expected (0 to 3, "),
         ((Lift(P4, 3), GroupConv(3, [1], rotations=[0])), IMAGE, "box window"),
         ((Lift(et.actions.permutations(C3, C3.table), 3, (3, 3)),), (3, 1), "no grid"),
         ((Conv(3, (3, 3, 3)),), IMAGE, "one size for each dimension"),
-        ((Conv(3, (5, 3), padding="valid"),), IMAGE, "does not fit"),
-        ((AvgPool((5, 1)),), IMAGE, "does not fit"),
+        ((Conv(3, (5, 3), padding="valid"),), IMAGE, "at most the grid's sizes"),
+        ((AvgPool((5, 1)),), IMAGE, "at most the grid's sizes"),
         ((Dense(3), GlobalAvgPool(), AvgPool(2)), IMAGE, "grid of 1 to 3"),
         ((Dense(3), Relu(), Relu()), (5,), "Gaussian field"),
         ((Conv(3, (3, 3)), Flatten(), Relu()), IMAGE, "before Flatten"),
@@ -131,10 +131,10 @@ BRANCHED = Sequential(Conv(3, (3, 3)), Residual(Relu(), Conv(3, (3, 3))), Flatte
 @pytest.mark.parametrize(
     ("net", "shape", "other", "layer"),
     [
-        (Sequential(Dense(3), Relu(), Dense(1)), (4,), (5,), "layer 0, Dense(channels=3"),
-        (Sequential(Conv(3, (3, 3)), Flatten(), Dense(1)), IMAGE, (5, 4, 2), "layer 2, Dense(channels=1"),
-        (BRANCHED, IMAGE, (4, 4, 3), "layer 0, Conv(channels=3"),
-        (Sequential(Dense(3), Dropout(0.5), Dense(1)), (4,), (5,), "layer 0, Dense(channels=3"),
+        (Sequential(Dense(3), Relu(), Dense(1)), (4,), (5,), "params[0]"),
+        (Sequential(Conv(3, (3, 3)), Flatten(), Dense(1)), IMAGE, (5, 4, 2), "params[2]"),
+        (BRANCHED, IMAGE, (4, 4, 3), "params[0]"),
+        (Sequential(Dense(3), Dropout(0.5), Dense(1)), (4,), (5,), "params[0]"),
     ],
 )
 def test_inputs_of_another_shape_than_the_parameters_name_the_layer(net, shape, other, layer):

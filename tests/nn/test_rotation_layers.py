@@ -56,7 +56,7 @@ def test_layers_that_cannot_follow_are_named(layers, shape, message):
         (lambda: SphereLift(SO3, 3, resolution=0), "resolution"),
         (lambda: SphereLift(SO3, 3, window="half"), "'full'"),
         (lambda: SphereLift(SO3, 3, window=lambda t: t), "positive mean"),
-        (lambda: SphereLift(SO3, 3, window=lambda t: 1 + 3 * t), "negative"),
+        (lambda: SphereLift(SO3, 3, window=lambda t: 1 + 3 * t), "weights of at least zero"),
         (lambda: SphereLift(SO3, 3, window=lambda t: (t > 0.5) * 1.0), "a smooth profile"),
         (lambda: SphereLift(SO3, 3, window=[1.0, np.nan]), "finite"),
     ],

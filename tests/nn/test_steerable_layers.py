@@ -42,7 +42,7 @@ def sphere(coefficients, *layers):
         ),
         (
             points(CONV, nn.FourierNonlinearity()),
-            "expected equally many copies of each irrep; such as 4x0\\+4x1",
+            "expected equally many copies of each irrep; 4x0\\+4x1",
         ),
         (
             points(nn.SteerableConv("2x0+2x1"), nn.FourierNonlinearity(samples=2)),
@@ -130,7 +130,7 @@ def test_layers_that_do_not_fit_are_refused(call, says):
     ("call", "kind", "says"),
     [
         (lambda: nn.PointCloud("SU(2)"), errors.InvalidArgumentError, "group is 'SU\\(2\\)'"),
-        (lambda: nn.PointCloud(3), errors.InvalidTypeError, "group is 3; expected one of"),
+        (lambda: nn.PointCloud(3), errors.InvalidTypeError, "group is 3; expected 'SO"),
         (lambda: nn.SteerableConv("1x0", radii=()), errors.InvalidArgumentError, "expected different radii"),
         (lambda: nn.SteerableConv("1x0", radii=1.0), errors.InvalidTypeError, "radii is 1.0; expected several"),
         (lambda: nn.SteerableConv("1x0", width=0.0), errors.InvalidArgumentError, "width is 0.0"),
@@ -141,7 +141,7 @@ def test_layers_that_do_not_fit_are_refused(call, says):
         (lambda: nn.NormNonlinearity(np.tanh), errors.InvalidTypeError, "a function of arrays of JAX"),
         (lambda: nn.NormNonlinearity(math.tanh), errors.InvalidTypeError, "a function of arrays of JAX"),
         (lambda: GaussianSum("a", (1.0,)), errors.InvalidTypeError, "coefficients is 'a'; expected numbers"),
-        (lambda: GaussianSum((1.0,), (0.0, 1.0)), errors.ShapeError, "1 coefficients and 2 rates"),
+        (lambda: GaussianSum((1.0,), (0.0, 1.0)), errors.ShapeError, "rates has length 2; expected 1"),
         (lambda: GaussianSum((1.0,), (-1.0,)), errors.InvalidArgumentError, "at least 0"),
     ],
 )

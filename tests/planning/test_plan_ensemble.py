@@ -176,7 +176,7 @@ def test_bad_arguments_are_named(model, new, change, error, said):
 
 
 def test_errors_relative_to_nothing_are_refused(model, new):
-    with pytest.raises(InvalidArgumentError, match="that is 0"):
+    with pytest.raises(InvalidArgumentError, match="relative to what is not 0"):
         plan_ensemble(model, ROT, new, measure="error", y=model.predict(new))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import re
 import subprocess
@@ -10,8 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
-import costs
 
 ROOT = Path(__file__).parents[2]
 GIB = 2**30
@@ -108,20 +105,6 @@ def test_new_examples_are_drawn_for_every_seed_and_only_then(pytest_run):
     assert one != other
 
 
-def test_programs_are_forgotten_when_a_process_has_grown_not_after_every_test(monkeypatch, request):
-    sizes, forgotten = iter([0.8, 1.0, 0.95, 1.1, 1.2, 1.0]), []
-    monkeypatch.setattr(costs, "memory", lambda: next(sizes) * 1e9)
-    monkeypatch.setattr(costs, "release_memory", lambda: forgotten.append(True))
-    measured, counts = costs.Costs(request.config), []
-    for _ in range(4):  # 0.8; 1.0, which leaves 0.95; 1.1; 1.2, which leaves 1.0
-        after = measured.pytest_runtest_protocol(request.node)
-        next(after)
-        with pytest.raises(StopIteration):
-            after.send(None)
-        counts.append(len(forgotten))
-    assert counts == [0, 1, 1, 2]
-
-
 def test_threads_of_a_program_do_not_count_as_processors():
     environment = {k: v for k, v in os.environ.items() if k != "OMP_NUM_THREADS"}
     run = lambda **more: (
@@ -130,10 +113,6 @@ def test_threads_of_a_program_do_not_count_as_processors():
         ).stdout
     )
     assert run() == run(OMP_NUM_THREADS="1")
-
-
-def test_garbage_is_collected_once_tests_run():
-    assert gc.isenabled()
 
 
 def test_make_test_alone_compiles_without_optimising_and_xla_reads_that():

@@ -63,9 +63,9 @@ def test_workers_that_only_die_are_given_up(tmp_path, monkeypatch):
             pass
 
     monkeypatch.setattr("joblib.externals.loky.ProcessPoolExecutor", Pool)
-    monkeypatch.delenv("OMP_NUM_THREADS")
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     part = store(tmp_path / "k")
-    with pytest.raises(StoreError, match=r"workers died, .*times: 3"):
+    with pytest.raises(StoreError, match="workers died 3 times"):
         part.compute(executor=1)
     assert len(pools) == 2 + 3
     assert pools[0] == str(len(os.sched_getaffinity(0)))

@@ -22,7 +22,7 @@ def clock(monkeypatch):
 
 def out_until(monkeypatch, bucket, clock, end, said=CUT):
     """Every request fails until `end`."""
-    for name in ("put", "get", "get_range", "head", "list"):
+    for name in ("put", "get", "head", "list"):
         real = getattr(type(bucket), name)
 
         def asked(self, *args, real=real, **more):
@@ -36,7 +36,6 @@ def out_until(monkeypatch, bucket, clock, end, said=CUT):
 REQUESTS = {
     "put": lambda: AT.write_bytes(b"other"),
     "get": AT.read_bytes,
-    "range": lambda: AT.read_range(1, 2),
     "head": AT.size,
     "list": lambda: list(place.ObjectPath("s3://bucket", "some").sizes()),
     "put if": lambda: (AT / "lock").put_if(b"mine", None),

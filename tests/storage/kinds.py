@@ -96,8 +96,8 @@ def write_arrays(path: Path, which: int) -> None:
 
 def read_arrays(path: Path) -> int:
     """What a folder holds of arrays, each of which tells which save it is of."""
-    about = array_folder.read_about(present(path / array_folder.MODEL).parent, "path, which")
-    which, there = about["which"], array_folder.Arrays(about, "path, which")
+    about = array_folder.read_about(present(path / array_folder.MODEL).parent)
+    which, there = about["which"], array_folder.Arrays(about)
     for number, array in enumerate(ARRAYS):
         found = there[number]
         wanted = array if array.dtype.kind == "U" else array + which

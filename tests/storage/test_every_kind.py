@@ -122,10 +122,10 @@ class TestSeveral:
 
         path = tmp_path / "m"
         write_arrays(path, 0)
-        about = array_folder.read_about(path, "path, which")
+        about = array_folder.read_about(path)
         for which in (1, 0, 1):
             write_arrays(path, which)
-        arrays = array_folder.Arrays(about, "path, which")
+        arrays = array_folder.Arrays(about)
         assert np.array_equal(arrays[0], ARRAYS[0])
         shutil.rmtree(path)
         assert np.array_equal(arrays[2], ARRAYS[2])

@@ -30,5 +30,5 @@ def test_square_windows_are_turned_into_themselves_and_flat_ones_are_not():
 
 
 def test_a_module_that_is_drawn_already_has_no_law():
-    with pytest.raises(InvalidTypeError, match="a function that makes the module"):
+    with pytest.raises(InvalidTypeError, match="factory is a module Sequential; expected a function"):
         et.torch.Ensemble(convolving(3)()).is_admissible("C4", (4, 4, 1))

@@ -245,11 +245,11 @@ def test_images_come_as_they_are_where_the_layout_says_so(rng):
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"factory": mlp()}, "lambda: Sequential"),
+        ({"factory": mlp()}, "such as lambda: Net"),
         ({"factory": 3}, "expected a function without arguments"),
         ({"factory": lambda: 3}, "factory made a int; expected a torch.nn.Module"),
         ({"factory": lambda: torch.nn.Linear(4, 2)}, "fails on inputs of shape"),
-        ({"factory": lambda: torch.nn.Linear(3, 1)}, "y has 2 output"),
+        ({"factory": lambda: torch.nn.Linear(3, 1)}, r"module gives outputs of shape \(2, 1\); expected \(2, 2\)"),
         ({"optimizer": "lbfgs"}, "optimizer is 'lbfgs'"),
         ({"layout": "NCHW"}, "layout is 'NCHW'"),
         ({"members": 0}, "members is 0"),

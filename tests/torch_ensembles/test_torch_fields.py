@@ -77,5 +77,5 @@ def test_augmentation_moves_fields_along(data):
 
 def test_outputs_that_are_not_those_fields_are_refused_in_words(data):
     x, y = data
-    with pytest.raises(NetworkError, match=r"expected \(2, 3, 4, 3\) \(layout is 'channels_first'\)"):
+    with pytest.raises(NetworkError, match=r"expected \(2, 3, 4, 3\); the shape of y's fields"):
         Ensemble(conv, members=1, epochs=1).fit(x, np.concatenate([y, y[..., :1]], axis=-1))

@@ -59,8 +59,8 @@ class HeldOut:
             raise InvalidArgumentError("the page is of one label a sample, and the model has one at every position")
         left = model.leave_one_out_
         outputs = left.outputs.predictions
-        labels = np.argmax(outputs + left.residuals, axis=1)
-        temperature = fitted_temperature(outputs, outputs + left.residuals)
+        labels = np.argmax(outputs + left.outputs.residuals, axis=1)
+        temperature = fitted_temperature(outputs, outputs + left.outputs.residuals)
         called = tuple(names) or tuple(f"sample {i}" for i in range(len(labels)))
         if len(called) != len(labels):
             raise InvalidArgumentError("names", len(called), len(labels), "give one for each sample", verb="has length")

@@ -67,7 +67,7 @@ class TableGroup(Group):
             known = self._index_of_label
             return known[label] if label in known else known[(label,)]  # the one entry of a tuple
         except (KeyError, TypeError):
-            raise InvalidArgumentError("label", label, "an element's label, such as", repr(self.labels[-1])) from None
+            raise InvalidArgumentError("label", label, "an element's label", repr(self.labels[-1])) from None
 
 
 def inverses_of(table: np.ndarray, identity: int) -> np.ndarray:

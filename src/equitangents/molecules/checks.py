@@ -58,7 +58,9 @@ def check_lone_atoms(
     excess = np.abs(values[lone] - symmetric(values[lone])).max(axis=tuple(range(1, values.ndim)))
     wrong = lone[excess > _ZERO * np.abs(values).max(initial=0.0)]
     if len(wrong):
-        raise InvalidArgumentError(name, rule, "so for a lone atom, by symmetry", verb="must be", at=int(wrong[0]))
+        raise InvalidArgumentError(
+            name, values[wrong[0]].tolist(), rule, "of a lone atom, by symmetry", at=int(wrong[0])
+        )
 
 
 def one_time(time: Times) -> float:

@@ -48,7 +48,7 @@ class Progress:
     def left(self) -> float:
         """Seconds that the rest will take at the speed up to now; NaN before the first tile."""
         done = self.there - self._first
-        return (time.monotonic() - self._start) * (self.total - self.there) / done if done else float("nan")
+        return (time.monotonic() - self._start) * max(self.total - self.there, 0) / done if done else float("nan")
 
     def add(self, tiles: int, computed: int) -> None:
         """So many more tiles are there, of which `computed` were computed now."""

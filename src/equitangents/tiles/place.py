@@ -64,11 +64,6 @@ class ObjectPath:
         return posixpath.basename(self.key)
 
     @property
-    def stem(self) -> str:
-        """The last part of its key, without its suffix."""
-        return posixpath.splitext(self.name)[0]
-
-    @property
     def suffix(self) -> str:
         """How its last part ends, from the last dot on."""
         return posixpath.splitext(self.name)[1]
@@ -142,11 +137,6 @@ class ObjectPath:
             if most is not None and (size := int(found.meta["size"])) > most:
                 raise OSError(errno.EFBIG, f"it takes {size:,} bytes; expected at most {most:,}", str(self))
             return bytes(found.bytes()), found.meta["e_tag"]
-
-    def read_range(self, start: int, length: int) -> bytes:
-        """So many bytes from `start` on."""
-        with _requests(self):
-            return bytes(self._retried(lambda: bucket(self.root).get_range(self.key, start=start, length=length)))
 
     def write_bytes(self, content: bytes | memoryview) -> None:
         """Put the object in place, whole."""

@@ -194,7 +194,7 @@ def _reason(job: ModuleJob, method: str) -> str | None:
     if reason is None:
         logger.info("members are trained together, by torch.func")
     elif method == "torch.func":
-        raise InvalidArgumentError("method", "torch.func", "'autograd' for this module", str(reason))
+        raise InvalidArgumentError("method", "torch.func", "'in turn' for this module", str(reason))
     else:
         logger.info("members are trained one after another: %s", reason)
     return reason

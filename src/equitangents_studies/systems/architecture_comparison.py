@@ -52,9 +52,10 @@ def check_grid(shape: tuple[int, ...]) -> None:
     if not 2 <= len(shape) <= 4 or max(shape[:-1]) < 2:
         raise ShapeError(
             "x",
-            ("N", *shape),
-            ("N", "*positions", "channels"),
-            "on a grid of 1 to 3 axes, such as images (N, height, width, channels)",
+            shape,
+            ("*positions", "channels"),
+            "on a grid of 1 to 3 axes, as images are",
+            verb="has inputs of shape",
         )
 
 

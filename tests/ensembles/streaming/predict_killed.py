@@ -17,4 +17,4 @@ if __name__ == "__main__":
     x = np.load(out.with_name("x.npy"))
     deaths = [kills.Death.drawn(rng, 3) for _ in range(5)]
     deaths += [kills.Death(kills.NAMES, 1, after, target=out) for after in (False, True)]
-    print(kills.killed(lambda: predict_to_file(out.with_name("model"), x, out, rows=5), [*deaths, kills.Death()]))
+    print(kills.killed(lambda: predict_to_file(out.with_name("model"), x, out, rows=2), [*deaths, kills.Death()]))

@@ -35,7 +35,6 @@ def as_model(
     return model
 
 
-_LONGEST = 200  # characters of what a model is, in a message
 _FOREIGN = (
     ("flax.nnx.module", "Module", "jax_modules", "NnxModel"),
     ("keras.src.models.model", "Model", "keras_models", "KerasModel"),  # before PyTorch's, of which it may be one, too
@@ -84,9 +83,10 @@ def _adapter(f: Any, layers: Sequence[Any] | None, method: str | None) -> Model:
         )
     raise InvalidTypeError(
         "f",
-        _shortened(f),
+        type(f),
         "a function of a batch, a module of PyTorch, Keras, Flax or Equinox, an ONNX or .pt2 file, an estimator, "
         "(net, params), a kernel, or a list of such models",
+        verb="is a",
     )
 
 
@@ -107,12 +107,6 @@ def _with_state(f: Any) -> Model | None:
 def _here(file: str, name: str) -> Callable[..., Any]:
     """What a file of this folder holds, imported only now: with it come the libraries that it needs."""
     return getattr(importlib.import_module(f"equitangents.audit.adapters.{file}"), name)
-
-
-def _shortened(f: object) -> str:
-    """What f is, in one line."""
-    text = " ".join(repr(f).split())
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
 def _is_equinox(f: Any) -> bool:

@@ -168,7 +168,7 @@ class _PointTiles(Tiles[Pair, list[np.ndarray]]):
 
     def is_there(self, tile: Pair) -> bool:
         """Whether a tile was completed."""
-        return bool((self.map(_TILES, "r")[:, *tile] >= _THERE).all())
+        return bool(self.map(_TILES, "r")[:, *tile].all())
 
     def read(self, tile: Pair) -> list[np.ndarray]:
         """The tile of both arrays, after its checksum was found right, and the other half to be the same."""

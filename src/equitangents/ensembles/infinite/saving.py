@@ -22,7 +22,7 @@ from equitangents.ensembles.fields.points import FieldPoints
 from equitangents.ensembles.infinite.field_source import Given
 from equitangents.ensembles.infinite.rows import applied, applied_features, rows_of
 from equitangents.ensembles.standardisation import Standardisation
-from equitangents.ensembles.storage.array_folder import About, Arrays, check_place, read_about, write_folder
+from equitangents.ensembles.storage.array_folder import About, Arrays, check_place, read_model, write_folder
 from equitangents.ensembles.storage.checks import check_of
 from equitangents.ensembles.storage.structure import Described, build, restored, state_of
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, StoreError
@@ -109,16 +109,21 @@ def load(cls: type, path: Path, net: Network = None, about: About | None = None)
     """Read a fitted ensemble of class `cls`, that of `about` if it is given; see InfiniteEnsembleBase.load."""
     about = about_model(path) if about is None else about
     if about["class"] != cls.__name__:
-        raise StoreError("path", str(path), cls.__name__, f"it holds {about['class']}")
-    state = _built(path, about, net, "state")
+        raise StoreError(
+            "path", str(path), cls.__name__, f"load it by {about['class']}.load", verb="holds another class:"
+        )
+    state = _built(about, net, "state")
     if state is None:
         raise StoreError(
-            "path", str(path), "a whole model, for standard deviations and other times", "it was saved with means_only"
+            "path",
+            str(path),
+            "a model that was saved whole, for standard deviations and other times",
+            "it was saved with means_only",
         )
     try:
         ensemble = restored(cls, state, {"net": net})
     except ValueError as error:
-        raise StoreError("path", str(path), "a model that can be read", f"fit the model again: {error}") from None
+        raise about.damaged(error) from None
     if net is not None and about["network_left_out"]:
         _compare(np.array(_first(ensemble)), about, net)
     return ensemble
@@ -130,31 +135,21 @@ def load_means(path: Path, net: Network = None, about: About | None = None) -> M
     `about`: what `about_model` found, so that all is of one save.
     """
     about = about_model(path) if about is None else about
-    found: MeansAtATime | None = _built(path, about, net, "means")
+    found: MeansAtATime | None = _built(about, net, "means")
     if not isinstance(found, MeansAtATime | None):
-        raise StoreError("path", str(path), "a saved model", "its means are none")
+        raise about.damaged("its means are none")
     if found is not None and about["network_left_out"]:
         _compare(found.first(), about, net)
     return found
 
 
 def about_model(path: Path) -> About:
-    """What a folder says about the model in it; StoreError for other folders, damaged ones, and other versions."""
-    said = f"path is {str(path)!r}, which"
-    about = read_about(path, said)
-    held = about.get("class")
-    if held in ("DeepEnsemble", "DeepEnsembleClassifier"):
-        raise StoreError(f"{said} holds a {held}; load it by {held}.load")
-    mine = {"format": FORMAT, "version": __version__, "numbers": VERSION}
-    if any(about.get(name) != value for name, value in mine.items()):
-        raise StoreError(
-            f"{said} was saved by equitangents {about.get('version')} (format {about.get('format')}), and this is "
-            f"{__version__} (format {FORMAT}): fit the model again, or install that version"
-        )
-    wrong = [name for name, words in _ABOUT.items() if name not in about or not check_of(words)(about[name], ())]
-    wrong += [name for name, words in _FACTS.items() if not wrong and not check_of(words)(about["facts"].get(name), ())]
-    if wrong or about["class"] not in CLASSES or np.dtype(about["facts"]["dtype"]).kind not in "biuf":
-        raise StoreError(f"{said} is damaged, or not a model that was saved: {(*wrong, 'class')[0]} is not as written")
+    """What a folder says about the model in it; errors for other folders, damaged ones, and other versions."""
+    about = read_model(path, CLASSES, _ABOUT, {"format": FORMAT, "version": __version__, "numbers": VERSION})
+    facts = about["facts"]
+    wrong = [name for name, words in _FACTS.items() if not check_of(words)(facts.get(name), ())]
+    if wrong or np.dtype(facts["dtype"]).kind not in "biuf":
+        raise about.damaged(f"{(*wrong, 'dtype')[0]} is not as written")
     return about
 
 
@@ -249,20 +244,18 @@ def _described(
         return first, Described(state, {"net": net}, first), True
 
 
-def _built(path: Path, about: About, net: Network, part: str) -> Any:
+def _built(about: About, net: Network, part: str) -> Any:
     if about["network_left_out"] and net is None:
         raise InvalidArgumentError(
-            f"path is {str(path)!r}, whose network, {about['network']}, could not be saved with it; give it as net "
-            "(--net)"
+            "net", None, "the network, which could not be saved with the model (--net)", about["network"]
         )
-    said = f"path is {str(path)!r}, which"
-    arrays: Any = Arrays(about, said)
+    arrays: Any = Arrays(about)
     try:
         return build(about[part], arrays, {"net": net})
+    except StoreError:
+        raise
     except ValueError as error:
-        if isinstance(error, StoreError):
-            raise
-        raise StoreError(f"{said} cannot be read: {error}; fit the model again") from None
+        raise about.damaged(error) from None
 
 
 def _compare(first: np.ndarray, about: dict[str, Any], net: Network) -> None:
@@ -271,5 +264,5 @@ def _compare(first: np.ndarray, about: dict[str, Any], net: Network) -> None:
     scale = max(float(np.max(np.abs(saved))), 1e-30)
     if not np.max(np.abs(np.ravel(first) - saved)) <= _SAME * scale:
         raise InvalidArgumentError(
-            "net", net, "the network that was saved, with the same predictions", str(about["network"])
+            "net", net, "the network that was saved, whose predictions are others", about["network"]
         )

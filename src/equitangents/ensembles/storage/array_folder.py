@@ -12,12 +12,13 @@ import hashlib
 import json
 import weakref
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from equitangents.ensembles.storage.checks import check_of
 from equitangents.errors import InvalidArgumentError, StoreError
 from equitangents.file_limits import UNREADABLE, check_arrays, read_json
 from equitangents.files import LEFTOVER, MOST, open_regular, real, sync_folder, whole_file
@@ -59,19 +60,24 @@ def write_folder(path: Path, about: dict[str, Any], arrays: Sequence[np.ndarray]
 
 
 class About(dict[str, Any]):
-    """What `read_about` found; it holds the archive of one save open."""
+    """What a saved model says of itself; it holds the archive of one save open."""
 
+    path: Path
     archive: zipfile.ZipFile
 
+    def damaged(self, why: object) -> StoreError:
+        """The error for a model that cannot be what was saved."""
+        return _damaged(self.path, why)
 
-def read_about(path: Path, said: str) -> About:
-    """What `write_folder` wrote as JSON; StoreError that begins with `said` for anything else."""
+
+def read_about(path: Path) -> About:
+    """What `write_folder` wrote as JSON; StoreError for anything else."""
     try:
         file = open_regular(real(path) / MODEL)
     except (FileNotFoundError, NotADirectoryError):
-        raise StoreError(f"{said} is not a model that was saved: it holds no {MODEL}") from None
+        raise StoreError("path", str(path), "the folder of a saved model", f"it holds no {MODEL}") from None
     except OSError as error:
-        raise StoreError(f"{said} cannot be read: {MODEL}: {error.strerror or error}") from None
+        raise _damaged(path, error.strerror or error) from None
     try:
         check_arrays(file, whole=False)
         archive = zipfile.ZipFile(file)
@@ -80,28 +86,54 @@ def read_about(path: Path, said: str) -> About:
         about = About(read_json(archive.read(_JSON)))
     except UNREADABLE as error:
         file.close()
-        raise StoreError(
-            f"{said} is damaged, or not a model that was saved: {MODEL} cannot be read: {error}; fit the model again"
-        ) from None
-    about.archive = archive
+        raise _damaged(path, error) from None
+    about.path, about.archive = path, archive
     weakref.finalize(about, file.close)
     return about
 
 
+def read_model(path: Path, classes: Sequence[str], types: Mapping[str, str], same: Mapping[str, object]) -> About:
+    """What a saved model of one of these classes says of itself, by entries of these types, as in `kinds`.
+
+    InvalidArgumentError for one of another class, StoreError for one that is damaged, or differs in what has to be the
+    `same`, such as the version.
+    """
+    about = read_about(path)
+    held = about.get("class")
+    if isinstance(held, str) and held not in classes:
+        raise InvalidArgumentError("path", str(path), list(classes), f"load it by {held}.load", verb=f"holds {held}:")
+    for name, value in same.items():
+        if about.get(name) != value:
+            raise StoreError(
+                "path",
+                str(path),
+                f"a model with {name} {value}",
+                f"it was saved with {about.get(name)}: fit the model again, or install that version",
+            )
+    wrong = [name for name, words in types.items() if name not in about or not check_of(words)(about[name], ())]
+    if wrong or not isinstance(held, str):
+        raise about.damaged(f"{(*wrong, 'class')[0]} is not as written")
+    return about
+
+
+def _damaged(path: Path, why: object) -> StoreError:
+    return StoreError("path", str(path), "a saved model that can be read", f"{MODEL}: {why}; fit the model again")
+
+
 def digest(path: Path) -> str:
     """A hash of all that is in a saved model, by the checksums in its archive; StoreError where there is none."""
-    held = read_about(path, f"path is {str(path)!r}, which").archive.infolist()
+    held = read_about(path).archive.infolist()
     return hashlib.sha256(repr([(each.filename, each.file_size, each.CRC) for each in held]).encode()).hexdigest()
 
 
 class Arrays:
     """The arrays of a save, each read once, when it is asked for, after its checksum was found right.
 
-    StoreError that begins with `said` for one that is damaged; IndexError for one that there is not.
+    StoreError for one that is damaged; IndexError for one that there is not.
     """
 
-    def __init__(self, about: About, said: str) -> None:
-        self._about, self._said, self._read = about, said, dict[int, np.ndarray]()
+    def __init__(self, about: About) -> None:
+        self._about, self._read = about, dict[int, np.ndarray]()
 
     def __getitem__(self, number: int) -> np.ndarray:
         if number not in self._read:
@@ -112,5 +144,5 @@ class Arrays:
                 with self._about.archive.open(name) as file:
                     self._read[number] = np.lib.format.read_array(file, allow_pickle=False)
             except UNREADABLE as error:
-                raise StoreError(f"{self._said} is damaged: {name}: {error}; fit the model again") from None
+                raise self._about.damaged(f"{name}: {error}") from None
         return self._read[number]

@@ -6,7 +6,7 @@ given again when it is loaded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,7 @@ from sklearn.base import BaseEstimator
 
 from equitangents._types import Tree
 from equitangents._version import FORMAT, __version__
-from equitangents.ensembles.storage.array_folder import MODEL, Arrays, check_place, read_about, write_folder
-from equitangents.ensembles.storage.checks import check_of
+from equitangents.ensembles.storage.array_folder import Arrays, check_place, read_model, write_folder
 from equitangents.ensembles.storage.structure import Described, build, check_attributes
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, StoreError
 from equitangents.keywords import check_keywords
@@ -32,25 +31,36 @@ _NOT_SAVED = ("callback", "executor", "progress")  # functions, and what belongs
 def save(estimator: BaseEstimator, path: Path) -> None:
     """Write a fitted estimator; see FiniteEnsemble.save."""
     check_place(path)
-    own = estimator.get_params(deep=False)
+    own, cls = estimator.get_params(deep=False), type(estimator)
     given = {name: value for name, value in own.items() if name not in _NOT_SAVED or value is not None}
     state = {name: value for name, value in vars(estimator).items() if name not in own}
     for name in _TREES:  # of a form that only its network has, the leaves
         state[name] = jax.tree.map(np.asarray, state[name])
-        if not describable(type(estimator), name, state[name]):
+        if not describable(cls, name, state[name]):
             state[f"{name}leaves"] = jax.tree.leaves(state.pop(name))
-    write(estimator, path, given, _NOT_SAVED, state)
+    whole = {name: value for name, value in given.items() if name not in _NOT_SAVED and describable(cls, name, value)}
+    check_attributes(cls, state)
+    described = Described(state)
+    about = {
+        "format": FORMAT,
+        "version": __version__,
+        "class": cls.__name__,
+        "parameters": {name: Described(value, beside=described).tree for name, value in whole.items()},
+        "left_out": [name for name in given if name not in whole],
+        "state": described.tree,
+    }
+    write_folder(path, about, described.arrays)
 
 
 def load(
     cls: type[BaseEstimator], path: Path, replacements: dict[str, Any], form: Callable[[BaseEstimator], Tree]
 ) -> BaseEstimator:
     """Read a fitted estimator of class `cls`, see FiniteEnsemble.load; `form` is that of its members' variables."""
-    content = read(cls, path)
+    content = _read(cls, path)
     missing = [name for name in content["left_out"] if name not in (*replacements, *_NOT_SAVED)]
     if missing:
         raise InvalidArgumentError(
-            missing[0], None, "what could not be saved with this ensemble", f"give it: load(path, {missing[0]}=...)"
+            missing[0], None, "what could not be saved with the ensemble", "give it: load(path, name=...)"
         )
     check_keywords(cls, replacements)
     first = [name for name in content["left_out"] if name in replacements]
@@ -62,14 +72,12 @@ def load(
     if "params_" in (*state, *leaves):
         lacking = [name for name in _PREDICT if name not in (*state, *leaves)]
         if lacking:
-            raise StoreError(
-                "path", str(path), "all that predictions need", f"it lacks {lacking[0]}; fit the model again"
-            )
+            raise content["about"].damaged(f"{lacking[0]} is missing, which predictions need")
     for name, values in leaves.items():
         structure: Any = jax.tree.structure(form(estimator))
         if structure.num_leaves != len(values):
             raise InvalidArgumentError(
-                "net", structure.num_leaves, len(values), "the network that was saved", verb="has arrays of variables,"
+                "net", estimator.net, "the network that was saved", "the numbers of its arrays of variables differ"
             )
         setattr(estimator, name, jax.tree.unflatten(structure, values))
     return estimator
@@ -85,61 +93,17 @@ def describable(cls: type, name: str, value: object) -> bool:
     return True
 
 
-def write(
-    estimator: BaseEstimator, path: Path, parameters: Mapping[str, Any], more: Collection[str], state: dict[str, Any]
-) -> None:
-    """Write an estimator's parameters and state; `more` names parameters that are left out whatever they are."""
-    cls = type(estimator)
-    whole = {name: value for name, value in parameters.items() if describable(cls, name, value) and name not in more}
-    check_attributes(cls, state)
-    described = Described(state)
-    trees = {name: Described(value, beside=described).tree for name, value in whole.items()}
-    about = {
-        "format": FORMAT,
-        "version": __version__,
-        "class": cls.__name__,
-        "parameters": trees,
-        "left_out": [name for name in parameters if name not in whole],
-        "state": described.tree,
-    }
-    write_folder(path, about, described.arrays)
-
-
-def read(cls: type, path: Path) -> dict[str, Any]:
-    """The `parameters`, what was `left_out`, and the `state` in the folder of an estimator of class `cls`.
-
-    StoreError for a folder that is damaged.
-    """
-    said = f"path is {str(path)!r}, which"
-    if not (path / MODEL).is_file():
-        raise InvalidArgumentError("path", str(path), "a directory that save wrote")
-    about = read_about(path, said)
-    if isinstance(about.get("class"), str):  # first: folders of others hold something else
-        _check_class(cls, path, about["class"])
-    wrong = [name for name, words in _ABOUT.items() if name not in about or not check_of(words)(about[name], ())]
-    if wrong:
-        raise StoreError(f"{said} is damaged, or not an ensemble that was saved: {wrong[0]} is not as written")
-    if about.get("format") != FORMAT:
-        raise StoreError(
-            f"{said} was saved by equitangents {about.get('version')} in format {about.get('format')!r}; this version "
-            f"reads format {FORMAT}"
-        )
-    arrays: Any = Arrays(about, said)
+def _read(cls: type, path: Path) -> dict[str, Any]:
+    """The `parameters`, what was `left_out`, the `state`, and what the folder of an estimator of class `cls` says."""
+    about = read_model(path, [cls.__name__], _ABOUT, {"format": FORMAT})
+    arrays: Any = Arrays(about)
     try:
         parameters = {name: build(tree, arrays) for name, tree in about["parameters"].items()}
         state = build(about["state"], arrays)
         check_attributes(cls, parameters)
         check_attributes(cls, state)
+    except StoreError:
+        raise
     except (ValueError, InvalidTypeError) as error:
-        if isinstance(error, StoreError):
-            raise
-        raise StoreError(f"{said} cannot be read: {error}") from None
-    return {"parameters": parameters, "left_out": about["left_out"], "state": state}
-
-
-def _check_class(cls: type, path: Path, name: str) -> None:
-    if name != cls.__name__:
-        articled = [f"{'an' if word[:1] in 'AEIOU' else 'a'} {word}" for word in (name, cls.__name__)]
-        raise InvalidArgumentError(
-            f"path is {path}, which holds {articled[0]}, not {articled[1]}; load it by {name}.load"
-        )
+        raise about.damaged(error) from None
+    return {"about": about, "parameters": parameters, "left_out": about["left_out"], "state": state}

@@ -2,7 +2,7 @@
 
 The layers and solvers that `nn` and `solvers` name in public are on it as they are written, where their fields are
 numbers and words; every other class stands in the table here. Files call a class by a public name, `room.Class`, which
-stays where the class moves (`register_kind`), and name nothing else. None of them runs a command or holds a function;
+stays where the class moves, and name nothing else. None of them runs a command or holds a function;
 the only ones that name files, or objects in an object store, are a store of kernels, which is read where it is the one
 that the model was fitted with, and the folder of a factor (`structure` says when).
 
@@ -36,7 +36,7 @@ UNIONS = {
 }
 _WEIGHTS = "W_std real; b_std real"
 _WINDOW = f"channels int; window Sizes; stride Sizes; padding text; {_WEIGHTS}"
-_PARAMETRISED = "parametrisation text; bias? none|bool; width_scale? real"
+_PARAMETRISED = "parametrisation text; bias none|bool; width_scale real"
 _GROUP = (
     "name text; order int; identity int; inverses? ints; generators? (int); is_abelian? bool; "
     "conjugacy_classes? (ints); _complex_irreps? (groups.Irrep); _real_irreps? (groups.Irrep); "
@@ -46,22 +46,22 @@ _ESTIMATOR = (
     "net Network; augmentation text|Augmentation; time real; learning_rate real; ridge real|floats|(real); "
     "kernel text; label_action Augmentation; input_shape none|(int); dynamics text|Momentum; memory_limit none|real; "
     "store none|path; solver text|Method; n_features_in_ int; sample_shape_ (int); positions_ (int); _data (array); "
-    "solver_ text; solution_ Report; augmentation_ Augmentation; max_learning_rate_ real; standardise? bool; "
-    "standardisation_? none|Standardisation"
+    "solver_ text; solution_ Report; augmentation_ Augmentation; max_learning_rate_ real; standardise bool; "
+    "standardisation_ none|Standardisation"
 )
 _MEMBERS = (
-    "members? int; augmentation? text|Augmentation; label_action? Augmentation; augmentation_mode? text; seed? int; "
-    "input_shape? none|(int); dtype? text; members_per_chunk? none|int; memory_limit? none|real; progress? bool; "
-    "optimizer? text; learning_rate? real; epochs? int; batch_size? none|int; momentum? real; loss? none|text; "
-    "n_features_in_? int; sample_shape_? (int); n_outputs_? int; positions_? (int); augmentation_? Augmentation; "
-    "history_? floats; params_? tree; classes_? array; _squeeze? bool; variation? none|Variation; zero_output? bool; "
-    "checkpoint_dir? none|path; checkpoint_every? int; params0_? tree; "
-    "params_leaves? (numbers); params0_leaves? (numbers); recorded_? {numbers}; recorded_epochs_? ints; "
-    "_variation? Variation; _chunk? none|int; _fingerprint? {text}; _recorded_inputs? {text}; standardise? bool; "
-    "standardisation_? none|Standardisation"
+    "members int; augmentation text|Augmentation; label_action Augmentation; augmentation_mode text; seed int; "
+    "input_shape none|(int); dtype text; members_per_chunk none|int; memory_limit none|real; progress bool; "
+    "optimizer text; learning_rate real; epochs int; batch_size none|int; momentum real; loss none|text; "
+    "n_features_in_ int; sample_shape_ (int); n_outputs_ int; positions_ (int); augmentation_ Augmentation; "
+    "history_ floats; params_ tree; classes_ array; _squeeze bool; variation none|Variation; zero_output bool; "
+    "checkpoint_dir none|path; checkpoint_every int; params0_ tree; "
+    "params_leaves (numbers); params0_leaves (numbers); recorded_ {numbers}; recorded_epochs_ ints; "
+    "_variation Variation; _chunk none|int; _fingerprint {text}; _recorded_inputs {text}; standardise bool; "
+    "standardisation_ none|Standardisation"
 )
-_DEEP = f"net? Network; {_MEMBERS}; equivariance_penalty? real"
-_TORCH = f"{_MEMBERS}; layout? text; method? text; device? text; reason_? none|text; trained_by_? text"
+_DEEP = f"net Network; {_MEMBERS}; equivariance_penalty real"
+_TORCH = f"{_MEMBERS}; layout text; method text; device text; reason_ none|text; trained_by_ text"
 _TRAINING = (
     "kernel Network; augmentation Augmentation; label_action Augmentation; x Inputs; labels floats; settings Settings; "
     "mean_problem? Solved; covariance_problem? Solved; solver? text; covariance_solver? text; reason? none|text; "
@@ -82,7 +82,7 @@ _TABLE = {
         "group_pool:GroupPool": "subgroup none|(int); every none|Sizes",
         "group_windows:Elements": "numbers (int)",
         "lift:Lift": f"onto Group|GroupAction; channels int; window Window; weights none|(real); {_WEIGHTS}",
-        "conv:LocallyConnected": f"{_WINDOW}; parametrisation? text; bias? none|bool; width_scale? real",
+        "conv:LocallyConnected": f"{_WINDOW}; parametrisation text; bias none|bool; width_scale real",
         "parallel:Parallel": "_branches ((Layer))",
         "parallel:Sum": "_groups ((int))",
         "parallel:Concatenate": "_groups ((int))",
@@ -193,18 +193,18 @@ _TABLE = {
         "fields.kernel:PointAverage": "base Network; action PointAction",
         "fields.kernel:TurningField": "net Network",
         "infinite.classifier:InfiniteEnsembleClassifier": f"{_ESTIMATOR}; classes_ array; ensemble_ InfiniteEnsemble; "
-        "calibrate? bool; temperature_? none|real",
+        "calibrate bool; temperature_ none|real",
         "infinite.field_source:FieldSource": "kernel FieldKernel; augmentation Augmentation; "
         "label_action Augmentation; x numbers; y floats; positions ensembles.Positions",
         "infinite.irrep_problem:IrrepProblem": "kernel Network; action GroupAction; field text; inputs Inputs; "
         "irreps (FourierIrrep); process IrrepProcess; self_kernels floats",
         "infinite.saving:MeansAtATime": "kernel Network; field text; inputs Inputs; coefficients floats; "
-        "standardisation? none|Standardisation",
+        "standardisation none|Standardisation",
         "infinite.problem:Problem": "kernel Network; field text; inputs Inputs; process TrainedProcess; "
-        "samples ensembles.Samples; residual real; seconds real; above? none|floats",
+        "samples ensembles.Samples; residual real; seconds real; above none|floats",
         "infinite.problem:Samples": "row ints; weight floats; trace floats",
         "infinite.problem:Settings": "field text; dynamics Kinetics; learning_rate real; ridge Ridge; "
-        "memory_limit none|real; store none|path; solver text|Method; time real; held none|Kernels; points? int",
+        "memory_limit none|real; store none|path; solver text|Method; time real; held none|Kernels; points int",
         "infinite.regressor:InfiniteEnsemble": f"{_ESTIMATOR}; n_outputs_ int; _squeeze bool; "
         "_training ensembles.TrainingProblem",
         "infinite.solved_problem:SolvedProblem": "kernel Network; field text; inputs Inputs; targets floats; "
@@ -275,52 +275,30 @@ class Kind:
         return _load(self.place)
 
 
-_registered: dict[str, Kind] = {}
-_names: dict[str, str] = {}  # by place
-
-
-def register_kind(name: str, place: str, attributes: str) -> None:
-    """Have files call the class at `place`, `module:class`, by a public name; `attributes` as in the table above.
-
-    A name that is registered again has the new place alone, as where a class moved.
-    """
-    split = [attribute.split(" ") for attribute in attributes.split("; ") if attribute]
-    types = {attribute.rstrip("?"): words for attribute, words in split}
-    optional = frozenset(attribute.rstrip("?") for attribute, _ in split if attribute.endswith("?"))
-    _register(Kind(name, place, types, optional))
-
-
-def _register(kind: Kind) -> None:
-    if kind.name in _registered:
-        del _names[_registered[kind.name].place]
-    _registered[kind.name] = kind
-    _names[kind.place] = kind.name
+@functools.cache
+def kinds() -> Mapping[str, Kind]:
+    """All kinds by their names."""
+    found = [kind for subpackage in _PUBLIC for kind in _of_public_classes(subpackage)]
+    for package, entries in _TABLE.items():
+        for place, attributes in entries.items():
+            split = [attribute.split(" ") for attribute in attributes.split("; ") if attribute]
+            name = _NAMES.get(f"{package}.{place}", f"{package}.{place.partition(':')[2]}")
+            types = {attribute.rstrip("?"): words for attribute, words in split}
+            optional = frozenset(attribute.rstrip("?") for attribute, _ in split if attribute.endswith("?"))
+            found.append(Kind(name, f"{PACKAGE}.{package}.{place}", types, optional))
+    return {kind.name: kind for kind in found}
 
 
 @functools.cache
-def _shipped() -> None:
-    """Register the kinds of this package, once."""
-    for room in _PUBLIC:
-        for kind in _of_public_classes(room):
-            _register(kind)
-    for package, entries in _TABLE.items():
-        for place, attributes in entries.items():
-            whole = f"{package}.{place}"
-            name = _NAMES.get(whole, f"{package}.{place.partition(':')[2]}")
-            register_kind(name, f"{PACKAGE}.{whole}", attributes)
-
-
-def kinds() -> Mapping[str, Kind]:
-    """All kinds by their names."""
-    _shipped()
-    return _registered
+def _names() -> Mapping[str, str]:
+    """The names of kinds by their places."""
+    return {kind.place: kind.name for kind in kinds().values()}
 
 
 def name_of(cls: type) -> str:
     """The name by which files call a class: the public one of a kind, of others the place."""
-    _shipped()
     place = place_of(cls)
-    return _names.get(place, place)
+    return _names().get(place, place)
 
 
 def place_of(cls: type) -> str:
@@ -334,14 +312,14 @@ def _load(place: str) -> type:
     return found
 
 
-def _of_public_classes(room: str) -> Iterator[Kind]:
-    """The layers or solvers that a room names, if each of their fields is of `_WORDS`."""
-    module, base = importlib.import_module(f"{PACKAGE}.{room}"), _load(f"{PACKAGE}.{_PUBLIC[room]}")
+def _of_public_classes(subpackage: str) -> Iterator[Kind]:
+    """The layers or solvers that a subpackage names, if each of their fields is of `_WORDS`."""
+    module, base = importlib.import_module(f"{PACKAGE}.{subpackage}"), _load(f"{PACKAGE}.{_PUBLIC[subpackage]}")
     for cls in (getattr(module, name) for name in module.__all__):
         if isinstance(cls, type) and issubclass(cls, base) and is_dataclass(cls):
             types = {field.name: words_of(str(field.type)) for field in fields(cls)}
             if all(types.values()):
-                yield Kind(f"{room}.{cls.__qualname__}", place_of(cls), types, frozenset())
+                yield Kind(f"{subpackage}.{cls.__qualname__}", place_of(cls), types, frozenset())
 
 
 def words_of(annotation: str) -> str:

@@ -135,7 +135,7 @@ def restored(cls: type, state: Any, given: Mapping[str, Any] | None = None) -> A
     kind = _kind_of(cls)
     if type(state) is not dict:
         raise ValueError(f"a {type(state).__name__} stands for attributes")
-    kept = {name: item for name, item in state.items() if not _is_remembered(kind, cls, name)}
+    kept = dict(state)
     wrong = _wrong(kind, kept, _ids(given))
     if wrong is not None:
         raise ValueError(wrong)

@@ -53,6 +53,25 @@ class Predictor:
     outputs: Callable[[np.ndarray], dict[str, np.ndarray]]
     standardised: bool
     work: int = 0  # of an input: positions × pair offsets × layers × samples
+    folder: Path | None = None  # of a saved ensemble, whose file somebody else may have written
+
+    def predict(self, x: np.ndarray) -> dict[str, np.ndarray]:
+        """The arrays for a block of inputs, in float64; StoreError where those of a saved ensemble are none."""
+        try:
+            found = self.outputs(x)
+            values = {name: np.asarray(found[name], np.float64) for name in self.arrays}
+            if any(values[name].shape != (len(x), *shape) for name, shape in self.arrays.items()):
+                raise ValueError("predictions have another shape than it says")
+        except EquitangentsError:
+            raise
+        except (ValueError, TypeError, IndexError, KeyError, AttributeError, ArithmeticError) as error:
+            if self.folder is None:
+                raise
+            reason = " ".join(str(error).split())
+            raise StoreError(
+                "model", str(self.folder), "a model whose parts fit each other", f"{reason}; fit the model again"
+            ) from error
+        return values
 
     def reads(self, x: ArrayLike) -> np.dtype:
         """The type in which rows of x are read."""
@@ -63,7 +82,7 @@ class Predictor:
 
 
 def predictor(
-    ensemble: object, time: Times | None, return_std: bool, net: Network, probabilities: bool = False
+    ensemble: AnyModel, time: Times | None, return_std: bool, net: Network, probabilities: bool = False
 ) -> Predictor:
     """What is asked of a fitted ensemble, or of an infinite one in a folder, of which only what is needed is read.
 
@@ -104,22 +123,26 @@ def predictor(
         arrays |= {"probability": shape}
     if return_std:
         arrays |= {"std": grid} | ({} if facts["classes"] is None else {"probability": shape})
-    means = None
+    means, whole = None, ensemble
     if not return_std and asked == facts["time"]:
         means = saving.load_means(folder, net, about) if folder is not None else saving.means(ensemble)
-    if means is not None:
-        standardised = means.standardisation is not None
-        outputs = lambda x: {"mean": means(x).reshape(len(x), *shape)}
-    else:
-        whole: AnyModel = ensemble
-        if folder is not None and about is not None:
-            whole = saving.load(CLASSES[about["class"]], folder, net, about)
-        standardised = whole.standardisation_ is not None
-        outputs = _from_everything(whole, asked, return_std)
-    if probabilities and not return_std and temperature is not None:
-        outputs = _with_probabilities(outputs, temperature)
-    if folder is not None:
-        outputs = _checked(folder, arrays, outputs)
+    if means is None and folder is not None and about is not None:
+        whole = saving.load(CLASSES[about["class"]], folder, net, about)
+    regression: Any = whole.ensemble_ if isinstance(whole, InfiniteEnsembleClassifier) else whole
+
+    def outputs(x: np.ndarray) -> dict[str, np.ndarray]:
+        if means is not None:
+            found = {"mean": means(x).reshape(len(x), *shape)}
+        elif return_std:
+            found = dict(zip(("mean", "std"), regression.predict(x, asked, return_std=True), strict=True))
+        else:
+            found = {"mean": regression.predict(x, asked)}
+        if return_std and isinstance(whole, InfiniteEnsembleClassifier):
+            found["probability"] = whole.predict_proba(x, asked)
+        elif probabilities:
+            found["probability"] = scipy.special.softmax(found["mean"] / temperature, axis=-1)
+        return found
+
     return Predictor(
         _with_labels(fingerprint, classes),
         asked,
@@ -129,21 +152,10 @@ def predictor(
         classes,
         arrays,
         outputs,
-        standardised,
+        (whole.standardisation_ if means is None else means.standardisation) is not None,
         0 if means is None else _work(means),
+        folder,
     )
-
-
-def _with_probabilities(
-    outputs: Callable[[np.ndarray], dict[str, np.ndarray]], temperature: float
-) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
-    """Means, and softmax(μ/T) of them."""
-
-    def both(x: np.ndarray) -> dict[str, np.ndarray]:
-        found = outputs(x)
-        return found | {"probability": scipy.special.softmax(found["mean"] / temperature, axis=-1)}
-
-    return both
 
 
 def _work(means: saving.MeansAtATime) -> int:
@@ -203,40 +215,3 @@ def _with_labels(fingerprint: str, labels: np.ndarray | None) -> str:
     if labels is None:
         return fingerprint
     return f"{fingerprint} {labels.dtype.str} {labels.tolist()!r}"
-
-
-def _checked(
-    folder: Path, arrays: dict[str, tuple[int, ...]], outputs: Callable[[np.ndarray], dict[str, np.ndarray]]
-) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
-    """The outputs of a saved ensemble, whose file somebody else may have written; StoreError where they are none."""
-
-    def checked(x: np.ndarray) -> dict[str, np.ndarray]:
-        try:
-            found = outputs(x)
-            if any(np.shape(found[name]) != (len(x), *shape) for name, shape in arrays.items()):
-                raise ValueError("predictions have another shape than it says")
-        except EquitangentsError:
-            raise
-        except (ValueError, TypeError, IndexError, KeyError, AttributeError, ArithmeticError) as error:
-            reason = " ".join(str(error).split())
-            raise StoreError(
-                "model", str(folder), "parts that fit each other", f"fit the model again: {reason}"
-            ) from error
-        return found
-
-    return checked
-
-
-def _from_everything(ensemble: AnyModel, time: float, std: bool) -> Callable[[np.ndarray], dict[str, np.ndarray]]:
-    regression = ensemble.ensemble_ if isinstance(ensemble, InfiniteEnsembleClassifier) else ensemble
-
-    def outputs(x: np.ndarray) -> dict[str, np.ndarray]:
-        if not std:
-            return {"mean": regression.predict(x, time)}
-        mean, deviation = regression.predict(x, time, return_std=True)
-        found = {"mean": mean, "std": deviation}
-        if regression is not ensemble:
-            found["probability"] = ensemble.predict_proba(x, time)
-        return found
-
-    return outputs

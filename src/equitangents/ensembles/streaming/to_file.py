@@ -188,12 +188,11 @@ class PredictionTask:
         span = self._span(chunk)
         rows = np.ascontiguousarray(part("x", self.x, span), self.by.reads(self.x)).reshape(-1, *self.by.sample_shape)
         try:
-            found = self.by.outputs(rows)
+            values = self.by.predict(rows)
         except (MemoryError, MemoryLimitError):
             raise MemoryLimitError(
                 f"{len(rows)} inputs at once do not fit in memory; give fewer rows, or use another machine"
             ) from None
-        values = {name: np.asarray(found[name], np.float64) for name in self.by.arrays}
         wrong = [name for name, value in values.items() if not np.isfinite(value).all()]
         if wrong:
             raise NotFiniteError(f"{wrong[0]} of inputs {span.start} to {span.stop - 1} is NaN or infinite; not kept")

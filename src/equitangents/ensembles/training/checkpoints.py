@@ -118,20 +118,18 @@ class CheckpointStore:
 
     def _read(self, epoch: int) -> tuple[Snapshot, dict[str, int]]:
         name = f"the checkpoint of epoch {epoch} in {self.directory}"
-        about = read_about(self.directory / str(epoch), name)
         try:
+            about = read_about(self.directory / str(epoch))
             if about["format"] != FORMAT:
-                raise InvalidArgumentError(
-                    f"checkpoint_dir {self.directory} is of format {about['format']!r}; this version reads {FORMAT}"
-                )
+                raise InvalidArgumentError("checkpoint_dir", str(self.directory), f"one of format {FORMAT}")
             check_same(self._fingerprint, about["fingerprint"], name)
-            held, first, second = Arrays(about, name), 1 + about["params"], 1 + about["params"] + about["optimizer"]
+            held, first, second = Arrays(about), 1 + about["params"], 1 + about["params"] + about["optimizer"]
             params, optimizer_state = ([held[i] for i in part] for part in (range(1, first), range(first, second)))
             recorded = {key: held[second + i] for i, key in enumerate(about["recorded"])}
             epochs = [int(epoch) for epoch in about["recorded_epochs"]]
             return Snapshot(epoch, params, optimizer_state, held[0], epochs, recorded), dict(about["plan"])
-        except (AttributeError, IndexError, KeyError, TypeError) as error:
-            raise StoreError(f"{name} is damaged: {error!r}") from None
+        except (StoreError, AttributeError, IndexError, KeyError, TypeError) as error:
+            raise StoreError(f"{name} is damaged: {error}") from None
 
     def _unwritable(self, error: OSError) -> StoreError:
         return StoreError(

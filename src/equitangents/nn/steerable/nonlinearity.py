@@ -141,7 +141,7 @@ class FourierNonlinearity(SteerableNonlinearity):
             features.group, tuple((features.entries[0][0], k) for k in _harmonics(features.group, largest))
         )
         if set(wanted.entries) != set(features.entries):
-            raise NetworkError("features", features, "equally many copies of each irrep, such as", str(wanted))
+            raise NetworkError("features", features, "equally many copies of each irrep", str(wanted))
         resolution = self._resolution(features)
         exact = resolution > 2 * largest if features.space == 2 else resolution > largest
         if not exact:
