@@ -57,7 +57,15 @@ def test_defaults(calls) -> None:
     (call,) = calls
     assert call == (
         ("toy",),
-        {"preset": "quick", "out": None, "resume": False, "settings": {}, "data_dir": None, "progress": True, "force": False},
+        {
+            "preset": "quick",
+            "out": None,
+            "resume": False,
+            "settings": {},
+            "data_dir": None,
+            "progress": True,
+            "force": False,
+        },
     )
 
 
