@@ -33,7 +33,7 @@ class TestSettings:
             ("members", "many", "whole number"),
             ("members", "1.5", "whole number"),
             ("rate", "fast", "a number"),
-            ("group", "C5", "C4, C8"),
+            ("group", "C5", "'C4' or 'C8'"),
             ("centred", "perhaps", "true or false"),
             ("widths", "8,x", "whole number"),
         ],

@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
         ("predicted-agreement", {"widths": "8"}, "widths was"),
         ("predicted-agreement", {"members": "4"}, "members was 4"),
         ("toy", {"size": "3"}, "setting is 'size'; expected 'rotations', 'members'"),
-        ("mlp-to-gcnn", {"group": "C3"}, "group was C3"),
+        ("mlp-to-gcnn", {"group": "C3"}, "group was 'C3'"),
         ("mlp-to-gcnn", {"draws": "1"}, "draws was 1"),
         ("mlp-to-gcnn", {"depths": "0,1"}, "depths was"),
         ("cross-product", {"groups": "T,X"}, "groups was"),
@@ -46,7 +46,7 @@ ROOT = Path(__file__).parents[2]
         ("molecules", {"splits": "2"}, "splits was 2"),
         ("molecules", {"data": "qm8"}, "data was 'qm8'"),
         ("molecules", {"tuning": "1000"}, "tuning was 1000"),
-        ("forces", {"molecule": "water"}, "molecule was water"),
+        ("forces", {"molecule": "water"}, "molecule was 'water'"),
         ("forces", {"sizes": "4"}, "sizes was"),
         ("kernel-convergence", {"widths": "4,8"}, "widths was"),
         ("kernel-convergence", {"sampled": "1"}, "sampled was 1"),
@@ -83,8 +83,8 @@ def test_a_preset_keeps_the_settings_of_its_published_run_so_that_the_run_can_be
 
 def test_settings_that_are_no_text_are_answered_with_the_text_that_they_should_be():
     preset = study("comparison").presets["quick"]
-    for value, text in ((3, "'3'"), ((8, 16), "'8,16'"), (None, "'none'")):
-        with pytest.raises(InvalidTypeError, match=f"settings are text, as after --set, such as {text}"):
+    for value, text in ((3, "3"), ((8, 16), "8,16"), (None, "none")):
+        with pytest.raises(InvalidTypeError, match=f"expected text, as after --set; {text}"):
             changed(preset, {"channels": value})
 
 

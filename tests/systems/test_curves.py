@@ -221,7 +221,7 @@ class TestTheRecord:
     ("error", "arguments", "how", "said"),
     [
         (InvalidArgumentError, (), {"sizes": [10, 5]}, "increasing"),
-        (InvalidArgumentError, (), {"sizes": [57]}, "drawn from 56"),
+        (InvalidArgumentError, (), {"sizes": [57]}, "expected 1 to 56"),
         (InvalidTypeError, (), {"sizes": 10}, "sizes"),
         (InvalidArgumentError, (), {"test": 1.5}, "test"),
         (InvalidArgumentError, (), {"kernel": "rbf"}, "kernel"),

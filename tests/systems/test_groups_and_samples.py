@@ -56,7 +56,7 @@ class TestSpectrum:
 
     def test_a_kernel_that_the_group_changes_is_refused(self):
         net = nn.Sequential(nn.Conv(2, (1, 2), padding="circular"), nn.Relu(), nn.Flatten(), nn.Dense(1))
-        with pytest.raises(InvalidArgumentError, match="not known to be invariant"):
+        with pytest.raises(InvalidArgumentError, match="a kernel known to be invariant"):
             spectrum(net, "C4", inputs("C4", 3))
 
     def test_resampling_rotations_are_refused(self):
