@@ -102,7 +102,7 @@ class EmpiricalKernel:
 
         one = lambda free, example: self._at(free, example[None])[0]
         parts = torch.func.vmap(torch.func.jacrev(one), (None, 0))(self._free(), x)
-        return torch.cat([part.flatten(2) for part in parts.values()], dim=-1).detach()
+        return torch.cat([part.reshape(*part.shape[:2], -1) for part in parts.values()], dim=-1).detach()
 
     def _by_vectors(self, a: torch.Tensor, b: torch.Tensor, form: str) -> torch.Tensor:
         """One column after another: ∂f(x2_j)_p is pulled back to parameters, and pushed forward to all x1."""
