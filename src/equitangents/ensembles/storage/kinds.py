@@ -82,7 +82,7 @@ _TABLE = {
         "group_pool:GroupPool": "subgroup none|(int); every none|Sizes",
         "group_windows:Elements": "numbers (int)",
         "lift:Lift": f"onto Group|GroupAction; channels int; window Window; weights none|(real); {_WEIGHTS}",
-        "locally_connected:LocallyConnected": f"{_WINDOW}; parametrisation text; bias none|bool; width_scale real",
+        "conv:LocallyConnected": f"{_WINDOW}; parametrisation text; bias none|bool; width_scale real",
         "parallel:Parallel": "_branches ((Layer))",
         "parallel:Sum": "_groups ((int))",
         "parallel:Concatenate": "_groups ((int))",
