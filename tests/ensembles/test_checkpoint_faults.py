@@ -85,7 +85,7 @@ def test_where_all_are_damaged_nothing_is_removed_and_the_remedy_is_said(copy):
     for epoch in "23":
         damaged(run / epoch / "model.npz", "cut")
     before = contents(run)
-    with pytest.raises(StoreError, match=r"members-0-2.; expected an undamaged checkpoint; remove that folder"):
+    with pytest.raises(StoreError, match=r"members-0-2.*expected an undamaged checkpoint; remove that folder"):
         fitted(directory)
     assert before == contents(run)
 

@@ -80,7 +80,7 @@ def test_other_fields_networks_and_folders_are_refused(tmp_path):
         et.InfiniteEnsemble(NET, TURNS, ridge=1e-2, store=tmp_path / "k").fit(X, Y)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").touch()
-    with pytest.raises(StoreError, match="holds something else"):
+    with pytest.raises(StoreError, match="expected a folder of a field kernel"):
         et.InfiniteEnsemble(NET, ridge=1e-2, store=tmp_path / "mine").fit(X, Y)
     with pytest.raises(InvalidTypeError, match="no description"):
         et.InfiniteEnsemble(PatchKernels(), ridge=1e-2, store=tmp_path / "own").fit(X, Y)
