@@ -79,7 +79,7 @@ def command(*panels: tuple[str | None, dict[str, Setting]]) -> Callable[[Callabl
                 for name, kind in called.__annotations__.items()
             ]
         )
-        del called.__wrapped__  # type: ignore[attr-defined]
+        del called.__wrapped__
         return called
 
     return decorated
