@@ -75,7 +75,7 @@ def only_run(path: Path) -> Iterator[None]:
                 f"another run{who} is writing into {path}; wait until it is done, or choose another folder with --out"
             ) from None
         except OSError as error:
-            raise InvalidArgumentError("out", str(path), "a folder in which can be written", error.strerror) from None
+            raise InvalidArgumentError("out", str(path), "a folder that can be written", str(error.strerror)) from None
         try:
             yield
         finally:
@@ -120,7 +120,7 @@ class RunFolder:
             _sweep(self.path)
             self.keep_time()
         except OSError as error:
-            raise InvalidArgumentError("out", str(path), "a folder in which can be written", error.strerror) from None
+            raise InvalidArgumentError("out", str(path), "a folder that can be written", str(error.strerror)) from None
 
     @staticmethod
     def examine(path: Path, config: Mapping[str, Any], *, resume: bool = False, force: bool = False) -> None:
@@ -142,7 +142,7 @@ class RunFolder:
             differing = _differences(held, config)
             if differing or (path / "report.html").exists():
                 raise InvalidArgumentError(
-                    path,
+                    str(path),
                     "another run: " + differing if differing else "a finished run",
                     remedy="choose another folder with --out, or replace it with --force",
                     verb="holds",
