@@ -6,6 +6,8 @@ import dataclasses
 import inspect
 import json
 import re
+import sys
+import types
 import zipfile
 
 import jax.numpy as jnp
@@ -20,7 +22,7 @@ from equitangents.actions.subset import ActionSubset
 from equitangents.ensembles.deep.finite import FiniteEnsemble
 from equitangents.ensembles.infinite import saving
 from equitangents.ensembles.storage.checks import _PLAIN, FITS
-from equitangents.ensembles.storage.kinds import UNIONS, kinds, name_of
+from equitangents.ensembles.storage.kinds import UNIONS, kinds, name_of, register_kind
 from equitangents.ensembles.storage.structure import Described, build
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, StoreError
 from equitangents.nn.layer import Layer
@@ -111,11 +113,24 @@ def test_nothing_on_the_list_runs_commands_or_holds_functions():
     assert not any("any" in types.split("|") for kind in kinds().values() for types in kind.types.values())
 
 
-def test_files_call_classes_by_public_names_and_name_no_module(tmp_path):
-    et.InfiniteEnsemble(FLAT, ridge=1e-2).fit(X, Y).save(tmp_path / "m")
-    text = json.dumps(described(tmp_path / "m"))
-    assert '"nn.Relu"' in text
-    assert "equitangents." not in text
+def test_a_model_is_read_after_its_classes_have_moved(tmp_path, monkeypatch):
+    model = et.InfiniteEnsemble(FLAT, ridge=1e-2).fit(X, Y)
+    model.save(tmp_path / "m")
+    expected, relu = model.predict(X), kinds()["nn.Relu"]
+    assert "equitangents.nn.nonlinearities" not in json.dumps(described(tmp_path / "m"))
+    moved = types.ModuleType("elsewhere")
+    moved.Relu = type("Relu", (nn.Relu,), {"__module__": "elsewhere"})
+    monkeypatch.setitem(sys.modules, "elsewhere", moved)
+    try:
+        register_kind("nn.Relu", "elsewhere:Relu", "")
+        found = et.InfiniteEnsemble.load(tmp_path / "m")
+        assert type(found.net.layers[2]) is moved.Relu
+        np.testing.assert_array_equal(found.predict(X), expected)
+        again = Described(moved.Relu()).tree
+        assert again["class"] == "nn.Relu"
+    finally:
+        register_kind("nn.Relu", relu.place, "")
+    assert kinds()["nn.Relu"] == relu
 
 
 def described(path):
