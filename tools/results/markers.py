@@ -1,13 +1,13 @@
-"""Numbers of published runs between markers of Markdown: `<!-- claims[2].number -->0.47 %<!-- -->`.
+"""Numbers of published runs between markers of Markdown: `<!-- claims{2}.number -->0.47 %<!-- -->`.
 
 A marker is `<!-- [RUN: ]PATH[ as FORMAT] -->TEXT<!-- -->`; RUN is the page's own run unless named. PATH starts at
 
-- `claims[i]`: `number`, `interval`, `outcome`, `bound`, `stated` as cells, `value`, `low`, `high` as numbers, and
-  `numbers[label]` with `number`, `interval`, `value`, `low`, `high` of one of its family;
-- `tables[i][row][column]`: a cell of a table of the report, by labels or positions;
-- `settings[key]`, and the other fields of `run.json`.
+- `claims{i}`: `number`, `interval`, `outcome`, `bound`, `stated` as cells, `value`, `low`, `high` as numbers, and
+  `numbers{label}` with `number`, `interval`, `value`, `low`, `high` of one of its family;
+- `tables{i}{row}{column}`: a cell of a table of the report, by labels or positions;
+- `settings{key}`, and the other fields of `run.json`.
 
-A path that ends at `source`, `ours` or `check` (claims of a kind) or at `tables[i]` stands for a whole table. FORMAT is
+A path that ends at `source`, `ours` or `check` (claims of a kind) or at `tables{i}` stands for a whole table. FORMAT is
 a format specification of Python (`.0%`), or `number` for the first number of a cell.
 """
 
@@ -23,9 +23,9 @@ from equitangents_studies.claim import EXACT, KINDS, Claim
 from tools.results.record import Record
 
 _MARKED = re.compile(
-    r"(<!-- (?:(?P<run>[\w-]+): )?(?P<path>\w+(?:\.\w+|\[[^\]]*\])*)(?: as (?P<spec>\S+))? -->)(?:.*?)<!-- -->", re.S
+    r"(<!-- (?:(?P<run>[\w-]+): )?(?P<path>\w+(?:\.\w+|\{[^}]*\})*)(?: as (?P<spec>\S+))? -->)(?:.*?)<!-- -->", re.S
 )
-_STEP = re.compile(r"\[([^\]]*)\]|(\w+)")
+_STEP = re.compile(r"\{([^}]*)\}|(\w+)")
 _SPECIAL = re.compile(r"([\\`*$<|])")
 
 Find = Callable[[str], Any]

@@ -32,20 +32,20 @@ FIND = {"run": finder(RECORD)}
 @pytest.mark.parametrize(
     ("path", "value"),
     [
-        ("claims[0].number", "0.126"),
-        ("claims[0].interval", "0.111 to 0.139"),
-        ("claims[0].value as .1%", "12.6 %"),
-        ("claims[1].number", "−4.3 points"),
-        ("claims[1].number as number", "−4.3"),
-        ("claims[1].outcome", "fails"),
-        ("claims[1].low as .2f", "−5.40"),
-        ("claims[0].numbers[after 2 steps].number", "0.150"),
-        ("claims[0].numbers[1].interval", "0.140 to 0.160"),
-        ("tables[0][one][OSP]", "3.9 (3.8 to 4.0)"),
-        ("tables[0][one][OSP] as number", "3.9"),
-        ("tables[0][1][2]", "3"),
-        ("settings[steps]", "2000"),
-        ("settings[steps] as ,.0f", "2,000"),
+        ("claims{0}.number", "0.126"),
+        ("claims{0}.interval", "0.111 to 0.139"),
+        ("claims{0}.value as .1%", "12.6 %"),
+        ("claims{1}.number", "−4.3 points"),
+        ("claims{1}.number as number", "−4.3"),
+        ("claims{1}.outcome", "fails"),
+        ("claims{1}.low as .2f", "−5.40"),
+        ("claims{0}.numbers{after 2 steps}.number", "0.150"),
+        ("claims{0}.numbers{1}.interval", "0.140 to 0.160"),
+        ("tables{0}{one}{OSP}", "3.9 (3.8 to 4.0)"),
+        ("tables{0}{one}{OSP} as number", "3.9"),
+        ("tables{0}{1}{2}", "3"),
+        ("settings{steps}", "2000"),
+        ("settings{steps} as ,.0f", "2,000"),
         ("interruptions", "0"),
     ],
 )
@@ -57,8 +57,8 @@ def test_a_marker_gets_the_number_of_its_path_and_nothing_else_changes(path, val
 
 @pytest.mark.parametrize(
     "path",
-    ["claims[9].number", "claims[0].nothing", "claims[0].value", "claims[0].numbers[at last].value as g", "seconds",
-     "tables[0][none][OSP]", "other: claims[0].number", "settings[steps] as .2q"],
+    ["claims{9}.number", "claims{0}.nothing", "claims{0}.value", "claims{0}.numbers{at last}.value as g", "seconds",
+     "tables{0}{none}{OSP}", "other: claims{0}.number", "settings{steps} as .2q"],
 )  # fmt: skip
 def test_a_marker_that_names_nothing_is_refused(path):
     with pytest.raises(InvalidArgumentError, match="names nothing"):
@@ -66,7 +66,7 @@ def test_a_marker_that_names_nothing_is_refused(path):
 
 
 def test_tables_stand_between_their_markers():
-    kinds = ("source", "ours", "check", "tables[0]")
+    kinds = ("source", "ours", "check", "tables{0}")
     text = filled("".join(f"<!-- {kind} -->earlier<!-- -->" for kind in kinds), FIND, "run")
     assert "earlier" not in text
     assert "| Means \\* agree<br><small>Figure 2</small> | holds | 0.126<br><small>at first</small> |" in text

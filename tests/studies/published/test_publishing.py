@@ -45,7 +45,7 @@ class TestPublishing:
 
     def test_what_is_written_by_hand_is_kept(self, root, folder):
         main([str(folder)], root)
-        page(root).write_text("# <!-- claims[0].value as .1f -->9<!-- --> is found\n\nNo figure.\n")
+        page(root).write_text("# <!-- claims{0}.value as .1f -->9<!-- --> is found\n\nNo figure.\n")
         for arguments in ([], [str(folder)]):
             assert main(arguments, root) == 0
             assert re.fullmatch(r"# <!-- .* -->-?\d\.\d<!-- --> is found\n\nNo figure.\n", page(root).read_text())
@@ -56,7 +56,7 @@ class TestPublishing:
     def test_every_page_can_show_every_run(self, root, folder):
         main([str(folder)], root)
         for name in ("README.md", "paper/paper.md"):
-            (root / name).write_text(f"<!-- {NAME}: claims[0].outcome -->?<!-- -->")
+            (root / name).write_text(f"<!-- {NAME}: claims{{0}}.outcome -->?<!-- -->")
             assert main([], root) == 0
             assert re.search("-->(holds|fails|undecided)<!--", (root / name).read_text())
 
@@ -72,7 +72,7 @@ class TestPublishing:
 
     def test_check_says_what_is_out_of_date_and_leaves_it(self, root, folder, capsys):
         main([str(folder)], root)
-        page(root).write_text("# F\n<!-- claims[0].outcome -->it may be<!-- -->")
+        page(root).write_text("# F\n<!-- claims{0}.outcome -->it may be<!-- -->")
         assert main(["--check"], root) == 1
         assert "it may be" in page(root).read_text()
         assert f"docs/results/{NAME}.md is out of date" in capsys.readouterr().out
