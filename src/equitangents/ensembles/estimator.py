@@ -9,13 +9,13 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import jax
 import numpy as np
 import scipy.sparse
 import sklearn.exceptions
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.utils import Tags
 from sklearn.utils.metadata_routing import UNUSED
@@ -35,6 +35,21 @@ from equitangents.structured import is_structured
 from equitangents.validation import as_rectangular, check_array, check_same_length, check_shape
 
 logger = logging.getLogger("equitangents")
+
+if TYPE_CHECKING:
+
+    class BaseEstimator:
+        """What is used of scikit-learn's, which has no types: an untyped base would let mypy pass any argument."""
+
+        def get_params(self, deep: bool = True) -> dict[str, Any]: ...  # noqa: D102
+        def set_params(self, **params: Any) -> Self: ...  # noqa: D102
+        def __sklearn_clone__(self) -> Self: ...
+        def __sklearn_tags__(self) -> Tags: ...
+        def __getstate__(self) -> dict[str, Any]: ...
+        def __getattr__(self, name: str) -> Any: ...
+        def _repr_html_(self) -> str: ...
+else:
+    from sklearn.base import BaseEstimator
 
 
 class EstimatorNotFittedError(NotFittedError, sklearn.exceptions.NotFittedError):
@@ -91,7 +106,7 @@ class Estimator(CheckedKeywords, BaseEstimator):
         return diagram if not facts else lambda: notebook.table(type(self).__name__, facts) + diagram()
 
 
-def check_inputs(estimator: BaseEstimator, x: Numbers, input_shape: InputShape | None, *, reset: bool) -> np.ndarray:
+def check_inputs(estimator: Any, x: Numbers, input_shape: InputShape | None, *, reset: bool) -> np.ndarray:
     """x as a finite floating array (N, *input_shape), or (N, features…) as given if input_shape is None.
 
     With `reset` (in fit) records `n_features_in_` (and `feature_names_in_` of a data frame) on the estimator; without,
