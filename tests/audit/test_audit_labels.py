@@ -33,7 +33,7 @@ def test_labels_are_those_that_a_classifier_was_fitted_to(names: np.ndarray) -> 
 
 def test_labels_of_no_class_are_refused() -> None:
     model = LogisticRegression().fit(FLAT, CLASSES + 5)
-    with pytest.raises(InvalidArgumentError, match="classes 5, 6, 7"):
+    with pytest.raises(InvalidArgumentError, match="classes, 5, 6, 7"):
         et.audit(model, "C4", IMAGES, y=CLASSES, **QUIET)
 
 

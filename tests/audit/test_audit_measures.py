@@ -243,7 +243,7 @@ def test_names_of_nodes_have_no_noise() -> None:
         (np.ones((4, 7, 2)), ShapeError, r"off_data\['z'\] has shape"),
         (np.full((4, 5, 2), np.nan), NotFiniteError, r"off_data\['z'\] holds NaN"),
         ((np.ones((4, 5, 2)), np.ones(4)), InvalidTypeError, r"off_data\['z'\] has the structure"),
-        (Shared(np.ones((5, 2))), ShapeError, "every input is 'Shared'"),
+        (Shared(np.ones((5, 2))), ShapeError, r"off_data\['z'\] is nothing but Shared"),
     ],
 )
 def test_other_sets_are_such_as_the_group_can_move(x: object, error: type, said: str) -> None:

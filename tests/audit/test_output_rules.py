@@ -130,12 +130,16 @@ def test_a_test_of_few_or_broken_values_finds_nothing() -> None:
 @pytest.mark.parametrize(
     ("given", "error", "said"),
     [
-        ([0, 0, 1, 2], InvalidArgumentError, "every number from 0 to 3 once"),
+        ([0, 0, 1, 2], InvalidArgumentError, "every number from 0 to K − 1 once"),
         ([0.5, 1.5], InvalidTypeError, "whole numbers"),
         ([[0, 1], [0]], ShapeError, "different numbers"),
         ([1, 2, 0, 3], NotAnActionError, "permutations that multiply as elements do"),
         ([1, 0], ShapeError, "the classes of Labels"),
-        ([[3, 0, 1, 2], [0, 1, 2, 3]], InvalidArgumentError, "1 generators"),
+        (
+            [[3, 0, 1, 2], [0, 1, 2, 3]],
+            InvalidArgumentError,
+            "Labels has length 2; expected 1; one permutation for each generator",
+        ),
     ],
 )
 def test_labels_that_are_no_action_are_refused(given: object, error: type, said: str) -> None:

@@ -131,7 +131,7 @@ class TestSubgroups:
         assert np.array_equal(H.left_cosets, np.repeat(np.arange(4), 625))
 
     def test_refuses_what_is_not_closed(self):
-        with pytest.raises(InvalidArgumentError, match=r"1·1 = 2 is missing"):
+        with pytest.raises(InvalidArgumentError, match=r"lacks the product of \(1, 1\)"):
             groups.cyclic(6).subgroup([0, 1])
         with pytest.raises(InvalidArgumentError, match="elements is empty"):
             groups.cyclic(6).subgroup(np.array([], int))
@@ -192,7 +192,7 @@ class TestBadInput:
                 G.element(wrong)
 
     def test_elements_of_another_type(self):
-        with pytest.raises(InvalidTypeError, match="a is float64"):
+        with pytest.raises(InvalidTypeError, match="a has dtype float64"):
             groups.cyclic(3).compose(1.0, 2)
         with pytest.raises(InvalidTypeError, match="i is an array"):
             groups.cyclic(3).element(np.array([1, 2]))

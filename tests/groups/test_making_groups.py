@@ -38,12 +38,7 @@ class TestTables:
         loop = np.array([[0, 1, 2, 3, 4], [1, 0, 3, 4, 2], [2, 4, 0, 1, 3], [3, 2, 4, 0, 1], [4, 3, 1, 2, 0]])
         with pytest.raises(InvalidArgumentError, match="not associative") as error:
             groups.from_table(loop)
-        x, s, y = map(
-            int,
-            [t for t in str(error.value).replace("(", " ").replace("·", " ").replace(")", " ").split() if t.isdigit()][
-                :3
-            ],
-        )
+        x, s, y = error.value.value
         assert loop[loop[x, s], y] != loop[x, loop[s, y]]
 
     def test_refuses(self):
@@ -51,7 +46,7 @@ class TestTables:
             groups.from_table([[0, 1]])
         with pytest.raises(InvalidTypeError, match="dtype float64"):
             groups.from_table([[0.0]])
-        with pytest.raises(InvalidArgumentError, match=r"table\[1, 1\] is 2"):
+        with pytest.raises(InvalidArgumentError, match=r"table at \(1, 1\) is 2"):
             groups.from_table([[0, 1], [1, 2]])
         with pytest.raises(InvalidArgumentError, match="no identity"):
             groups.from_table([[1, 1], [1, 1]])
@@ -232,7 +227,7 @@ def test_subgroups_are_of_elements():
     assert C4.generated_subgroup([]).elements.tolist() == [C4.identity]
     assert C4.generated_subgroup(2).elements.tolist() == [0, 2]
     for wrong in ([1.9], [True], ["a"]):
-        with pytest.raises(InvalidTypeError, match=r"generators is .*; expected elements of C4"):
+        with pytest.raises(InvalidTypeError, match=r"generators has dtype .*; expected 0 to 3; elements are ints"):
             C4.generated_subgroup(wrong)
     with pytest.raises(InvalidArgumentError, match="elements is empty; a subgroup holds at least the identity"):
         C4.subgroup([])

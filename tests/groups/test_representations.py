@@ -63,7 +63,7 @@ def test_o2_answers_what_groups_answer():
     np.testing.assert_allclose(group.compose(flip, group.inverse(flip)), group.identity, atol=1e-15)
     assert len(group.nodes) == group.order == 10
     assert repr(group) == "<O(2) sampled at bandlimit 3, 10 elements>"
-    with pytest.raises(InvalidArgumentError, match="expected orthogonal matrices"):
+    with pytest.raises(InvalidArgumentError, match="expected an orthogonal matrix"):
         group.check_element("g", 2 * flip)
     with pytest.raises(ShapeError, match="expected a matrix"):
         group.check_element("g", 3.0)

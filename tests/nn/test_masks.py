@@ -102,7 +102,7 @@ def test_masks_without_a_smaller_input_are_refused_where_windows_need_one():
         assert np.isfinite(net.kernel(et.Masked(x.x, x.mask, "neural-tangents")).ntk).all()
     every = nn.Sequential(nn.Conv(3, 3, padding="zero"), *END)
     assert np.isfinite(every.kernel(inside).ntk).all()
-    with pytest.raises(InvalidArgumentError, match="'smaller', 'neural-tangents'"):
+    with pytest.raises(InvalidArgumentError, match="'smaller' or 'neural-tangents'"):
         et.Masked(LINES, mask, "centred")
     with pytest.raises(NetworkError, match="convention"):
         every.kernel(inside, et.Masked(LINES, mask, "neural-tangents"))

@@ -68,7 +68,7 @@ def test_bad_arguments_are_named(make, message):
 
 def test_what_has_no_kernel_says_so():
     x = np.ones((2, *SHAPE))
-    with pytest.raises(NetworkError, match="ends on the group"):
+    with pytest.raises(NetworkError, match=r"output is the group SO.*; expected one position; end the network with"):
         Sequential(SphereLift(SO3, 3), Erf()).kernel(x)
     G = et.groups.octahedral()
     net = Sequential(SphereLift(G, 3), Erf(), GroupPool(G.generated_subgroup([1])), Flatten(), Dense(1))

@@ -187,8 +187,8 @@ def test_arrays_keep_their_kind_and_precision():
         (lambda: sphere.to_grid(np.ones((1, 4, 1)), bandlimit=1), "at least 2"),
         (lambda: sphere.to_grid(np.ones((1, 4, 1)), "healpix"), "gauss-legendre"),
         (lambda: sphere.from_grid(np.ones((1, 3, 4, 1))), "expected"),
-        (lambda: sphere.project(np.ones((1, 3, 5, 1)), 4), "has 3"),
-        (lambda: sphere.rotate(np.ones((1, 4, 1)), 2 * np.eye(3)), "not orthogonal"),
+        (lambda: sphere.project(np.ones((1, 3, 5, 1)), 4), "expected 1 to 3; the grid has no more"),
+        (lambda: sphere.rotate(np.ones((1, 4, 1)), 2 * np.eye(3)), "expected orthogonal matrices"),
         (lambda: sphere.harmonics(np.ones((2, 2)), 2), "expected vectors"),
         (lambda: sphere.harmonics(np.ones(3), 0), "expected 1 to"),
         (lambda: sphere.harmonics(np.ones(3), 2.5), "whole number"),
@@ -198,7 +198,7 @@ def test_arrays_keep_their_kind_and_precision():
         (lambda: sphere.from_directions(np.ones((1, 2, 3)), np.ones((1, 2, 1)), 2, "a"), "width is 'a'"),
         (lambda: sphere.from_directions(np.ones((1, 2, 3)), np.ones((1, 2, 1)), 2, None), "width is None"),
         (lambda: sphere.from_profile(np.ones((1, 2, 3)), np.ones((1, 2, 1)), 2, None), "profile is None"),
-        (lambda: sphere.zonal_filter(np.ones((1, 4, 1)), np.ones(3)), "3 entries"),
+        (lambda: sphere.zonal_filter(np.ones((1, 4, 1)), np.ones(3)), "coefficients has length 3; expected 1 to 2"),
     ],
 )
 def test_bad_arguments_are_named(call, message):

@@ -151,7 +151,7 @@ def test_what_is_no_script_is_one_line(tmp_path, capsys, content):
     for arguments in ([str(script)], [str(tmp_path / "none.py")], [str(script), "--write", str(script)]):
         assert migrate.main(arguments) == 2
         assert capsys.readouterr().err.count("\n") == 1
-    with pytest.raises(InvalidArgumentError, match="no Python, line 1: "):
+    with pytest.raises(InvalidArgumentError, match="no Python: 'invalid syntax'; line 1"):
         migrate.migrated("def f(:")
     with pytest.raises(InvalidArgumentError, match=r"no Python: .*null"):  # no line is known
         migrate.migrated("x = 'a\0b'")

@@ -137,7 +137,12 @@ def test_graphs_are_cut_with_the_inputs_of_networks_that_are_drawn():
         (stax.Aggregate(), np.ones((3, 4, 4)), ShapeError, "expected 2; give a graph for each input"),
         (stax.Aggregate(2), np.ones((2, 4, 4)), ShapeError, "aggregate_axis is"),
         (stax.Aggregate(implementation="SPARSE"), np.ones((2, 5, 2)), InvalidTypeError, "whole numbers"),
-        (stax.Aggregate(implementation="SPARSE"), np.ones((2, 5, 3), int), ShapeError, "expected edges"),
+        (
+            stax.Aggregate(implementation="SPARSE"),
+            np.ones((2, 5, 3), int),
+            ShapeError,
+            r"pattern has shape \(2, 5, 3\); expected \(N, edges, 2\)",
+        ),
     ],
 )
 def test_patterns_of_another_shape_are_refused(layer, pattern, error, said):

@@ -39,7 +39,7 @@ def test_each_layer_is_one_entry_of_the_parameters(name):
     )
     assert apply_fn(params, V).shape == (4, 2)
     for wrong in (params[:2], (*params, ())):
-        with pytest.raises(ShapeError, match="3 layers"):
+        with pytest.raises(ShapeError, match="expected 3; one entry for each layer"):
             apply_fn(wrong, V)
 
 

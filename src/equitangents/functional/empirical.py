@@ -207,14 +207,12 @@ def check_floating(params: Params) -> None:
     """Raise InvalidTypeError if a parameter is a whole number, which has no derivative."""
     for path, leaf in jax.tree_util.tree_leaves_with_path(params):
         if not _is_floating(leaf):
-            kind = getattr(leaf, "dtype", type(leaf).__name__)
             raise InvalidTypeError(
-                "params",
-                kind,
+                "params" + jax.tree_util.keystr(path),
+                getattr(leaf, "dtype", type(leaf)),
                 "floating numbers, by which there are derivatives",
                 "convert them, or hold them in f as constants",
-                verb="holds the type",
-                at=jax.tree_util.keystr(path),
+                verb="is of type",
             )
 
 

@@ -108,5 +108,5 @@ def check_rotations(name: str, R: ArrayLike) -> ArrayLike:
         M = np.asarray(R)
         error = float(np.abs(np.einsum("...ij,...kj->...ik", M, M) - np.eye(3)).max())
         if not error <= _TOLERANCE[precision.working_dtype(R).name]:
-            raise InvalidArgumentError(name, error, "orthogonal matrices", verb="differs by R Rᵀ from the unit by")
+            raise InvalidArgumentError(name, error, "orthogonal matrices", verb="is off R Rᵀ = 1 by")
     return R

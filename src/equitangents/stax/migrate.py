@@ -82,9 +82,9 @@ def migrated(source: str) -> Report:
         text = script.changed()
         ast.parse(text)
     except (SyntaxError, ValueError) as error:
-        line = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
+        line = f"line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
         raise InvalidArgumentError(
-            "script", getattr(error, "msg", str(error)), "Python", line.removeprefix(", "), verb="is no Python:"
+            "script", getattr(error, "msg", str(error)), remedy=line, verb="is no Python:"
         ) from None
     except (RecursionError, MemoryError):
         raise InvalidArgumentError("script is nested too deeply") from None

@@ -70,10 +70,12 @@ class Pattern:
 
 def _of_edges(pattern: ArrayLike, sizes: list[int]) -> jax.Array:
     """Numbers of edges (N, tails, heads) from lists of them, (N, edges, dimensions, 2); negative ones are none."""
+    given, expected = pattern.shape, ["N", "edges", len(sizes), 2]
     if pattern.ndim == 3 and len(sizes) == 1:
         pattern = pattern[:, :, None]
+        del expected[2]
     if pattern.ndim != 4 or pattern.shape[2:] != (len(sizes), 2):
-        raise ShapeError("pattern", pattern.shape, ("N", "edges", len(sizes), 2))
+        raise ShapeError("pattern", given, tuple(expected))
     if pattern.dtype.kind not in "iu":
         raise InvalidTypeError(
             "pattern", pattern.dtype, "whole numbers, the positions of edges' ends", verb="has dtype"

@@ -133,9 +133,10 @@ class _Joined:
 
     def entries(self, params: Params, name: str) -> list[tuple[Params, ...]]:
         """The parameters of each child, one entry for each of its layers of `nn`; ShapeError where there are others."""
-        if not isinstance(params, tuple | list) or len(params) != len(self.children):
-            held = f"{len(params)} entries" if isinstance(params, tuple | list) else f"a {type(params).__name__}"
-            raise ShapeError(name, held, len(self.children), "one entry for each layer, as init_fn gives")
+        listed = isinstance(params, tuple | list)
+        if not listed or len(params) != len(self.children):
+            held, verb = (len(params), "has length") if listed else (type(params), "is of type")
+            raise ShapeError(name, held, len(self.children), "one entry for each layer, as init_fn gives", verb=verb)
         return [c.flattened(p, f"{name}[{i}]") for i, (c, p) in enumerate(zip(self.children, params, strict=True))]
 
 

@@ -108,7 +108,7 @@ def check_elements(group: str, g: ArrayLike) -> np.ndarray:
         raise ShapeError("g", g.shape, (..., n, n), "orthogonal matrices")
     error = np.abs(g @ np.swapaxes(g, -1, -2) - np.eye(n)).max(initial=0)
     if not error <= _TOLERANCE:
-        raise InvalidArgumentError("g", error, "orthogonal matrices", verb="is orthogonal to")
+        raise InvalidArgumentError("g", error, "orthogonal matrices", verb="is off g gᵀ = 1 by")
     if group.startswith("SO") and not (np.linalg.det(g) > 0).all():
         raise InvalidArgumentError("g", "a reflection", "rotations", verb="holds")
     return g

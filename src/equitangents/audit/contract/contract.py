@@ -329,7 +329,7 @@ def check_products(contract: Contract, action: LeafAction, name: str, x: np.ndar
     group = contract.group
     off = _distance(action.act(group.identity, x), x) / scale
     if not off <= allowed:
-        raise NotAnActionError(action.name, off, "ρ(e) x = x", name, verb="is off by")
+        raise NotAnActionError(action.name, off, "ρ(e) x = x", "it moves " + name, verb="is off by")
     drawn = group.draw(8, rng)
     pairs = [(g, h) for g in drawn for h in drawn][:PAIRS]
     named = lambda g: contract.label(g).removeprefix("element ")
@@ -337,7 +337,12 @@ def check_products(contract: Contract, action: LeafAction, name: str, x: np.ndar
         off = _distance(action.act(g, action.act(h, x)), action.act(group.compose(g, h), x)) / scale
         if not off <= allowed:
             raise NotAnActionError(
-                action.name, off, "ρ(g) ρ(h) x = ρ(g·h) x", name, verb="is off by", at=(named(g), named(h))
+                action.name,
+                off,
+                "ρ(g) ρ(h) x = ρ(g·h) x",
+                "it moves " + name,
+                verb="is off by",
+                at=(named(g), named(h)),
             )
 
 

@@ -91,7 +91,7 @@ class Labels(Kind):
                 len(self.rows),
                 count,
                 f"one permutation for each generator ({said})",
-                verb="holds permutations,",
+                verb="has length",
             )
         whole = len(self.rows) == group.order and count != group.order
         unit: np.ndarray = np.arange(self.rows.shape[1])

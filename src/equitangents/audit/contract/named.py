@@ -53,7 +53,10 @@ def kind_of_only_input(name: str, x: Inputs) -> str:
     named = parse_group_name("group", name)
     if len(x.leaves) > 1:
         raise InvalidArgumentError(
-            "inputs", None, "what the group acts on in each, e.g. ('vectors', None)", ", ".join(x.names)
+            "inputs",
+            None,
+            "what the group acts on in each of several inputs, e.g. ('vectors', None)",
+            "they are " + ", ".join(x.names),
         )
     only, array, space = x.names[0], x.leaves[0], space_of(named)
     if isinstance(array, Shared):

@@ -108,7 +108,7 @@ def as_inputs(x: Tree, called: str = "x") -> Inputs:
     leaves = tuple(_as_leaf(name, leaf) for name, (_, leaf) in zip(names, pairs, strict=True))
     sizes = {name: len(a) for name, a in zip(names, leaves, strict=True) if not isinstance(a, Shared)}
     if not sizes:
-        raise ShapeError("every input is Shared; expected at least one batch")
+        raise ShapeError(called, Shared, "at least one batch", verb="is nothing but")
     if len(set(sizes.values())) > 1:
         first, second = (f"{name} has {sizes[name]}" for name in _two_that_differ(sizes))
         raise ShapeError(

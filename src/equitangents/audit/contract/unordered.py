@@ -295,7 +295,7 @@ def _filled(sets: Tree, most: int, expected: Unordered | None, what: str) -> np.
         if a.ndim < 1:
             raise ShapeError(what, "single numbers", "sets of items", verb="holds")
         if len(a) > most:
-            raise ShapeError(what, len(a), range(most + 1), "raise most of Unordered", verb="has items,", at=i)
+            raise ShapeError(what, len(a), range(most + 1), "raise most of Unordered", verb="has length", at=i)
         if a.size:
             if a.shape[1:] != tail:
                 raise ShapeError(what, a.shape[1:], tail, "items of one shape", verb="has items of shape")

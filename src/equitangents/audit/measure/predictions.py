@@ -50,7 +50,7 @@ def check_labels(y: Any, n: int, classes: np.ndarray | None = None) -> np.ndarra
         same = y[:, None] == classes
         if not same.any():
             known = ", ".join(map(str, classes[:8])) + (", …" if len(classes) > 8 else "")
-            raise InvalidArgumentError("y", str(y[0]), "labels of the model's classes", known, verb="holds")
+            raise InvalidArgumentError("y", y[0], "labels of the model's classes, " + known, verb="holds")
         return np.where(same.any(axis=1), same.argmax(axis=1), _UNKNOWN)
     if y.dtype.kind not in "fiub":
         hint = (

@@ -207,10 +207,11 @@ def _check_fit(op: Norm, kind: Any, v: np.ndarray) -> None:
         close = off <= op.allowed * np.sqrt(size)
     if not close.all():
         raise InvalidArgumentError(
-            "tolerance",
-            op.allowed,
-            "a lower one for features of such small norms",
-            "give it to NormNonlinearity, or scale the layer before it by W_std",
+            "features",
+            float(norms[~close].min()),
+            "longer ones",
+            "give NormNonlinearity a lower tolerance, or scale the layer before it by W_std",
+            verb="have a root mean square norm of",
         )
 
 
