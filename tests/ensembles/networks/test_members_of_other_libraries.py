@@ -60,7 +60,7 @@ def test_an_extended_a_resumed_and_a_loaded_ensemble_is_the_one_of_one_fit(libra
     resumed = ensemble(library, 3, **places).fit(x, y, resume=True)
     np.testing.assert_array_equal(resumed.predict_members(x_new), expected)
     whole.save(tmp_path / "saved")
-    with pytest.raises(ValueError, match=r"could not be saved with this ensemble; give it: load\(path, net="):
+    with pytest.raises(ValueError, match=r"could not be saved with the ensemble; give it: load\(path, net="):
         DeepEnsemble.load(tmp_path / "saved")
     loaded = DeepEnsemble.load(tmp_path / "saved", net=NETWORKS[library][0])
     np.testing.assert_array_equal(loaded.predict_members(x_new), expected)

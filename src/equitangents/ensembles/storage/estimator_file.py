@@ -60,7 +60,7 @@ def load(
     missing = [name for name in content["left_out"] if name not in (*replacements, *_NOT_SAVED)]
     if missing:
         raise InvalidArgumentError(
-            missing[0], None, "what could not be saved with the ensemble", "give it: load(path, name=...)"
+            missing[0], None, "what could not be saved with the ensemble", f"give it: load(path, {missing[0]}=...)"
         )
     check_keywords(cls, replacements)
     first = [name for name in content["left_out"] if name in replacements]
