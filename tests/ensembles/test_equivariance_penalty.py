@@ -136,7 +136,7 @@ def test_what_cannot_be_is_said(changed, said):
 
 
 def test_other_losses_take_no_weight_below_zero():
-    with pytest.raises(InvalidArgumentError, match="below 0 it is for 'mse' alone"):
+    with pytest.raises(InvalidArgumentError, match=r"is -0\.5; expected at least 0 unless the loss is 'mse'"):
         DeepEnsembleClassifier(NET, **(GD | {"equivariance_penalty": -0.5})).fit(X, [0, 1, 2, 0, 1])
 
 

@@ -227,7 +227,7 @@ def test_a_median_of_two_draws_has_no_bounds_but_those_of_its_measure():
         ({"time": [1.0, 2.0]}, InvalidArgumentError, "one time"),
         ({"over_inputs": "mode"}, InvalidArgumentError, "over_inputs"),
         ({"action": None}, InvalidTypeError, "action is None"),
-        ({"output_action": CYCLE}, InvalidArgumentError, "same group"),
+        ({"output_action": CYCLE}, InvalidArgumentError, "output_action is of <group C3.*; the group of action"),
         ({"y": np.zeros((4, 2))}, ShapeError, "rows"),
         ({"y": np.zeros((5, 3))}, ShapeError, "3 outputs"),
         ({"draws": 10**12}, MemoryLimitError, "fewer inputs or draws"),

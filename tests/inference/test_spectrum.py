@@ -85,7 +85,7 @@ class TestBadInput:
             decompose(np.ones((2, 3)))
 
     def test_symmetry(self):
-        with pytest.raises(InvalidArgumentError, match="not symmetric"):
+        with pytest.raises(InvalidArgumentError, match=r"differ by 0\.1; expected a symmetric one"):
             decompose(np.array([[1.0, 0.5], [0.4, 1.0]]))
 
     def test_nan(self):

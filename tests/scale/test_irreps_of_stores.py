@@ -73,5 +73,5 @@ def test_there_are_none_without_a_group_a_known_field_or_all_tiles(tmp_path, ele
     with pytest.raises(InvalidArgumentError, match=r"kernel is 'NTK'; expected '(nngp|ntk)'"):
         elements.irreps("NTK")
     part = GramStore(tmp_path / "p", NET, X, action=SWAPS, tile=3).compute(shard=(0, 2))
-    with pytest.raises(StoreError, match="store lacks tiles, "):
+    with pytest.raises(StoreError, match="store holds tiles, "):
         part.irreps()

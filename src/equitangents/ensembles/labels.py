@@ -38,8 +38,9 @@ def check_labels(y: Targets, copies: int | None = None) -> np.ndarray:
     if y.dtype.kind not in _LABELS:
         raise InvalidTypeError(
             "y",
-            y.dtype.name,
-            remedy="labels are whole numbers, text or truth values: give y.astype(str), say",
+            y.dtype,
+            "labels that are whole numbers, text or truth values",
+            "give y.astype(str), say",
             verb="holds",
         )
     if y.dtype.kind == "f" and not np.isfinite(y).all():

@@ -134,7 +134,8 @@ class GramStore(CheckedKeywords):
         if action is None:
             raise InvalidArgumentError("this store has no group; give action= to have a matrix for each element")
         if self.missing:
-            raise StoreError("store", self.missing, "none", "compute() computes them", verb="lacks tiles,")
+            there = len(self.tiles) - self.missing
+            raise StoreError("store", there, len(self.tiles), "compute() computes the others", verb="holds tiles,")
         inputs = (self.shape[1], self.shape[2])
         read = partial(self._array, kernel)
         return tuple(IrrepGram(irrep, read, inputs, self.tile) for irrep in fourier_irreps(action.group))

@@ -14,7 +14,8 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg
 
-from equitangents.errors import NotFiniteError, NotPositiveDefiniteError
+from equitangents.errors import NotPositiveDefiniteError
+from equitangents.inference.definiteness import NO_RIDGE
 from equitangents.solvers.conjugate_gradients import Preconditioner
 from equitangents.solvers.matrices import ArrayMatrix, SymmetricMatrix
 
@@ -50,7 +51,7 @@ def pivoted_cholesky(matrix: SymmetricMatrix, rank: int, *, seed: int) -> Pivote
     left = matrix.diagonal()
     first = float(left.sum())
     rounding = float(np.finfo(matrix.dtype).eps) * max(float(left.max(initial=0.0)), 0.0)
-    _check_diagonal(left, rounding, matrix.words)
+    _check_diagonal(matrix.finite(left), rounding, matrix.words)
     factor, pivots = np.zeros((n, rank), order="F"), np.empty(rank, int)
     held = 0
     while held < rank:
@@ -116,18 +117,11 @@ def _accepted(
 
 
 def _check_diagonal(diagonal: np.ndarray, rounding: float, words: str) -> None:
-    if not np.isfinite(diagonal).all():
-        raise NotFiniteError("matrix", words, "finite numbers on the diagonal")
     if not diagonal.any():
-        raise NotPositiveDefiniteError(
-            "matrix",
-            words,
-            "a diagonal that does not vanish, so that a ridge helps",
-            "check the inputs and the network",
-        )
+        raise NotPositiveDefiniteError(words, 0, "one above 0", "cause: " + NO_RIDGE, verb="has smallest eigenvalue")
     if not np.min(diagonal) >= -_NEGATIVE * rounding:
         raise NotPositiveDefiniteError(
-            "matrix",
+            words,
             float(np.min(diagonal)),
             "at least 0, as in a kernel matrix",
             "check it",

@@ -99,14 +99,18 @@ class SymmetricMatrix(abc.ABC):
     def finite(self, entries: np.ndarray) -> np.ndarray:
         """Entries that were read, unless they are not finite; then NotFiniteError."""
         if not np.isfinite(entries).all():
-            raise NotFiniteError("matrix", self.words, "finite entries")
+            raise self._not_finite(entries, "finite entries")
         return entries
 
     def checked(self, product: np.ndarray) -> np.ndarray:
         """A product, unless it is not finite; then NotFiniteError."""
         if not np.isfinite(product).all():
-            raise NotFiniteError("matrix", self.words, "finite entries, which float64 can multiply")
+            raise self._not_finite(product, "finite entries, which float64 can multiply")
         return product
+
+    def _not_finite(self, numbers: np.ndarray, expected: str) -> NotFiniteError:
+        first = float(numbers[~np.isfinite(numbers)][0])
+        return NotFiniteError(self.words, first, expected, verb="holds NaN or infinite values, such as")
 
 
 class ArrayMatrix(SymmetricMatrix):
@@ -162,7 +166,8 @@ class StoreMatrix(ArrayMatrix):
         if len(store.shape) != 2 or store.shape[0] != store.shape[1]:
             raise ShapeError("store", store.shape, "one square matrix", str(store.path), verb="has shape")
         if store.missing:
-            raise StoreError("store", store.missing, "none", "compute() computes them", verb="lacks tiles,")
+            there = len(store.tiles) - store.missing
+            raise StoreError("store", there, len(store.tiles), "compute() computes the others", verb="holds tiles,")
         super().__init__(getattr(store, field), f"the {field.upper()} in {store.path}")
         self.store, self.folder, self._field = store, store.path, field
 

@@ -177,7 +177,7 @@ def test_images_that_are_symmetric_themselves_make_no_singular_problem():
 
 
 def test_a_label_action_that_changes_the_shape_of_fields_is_refused():
-    with pytest.raises(ShapeError, match=r"\(3, 3, 3, 1\); it must keep the shape"):
+    with pytest.raises(ShapeError, match=r"\(3, 3, 3, 1\); expected \(3, 3, 3, 2\); it must keep"):
         moved_targets(C4, lambda g, y: y[..., :1], fields()[1])
 
 

@@ -54,7 +54,7 @@ def test_bagged_fields_without_an_axis_of_outputs_are_answered_without_it(data):
     mean, std = model.fit(x, y[..., 0]).predict(x_test, return_std=True)
     assert mean.shape == std.shape == (2, 3, 3)
     assert model.predict(x_test, return_cov=True)[1].shape == (2, 3, 3, 2, 3, 3)
-    with pytest.raises(ShapeError, match="ends on 3×3 positions"):
+    with pytest.raises(ShapeError, match=r"expected \(5, 3, 3, outputs\); for one target a sample, end"):
         model.fit(x, y[:, 0, 0])
 
 

@@ -42,7 +42,7 @@ def test_orbit_measures_carry_fields_back_before_they_compare(data, augmented, p
     assert same.values == pytest.approx((classes == classes[0]).sum(0).mean(-1))
     with pytest.raises(ShapeError, match="with an output_action"):
         metrics.orbit_same_predictions(plain.predict, C4, x)
-    with pytest.raises(InvalidArgumentError, match="of the same group"):
+    with pytest.raises(InvalidArgumentError, match="expected <group C4 of order 4>; the group of action"):
         metrics.relative_orbit_std(plain.predict, C4, x, output_action=actions.image_dihedral(4))
 
 

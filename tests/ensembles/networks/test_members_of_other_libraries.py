@@ -60,7 +60,7 @@ def test_an_extended_a_resumed_and_a_loaded_ensemble_is_the_one_of_one_fit(libra
     resumed = ensemble(library, 3, **places).fit(x, y, resume=True)
     np.testing.assert_array_equal(resumed.predict_members(x_new), expected)
     whole.save(tmp_path / "saved")
-    with pytest.raises(ValueError, match=r"could not be saved with this ensemble; give it: load\(path, net="):
+    with pytest.raises(ValueError, match=r"could not be saved with the ensemble; give it: load\(path, net="):
         DeepEnsemble.load(tmp_path / "saved")
     loaded = DeepEnsemble.load(tmp_path / "saved", net=NETWORKS[library][0])
     np.testing.assert_array_equal(loaded.predict_members(x_new), expected)
@@ -146,9 +146,9 @@ def test_a_network_without_dropout_and_statistics_is_trained_as_its_apply(rng):
 
 
 def test_what_a_network_raises_names_the_network_and_the_shape(rng):
-    with pytest.raises(ValueError, match=r"Flax nnx module of Nnx cannot .* inputs of shape \(4,\)"):
+    with pytest.raises(ValueError, match=r"cannot .* inputs of shape \(4,\); .* Flax nnx module of .*Nnx takes"):
         DeepEnsemble(Nnx, 2).fit(rng.normal(size=(5, 4)), rng.normal(size=(5, 2)))
-    with pytest.raises(ValueError, match="y has 1 output"):
+    with pytest.raises(ValueError, match="net gives outputs, 2; expected 1; end it with Dense"):
         DeepEnsemble(Linen(), 2).fit(rng.normal(size=(5, 3)), rng.normal(size=5))
 
 

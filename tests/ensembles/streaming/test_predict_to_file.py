@@ -359,7 +359,7 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("arguments", "error", "said"),
         [
-            ((MODEL, NEW[:, :2], "p.npy"), ShapeError, r"of shape \(2,\); the model was fitted to .* \(3,\)"),
+            ((MODEL, NEW[:, :2], "p.npy"), ShapeError, r"of shape \(2,\); expected \(3,\); .*fitted to"),
             ((MODEL, NEW, "p.csv"), InvalidArgumentError, r"ends in \.npy or \.npz"),
             (("nowhere", NEW, "p.npy"), StoreError, "the folder of a saved model"),
             ((NET, NEW, "p.npy"), InvalidTypeError, "expected a fitted infinite ensemble, or the folder"),

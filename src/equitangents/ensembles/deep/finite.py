@@ -207,7 +207,7 @@ class FiniteEnsemble(StandardisedInputs, HasSettings, Estimator):
         prepared = prepare(self._backend, self, self._loss, x, targets, self._trained, members - self._trained)
         check_same(self._fingerprint, prepared.fingerprint, "this fitted ensemble")
         if len(self.history_) != self.epochs:
-            raise InvalidArgumentError("epochs", self.epochs, remedy=f"the members so far had {len(self.history_)}")
+            raise InvalidArgumentError("epochs", self.epochs, len(self.history_), "as the members so far had")
         if record_fingerprint(self._record_sets(record)) != getattr(self, "_recorded_inputs", None):
             raise InvalidArgumentError("record is not what fit was given; new members need the same names and inputs")
         epochs = self.recorded_epochs_.tolist() if record else None

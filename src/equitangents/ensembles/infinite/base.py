@@ -116,7 +116,7 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
             )
         check_choice("kernel", self.kernel, ("ntk", "nngp"))
         if not isinstance(self.dynamics, Momentum) and self.dynamics not in DYNAMICS:
-            raise InvalidArgumentError("dynamics", self.dynamics, [*DYNAMICS, "inference.Momentum(0.9)"])
+            raise InvalidArgumentError("dynamics", self.dynamics, "'flow', 'discrete' or inference.Momentum(0.9)")
         if not as_times(self.time)[1]:
             raise InvalidArgumentError("time", self.time, "one number (predict takes arrays of times)")
         dynamics = self.dynamics if isinstance(self.dynamics, Momentum) else DYNAMICS[self.dynamics]

@@ -184,7 +184,7 @@ def _lists(model: BaseEstimator, grid: object) -> dict[str, list[Any]]:
             raise InvalidArgumentError("grid", values, "at least one value", at=name)
     for name, other in _SAME.items():
         if name in lists and other in lists:
-            raise InvalidArgumentError("grid", name, "one name of each parameter", other)
+            raise InvalidArgumentError("grid", [name, other], "one of them", "they are the same", verb="has both")
     return lists
 
 

@@ -117,9 +117,9 @@ def traits(net: FiniteNetwork, input_shape: InputShape, dtype: str) -> Traits:
 def _traits(net: ForeignNetwork, input_shape: InputShape, dtype: str) -> Traits:
     with precision.scope(dtype):
         key, x = jax.random.key(0), jax.ShapeDtypeStruct((2, *input_shape), dtype)
-        variables = _tried(net, "be initialised for", input_shape, lambda: _shapes(net, key, input_shape, dtype))
-        program = _tried(net, "be trained on", input_shape, lambda: jax.make_jaxpr(net.train)(variables, x, key))
-        _tried(net, "predict for", input_shape, lambda: jax.eval_shape(net.apply, variables, x))
+        variables = _tried(net, "cannot be initialised for", input_shape, lambda: _shapes(net, key, input_shape, dtype))
+        program = _tried(net, "cannot be trained on", input_shape, lambda: jax.make_jaxpr(net.train)(variables, x, key))
+        _tried(net, "cannot predict for", input_shape, lambda: jax.eval_shape(net.apply, variables, x))
     return Traits(bool(jax.tree.leaves(split(variables)[1])), _reads(program.jaxpr, program.jaxpr.invars[-1]))
 
 
@@ -137,9 +137,9 @@ def _tried(net: ForeignNetwork, what: str, input_shape: InputShape, trace: Calla
         raise NetworkError(
             "net",
             input_shape,
-            "inputs that it takes",
+            f"inputs that {net!r} takes",
             f"{type(error).__name__}: {said}",
-            verb="fails on inputs of shape",
+            verb=what + " inputs of shape",
         ) from error
 
 

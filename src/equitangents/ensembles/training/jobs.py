@@ -193,7 +193,6 @@ def check_probabilities(y: np.ndarray) -> None:
         raise InvalidArgumentError(
             "y",
             y[wrong[0]].tolist(),
-            "rows ≥ 0 that sum to 1, for loss 'cross_entropy'",
-            "after augmentation",
+            "rows ≥ 0 that sum to 1, also after augmentation, for loss 'cross_entropy'",
             at=int(wrong[0]),
         )
