@@ -102,7 +102,7 @@ def _wanted(expected: object) -> str:
     if expected is ...:
         return "..."
     if isinstance(expected, range):
-        return f"{expected[0]} to {expected[-1]}"
+        return f"{expected[0]} to {expected[-1]}" if expected else "none"
     if isinstance(expected, list | set | frozenset):
         return choices(expected)
     if isinstance(expected, tuple):

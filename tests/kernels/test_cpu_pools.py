@@ -209,5 +209,5 @@ def test_windows_of_pools_are_checked():
         AvgPool(2, stride=0)
     with pytest.raises(InvalidArgumentError, match="padding is 'same'"):
         AvgPool(2, padding="same")
-    with pytest.raises(NetworkError, match="does not fit"):
+    with pytest.raises(NetworkError, match=r"is \(4, 4\); expected \(3, 3\); at most the grid"):
         Sequential(AvgPool(4, stride=1), Flatten(), Dense(1)).signals((3, 3, 1))

@@ -56,7 +56,7 @@ def test_the_message_names_the_sizes_and_what_would_fit(monkeypatch):
         MLP.kernel(copies((2, 2, 1), np.float64))
     message = str(caught.value)
     assert "400000 × 400000 inputs (NNGP and NTK in float64, 2.56 TB)" in message
-    assert "there are 8 GB" in message
+    assert "expected at most 8 GB" in message
     assert "x1[:11100] with x2[:11100]" in message
     assert "float32" in message
     side = 11100

@@ -7,7 +7,7 @@ import pytest
 
 from equitangents import actions
 from equitangents.kernels import orbit_average
-from equitangents_studies.augmented_cnn_to_gcnn import study
+from equitangents_studies import augmented_cnn_to_gcnn as study
 from equitangents_studies.common.augmented_pairs import KINDS
 
 SETTINGS = study.Settings(widths=(4, 16), members=400, steps=(1,), times=(1.0, np.inf))

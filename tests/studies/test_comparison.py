@@ -50,9 +50,9 @@ class TestOwnArrays:
     @pytest.mark.parametrize(
         ("arrays", "error", "message"),
         [
-            ({"x": np.zeros((4, 4, 4))}, InvalidArgumentError, "lacks y"),
-            ({"x": np.zeros((4, 4)), "y": np.arange(4)}, ShapeError, r"shape \(4, 4\)"),
-            ({"x": np.zeros((4, 4, 4)), "y": np.arange(3)}, ShapeError, "expected 4 labels"),
+            ({"x": np.zeros((4, 4, 4))}, InvalidArgumentError, "expected 'y'; it holds x"),
+            ({"x": np.zeros((4, 4)), "y": np.arange(4)}, ShapeError, r"\(4, 4\)\); expected numbers \(N, H, W\)"),
+            ({"x": np.zeros((4, 4, 4)), "y": np.arange(3)}, ShapeError, r"expected \(4,\); a label for each image"),
             ({"x": np.zeros((4, 4, 4)), "y": np.zeros(4)}, InvalidArgumentError, r"one class, 0\.0;"),
             ({"x": np.ones((4, 4, 4)), "y": np.arange(4)}, InvalidArgumentError, "the same image this many times: 4"),
             ({"x": np.full((4, 4, 4), np.nan), "y": np.arange(4)}, NotFiniteError, "NaN"),

@@ -316,7 +316,7 @@ class TestOrientations:
     [
         (fields.MaskSettings, {"sizes": (4, 2)}, "increasing"),
         (fields.MaskSettings, {"few": 40}, "few"),
-        (fields.MaskSettings, {"data": "nowhere"}, "not a folder"),
+        (fields.MaskSettings, {"data": "nowhere"}, "'nowhere'; expected a folder"),
         (fields.FlowSettings, {"waves": 3}, "sum of two squares"),
         (fields.FlowSettings, {"pixels": 4}, "resolves"),
         (turns.TurnSettings, {"angles": 12}, "multiple of the order"),

@@ -63,7 +63,7 @@ def test_the_simplest_models_by_hand(folder):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"water": "ice"}, "water was ice"),
+        ({"water": "ice"}, "water was 'ice'; expected one of monomer"),
         ({"water_sizes": (4,)}, "water_sizes was"),
         ({"water_sizes": (4, 17)}, "at most 16"),
         ({"water_test": 1}, "water_test was 1"),

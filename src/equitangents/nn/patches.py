@@ -70,7 +70,7 @@ class Window:
         stride = per_dimension("stride", self.stride, len(shape))
         if self.padding == "valid":
             if any(w > n for w, n in zip(window, shape, strict=True)):
-                raise NetworkError("window", window, "at most the grid's sizes with valid padding", str(shape))
+                raise NetworkError("window", window, shape, "at most the grid's sizes", verb="with valid padding is")
             out = tuple((n - w) // s + 1 for n, w, s in zip(shape, window, stride, strict=True))
             zero = (0,) * len(shape)
             return Box(shape, out, window, stride, zero, zero, wrap=False)

@@ -70,7 +70,7 @@ class AvgPool(_Pool):
         shape = grid_shape(signal)
         window = per_dimension("window", self.window, len(shape))
         if self.padding == "valid" and any(w > n for w, n in zip(window, shape, strict=True)):
-            raise NetworkError("window", window, "at most the grid's sizes with valid padding", str(shape))
+            raise NetworkError("window", window, shape, "at most the grid's sizes", verb="with valid padding is")
         return Window(window, window if self.stride is None else self.stride, self.padding).box(shape)
 
     def signal(self, signal: Signal) -> Signal:

@@ -198,7 +198,7 @@ def _images(x: np.ndarray, name: str, path: Path) -> np.ndarray:
 
 def _labels(y: np.ndarray, name: str, count: int, path: Path) -> np.ndarray:
     if y.ndim != 1 or y.dtype.kind not in "buifUS" or len(y) != count:
-        raise ShapeError(name, (str(y.dtype), y.shape), "labels, one for each image", str(count), verb="is")
+        raise ShapeError(name, (str(y.dtype), y.shape), (count,), "a label for each image", verb="is")
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         raise NotFiniteError(name, "NaN or infinite values", "finite numbers", str(path), verb="holds")
     return y

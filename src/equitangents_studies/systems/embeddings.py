@@ -108,7 +108,9 @@ def _unpool(held: Embedded, shape: tuple[int, ...], block: int) -> Embedded:
     new = _means(AvgPool(block), shape)
     through = old @ np.linalg.pinv(new)  # old features from new ones
     if not np.allclose(through @ new, old, atol=1e-12):
-        raise InvalidArgumentError("target", block, "blocks that make up those of the network", repr(pools[0]))
+        raise InvalidArgumentError(
+            "target", block, "blocks that make up those of the network", repr(pools[0]), verb="has blocks of"
+        )
     w = np.asarray(params[-1]["w"], np.float64).reshape(len(old), -1, readout.channels)
     spread = np.einsum("ob,ocn->bcn", through, w) * math.sqrt(len(new) / len(old))
     end = params[-1] | {"w": _as(params[-1]["w"], spread.reshape(-1, readout.channels))}

@@ -96,7 +96,9 @@ class PoolSpectrum:
         check_ridge(ridge)
         positive = int((self.eigenvalues > 0).sum())
         if ridge == 0 and size >= positive:
-            raise InvalidArgumentError("size", size, range(1, positive), "give a ridge for larger sizes")
+            raise InvalidArgumentError(
+                "size", size, f"less than {positive}, the rank of K, without a ridge", "give a ridge"
+            )
         return float(size)
 
 

@@ -112,6 +112,11 @@ class RectifiedMonomial(Traits):
     degree: int
 
     @property
+    def vanishes(self) -> bool:
+        """max(0, 0)ⁿ is zero."""
+        return True
+
+    @property
     def homogeneity(self) -> int:
         """The power n: φ(s·x) = sⁿ φ(x) for s > 0."""
         return self.degree
