@@ -117,7 +117,7 @@ KINDS: dict[str, Entry] = {
 
 
 def names() -> tuple[str, ...]:
-    """Those that come with the package."""
+    """Names of the baselines that come with the package."""
     return tuple(KINDS)
 
 
