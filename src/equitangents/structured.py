@@ -55,7 +55,7 @@ class _Inputs:
     def __array__(self, dtype: DType | None = None, copy: bool | None = None) -> np.ndarray:
         """Raise InvalidTypeError: without this NumPy would take it for a list of such inputs, down to empty ones."""
         raise InvalidTypeError(
-            "x", type(self), "an array", "networks and net.kernel take it, others take its x", verb="is a"
+            "x", type(self), "an array", "networks and net.kernel take it, others take its x", verb="is of type"
         )
 
     def tree_flatten(self) -> tuple[tuple[Any, ...], str]:

@@ -199,7 +199,7 @@ def test_pseudovectors_and_matrices() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "said"),
     [
-        ({"f": 3}, InvalidTypeError, "f is a int; expected"),
+        ({"f": 3}, InvalidTypeError, "f is of type int; expected"),
         ({"action": 3}, InvalidTypeError, "action is 3"),
         ({"x": np.full((3, 4, 4, 1), np.nan)}, NotFiniteError, "NaN"),
         ({"x": "images"}, InvalidTypeError, "x has dtype"),

@@ -164,7 +164,7 @@ def test_several_inputs_by_name(folder: Path, capsys: pytest.CaptureFixture[str]
     [
         (["audited_models:none", "--data", "images.npy", "--group", "C4"], "has no 'none'"),
         (["audited_models", "--data", "images.npy", "--group", "C4"], "package.module:object"),
-        (["audited_models:weights", "--data", "images.npy", "--group", "C4"], "f is a ndarray"),
+        (["audited_models:weights", "--data", "images.npy", "--group", "C4"], "f is of type ndarray"),
         (["audited_models:pooled", "--data", "images.npy", "--group", "C4", "--fail-above", "-1"], "at least 0"),
     ],
 )

@@ -270,7 +270,7 @@ def test_bad_data(x, y, message):
     ("record", "record_at", "message"),
     [
         (None, [1], "record_at is given without record"),
-        ([X], None, "record is a list; expected a dictionary"),
+        ([X], None, "record is of type list; expected a dictionary"),
         ({"x": X}, [3], "an epoch of record_at is 3; expected a whole number, at least 0 and at most 2"),
         ({"x": X[:, :2]}, None, "X has 2 features"),
         ({"x": X}, 1, "record_at is 1; expected a list"),

@@ -77,7 +77,7 @@ def is_admissible(
             type(net),
             "a network with init(key, input_shape, dtype) and apply(params, x)",
             "ask the ensemble of another library's module: DeepEnsemble(net).is_admissible(action, input_shape)",
-            verb="is a",
+            verb="is of type",
         )
     shape = check_shape("input_shape", input_shape)
     check_whole("members", members, _LEAST)

@@ -357,7 +357,7 @@ def as_matrix(matrix: Any, field: str = "ntk") -> SymmetricMatrix:
         "matrix",
         type(matrix),
         "a square array (NumPy, memory map, Zarr), a scale.GramStore, or a pair (network, inputs)",
-        verb="is a",
+        verb="is of type",
     )
 
 

@@ -43,7 +43,7 @@ class EmpiricalKernel:
         import torch
 
         if not isinstance(module, torch.nn.Module):
-            raise InvalidTypeError("module", type(module), "a torch.nn.Module", verb="is a")
+            raise InvalidTypeError("module", type(module), "a torch.nn.Module", verb="is of type")
         check_choice("layout", layout, LAYOUTS)
         self.module, self.layout = module, layout
         self.parameters: dict[str, torch.Tensor] = {n: p for n, p in module.named_parameters() if p.requires_grad}

@@ -79,14 +79,14 @@ def _adapter(f: Any, layers: Sequence[Any] | None, method: str | None) -> Model:
             type(f),
             "a model, and not its weights",
             "load the weights into the network and audit it, or save it whole: torch.export, torch.jit or ONNX",
-            verb="is a",
+            verb="is of type",
         )
     raise InvalidTypeError(
         "f",
         type(f),
         "a function of a batch, a module of PyTorch, Keras, Flax or Equinox, an ONNX or .pt2 file, an estimator, "
         "(net, params), a kernel, or a list of such models",
-        verb="is a",
+        verb="is of type",
     )
 
 

@@ -42,7 +42,7 @@ def off_data_sets(
     if isinstance(off_data, Mapping):
         return [(str(name), "other", _given_set(task, f"off_data[{name!r}]", x)) for name, x in off_data.items()]
     if off_data is not True:
-        raise InvalidTypeError("off_data", type(off_data), "True, False or a mapping of sets", verb="is a")
+        raise InvalidTypeError("off_data", type(off_data), "True, False or a mapping of sets", verb="is of type")
     x = task.x.subset(task.rows(ROWS))
     rng = np.random.default_rng(task.seed)
     made: list[tuple[str, SetKind, Inputs]] = [

@@ -186,13 +186,13 @@ def check_structures(structures: Any) -> list[Any]:
 
     given = [structures] if isinstance(structures, Atoms) else structures
     if not isinstance(given, Iterable):
-        raise InvalidTypeError("structures", type(structures), "ASE Atoms, or a list of them", verb="is a")
+        raise InvalidTypeError("structures", type(structures), "ASE Atoms, or a list of them", verb="is of type")
     given = list(given)
     if not given:
         raise InvalidArgumentError("structures is empty; expected at least one ASE Atoms")
     for i, one in enumerate(given):
         if not isinstance(one, Atoms):
-            raise InvalidTypeError("structures", type(one), "ASE Atoms", verb="is a", at=i)
+            raise InvalidTypeError("structures", type(one), "ASE Atoms", verb="is of type", at=i)
         if not len(one):
             raise InvalidArgumentError("structures", one, "at least one atom", at=i)
         if not (np.isfinite(one.positions).all() and np.isfinite(np.asarray(one.cell)).all()):

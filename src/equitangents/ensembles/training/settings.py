@@ -123,7 +123,7 @@ def check_record(record: object, record_at: object, epochs: int) -> tuple[dict[s
             raise InvalidArgumentError("record_at is given without record, the inputs whose outputs are kept")
         return {}, ()
     if not isinstance(record, Mapping) or not all(isinstance(name, str) for name in record):
-        raise InvalidTypeError("record", type(record), "a dictionary of names and inputs X", verb="is a")
+        raise InvalidTypeError("record", type(record), "a dictionary of names and inputs X", verb="is of type")
     if record_at is None:
         return dict(record), tuple(range(epochs + 1))
     if not isinstance(record_at, Iterable):
