@@ -302,7 +302,7 @@ class KeptKernel:
         return replace(last, nngp=nngp, ntk=ntk, notes=tuple(notes))
 
     def one_tile(self, x1: np.ndarray, x2: np.ndarray | None) -> tuple[Kernels, bool]:
-        """(the kernels of inputs few enough to be kept in one file, whether they were read)."""
+        """(kernels, whether they were read from disk) of inputs so few that one file holds their kernels."""
         given, program = self.net.lowered(x1)
         other = None if x2 is None else self.net.lowered(x2)[0]
         key = kernel_key(program, np.asarray(given), None if other is None else np.asarray(other), engine_name())

@@ -372,5 +372,5 @@ def trained_claims(settings: Settings, results: Results) -> list[Claim]:
 
 
 def network_label(model: str, group: str) -> str:
-    """A kind of trained networks."""
+    """The label of networks trained on images as they are, or rotated."""
     return model if group == "I" else f"{model} on rotated images"

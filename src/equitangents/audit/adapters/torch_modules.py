@@ -71,7 +71,7 @@ class TorchModel(Model):
         return run
 
     def trace(self, x: Tree, keep: Keep = np.array) -> list[LayerTrace] | None:
-        """Input and output of every module without children, by hooks, which TorchScript has none of; in order."""
+        """Input and output of every module without children, in the order of the calls; None for TorchScript."""
         if isinstance(self._inside, self.torch.jit.ScriptModule):
             return None
         traced = Traced()

@@ -108,7 +108,7 @@ class Changes:
     def output_actions(
         self, given: Sequence[Any], leaves: Sequence[np.ndarray], complex_pairs: Sequence[bool]
     ) -> Actions:
-        """Every output should stay; sets and masks are compared as such."""
+        """What every output should do under the transform: stay the same, with sets and masks compared as such."""
         found: list[LeafAction | None] = []
         for i, (part, y) in enumerate(zip(given, leaves, strict=True)):
             kind = part.value if isinstance(part, Batch) else part

@@ -148,7 +148,7 @@ class Block:
 
     @property
     def size(self) -> int:
-        """2 l + 1."""
+        """The dimension of the irrep, 2 l + 1."""
         return 2 * self.degree + 1
 
     def matrix(self, R: Float[np.ndarray, "3 3"]) -> Float[np.ndarray, "d d"]:

@@ -49,7 +49,7 @@ class Fork(Kept):
 
     @property
     def slots(self) -> int:
-        """Its own, and those before it."""
+        """The number of slots that are in use with this one."""
         return self.slot + 1
 
     def join_offsets(self, joined: dict[int, tuple[int, ...]], offset: tuple[int, ...]) -> None:
