@@ -42,7 +42,11 @@ def as_network(net: Network) -> Any:
         raise InvalidTypeError(_drawn_already(net, "key", "key=key"))
     if _is_a(net, "torch.nn.modules.module", "Module"):
         raise InvalidTypeError(
-            "net", type(net), "a network that is no PyTorch module", "see equitangents.torch.Ensemble", verb="is of type"
+            "net",
+            type(net),
+            "a network that is no PyTorch module",
+            "see equitangents.torch.Ensemble",
+            verb="is of type",
         )
     if not isinstance(net, type) and callable(getattr(net, "init", None)) and callable(getattr(net, "apply", None)):
         if isinstance(net, Layer):
