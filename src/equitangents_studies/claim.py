@@ -22,6 +22,11 @@ HOLDS: Outcome = "holds"
 FAILS: Outcome = "fails"
 UNDECIDED: Outcome = "undecided"
 KINDS: tuple[Kind, ...] = get_args(Kind)
+TITLES: dict[Kind, str] = {
+    "source": "Claims of the source",
+    "ours": "Questions of our own",
+    "check": "Checks of the code",
+}
 
 EXACT = "deterministic"  # `covers` of a number without sampling
 IN_ERRORS = "in units of its own standard error"

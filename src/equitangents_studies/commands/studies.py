@@ -100,21 +100,26 @@ def reproduce(
 
     lookup(study, preset)  # before JAX is imported: a wrong name is told within a second
     check_installed("pooch", "studies", "equitangents reproduce")
+    from rich.box import SIMPLE
     from rich.console import Console
     from rich.table import Table
 
     import equitangents_studies as studies
-    from equitangents_studies.claim import KINDS
+    from equitangents_studies.claim import TITLES
 
     result = studies.run(
         study, preset=preset, out=out, resume=resume, settings=changes, data_dir=data_dir, progress=True, force=force
     )
-    table = Table("kind", "claim", "number", "interval", "bound", "outcome")
-    for claim in sorted(result.claims, key=lambda claim: KINDS.index(claim.kind)):
-        cells = (claim.number_cell, claim.interval_cell, claim.bound_cell, claim.outcome)
-        table.add_row(claim.kind, claim.statement, *cells)
     console = Console()
-    console.print(table)
+    for kind, title in TITLES.items():
+        claims = [claim for claim in result.claims if claim.kind == kind]
+        table = Table(title=title, title_justify="left", box=SIMPLE, pad_edge=False, show_edge=False)
+        for name, width in (("outcome", 9), ("claim", None), ("number", None), ("interval", 14), ("bound", 9)):
+            table.add_column(name, max_width=width)
+        for c in claims:
+            table.add_row(c.outcome, c.statement, c.number_cell, c.interval_cell, c.bound_cell)
+        if claims:
+            console.print(table)
     console.print(f"report: {result.report}", soft_wrap=True, highlight=False)
 
 

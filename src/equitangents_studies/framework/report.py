@@ -8,10 +8,8 @@ from typing import Any
 
 from equitangents.extending import formatting
 from equitangents.report import Figure, Section, Table, environment, palette
-from equitangents_studies.claim import Claim
+from equitangents_studies.claim import TITLES, Claim
 from equitangents_studies.framework.catalogue import StudyInfo
-
-_TITLES = {"source": "Claims of the source", "ours": "Questions of our own", "check": "Checks of the code"}
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,7 @@ class Page:
     @property
     def groups(self) -> dict[str, list[Claim]]:
         """Claims by the title of their table."""
-        found = {title: [c for c in self.claims if c.kind == kind] for kind, title in _TITLES.items()}
+        found = {title: [c for c in self.claims if c.kind == kind] for kind, title in TITLES.items()}
         return {title: claims for title, claims in found.items() if claims}
 
     def to_dict(self) -> dict[str, Any]:
