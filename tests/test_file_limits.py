@@ -52,8 +52,9 @@ HUGE = claiming((4_000_000_000,), held=bytes(128))
             archive(claiming((3,), held=bytes(32)), "x.npy", "y.npy"),
             "claims 24 bytes, .* holds 32",
         ),
+        ("a.npz", archive(b"no header at all", "x.npy", "y.npy"), "x.npy is no array"),
     ],
-    ids=["npy", "negative", "type", "npz", "less"],
+    ids=["npy", "negative", "type", "npz", "less", "no array"],
 )
 def test_a_header_that_claims_what_is_not_there_is_refused_before_memory_is_taken(tmp_path, read, name, content, said):
     path = tmp_path / name

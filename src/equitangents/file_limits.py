@@ -170,6 +170,8 @@ def check_archive(archive: zipfile.ZipFile) -> None:
             start = member.read(2**16)
         if start.startswith(_MAGIC):
             _check_npy(io.BytesIO(start), entry.file_size, alone=True)
+        elif entry.filename.endswith(".npy"):  # NumPy would give its bytes
+            raise ValueError(f"{entry.filename} is no array")
 
 
 def _check_npy(file: BinaryIO, size: int, alone: bool = False) -> None:

@@ -65,9 +65,14 @@ def whole_file(path: Path, *, once: bool = False) -> Iterator[Path]:
                 os.replace(partial, path)
         finally:
             partial.unlink(missing_ok=True)
-        sweep(path.parent, re.compile(rf"\.{re.escape(path.stem)}-[0-9a-f]{{32}}{re.escape(path.suffix)}"))
+        sweep_partials(path)
     finally:
         _closed(descriptor)
+
+
+def sweep_partials(path: Path) -> None:
+    """Remove what dead processes left of `path` in `whole_file`."""
+    sweep(path.parent, re.compile(rf"\.{re.escape(path.stem)}-[0-9a-f]{{32}}{re.escape(path.suffix)}"))
 
 
 def write_together(files: Sequence[tuple[Path, Path, Callable[[], memoryview]]]) -> None:

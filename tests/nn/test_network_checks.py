@@ -156,6 +156,14 @@ def test_parameters_of_another_branch_name_the_layer():
         BRANCHED.apply(tuple(params), np.ones((2, *IMAGE)))
 
 
+@pytest.mark.parametrize("wrong", [{"v": np.ones((4, 3))}, (), None, {}])
+def test_parameters_by_other_names_name_the_layer(wrong):
+    net = Sequential(Dense(3), Dense(1))
+    params = net.init(jax.random.key(0), (4,))
+    with pytest.raises(ShapeError, match=r"params\[0\] has shapes"):
+        net.apply((wrong, params[1]), np.ones((2, 4)))
+
+
 @pytest.mark.parametrize("key", [0, None, np.random.default_rng(0), np.zeros(2), jax.random.split(jax.random.key(0))])
 def test_what_is_no_key_is_refused(key):
     net, x = Sequential(Dense(2), Dropout(0.5), Dense(1)), np.ones((2, 3))

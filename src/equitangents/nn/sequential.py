@@ -441,7 +441,7 @@ def _naming_misfits(layers: tuple[Layer, ...], params: Params, signals: tuple[Si
     """
     try:
         yield
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, LookupError, AttributeError):
         made = jax.eval_shape(lambda key: init_layers(layers, key, signals, jnp.dtype("float32")), jax.random.key(0))
         for i, both in enumerate(zip(params, made, strict=True)):
             held, needed = (jax.tree.map(np.shape, p) for p in both)

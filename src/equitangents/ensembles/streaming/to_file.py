@@ -28,7 +28,7 @@ from equitangents.checksums import append_checksum, checked, checksum
 from equitangents.ensembles.streaming.predictors import Predictor, predictor
 from equitangents.errors import InvalidArgumentError, MemoryLimitError, NotFiniteError, ShapeError, StoreError
 from equitangents.file_limits import UNREADABLE, check_arrays, part
-from equitangents.files import real, whole_file
+from equitangents.files import real, sweep_partials, whole_file
 from equitangents.kernels.store import VERSION
 from equitangents.locks import alone
 from equitangents.scale.executors import part_of
@@ -121,6 +121,7 @@ def predict_to_file(
         if task.is_done() and not (restart and force):
             with suppress(StoreError, OSError), task.alone():  # what a process left that was killed
                 task.remove()
+                sweep_partials(task.out)
             logger.info("predict: %s is there already, whole, for this model and these inputs", given)
             return given
         task.check_name(force)
