@@ -217,5 +217,7 @@ def test_masks_and_graphs_are_taken_for_no_list_of_arrays(tmp_path):
             lambda given=given: et.scale.GramStore(tmp_path / "store", net, given),
         )
         for face in faces:
-            with pytest.raises(et.errors.EquitangentsError, match=f"is of type {type(given).__name__}; expected an array"):
+            with pytest.raises(
+                et.errors.EquitangentsError, match=f"is of type {type(given).__name__}; expected an array"
+            ):
                 face()
