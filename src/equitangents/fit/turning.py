@@ -14,6 +14,7 @@ from jaxtyping import Float
 
 from equitangents.actions.image_motions import ImageMotions
 from equitangents.actions.images import ImageTurns
+from equitangents.actions.rotated_images import ResampledRotations
 from equitangents.ensembles.standardisation import Standardisation
 from equitangents.fit.assessing import best_of
 from equitangents.fit.problem import Problem
@@ -67,9 +68,11 @@ def _turns_by(order: int) -> ImageMotions:
 
 
 def _turns(result: Result) -> int | None:
-    action = result.trial.training.augmentation
+    action = result.trial.action
     if action is None:
         return 1
+    if isinstance(action, ResampledRotations):
+        return action.group.order
     return action.turns if isinstance(action, ImageTurns) else None
 
 
