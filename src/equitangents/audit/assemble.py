@@ -90,7 +90,7 @@ def assemble(
         relative=relative_section(m),
         sets=sets,
         missing=_missing(m, bench),
-        settings=AuditSettings(**vars(task.bootstrap), batch_size=task.batch_size, inputs=task.x.n, values=values),
+        settings=AuditSettings(**vars(task.bootstrap), batch_size=task.clock.most or task.batch_size, inputs=task.x.n, values=values),
         versions=_versions(task),
         timing=_timing(task, began),
         citations=[],
@@ -216,6 +216,8 @@ def _missing(m: Measured, bench: Bench) -> list[Missing]:
         alone = clock.largest == 1
         given = "it was given one input at a time" if alone else "they were filled up"
         refused = [Missing("larger batches" if alone else "smaller batches", f"{given}: {clock.refused}")]
+    if clock.most is not None:
+        refused.append(Missing("larger batches", "out of memory; fewer inputs were given at a time"))
     return (first if stop.stopped else []) + bench.missing + refused
 
 

@@ -85,6 +85,8 @@ class Clock:
     """Inputs in the largest batch that the model took."""
     refused: str | None = None
     """What the model said of another batch, if it takes the size `largest` alone; others are split and filled up."""
+    most: int | None = None
+    """Inputs of a batch at most, since a larger one ran out of memory; None: none did."""
     failed: BaseException | None = None
     """What the model raised last."""
     progress: Progress | None = None
@@ -190,7 +192,7 @@ class AuditTask:
     @property
     def step(self) -> int:
         """Inputs a batch: `batch_size`, in whole batches of a model that takes one size alone."""
-        size = self._fixed_size
+        size = self.model.fixed_batch
         return self.batch_size if size is None else max(self.batch_size // size, 1) * size
 
     @property
@@ -213,9 +215,9 @@ class AuditTask:
         given = clock.counting(run or self.model)
         try:
             if size is not None and size != x.n:
-                return filled_up(given, x, size, self.output_action)
+                return in_chunks(given, x, size, self.output_action, fill=True)
             try:
-                return given(x)
+                return self._within_memory(given, x)
             except EquitangentsError:
                 raise
             except Exception as error:  # of a foreign model, which may take no other size than the one before
@@ -223,7 +225,7 @@ class AuditTask:
                 if run is not None or not (0 < x.n < taken or taken == 1 < x.n):
                     raise
                 try:
-                    output = filled_up(given, x, taken, self.output_action)
+                    output = in_chunks(given, x, taken, self.output_action, fill=True)
                 except Exception:
                     raise error from None
                 clock.refused = next(iter(str(error).splitlines()), type(error).__name__)
@@ -238,6 +240,19 @@ class AuditTask:
                     error.add_note(f"in an audit, given a batch of {x.n}; if it takes one size alone, say batch_size=")
                 raise
             raise told from error
+
+    def _within_memory(self, given: Callable[[Inputs], Any], x: Inputs) -> Tree:
+        """The model's output, in halves of a batch that runs out of memory, and of later ones as large."""
+        clock = self.clock
+        while True:
+            size = min(clock.most or x.n, x.n)
+            try:
+                return given(x) if size == x.n else in_chunks(given, x, size, self.output_action)
+            except Exception as error:
+                if size == 1 or not out_of_memory(error):
+                    raise
+                clock.most = -(-size // 2)
+                logger.warning("the model ran out of memory with %d inputs; given %d at a time", size, clock.most)
 
     def _with_classes(self, y: Answer) -> Answer:
         """Class numbers as int64, which `apart` compares for being the same."""
@@ -257,8 +272,18 @@ class AuditTask:
         return np.sort(np.random.default_rng(self.seed).choice(self.x.n, count, replace=False))
 
 
-def filled_up(given: Callable[[Inputs], Any], x: Inputs, size: int, expected: AnyAction = None) -> Tree:
-    """The model's output in batches of one size, the last filled up with its last row.
+def out_of_memory(error: Exception) -> bool:
+    """Whether NumPy, JAX, PyTorch or onnxruntime could not allocate an array."""
+    return isinstance(error, MemoryError) or any(text in str(error) for text in _NO_MEMORY)
+
+
+_NO_MEMORY = ("RESOURCE_EXHAUSTED", "out of memory", "can't allocate memory", "Failed to allocate memory")
+
+
+def in_chunks(
+    given: Callable[[Inputs], Any], x: Inputs, size: int, expected: AnyAction = None, fill: bool = False
+) -> Tree:
+    """The model's output in batches of `size`; `fill`: the last one filled up with its last row.
 
     `expected`, the tree of output actions, says where batches are not along the first axis.
     """
@@ -266,7 +291,7 @@ def filled_up(given: Callable[[Inputs], Any], x: Inputs, size: int, expected: An
     structure: PyTreeDef = None
     axes: list[int] = []
     for rows in batches(x.n, size):
-        filled = np.concatenate([rows, np.repeat(rows[-1:], size - len(rows))])
+        filled = np.concatenate([rows, np.repeat(rows[-1:], size - len(rows))]) if fill else rows
         leaves, structure = jax.tree.flatten(given(x.subset(filled)))
         axes = axes_of(expected, structure, len(leaves))
         own = range(len(rows))
