@@ -7,7 +7,7 @@ import pytest
 
 import equitangents as et
 from audit.potentials import Cluster, clusters
-from equitangents.audit.adapters.folding import Folder, difference, misfit, same
+from equitangents.audit.measure.layers import Folder, difference, misfit, same
 from equitangents.errors import InvalidArgumentError
 
 X = np.random.default_rng(0).normal(size=(20, 4, 4, 1))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import equitangents as et
 from equitangents.actions.turning import Turner
 from equitangents.audit import Shared
-from equitangents.audit.measure.intervals import Resampler
+from equitangents.audit.measure.task import Resampler
 from equitangents.audit.report.numbers import number
 from equitangents.errors import InvalidTypeError, NotFiniteError, ShapeError
 from equitangents.metrics.measure import Bootstrap

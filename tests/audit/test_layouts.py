@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import equitangents as et
 from audit.verdict_cases import shown
 from equitangents.audit.adapters import as_model
-from equitangents.audit.contract.layouts import layout_of
+from equitangents.audit.contract.trees import layout_of
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 
 RNG = np.random.default_rng(0)
