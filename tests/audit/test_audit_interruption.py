@@ -155,26 +155,6 @@ def test_nothing_that_was_evaluated_is_evaluated_again() -> None:
     assert f.calls == 6
 
 
-def test_models_of_one_batch_size_are_not_asked_in_smaller_batches() -> None:
-    sizes = []
-
-    def f(x: np.ndarray) -> np.ndarray:
-        sizes.append(len(x))
-        if len(x) != 16:
-            raise ValueError("batches of 16 alone")
-        return x.reshape(16, -1)[:, :3] + 5
-
-    x = X[:16]
-    report = et.audit(f, "C4", x, batch_size=16, **ALONE)
-    assert report.timing.evaluations == sum(sizes)
-    fixed = CallableModel(f)
-    fixed.fixed_batch = 16
-    sizes.clear()
-    report = et.audit(fixed, "C4", x, batch_size=4, **ALONE)
-    assert len(sizes) == 6, "four batches along the orbit, not sixteen that are filled up"
-    assert report.timing.evaluations == sum(sizes) == 6 * 16
-
-
 def slow(x: Any) -> Any:
     time.sleep(0.02)
     return x.sum((1, 2)) + x[:, 0, 0]

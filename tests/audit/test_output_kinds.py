@@ -271,14 +271,6 @@ def test_outputs_with_their_batch_along_another_axis() -> None:
         verdict(steps, "SO3", CLOUDS, "vectors")
 
 
-def test_matching_stands_in_summary_page_and_json() -> None:
-    report = et.audit(lambda x: boxes_of(x) + 0.3, "C4", IMAGES, Unordered(), **QUIET)
-    assert "IoU of matched boxes" in report.summary()
-    assert "1 − matched IoU" in report.html()
-    assert "matched IoU" in report.to_markdown()
-    assert report.to_dict()["contract"]["outputs"][0]["matching"]["missed"]["mean"] >= 0
-
-
 def test_kinds_are_named_on_the_command_line(tmp_path: Path, monkeypatch, capsys) -> None:
     from equitangents.cli.audit_words import output_kinds
     from equitangents.cli.main import main
