@@ -16,7 +16,7 @@ from ase.io import write
 
 import equitangents as et
 from audit.potentials import Cluster, clusters
-from equitangents.audit.potentials import paths
+from equitangents.audit.potentials import conservation
 from equitangents.audit.potentials.calculator import QUANTITIES, feature
 from equitangents.audit.potentials.results import FOLLOWS
 from equitangents.audit.potentials.structures import supercell, translated, turned
@@ -100,8 +100,8 @@ def test_forces_that_are_no_gradient_heat_a_run_at_constant_energy() -> None:
 
 def test_what_the_integrator_adds_is_taken_off_the_drift(monkeypatch: pytest.MonkeyPatch) -> None:
     # Verlet's error: an energy that rises in time by the square of the step
-    rising = lambda atoms, evaluate, steps, dt, seed: 100 * dt**2 * (dt * np.arange(steps + 1))
-    monkeypatch.setattr(paths, "run", rising)
+    rising = lambda potential, atoms, steps, dt, seed: 100 * dt**2 * (dt * np.arange(steps + 1))
+    monkeypatch.setattr(conservation, "run", rising)
     assert et.audit.atoms(Cluster(), CLUSTERS[:1], "dynamics", **FEW).row("drift").error.mean <= 1e-9
 
 

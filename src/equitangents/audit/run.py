@@ -18,7 +18,7 @@ from equitangents.audit.contract.changes import Transform
 from equitangents.audit.contract.contract import Contract, contract_of_changes, make_contract, verify
 from equitangents.audit.contract.trees import Inputs, as_inputs
 from equitangents.audit.measure import floors, input_sets
-from equitangents.audit.measure.predictions import check_labels, is_classes
+from equitangents.audit.measure.orbits import check_labels, is_classes
 from equitangents.audit.measure.rules import settled
 from equitangents.audit.measure.task import AuditTask, default_batch_size
 from equitangents.audit.parts import Interruption

@@ -25,11 +25,9 @@ from equitangents.ensembles.orbits.statistics import OVER_INPUTS, OrbitMeasures,
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference.draws import as_key
 from equitangents.nn.mean_law import MeanLaw
-from equitangents.planning.pilot import Pilot, PilotDraws
+from equitangents.planning.pilot import Pilot, PilotDraws, Source, make_source, pilot_outputs
 from equitangents.planning.plan import Plan
-from equitangents.planning.source import Source, make_source, pilot_outputs
-from equitangents.planning.violations import MEASURES, Violations
-from equitangents.planning.wanted import Interval, Wanted
+from equitangents.planning.violations import MEASURES, Interval, Violations, Wanted
 from equitangents.validation import check_choice, check_number, check_whole
 
 
@@ -115,7 +113,7 @@ def plan_ensemble(
         pilot=pilot,
         data=data,
         time=time,
-        seed=seed if isinstance(seed, int) else _whole(key),
+        seed=seed if isinstance(seed, int) else int(jax.random.randint(key, (), 0, 2**31 - 1)),
     )
     measures = check_measures(action, output_action, source.x, source.truth, confidence, source.fields)
     if measure == "spread_over_error" and measures.labelled:
@@ -206,7 +204,3 @@ def _by_pilot(
     members = wanted.members(violations)
     interval = wanted.of_pilot(violations, members, map(violations_of, pilots.replicates(draws)), len(outputs))
     return _Found(violations, members, interval, Pilot(len(outputs), source.training), equivariant)
-
-
-def _whole(key: jax.Array) -> int:
-    return int(jax.random.randint(key, (), 0, 2**31 - 1))
