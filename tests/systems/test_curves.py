@@ -13,7 +13,7 @@ from equitangents import InfiniteEnsemble, InfiniteEnsembleClassifier, nn
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotPositiveDefiniteError, ShapeError
 from equitangents_studies.data import digits
 from equitangents_studies.systems import learning_curve
-from equitangents_studies.systems.curve_data import curve_data
+from equitangents_studies.systems.curves import curve_data
 
 NET = nn.Sequential(nn.Dense(8, W_std=2**0.5, b_std=0.3), nn.Relu(), nn.Dense(1))
 

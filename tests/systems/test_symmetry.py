@@ -10,12 +10,10 @@ import pytest
 
 import equitangents as et
 from equitangents.errors import EquitangentsError, NetworkError
-from equitangents_studies.systems.coupling import coupled, why_uncoupled
-from equitangents_studies.systems.data_groups import NAMES, data_group, expected_symmetry
-from equitangents_studies.systems.generated import sample_data
-from equitangents_studies.systems.inferences import KernelInference
-from equitangents_studies.systems.symmetry_tests import false_alarm_rate
-from equitangents_studies.systems.two_sample import energy_test
+from equitangents_studies.systems.architectures import coupled, why_uncoupled
+from equitangents_studies.systems.descent import KernelInference
+from equitangents_studies.systems.symmetry_tests import energy_test, false_alarm_rate
+from equitangents_studies.systems.transformations import NAMES, data_group, expected_symmetry, sample_data
 
 ARCHITECTURES = et.systems.ARCHITECTURES
 

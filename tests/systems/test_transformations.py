@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import equitangents as et
 from equitangents.errors import EquitangentsError, MemoryLimitError
-from equitangents_studies.systems.data_groups import data_group
+from equitangents_studies.systems.transformations import data_group
 from examples import examples
 
 SYSTEMS = et.systems

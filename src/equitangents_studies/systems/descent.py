@@ -1,19 +1,32 @@
-"""Members trained by stochastic gradient descent with momentum, each at a learning rate of its own, each stopped alone.
+"""Inference: how a model comes from an architecture and data.
+
+NTK    all layers of infinitely wide networks trained for a time (inf: kernel regression)
+NNGP   the last layer alone: at time inf the Bayesian posterior's mean
+NN     finite networks by stochastic gradient descent with momentum, η = c · 2/λ_max, c = 1
+NN+    c = 8 and an L² penalty, λ = 1e-7
 
 loss of a batch B   (1/2K|B|) Σ_{i∈B} |f(x_i) − y_i|² + (λ/2) Σ |θ|²
 step                v ← m v + ∇loss,  θ ← θ − η v
 
 A `NetworkJob` minimises K times the first term, so gradients of the second are multiplied by K and η is divided
-by K. A member that is stopped goes on at learning rate 0, which changes none of its bits.
+by K. Each member has a learning rate of its own; one that is stopped goes on at 0, which changes none of its bits.
+
+λ_max is the largest eigenvalue of the finite tangent kernel Θ̂ = J Jᵀ/N at the member's initialisation, J the Jacobian
+(N·K, parameters) of all outputs on N inputs: Lanczos on v ↦ J(Jᵀv)/N, in blocks of inputs, never forming it. It does
+not carry the 1/K of the loss, whose curvature is λ_max/K: momentum m is stable on a quadratic for c < (1 + m) K, which
+c = 8 is for 10 classes and m = 0.9 (19), but would not be with the 1/K (1.9).
+
+Source: Xiao & Pennington 2022, arXiv 2207.04612; it does not say whether λ_max carries 1/K.
 """
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import NamedTuple, final
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache, partial
+from typing import Any, Literal, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
@@ -21,19 +34,122 @@ import numpy as np
 import optax
 from sklearn.exceptions import ConvergenceWarning
 
+from equitangents.ensembles import InfiniteEnsemble
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, NotFiniteError
 from equitangents.extending import (
     ArrayLike,
     FiniteNetwork,
+    Numbers,
     Params,
+    check_array,
     check_number,
     check_whole,
     network_job,
     precision,
 )
+from equitangents.kernels import KernelFunction
+from equitangents_studies.systems.architectures import coupled
 from equitangents_studies.systems.conventions import check_choice
-from equitangents_studies.systems.coupling import coupled
-from equitangents_studies.systems.tangent_spectrum import largest_eigenvalue
 from equitangents_studies.systems.transformations import Transformation
+
+_ROWS = 32  # inputs differentiated at once
+
+
+@dataclass(frozen=True)
+class Eigenvalue:
+    """The largest eigenvalue after `steps` steps of Lanczos: `value` approaches it from below.
+
+    `error` is the residual: within it of `value` lies an eigenvalue, the largest one if it is well above the others.
+    """
+
+    value: float
+    error: float
+    steps: int
+
+    def __float__(self) -> float:
+        return self.value
+
+
+def largest_eigenvalue(net: FiniteNetwork, params: Params, x: Numbers, *, steps: int = 24, seed: int = 0) -> Eigenvalue:
+    """The largest eigenvalue of J Jᵀ/N, the tangent kernel between all outputs on x, over the number of inputs N.
+
+    It does not carry 1/K: the loss (1/2KN) Σ_i |f(x_i) − y_i|² over K outputs has the curvature λ_max/K.
+
+    >>> import jax, numpy as np
+    >>> from equitangents_studies.systems import architecture
+    >>> net = architecture("FCN", 1, 8, outputs=2)
+    >>> x = np.random.default_rng(0).normal(size=(6, 5)).astype(np.float32)
+    >>> found = largest_eigenvalue(net, net.init(jax.random.key(0), (5,)), x)
+    >>> found.value > 0 and found.error < 1e-3 * found.value
+    True
+    """
+    x = np.asarray(check_array("x", x, min_rank=2))
+    leaves = jax.tree.leaves(params)
+    if not leaves:
+        raise NetworkError("params holds no parameters, so there is no tangent kernel; expected those of net.init")
+    dtype = np.dtype(leaves[0].dtype)
+    rows = min(_ROWS, len(x))
+    blocks = -(-len(x) // rows)
+    padded = np.zeros((blocks * rows, *x.shape[1:]), dtype)
+    padded[: len(x)] = x
+    with precision.scope(dtype):
+        outputs = jax.eval_shape(net.apply, params, jax.ShapeDtypeStruct((1, *x.shape[1:]), dtype)).shape[-1]
+        steps = min(check_whole("steps", steps, 1), len(x) * outputs)
+        start = np.zeros((blocks * rows, outputs), dtype)
+        start[: len(x)] = np.random.default_rng(seed).standard_normal((len(x), outputs))
+        mask = np.arange(blocks * rows) < len(x)
+        diagonal, beside = _lanczos(
+            net,
+            steps,
+            params,
+            jnp.asarray(padded.reshape(blocks, rows, *x.shape[1:])),
+            jnp.asarray(start.reshape(blocks, rows, outputs)),
+            jnp.asarray(mask.reshape(blocks, rows, 1), dtype),
+        )
+    return _top(np.asarray(diagonal, np.float64) / len(x), np.asarray(beside, np.float64) / len(x), dtype)
+
+
+def _top(diagonal: np.ndarray, beside: np.ndarray, dtype: np.dtype) -> Eigenvalue:
+    """The largest eigenvalue of the tridiagonal matrix, up to where the Krylov space is exhausted."""
+    if not (np.isfinite(diagonal).all() and np.isfinite(beside).all()):
+        raise NotFiniteError(
+            "the tangent kernel holds NaN or infinite values: the network's derivatives are not finite"
+        )
+    ended = np.flatnonzero(beside[:-1] <= 10 * np.finfo(dtype).eps * np.max(np.abs(diagonal)))
+    steps = int(ended[0]) + 1 if len(ended) else len(diagonal)
+    off = beside[: steps - 1]
+    values, vectors = np.linalg.eigh(np.diag(diagonal[:steps]) + np.diag(off, 1) + np.diag(off, -1))
+    return Eigenvalue(float(values[-1]), float(beside[steps - 1] * abs(vectors[-1, -1])), steps)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _lanczos(
+    net: FiniteNetwork, steps: int, params: Params, x: jax.Array, start: jax.Array, mask: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """(diagonal, what stands beside it) of the tridiagonal matrix; all earlier directions are taken out twice."""
+
+    def pulled(total: Params, block: tuple[jax.Array, jax.Array]) -> tuple[Params, None]:
+        inputs, v = block
+        gradient = jax.vjp(lambda p: net.apply(p, inputs), params)[1](v)[0]
+        return jax.tree.map(jnp.add, total, gradient), None
+
+    def product(v: jax.Array) -> jax.Array:
+        zero = jax.tree.map(jnp.zeros_like, params)
+        gradient, _ = jax.lax.scan(pulled, zero, (x, v.reshape(start.shape)))
+        push = lambda inputs: jax.jvp(lambda p: net.apply(p, inputs), (params,), (gradient,))[1]
+        return (jax.lax.map(push, x) * mask).ravel()
+
+    def step(basis: jax.Array, k: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+        w = product(basis[k])
+        alpha = basis[k] @ w
+        for _ in range(2):
+            w = w - basis.T @ (basis @ w)
+        beta = jnp.linalg.norm(w)
+        return basis.at[k + 1].set(w / jnp.where(beta > 0, beta, 1)), (alpha, beta)
+
+    first = (start * mask).ravel()
+    basis = jnp.zeros((steps + 1, first.size), first.dtype).at[0].set(first / jnp.linalg.norm(first))
+    return jax.lax.scan(step, basis, jnp.arange(steps))[1]
 
 
 @final
@@ -283,3 +399,64 @@ def _own_rate() -> optax.GradientTransformation:
 def _at_rates(state: Sequence[jax.Array], rates: np.ndarray) -> list[ArrayLike]:
     """The leaves of the members' optimiser states, of which the last are these learning rates."""
     return [*state[:-1], rates]
+
+
+@final
+@dataclass(frozen=True)
+class KernelInference:
+    """Infinitely wide networks in closed form, as `InfiniteEnsemble`: `kernel`, `time`, `ridge`.
+
+    Kernels are computed in the precision of the inputs.
+    """
+
+    name: str = "NTK"
+    kernel: Literal["ntk", "nngp"] = "ntk"
+    time: float = math.inf
+    ridge: float = 0.0
+
+    finite = False
+
+    def fit(
+        self,
+        net: KernelFunction,
+        x: np.ndarray,
+        y: np.ndarray,
+        index: np.ndarray | None = None,
+        *,
+        seed: int = 0,
+        coupling: Transformation | None = None,
+        watch: Labelled | None = None,
+    ) -> InfiniteEnsemble:
+        """The ensemble of inputs x (N, …) and targets y (N, K).
+
+        Nothing here is random or has epochs, so that what stands after y changes nothing.
+        """
+        if not callable(getattr(net, "kernel", None)):
+            raise NetworkError("net", net, "a network with a kernel of infinite width", self.name)
+        return InfiniteEnsemble(net, kernel=self.kernel, time=self.time, ridge=self.ridge).fit(x, y)
+
+
+Inference = KernelInference | GradientInference
+
+
+def inference(name: str, **settings: Any) -> Inference:
+    """One of "NTK", "NNGP", "NN" and "NN+", with `settings` of KernelInference or GradientInference.
+
+    >>> inference("NN+", members=8).c, inference("NN+").weight_decay, inference("NNGP").kernel
+    (8.0, 1e-07, 'nngp')
+    """
+    known: dict[str, Inference] = {
+        "NTK": KernelInference(),
+        "NNGP": KernelInference("NNGP", "nngp"),
+        "NN": GradientInference(),
+        "NN+": GradientInference("NN+", c=8.0, weight_decay=1e-7),
+    }
+    if not isinstance(name, str):
+        raise InvalidTypeError("name", name, list(known))
+    if name not in known:
+        raise InvalidArgumentError("name", name, list(known))
+    unknown = [key for key in settings if key not in vars(known[name]) or key == "name"]
+    if unknown:
+        takes = ", ".join(key for key in vars(known[name]) if key != "name")
+        raise InvalidArgumentError(name, unknown[0], takes, verb="has no setting")
+    return replace(known[name], **settings)

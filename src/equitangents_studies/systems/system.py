@@ -20,9 +20,16 @@ from equitangents.extending import (
 )
 from equitangents.kernels import KernelFunction
 from equitangents_studies.systems.architectures import architecture, kind_of, with_outputs
-from equitangents_studies.systems.curve_data import centred_classes
-from equitangents_studies.systems.descent import GradientInference, Labelled, NetworkModel, Trained
-from equitangents_studies.systems.inferences import Inference, KernelInference, inference
+from equitangents_studies.systems.curves import centred_classes
+from equitangents_studies.systems.descent import (
+    GradientInference,
+    Inference,
+    KernelInference,
+    Labelled,
+    NetworkModel,
+    Trained,
+    inference,
+)
 from equitangents_studies.systems.transformations import Transformation, transformation
 
 
