@@ -11,8 +11,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import equitangents as et
 from equitangents.kernels.empirical import empirical_matrix
@@ -114,14 +112,6 @@ def test_for_every_irrep_and_their_sum(case):
     action, ordinary, lifted, x = CASES[case]()
     for irrep in [*action.group.irreps("real"), et.groups.direct_sum(*action.group.irreps("real"))]:
         check(action, ordinary, lifted, x, irrep)
-
-
-@pytest.mark.slow
-@given(st.sampled_from([C4, D4, S3]), st.integers(0, 1000))
-@settings(max_examples=10)
-def test_on_random_inputs(group, seed):
-    for irrep in group.irreps("real"):
-        check(*on_itself(group, seed), irrep)
 
 
 @pytest.mark.slow

@@ -29,20 +29,24 @@ from equitangents.kernels.rotations.resolution import sample as hardest
 from equitangents.kernels.steerable.program import Points
 from equitangents.kernels.store import described
 from equitangents.keywords import CheckedKeywords
-from equitangents.nn.chain import apply_layers, chain, check_entries, init_layers, run_layers, why_no_ntk
-from equitangents.nn.layer import Layer
+from equitangents.nn.layer import Layer, Structure
 from equitangents.nn.lowering import (
     AnyProgram,
+    apply_layers,
+    chain,
+    check_entries,
     ends_on_rotations,
+    init_layers,
     lower,
     lower_between_rotations,
     lower_field,
     lowered,
+    run_layers,
+    why_no_ntk,
 )
 from equitangents.nn.pooling import Flatten
 from equitangents.nn.signal import Grid, Signal
-from equitangents.nn.steerable.readouts import equivariant_dimension
-from equitangents.nn.structure import Structure
+from equitangents.nn.steerable.linear import equivariant_dimension
 from equitangents.structured import SMALLER, Graphs, Inputs, Masked, checked, is_structured, without_empty_masks
 from equitangents.validation import check_array, check_key, check_shape
 

@@ -39,7 +39,7 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkE
 from equitangents.extending import ArrayLike, DType, FiniteNetwork, Params, check_whole, precision
 from equitangents.nn import AvgPool, Conv, Dense, Flatten, GlobalAvgPool, Layer, LocallyConnected, Relu, Sequential
 from equitangents_studies.systems.conventions import check_choice
-from equitangents_studies.systems.transformations import ChannelRotations, DataGroup, Transformation, like
+from equitangents_studies.systems.transformations import DataGroup, Transformation, like
 
 ARCHITECTURES = ("FCN", "LCN", "VEC", "GAP", "LAP4", "LAP8")
 _SOME = "FCN, LCN, VEC, GAP, LAP2, LAP4, …"
@@ -339,18 +339,16 @@ def _by_signals(w: np.ndarray, tau: Transformation) -> np.ndarray:
 
 def _by_channel(w: np.ndarray, tau: Transformation) -> np.ndarray:
     """Every tap of w (…, |S|·c, n) moved by the one matrix of τ."""
-    assert isinstance(tau, ChannelRotations)
     c = tau.group.channels
     taps = w.reshape(*w.shape[:-2], -1, c, w.shape[-1])
-    return np.einsum("ij,...tjn->...tin", tau.matrices[0], taps).reshape(w.shape)
+    return np.einsum("ij,...tjn->...tin", tau.values[0], taps).reshape(w.shape)
 
 
 def _by_position(w: np.ndarray, layer: LocallyConnected, tau: Transformation) -> np.ndarray:
     """Every tap of w (…, P, |S|·c, n) moved by the matrix of the position that it reads; outside of the grid, left."""
-    assert isinstance(tau, ChannelRotations)
     c, positions = tau.group.channels, tau.group.positions
     reads = layer.positions_read(tau.shape[:-1])
-    matrices = np.broadcast_to(tau.matrices, (positions, c, c))
+    matrices = np.broadcast_to(tau.values, (positions, c, c))
     matrices = np.concatenate([matrices, np.eye(c)[None]])[reads]  # the last for −1
     taps = w.reshape(*w.shape[:-2], reads.shape[1], c, w.shape[-1])
     return np.einsum("ptij,...ptjn->...ptin", matrices, taps).reshape(w.shape)

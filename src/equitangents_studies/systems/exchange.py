@@ -23,7 +23,6 @@ from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.extending import (
     ActionLike,
     ArrayLike,
-    Elements,
     Numbers,
     Targets,
     check_confidence,
@@ -335,8 +334,6 @@ def exchange_rate(
     data: DataLike,
     y: Targets | None = None,
     *,
-    subgroup: Elements | None = None,
-    wrong: Action | None = None,
     test: float | tuple[Numbers, Targets] = 0.2,
     sizes: Sequence[int] | np.ndarray | None = None,
     repetitions: int = 10,
@@ -350,15 +347,15 @@ def exchange_rate(
 ) -> ExchangeRate:
     """By what factor a group, a subgroup and a wrong group change the samples needed for the same error.
 
+    The subgroup is the largest proper one that one or two elements generate; the wrong group is `scrambled`, the
+    group's conjugate by a random permutation of positions.
+
     Args:
         net: an infinite network whose kernel the group leaves invariant.
         group: an exact action of a finite group, or its name; it should be a symmetry of the data
             (`moved_at_random` makes it one).
         data: inputs, as those of `learning_curve`; so are y, test, sizes, repetitions, kernel, ridge, predict, seed and
             progress.
-        subgroup: its elements; None: the largest proper one that one or two elements generate.
-        wrong: an action that is no symmetry of the data; None: `scrambled`, the group's conjugate by a random
-            permutation of positions.
         error: which error is measured.
 
     Errors of both curves are matched where they overlap; the prediction is that of the squared error.
@@ -382,8 +379,8 @@ def exchange_rate(
     if error == "classification" and given.classes is None:
         raise InvalidArgumentError("error is 'classification', and the targets are numbers")
     check_confidence(confidence)
-    part = _subgroup(action, subgroup)
-    other = scrambled(action, given.x.shape[1:], seed) if wrong is None else finite_action(wrong, given.x)
+    part = _subgroup(action.group)
+    other = scrambled(action, given.x.shape[1:], seed)
     with steps("Exchange rates", progress) as step:
         grams = group_grams(net, action, given.x, kernel, lambda a, b: step(a / b, 3), given.pool)
         kernels = {"plain": grams.mean([action.group.identity]), "right": grams.mean(action.group.elements)}
@@ -461,11 +458,8 @@ def _without_parts(
     return np.array(found)
 
 
-def _subgroup(action: Action, given: Elements | None) -> list[int] | None:
-    """Elements of a proper subgroup, or None where the identity is the only one."""
-    group = action.group
-    if given is not None:
-        return [int(g) for g in group.subgroup(given).elements]
+def _subgroup(group: Group) -> list[int] | None:
+    """Elements of a largest proper subgroup, or None where the identity is the only one."""
     proper = [
         part
         for a in group.elements

@@ -5,7 +5,7 @@ the data allow: y(l) = b₀ + b₁ (l − l̄) + Σ_j b_{j+1} (l − c_j)₊. Fo
 weighted sum of squared residuals, m(c) a linear function of the coefficients and v(c) its variance for unit noise, the
 profile likelihood interval of m is the union over all c of m(c) ± √(v(c) (T − R(c) + min R)), T = (variance) · t².
 
-The variance comes from standard errors, repetitions or scatter. Of repetitions e_ij of size i, the relative deviations
+The variance comes from repetitions or scatter. Of repetitions e_ij of size i, the relative deviations
 r_ij = e_ij/ē_i − 1 less their mean over sizes give the errors of points. That mean is what a repetition has in common
 at all sizes (an easy test set, a lucky order of images): it moves the height of a curve, not its slopes.
 
@@ -195,7 +195,7 @@ class Noise:
 class Points:
     """Logarithms of sizes and mean errors, with weights 1/variance; `deviations` (S, repetitions) are relative.
 
-    `degrees` of freedom tell the variances: 0 where nothing does, infinity where they are given.
+    `degrees` of freedom of the variances: 0, without `deviations`, where the errors are not repeated.
     """
 
     l: Float[np.ndarray, " points"]
@@ -208,25 +208,23 @@ class Points:
     @property
     def variance_known(self) -> bool:
         """Whether the points' errors are known apart from their scatter about a fit."""
-        return self.degrees > 0
+        return self.deviations is not None
 
     def noise(self, lines: BrokenLines) -> Noise:
         """The noise of a fit: what is known of the points' errors, unless they scatter about it by more."""
         spare = len(self.l) - 2 * lines.segments
         squares = float(lines.squares[lines.best])
-        if not self.variance_known:
+        if self.deviations is None:
             return Noise(squares / spare, spare)
         variance, degrees = 1.0, self.degrees
         if spare > 0:
             lack = squares / spare
-            critical = scipy.stats.f.ppf(_LACK, spare, min(self.degrees, 1e9))
+            critical = scipy.stats.f.ppf(_LACK, spare, self.degrees)
             if lack > critical:
                 variance, degrees = lack, float(spare)
-            elif math.isfinite(self.degrees):
+            else:
                 degrees = self.degrees + spare
                 variance = (squares + self.degrees) / degrees
-        if self.deviations is None:
-            return Noise(variance, degrees)
         count = self.deviations.shape[1]
         ratio = self._spread_of_slopes(lines)
         if ratio > variance * scipy.stats.f.ppf(_LACK, count - 1, degrees):
@@ -244,9 +242,7 @@ class Points:
         return float(np.mean(ratios))
 
 
-def measured_points(
-    sizes: Float[np.ndarray, " points"], errors: np.ndarray, standard_errors: np.ndarray | None
-) -> Points:
+def measured_points(sizes: Float[np.ndarray, " points"], errors: np.ndarray) -> Points:
     """The points of a fit. Raises InvalidArgumentError where an error, or the mean of repetitions, is not positive."""
     means = errors if errors.ndim == 1 else errors.mean(axis=1)
     if not (means > 0).all() or (errors < 0).any():
@@ -257,8 +253,6 @@ def measured_points(
             verb="holds",
         )
     l, y = np.log(sizes), np.log(means)
-    if standard_errors is not None:
-        return Points(l, y, (means / standard_errors) ** 2, means, math.inf)
     if errors.ndim == 1 or errors.shape[1] < 2:
         return Points(l, y, np.ones(len(l)), means, 0.0)
     count = errors.shape[1]
@@ -386,7 +380,6 @@ def fit_power_law(
     errors: Numbers,
     segments: int | Literal["auto"] = 2,
     *,
-    standard_errors: Numbers | None = None,
     confidence: float = 0.95,
 ) -> PowerLaw:
     """Fit error = a n^−α with `segments` exponents, joined at cusps whose places are fitted, too.
@@ -396,8 +389,6 @@ def fit_power_law(
         errors: (S,), or (S, repetitions); then a repetition may share its sets between sizes, as nested ones do.
         segments: how many power laws are joined, up to 4, or "auto": as many as have the smallest BIC, 1 to 3. Each
             further segment counts as three parameters: its exponent, its cusp, and the search for that place.
-        standard_errors: of `errors` (S,), if they are known. Without them, and without repetitions, the scatter about
-            the fit tells them.
         confidence: of the intervals.
 
     Weighted least squares on logarithms of mean errors. Intervals are those of the profile likelihood over all places
@@ -422,14 +413,7 @@ def fit_power_law(
     values = np.asarray(check_array("errors", errors, rank=(1, 2)), np.float64)
     if len(values) != len(n):
         raise ShapeError("errors", values.shape, (len(n), ...))
-    known = None
-    if standard_errors is not None:
-        known = np.asarray(check_array("standard_errors", standard_errors, shape=(len(n),)), np.float64)
-        if values.ndim == 2:
-            raise InvalidArgumentError("standard_errors and repetitions of errors are both given; give one of them")
-        if not (known > 0).all():
-            raise InvalidArgumentError("standard_errors", known.min(), "positive numbers", verb="holds")
-    points = measured_points(n, values, known)
+    points = measured_points(n, values)
     chosen, criterion = _number(segments, points.l, points.y, points.weights, points.variance_known)
     _check_enough(len(n), chosen, points.variance_known)
     lines = fit_broken_lines(points.l, points.y, points.weights, chosen)
@@ -457,7 +441,7 @@ def _number(
 def _check_enough(points: int, segments: int, known: bool) -> None:
     least = 2 * segments if known else 2 * segments + 1
     if points < least:
-        told = "" if known else "; with standard_errors or repetitions one fewer would do"
+        told = "" if known else "; with repetitions one fewer would do"
         raise InvalidArgumentError(
             f"sizes holds {points}, too few for {segments} segment{'s' * (segments > 1)}, which need {least}{told}"
         )

@@ -44,7 +44,6 @@ class TwoSample:
 
     distance: float
     p_value: float
-    permutations: int
 
 
 def energy_test(
@@ -74,7 +73,7 @@ def energy_test(
         row[rng.permutation(len(pooled))[: len(a)]] = 1
     values = _energies(first, distances)
     as_large = np.count_nonzero(values >= values[0] - 1e-12 * np.max(np.abs(values)))  # itself among them
-    return TwoSample(float(values[0]), float(as_large / (permutations + 1)), permutations)
+    return TwoSample(float(values[0]), float(as_large / (permutations + 1)))
 
 
 def _energies(first: np.ndarray, distances: np.ndarray) -> np.ndarray:

@@ -22,7 +22,6 @@ has it; a matrix of its own at every position tears it apart.
 
 from __future__ import annotations
 
-import abc
 import math
 import re
 from dataclasses import dataclass, replace
@@ -174,15 +173,19 @@ def haar_each(rng: np.random.Generator, count: int, size: int) -> Float[np.ndarr
 _ROWS = 256  # signals moved at once, in float64
 
 
-@dataclass(frozen=True, eq=False)
-class Transformation(abc.ABC):
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Transformation:
     """One element τ of a group, acting on signals (N, *positions, channels); `tau(x)` moves them.
 
-    `tau.inverse(tau(x))` is x to rounding. The matrices are float64; a moved array has the type of the given one.
+    `tau.inverse(tau(x))` is x to rounding. `values`: matrices for the channels, (1, c, c) the same at every position or
+    (d, c, c) one for each; one matrix (cd, cd) for all coordinates; or a permutation (cd,), coordinate i of τx being
+    coordinate values[i] of x. Matrices are float64; a moved array has the type of the given one.
     """
 
     group: DataGroup
     shape: tuple[int, ...]
+    values: np.ndarray
 
     @property
     def dimension(self) -> int:
@@ -190,18 +193,25 @@ class Transformation(abc.ABC):
         return self.group.dimension
 
     @property
-    @abc.abstractmethod
     def inverse(self) -> Transformation:
-        """τ⁻¹, which shares this one's memory where that is large."""
-
-    @abc.abstractmethod
-    def _rows(self, x: np.ndarray) -> np.ndarray:
-        """τ of float64 rows (n, positions, channels)."""
+        """τ⁻¹; of matrices a view of them, transposed."""
+        values = np.argsort(self.values) if self.values.ndim == 1 else self.values.swapaxes(-1, -2)
+        return Transformation(self.group, self.shape, values)
 
     @property
-    @abc.abstractmethod
     def orthogonality_error(self) -> float:
-        """The largest entry of |ττᵀ − 1|; some 1e-15 for an orthogonal matrix in float64."""
+        """The largest entry of |ττᵀ − 1|, some 1e-15 in float64; 0 for a permutation, 1 if a coordinate is missing."""
+        if self.values.ndim == 1:
+            return 0.0 if np.array_equal(np.sort(self.values), np.arange(len(self.values))) else 1.0
+        if self.values.ndim == 3:
+            products = self.values @ self.values.swapaxes(1, 2)
+            return float(np.max(np.abs(products - np.eye(self.group.channels))))
+        worst = []
+        for begin in range(0, len(self.values), _ROWS):  # no second matrix of that size
+            product = self.values[begin : begin + _ROWS] @ self.values.T
+            product[np.arange(len(product)), begin + np.arange(len(product))] -= 1
+            worst.append(np.max(np.abs(product)))
+        return float(np.max(worst))
 
     def __call__(self, x: Numbers) -> Any:
         """The moved signals, (N, *positions, channels), of the type and precision of x."""
@@ -221,6 +231,12 @@ class Transformation(abc.ABC):
         y = y.reshape(given.shape)
         return jnp.asarray(y, x.dtype) if isinstance(x, jax.Array) else y
 
+    def _rows(self, x: Float[np.ndarray, "n positions channels"]) -> Float[np.ndarray, "n positions channels"]:
+        if self.values.ndim == 3:
+            return np.einsum("pij,npj->npi", np.broadcast_to(self.values, (x.shape[1], *self.values.shape[1:])), x)
+        flat = x.reshape(len(x), -1)
+        return (flat[:, self.values] if self.values.ndim == 1 else flat @ self.values.T).reshape(x.shape)
+
     def matrix(self) -> np.ndarray:
         """τ as a matrix (cd, cd) on signals written row-major, the channels of a position side by side."""
         basis = np.eye(self.group.positions * self.group.channels)
@@ -228,75 +244,6 @@ class Transformation(abc.ABC):
 
     def __repr__(self) -> str:
         return f"<an element of {self.group} on signals of shape {self.shape}>"
-
-
-@final
-@dataclass(frozen=True, eq=False, repr=False)
-class ChannelRotations(Transformation):
-    """A matrix for the channels: (1, c, c) the same at every position, or (d, c, c) one for each."""
-
-    matrices: np.ndarray
-
-    @property
-    def inverse(self) -> ChannelRotations:
-        """The inverse rotations: transposed matrices."""
-        return ChannelRotations(self.group, self.shape, self.matrices.swapaxes(1, 2))
-
-    @property
-    def orthogonality_error(self) -> float:
-        """The largest over positions."""
-        products = self.matrices @ self.matrices.swapaxes(1, 2)
-        return float(np.max(np.abs(products - np.eye(self.group.channels))))
-
-    def _rows(self, x: np.ndarray) -> np.ndarray:
-        return np.einsum("pij,npj->npi", np.broadcast_to(self.matrices, (x.shape[1], *self.matrices.shape[1:])), x)
-
-
-@final
-@dataclass(frozen=True, eq=False, repr=False)
-class Permutation(Transformation):
-    """Coordinate i of τx is coordinate `order[i]` of x."""
-
-    order: np.ndarray
-
-    @property
-    def inverse(self) -> Permutation:
-        """The permutation that undoes this one."""
-        return Permutation(self.group, self.shape, np.argsort(self.order))
-
-    @property
-    def orthogonality_error(self) -> float:
-        """0 for a permutation, else 1: a coordinate is missing."""
-        return 0.0 if np.array_equal(np.sort(self.order), np.arange(len(self.order))) else 1.0
-
-    def _rows(self, x: np.ndarray) -> np.ndarray:
-        return x.reshape(len(x), -1)[:, self.order].reshape(x.shape)
-
-
-@final
-@dataclass(frozen=True, eq=False, repr=False)
-class FullRotation(Transformation):
-    """A matrix (cd, cd) for all coordinates; its inverse is a view of it."""
-
-    full: np.ndarray
-
-    @property
-    def inverse(self) -> FullRotation:
-        """The inverse rotation: the transposed matrix."""
-        return FullRotation(self.group, self.shape, self.full.T)
-
-    @property
-    def orthogonality_error(self) -> float:
-        """Computed in strips of rows."""
-        worst = []
-        for begin in range(0, len(self.full), _ROWS):
-            product = self.full[begin : begin + _ROWS] @ self.full.T
-            product[np.arange(len(product)), begin + np.arange(len(product))] -= 1
-            worst.append(np.max(np.abs(product)))
-        return float(np.max(worst))
-
-    def _rows(self, x: np.ndarray) -> np.ndarray:
-        return (x.reshape(len(x), -1) @ self.full.T).reshape(x.shape)
 
 
 def like(reference: ArrayLike, value: np.ndarray) -> ArrayLike:
@@ -328,14 +275,14 @@ def transformation(group: str, shape: tuple[int, ...], *, seed: int = 0) -> Tran
     rng = np.random.default_rng(check_whole("seed", seed, 0))
     c, count = kind.channels, kind.positions if kind.reach == "own" else 1
     if kind.letter == "I":
-        return ChannelRotations(kind, shape, np.eye(c)[None])
+        return Transformation(kind, shape, np.eye(c)[None])
     if kind.letter == "P":
-        return Permutation(kind, shape, rng.permutation(kind.size))
+        return Transformation(kind, shape, rng.permutation(kind.size))
     if kind.reach == "all":
         remedy = "make the inputs smaller, or move every position by itself with O(3)^d"
         check_fits(f"a random element of O({kind.size:,})", 8 * kind.size**2, remedy)
-        return FullRotation(kind, shape, haar(rng, kind.size))
-    return ChannelRotations(kind, shape, haar_each(rng, count, c))
+        return Transformation(kind, shape, haar(rng, kind.size))
+    return Transformation(kind, shape, haar_each(rng, count, c))
 
 
 def rotate(x: Numbers, group: str, seed: int = 0, *, inverse: bool = False) -> Any:
@@ -370,9 +317,7 @@ class Path:
         """The transformation at t."""
         check_number("t", t, "a finite number", lambda t: True)
         matrices = scipy.linalg.expm(-float(t) * self.generators)
-        if self.group.reach == "all":
-            return FullRotation(self.group, self.shape, matrices[0])
-        return ChannelRotations(self.group, self.shape, matrices)
+        return Transformation(self.group, self.shape, matrices[0] if self.group.reach == "all" else matrices)
 
 
 def path(group: str, shape: tuple[int, ...], *, seed: int = 0) -> Path:
