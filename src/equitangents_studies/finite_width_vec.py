@@ -328,7 +328,7 @@ def _cost(settings: Settings, results: Results) -> Claim:
         numbers,
         measure="Accuracy on images as they are minus accuracy on rotated images, run by run.",
         covers=(RUNS, settings.runs), at_least=0, unit=_POINTS,
-        by=ours("our question: the source shows it from about 10,000 images on, below which VEC learns as LCN does"),
+        by=theirs(THEIRS, "Figure 3", "with 45,000 images; from about 10,000 on"),
         aggregate=("the mean over widths and inferences", e),
     )  # fmt: skip
 
