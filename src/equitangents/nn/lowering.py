@@ -29,7 +29,7 @@ from equitangents.nn.layer import Layer
 from equitangents.nn.pooling import Flatten
 from equitangents.nn.readout import Readout
 from equitangents.nn.signal import OnRotations, Signal, Signals
-from equitangents.steerable.positions import OnPoints, OnWhole
+from equitangents.steerable.features import OnPoints, OnWhole
 from equitangents.structured import SMALLER
 
 

@@ -30,10 +30,9 @@ from equitangents.kernels.rotations.program import FULL, Accuracy, RotationOp, S
 from equitangents.nn.layer import Layer, Weights, check_scale
 from equitangents.nn.signal import OnGroup, OnRotations, Signal
 from equitangents.sphere import gauss_legendre
-from equitangents.sphere.checks import check_bandlimit
-from equitangents.sphere.harmonics import polynomials
-from equitangents.sphere.wigner import wigner
-from equitangents.sphere.zonal import legendre_coefficients
+from equitangents.sphere.directions import legendre_coefficients
+from equitangents.sphere.harmonics import check_bandlimit, polynomials
+from equitangents.sphere.transforms import wigner
 from equitangents.validation import check_whole
 
 _DEGREES = 64  # at most

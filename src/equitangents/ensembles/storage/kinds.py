@@ -116,7 +116,7 @@ _TABLE = {
     "steerable": {
         "features:Features": "group text; entries ((int|steerable.Irrep))",
         "gaussian_sum:GaussianSum": "coefficients (real); rates (real)",
-        "irrep:Irrep": "group text; degree int; parity int",
+        "features:Irrep": "group text; degree int; parity int",
     },
     "groups": {
         "irreps:Irrep": "matrices numbers; kind text; character? numbers",

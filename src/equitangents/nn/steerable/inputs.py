@@ -17,8 +17,7 @@ from equitangents.kernels.program import Op
 from equitangents.nn.layer import ParameterFree
 from equitangents.nn.signal import Grid, Signal
 from equitangents.steerable import Features
-from equitangents.steerable.irrep import MAX_DEGREE, SPACES, Irrep, group_name, trivial
-from equitangents.steerable.positions import OnPoints, OnWhole
+from equitangents.steerable.features import MAX_DEGREE, SPACES, Irrep, OnPoints, OnWhole, group_name, trivial
 
 
 class InputLayer(ParameterFree):

@@ -28,8 +28,7 @@ from equitangents.nn.steerable.signal import joined, parted, steerable, with_fea
 from equitangents.normals import standard_normal
 from equitangents.steerable import Features
 from equitangents.steerable.angular import AngularKernel
-from equitangents.steerable.irrep import Irrep, trivial
-from equitangents.steerable.positions import OnWhole
+from equitangents.steerable.features import Irrep, OnWhole, trivial
 from equitangents.validation import check_whole
 
 

@@ -18,9 +18,9 @@ from equitangents.nn.nonlinearities import Erf, Nonlinearity, Relu
 from equitangents.nn.signal import Signal
 from equitangents.nn.steerable.signal import gaussian_features, joined, parted, steerable, with_features
 from equitangents.steerable import Features, GaussianSum
+from equitangents.steerable.features import Irrep, trivial
 from equitangents.steerable.gaussian_sum import Fit, fitted
 from equitangents.steerable.harmonics import samples
-from equitangents.steerable.irrep import Irrep, trivial
 from equitangents.validation import check_whole
 
 
