@@ -25,7 +25,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from typing import Any, Literal, NamedTuple, final
 
 import jax
@@ -209,8 +209,8 @@ class GradientInference:
         *,
         seed: int,
         coupling: Transformation | None = None,
-        watch: Labelled | None = None,
-    ) -> NetworkModel:
+        watch: tuple[np.ndarray, np.ndarray] | None = None,
+    ) -> TrainedMembers:
         """Members trained on x (N, …), targets y (N, K), classes `index` (N,).
 
         `coupling`: start from the coupled initialisation of this transformation. `watch`: inputs and classes whose
@@ -226,7 +226,7 @@ class GradientInference:
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        return NetworkModel(net, trained, self.dtype)
+        return trained
 
     def learning_rates(self, net: FiniteNetwork, params: Params, x: np.ndarray) -> np.ndarray:
         """η of members, given their stacked initial parameters and the training inputs."""
@@ -247,11 +247,14 @@ class GradientInference:
             )
 
 
+@final
 @dataclass(frozen=True, eq=False)
-class Trained:
-    """Members after training.
+class TrainedMembers:
+    """Members of finite width after training.
 
     Args:
+        net: their network.
+        dtype: the precision in which they predict.
         params: stacked over members.
         epochs: (members,), after how many epochs each was stopped, or the last.
         losses: (members,), the mean loss of each one's last epoch, without the penalty.
@@ -259,28 +262,13 @@ class Trained:
         watched: (epochs, members), accuracies on other data after every epoch; a stopped member's stay.
     """
 
+    net: FiniteNetwork
+    dtype: str
     params: Params
     epochs: np.ndarray
     losses: np.ndarray
     accuracies: np.ndarray
     watched: np.ndarray
-
-
-class Labelled(NamedTuple):
-    """Inputs (N, …) and the number of the class of each, (N,)."""
-
-    x: np.ndarray
-    classes: np.ndarray
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class NetworkModel:
-    """Members of finite width, trained."""
-
-    net: FiniteNetwork
-    trained: Trained
-    dtype: str
 
     def predict(self, x: np.ndarray) -> np.ndarray:
         """The mean over members."""
@@ -288,7 +276,7 @@ class NetworkModel:
 
     def predict_members(self, x: np.ndarray) -> np.ndarray:
         """Outputs of all members one by one."""
-        return network_job.member_outputs(self.net, self.trained.params, np.asarray(x), self.dtype)
+        return network_job.member_outputs(self.net, self.params, np.asarray(x), self.dtype)
 
 
 def train(
@@ -300,8 +288,8 @@ def train(
     *,
     seed: int,
     prepared: Callable[[Params], Params],
-    watch: Labelled | None = None,
-) -> Trained:
+    watch: tuple[np.ndarray, np.ndarray] | None = None,
+) -> TrainedMembers:
     """Train members 0 to `how.members` − 1 on x (N, …), targets y (N, K), classes `index` (N,) or None.
 
     `prepared` changes stacked initial parameters.
@@ -310,60 +298,41 @@ def train(
     job, chunk = network_job.planned_job(
         net, rule, x, y, batch_size=how.batch_size, members=how.members, seed=seed, dtype=how.dtype
     )
-    descent = _Descent(how, job, index, prepared, watch)
-    with job.workers() as workers:
-        parts = workers.map(descent.of_members, job.groups(chunk), first_alone=True)
-    cut = lambda arrays: np.concatenate(arrays, axis=-1)[..., : how.members]
-    length = max(len(part.watched) for part in parts)
-    grown = [np.concatenate([p.watched, np.repeat(p.watched[-1:], length - len(p.watched), axis=0)]) for p in parts]
-    return Trained(
-        jax.tree.map(lambda *leaves: np.concatenate(leaves)[: how.members], *[part.params for part in parts]),
-        cut([part.epochs for part in parts]),
-        cut([part.losses for part in parts]),
-        cut([part.accuracies for part in parts]),
-        cut(grown),
-    )
+    begin, dtype, outputs = job.beginner(), job.dtype, job.numbers
 
-
-@dataclass(frozen=True, eq=False)
-class _Descent:
-    """Training of some members at a time on the same data."""
-
-    how: GradientInference
-    job: network_job.NetworkJob
-    index: np.ndarray | None
-    prepared: Callable[[Params], Params]
-    watch: Labelled | None
-
-    @cached_property
-    def _begin(self) -> Callable[[range], network_job.NetworkChunk]:
-        return self.job.beginner()
-
-    def of_members(self, ids: range) -> Trained:
-        """The members `ids`, which share a call."""
-        how, net, dtype, x, index = self.how, self.job.recipe.net, self.job.dtype, self.job.x, self.index
-        chunk, count, outputs = self._begin(ids), len(ids), self.job.numbers
+    def some(ids: range) -> tuple[Params, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """The members `ids`, which share a call, after training."""
+        members, count = begin(ids), len(ids)
         with precision.scope(dtype):
-            params = jax.tree.map(jnp.asarray, self.prepared(chunk.params()))
-        rate = np.asarray(how.learning_rates(net, params, x), dtype) / outputs
+            params = jax.tree.map(jnp.asarray, prepared(members.params()))
+        rate = np.asarray(how.learning_rates(net, params, job.x), dtype) / outputs
         stopped = np.full(count, how.epochs)
         accuracy, losses = np.full(count, np.nan), np.full(count, np.nan)
         watched: list[np.ndarray] = []
         for epoch in range(how.epochs):
-            chunk.restore(jax.tree.leaves(params), _at_rates(chunk.state(), np.where(stopped > epoch, rate, 0)))
-            loss = np.asarray(chunk.advance(epoch, 1)[0], np.float64) / outputs
+            members.restore(jax.tree.leaves(params), _at_rates(members.state(), np.where(stopped > epoch, rate, 0)))
+            loss = np.asarray(members.advance(epoch, 1)[0], np.float64) / outputs
             losses = np.where(stopped > epoch, loss, losses)
-            params = chunk.params()
-            if self.watch is not None:
-                watched.append(accuracies(net, params, *self.watch, dtype))
+            params = members.params()
+            if watch is not None:
+                watched.append(accuracies(net, params, *watch, dtype))
             if index is not None and (how.stop_at is not None or epoch + 1 == how.epochs):
-                accuracy = accuracies(net, params, x, index, dtype)
+                accuracy = accuracies(net, params, job.x, index, dtype)
             if index is not None and how.stop_at is not None:
                 stopped = np.where((stopped > epoch) & (accuracy >= how.stop_at), epoch + 1, stopped)
                 if (stopped <= epoch + 1).all():
                     break
         arrays = jax.tree.map(np.asarray, params)
-        return Trained(arrays, stopped, losses, accuracy, np.reshape(watched, (len(watched), count)))
+        return arrays, stopped, losses, accuracy, np.reshape(watched, (len(watched), count))
+
+    with job.workers() as workers:
+        parts = workers.map(some, job.groups(chunk), first_alone=True)
+    params, *measured, watched = zip(*parts, strict=True)
+    longest = max(map(len, watched))
+    grown = [np.concatenate([w, np.repeat(w[-1:], longest - len(w), axis=0)]) for w in watched]
+    stacked = jax.tree.map(lambda *leaves: np.concatenate(leaves)[: how.members], *params)
+    cut = (np.concatenate(arrays, axis=-1)[..., : how.members] for arrays in (*measured, grown))
+    return TrainedMembers(net, how.dtype, stacked, *cut)
 
 
 def accuracies(net: FiniteNetwork, params: Params, x: np.ndarray, index: np.ndarray, dtype: str) -> np.ndarray:
@@ -416,21 +385,8 @@ class KernelInference:
 
     finite = False
 
-    def fit(
-        self,
-        net: KernelFunction,
-        x: np.ndarray,
-        y: np.ndarray,
-        index: np.ndarray | None = None,
-        *,
-        seed: int = 0,
-        coupling: Transformation | None = None,
-        watch: Labelled | None = None,
-    ) -> InfiniteEnsemble:
-        """The ensemble of inputs x (N, …) and targets y (N, K).
-
-        Nothing here is random or has epochs, so that what stands after y changes nothing.
-        """
+    def fit(self, net: KernelFunction, x: np.ndarray, y: np.ndarray) -> InfiniteEnsemble:
+        """The ensemble of inputs x (N, …) and targets y (N, K)."""
         if not callable(getattr(net, "kernel", None)):
             raise NetworkError("net", net, "a network with a kernel of infinite width", self.name)
         return InfiniteEnsemble(net, kernel=self.kernel, time=self.time, ridge=self.ridge).fit(x, y)

@@ -30,7 +30,7 @@ from equitangents.extending import (
 )
 from equitangents.groups import Group
 from equitangents.kernels import KernelFunction, orbit_average
-from equitangents.report import format_number, with_interval
+from equitangents.report import with_interval
 from equitangents.statistics import Estimate, no_interval, t_interval
 from equitangents_studies.claim import plain_number
 from equitangents_studies.systems.conventions import Step, check_ridge, lines_of, model_name, steps
@@ -125,17 +125,6 @@ def measured_factor(
     return jackknifed(of(rows), np.array([of(rows != r) for r in rows]), level)
 
 
-def number_of(e: Estimate) -> str:
-    """A factor, on the side of 1 on which it is."""
-    return format_number(e.value, e.interval, (1.0, math.inf))
-
-
-def ends_of(e: Estimate) -> str:
-    """Both ends, on the side of 1 on which they are."""
-    low, high = (format_number(end, e.interval, (1.0, math.inf)) for end in e.interval)
-    return f"{low} to {high}"
-
-
 def _falling(errors: np.ndarray) -> np.ndarray | None:
     """Logarithms of errors, where they rise those before; None where an error is not positive."""
     return np.minimum.accumulate(np.log(errors)) if (errors > 0).all() else None
@@ -215,7 +204,7 @@ def cell(f: Factor) -> str:
     e = f.estimate
     if f.cut:
         return f"{'≥' if e.value > 1 else '≤'} {e.value:.2g}"
-    return f"{number_of(e)} ({ends_of(e)})" if e.has_interval else with_interval(e.value, e.interval)
+    return with_interval(e.value, e.interval, (1.0, math.inf))
 
 
 def scrambled(action: Action, shape: tuple[int, ...], seed: int = 0) -> Action:
