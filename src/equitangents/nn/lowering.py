@@ -96,6 +96,11 @@ def check_entries(name: str, params: Params, layers: tuple[Layer, ...]) -> None:
                 check_entries(f"{name}[{i}][{j}]", part, inner)
 
 
+def draw_noise(layers: tuple[Layer, ...]) -> bool:
+    """Whether any of these layers, or of those inside them, draws noise."""
+    return any(layer.draws_noise or any(map(draw_noise, layer.inner)) for layer in layers)
+
+
 @lru_cache(maxsize=256)
 def why_no_ntk(layers: tuple[Layer, ...]) -> str | None:
     """Why one of the layers has no neural tangent kernel; None if all have."""

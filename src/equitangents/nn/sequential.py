@@ -35,6 +35,7 @@ from equitangents.nn.lowering import (
     apply_layers,
     chain,
     check_entries,
+    draw_noise,
     ends_on_rotations,
     init_layers,
     lower,
@@ -380,9 +381,7 @@ class Sequential(CheckedKeywords):
 
     def _lowered(self, x: Inputs) -> _Lowered:
         """What it is on inputs like x."""
-        if is_structured(x):
-            return _lower(self._layers, check_shape("input_shape", x.shape[1:]), x.convention)
-        return _lower(self._layers, x.shape[1:])
+        return _lower(self._layers, x.shape[1:], getattr(x, "convention", None))
 
     def kernel_cost(
         self,
@@ -424,11 +423,6 @@ class Sequential(CheckedKeywords):
                 return Graphs(y, x.adjacency, after.mask, x.convention)
             y = apply_layers(layers, params, y, signals)
             return np.asarray(y) if isinstance(x, np.ndarray) else y
-
-
-def draw_noise(layers: tuple[Layer, ...]) -> bool:
-    """Whether any of these layers, or of those inside them, draws noise."""
-    return any(layer.draws_noise or any(map(draw_noise, layer.inner)) for layer in layers)
 
 
 def described_field(net: Sequential, shape: tuple[int, ...]) -> str:
