@@ -32,7 +32,7 @@ from equitangents_studies.framework.page import Columns, Presentation, columns, 
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.systems import System, architecture, inference, path
-from equitangents_studies.systems.inferences import KernelInference
+from equitangents_studies.systems.descent import KernelInference
 
 OTHERS = {"GAP": "GAP of the same width", "VEC": "infinitely wide VEC"}
 

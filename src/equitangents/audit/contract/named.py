@@ -29,7 +29,7 @@ from equitangents.audit.contract.trees import Inputs, Shared
 from equitangents.audit.contract.unordered import PixelClasses, as_sets, check_kind_of_items
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups.names import GroupName, parse_group_name
-from equitangents.sphere.wigner import wigner
+from equitangents.sphere.transforms import wigner
 
 UNMOVED = (None, "none", "invariant")
 _PLACES = {"boxes": Boxes(), "xyxy": Boxes("xyxy"), "cxcywh": Boxes("cxcywh"), "keypoints": Keypoints()}
