@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import equitangents as et
-from equitangents.actions.turning import Turner
+from equitangents.actions.splines import Turner
 from equitangents.audit import Shared
 from equitangents.audit.measure.intervals import Resampler
 from equitangents.audit.report.numbers import number

@@ -20,7 +20,7 @@ from equitangents._types import DType, Params, Tree
 from equitangents.errors import InvalidTypeError, NetworkError
 from equitangents.groups import Group, WallpaperGroup
 from equitangents.groups.rotation_group import RotationGroup
-from equitangents.groups.translation_group import TranslationGroup
+from equitangents.groups.wallpaper_group import TranslationGroup
 from equitangents.kernels.operation import FrozenArray
 from equitangents.kernels.operations import Affine, Table
 from equitangents.kernels.program import Op

@@ -15,10 +15,9 @@ from jaxtyping import Float
 
 from equitangents._types import AnyAction, ArrayLike, Element
 from equitangents.actions import GroupAction
-from equitangents.actions.given_maps import GivenMap
-from equitangents.actions.image_coordinates import ImageBoxes, ImagePoints
+from equitangents.actions.action import flattened
+from equitangents.actions.given_maps import GivenMap, ImageBoxes, ImagePoints
 from equitangents.actions.kinds import Kinds
-from equitangents.actions.remedies import flattened
 from equitangents.audit.contract.layouts import Layout, from_last, to_last
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups import SymmetryGroup
