@@ -28,7 +28,7 @@ from equitangents._types import AnyModel, Numbers, Targets
 from equitangents.ensembles.orbits.law import OrbitLaw
 from equitangents.errors import InvalidArgumentError
 from equitangents.groups import Group
-from equitangents.groups.group_maps import FiniteGroupMap
+from equitangents.groups.group import FiniteGroupMap
 from equitangents.memory import check_memory
 from equitangents.metrics.on_orbits import carried_back, moved
 

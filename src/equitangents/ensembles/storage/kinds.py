@@ -121,7 +121,7 @@ _TABLE = {
     "groups": {
         "irreps:Irrep": "matrices numbers; kind text; character? numbers",
         "matrix_group:MatrixGroup": f"{_GROUP}; matrices floats; _table ints; _is_orthogonal? bool",
-        "plane_isometries:PlaneIsometries": "bandlimit int; matrices? floats",
+        "plane_rotations:PlaneIsometries": "bandlimit int; matrices? floats",
         "plane_rotations:PlaneRotations": "bandlimit int",
         "representations:FiniteMatrices": "matrices floats; name text; digest text",
         "representations:Representation": "parts (FiniteMatrices|steerable.Irrep); dimension? int",
@@ -129,12 +129,12 @@ _TABLE = {
         "matrices? floats; weights? floats",
         "sampled_permutations:Permutations": "n int; name text",
         "table_group:TableGroup": f"{_GROUP}; _table ints; labels none|(label)",
-        "translation_group:TranslationGroup": f"{_GROUP}; shape (int); table? ints",
+        "wallpaper_group:TranslationGroup": f"{_GROUP}; shape (int); table? ints",
         "wallpaper_group:WallpaperGroup": f"{_GROUP}; rotations int; reflections bool; shape (int); point_order int; "
         "point_matrices ints; grid_table? ints; table? ints",
     },
     "actions": {
-        "continuous:ContinuousRotations": "group RotationGroup",
+        "compact:ContinuousRotations": "group RotationGroup",
         "images:ImageTurns": "group Group; turns int; name text",
         "positions:GridMotions": "group Group; name text; positions_rank int; torus (int)",
         "positions:Permutations": "group Group; name text; table ints",
@@ -142,10 +142,10 @@ _TABLE = {
         "products:PulledBackAction": "group Group; exact bool; name text; permutes_positions bool; channels_last bool; "
         "action GroupAction; homomorphism ints",
         "rings:RingRotations": "group Group; name text",
-        "rotated_images:ResampledRotations": "group Group; order int; mask none|text; name text",
-        "sequences:CircularShifts": "group TranslationGroup; channels_last bool; name text",
-        "sequences:Reversal": "group SymmetryGroup; channels_last bool; name text",
-        "sequences:SignChange": "group SymmetryGroup; name text",
+        "images:ResampledRotations": "group Group; order int; mask none|text; name text",
+        "given_maps:CircularShifts": "group TranslationGroup; channels_last bool; name text",
+        "given_maps:Reversal": "group SymmetryGroup; channels_last bool; name text",
+        "given_maps:SignChange": "group SymmetryGroup; name text",
         "subset:ActionSubset": "action GroupAction; elements numbers; weights floats",
         "vectors:LastAxisPermutation": "group Group; table ints; ranks none|(int); name text",
         "vectors:LinearAction": "group Group; _matrices numbers; ranks none|(int); name text",
