@@ -14,8 +14,8 @@ from equitangents.actions.action import PositionAction, check_group
 from equitangents.errors import InvalidTypeError, NotAnActionError, ShapeError
 from equitangents.groups import Group, WallpaperGroup
 from equitangents.groups import translations as translation_group
-from equitangents.groups.permutation_groups import check_permutations
-from equitangents.groups.translation_group import TranslationGroup
+from equitangents.groups.families import check_permutations
+from equitangents.groups.wallpaper_group import TranslationGroup
 
 
 @final

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from equitangents._types import ArrayLike, Element
 from equitangents.actions.action import Action, check_group
-from equitangents.actions.continuous import check_finite_group
+from equitangents.actions.compact import check_finite_group
 from equitangents.actions.vectors import LinearAction, channels
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError, ShapeError
 from equitangents.groups import Group

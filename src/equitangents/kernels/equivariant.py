@@ -15,7 +15,7 @@ import numpy as np
 
 from equitangents._types import ArrayLike
 from equitangents.actions import Action
-from equitangents.actions.group_action import GroupAction
+from equitangents.actions.action import GroupAction
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups.representations import Representation, RepresentationLike, as_representation
 from equitangents.kernels.invariance import draws_noise, is_invariant

@@ -19,8 +19,8 @@ from numpy.typing import DTypeLike
 
 from equitangents._types import ArrayLike
 from equitangents.actions import Action
-from equitangents.actions.continuous import check_finite_group
-from equitangents.actions.group_action import GroupAction
+from equitangents.actions.action import GroupAction
+from equitangents.actions.compact import check_finite_group
 from equitangents.errors import InvalidTypeError
 from equitangents.kernels.cost import CostedKernel, KernelCost, check_dtype, repeated
 from equitangents.kernels.fields import check_result, result_bytes

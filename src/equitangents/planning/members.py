@@ -16,15 +16,14 @@ import numpy as np
 
 from equitangents._types import Key, Network, Numbers, Targets, Times
 from equitangents.actions import as_action
-from equitangents.actions.action import Action
-from equitangents.actions.group_action import GroupAction
-from equitangents.actions.named import ActionLike
+from equitangents.actions.action import Action, GroupAction
+from equitangents.actions.kinds import ActionLike
 from equitangents.actions.subset import augmenting_elements
 from equitangents.ensembles.orbits.law import OrbitLaw, orbit_batch, orbit_law
 from equitangents.ensembles.orbits.statistics import OVER_INPUTS, OrbitMeasures, check_measures
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference.draws import as_key
-from equitangents.nn.mean_law import MeanLaw
+from equitangents.nn.admissible import MeanLaw
 from equitangents.planning.pilot import Pilot, PilotDraws, Source, make_source, pilot_outputs
 from equitangents.planning.plan import Plan
 from equitangents.planning.violations import MEASURES, Interval, Violations, Wanted

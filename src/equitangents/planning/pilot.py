@@ -55,10 +55,10 @@ from equitangents.errors import (
     NotFittedError,
 )
 from equitangents.groups import Group
-from equitangents.groups.group_maps import FiniteGroupMap
+from equitangents.groups.group import FiniteGroupMap
 from equitangents.memory import check_memory
 from equitangents.metrics.on_orbits import carried_back, moved
-from equitangents.nn.mean_law import MeanLaw, commutes, mean_law
+from equitangents.nn.admissible import MeanLaw, commutes, mean_law
 from equitangents.validation import check_whole
 
 logger = logging.getLogger("equitangents.pilot")

@@ -20,19 +20,6 @@ _INSTEAD = {
     **dict.fromkeys(("layer", "requires", "supports_masking", "Bool", "Diagonal"), _LAYERS),
 }
 
-
-GROUP_LAYERS = {
-    "Z2ConvP4": 'nn.Lift on "C4"',
-    "P4ConvP4": "nn.GroupConv",
-    "GroupPool": "nn.GroupPool",
-    "S2ConvSO3": "nn.SphereLift",
-    "SO3ConvSO3": "nn.GroupConv after nn.SphereLift",
-    "SO3Pool": "nn.GroupPool after nn.SphereLift",
-}
-"""Layers of equivariant_ntk, and what each is here."""
-LIFTED = {"Z2ConvP4", "S2ConvSO3"}
-LIFTED_TWICE = "where it comes first its NTK counts the input's kernel twice, ours once, as the network has it"
-
 _MODULES = ("utils", "experimental")
 
 

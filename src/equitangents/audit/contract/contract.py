@@ -17,9 +17,9 @@ from jax.tree_util import PyTreeDef
 
 from equitangents._types import AnyAction, Element, Tree
 from equitangents.actions import GroupAction
-from equitangents.actions.image_stacks import ImageStacks
+from equitangents.actions.images import ImageStacks
 from equitangents.actions.kinds import Kinds, kinds_of, space_of
-from equitangents.actions.represented import as_output_action
+from equitangents.actions.vectors import as_output_action
 from equitangents.audit.contract.changes import Changes
 from equitangents.audit.contract.kinds import CustomAction, unmoved
 from equitangents.audit.contract.leaf_actions import Actions, Kind, LeafAction, Place, leaf

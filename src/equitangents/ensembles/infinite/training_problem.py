@@ -21,7 +21,7 @@ import numpy as np
 
 from equitangents._types import AnyAction, DataRows
 from equitangents.actions import Action, restrict
-from equitangents.actions.group_action import GroupAction
+from equitangents.actions.action import GroupAction
 from equitangents.actions.subset import ActionSubset, Augmentation, augmenting_elements
 from equitangents.ensembles.fields.kernel import FieldKernel, KernelSymmetry, TurningField
 from equitangents.ensembles.fields.targets import Positions
