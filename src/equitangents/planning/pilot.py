@@ -31,7 +31,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from equitangents._types import AnyAction, AnyModel, ArrayLike, Network, Numbers, Targets, Times
 from equitangents.actions import Action
-from equitangents.actions.group_action import GroupAction
+from equitangents.actions.action import GroupAction
 from equitangents.ensembles import (
     BaggedInfiniteEnsemble,
     DeepEnsemble,
