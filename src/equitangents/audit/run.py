@@ -82,7 +82,7 @@ def audit(
         tolerances: `Tolerances(relative_to, tolerance, output_scale)`: the size of errors, and an acceptable one.
         bootstrap: `Bootstrap(confidence, resamples, seed)`, how intervals are found; the seed is that of everything
             random in the audit: the same seed gives the same report.
-        batch_size: inputs at a time; None: as many as take 64 MiB, at most 256.
+        batch_size: inputs at a time; None: as many as take 64 MiB, at most 256; halved where memory does not suffice.
         progress: True shows on stderr how far a long audit is, and how long the rest takes; a function is called as
             progress(inputs evaluated, inputs planned, seconds left); False: it is logged.
         effort: "quick": the error and its floor alone, floors on 16 inputs, at most 12 elements of groups that are not

@@ -21,7 +21,7 @@ import logging
 import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -124,7 +124,11 @@ class Pilot:
 
 @dataclass(frozen=True, eq=False)
 class PilotDraws:
-    """A pilot's outputs on orbits and what is known of their law; arguments are those of `pilot_law`."""
+    """A pilot's outputs on orbits and what is known of their law.
+
+    equivariant: whether the mean of infinitely many networks is. about: targets, if errors are measured, from which
+    the mean is as far as the pilot shows; None: 0.
+    """
 
     outputs: Float[np.ndarray, "networks n order outputs"]
     group: Group
@@ -133,77 +137,50 @@ class PilotDraws:
     about: Float[np.ndarray, "n outputs"] | None
     rng: np.random.Generator
 
-    def law(self, draws: int) -> OrbitLaw:
-        """`draws` ensembles of networks like the pilot's."""
-        return self._law(draws, None, self.rng)
-
     def replicates(self, draws: int) -> Iterator[OrbitLaw]:
         """Laws of what the pilot might have been, of the same random numbers: they differ by the pilot alone."""
         each, m = max(2, min(draws, max(_DRAWS, draws // 4))), len(self.outputs)
         state = int(self.rng.integers(2**63))
         weights = self.rng.dirichlet(np.ones(m), size=_REPLICATES)
         for w in weights:
-            yield self._law(each, np.tile(w, (each, 1)), np.random.default_rng(state))
+            same = replace(self, rng=np.random.default_rng(state))
+            yield same.law(each, np.tile(w, (each, 1)))
 
-    def _law(self, draws: int, weights: np.ndarray | None, rng: np.random.Generator) -> OrbitLaw:
-        return pilot_law(
-            self.outputs,
-            self.group,
-            self.output_action,
-            equivariant=self.equivariant,
-            about=self.about,
-            draws=draws,
-            rng=rng,
-            weights=weights,
+    def law(self, draws: int, weights: Float[np.ndarray, "draws networks"] | None = None) -> OrbitLaw:
+        """`draws` ensembles of networks like the pilot's, whose weights in each draw are random if None."""
+        outputs, group, rng, m = self.outputs, self.group, self.rng, len(self.outputs)
+        check_memory(
+            f"{draws} draws of an ensemble on {outputs.shape[1]} orbits of {group.order} points",
+            8 * outputs[0].size * (_TEMPORARIES * draws + max(m, _COPIES)),
+            None,
+            "ask for fewer inputs or draws",
         )
-
-
-def pilot_law(
-    outputs: Float[np.ndarray, "networks n order outputs"],
-    group: Group,
-    output_action: FiniteGroupMap | None,
-    *,
-    equivariant: bool,
-    about: Float[np.ndarray, "n outputs"] | None,
-    draws: int,
-    rng: np.random.Generator,
-    weights: Float[np.ndarray, "draws networks"] | None = None,
-) -> OrbitLaw:
-    """Draws of trained ensembles from a pilot's outputs on orbits.
-
-    equivariant: whether the mean of infinitely many networks is. about: targets, if errors are measured, from which
-    the mean is as far as the pilot shows; None: 0. weights: of the pilot's networks in each draw; None: random.
-    """
-    m = len(outputs)
-    check_memory(
-        f"{draws} draws of an ensemble on {outputs.shape[1]} orbits of {group.order} points",
-        8 * outputs[0].size * (_TEMPORARIES * draws + max(m, _COPIES)),
-        None,
-        "ask for fewer inputs or draws",
-    )
-    z = carried_back(output_action, outputs)
-    mean = z.mean(axis=2, keepdims=True)
-    rest = z - mean
-    w = rng.dirichlet(np.ones(m), size=draws) if weights is None else weights
-    centre = 0.0 if about is None else about[:, None, :]
-    whole, offsets = _mean(mean, w, centre, least=1 / m)
-    scale = np.sqrt(m / (m - 1))
-    of_networks = scale * (mean - mean.mean(axis=0))
-    if equivariant:
-        turns = _turns(group, m, rng)
-        copies = np.stack([of_networks + rest[:, :, group.table[h]] for h in turns], axis=1)
-    else:
-        lasting, rest_offsets = _mean(rest, w, 0.0, least=0.0)
-        whole, offsets = whole + lasting, offsets + rest_offsets
-        copies = (of_networks + scale * (rest - rest.mean(axis=0)))[:, None]
-    count = copies.shape[1]
-    noise = rng.normal(size=(draws, m, count)) * np.sqrt(w / count)[:, :, None]
-    fluctuations = (noise.reshape(draws, -1) @ copies.reshape(m * count, -1)).reshape(draws, *z.shape[1:])
-    whole = np.broadcast_to(whole, z.shape[1:])
-    if output_action is None:
-        return OrbitLaw(whole, fluctuations, offsets)
-    offsets = np.broadcast_to(offsets, (draws, *z.shape[1:]))
-    return OrbitLaw(*(_carried_on(output_action, part) for part in (whole, fluctuations, offsets)))
+        z = carried_back(self.output_action, outputs)
+        mean = z.mean(axis=2, keepdims=True)
+        rest = z - mean
+        w = rng.dirichlet(np.ones(m), size=draws) if weights is None else weights
+        centre = 0.0 if self.about is None else self.about[:, None, :]
+        whole, offsets = _mean(mean, w, centre, least=1 / m)
+        scale = np.sqrt(m / (m - 1))
+        of_networks = scale * (mean - mean.mean(axis=0))
+        if self.equivariant:
+            turns = _turns(group, m, rng)
+            copies = np.stack([of_networks + rest[:, :, group.table[h]] for h in turns], axis=1)
+        else:
+            lasting, rest_offsets = _mean(rest, w, 0.0, least=0.0)
+            whole, offsets = whole + lasting, offsets + rest_offsets
+            copies = (of_networks + scale * (rest - rest.mean(axis=0)))[:, None]
+        count = copies.shape[1]
+        noise = rng.normal(size=(draws, m, count)) * np.sqrt(w / count)[:, :, None]
+        fluctuations = (noise.reshape(draws, -1) @ copies.reshape(m * count, -1)).reshape(draws, *z.shape[1:])
+        whole = np.broadcast_to(whole, z.shape[1:])
+        action = self.output_action
+        if action is None:
+            return OrbitLaw(whole, fluctuations, offsets)
+        offsets = np.broadcast_to(offsets, (draws, *z.shape[1:]))
+        # f_g = ρ_Y(g) z_g
+        on = lambda z: np.stack([moved(action, g, z[..., g, :]) for g in range(group.order)], axis=-2)
+        return OrbitLaw(on(whole), on(fluctuations), on(offsets))
 
 
 def _mean(
@@ -231,11 +208,6 @@ def _turns(group: Group, networks: int, rng: np.random.Generator) -> np.ndarray:
     if group.order <= most:
         return np.arange(group.order)
     return rng.choice(group.order, most, replace=False)
-
-
-def _carried_on(output_action: FiniteGroupMap, z: np.ndarray) -> np.ndarray:
-    """f_g = ρ_Y(g) z_g."""
-    return np.stack([moved(output_action, g, z[..., g, :]) for g in range(output_action.group.order)], axis=-2)
 
 
 Data = tuple[Numbers, Targets] | None
