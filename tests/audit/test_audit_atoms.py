@@ -166,11 +166,12 @@ def test_a_structure_at_rest_is_judged_on_an_absolute_scale() -> None:
 
 
 def test_single_precision_has_a_floor_of_its_own() -> None:
-    report = et.audit.atoms(Cluster(dtype=np.float32), CLUSTERS, ["rotation", "permutation", "conservation"], **FEW)
+    few = CLUSTERS[:3]
+    report = et.audit.atoms(Cluster(dtype=np.float32), few, ["rotation", "permutation", "conservation"], **FEW)
     assert report.precision == "single"
     assert report.verdict in ("holds", "within tolerance")
     assert 1e-5 < report.row("rotation", "forces").floor < 1.0
-    assert et.audit.atoms(Cluster(), CLUSTERS, ["rotation"], **FEW).precision == "double"
+    assert et.audit.atoms(Cluster(), few, ["rotation"], **FEW).precision == "double"
 
 
 def test_tensors_are_the_same_in_voigts_order_and_in_full() -> None:
@@ -231,12 +232,12 @@ class Features(Calculator):
 
 def test_charges_dipoles_and_node_features_are_tested_as_they_turn() -> None:
     ask = {"features": {"node_feats": "1x0e+1x1o"}, "elements": 3, **FEW}
-    good = et.audit.atoms(Features(), CLUSTERS, ["rotation", "reflection", "permutation"], **ask)
+    good = et.audit.atoms(Features(), CLUSTERS[:2], ["rotation", "reflection", "permutation"], **ask)
     assert good.verdict == "holds"
     assert {r.quantity for r in good.rows} == {"energy", "charges", "dipole", "node_feats"}
     wrong = Features()
     wrong.right = False
-    assert et.audit.atoms(wrong, CLUSTERS, ["rotation"], **ask).row("rotation", "node_feats").outcome == "fails"
+    assert et.audit.atoms(wrong, CLUSTERS[:2], ["rotation"], **ask).row("rotation", "node_feats").outcome == "fails"
     with pytest.raises(InvalidArgumentError, match="irreps such as"):
         feature("h", "3y")
 
