@@ -4,11 +4,11 @@ The influence of a sample, U_i = (n − 1)(θ − θ without i), gives the stand
 with the same U, of every resample. The ends are those of `student`.
 
 The interval of the mean of a table whose rows and columns are both samples comes from those of its row means and column
-means. With row effects of variance σ²_r, column effects σ²_c and residuals σ²_e of an E × n table the mean has the variance
-σ²_r/E + σ²_c/n + σ²_e/(En). The variance of row means over E holds σ²_r/E + σ²_e/(En), that of column means over n
-σ²_c/n + σ²_e/(En): together they count the residuals twice, and σ̂²_e/(En) is taken off once. Distances to the ends of
-both intervals add up as standard errors do (the method of variance estimates recovery, Zou & Donner 2008), so that
-skewed, discrete and nearly constant sides keep the ends that such samples have alone.
+means. With row effects of variance σ²_r, column effects σ²_c and residuals σ²_e of an E × n table the mean has the
+variance σ²_r/E + σ²_c/n + σ²_e/(En). The variance of row means over E holds σ²_r/E + σ²_e/(En), that of column means
+over n σ²_c/n + σ²_e/(En): together they count the residuals twice, and σ̂²_e/(En) is taken off once. Distances to the
+ends of both intervals add up as standard errors do (the method of variance estimates recovery, Zou & Donner 2008), so
+that skewed, discrete and nearly constant sides keep the ends that such samples have alone.
 """
 
 from __future__ import annotations
