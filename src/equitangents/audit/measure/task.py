@@ -2,9 +2,8 @@
 
 The answers to the pass over the data are kept, so that a pass that was stopped is measured as far as it came.
 
-The interval of a table of errors e(g, x) is put together from those of its row means and of its column means
-(`statistics.bootstrap.table_interval`). Fewer than 5 inputs, or sampled elements, and errors that are all equal give no interval: its
-ends are NaN.
+The interval of a table of errors e(g, x) is put together from those of its row means and of its column means.
+Fewer than 5 inputs, or sampled elements, and errors that are all equal give no interval: its ends are NaN.
 """
 
 from __future__ import annotations
