@@ -10,7 +10,7 @@ import equitangents as et
 from equitangents import memory
 from equitangents.errors import MemoryLimitError
 from equitangents.kernels import fields
-from equitangents.kernels.empirical import empirical_matrix
+from equitangents.kernels.tangent import empirical_matrix
 from equitangents.nn import Dense, Erf, Flatten, GroupPool, Relu, Sequential, SphereLift
 
 MANY = 400_000  # inputs, whose kernels take more than a terabyte

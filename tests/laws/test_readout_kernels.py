@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import equitangents as et
-from equitangents.kernels.empirical import empirical_matrix
+from equitangents.kernels.tangent import empirical_matrix
 from laws.joint import limit_of_the_largest
 from laws.networks import network, small_group
 from oracles import finite_groups, literal_kernels

@@ -14,7 +14,7 @@ import numpy as np
 from equitangents._types import Params, Tree
 from equitangents.errors import InvalidArgumentError
 from equitangents.functional.empirical import ApplyFn, KernelFn, empirical_kernel_fn
-from equitangents.kernels.monte_carlo import means
+from equitangents.kernels.tangent import means
 from equitangents.validation import check_whole
 
 
