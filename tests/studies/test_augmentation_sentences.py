@@ -9,7 +9,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from equitangents.errors import InvalidArgumentError
 from equitangents.statistics import Estimate
 from equitangents_studies.framework import drawing
-from equitangents_studies.framework.records import Records
+from equitangents_studies.framework.claims import Records
 from equitangents_studies.mlp_to_gcnn import study as mlp_to_gcnn
 from studies.miniatures import study
 

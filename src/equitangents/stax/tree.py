@@ -24,11 +24,10 @@ import numpy as np
 from equitangents import nn, precision
 from equitangents._types import ArrayLike, DType, Params, Tree
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, ShapeError
-from equitangents.nn.chain import chain, check_entries, run_layers
-from equitangents.nn.layer import Layer
-from equitangents.nn.parallel import Branches
+from equitangents.nn.branches import Branches
+from equitangents.nn.layer import Layer, Structure
+from equitangents.nn.lowering import chain, check_entries, run_layers
 from equitangents.nn.signal import Grid, Signal
-from equitangents.nn.structure import Structure
 
 
 @dataclass(frozen=True)

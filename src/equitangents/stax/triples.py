@@ -19,8 +19,7 @@ from equitangents._types import ArrayLike, DType, Params, Tree
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.kernels.result import Kernels
 from equitangents.nn import Dropout
-from equitangents.nn.layer import Layer
-from equitangents.nn.structure import Structure
+from equitangents.nn.layer import Layer, Structure
 from equitangents.stax.by_layers import evaluated
 from equitangents.stax.kernel import (
     NAMES,

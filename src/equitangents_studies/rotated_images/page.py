@@ -12,8 +12,8 @@ from matplotlib.ticker import MaxNLocator
 from equitangents.report import Figure, Table, figures, palette, with_interval
 from equitangents.statistics import bootstrap, bootstrap_intervals
 from equitangents_studies.common.input_pictures import input_pictures, visible
+from equitangents_studies.framework.claims import in_words
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, Shown, columns, drawing, table
-from equitangents_studies.framework.records import in_words
 from equitangents_studies.rotated_images.study import (
     ORDER,
     ROTATIONS,

@@ -28,7 +28,7 @@ from equitangents_studies.spurious_symmetries.study import (
     own_group,
     share,
 )
-from equitangents_studies.systems.data_groups import expected_symmetry
+from equitangents_studies.systems.transformations import expected_symmetry
 
 FIGURE = "Figure 2"
 FULL = 45_000
