@@ -21,7 +21,7 @@ and φ(v)², and of their derivatives, over the same nodes have to be the moment
 
 A given `order` is Gauss–Hermite quadrature with so many nodes in both directions, unchecked:
 u = √q1 (cos(θ/2) z1 + sin(θ/2) z2), v = √q2 (cos(θ/2) z1 - sin(θ/2) z2) with z1, z2 independent standard normals, and
-E[(φ(u)-φ(v))²] summed directly, without cancellation; moments of one variable have many more nodes.
+E[(φ(u)-φ(v))²] summed directly, without cancellation.
 """
 
 from __future__ import annotations
@@ -325,10 +325,6 @@ def _by_sectors(
 
 
 _NEGLIGIBLE = 1e-18  # weights below this, relative to their sum, are left out
-_FINER = 16  # times as many nodes for moments of one variable
-_COMPILED = 16_384  # numbers of which one compiled program has the values, whatever the rule
-
-Values = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 @dataclass(frozen=True)
@@ -411,63 +407,22 @@ class Quadrature(Traits):
         return first, derivative
 
     def moments(self, q: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """E[φ(u)²] and E[φ(u)] of u ~ N(0, q); with an order by Gauss-Hermite quadrature of 16 times as many nodes."""
-        if self.order is None:
-            known = line(self.function, q, 1)
-            return known.square, known.mean
-        root = safe_sqrt(q)
-        z, w = (jnp.asarray(part, q.dtype) for part in _hermite_rule(_FINER * self.order))
+        """E[φ(u)²] and E[φ(u)] of u ~ N(0, q), by the sums over panels, whatever the order."""
+        known = line(self.function, q, 1)
+        return known.square, known.mean
 
-        def add(sums: tuple[Any, Any], node: tuple[Any, Any]) -> tuple[tuple[Any, Any], None]:
-            x, weight = node
-            value = self.function(root * x)
-            return (sums[0] + weight * value**2, sums[1] + weight * value), None
+    def error(self, variances: np.ndarray) -> float:
+        """Largest relative error of E[φ²] and E[φ'²] at `variances`, by the order's nodes; and `Line.error`.
 
-        zero = jnp.zeros_like(q)
-        return jax.lax.scan(add, (zero, zero), (z, w))[0]
-
-    def error(self, variances: np.ndarray, values: Values | None = None) -> float:
-        """Largest relative error over `variances`, u and v at 60°: change on doubling the rule, and lost derivatives.
-
-        `values` are `compiled_values` of the function, where these are compiled already.
-
-        ∂E[(φ(u)-φ(v))²]/∂d = E[φ'(u)φ'(v)] holds for continuous φ; a jump, whose derivative automatic differentiation
-        does not see, breaks it.
+        The latter compares φ with its derivative: automatic differentiation does not see a jump.
         """
         assert self.order is not None
-        finer = Quadrature(self.function, 2 * self.order)
-        values = compiled_values(self.function) if values is None else values
-        step = 1e-4
-        coarse, fine, above, below = (
-            rule._pair_at(variances, s, values)
-            for rule, s in ((self, 0.25), (finer, 0.25), (finer, 0.25 + step), (finer, 0.25 - step))
-        )
-        scale = np.maximum(np.abs(fine).max(axis=0), 1e-300)
-        change = (np.abs(coarse - fine) / scale).max()
-        rise = (above[0] - below[0]) / (8 * variances * step)
-        lost = np.abs(rise - fine[1]) / np.maximum(np.maximum(np.abs(fine[1]), np.abs(rise)), 1e-300) - 10 * step**2
-        return float(max(change, lost.max()))
-
-    def _pair_at(self, q: np.ndarray, s: float, values: Values) -> np.ndarray:
-        """(E[(φ(u)-φ(v))²], E[φ'(u)φ'(v)], E[φ(u)²]) at equal variances q, (n,), and sin²(θ/2) = s: (3, n)."""
-        z1, z2, w = self._plane_rule
-        root = np.sqrt(q)[:, None]
-        (f, f_slope), (g, g_slope) = (values(root * (np.sqrt(1 - s) * z1 + sign * np.sqrt(s) * z2)) for sign in (1, -1))
-        return np.stack([(f - g) ** 2 @ w, f_slope * g_slope @ w, f**2 @ w])
-
-
-def compiled_values(function: Callable[[Any], Any]) -> Values:
-    """φ(z) and φ'(z) of an array z of any shape, by one program that is compiled once."""
-    both = jax.jit(lambda z: (function(z), jax.grad(lambda u: jnp.sum(function(u)))(z)))
-
-    def values(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        parts = -(-z.size // _COMPILED)
-        filled = np.resize(z, (parts, _COMPILED))  # repeats z, so that no number comes in that is not asked for
-        found = np.array([both(part) for part in filled])
-        f, slope = found.swapaxes(0, 1).reshape(2, -1)[:, : z.size].reshape(2, *z.shape)
-        return f, slope
-
-    return values
+        q = jnp.asarray(variances)
+        z, w = _hermite_rule(self.order)
+        known = line(self.function, q, 1)
+        f, g = values_and_slopes(self.function, jnp.sqrt(q)[:, None] * z)
+        changes = (_change(f**2 @ w, known.square, known.square), _change(g**2 @ w, known.steepness, known.steepness))
+        return float(np.max([*changes, known.error]))
 
 
 @cache
