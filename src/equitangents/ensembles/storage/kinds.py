@@ -152,7 +152,7 @@ _TABLE = {
         "vectors:TrivialAction": "group Group; name text",
     },
     "kernels": {
-        "equivariant:EquivariantAverage": "base Network; action GroupAction; representation Representation",
+        "orbit:EquivariantAverage": "base Network; action GroupAction; representation Representation",
         "orbit:OrbitAverage": "base Network; action GroupAction",
         "operation:FrozenArray": "array array; key text",
         "random_features.features:RandomFeatures": "net Sequential|OrbitAverage|given; features int; seed int; "
