@@ -7,14 +7,10 @@ from __future__ import annotations
 
 import itertools
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import equitangents as et
-from equitangents.kernels.empirical import empirical_matrix
-from laws.joint import assert_jointly
 
 n = et.nn
 TIMES = np.array([0.3, 5.0, 100.0])
