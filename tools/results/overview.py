@@ -10,6 +10,7 @@ from pathlib import Path
 from equitangents.report import figures, palette
 from equitangents_studies import registry
 from equitangents_studies.claim import Claim
+from equitangents_studies.framework.places import PLACES
 from tools.results import small
 from tools.results.markers import Find, filled, finder, plain, table
 from tools.results.record import Record
@@ -83,8 +84,21 @@ def _index(published: Sequence[Record], titles: Mapping[str, str]) -> dict[str, 
                 for r in published
             ],
         ),
+        "places": _places({r.name: r for r in published}),
         "unmet": table(["run", "claim", "outcome", "number", "interval", "the source’s"], unmet),
     }
+
+
+def _places(runs: Mapping[str, Record]) -> str:
+    """Figures, tables and theorems of the works, how to make each, and what came out."""
+    rows = [
+        [
+            f"{work}, {plain(place.item)}", f"`{place.command}`", f"[{place.run}]({runs[place.run].page})",
+            *_counted(c.outcome for c in runs[place.run].source_claims if _work(c) == work),
+        ]
+        for work, shown in PLACES.items() for place in shown if place.run in runs
+    ]  # fmt: skip
+    return table(["work, figure, table or theorem", "`equitangents reproduce …`", "page", *_OUTCOMES], rows)
 
 
 def _draw(published: Sequence[Record], folder: Path) -> None:

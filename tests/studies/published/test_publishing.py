@@ -14,6 +14,7 @@ from tools.results.__main__ import ROOT, main
 from tools.results.record import Record
 
 from equitangents import studies
+from equitangents_studies.framework.places import PLACES
 from studies.published.drawn import NAME, edit, everything, page
 
 
@@ -187,6 +188,13 @@ class TestTheRepository:
             [sys.executable, "-m", "tools.results", "--check"], cwd=ROOT, capture_output=True, text=True
         )
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+    def test_every_place_of_a_work_has_its_command_and_a_published_run(self):
+        runs = {path.parent.name: Record.from_json(path.read_text()) for path in self.RESULTS.glob("*/run.json")}
+        for place in (place for shown in PLACES.values() for place in shown):
+            given = runs[place.run].command.removeprefix("equitangents reproduce ").split()
+            assert set(place.command.split()) <= {*given, "--data-dir", "FOLDER"}, place
+            assert place.command.split()[0] == runs[place.run].study
 
     def test_every_run_has_a_page_with_its_finding_figure_claims_and_command(self):
         runs = [Record.from_json(path.read_text()) for path in self.RESULTS.glob("*/run.json")]
