@@ -168,5 +168,3 @@ class TurnedPairs(et.actions.CompactAction):
 
     def _key(self):
         return ()
-
-
