@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from equitangents import studies
-from equitangents_studies import forces, molecules
+from equitangents_studies import cross_product, forces, molecules
 from equitangents_studies.common.scores import largest
-from equitangents_studies.cross_product import study as cross_product
-from equitangents_studies.cross_product.study import claims as cross_product_claims
+from equitangents_studies.cross_product import claims as cross_product_claims
 from equitangents_studies.data import DataNotFoundError
 from equitangents_studies.framework.claims import EXACT
 from studies.miniatures import TINY
@@ -53,7 +52,7 @@ class TestCrossProduct:
         return cross_product.Results(
             times=np.array([0, 1]), outputs={("T", key): outputs for key in cross_product.SETS}, mean_error=table,
             covariance_error=table | {"none": np.full((times, 3), plain)},
-            between={"none": some, "T": between * some[::-1]}, truth_error={},
+            between={"none": some, "T": between * some[::-1]},
             worst={"T": share, "none": some}, bound={"T": np.ones((times, pairs)), "none": some},
             shift={"T": np.full(6, shift)}, shuffled={"T": np.full(6, shuffled)},
         )  # fmt: skip
@@ -85,7 +84,7 @@ class TestForces:
         error = np.random.default_rng(0).uniform(0.5, 1, (2, 6))
         errors = {"energies": error, "forces": error, "both": ratio * error * np.linspace(0.9, 1.1, 6)}
         turned = np.array(turned)
-        return forces.Results(errors, errors, law, law, turned, turned, (1.0, 1.0), "toy energy", {})
+        return forces.Results(errors, errors, law, law, turned, turned, (1.0, 1.0), {})
 
     def test_true(self):
         found = forces.claims(self.settings, self.results())
@@ -111,7 +110,7 @@ class TestMolecules:
         errors = dict.fromkeys(("mlp", "coulomb", "soap", "elements"), error)
         errors["so3"] = ratio * error * rng.uniform(0.9, 1.1, (5, 1, 1))
         moved = {"so3": turned * rng.uniform(0.5, 1, (6, 3))}, {"so3": np.full((6, 3), relabelled)}
-        return molecules.Results(errors, {}, {}, *moved, 5, 1e-4, "made up")
+        return molecules.Results(errors, {}, *moved)
 
     def test_true(self):
         found = molecules.claims(self.settings, self.results())

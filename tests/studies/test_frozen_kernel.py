@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 from scipy.special import erf
 
-from equitangents import kernels, nn, studies
-from equitangents.errors import InvalidArgumentError
+from equitangents import kernels, nn
 from equitangents_studies.frozen_kernel import (
     PARAMETRISATIONS,
     MeanField,
@@ -16,7 +15,6 @@ from equitangents_studies.frozen_kernel import (
     trained,
 )
 from equitangents_studies.systems.architectures import Reparametrised
-from studies.miniatures import TINY
 
 SETTINGS = Settings(widths=(8, 16, 32, 64), networks=12, steps=(1, 10))
 
@@ -99,7 +97,7 @@ class TestClaims:
                 slope = relu if (phi, p) == ("relu", "ntk") else exponent[p]
                 size = 0.5 * (widths / 8.0) ** slope
                 movement[phi, p] = size[:, None, None] * np.exp(spread * rng.normal(size=(4, networks, 2)))
-        return Results(widths, np.array(SETTINGS.steps), movement, {}, {})
+        return Results(widths, np.array(SETTINGS.steps), movement)
 
     def _verdicts(self, **how):
         return [claim.outcome for claim in claims(SETTINGS, self._results(**how))]
@@ -135,17 +133,3 @@ class TestClaims:
 
     def test_relu_is_said_to_lie_outside_the_theorem(self):
         assert "which ReLU is not" in claims(SETTINGS, self._results())[1].source
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"widths": "8,16"}, "widths was"), ({"networks": "1"}, "networks was 1"), ({"steps": "0,1"}, "steps was"),
-        ({"kernel_images": "9"}, "kernel_images was 9"), ({"b_std": "0"}, "b_std was 0"), ({"rate": "0"}, "rate was 0"),
-        ({"smooth": "relu"}, "smooth was 'relu'"),
-    ],
-)  # fmt: skip
-def test_bad_settings_are_named(change, message, tmp_path):
-    settings = {**TINY["frozen-kernel"], **change}
-    with pytest.raises(InvalidArgumentError, match=message):
-        studies.run("frozen-kernel", out=tmp_path / "run", settings=settings, progress=False)

@@ -9,14 +9,13 @@ import pytest
 import equitangents as et
 from equitangents.errors import InvalidArgumentError
 from equitangents.kernels import kernel_invariance_error
-from equitangents_studies import toy
+from equitangents_studies import ising, toy
 from equitangents_studies.common.images import load_images, standardise
 from equitangents_studies.common.infinite import expected_squares
 from equitangents_studies.common.ising_lattice import energy, hot_spins, thermal_spins
 from equitangents_studies.common.orbits import by_element, deviations, orbit_batch, relative_std, same_predictions
 from equitangents_studies.comparison.study import Settings as ComparisonSettings
 from equitangents_studies.comparison.study import images_of
-from equitangents_studies.ising import study as ising
 from equitangents_studies.rotated_images import study as rotated_images
 
 
@@ -159,6 +158,6 @@ class TestImages:
 
 @pytest.mark.parametrize(("name", "order"), [("none", 12), ("T", 12), ("O", 24), ("I", 60)])
 def test_pairs_and_their_products_are_moved_by_the_group_that_is_named(name, order):
-    from equitangents_studies.cross_product import study as cross_product
+    from equitangents_studies import cross_product
 
     assert [action.group.order for action in cross_product._actions(name)] == [order, order]

@@ -66,8 +66,6 @@ registry: dict[str, StudyInfo] = {
             _EMERGENT,
             "Ensembles of MLPs of growing width against the closed form: do their means converge, and is the "
             "orbit spread of M members that of GP(μ, Σ/M), on training, test and foreign spins?",
-            page="page",
-            claims="study",
         ),
         _shipped(
             "rotated-images",
@@ -112,8 +110,6 @@ registry: dict[str, StudyInfo] = {
             _KERNELS,
             "Mean predictions of augmented MLPs and of group-convolutional networks without augmentation: are "
             "they equal at infinite width and any depth, for frozen finite kernels, and in the limit for trained ones?",
-            page="page",
-            claims="study",
         ),
         _shipped(
             "augmented-cnn-to-gcnn",
@@ -128,8 +124,6 @@ registry: dict[str, StudyInfo] = {
             _EMERGENT,
             "MLPs learn vectors that turn with the inputs, under the rotation groups of the regular solids: "
             "equivariance of mean and covariance, in closed form and of trained ensembles, on and off the data.",
-            page="page",
-            claims="study",
         ),
         _shipped(
             "continuous",
@@ -270,8 +264,8 @@ registry: dict[str, StudyInfo] = {
             _SYNERGY,
             "ResNets and an MLP-Mixer on images read from files, as they are and with channels rotated at every "
             "position: exponents of learning curves before and after their cusp, and where the cusp lies.",
-            claims="page",
-            page="page",
+            claims="study",
+            page="study",
         ),
         _shipped(
             "spectra",
@@ -302,7 +296,7 @@ registry: dict[str, StudyInfo] = {
             "how many inputs the right group saves, and equivariance at every time, on and off the data.",
             (*_WITH_DESK, "flows-quick", "flows-desk", "flows-paper", "turns-quick", "turns-desk", "turns-paper"),
             claims="study",
-            page="page",
+            page="study",
         ),
     )
 }
