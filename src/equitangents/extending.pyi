@@ -29,7 +29,7 @@ from equitangents import formatting, notebook
 from equitangents.cli.completion import one_of, there
 
 # layers of one's own
-from equitangents.nn.group_windows import box_offsets
+from equitangents.nn.group_conv import box_offsets
 from equitangents.nn.layer import Weights
 
 # how it is computed: in which precision, in how much memory, by whom

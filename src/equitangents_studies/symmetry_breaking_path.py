@@ -26,13 +26,13 @@ from equitangents.extending import check_array
 from equitangents.report import Figure, palette
 from equitangents.statistics import Estimate, t_interval
 from equitangents_studies.common.system_runs import COUNTED, SystemImages, asked_images
-from equitangents_studies.framework.claims import Claim, claim, ours, theirs
+from equitangents_studies.framework.claims import Claim, claim, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
 from equitangents_studies.framework.page import Columns, Presentation, columns, drawing
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.systems import System, architecture, inference, path
-from equitangents_studies.systems.inferences import KernelInference
+from equitangents_studies.systems.descent import KernelInference
 
 OTHERS = {"GAP": "GAP of the same width", "VEC": "infinitely wide VEC"}
 
@@ -254,7 +254,7 @@ def _width(settings: Settings, results: Results) -> Claim:
         {f"t = {t:g}": width_change(results, s.widths, [t]) for t in s.times},
         measure=f"S-Dist to infinitely wide VEC at {s.widths[0]} channels minus that at {s.widths[-1]}.",
         covers=(MEMBERS, s.members), at_least=0,
-        by=ours("the source shows it in Figure S1 for 64 to 512 channels; our widths end there"),
+        by=theirs(THEIRS, FIGURE, "it falls from 64 to 512 channels"),
         aggregate=("the mean over times", e),
     )  # fmt: skip
 
@@ -266,7 +266,8 @@ def _accuracy(settings: Settings, results: Results) -> Claim:
         "Accuracy of single networks falls along the path",
         numbers,
         measure=f"Test accuracy of single VEC networks at t = {s.times[-1]:g} minus that at t = 0.",
-        covers=(MEMBERS, s.members), at_most=0, unit="percentage points", by=ours("our question"),
+        covers=(MEMBERS, s.members), at_most=0, unit="percentage points",
+        by=theirs(THEIRS, "appendix E", "decays monotonically along t and n"),
     )  # fmt: skip
 
 

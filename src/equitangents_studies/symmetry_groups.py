@@ -26,12 +26,11 @@ from equitangents_studies.framework.page import Columns, Presentation, Shown, co
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.systems import ARCHITECTURES, System, algorithmic_symmetry, architecture, transformation
-from equitangents_studies.systems.data_groups import NAMES as GROUPS
-from equitangents_studies.systems.data_groups import expected_symmetry
 from equitangents_studies.systems.descent import GradientInference
 from equitangents_studies.systems.embeddings import embed
-from equitangents_studies.systems.generated import sample_data
 from equitangents_studies.systems.symmetry_tests import false_alarm_rate
+from equitangents_studies.systems.transformations import NAMES as GROUPS
+from equitangents_studies.systems.transformations import expected_symmetry, sample_data
 
 CHAIN = (("GAP", "VEC"), ("VEC", "LCN"), ("LCN", "VEC"), ("VEC", "FCN"))
 """Pairs of Theorem 3.1: from LCN of n channels, VEC has dn."""

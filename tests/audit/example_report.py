@@ -7,8 +7,7 @@ import numpy as np
 from equitangents.audit.report import numbers
 from equitangents.audit.report import part_sections as p
 from equitangents.audit.report import sections as s
-from equitangents.audit.report.findings import FORMAT
-from equitangents.audit.report.result import AuditReport
+from equitangents.audit.report.result import FORMAT, AuditReport
 
 GUILTY = "layer4"
 

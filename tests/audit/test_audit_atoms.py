@@ -36,18 +36,6 @@ def copper(rattled: float = 0.1) -> Atoms:
     return atoms
 
 
-@pytest.mark.slow
-def test_emt_passes_on_molecules_and_crystals_of_any_sizes() -> None:
-    tests = [*SYMMETRIES, "lattice translation", "supercell", "conservation"]
-    report = et.audit.atoms(EMT(), [copper(), molecule("CH3OH"), bulk("Al")], tests, elements=2, **FEW)
-    assert report.verdict == "holds"
-    assert {(r.test, r.quantity) for r in report.rows} >= {(t, "energy") for t in tests[:-1]} | {("gradient", "forces")}
-    assert report.row("rotation", "stress").structures == 2  # of crystals alone
-    assert report.row("gradient").error.mean < 1e-3
-    assert report.advice == []
-    assert len(report.first_line) <= 120
-
-
 def test_a_planted_anisotropy_of_known_size_is_recovered_within_its_interval() -> None:
     size = 0.03
     squeeze = np.diag([size, 0, 0])
@@ -324,11 +312,6 @@ def test_the_report_is_written_in_every_form(tmp_path: Path) -> None:
     assert "fails" in report._repr_html_()
 
 
-def test_the_same_seed_gives_the_same_report() -> None:
-    one, two = (et.audit.atoms(Cluster(), CLUSTERS, ["rotation", "conservation"], **FEW).rows for _ in range(2))
-    assert one == two
-
-
 def _no_calculator() -> None:
     raise RuntimeError("no weights\nfound")
 
@@ -338,7 +321,7 @@ def _no_calculator() -> None:
     [
         ((object(), CLUSTERS), InvalidTypeError, "expected an ASE calculator"),
         ((Cluster(), []), InvalidArgumentError, "structures is empty"),
-        ((Cluster(), [3]), InvalidTypeError, "structures\\[0\\] is a int"),
+        ((Cluster(), [3]), InvalidTypeError, "structures\\[0\\] is of type int"),
         ((Cluster(), CLUSTERS, ["rotations"]), InvalidArgumentError, "rotation"),
         ((Cluster(), CLUSTERS, ["supercell"]), InvalidArgumentError, "no test applies"),
         ((Cluster(cutoff="x"), CLUSTERS), ModelError, "failed on"),

@@ -54,13 +54,6 @@ def test_numbers_that_are_not_finite_are_null(reports: dict) -> None:
     assert report.verdict == "broken"
 
 
-def test_summaries_begin_with_the_first_line(reports: dict) -> None:
-    for report in reports.values():
-        assert report.summary().splitlines()[0] == report.first_line
-        assert report.first_line in repr(report)
-        assert len(report.first_line) <= 120
-
-
 def test_markdown_is_made_of_tables(reports: dict, tmp_path: Path) -> None:
     text = reports["forest"].to_markdown(tmp_path / "audit.md")
     assert (tmp_path / "audit.md").read_text(encoding="utf-8") == text

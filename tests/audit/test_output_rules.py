@@ -11,7 +11,7 @@ import equitangents as et
 from audit.models_without_rules import case
 from audit.verdict_cases import features, shown
 from equitangents.audit import Labels
-from equitangents.audit.contract.labels import cycles
+from equitangents.audit.contract.kinds import cycles
 from equitangents.audit.measure.rules import below_zero, halves, permutation
 from equitangents.cli.main import main
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError, ShapeError

@@ -5,7 +5,7 @@ import pytest
 
 import equitangents as et
 from equitangents.nn import Conv, Dense, Flatten, Relu, Residual, Sequential
-from equitangents.nn.mean_law import mean_law
+from equitangents.nn.admissible import mean_law
 
 ROT = et.actions.image_rotations(4)
 TURN = et.actions.linear(et.groups.cyclic(4), [np.linalg.matrix_power([[0.0, -1.0], [1.0, 0.0]], g) for g in range(4)])

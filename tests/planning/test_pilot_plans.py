@@ -87,18 +87,6 @@ def test_a_fitted_ensemble_is_its_own_pilot_and_can_be_extended(plan, trained):
 
 
 @pytest.mark.slow
-def test_narrow_networks_need_what_trained_ensembles_show():
-    """At width 4 the plan of a pilot meets its target in at least 18 of 20 ensembles."""
-    x, y = task()
-    train = lambda members, seed: ensemble(members, seed, width=4, learning_rate=0.5).fit(x, y)
-    plan = plan_ensemble(train(20, 0), ROT, NEW, 0.05, draws=500)
-    pool = train(20 * plan.members, 1).predict_members(orbit_batch(ROT, NEW)).astype(float)
-    f = pool.reshape(20, plan.members, 6, 4).mean(axis=1)
-    values = (f.std(axis=2) / abs(f.mean(axis=2))).mean(axis=1)
-    assert (values <= 0.05).sum() >= 18
-
-
-@pytest.mark.slow
 def test_without_augmentation_the_limit_is_that_of_many_networks():
     plan = plan_ensemble(ensemble(augmentation=None), ROT, NEW, 0.01, data=task(), draws=400)
     assert not plan.equivariant

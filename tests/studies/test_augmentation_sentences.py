@@ -9,7 +9,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from equitangents.statistics import Estimate
 from equitangents_studies import mlp_to_gcnn
 from equitangents_studies.framework import drawing
-from equitangents_studies.framework.records import Records
+from equitangents_studies.framework.claims import Records
 
 
 def exchanged_results(distance=0.0):

@@ -10,20 +10,16 @@ import numpy as np
 
 from equitangents.audit.contract.trees import Shared
 from equitangents.audit.data_pass import measure_data
-from equitangents.audit.interruption import Bench, Interruption
 from equitangents.audit.measure.input_sets import set_result
-from equitangents.audit.measure.intervals import spread_of
 from equitangents.audit.measure.judge import Measured
 from equitangents.audit.measure.predictions import output_kind, relative_section
 from equitangents.audit.measure.remedies import averaged
-from equitangents.audit.measure.task import AuditTask
-from equitangents.audit.parts import measure_parts
+from equitangents.audit.measure.task import AuditTask, spread_of
+from equitangents.audit.parts import Bench, Interruption, measure_parts
 from equitangents.audit.records import Parts
-from equitangents.audit.report import citations
-from equitangents.audit.report.findings import FORMAT
 from equitangents.audit.report.forms import versions
 from equitangents.audit.report.part_sections import AuditSettings, Missing, Timing
-from equitangents.audit.report.result import AuditReport
+from equitangents.audit.report.result import FORMAT, AuditReport, cited
 from equitangents.audit.report.rows import beyond
 from equitangents.audit.report.sections import (
     HOLDING,
@@ -81,7 +77,7 @@ def assemble(
         error=error,
         floor=floor,
         elements=_elements(m),
-        float_floor=floors.rounding,
+        float_floor=floors.float_floor,
         orbit=OrbitSection(
             same_predictions=m.same,
             outputs=output_kind(orbits, task.outputs),
@@ -90,7 +86,9 @@ def assemble(
         relative=relative_section(m),
         sets=sets,
         missing=_missing(m, bench),
-        settings=AuditSettings(**vars(task.bootstrap), batch_size=task.batch_size, inputs=task.x.n, values=values),
+        settings=AuditSettings(
+            **vars(task.bootstrap), batch_size=task.clock.most or task.batch_size, inputs=task.x.n, values=values
+        ),
         versions=_versions(task),
         timing=_timing(task, began),
         citations=[],
@@ -109,7 +107,7 @@ def assemble(
         inputs_digest=_digest(task),
         **found,
     )
-    return replace(report, citations=citations.used(report))
+    return replace(report, citations=cited(report))
 
 
 def off_data(m: Measured, sets: list[SetResult]) -> tuple[Verdict, Reason]:
@@ -139,11 +137,13 @@ def _elements(m: Measured) -> list[ElementResult]:
     resampler = task.over_inputs(task.x.n)  # of one element, over inputs alone
     estimates = resampler.each(orbits.errors)
     same = orbits.same_class
+    round_trip, reference = floors.relative(floors.round_trip), floors.relative(floors.reference)
+    of_elements = floors.of_elements
     mean_or_none = lambda row: None if np.isnan(row).all() else float(row.mean())
     results = []
     for k, g in enumerate(task.elements):
         errors = orbits.errors[k]
-        floor = float(floors.of_elements[k])
+        floor = float(of_elements[k])
         results.append(
             ElementResult(
                 label=contract.label(g),
@@ -152,8 +152,8 @@ def _elements(m: Measured) -> list[ElementResult]:
                 exact=task.contract.moves_exactly(g),
                 error=spread_of(estimates[k], errors),
                 worst_input=task.row(int(errors.argmax())),
-                round_trip_floor=mean_or_none(floors.round_trip[k]),
-                reference_floor=mean_or_none(floors.reference[k]),
+                round_trip_floor=mean_or_none(round_trip[k]),
+                reference_floor=mean_or_none(reference[k]),
                 floor=floor,
                 at_floor=bool(judgement.at_floor[:, k].all()),
                 same_prediction=None if same is None else float(same[k].mean()),
@@ -216,6 +216,8 @@ def _missing(m: Measured, bench: Bench) -> list[Missing]:
         alone = clock.largest == 1
         given = "it was given one input at a time" if alone else "they were filled up"
         refused = [Missing("larger batches" if alone else "smaller batches", f"{given}: {clock.refused}")]
+    if clock.most is not None:
+        refused.append(Missing("larger batches", "out of memory; fewer inputs were given at a time"))
     return (first if stop.stopped else []) + bench.missing + refused
 
 

@@ -12,16 +12,16 @@ import numpy as np
 from equitangents._types import AnyModel, Targets, Tree
 from equitangents.actions import GroupAction
 from equitangents.audit.adapters import Model, as_model
-from equitangents.audit.adapters.outputs import check_select
+from equitangents.audit.adapters.model import check_select
 from equitangents.audit.assemble import assemble
 from equitangents.audit.contract.changes import Transform
 from equitangents.audit.contract.contract import Contract, contract_of_changes, make_contract, verify
 from equitangents.audit.contract.trees import Inputs, as_inputs
-from equitangents.audit.interruption import Interruption
 from equitangents.audit.measure import floors, input_sets
 from equitangents.audit.measure.predictions import check_labels, is_classes
 from equitangents.audit.measure.rules import settled
 from equitangents.audit.measure.task import AuditTask, default_batch_size
+from equitangents.audit.parts import Interruption
 from equitangents.audit.records import (
     AuditedAction,
     Effort,

@@ -24,7 +24,7 @@ from equitangents.ensembles.orbits.law import OrbitLaw, orbit_batch, orbit_law
 from equitangents.ensembles.orbits.statistics import OVER_INPUTS, OrbitMeasures, check_measures
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference.draws import as_key
-from equitangents.nn.mean_law import MeanLaw
+from equitangents.nn.admissible import MeanLaw
 from equitangents.planning.pilot import Pilot, PilotDraws
 from equitangents.planning.plan import Plan
 from equitangents.planning.source import Source, make_source, pilot_outputs

@@ -37,7 +37,7 @@ from equitangents.errors import (
     NetworkError,
     NotFittedError,
 )
-from equitangents.nn.mean_law import MeanLaw, commutes, mean_law
+from equitangents.nn.admissible import MeanLaw, commutes, mean_law
 from equitangents.planning.pilot import PilotTraining, train
 from equitangents.validation import check_whole
 

@@ -18,11 +18,10 @@ import jax.numpy as jnp
 from equitangents import nn, precision
 from equitangents._types import DType, Params, Tree
 from equitangents.errors import InvalidArgumentError, NetworkError, ShapeError
-from equitangents.nn.chain import chain, check_entries, run_layers
-from equitangents.nn.layer import Layer
-from equitangents.nn.parallel import Branches
+from equitangents.nn.branches import Branches
+from equitangents.nn.layer import Layer, Structure
+from equitangents.nn.lowering import chain, check_entries, run_layers
 from equitangents.nn.signal import Grid, Signal
-from equitangents.nn.structure import Structure
 from equitangents.stax.patterns import Pattern
 
 Axes = tuple[int, int | None]  # of the batch and of the channels; None: all others

@@ -14,8 +14,7 @@ from equitangents import precision
 from equitangents._types import DType, Params, Tree
 from equitangents.errors import ShapeError
 from equitangents.nn import Dropout
-from equitangents.nn.layer import Layer
-from equitangents.nn.structure import Structure
+from equitangents.nn.layer import Layer, Structure
 from equitangents.stax.infinite import KernelFn
 from equitangents.stax.inputs import Inputs, given, moved_back, refuse_keywords, shape_after, signal_and_batch
 from equitangents.stax.patterns import Pattern

@@ -32,8 +32,7 @@ from equitangents.statistics import (
 from equitangents_studies import baselines
 from equitangents_studies.baselines import Problem
 from equitangents_studies.baselines.baseline import Entry
-from equitangents_studies.baselines.machines import TrainedNetworks
-from equitangents_studies.baselines.networks import cnn, count_multiplications
+from equitangents_studies.baselines.networks import TrainedNetworks, cnn, count_multiplications
 from equitangents_studies.baselines.registry import group_convolutional
 from equitangents_studies.common.images import Images, load_images, zero_at_border
 from equitangents_studies.common.orbits import orbit_batch, same_predictions

@@ -75,8 +75,7 @@ from equitangents_studies.systems import (
     omniscient_risk,
     rotate,
 )
-from equitangents_studies.systems.curve_data import curve_data, errors_of
-from equitangents_studies.systems.curves import kernel_curve
+from equitangents_studies.systems.curves import curve_data, errors_of, kernel_curve
 from equitangents_studies.systems.grams import pool_kernel
 
 

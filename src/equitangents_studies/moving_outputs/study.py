@@ -34,7 +34,7 @@ from equitangents_studies.moving_outputs.kernels import (
     scores_of_a_draw,
     train,
 )
-from equitangents_studies.systems.factors import log_factor_at_end
+from equitangents_studies.systems.exchange import log_factor_at_end
 
 PRESETS: dict[str, Any] = {
     **fields.MASKS,

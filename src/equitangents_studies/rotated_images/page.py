@@ -11,8 +11,8 @@ from matplotlib.ticker import MaxNLocator
 
 from equitangents.report import Figure, Table, palette
 from equitangents.statistics import bootstrap, bootstrap_intervals
+from equitangents_studies.framework.claims import in_words
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing
-from equitangents_studies.framework.records import in_words
 from equitangents_studies.rotated_images.study import (
     ORDER,
     Results,

@@ -26,7 +26,7 @@ from equitangents_studies.spurious_symmetries.study import (
     measure,
     own_group,
 )
-from equitangents_studies.systems.data_groups import expected_symmetry
+from equitangents_studies.systems.transformations import expected_symmetry
 
 FIGURE = "Figure 2"
 TRAINED = "repetitions, each with images, transformations and initial weights of its own"

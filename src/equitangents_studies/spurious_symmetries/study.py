@@ -32,10 +32,10 @@ from equitangents_studies.common.system_runs import (
 )
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Task, at_least, check, check_some, presets
 from equitangents_studies.systems import ARCHITECTURES, architecture, inference, rotate, transformation
-from equitangents_studies.systems.data_groups import NAMES as GROUPS
-from equitangents_studies.systems.data_groups import data_group, expected_symmetry
 from equitangents_studies.systems.descent import GradientInference
 from equitangents_studies.systems.grams import PoolKernel
+from equitangents_studies.systems.transformations import NAMES as GROUPS
+from equitangents_studies.systems.transformations import data_group, expected_symmetry
 
 Pairs = Sequence[tuple[int, int]]
 ORDER = "I ⊂ O(3)⊗I ⊂ O(3)^d ⊂ O(3d) and I ⊂ P(3d) ⊂ O(3d)"

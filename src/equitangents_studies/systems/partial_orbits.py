@@ -36,9 +36,8 @@ from equitangents.kernels import KernelFunction
 from equitangents.solvers import solve
 from equitangents.statistics import Estimate, mean_interval
 from equitangents_studies.systems.conventions import Step, check_ridge, lines_of, model_name, steps
-from equitangents_studies.systems.curve_data import centred_classes
-from equitangents_studies.systems.grams import GroupGrams, KernelName, finite_action, group_grams
-from equitangents_studies.systems.kernel_spectrum import irrep_blocks
+from equitangents_studies.systems.curves import centred_classes
+from equitangents_studies.systems.grams import GroupGrams, KernelName, finite_action, group_grams, irrep_blocks
 
 
 @dataclass(frozen=True, eq=False)

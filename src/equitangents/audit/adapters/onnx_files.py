@@ -14,7 +14,7 @@ import numpy as np
 
 from equitangents._types import Tree
 from equitangents.audit.adapters.model import Keep, LayerTrace, Model, arguments, first_line
-from equitangents.audit.contract.layouts import Sizes
+from equitangents.audit.contract.trees import Sizes
 from equitangents.errors import InvalidArgumentError, NetworkError, ShapeError
 from equitangents.extras import require
 

@@ -11,12 +11,11 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.optimize import linear_sum_assignment
 
-from equitangents._types import AnyAction, Element, Tree
-from equitangents.actions.given_maps import GivenMap
+from equitangents._types import AnyAction, Tree
+from equitangents.audit.contract.kinds import unmoved
 from equitangents.audit.contract.leaf_actions import Comparison, Kind, LeafAction, Place
 from equitangents.audit.contract.trees import on_host
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
-from equitangents.groups import SymmetryGroup
 
 Cost = Callable[[np.ndarray, np.ndarray], Any]
 
@@ -221,7 +220,7 @@ class Unordered(Kind):
     def leaf(self, place: Place, items: LeafAction | None) -> LeafAction:
         """What the group does to every item."""
         what = "sets in any order" if items is None else f"sets of {items.name} in any order"
-        action = Stays(place.group, what) if items is None else items.action
+        action = unmoved(place.group, what) if items is None else items.action
         return LeafAction(action, None if items is None else items.layout, compared=self.comparison, title=what)
 
     @property
@@ -238,24 +237,6 @@ class Unordered(Kind):
 
     def __repr__(self) -> str:
         return f"equitangents.audit.Unordered(match={self.match!r})"
-
-
-@final
-class Stays(GivenMap):
-    """Every element leaves everything as it is."""
-
-    def __init__(self, group: SymmetryGroup, name: str):
-        vars(self).update(group=group, name=name)
-
-    def check_signals(self, name: str, x: np.ndarray) -> None:
-        """Any array will do."""
-
-    def __call__(self, g: Element, x: Tree) -> Tree:
-        """The array itself."""
-        return x
-
-    def _key(self) -> tuple[Any, ...]:
-        return ()
 
 
 def stacked(output: Tree, n: int, most: int, expected: AnyAction = None, what: str = "f(x)") -> Tree:

@@ -56,13 +56,13 @@ def is_open(task: AuditTask, orbits: Orbits, floors: Floors, judgement: Judgemen
     if not (floors.deterministic and plain and task.tolerances.tolerance is None and orbits.undefined.sum() == 0):
         return False
     small = judgement.headline.error.estimate.mean <= UNINFORMATIVE
-    unsure = floors.rounding.method != "float64" and judgement.above.any() and small
+    unsure = floors.float_floor.method != "float64" and judgement.above.any() and small
     return unsure or unexact(judgement) in ("rounding", "spread")
 
 
 def settled(task: AuditTask, orbits: Orbits, floors: Floors, judgement: Judgement) -> tuple[Floors, Judgement]:
     """Both with what stays under the elements of the largest errors; as they are where nothing could be moved."""
-    rows = floors.absolute.rows
+    rows = floors.rows
     x = task.x.subset(rows)
     if not any(a.dtype.kind == "f" for a in x.batches):
         return floors, judgement
@@ -86,7 +86,7 @@ def settled(task: AuditTask, orbits: Orbits, floors: Floors, judgement: Judgemen
         rounding = np.repeat(_root(changes.mean(axis=(1, 2)))[:, None], len(rows), axis=1) / 2
         rounding = np.maximum(rounding, eps(orbits.dtype) / 4 * orbits.separate_sizes[:, rows])  # of the answer itself
         known = FloatFloor(float(np.max(ratio(rounding, orbits.separate_sizes[:, rows]).mean(axis=1))), "copies")
-        floors = replace(floors, absolute=replace(floors.absolute, rounding=rounding), rounding=known)
+        floors = replace(floors, rounding=rounding, float_floor=known)
         judgement = judge(task, orbits, floors)
     if judgement.scales.nothing:
         return floors, judgement
@@ -102,7 +102,7 @@ def _judged(
 ) -> Judgement:
     """The judgement by what stays: above rounding, no more than it, or open."""
     tried, rows, stays, changes = found
-    scales, part = judgement.scales, floors.absolute
+    scales = judgement.scales
     unit: Unit = "spread" if np.isfinite(scales.spreads[scales.judged]).all() else "norm"
     relative = partial(scales.relative, own=False)
     over = relative(unit, np.ones(stays.shape), rows) ** 2
@@ -110,8 +110,8 @@ def _judged(
     mean, n = squares.mean(axis=2), squares.shape[2]
     half = float(ndtri(0.5 + task.bootstrap.confidence / 2)) * squares.std(axis=2) / math.sqrt(max(n - 1, 1))
     unit_rounding = eps(orbits.dtype)
-    least = unit_rounding if floors.rounding.method == "copies" else max(ROUNDING, unit_rounding)
-    beside = FACTOR * relative(unit, part.resampled, part.rows).mean(axis=2)[:, tried]
+    least = unit_rounding if floors.float_floor.method == "copies" else max(ROUNDING, unit_rounding)
+    beside = FACTOR * relative(unit, floors.resampled, floors.rows).mean(axis=2)[:, tried]
     judged = judgement.scales.judged
     above = np.zeros_like(judgement.above)
     above[:, tried] = (_root(mean - half) > np.maximum(least, noise / 4) + beside) & judged[:, None]

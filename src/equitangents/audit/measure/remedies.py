@@ -18,10 +18,9 @@ from equitangents._types import Tree
 from equitangents.audit.adapters.model import Answer
 from equitangents.audit.contract.leaf_actions import Actions
 from equitangents.audit.contract.trees import Batch, Inputs, Shared, as_inputs
-from equitangents.audit.measure.judge import Measured
+from equitangents.audit.measure.judge import Measured, make_scales
 from equitangents.audit.measure.orbits import Orbits, measure_orbits
 from equitangents.audit.measure.predictions import task_error
-from equitangents.audit.measure.scales import make_scales
 from equitangents.audit.measure.task import AuditTask, Clock, Record
 from equitangents.audit.report.numbers import FACTOR, Estimate
 from equitangents.audit.report.part_sections import AUGMENTATION, AVERAGING, How, Missing, Remedy
@@ -89,7 +88,7 @@ def _lost(m: Measured, predicted: np.ndarray) -> bool:
     "The same" is up to twice the floor, and twice what means over random elements differ by chance. Outputs that are
     the same for these rows are evaluated for all inputs before that is said.
     """
-    orbits, part = m.orbits, m.floors.absolute
+    orbits, part = m.orbits, m.floors
     own = orbits.signals[0]
     hides = FACTOR * np.sqrt(np.mean((part.always + part.resampled.max(axis=1)) ** 2, axis=1))
     if not m.task.contract.is_complete:
@@ -218,7 +217,7 @@ def _augmentation(m: Measured) -> Remedy:
     assert train is not None
     from sklearn.base import clone
 
-    from equitangents.audit.adapters.estimators import EstimatorModel
+    from equitangents.audit.adapters.callables import EstimatorModel
 
     x_train, y_train = as_inputs(train[0]), np.asarray(train[1])
     copies = [x_train.leaves[0], *(task.contract.move(g, x_train.leaves)[0] for g in task.elements)]

@@ -21,15 +21,13 @@ from scipy.special import stdtrit
 from equitangents._types import AnyAction, Element
 from equitangents.actions.kinds import KINDS
 from equitangents.audit.contract.contract import Contract, OutputActions
-from equitangents.audit.contract.labels import Labels, LabelsAction, after, along_words, cycles, products
-from equitangents.audit.contract.layouts import to_last
+from equitangents.audit.contract.kinds import Labels, LabelsAction, after, along_words, cycles, products
 from equitangents.audit.contract.leaf_actions import Actions, LeafAction, Place
 from equitangents.audit.contract.named import leaf_of_kind
-from equitangents.audit.contract.trees import Batch, spread_over
-from equitangents.audit.measure.intervals import Resampler
+from equitangents.audit.contract.trees import Batch, spread_over, to_last
 from equitangents.audit.measure.judge import Measured
 from equitangents.audit.measure.orbits import Orbits, measure_orbits
-from equitangents.audit.measure.task import AuditTask
+from equitangents.audit.measure.task import AuditTask, Resampler
 from equitangents.audit.report.sections import RuleResult, RuleUnit
 from equitangents.errors import EquitangentsError, InvalidArgumentError
 from equitangents.groups import Group

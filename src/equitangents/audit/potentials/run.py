@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.audit.interruption import Interruption
+from equitangents.audit.parts import Interruption
 from equitangents.audit.potentials.calculator import Potential
 from equitangents.audit.potentials.conservation import MOST_STRUCTURES, conservation
 from equitangents.audit.potentials.known import Known, as_they_are, noise

@@ -75,23 +75,23 @@ _WORDS = {"None": "none", "bool": "bool", "int": "int", "float": "real", "str": 
 
 _TABLE = {
     "nn": {
-        "aggregate:Aggregate": "_matrix none|FrozenArray",
+        "attention:Aggregate": "_matrix none|FrozenArray",
         "conv:Conv": f"{_WINDOW}; {_PARAMETRISED}",
-        "dense:Dense": f"channels int; {_WEIGHTS}; {_PARAMETRISED}",
+        "conv:Dense": f"channels int; {_WEIGHTS}; {_PARAMETRISED}",
         "group_conv:GroupConv": f"channels int; window Window; rotations none|(int); weights none|(real); {_WEIGHTS}",
-        "group_pool:GroupPool": "subgroup none|(int); every none|Sizes",
-        "group_windows:Elements": "numbers (int)",
-        "lift:Lift": f"onto Group|GroupAction; channels int; window Window; weights none|(real); {_WEIGHTS}",
+        "pooling:GroupPool": "subgroup none|(int); every none|Sizes",
+        "group_conv:Elements": "numbers (int)",
+        "group_conv:Lift": f"onto Group|GroupAction; channels int; window Window; weights none|(real); {_WEIGHTS}",
         "conv:LocallyConnected": f"{_WINDOW}; parametrisation text; bias none|bool; width_scale real",
-        "parallel:Parallel": "_branches ((Layer))",
-        "parallel:Sum": "_groups ((int))",
-        "parallel:Concatenate": "_groups ((int))",
-        "polynomials:Polynomial": "coefficients (real)",
+        "branches:Parallel": "_branches ((Layer))",
+        "branches:Sum": "_groups ((int))",
+        "branches:Concatenate": "_groups ((int))",
+        "nonlinearities:Polynomial": "coefficients (real)",
         "pooling:AvgPool": "window Sizes; stride none|Sizes; padding text",
         "pooling:SumPool": "window Sizes",
         "pooling:GlobalAvgPool": "every Sizes",
         "readout:Readout": f"representation Representation; {_WEIGHTS}",
-        "residual:Residual": "_body Sequential",
+        "branches:Residual": "_body Sequential",
         "sequential:Sequential": "_layers (Layer)",
         "sphere_lift:SphereLift": f"onto SymmetryGroup; channels int; window ZonalWindow; {_WEIGHTS}; tolerance real; "
         "resolution none|int",
@@ -100,13 +100,13 @@ _TABLE = {
         "steerable.linear:SteerableDense": f"features text|Features; {_WEIGHTS}",
         "steerable.nonlinearity:GatedNonlinearity": "scalars Nonlinearity; gate Nonlinearity",
         "steerable.nonlinearity:FourierNonlinearity": "function Nonlinearity; samples none|int",
-        "steerable.norm:NormNonlinearity": "function Nonlinearity|GaussianSum; tolerance real; largest real; "
+        "steerable.nonlinearity:NormNonlinearity": "function Nonlinearity|GaussianSum; tolerance real; largest real; "
         "gaussians GaussianSum; error real; off (real)",
-        "steerable.points:PointCloud": "group text; features Features",
-        "steerable.points:PlaneImage": "group text; features Features",
-        "steerable.whole:FeatureVector": "group text; features Features",
-        "steerable.whole:SphereSignal": "group text",
-        "zonal_window:ZonalWindow": "coefficients (real)",
+        "steerable.inputs:PointCloud": "group text; features Features",
+        "steerable.inputs:PlaneImage": "group text; features Features",
+        "steerable.inputs:FeatureVector": "group text; features Features",
+        "steerable.inputs:SphereSignal": "group text",
+        "sphere_lift:ZonalWindow": "coefficients (real)",
     },
     "stax": {
         "own_layers:Gabor": "",
@@ -116,7 +116,7 @@ _TABLE = {
     "steerable": {
         "features:Features": "group text; entries ((int|steerable.Irrep))",
         "gaussian_sum:GaussianSum": "coefficients (real); rates (real)",
-        "irrep:Irrep": "group text; degree int; parity int",
+        "features:Irrep": "group text; degree int; parity int",
     },
     "groups": {
         "irreps:Irrep": "matrices numbers; kind text; character? numbers",
