@@ -8,16 +8,21 @@ from equitangents.report import Figure, Table, palette
 from equitangents.statistics import t_interval
 from equitangents_studies.claim import FAILS, HOLDS, UNDECIDED
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, Shown, columns, drawing, table
-from equitangents_studies.learning_curves.claims import FULL, SOURCE, network_label, share
+from equitangents_studies.framework.study import Study
+from equitangents_studies.framework.works import OMNISCIENT_RISK, SYNERGY_AND_SYMMETRY
+from equitangents_studies.learning_curves.claims import FULL, SOURCE, claims, network_label, share
 from equitangents_studies.learning_curves.settings import (
     FIELDS,
     GROUPS,
     GROWTH,
+    PRESETS,
     Results,
     Settings,
+    check_settings,
     feature_sizes,
     parts,
 )
+from equitangents_studies.learning_curves.study import measure
 
 _COLOURS = {
     "FCN": palette.VERMILLION,
@@ -198,3 +203,8 @@ def _trained(settings: Settings, results: Results, folder: RunFolder) -> Figure:
             )
         drawing.logarithmic(axes, "both", fine=True)
     return drawn.figure
+
+
+STUDY: Study[Settings, Results] = Study(
+    PRESETS, measure, claims, (SYNERGY_AND_SYMMETRY, OMNISCIENT_RISK), check_settings
+)

@@ -41,19 +41,15 @@ from equitangents_studies.common import networks
 from equitangents_studies.common.images import standardise
 from equitangents_studies.common.system_runs import SystemImages
 from equitangents_studies.framework.measured import Found, Part, measured
-from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task
-from equitangents_studies.framework.works import OMNISCIENT_RISK, SYNERGY_AND_SYMMETRY
-from equitangents_studies.learning_curves.claims import claims
+from equitangents_studies.framework.study import Arrays, RunFolder, Task
 from equitangents_studies.learning_curves.settings import (
     DRAWN,
     DRAWN_SIZES,
     FEATURE_RIDGES,
     FIELDS,
     GROUPS,
-    PRESETS,
     Results,
     Settings,
-    check_settings,
     compared_features,
     feature_sizes,
     left,
@@ -370,8 +366,3 @@ def out_of_fold(K: np.ndarray, targets: np.ndarray) -> Float[np.ndarray, "ridges
         for i, ridge in enumerate(FEATURE_RIDGES):
             found[i, test] = across @ np.linalg.solve(inner + ridge * unit * np.eye(len(train)), targets[train])
     return found
-
-
-STUDY: Study[Settings, Results] = Study(
-    PRESETS, measure, claims, (SYNERGY_AND_SYMMETRY, OMNISCIENT_RISK), check_settings
-)

@@ -13,10 +13,16 @@ from equitangents.report import Figure, Table, palette
 from equitangents.statistics import bootstrap, bootstrap_intervals
 from equitangents_studies.framework.claims import in_words
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing
+from equitangents_studies.framework.study import Study
+from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 from equitangents_studies.rotated_images.study import (
     ORDER,
+    PRESETS,
     Results,
     Settings,
+    check_settings,
+    claims,
+    measure,
     stated_agreement,
 )
 
@@ -120,3 +126,6 @@ def _final_table(settings: Settings, results: Results) -> Table:
     numbers = stated_agreement(settings)
     stated = f" The source states {numbers}." if numbers else ""
     return Table(f"After the last epoch; in brackets 95 % intervals over inputs.{stated}", header, rows)
+
+
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)
