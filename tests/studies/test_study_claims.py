@@ -53,11 +53,6 @@ class TestToyClaims:
         assert verdict.interval[0] < 20**-0.5 < verdict.interval[1]
         assert "1/√20 = 0.224" in verdict.measure
 
-    def test_the_sources_claims_name_their_place_and_the_control_is_ours(self):
-        claims = toy.claims(self.settings, self._results())
-        assert [v.kind for v in claims] == ["source", "source", "source", "ours", "source"]
-        assert all(v.place for v in claims if v.kind == "source")
-
     @pytest.mark.parametrize(
         ("change", "failing"),
         [({"spread": 1e-4}, 0), ({"common": 0.5}, 1), ({"infinite": 1e-5}, 2), ({"control": 1e-3}, 3)],

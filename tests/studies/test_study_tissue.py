@@ -134,14 +134,6 @@ class TestMedicalKernels:
 
 
 class TestHistology:
-    def test_its_claims_are_those_of_the_experiment_on_tissue(self):
-        assert rotated_images.experiment(histology.PRESETS["quick"]) == "experiment on histological images"
-
     def test_the_numbers_that_the_source_states_for_clothes_are_not_those_of_tissue(self):
         assert rotated_images.stated_agreement(histology.PRESETS["quick"]) == ""
         assert "3.85" in rotated_images.stated_agreement(rotated_images.Settings())
-
-    def test_presets_are_of_tissue_and_name_foreign_inputs(self):
-        for preset in histology.PRESETS.values():
-            assert preset.data in ("histology_crc5", "nct_crc_he")
-            assert {"histology_lc25000_colon", "cifar10", "noise"} == set(preset.foreign)

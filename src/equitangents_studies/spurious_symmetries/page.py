@@ -201,6 +201,9 @@ _COLOURS = {
 }
 
 
+_TITLES = {"NTK": "NTK, infinite width", "NN": "NN", "NN+": "NN+"}
+
+
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
     """Figure 2 and its table."""
     tables = {"accuracy": _rows(results), "pools": _pool_rows(settings, results)}
