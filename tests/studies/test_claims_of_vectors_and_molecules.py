@@ -12,12 +12,9 @@ from equitangents_studies.cross_product import claims as cross_product_claims
 from equitangents_studies.data import DataNotFoundError
 from equitangents_studies.framework.claims import EXACT
 from studies.miniatures import TINY
+from studies.small import outcomes
 
 UNDECIDED = "undecided"
-
-
-def verdicts(claims):
-    return [c.outcome for c in claims]
 
 
 class TestLargestOfAFew:
@@ -59,7 +56,7 @@ class TestCrossProduct:
 
     def test_true(self):
         found = cross_product_claims(self.settings, self.results())
-        assert verdicts(found) == ["holds"] * 10
+        assert outcomes(found) == ["holds"] * 10
         assert [c.covers == EXACT for c in found] == [True] * 3 + [False] * 5 + [True] * 2
 
     @pytest.mark.parametrize(
@@ -69,12 +66,12 @@ class TestCrossProduct:
          ({"shuffled": 1e-6}, 9)],
     )  # fmt: skip
     def test_false(self, change, failing):
-        assert verdicts(cross_product_claims(self.settings, self.results(**change)))[failing] == "fails"
+        assert outcomes(cross_product_claims(self.settings, self.results(**change)))[failing] == "fails"
 
     def test_pairs_that_come_near_the_bound_decide_nothing_about_further_ones(self):
         near = {"T": np.tile([0.2, 0.4, 0.5, 0.6, 0.8, 0.95], (2, 1))}
         results = dataclasses.replace(self.results(), worst=near)
-        assert verdicts(cross_product_claims(self.settings, results))[6] == UNDECIDED
+        assert outcomes(cross_product_claims(self.settings, results))[6] == UNDECIDED
 
 
 class TestForces:
@@ -88,17 +85,17 @@ class TestForces:
 
     def test_true(self):
         found = forces.claims(self.settings, self.results())
-        assert verdicts(found) == ["holds"] * 6
+        assert outcomes(found) == ["holds"] * 6
         assert [c.covers == EXACT for c in found] == [False, False, False, True, True, False]
 
     def test_false(self):
         assert (
-            verdicts(forces.claims(self.settings, self.results(ratio=3.0, law=1e-3, turned=(0.02,) * 3)))
+            outcomes(forces.claims(self.settings, self.results(ratio=3.0, law=1e-3, turned=(0.02,) * 3)))
             == ["fails"] * 6
         )
 
     def test_one_turn_decides_nothing(self):
-        assert verdicts(forces.claims(self.settings, self.results(turned=(1e-4,))))[5] == UNDECIDED
+        assert outcomes(forces.claims(self.settings, self.results(turned=(1e-4,))))[5] == UNDECIDED
 
 
 class TestMolecules:
@@ -114,14 +111,14 @@ class TestMolecules:
 
     def test_true(self):
         found = molecules.claims(self.settings, self.results())
-        assert verdicts(found) == ["holds"] * 5
+        assert outcomes(found) == ["holds"] * 5
         assert found[0].shown == "the geometric mean over training sizes"
         assert 0.45 < found[0].number < 0.55
         assert [c.covers == EXACT for c in found] == [False] * 4 + [True]
 
     def test_false(self):
         found = molecules.claims(self.settings, self.results(ratio=2.0, turned=1.0, relabelled=1e-3))
-        assert verdicts(found) == ["fails"] * 5
+        assert outcomes(found) == ["fails"] * 5
 
     def test_without_soap_there_is_no_claim_about_it(self):
         results = self.results()

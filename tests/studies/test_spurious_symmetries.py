@@ -22,10 +22,7 @@ from equitangents_studies.spurious_symmetries.study import (
     measure_pool,
 )
 from equitangents_studies.systems import architecture
-
-
-def verdicts(found):
-    return [claim.outcome for claim in found]
+from studies.small import outcomes
 
 
 class TestGroups:
@@ -141,11 +138,11 @@ class TestClaims:
         single = {a: best[a, "NTK"][..., None] + draws / 100 + np.zeros(2) for a in ARCHITECTURES}
         return Results(best, best, share, changes, pools, small, None, single)
 
-    def verdicts(self, **change):
+    def outcomes(self, **change):
         s = study.Settings(
             **{**vars(self.settings), "models": ("FCN", "VEC"), "images": (12000, 12000), "small_pixels": 24}
         )
-        return verdicts(claims(s, self.results(**change)))
+        return outcomes(claims(s, self.results(**change)))
 
     def test_all_that_can_be_decided_holds_where_theory_does(self):
         assert self.verdicts()[:9] == ["holds"] * 9

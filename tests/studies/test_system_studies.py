@@ -12,10 +12,7 @@ from equitangents_studies import gaussian_vs_uniform as laws
 from equitangents_studies import symmetry_breaking_path as along
 from equitangents_studies import symmetry_groups as groups
 from equitangents_studies.common.system_runs import load_system_images
-
-
-def verdicts(claims):
-    return [claim.outcome for claim in claims]
+from studies.small import outcomes
 
 
 class TestSymmetryGroups:
@@ -38,7 +35,7 @@ class TestSymmetryGroups:
         )
 
     def test_all_hold_where_theory_does(self):
-        assert verdicts(groups.claims(self.settings, self.results())) == ["holds"] * 6
+        assert outcomes(groups.claims(self.settings, self.results())) == ["holds"] * 6
 
     @pytest.mark.parametrize(
         ("place", "change", "verdict"),
@@ -58,7 +55,7 @@ class TestSymmetryGroups:
         ],
     )
     def test_a_claim_follows_its_numbers(self, place, change, verdict):
-        found = verdicts(groups.claims(self.settings, self.results(**change)))
+        found = outcomes(groups.claims(self.settings, self.results(**change)))
         assert found[place] == verdict
         assert found[:place] + found[place + 1 :] == ["holds"] * 5
 
@@ -87,7 +84,7 @@ class TestSymmetryBreakingPath:
         )
 
     def test_distances_along_the_path_decide(self):
-        judged = lambda *ends: verdicts(along.claims(self.settings, self.results(*ends)))[:2]
+        judged = lambda *ends: outcomes(along.claims(self.settings, self.results(*ends)))[:2]
         assert judged((0.5, 2.0), (2.0, 0.5)) == ["holds"] * 2
         assert judged((2.0, 0.5), (0.5, 2.0)) == ["fails"] * 2
         assert judged((1.0, 1.0), (1.0, 1.0)) == ["undecided"] * 2
@@ -148,7 +145,7 @@ class TestGaussianVsUniform:
         ],
     )
     def test_claims_follow_their_numbers(self, change, expected):
-        assert verdicts(laws.claims(self.settings, self.results(**change))) == expected
+        assert outcomes(laws.claims(self.settings, self.results(**change))) == expected
 
     def test_the_closed_form_is_the_kurtosis_of_drawn_responses(self):
         rng = np.random.default_rng(0)
