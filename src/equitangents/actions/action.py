@@ -76,9 +76,10 @@ class GroupAction(ABC):
     def check_elements(self, elements: Elements, name: str = "elements") -> np.ndarray:
         """A non-empty list of elements as an array, in the group's own form, or an error that names `name`."""
 
-    @abstractmethod
     def _key(self) -> tuple[Any, ...]:
-        """A hashable value that, with the type and the group, fixes the map."""
+        """A hashable value that, with the type and the group, fixes the map: by default all attributes but the name."""
+        kept = {k: v for k, v in vars(self).items() if not k.startswith("_") and k not in ("group", "name")}
+        return tuple((v.shape, v.tobytes()) if isinstance(v, np.ndarray) else v for _, v in sorted(kept.items()))
 
     def check_signals(self, name: str, x: np.ndarray) -> None:
         """Raise ShapeError or InvalidTypeError, naming `name`, unless x fits."""

@@ -105,9 +105,6 @@ class ContinuousRotations(CompactAction):
     def _orbit(self, elements: Elements, x: ArrayLike) -> ArrayLike:
         return multiply("...j,gij->g...i", x, elements)
 
-    def _key(self) -> tuple[Any, ...]:
-        return ()
-
     def __repr__(self) -> str:
         return f"<action {self.name} of {self.group.name}, {self.group.order} nodes>"
 
@@ -139,9 +136,6 @@ class FunctionAction(Action):
     def _act(self, g: int, x: ArrayLike) -> Tree:
         return _applied(self.function, g, str(g), x)
 
-    def _key(self) -> tuple[Any, ...]:
-        return (self.function, self.exact)
-
 
 @final
 class CompactFunctionAction(CompactAction):
@@ -157,9 +151,6 @@ class CompactFunctionAction(CompactAction):
 
     def _act(self, g: Element, x: ArrayLike) -> Tree:
         return _applied(self.function, g, "g", x)
-
-    def _key(self) -> tuple[Any, ...]:
-        return (self.function, self.exact)
 
 
 @overload

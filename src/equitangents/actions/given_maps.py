@@ -73,9 +73,6 @@ class MatrixAction(GivenMap):
         y = x @ M.T
         return y if self.power == 1 else M @ y
 
-    def _key(self) -> tuple[Any, ...]:
-        return (self.matrix, self.d, self.power)
-
 
 INDICES = {
     3: ((0, 0), (1, 1), (2, 2), (1, 2), (0, 2), (0, 1)),
@@ -117,9 +114,6 @@ class VoigtAction(GivenMap):
         turned = M @ whole @ M.T
         return np.stack([turned[..., i, j] * (1.0 if i == j else factor) for i, j in pairs], axis=-1)
 
-    def _key(self) -> tuple[Any, ...]:
-        return (self.matrix, self.d, self.doubled)
-
 
 @final
 class PermutedAxes(GivenMap):
@@ -146,9 +140,6 @@ class PermutedAxes(GivenMap):
             x = np.take(x, inverse, axis=axis)
         return x
 
-    def _key(self) -> tuple[Any, ...]:
-        return (self.n, self.axes, self.permutation)
-
 
 @final
 class RelabelledIndices(GivenMap):
@@ -170,9 +161,6 @@ class RelabelledIndices(GivenMap):
     def __call__(self, g: Element, x: ArrayLike) -> ArrayLike:
         """p[x]."""
         return np.where(x >= 0, self.permutation(g)[x.astype(np.int64)], x).astype(x.dtype)
-
-    def _key(self) -> tuple[Any, ...]:
-        return (self.n, self.permutation)
 
 
 @final
@@ -197,9 +185,6 @@ class CircularShifts(GivenMap):
         """(ρ(t) x)[i + t] = x[i]."""
         return np.roll(x, int(g), axis=1)
 
-    def _key(self) -> tuple[Any, ...]:
-        return (self.channels_last,)
-
 
 @final
 class Reversal(GivenMap):
@@ -219,9 +204,6 @@ class Reversal(GivenMap):
         """The steps in the reverse order."""
         return x[:, ::-1] if g else x
 
-    def _key(self) -> tuple[Any, ...]:
-        return (self.channels_last,)
-
 
 @final
 class SignChange(GivenMap):
@@ -238,9 +220,6 @@ class SignChange(GivenMap):
     def __call__(self, g: Element, x: ArrayLike) -> ArrayLike:
         """Either x or −x."""
         return -x if g else x
-
-    def _key(self) -> tuple[Any, ...]:
-        return ()
 
 
 @final
@@ -263,9 +242,6 @@ class PhaseTurns(GivenMap):
         """exp(iφ) x, or exp(iφ) x̄."""
         degrees, reflected = self.motion(g)
         return ((x.conj() if reflected else x) * np.exp(1j * np.radians(degrees))).astype(x.dtype)
-
-    def _key(self) -> tuple[Any, ...]:
-        return (self.motion,)
 
 
 Size = tuple[float, float]
@@ -314,9 +290,6 @@ class ImagePoints(GivenMap):
         y[..., :2] = (x[..., :2] - c) @ M.T + c
         return y[..., self.swapped, :] if reflected and self.swapped is not None else y
 
-    def _key(self) -> tuple[Any, ...]:
-        return (self.motion, self.centre, None if self.swapped is None else self.swapped.tobytes())
-
 
 @final
 class ImageBoxes(GivenMap):
@@ -355,9 +328,6 @@ class ImageBoxes(GivenMap):
             y[..., :2], y[..., 2:4] = np.minimum(first, second), np.maximum(first, second)
         return np.where((x != 0).any(axis=-1, keepdims=True), y, x)
 
-    def _key(self) -> tuple[Any, ...]:
-        return (self.motion, self.centre, self.centred)
-
 
 @final
 class ClassMasks(GivenMap):
@@ -392,6 +362,3 @@ class ClassMasks(GivenMap):
     def moves_exactly(self, g: Element) -> bool:
         """Whether pixels go to pixels."""
         return self.images.moves_exactly(g)
-
-    def _key(self) -> tuple[Any, ...]:
-        return (self.images,)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from types import ModuleType
-from typing import Any, Literal, final
+from typing import Literal, final
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,7 @@ from equitangents import precision
 from equitangents._types import ArrayLike, Element
 from equitangents.actions.action import Action, GroupAction, PositionAction, channels_first
 from equitangents.actions.given_maps import GivenMap, Motion
-from equitangents.actions.splines import Turner, disc, prefilter, turned_taps
+from equitangents.actions.splines import disc, prefilter, turned_images, turned_taps
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.groups import Group, SymmetryGroup, cyclic, dihedral
 from equitangents.validation import check_array, check_whole
@@ -63,9 +63,6 @@ class ImageTurns(PositionAction):
 
     def _check_positions(self, name: str, positions: tuple[int, ...]) -> None:
         check_square(name, positions, self.turns)
-
-    def _key(self) -> tuple[Any, ...]:
-        return (self.turns,)
 
 
 def image_dihedral(n: int) -> ImageTurns:
@@ -114,11 +111,9 @@ class ImageMotions(GivenMap):
         name = f"{what}, splines of order {order}" + ("" if mask is None else f", {mask} mask")
         vars(self).update(
             group=group, motion=motion, order=order, mask=mask, what=what, outside=outside, name=name,
-            turner=Turner(order, mask, outside),
         )  # fmt: skip
 
     outside: str
-    turner: Turner
 
     def check_signals(self, name: str, x: np.ndarray) -> None:
         """Raise ShapeError unless x holds images, square ones where rotations need it."""
@@ -134,7 +129,8 @@ class ImageMotions(GivenMap):
 
     def one_by_one(self, elements: Sequence[Element], x: np.ndarray) -> Iterator[np.ndarray]:
         """The spline's coefficients are found once for all elements."""
-        yield from self.turner.orbit([self.motion(g) for g in elements], x)
+        motions = [self.motion(g) for g in elements]
+        yield from turned_images(x, motions, self.order, self.mask, self.outside)
 
     def angle(self, g: Element) -> float | None:
         """Rotation angle in degrees; None for reflections."""
@@ -148,9 +144,6 @@ class ImageMotions(GivenMap):
     def more_accurate(self) -> ImageMotions | None:
         """Splines of order 5."""
         return None if self.order == 5 else ImageMotions(self.group, self.motion, 5, self.mask)
-
-    def _key(self) -> tuple[Any, ...]:
-        return (self.motion, self.order, self.mask, self.outside)
 
 
 @final
@@ -177,9 +170,6 @@ class ResampledRotations(Action):
         except ShapeError as error:
             raise ShapeError(f"{error}{channels_first('x', x.shape)}") from None
         return x
-
-    def _key(self) -> tuple[Any, ...]:
-        return (self.order, self.mask)
 
     def angle(self, g: Element) -> float:
         """Rotation angle of element g in degrees, counter-clockwise."""
@@ -335,9 +325,6 @@ class ImageStacks(GivenMap):
     def _flat(self, x: np.ndarray) -> np.ndarray:
         """All images (N or N·T, H, W, C)."""
         return x[..., None] if self.grey else x.reshape(-1, *x.shape[2:])
-
-    def _key(self) -> tuple[Any, ...]:
-        return (self.images, self.grey)
 
 
 _SHAPES = {True: "(N, H, W)", False: "(N, T, H, W, C) or (N, C, T, H, W)"}

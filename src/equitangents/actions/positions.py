@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, final
+from typing import final
 
 import numpy as np
 import numpy.typing as npt
@@ -35,9 +35,6 @@ class Permutations(PositionAction):
         if positions != self.table.shape[1:]:
             raise ShapeError(name, positions, self.table.shape[1:], verb="has positions of shape")
 
-    def _key(self) -> tuple[Any, ...]:
-        return (self.table.shape, self.table.tobytes())
-
 
 @final
 class GridMotions(PositionAction):
@@ -57,9 +54,6 @@ class GridMotions(PositionAction):
     def _check_positions(self, name: str, positions: tuple[int, ...]) -> None:
         if positions != self.group.shape:
             raise ShapeError(name, positions, self.group.shape, verb="has positions of shape")
-
-    def _key(self) -> tuple[Any, ...]:
-        return ()
 
 
 def permutations(group: Group, table: npt.ArrayLike) -> Permutations:

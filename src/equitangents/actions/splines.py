@@ -15,7 +15,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from math import comb, factorial
-from typing import Literal, final
+from typing import Literal
 
 import numpy as np
 import scipy.sparse
@@ -87,36 +87,35 @@ def turned_taps(
     return index, weights
 
 
-@final
-class Turner:
-    """Rotations and reflections of images (N, H, W, C), channels last."""
+def turned_images(
+    x: np.ndarray, motions: Sequence[tuple[float, bool]], order: int, mask: str | None, outside: Outside = "zero"
+) -> Iterator[np.ndarray]:
+    """For every (degrees, reflected): x (N, H, W, C), reflected left to right or not, then rotated counter-clockwise.
 
-    def __init__(self, order: int, mask: str | None, outside: Outside = "zero"):
-        self.order, self.mask, self.outside = order, mask, outside
+    (ρ(g) f)(p) = f(g⁻¹ p) about the centre, zero outside; with outside="edge" the nearest border point is read.
+    """
+    coefficients: dict[bool, np.ndarray] = {}
+    for degrees, reflected in motions:
+        start = x[:, :, ::-1] if reflected else x
+        quarters = int(np.floor(degrees / 90 + 0.5))
+        rest = float(degrees - 90 * quarters)
+        y = start
+        if rest:
+            if reflected not in coefficients:
+                coefficients[reflected] = _coefficients(start, order)
+            c = coefficients[reflected]
+            y = _MATRICES.turn(rest, order, x.shape[1:3], c.dtype.char, outside) @ c
+            y = np.moveaxis(y.reshape(*x.shape[1:3], len(x), x.shape[3]), 2, 0)
+        y = np.rot90(y, quarters, axes=(1, 2))
+        yield y if mask is None else y * disc(x.shape[1:3])[..., None].astype(y.dtype)
 
-    def orbit(self, motions: Sequence[tuple[float, bool]], x: np.ndarray) -> Iterator[np.ndarray]:
-        """For every (degrees, reflected): x, reflected left to right or not, then rotated counter-clockwise."""
-        coefficients: dict[bool, np.ndarray] = {}
-        for degrees, reflected in motions:
-            start = x[:, :, ::-1] if reflected else x
-            quarters = int(np.floor(degrees / 90 + 0.5))
-            rest = float(degrees - 90 * quarters)
-            y = start
-            if rest:
-                if reflected not in coefficients:
-                    coefficients[reflected] = self._coefficients(start)
-                c = coefficients[reflected]
-                y = _MATRICES.turn(rest, self.order, x.shape[1:3], c.dtype.char, self.outside) @ c
-                y = np.moveaxis(y.reshape(*x.shape[1:3], len(x), x.shape[3]), 2, 0)
-            y = np.rot90(y, quarters, axes=(1, 2))
-            yield y if self.mask is None else y * disc(x.shape[1:3])[..., None].astype(y.dtype)
 
-    def _coefficients(self, x: np.ndarray) -> np.ndarray:
-        """Spline coefficients, (pixels, N·C)."""
-        dtype = x.dtype if x.dtype.kind == "f" else np.dtype(np.float64)
-        F, E = (prefilter(self.order, n).astype(dtype) for n in x.shape[1:3])
-        c = np.einsum("ai,nijc,bj->abnc", F, x, E, optimize=True)
-        return np.ascontiguousarray(c.reshape(x.shape[1] * x.shape[2], -1))
+def _coefficients(x: np.ndarray, order: int) -> np.ndarray:
+    """Spline coefficients, (pixels, N·C)."""
+    dtype = x.dtype if x.dtype.kind == "f" else np.dtype(np.float64)
+    F, E = (prefilter(order, n).astype(dtype) for n in x.shape[1:3])
+    c = np.einsum("ai,nijc,bj->abnc", F, x, E, optimize=True)
+    return np.ascontiguousarray(c.reshape(x.shape[1] * x.shape[2], -1))
 
 
 class _Matrices:

@@ -85,9 +85,6 @@ class LastAxisPermutation(Action):
     def _act(self, g: int, x: ArrayLike) -> ArrayLike:
         return x[..., self.table[self.group.inverse(g)]]
 
-    def _key(self) -> tuple[Any, ...]:
-        return (self.ranks, self.table.shape, self.table.tobytes())
-
 
 @final
 class TrivialAction(Action):
@@ -108,9 +105,6 @@ class TrivialAction(Action):
 
     def _act_each(self, g: Element, x: ArrayLike) -> ArrayLike:
         return np.array(x) if isinstance(x, np.ndarray) else x
-
-    def _key(self) -> tuple[Any, ...]:
-        return ()
 
 
 def linear(group: Group, matrices: npt.ArrayLike) -> LinearAction:

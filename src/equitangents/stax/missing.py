@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum
 from typing import Any, NoReturn
 
 _LAYERS = "a layer of your own is a class here: see nn.Layer, and the guide on architectures of your own"
@@ -21,6 +22,13 @@ _INSTEAD = {
 }
 
 _MODULES = ("utils", "experimental")
+
+
+def only(name: str, value: object, *allowed: object, instead: str) -> None:
+    """Raise NotImplementedError with a remedy unless `value` is one of `allowed`."""
+    value = value.name if isinstance(value, Enum) else value
+    if not any(value is a or value == a for a in allowed):
+        raise NotImplementedError(f"{name}={value!r} is not here; {instead}")
 
 
 def unmask_fn(fn: Callable[..., Any]) -> Callable[..., Any]:
