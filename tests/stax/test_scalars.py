@@ -1,6 +1,5 @@
 """Numbers of NumPy and JAX as arguments of layers: they are those of Python."""
 
-
 import inspect
 
 import jax
