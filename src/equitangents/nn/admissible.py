@@ -303,17 +303,6 @@ class MeanLaw:
         """At this width as far as layers tell, otherwise in the limit."""
         return self.in_limit if self.at_width is None else self.at_width
 
-    def __str__(self) -> str:
-        mean = "The mean of infinitely many members of this network"
-        if self.at_width:
-            return f"{mean} is exactly equivariant at this width, as at every other."
-        why = "" if self.reason is None else f" ({self.reason})"
-        if not self.in_limit:
-            return f"{mean} is not equivariant, nor is it known to be in the limit of infinite width{why}."
-        if self.at_width is None:
-            return f"{mean} is equivariant in the limit of infinite width; at this width layers do not tell."
-        return f"{mean} is equivariant in the limit of infinite width alone{why}."
-
 
 def mean_law(net: Network, action: Action, x: np.ndarray, optimizer: object) -> MeanLaw | None:
     """`MeanLaw` of ensembles trained on all copies of their data under `action`.

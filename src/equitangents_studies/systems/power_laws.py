@@ -26,10 +26,10 @@ import scipy.stats
 from jaxtyping import Float
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
-from equitangents.extending import Numbers, check_array, check_confidence, check_whole, is_whole
+from equitangents.extending import Numbers, check_array, check_confidence, check_number, check_whole, is_whole
 from equitangents.statistics import Estimate, no_interval, shared_level
 from equitangents_studies.claim import FAILS, HOLDS, UNDECIDED, Outcome
-from equitangents_studies.systems.conventions import check_positive, lines_of
+from equitangents_studies.systems.conventions import lines_of
 
 _FINENESS = {1: 1, 2: 401, 3: 61, 4: 25}  # places tried for each knot, by number of segments
 _CLOSER = {1: 1, 2: 81, 3: 17, 4: 7}  # and again about the best of them
@@ -348,7 +348,7 @@ class PowerLaw:
 
     def at(self, size: float) -> Estimate:
         """The error at any size, with its interval; beyond the data the last power law is taken to go on."""
-        check_positive("size", size)
+        check_number("size", size, "a positive number", lambda n: n > 0)
         of = self._lines.level(math.log(size))
         t = self._noise.steps(self.confidence, self.segments)  # the height, and where the cusps are
         low, high = self._lines.interval(of, self._noise.variance, t, self._noise.shared)

@@ -17,7 +17,7 @@ from equitangents.ensembles.estimator import Estimator
 from equitangents.ensembles.infinite import saving
 from equitangents.ensembles.infinite.evidence import target_evidence
 from equitangents.ensembles.infinite.problem import Settings
-from equitangents.ensembles.infinite.training_problem import Training
+from equitangents.ensembles.infinite.training import Training
 from equitangents.ensembles.infinite.tuning import Tuning, tune
 from equitangents.ensembles.orbits.statistics import OrbitQuestions
 from equitangents.ensembles.standardisation import StandardisedInputs, check_standardise

@@ -63,9 +63,10 @@ _MEMBERS = (
 _DEEP = f"net Network; {_MEMBERS}; equivariance_penalty real"
 _TORCH = f"{_MEMBERS}; layout text; method text; device text; reason_ none|text; trained_by_ text"
 _TRAINING = (
-    "kernel Network; augmentation Augmentation; label_action Augmentation; x Inputs; labels floats; settings Settings; "
+    "kernel Network; augmentation Augmentation; label_action Augmentation; x array; y floats; positions "
+    "none|ensembles.Positions; settings Settings; action Augmentation; rows Inputs; labels floats; "
     "mean_problem? Solved; covariance_problem? Solved; solver? text; covariance_solver? text; reason? none|text; "
-    "_irreps? (FourierIrrep); _weights? floats; source? none|FieldSource; symmetry? KernelSymmetry; equivariant? bool"
+    "_irreps? (FourierIrrep); symmetry? KernelSymmetry; equivariant? bool"
 )
 _MATRIX = "size int; dtype dtype; tile int; words text"
 
@@ -194,8 +195,6 @@ _TABLE = {
         "fields.kernel:TurningField": "net Network",
         "infinite.classifier:InfiniteEnsembleClassifier": f"{_ESTIMATOR}; classes_ array; ensemble_ InfiniteEnsemble; "
         "calibrate bool; temperature_ none|real",
-        "infinite.field_source:FieldSource": "kernel FieldKernel; augmentation Augmentation; "
-        "label_action Augmentation; x numbers; y floats; positions ensembles.Positions",
         "infinite.irrep_problem:IrrepProblem": "kernel Network; action GroupAction; field text; inputs Inputs; "
         "irreps (FourierIrrep); process IrrepProcess; self_kernels floats",
         "infinite.saving:MeansAtATime": "kernel Network; field text; inputs Inputs; coefficients floats; "
@@ -207,9 +206,9 @@ _TABLE = {
         "memory_limit none|real; store none|path; solver text|Method; time real; held none|Kernels; points int",
         "infinite.regressor:InfiniteEnsemble": f"{_ESTIMATOR}; n_outputs_ int; _squeeze bool; "
         "_training ensembles.TrainingProblem",
-        "infinite.solved_problem:SolvedProblem": "kernel Network; field text; inputs Inputs; targets floats; "
+        "infinite.predictor:SolvedProblem": "kernel Network; field text; inputs Inputs; targets floats; "
         "solver Solver; prior none|SymmetricMatrix; scale none|floats; kernels none|Kernels; _solutions? {Solution}",
-        "infinite.training_problem:Training": _TRAINING,
+        "infinite.training:Training": _TRAINING,
         "standardisation:Standardisation": "shift floats; scale floats; how text",
         "training.variations:Bootstrap": "",
         "training.variations:NNGPPosterior": "noise real",
@@ -254,7 +253,7 @@ _TABLE = {
     },
 }
 
-_NAMES = {"ensembles.infinite.training_problem:Training": "ensembles.TrainingProblem"}  # where classes share one
+_NAMES = {"ensembles.infinite.training:Training": "ensembles.TrainingProblem"}  # where classes share one
 DYNAMICS = ("inference.Flow", "inference.Descent")
 """The classes that are values themselves."""
 

@@ -23,14 +23,22 @@ from equitangents.steerable.features import MAX_DEGREE, SPACES, Irrep, OnPoints,
 class InputLayer(ParameterFree):
     """Input layer: the representation of the input's channels under the group named `group`."""
 
+    steers: ClassVar[bool] = True
+    spaces: ClassVar[tuple[int, ...]] = (2, 3)
+    """Dimensions of the spaces whose groups it reads."""
     group: SymmetryGroup | str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "group", group_name(self.group))
+        if SPACES[self.group_name] not in self.spaces:
+            raise NetworkError("group", self.group, [name for name, n in SPACES.items() if n in self.spaces])
+        if getattr(self, "features", None) is not None:
+            object.__setattr__(self, "features", Features(self.features, self.group))  # type: ignore[attr-defined]
 
     @property
     def group_name(self) -> str:
         """The name of the group."""
         return group_name(self.group)
-
-    steers: ClassVar[bool] = True
 
     @property
     def on_points(self) -> bool:
@@ -75,10 +83,6 @@ class FeatureVector(_WholeInput):
     group: SymmetryGroup | str
     features: Features | str
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "group", group_name(self.group))
-        object.__setattr__(self, "features", Features(self.features, self.group))
-
     def signal(self, signal: Signal) -> Signal:
         """The features of the whole input."""
         if not (signal.given and signal.positions == Grid(())):
@@ -115,12 +119,8 @@ class SphereSignal(_WholeInput):
     (3,)
     """
 
+    spaces: ClassVar[tuple[int, ...]] = (3,)
     group: SymmetryGroup | str = "SO(3)"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "group", group_name(self.group))
-        if SPACES[self.group_name] != 3:
-            raise NetworkError("group", self.group, ["SO(3)", "O(3)"])
 
     def signal(self, signal: Signal) -> Signal:
         """One copy of every degree for each channel of the input."""
@@ -172,11 +172,6 @@ class PointCloud(InputLayer):
     group: SymmetryGroup | str
     features: Features | str | None = None
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "group", group_name(self.group))
-        if self.features is not None:
-            object.__setattr__(self, "features", Features(self.features, self.group))
-
     def signal(self, signal: Signal) -> Signal:
         """The points, with their features."""
         n, features = SPACES[self.group_name], None if self.features is None else Features(self.features, self.group)
@@ -208,15 +203,9 @@ class PlaneImage(InputLayer):
     exact symmetries; others hold as far as a sum over pixels approximates an integral. The first layer of a network.
     """
 
+    spaces: ClassVar[tuple[int, ...]] = (2,)
     group: SymmetryGroup | str
     features: Features | str | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "group", group_name(self.group))
-        if SPACES[self.group_name] != 2:
-            raise NetworkError("group", self.group, ["SO(2)", "O(2)"])
-        if self.features is not None:
-            object.__setattr__(self, "features", Features(self.features, self.group))
 
     def signal(self, signal: Signal) -> Signal:
         """One point a pixel."""

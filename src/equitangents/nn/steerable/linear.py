@@ -282,23 +282,16 @@ def do_not_turn(features: Features) -> bool:
     return set(features.irreps) == {trivial(features.group)}
 
 
-def steerable_outputs(layers: tuple[Layer, ...]) -> Features | None:
-    """The features of a whole input that a steerable network ends on; None for other networks, and on points."""
+def equivariant_dimension(layers: tuple[Layer, ...]) -> int | None:
+    """Number of outputs of a steerable network of a whole input if they are not invariant; None for other networks."""
     begin, every = layers[0], tuple(_all(layers))
     linear = [layer for layer in every if isinstance(layer, SteerableConv | SteerableDense)]
     if not isinstance(begin, InputLayer) or not linear:
         return None
     if begin.on_points and not any(isinstance(layer, SteerablePool) for layer in every):
         return None
-    return Features(linear[-1].features, begin.group)
-
-
-def equivariant_dimension(layers: tuple[Layer, ...]) -> int | None:
-    """Number of outputs of a steerable network if they are not invariant; else None."""
-    outputs = steerable_outputs(layers)
-    if outputs is None or do_not_turn(outputs):
-        return None
-    return outputs.dimension
+    outputs = Features(linear[-1].features, begin.group)
+    return None if do_not_turn(outputs) else outputs.dimension
 
 
 def _all(layers: tuple[Layer, ...]) -> Iterator[Layer]:
