@@ -42,10 +42,10 @@ from equitangents.actions.subset import ActionSubset
 from equitangents.actions.vectors import channels, linear, rotations
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.groups import SymmetryGroup, cyclic, symmetric
+from equitangents.groups.families import Permutations as AllPermutations
 from equitangents.groups.names import GroupName, Space, parse_group_name
 from equitangents.groups.plane_rotations import PlaneRotations
 from equitangents.groups.rotation_group import RotationGroup
-from equitangents.groups.sampled_permutations import Permutations as AllPermutations
 
 Shape = tuple[int, ...]
 
