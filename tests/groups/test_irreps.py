@@ -1,5 +1,7 @@
 """Irreducible representations of any finite group: unitary, complete, irreducible, of the right kind."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,7 +10,7 @@ from random_groups import small_groups
 
 from equitangents import groups
 from equitangents.errors import InvalidArgumentError, MemoryLimitError
-from equitangents.groups import regular_representation
+from equitangents.groups import irreps as irreps_module
 
 KINDS = {"real": 1, "complex": 0, "quaternionic": -1}
 COMMUTANT = {"real": 1, "complex": 2, "quaternionic": 4}
@@ -162,7 +164,7 @@ class TestBehaviour:
         G = groups.symmetric(4)
         exact = G.irreps("real")[-1].matrices
         noisy = exact + 1e-6 * np.random.default_rng(0).normal(size=exact.shape)
-        refined = regular_representation.refine(G, noisy)
+        refined = irreps_module.refine(G, noisy)
         check_representations(G, [type(G.irreps()[0])(refined, "real")])
         assert np.abs(refined - exact).max() < 1e-5
 
@@ -171,3 +173,16 @@ class TestBehaviour:
             groups.cyclic(3).irreps("rational")
         with pytest.raises(MemoryLimitError, match="expected at most 200 MB; take a smaller group"):
             groups.wallpaper(4, False, (50, 50)).irreps()
+
+
+@pytest.mark.parametrize("group", [groups.cyclic(2), groups.cyclic(4), groups.direct_product(*[groups.cyclic(4)] * 2)])
+@pytest.mark.parametrize("field", ["complex", "real"])
+def test_characters_of_groups_of_exponent_four_are_whole_numbers(group, field):
+    for irrep in group.irreps(field):
+        parts = np.stack([irrep.matrices.real, irrep.matrices.imag])
+        assert np.array_equal(parts, np.round(parts))
+
+
+def test_turns_of_c8_by_quarters_are_whole_numbers():
+    for irrep in groups.cyclic(8).irreps("real"):
+        assert np.array_equal(irrep.matrices[::2], np.round(irrep.matrices[::2]))

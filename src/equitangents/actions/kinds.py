@@ -18,42 +18,36 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from equitangents._types import Element
-from equitangents.actions.action import Action, check_group
-from equitangents.actions.functions import from_function
-from equitangents.actions.given_maps import MatrixAction, PermutedAxes, RelabelledIndices, VoigtAction
-from equitangents.actions.group_action import GroupAction
-from equitangents.actions.image_motions import ImageMotions, Motion
-from equitangents.actions.image_stacks import ImageStacks
-from equitangents.actions.images import image_dihedral
+from equitangents._types import AnyAction, Element
+from equitangents.actions.action import Action, GroupAction, check_group, remedy
+from equitangents.actions.compact import from_function
+from equitangents.actions.given_maps import (
+    CircularShifts,
+    MatrixAction,
+    Motion,
+    PermutedAxes,
+    PhaseTurns,
+    RelabelledIndices,
+    Reversal,
+    SignChange,
+    VoigtAction,
+)
+from equitangents.actions.images import ImageMotions, ImageStacks, image_dihedral, image_rotations
 from equitangents.actions.positions import GridMotions, permutations
-from equitangents.actions.rotated_images import image_rotations
-from equitangents.actions.sequences import CircularShifts, PhaseTurns, Reversal, SignChange
+from equitangents.actions.subset import ActionSubset
 from equitangents.actions.vectors import channels, linear, rotations
-from equitangents.errors import InvalidArgumentError
-from equitangents.groups import SymmetryGroup, cyclic
-from equitangents.groups.names import GroupName
+from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents.groups import SymmetryGroup, cyclic, symmetric
+from equitangents.groups.families import Permutations as AllPermutations
+from equitangents.groups.names import GroupName, Space, parse_group_name
 from equitangents.groups.plane_rotations import PlaneRotations
 from equitangents.groups.rotation_group import RotationGroup
-from equitangents.groups.sampled_permutations import Permutations as AllPermutations
 
-Space = Literal["plane", "space", "permutations", "translations", "reversal", "sign"]
 Shape = tuple[int, ...]
-
-
-def space_of(named: GroupName) -> Space:
-    """Space on which a named group acts."""
-    if named.family in ("C", "D", "SO2"):
-        return "plane"
-    if named.family == "S":
-        return "permutations"
-    if named.family in ("translations", "reversal", "sign"):
-        return named.family
-    return "space"
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,16 +108,13 @@ def kinds_named(named: GroupName, group: SymmetryGroup) -> Kinds:
     """Actions of the group with this name."""
     if named.family in ("C", "D"):
         return Kinds("plane", group, turns_of(named.family, named.n or 1))
-    matrices = getattr(group, "matrices", None)
-    if named.family in ("tetrahedral", "octahedral", "icosahedral") and matrices is not None:
-        return Kinds("space", group, matrices.__getitem__)
-    if named.family == "S" and group.elements is not None:
+    if (known := kinds_of(group)) is not None:
+        return known
+    if named.space == "space":
+        return Kinds("space", group, group.matrices.__getitem__)  # type: ignore[attr-defined]
+    if named.space == "permutations":
         return Kinds("permutations", group, lambda g: np.array(group.element(g)))  # type: ignore[attr-defined]
-    if named.family in ("translations", "reversal", "sign"):
-        return Kinds(space_of(named), group, lambda g: g)
-    known = kinds_of(group)
-    assert known is not None
-    return known
+    return Kinds(named.space, group, lambda g: g)
 
 
 def kinds_of(group: SymmetryGroup) -> Kinds | None:
@@ -307,3 +298,48 @@ KINDS: dict[Space, dict[str, Kind]] = {
         )
     },
 }
+
+
+ActionLike = GroupAction | ActionSubset | str
+"""An action, some elements of one, or the name of a group."""
+_INFINITE = {
+    "SO2": "C8, C16, … for images",
+    "SO3": "octahedral or icosahedral, or actions.rotations(groups.so3(bandlimit))",
+    "O3": "octahedral or icosahedral, or actions.rotations(groups.o3(bandlimit))",
+}
+
+
+def as_action(argument: str, action: AnyAction, shape: tuple[int, ...]) -> AnyAction:
+    """`action` itself, or the action of the group with this name on inputs of `shape`, (N, …).
+
+    Raises InvalidArgumentError or ShapeError, which name `argument`, for names that say nothing of such inputs.
+
+    >>> as_action("augmentation", "C4", (10, 8, 8, 1))
+    <action turns by 90° of images of C4>
+    """
+    if not isinstance(action, str):
+        return action
+    named = parse_group_name(argument, action)
+    if named.family in _INFINITE:
+        raise InvalidArgumentError(argument, action, "a finite group", _INFINITE[named.family])
+    kinds = kinds_named(named, _group(argument, action, named, shape))
+    recognised = kinds.recognised(shape)
+    if not recognised:
+        inputs = "X" if argument == "augmentation" else "x"
+        hint = remedy(inputs, shape) if named.family in ("C", "D", "translations") else ""
+        wanted = "; ".join(kinds.expected())
+        raise ShapeError(f"{argument} is {action!r} and {inputs} has shape {shape}; expected {wanted}{hint}")
+    return kinds.listed(recognised[0], shape)
+
+
+def _group(argument: str, action: str, named: GroupName, shape: tuple[int, ...]) -> SymmetryGroup:
+    """The group, with the number of points or the grid taken from the inputs, its elements listed."""
+    if named.family != "S":
+        group = named.group(grid=shape[1:-1] if len(shape) >= 3 else (1,))
+        assert group is not None
+        return group
+    if len(shape) not in (2, 3):
+        return symmetric(1)  # of no matter: such inputs are refused
+    if named.n not in (None, shape[1]):
+        raise ShapeError(argument, action, "S_n with n the number of points or features", str(shape[1]))
+    return symmetric(shape[1])

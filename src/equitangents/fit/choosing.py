@@ -18,7 +18,7 @@ import numpy as np
 
 from equitangents._types import AnyAction, Numbers, Targets
 from equitangents.actions import Action
-from equitangents.actions.named import ActionLike
+from equitangents.actions.kinds import ActionLike
 from equitangents.ensembles import InfiniteEnsembleClassifier
 from equitangents.ensembles.labels import indices_of
 from equitangents.errors import InvalidArgumentError, ShapeError

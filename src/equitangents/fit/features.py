@@ -21,7 +21,7 @@ from numpy.typing import DTypeLike
 
 from equitangents._types import ArrayLike
 from equitangents.actions import Action
-from equitangents.actions.group_action import GroupAction
+from equitangents.actions.action import GroupAction
 from equitangents.kernels import Kernels
 from equitangents.kernels.cost import KernelCost
 from equitangents.nn import Sequential

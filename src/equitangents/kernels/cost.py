@@ -25,7 +25,7 @@ from equitangents.kernels.fields import Part, result_bytes
 from equitangents.kernels.plans.counting import count
 from equitangents.kernels.program import Program
 from equitangents.kernels.rotations.program import RotationSections, field_points, nodes
-from equitangents.kernels.rotations.resolution import LADDER, LADDER_OF_FIELDS, Resolution
+from equitangents.kernels.rotations.sampling import LADDER, LADDER_OF_FIELDS, Resolution
 from equitangents.kernels.runs import programs, rotations, steerable, structured
 from equitangents.kernels.steerable.program import SteerableProgram
 from equitangents.kernels.structured import StructuredProgram, reads_graphs

@@ -32,12 +32,12 @@ from equitangents.kernels.operations import Affine, Dual
 from equitangents.kernels.program import Op
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations.program import RotationSections, Sphere, sections
-from equitangents.kernels.rotations.rings import closed_nodes
+from equitangents.kernels.rotations.sampling import closed_nodes
 from equitangents.molecules.checks import check_molecules, check_question
 from equitangents.molecules.kernel import Pairs, signals_for
 from equitangents.molecules.molecules import Molecules
 from equitangents.molecules.signals import AtomSignals
-from equitangents.sphere.wigner import wigner
+from equitangents.sphere.transforms import wigner
 
 SMOOTH = (Erf, Gelu, Sin, Cos)
 _ELEMENTS = 1 << 22  # numbers of K(Q) at a time

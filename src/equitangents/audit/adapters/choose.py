@@ -13,10 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from equitangents._types import AnyModel
-from equitangents.audit.adapters.callables import CallableModel, KernelModel, NetworkModel
-from equitangents.audit.adapters.estimators import EnsembleModel, EstimatorModel, MembersModel
-from equitangents.audit.adapters.model import Model
-from equitangents.audit.adapters.outputs import Select
+from equitangents.audit.adapters.callables import (
+    CallableModel,
+    EnsembleModel,
+    EstimatorModel,
+    KernelModel,
+    MembersModel,
+    NetworkModel,
+)
+from equitangents.audit.adapters.model import Model, Select
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.extras import require
 from equitangents.model_files import check_model, check_name
@@ -37,7 +42,7 @@ def as_model(
 
 _FOREIGN = (
     ("flax.nnx.module", "Module", "jax_modules", "NnxModel"),
-    ("keras.src.models.model", "Model", "keras_models", "KerasModel"),  # before PyTorch's, of which it may be one, too
+    ("keras.src.models.model", "Model", "jax_modules", "KerasModel"),  # before PyTorch's, of which it may be one, too
     ("torch.jit._script", "ScriptModule", "torch_modules", "of_script"),
     ("torch.nn.modules.module", "Module", "torch_modules", "TorchModel"),
     ("torch.export.exported_program", "ExportedProgram", "torch_modules", "of_program"),
@@ -46,7 +51,7 @@ _FOREIGN = (
 """Classes of other libraries, by module and name, with the file here that has their adapter."""
 _READERS = {
     "onnx": ("onnx_files", "load_onnx"),
-    "keras": ("keras_models", "load_keras"),
+    "keras": ("jax_modules", "load_keras"),
     "exported": ("torch_modules", "load_exported"),
     "script": ("torch_modules", "load_script"),
 }

@@ -19,7 +19,7 @@ from equitangents.kernels.engines.reference.rotations import tiling
 from equitangents.kernels.fields import Part, check_result
 from equitangents.kernels.result import KernelField, Kernels
 from equitangents.kernels.rotations.program import RotationSections
-from equitangents.kernels.rotations.resolution import Resolution
+from equitangents.kernels.rotations.sampling import Resolution
 from equitangents.kernels.runs import scaling
 from equitangents.kernels.runs.scaling import Values, any_traced, result, with_derivatives_of
 from equitangents.kernels.scales import law_of, with_biases

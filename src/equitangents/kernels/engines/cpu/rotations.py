@@ -22,12 +22,12 @@ from equitangents.kernels.plans.levels import grid_levels
 from equitangents.kernels.plans.plan import FibrePlan, has_dual
 from equitangents.kernels.program import Op
 from equitangents.kernels.rotations.program import RotationSections, Zonal, sphere_resolution
-from equitangents.kernels.rotations.rings import Rings, rings_of
+from equitangents.kernels.rotations.sampling import Rings, rings_of
 from equitangents.kernels.scales import law_of
 from equitangents.kernels.threads import threads
 from equitangents.sphere import gauss_legendre
 from equitangents.sphere.harmonics import polynomials
-from equitangents.sphere.wigner import wigner
+from equitangents.sphere.transforms import wigner
 
 _GATHERED = 32 << 20  # bytes of signals that are gathered at a time for a list of pairs
 

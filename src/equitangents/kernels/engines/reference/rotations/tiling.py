@@ -37,19 +37,21 @@ from equitangents.kernels.engines.reference.rotations.recursion import (
 from equitangents.kernels.fields import MATRIX
 from equitangents.kernels.plans.plan import has_dual
 from equitangents.kernels.rotations.program import RotationSections, Zonal, field_points, nodes, sphere_resolution
-from equitangents.kernels.rotations.resolution import (
+from equitangents.kernels.rotations.sampling import (
     LADDER,
     LADDER_OF_FIELDS,
     Resolution,
+    Rings,
     choose,
     from_several_sides,
+    node_values,
     pairs_of,
+    rings_of,
     sample,
     surrogates,
     turn_between_nodes,
     turn_to_node,
 )
-from equitangents.kernels.rotations.rings import Rings, node_values, rings_of
 from equitangents.kernels.scales import divided, law_of, norms
 from equitangents.kernels.threads import threads
 
