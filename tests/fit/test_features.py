@@ -27,6 +27,15 @@ def test_every_symmetry_of_the_grid_keeps_them(seed, height, width, channels):
             np.testing.assert_allclose(turned, found, rtol=1e-9, atol=1e-9)
 
 
+def test_each_image_has_its_own_whatever_their_number():
+    x = np.random.default_rng(4).normal(size=(130, 4, 6, 2)).astype(np.float32)
+    found = colours_and_edges(x)
+    assert found.dtype == np.float64
+    for i in (0, 63, 64, 129):
+        np.testing.assert_allclose(colours_and_edges(x[i : i + 1])[0], found[i], rtol=1e-12, atol=1e-14)
+    assert colours_and_edges(x[:0]).shape == (0, found.shape[1])
+
+
 def test_colours_are_those_of_the_pixels():
     x = np.random.default_rng(0).normal(size=(3, 8, 8, 2))
     flat = x.reshape(3, 64, 2)

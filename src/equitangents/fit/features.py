@@ -30,7 +30,7 @@ from equitangents.precision import working_dtype
 _COLOURS, _EDGES = (0.1, 0.25, 0.5, 0.75, 0.9), (0.5, 0.9)  # quantiles
 _BLOCKS, _LEAST = (1, 2, 4, 8), 3  # sides of blocks, and the fewest of them along a side
 _SIDE, _DIRECTIONS = 16, 8  # of a small copy, at most; of the histogram of directions
-_TIMED = 4  # images
+_TIMED, _AT_ONCE = 4, 64  # images whose features are timed, and computed at once
 
 
 def features_of(x: Float[np.ndarray, "n ..."]) -> Float[np.ndarray, "n features"]:
@@ -43,17 +43,26 @@ def features_of(x: Float[np.ndarray, "n ..."]) -> Float[np.ndarray, "n features"
 
 
 def colours_and_edges(x: Float[np.ndarray, "n height width channels"]) -> Float[np.ndarray, "n features"]:
-    """Both, (N, features), in float64."""
-    x = np.asarray(x, np.float64)
+    """Both, (N, features), in float64, of some images at a time: memory does not grow with their number."""
+    return np.concatenate([_of_some(x[i : i + _AT_ONCE]) for i in range(0, max(1, len(x)), _AT_ONCE)])
+
+
+def _of_some(x: Float[np.ndarray, "n height width channels"]) -> Float[np.ndarray, "n features"]:
     n, height, width, channels = x.shape
-    flat = x.reshape(n, -1, channels)
-    centred = flat - flat.mean(axis=1, keepdims=True)
-    covariances = np.einsum("npc,npd->ncd", centred, centred) / (height * width)
-    found = [_statistics(x, _COLOURS), covariances[:, *np.triu_indices(channels, 1)]]
+    signals = np.ascontiguousarray(np.moveaxis(x, 3, 1), np.float64)
+    flat = signals.reshape(n, channels, height * width)
+    centred = flat - flat.mean(axis=2, keepdims=True)
+    covariances = centred @ centred.transpose(0, 2, 1) / (height * width)
+    found = [_statistics(flat, _COLOURS), covariances[:, *np.triu_indices(channels, 1)]]
     for side in _BLOCKS:
-        if side == 1 or not (height % side or width % side or min(height, width) < _LEAST * side):
-            down, across = _gradient(block_means(x, side))
-            found.append(_statistics(np.sqrt(down**2 + across**2), _EDGES))
+        if side > 1:
+            if height % side or width % side or min(height, width) < _LEAST * side:
+                break
+            rows = signals[:, :, ::2] + signals[:, :, 1::2]
+            signals = (rows[..., ::2] + rows[..., 1::2]) / 4
+        down, across = _gradient(signals)
+        strength = np.sqrt(down**2 + across**2)
+        found.append(_statistics(strength.reshape(n, channels, height * width // side**2), _EDGES))
     return np.concatenate(found, axis=1)
 
 
@@ -65,25 +74,24 @@ def block_means(x: Float[np.ndarray, "n height width channels"], side: int) -> F
     return np.asarray(blocks.mean(axis=(2, 4)))
 
 
-def _statistics(x: Float[np.ndarray, "n h w channels"], quantiles: Sequence[float]) -> Float[np.ndarray, "n features"]:
+def _statistics(x: Float[np.ndarray, "n channels pixels"], quantiles: Sequence[float]) -> Float[np.ndarray, "n f"]:
     """Mean, standard deviation and quantiles of each channel."""
-    n, channels = len(x), x.shape[3]
-    ordered = np.sort(np.moveaxis(x.reshape(n, -1, channels), 2, 1), axis=2)
-    at = np.multiply(quantiles, ordered.shape[2] - 1)
+    ordered = np.sort(x, axis=2)
+    at = np.multiply(quantiles, x.shape[2] - 1)
     low = np.floor(at).astype(int)
     between = ordered[..., low] + (at - low) * (ordered[..., np.ceil(at).astype(int)] - ordered[..., low])
     parts = [ordered.mean(axis=2, keepdims=True), ordered.std(axis=2, keepdims=True), between]
-    return np.concatenate(parts, axis=2).reshape(n, -1)
+    return np.concatenate(parts, axis=2).reshape(len(x), x.shape[1] * (2 + len(quantiles)))
 
 
-def _gradient(x: Float[np.ndarray, "n h w channels"]) -> list[Float[np.ndarray, "n h w channels"]]:
+def _gradient(x: Float[np.ndarray, "*n h w"]) -> list[Float[np.ndarray, "*n h w"]]:
     """Central differences down and across, one-sided at borders; 0 along a side of one pixel."""
-    return [np.gradient(x, axis=axis) if x.shape[axis] > 1 else np.zeros_like(x) for axis in (1, 2)]
+    return [np.gradient(x, axis=axis) if x.shape[axis] > 1 else np.zeros_like(x) for axis in (-2, -1)]
 
 
 def _directions(x: Float[np.ndarray, "n height width channels"]) -> Float[np.ndarray, "n directions"]:
     """Strength of the edges of the mean channel in each direction, over the number of pixels."""
-    down, across = (part.reshape(len(x), -1) for part in _gradient(x.mean(axis=3, keepdims=True)))
+    down, across = (part.reshape(len(x), -1) for part in _gradient(x.mean(axis=3)))
     strength, angle = np.hypot(down, across), np.arctan2(down, across)
     at = np.floor((angle + np.pi) / (2 * np.pi) * _DIRECTIONS).astype(int) % _DIRECTIONS
     return np.stack([(strength * (at == k)).mean(axis=1) for k in range(_DIRECTIONS)], axis=1)
