@@ -260,9 +260,9 @@ def test_what_it_can_run_has_the_notes_of_the_reference(rng):
 
 
 def test_memory_is_checked_before_anything_is_computed(rng, monkeypatch):
-    from equitangents.kernels.engines.reference.rotations import tiling
+    from equitangents.kernels.engines.reference import rotation_tiles
 
-    monkeypatch.setattr(tiling, "_MEMORY_LIMIT", 1 << 10)
+    monkeypatch.setattr(rotation_tiles, "_MEMORY_LIMIT", 1 << 10)
     with pytest.raises(MemoryLimitError, match="one pair of signals needs about"):
         two_layers(nn.Abs()).kernel(signals(rng, 2, 3, 1))
 

@@ -32,6 +32,9 @@ from equitangents.kernels.scales import (
 Values = tuple[jax.Array, jax.Array]  # NNGP and NTK inside a JAX program
 
 
+Traced = Callable[..., Values]  # of the inputs, x1 or x1 and x2
+
+
 def any_traced(*inputs: object) -> bool:
     """Whether any array of any input is traced inside a JAX program."""
     return any(precision.is_traced(leaf) for leaf in jax.tree.leaves(inputs))
