@@ -27,6 +27,7 @@ from equitangents.kernels.program import Positions, Program
 from equitangents.kernels.rotations.program import (
     RotationSections,
     Sphere,
+    Zonal,
     field_points,
     nodes,
     sections,
@@ -382,7 +383,9 @@ def _products(program: RotationSections, resolution: int, channels: int) -> int:
     products = sum((2 * l + 1) ** 2 for l in range(1, B))
     if program.sphere:
         s = sphere_resolution(B, resolution)
-        windows = [min(op.coefficients.array.size, s) for op in program.sphere if op.is_window and not op.is_total]
+        windows = [
+            min(op.coefficients.array.size, s) for op in program.sphere if isinstance(op, Zonal) and not op.is_total
+        ]
         each = [2 * ((s + 1) // 2) * n * (4 * s + n) for n in windows]  # there and back, on northern rings
         return int(turns * (field_points(program, resolution) * channels + 2 * sum(each) - sum(each[:1])))
     if program.readout == "flatten":

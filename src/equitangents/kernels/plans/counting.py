@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -61,7 +62,7 @@ def _fibre_layers(ops: tuple[Op, ...], levels: Levels, fibres: np.ndarray) -> It
                 yield from _fibre_layers(branch, own, fibres)
 
 
-def vector_layers(ops: tuple[Op, ...]) -> Iterator[int]:
+def vector_layers(ops: tuple[Any, ...]) -> Iterator[int]:
     """1 for each layer of operations at a single position."""
     for _, inner in _layers(ops):
         if inner is None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from functools import lru_cache, partial
-from typing import NamedTuple, overload
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -29,18 +29,6 @@ from equitangents.kernels.scales import Law, law_of, with_biases
 logger = logging.getLogger("equitangents")
 
 _LITTLE = 1 << 20  # bytes that any process has which runs this: to ask the system takes as long as so small a kernel
-
-
-@overload
-def compute(
-    program: Program, x1: ArrayLike, x2: ArrayLike | None = None, engine: str | None = None, part: None = None
-) -> Kernels: ...
-
-
-@overload
-def compute(
-    program: Program, x1: ArrayLike, x2: ArrayLike | None, engine: str | None, part: Part | None
-) -> Kernels | KernelField: ...
 
 
 def compute(
@@ -112,7 +100,7 @@ def compute_diagonal(
             engine=lambda y, _: _own(chosen, part, program, y),
             any_norms=lambda y, _, factor: _own(chosen, part, with_biases(program, factor), y),
             by_reference=False,
-            beyond=(lambda y, _: _own(REFERENCE, part, program, y)) if leaves_out else None,
+            beyond=partial(by_reference.listed, program) if leaves_out else None,
         )
         own, layout = np.arange(len(x)), MATRIX if part is None else part.layout
         nngp, ntk, added = scaling.all_pairs(
@@ -217,7 +205,7 @@ def _backends(program: Program, engine: Engine, part: Part | None) -> scaling.Ba
         ),
         by_reference=able is not engine,
         checked=engine.checks_kernels and not leaves_out,
-        beyond=partial(REFERENCE.kernels, program) if leaves_out else None,
+        beyond=partial(by_reference.listed, program) if leaves_out else None,
     )
 
 

@@ -101,9 +101,11 @@ def _kernels(
     if listed is None:
         check_result(x1, x2, dtype, (x1.size + (0 if x2 is None else x2.size)) * dtype.itemsize)
     found = find_resolution(program, x1, x2, rules)
+    nngp: ArrayLike
+    ntk: ArrayLike
     with precision.scope(dtype):
         if any_traced(x1, x2):
-            values: Pair = _traced(program, found.value, rules, listed)(
+            nngp, ntk = _traced(program, found.value, rules, listed)(
                 *(jnp.asarray(x, dtype) for x in (x1, x2) if x is not None)
             )
             added: list[str] = []
@@ -118,17 +120,17 @@ def _kernels(
                 by_reference=False,
             )
             arrays = np.asarray(x1, dtype), None if x2 is None else np.asarray(x2, dtype)
-            *values, added = scaling.all_pairs(law_of(program), backends, *arrays, listed=listed)
+            nngp, ntk, added = scaling.all_pairs(law_of(program), backends, *arrays, listed=listed)
         facts = {"error_estimate": found.error, "resolution": found.value or None}
         notes = (*(() if found.note is None else (found.note,)), *choice.notes, *added)
-        return result((x1, x2), *values, None, 0, engine=choice.engine.name, form="rotations", notes=notes, **facts)
+        return result((x1, x2), nngp, ntk, None, 0, engine=choice.engine.name, form="rotations", notes=notes, **facts)
 
 
 def _traced(program: RotationSections, resolution: int, rules: RotationRules, listed: Listed | None) -> scaling.Traced:
     """Kernels of traced signals, with the derivatives of the reference engine, which keeps angles."""
 
-    def by(rules: RotationRules, *inputs: ArrayLike) -> Values:
-        return rules.traced(program, resolution, *inputs, listed=listed)
+    def by(rules: RotationRules, x1: ArrayLike, x2: ArrayLike | None = None) -> Values:
+        return rules.traced(program, resolution, x1, x2, listed)
 
     def by_angles(x1: ArrayLike, x2: ArrayLike | None = None) -> Values:
         run = lambda a, b: by(rules_of(REFERENCE), a, b)

@@ -53,7 +53,8 @@ class CompiledRotations(RotationRules):
     ) -> Pair:
         """(NNGP, NTK) of NumPy arrays, in their precision."""
         plan = plan_of(program, resolution, x1.dtype.itemsize, any_norms)
-        a, b = (None if x is None else inputs(program, resolution, x) for x in (x1, x2))
+        a = inputs(program, resolution, x1)
+        b = x2 if x2 is None else inputs(program, resolution, x2)
         if listed is None:
             return cpu.kernels(plan, a, b)
         i, j = listed
@@ -69,7 +70,8 @@ class CompiledRotations(RotationRules):
     ) -> Pair:
         """As `kernels`, inside a JAX program; without derivatives."""
         plan, law = plan_of(program, resolution, x1.dtype.itemsize), law_of(program)
-        a, b = (None if x is None else inputs(program, resolution, x) for x in (x1, x2))
+        a = inputs(program, resolution, x1)
+        b = x2 if x2 is None else inputs(program, resolution, x2)
         if listed is None:
             return cpu.traced(plan, law, a, b)
         b, count = a if b is None else b, len(listed[0])

@@ -6,6 +6,7 @@ with the number of pairs beyond the result.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -90,7 +91,7 @@ def _at(side: Side, index: Any) -> Side:
     return jax.tree.map(lambda v: v[..., index], side)
 
 
-def _in_parallel(one: Any, tasks: list[tuple[int, ...]], dtype: np.dtype) -> None:
+def _in_parallel(one: Any, tasks: Sequence[tuple[int, ...]], dtype: np.dtype) -> None:
     """one(*task) for every task, on as many threads as there are cores: tiles are too small for several each."""
 
     def run_one(task: tuple[int, ...]) -> None:
