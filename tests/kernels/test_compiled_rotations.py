@@ -155,16 +155,11 @@ def derivatives(f):
     ("of", "make", "readout"),
     [
         (all_pairs, one_layer, nn.Flatten()),
-        *(
-            pytest.param(*case, marks=pytest.mark.slow)
-            for case in (
-                (some_pairs, one_layer, POOL),
-                (all_pairs, two_layers, nn.Flatten()),
-                (some_pairs, two_layers, POOL),
-                (all_pairs, two_layers, POOL),
-                (all_pairs, one_narrow_layer, nn.Flatten()),
-            )
-        ),
+        (some_pairs, one_layer, POOL),
+        (all_pairs, two_layers, nn.Flatten()),
+        (some_pairs, two_layers, POOL),
+        (all_pairs, two_layers, POOL),
+        (all_pairs, one_narrow_layer, nn.Flatten()),
     ],
 )
 def test_inside_jax_programs_it_runs_with_the_derivatives_of_the_reference(of, make, readout, rng):
