@@ -18,7 +18,6 @@ from equitangents.nn import (
     GlobalAvgPool,
     Identity,
     Relu,
-    Residual,
     Sequential,
     Sin,
 )
@@ -113,8 +112,7 @@ def test_jax_programs_may_batch_it(rng):
 @pytest.mark.parametrize("readout", [Flatten(), GlobalAvgPool()], ids=["flatten", "pool"])
 @pytest.mark.parametrize("end", [(Dense(1),), (Dense(1), Relu(), Dense(1))], ids=["linear", "deep"])
 def test_kernels_of_inputs_with_themselves(readout, end, rng):
-    first = Conv(1, 3, padding="zero", b_std=0.1)
-    net = Sequential(first, Residual(Relu(), first), Relu(), Conv(1, 2, padding="zero"), Sin(), readout, *end)
+    net = Sequential(Conv(1, 3, padding="zero", b_std=0.1), Relu(), Conv(1, 2, padding="zero"), Sin(), readout, *end)
     x = rng.standard_normal((37, 5, 4, 2))
     whole = net.kernel(x, engine="cpu")
     nngp, ntk = cpu.listed(plan(net.lower(x.shape[1:])[1]), x)
