@@ -154,7 +154,7 @@ class TestRequests:
         tiles = there.tiles[:20]
         waiting = there._work.tiles.missing(tiles)
         assert bucket.counted == {"list": 2}
-        assert sum(done.computed for done in each_computed(there._work, waiting)) == len(waiting) == 16
+        assert sum(each_computed(there._work, waiting)) == len(waiting) == 16
         places = sum(len(there._work.record.grid.places(tile)) for tile in waiting)
         read = {tile[0] for tile in waiting} | {tile[1] for tile in waiting}
         assert bucket.counted == {"list": 2, "head": len(waiting), "put": 2 * places, "get": len(read)}
