@@ -33,8 +33,6 @@ def differing(labels: Mapping[str, str], held: Mapping[str, Any], asked: Mapping
     return ", ".join(label for name, label in labels.items() if held.get(name) != asked[name])
 
 
-
-
 def append_checksum(path: Path, about: dict[str, Any] | None = None) -> None:
     """Add the last line to a file that is complete."""
     with path.open("rb+") as file:

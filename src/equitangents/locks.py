@@ -83,8 +83,6 @@ def created(path: Path) -> int:
         path.unlink(missing_ok=True)
 
 
-
-
 def opened(path: Path) -> int:
     """A descriptor of a file that is there, which `lock` can be asked about."""
     return os.open(path, os.O_RDWR if os.access(path, os.W_OK) else os.O_RDONLY)
