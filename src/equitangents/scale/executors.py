@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import islice
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from equitangents._protocols import ExecutorLike, TaskExecutor
 from equitangents.errors import InvalidTypeError, StoreError
@@ -84,7 +84,7 @@ def _compute(
     pool: TaskExecutor,
     workers: int,
     run: Callable[[Item], Result],
-    waiting: dict[Item, None],
+    waiting: dict[Item, Any],
     report: Callable[[Item, Result], None],
     task: str,
 ) -> None:
