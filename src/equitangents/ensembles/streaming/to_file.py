@@ -35,8 +35,7 @@ from equitangents.scale.executors import part_of
 from equitangents.scale.identity import row_digests
 from equitangents.scale.opening import opened
 from equitangents.scale.progress import Progress, ProgressCallback, told_by
-from equitangents.tiles.lease import alone
-from equitangents.tiles.place import ObjectPath, Place, place, remove_all
+from equitangents.tiles.place import ObjectPath, Place, alone, place, remove_all
 from equitangents.tiles.store import DamagedTileError, check_room, store_errors
 from equitangents.validation import check_whole
 
