@@ -22,7 +22,7 @@ from equitangents.ensembles.training.fingerprint import record_fingerprint
 from equitangents.ensembles.training.plan import Plan
 from equitangents.ensembles.training.run import Job, Pool, Run, Schedule, Snapshot, train
 from equitangents.errors import InvalidArgumentError
-from equitangents.scale.executors import Tasks, distribute
+from equitangents.scale.executors import distribute
 from equitangents.scale.progress import Progress, ProgressCallback
 
 Piece = tuple[int, int]  # the first member of a part of the run, and how many there are
@@ -125,13 +125,6 @@ def _check_progress(snapshot: Snapshot, schedule: Schedule) -> None:
         )
 
 
-@dataclass(frozen=True)
-class Done:
-    """Parts that a worker trained, by their first member."""
-
-    parts: dict[int, Trained]
-
-
 def train_in_parts(assignment: Assignment, executor: ExecutorLike | None = None) -> Trained:
     """Train the members of an assignment a chunk at a time, each to the end: by an executor, or in this process.
 
@@ -145,24 +138,18 @@ def train_in_parts(assignment: Assignment, executor: ExecutorLike | None = None)
     counted = Progress(0, len(pieces), assignment.progress, "ensemble", "parts")
     # resume: of what a worker saved that died
     assignment = replace(assignment, progress=False, resume=assignment.folder is not None)
-    parts: dict[int, Trained] = {}
+    parts: dict[Piece, Trained] = {}
 
-    def report(done: Done) -> None:
-        parts.update(done.parts)
-        counted.add(len(done.parts), len(done.parts))
+    def report(piece: Piece, part: Trained) -> None:
+        parts[piece] = part
+        counted.add(1, 1)
 
     if executor is None:
         for piece in pieces:
-            report(_train_pieces(assignment, [piece]))
+            report(piece, _train_piece(assignment, piece))
     else:
-        tasks = Tasks(
-            partial(_train_pieces, assignment),
-            lambda piece: piece[0] in parts,
-            report,
-            task="ensemble",
-        )
-        distribute(executor, tasks, pieces)
-    return joined([parts[first] for first, _ in pieces])
+        distribute(executor, partial(_train_piece, assignment), pieces, report, "ensemble")
+    return joined([parts[piece] for piece in pieces])
 
 
 def _pieces(assignment: Assignment) -> list[Piece]:
@@ -173,5 +160,5 @@ def _pieces(assignment: Assignment) -> list[Piece]:
     return [(start, stop - start) for start, stop in bounds]
 
 
-def _train_pieces(assignment: Assignment, pieces: Sequence[Piece]) -> Done:
-    return Done({first: train_alone(assignment.of(first, count)) for first, count in pieces})
+def _train_piece(assignment: Assignment, piece: Piece) -> Trained:
+    return train_alone(assignment.of(*piece))
