@@ -6,8 +6,8 @@ from equitangents._protocols import FiniteNetwork
 from equitangents._types import ArrayLike, DType, Elements, FileName, Network, Numbers, Params, Targets
 
 # arguments
-from equitangents.actions.continuous import check_finite_group
-from equitangents.actions.named import ActionLike
+from equitangents.actions.compact import check_finite_group
+from equitangents.actions.kinds import ActionLike
 from equitangents.ensembles.estimator import check_network
 from equitangents.extras import check_installed, require
 from equitangents.keywords import unknown

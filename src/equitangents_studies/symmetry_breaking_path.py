@@ -67,15 +67,13 @@ class Product:
 
 
 class Results(Measured):
-    """`source` names the data, `labels` are the classes of test images. Outputs of `vec`, of `gap` and of infinitely
-    wide VEC, the `limit`; training accuracies `learnt` and `gap_learnt`.
+    """`labels` are the classes of test images. Outputs of `vec`, of `gap` and of infinitely wide VEC, the `limit`;
+    training accuracies of VEC, `learnt`.
     """
 
-    source: str
     vec: Keyed[np.ndarray] = by("width time", "member image class", of="VEC.outputs")
     gap: Keyed[np.ndarray] = by("width", "member image class", of="GAP.outputs")
     learnt: Keyed[np.ndarray] = by("width time", "member", of="VEC.learnt")
-    gap_learnt: Keyed[np.ndarray] = by("width", "member", of="GAP.learnt")
     limit: np.ndarray = by("", "image class", of="limit.outputs")
     labels: np.ndarray
 
@@ -92,10 +90,6 @@ class Results(Measured):
         """S-Dist with the bias of finite ensembles, as equation S16 of the source has it."""
         mean = self.difference(other, width, time).mean(axis=0)
         return float((mean**2).sum(axis=1).mean())
-
-    def size(self, width: int, time: float) -> Product:
-        """The mean square of VEC's mean prediction, sum over classes."""
-        return product(self.vec[width, time], self.vec[width, time])
 
     def accuracy_change(self, width: int, first: float, last: float) -> Estimate:
         """Test accuracy of single networks at one time minus that at an earlier one, network by network, in points."""
@@ -170,7 +164,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         Part("VEC-{width}-{time#}", "VEC, width {width}, t = {time:g}", partial(trained, "VEC")),
         levels={"width": settings.widths, "time": settings.times},
     )
-    return Results.read(found, source=images.name, labels=images.test_y)
+    return Results.read(found, labels=images.test_y)
 
 
 def _limit(settings: Settings, images: SystemImages, task: Task) -> Arrays:

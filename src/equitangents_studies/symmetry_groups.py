@@ -74,13 +74,12 @@ PRESETS = presets(
 
 
 class Results(Measured):
-    """`source` names the data. `kernels` and `predictions` are largest differences relative to the largest value,
+    """`kernels` and `predictions` are largest differences relative to the largest value,
     `right` says whether each test image is classified rightly; at finite width the `methods`, by their places in
     METHODS, and `numbers` of the tests. `rate` of alarms of the two-sample test among `cases`, with its interval.
     `embedded` by pairs of CHAIN: largest differences of outputs.
     """
 
-    source: str
     kernels: Keyed[float] = by("architecture group")
     predictions: Keyed[float] = by("architecture group")
     right: Keyed[np.ndarray] = by("architecture group", "image")
@@ -115,7 +114,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         Part("finite-{architecture}", "{architecture}, finite width", partial(_finite, settings)),
         levels={"architecture": ARCHITECTURES, "group": GROUPS, "pair": CHAIN},
     )
-    return Results.read(found, source=images.name)
+    return Results.read(found)
 
 
 def _infinite(settings: Settings, images: SystemImages, name: str, task: Task) -> Arrays:

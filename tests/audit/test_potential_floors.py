@@ -171,16 +171,6 @@ def test_steps_too_large_for_a_contact_are_in_the_floor() -> None:
     assert report.row("gradient").decide == "the calculator in double precision"
 
 
-def test_one_structure_beyond_all_others_is_named() -> None:
-    hand = lambda atoms: 1.0 if abs(atoms.info.get("bad", 0)) and atoms.positions[0, 0] > 0 else 0.0
-    many = clusters(40)
-    many[7].info["bad"] = 1
-    report = et.audit.atoms(Cluster(energy=hand), many, ["rotation"], elements=6, tolerances={"energy": 5.0}, **FEW)
-    assert report.verdict == "fails"
-    assert report.row("rotation", "energy").worst_structure == 7
-    assert report.row("rotation", "forces").outcome == "holds"
-
-
 def test_one_structure_alone_fails_where_its_error_is_far_beyond_floor_and_tolerance() -> None:
     field = Cluster(energy=lambda atoms: -0.01 * float(atoms.positions[:, 2].sum()))
     alone = et.audit.atoms(field, CLUSTERS[0], ["translation"], elements=2, **FEW).row("translation", "energy")

@@ -12,8 +12,8 @@ from sklearn.base import clone
 
 from equitangents import InfiniteEnsemble, actions, nn, solvers
 from equitangents.ensembles.infinite import problem
+from equitangents.ensembles.infinite.problem import training_matrices
 from equitangents.ensembles.infinite.saving import load_means
-from equitangents.ensembles.infinite.solved_problem import training_matrices
 from equitangents.errors import InvalidArgumentError, MemoryLimitError, NotPositiveDefiniteError, StoreError
 from equitangents.kernels.result import NngpKernels
 from oracles.literal_network import LiteralNetwork

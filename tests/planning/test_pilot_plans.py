@@ -17,7 +17,7 @@ from equitangents import (
 )
 from equitangents.ensembles.orbits.law import orbit_batch
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFittedError
-from equitangents.planning.pilot import pilot_law
+from equitangents.planning.pilot import PilotDraws
 
 ROT = actions.image_rotations(4)
 
@@ -162,7 +162,7 @@ def test_a_law_has_the_size_of_its_pilots_mean_without_noise_and_the_variance_of
     rng = np.random.default_rng(0)
     signal = rng.normal(size=(40, 1, 2))
     networks = signal + 2.0 * rng.normal(size=(10, 40, 4, 2))
-    law = pilot_law(networks, ROT.group, None, equivariant=True, about=None, draws=2000, rng=rng)
+    law = PilotDraws(networks, ROT.group, None, True, None, rng).law(2000)
     means = law.means()
     assert (means**2).sum(axis=(1, 2, 3)).mean() / 4 == pytest.approx((signal**2).sum(), rel=0.15)
     np.testing.assert_array_equal(means[:, :, 0], means[:, :, 2])
@@ -172,7 +172,7 @@ def test_a_law_has_the_size_of_its_pilots_mean_without_noise_and_the_variance_of
 def test_a_mean_that_the_pilot_does_not_show_is_no_mean_of_nothing():
     """Networks without a common signal: a plan is large and uncertain, and not that no number of members suffices."""
     rng = np.random.default_rng(0)
-    law = pilot_law(rng.normal(size=(8, 30, 4, 1)), ROT.group, None, equivariant=True, about=None, draws=500, rng=rng)
+    law = PilotDraws(rng.normal(size=(8, 30, 4, 1)), ROT.group, None, True, None, rng).law(500)
     size = (law.means() ** 2).mean()
     assert 1 / 8**2 / 3 < size / (1 / 4) < 1 / 8
 

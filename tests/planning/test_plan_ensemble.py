@@ -13,7 +13,7 @@ import equitangents as et
 from equitangents import DeepEnsemble, InfiniteEnsemble, InfiniteEnsembleClassifier, actions, metrics, nn, plan_ensemble
 from equitangents.ensembles import BaggedInfiniteEnsemble
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError, NotFittedError
-from equitangents.planning.wanted import smallest
+from equitangents.planning.violations import smallest
 
 ROT = actions.image_rotations(4)
 

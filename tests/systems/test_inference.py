@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import equitangents as et
 from equitangents.errors import EquitangentsError, NotFiniteError
-from equitangents.kernels.empirical import empirical_matrix
+from equitangents.kernels.tangent import empirical_matrix
 from equitangents_studies.systems import descent
 from equitangents_studies.systems.descent import largest_eigenvalue
 from equitangents_studies.systems.transformations import Textures

@@ -12,7 +12,7 @@ from equitangents.audit.contract.trees import Shared
 from equitangents.audit.data_pass import measure_data
 from equitangents.audit.measure.input_sets import set_result
 from equitangents.audit.measure.judge import Measured
-from equitangents.audit.measure.predictions import output_kind, relative_section
+from equitangents.audit.measure.orbits import output_kind, task_error
 from equitangents.audit.measure.remedies import averaged
 from equitangents.audit.measure.task import AuditTask, spread_of
 from equitangents.audit.parts import Bench, Interruption, measure_parts
@@ -31,10 +31,12 @@ from equitangents.audit.report.sections import (
     OrbitSection,
     OutputContract,
     Reason,
+    RelativeSection,
     RuleResult,
     SetResult,
     Verdict,
 )
+from equitangents.metrics.measure import norms
 
 
 def assemble(
@@ -83,7 +85,7 @@ def assemble(
             outputs=output_kind(orbits, task.outputs),
             answers=None if orbits.scores is None else len(np.unique(orbits.scores.argmax(axis=2))),
         ),
-        relative=relative_section(m),
+        relative=_relative(m),
         sets=sets,
         missing=_missing(m, bench),
         settings=AuditSettings(
@@ -292,3 +294,23 @@ def _matching(task: AuditTask, matched: np.ndarray) -> Matching:
         of_these = task.over_inputs(len(values)) if len(values) else None
         found.append(None if of_these is None else of_these.mean(values, bounds=(0.0, 1.0)))
     return Matching(*found)
+
+
+def _relative(m: Measured) -> RelativeSection:
+    """All of them; the task's error on transformed inputs is that of the pulled back signal."""
+    orbits = m.orbits
+    rms = lambda a: float(np.sqrt(np.mean(a**2)))
+    (error, name), *moved = (task_error(signal, orbits, m.y) for signal in orbits.signals)
+    transformed = None
+    if error is not None:
+        each = np.array([e or 0.0 for e, _ in moved])
+        transformed = float(each.mean()) if name == "error rate" else rms(each)
+    return RelativeSection(
+        rms_norm=rms(norms(orbits.separate_sizes.T)),
+        rms_violation=rms(norms(np.moveaxis(orbits.separate, 0, -1).reshape(-1, len(orbits.separate)))),
+        task=name,
+        task_error=error,
+        transformed_task_error=transformed,
+        error_by_spread=m.judgement.by_spread,
+        floor_by_spread=m.judgement.spread_floor,
+    )

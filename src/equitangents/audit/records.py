@@ -13,7 +13,7 @@ from typing import Any, Literal, TypedDict, get_args
 
 import numpy as np
 
-from equitangents.actions.group_action import GroupAction
+from equitangents.actions.action import GroupAction
 from equitangents.audit.contract.changes import Transform
 from equitangents.audit.contract.kinds import Boxes, Custom, Keypoints, Labels
 from equitangents.audit.contract.trees import Batch, Layout

@@ -18,8 +18,8 @@ import numpy as np
 
 from equitangents._types import Numbers, Targets
 from equitangents.ensembles import InfiniteEnsembleClassifier
-from equitangents.ensembles.infinite.trained_kernel import kernel_diagonal
-from equitangents.ensembles.infinite.training_problem import Training
+from equitangents.ensembles.infinite.rows import kernel_diagonal
+from equitangents.ensembles.infinite.training import Training
 from equitangents.errors import InvalidArgumentError
 from equitangents.fit.assessing import Assessed, assessed, best_of
 from equitangents.fit.candidates import Candidate

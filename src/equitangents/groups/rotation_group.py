@@ -16,12 +16,12 @@ from jaxtyping import Float
 from equitangents._aliases import Element, Elements
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups.group import read_only
-from equitangents.groups.harmonic_matrices import space_rotations
 from equitangents.groups.rotations_of_space import (
     AXES,
     angles_of,
     random_rotations,
     rotation_label,
+    space_rotations,
     turn_about,
 )
 from equitangents.groups.symmetry_group import CompactIrrep, Flow, MatricesGroup, SymmetryGroup

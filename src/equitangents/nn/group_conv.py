@@ -27,7 +27,7 @@ from equitangents.actions import Action, grid
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, ShapeError
 from equitangents.groups import Group, WallpaperGroup
 from equitangents.groups.rotation_group import RotationGroup
-from equitangents.groups.translation_group import TranslationGroup
+from equitangents.groups.wallpaper_group import TranslationGroup
 from equitangents.kernels.operation import FrozenArray
 from equitangents.kernels.operations import Affine, Table
 from equitangents.kernels.program import GroupFibres, Op

@@ -18,7 +18,7 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkE
 from equitangents.groups import Group
 from equitangents.kernels import duals
 from equitangents.kernels.duals.geometry import traits_of
-from equitangents.kernels.duals.line import bound, line
+from equitangents.kernels.duals.quadrature import bound, line
 from equitangents.kernels.operation import DualActivation
 from equitangents.kernels.operations import Dual
 from equitangents.kernels.program import Op

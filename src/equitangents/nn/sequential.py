@@ -17,7 +17,7 @@ from numpy.typing import DTypeLike
 from equitangents import precision
 from equitangents._types import ArrayLike, Numbers, Params, Tree
 from equitangents.actions import Action
-from equitangents.actions.group_action import GroupAction
+from equitangents.actions.action import GroupAction
 from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
 from equitangents.kernels.cost import KernelCost
 from equitangents.kernels.dispatch import compute, compute_diagonal, compute_pairs, kernel_cost

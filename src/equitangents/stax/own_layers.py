@@ -24,7 +24,7 @@ from equitangents.nn.layer import ParameterFree, Structure
 from equitangents.nn.nonlinearities import Nonlinearity
 from equitangents.nn.patches import Window, grid_shape
 from equitangents.nn.signal import Signal
-from equitangents.stax.arguments import only
+from equitangents.stax.missing import only
 
 
 @dataclass(frozen=True)

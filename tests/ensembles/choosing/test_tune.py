@@ -8,7 +8,7 @@ import pytest
 
 from equitangents import actions, kernels, nn, solvers
 from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
-from equitangents.ensembles.infinite import training_problem
+from equitangents.ensembles.infinite import training
 from equitangents.ensembles.infinite.evidence import sample_evidence
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFittedError, NotPositiveDefiniteError
 from oracles.literal_network import LiteralNetwork
@@ -150,7 +150,7 @@ class TestOneDecompositionServesEveryRidgeTimeAndLearningRate:
 
     def test_settings_change_without_another_decomposition(self, data, monkeypatch):
         model = InfiniteEnsemble(literal, ridge=0.1).fit(*data)
-        monkeypatch.setattr(training_problem.problem, "decompose", None)
+        monkeypatch.setattr(training.problem, "decompose", None)
         assert len(model._training.with_settings(model._training.settings).means(data[0], np.array([1.0]))) == 1
 
 

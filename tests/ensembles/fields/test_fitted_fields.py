@@ -8,7 +8,7 @@ import equitangents as et
 from ensembles.fields.patch_kernels import PatchKernels, flat, literal_fit
 from equitangents.ensembles.fields import kernel
 from equitangents.ensembles.fields.points import FieldPoints
-from equitangents.ensembles.infinite import solved_problem
+from equitangents.ensembles.infinite import problem
 from equitangents.errors import InvalidArgumentError, NetworkError, ShapeError
 
 NET = PatchKernels()
@@ -64,8 +64,8 @@ def test_blocks_of_a_kernel_of_points_with_themselves_fill_both_halves(data, mon
 
 def test_matrices_that_are_not_held_are_computed_tile_by_tile(data, monkeypatch):
     x, y, x_test = data
-    monkeypatch.setattr(solved_problem, "_BOTH", 0.0)  # as if they were too large
-    monkeypatch.setattr(solved_problem, "_ONE", 0.0)
+    monkeypatch.setattr(problem, "_BOTH", 0.0)  # as if they were too large
+    monkeypatch.setattr(problem, "_ONE", 0.0)
     monkeypatch.setattr(kernel, "_TILE", 20)
     monkeypatch.setattr(kernel, "_ENTRIES", 200)
     model = et.InfiniteEnsemble(NET, ridge=0.1, solver=et.solvers.PCG(rank=8)).fit(x, y)

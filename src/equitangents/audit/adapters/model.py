@@ -183,13 +183,13 @@ def answer(output: Tree, n: int, expected: AnyAction = None, finite: bool = True
     if not arrays:
         raise ShapeError("f(x) holds no array")
     axes = axes_of(expected, structure, len(arrays))
-    arrays = [_batch_first(a, axis) for a, axis in zip(arrays, axes, strict=True)]
+    arrays = [np.moveaxis(a, axis, 0) if a.ndim > axis > 0 else a for a, axis in zip(arrays, axes, strict=True)]
     choose = _choices(output, names, n)
     arrays = arrays if most is None else [_without_nan_rows(a) for a in arrays]
     for name, a in zip(names, arrays, strict=True):
         _check(name, a, n, choose, finite, sets=most is not None)
     given = [_dtype(leaf) for _, leaf in pairs]
-    floats = [_real(d) for d in given if d.kind in "fc" or is_half(d)]
+    floats = [np.dtype(f"f{d.itemsize // 2}") if d.kind == "c" else d for d in given if d.kind in "fc" or is_half(d)]
     dtype = min(floats, key=lambda d: d.itemsize) if floats else np.dtype(np.float64)
     whole = tuple(a.ndim == 1 and a.dtype.kind in "iub" for a in arrays)
     paired = tuple(a.dtype.kind == "c" for a in arrays)
@@ -238,10 +238,6 @@ def as_real(a: np.ndarray) -> np.ndarray:
     return np.stack([a.real, a.imag], axis=-1).astype(np.float64) if a.dtype.kind == "c" else a.astype(np.float64)
 
 
-def _real(dtype: np.dtype) -> np.dtype:
-    return np.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" else dtype
-
-
 def axes_of(expected: AnyAction, structure: PyTreeDef, count: int) -> list[int]:
     """Where every output has its batch, by the tree of output actions."""
     if isinstance(expected, OutputActions):
@@ -250,10 +246,6 @@ def axes_of(expected: AnyAction, structure: PyTreeDef, count: int) -> list[int]:
     if own != structure and not (len(parts) == count == 1):
         return [0] * count
     return [part.axis if isinstance(part, Batch) else 0 for part in parts]
-
-
-def _batch_first(a: np.ndarray, axis: int) -> np.ndarray:
-    return np.moveaxis(a, axis, 0) if axis and a.ndim > axis else a
 
 
 def _without_nan_rows(a: np.ndarray) -> np.ndarray:

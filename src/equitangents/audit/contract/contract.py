@@ -17,9 +17,9 @@ from jax.tree_util import PyTreeDef
 
 from equitangents._types import AnyAction, Element, Tree
 from equitangents.actions import GroupAction
-from equitangents.actions.image_stacks import ImageStacks
+from equitangents.actions.images import ImageStacks
 from equitangents.actions.kinds import Kinds, kinds_of, space_of
-from equitangents.actions.represented import as_output_action
+from equitangents.actions.vectors import as_output_action
 from equitangents.audit.contract.changes import Changes
 from equitangents.audit.contract.kinds import CustomAction, unmoved
 from equitangents.audit.contract.leaf_actions import Actions, Kind, LeafAction, Place, leaf
@@ -238,14 +238,7 @@ _Parts = tuple[SymmetryGroup, Kinds | None, list[LeafAction | None], Layout | No
 def _by_name(name: str, x: Inputs, kinds: AnyAction, layout: Layout | None, stated: Stated) -> _Parts:
     """The group, what it does, its actions on the inputs, and the layout of images."""
     given = [kind_of_only_input(name, x)] if kinds is None else spread_over("inputs", kinds, x.structure, len(x.leaves))
-    for leaf_name, kind, array in zip(x.names, given, x.leaves, strict=True):
-        if isinstance(array, Shared) and kind not in UNMOVED:
-            raise InvalidArgumentError(
-                leaf_name,
-                "Shared",
-                "None for it in inputs, since the group cannot move it",
-                "or repeat it for every row of the batch",
-            )
+    _check_shared(x, given)
     grey = lambda a: a.ndim == 3 and space_of(parse_group_name("group", name)) == "plane"
     placed = lambda kind, a: (kind == "images" and not grey(a)) or (kind == "sequences" and a.ndim > 2)
     images = [placed(kind, a) for kind, a in zip(given, x.leaves, strict=True)]
@@ -264,6 +257,7 @@ def _by_actions(action: AnyAction, x: Inputs, kinds: AnyAction, layout: Layout |
     if kinds is not None:
         raise InvalidArgumentError("inputs says what the named group acts on; give it with a group's name as action")
     given = spread_over("action", action, x.structure, len(x.leaves))
+    _check_shared(x, given)
     actions = [part for part in given if part is not None]
     if not actions or not all(isinstance(part, GroupAction) for part in actions):
         raise InvalidTypeError(
@@ -278,6 +272,18 @@ def _by_actions(action: AnyAction, x: Inputs, kinds: AnyAction, layout: Layout |
     return group, kinds_of(group), [None if part is None else leaf(part, layout) for part in given], layout
 
 
+def _check_shared(x: Inputs, given: Sequence[Any]) -> None:
+    """Raise if an input without a batch should be moved."""
+    for name, part, array in zip(x.names, given, x.leaves, strict=True):
+        if isinstance(array, Shared) and not (isinstance(part, str | None) and part in UNMOVED):
+            raise InvalidArgumentError(
+                name,
+                "Shared",
+                "None for its kind or action, since the group cannot move it",
+                "or repeat it for every row of the batch",
+            )
+
+
 def _check_parts(x: Inputs, parts: Sequence[LeafAction | None]) -> None:
     """Raise unless every action can move its input, and some input is moved."""
     if all(part is None for part in parts):
@@ -285,8 +291,6 @@ def _check_parts(x: Inputs, parts: Sequence[LeafAction | None]) -> None:
     for name, part, array in zip(x.names, parts, x.leaves, strict=True):
         if part is None:
             continue
-        if isinstance(array, Shared):
-            raise InvalidArgumentError(name, "Shared", "None for its action, since the group cannot move it")
         part.check(name, array)
         if part.action.needs_floats and array.dtype.kind not in "fc":
             raise InvalidTypeError(name, array.dtype, "real numbers (float32, float64)", part.name, verb="has dtype")

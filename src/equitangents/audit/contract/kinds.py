@@ -14,8 +14,7 @@ import numpy as np
 from jaxtyping import Int
 
 from equitangents._types import Element, Tree
-from equitangents.actions.given_maps import GivenMap
-from equitangents.actions.image_coordinates import ImageBoxes, ImagePoints
+from equitangents.actions.given_maps import GivenMap, ImageBoxes, ImagePoints
 from equitangents.actions.kinds import Kinds
 from equitangents.audit.contract.leaf_actions import Kind, LeafAction, Place
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError, ShapeError

@@ -12,8 +12,8 @@ from jaxtyping import Float
 
 from equitangents._types import AnyAction, ArrayLike, Element
 from equitangents.actions import GroupAction
+from equitangents.actions.action import flattened
 from equitangents.actions.kinds import Kinds
-from equitangents.actions.remedies import flattened
 from equitangents.audit.contract.trees import Layout, from_last, to_last
 from equitangents.errors import InvalidTypeError, ShapeError
 from equitangents.groups import SymmetryGroup

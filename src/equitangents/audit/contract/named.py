@@ -18,10 +18,9 @@ from jaxtyping import Float
 from scipy.linalg import block_diag
 
 from equitangents._types import AnyAction, Tree
-from equitangents.actions.given_maps import MatrixAction
-from equitangents.actions.image_coordinates import ClassMasks
+from equitangents.actions.action import flattened
+from equitangents.actions.given_maps import ClassMasks, MatrixAction
 from equitangents.actions.kinds import KINDS, Kinds, Space, kinds_named, space_of
-from equitangents.actions.remedies import flattened
 from equitangents.audit.contract.kinds import Boxes, Keypoints
 from equitangents.audit.contract.leaf_actions import Kind, LeafAction, Place, leaf
 from equitangents.audit.contract.trees import Inputs, Layout, Shared, spatial

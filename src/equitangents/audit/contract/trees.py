@@ -114,10 +114,8 @@ def as_inputs(x: Tree, called: str = "x") -> Inputs:
     if not sizes:
         raise ShapeError(called, Shared, "at least one batch", verb="is nothing but")
     if len(set(sizes.values())) > 1:
-        first, second = (f"{name} has {sizes[name]}" for name in _two_that_differ(sizes))
         raise ShapeError(
-            f"the inputs have different numbers of rows, {first} and {second}; wrap those without a batch axis in "
-            "Shared. "
+            f"the inputs have different numbers of rows, {sizes}; wrap those without a batch axis in Shared. "
             "Molecules or point clouds of different sizes are one batch (N, points, …): fill the smaller ones up with "
             "zeros, and give a mask as a second input"
         )
@@ -131,11 +129,6 @@ def along_axis(x: Tree, axis: int) -> Tree:
     if not axis:
         return x
     return {name: Batch(a, axis) for name, a in x.items()} if isinstance(x, dict) else Batch(x, axis)
-
-
-def _two_that_differ(sizes: dict[str, int]) -> tuple[str, str]:
-    first = next(iter(sizes))
-    return first, next(name for name, n in sizes.items() if n != sizes[first])
 
 
 def _as_leaf(name: str, leaf: Tree) -> Tree:

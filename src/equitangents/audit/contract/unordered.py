@@ -246,7 +246,9 @@ def stacked(output: Tree, n: int, most: int, expected: AnyAction = None, what: s
     output actions, tells n sets from as many outputs, and how many numbers an item has where all sets are empty.
     """
     if isinstance(output, Mapping):
-        return {str(k): stacked(v, n, most, _entry(expected, k), f"{what}[{k!r}]") for k, v in output.items()}
+        named = {str(k): v for k, v in expected.items()} if isinstance(expected, Mapping) else None
+        kind = lambda k: expected if named is None else named.get(str(k))  # a single kind is of whichever there is
+        return {str(k): stacked(v, n, most, kind(k), f"{what}[{k!r}]") for k, v in output.items()}
     if not isinstance(output, list | tuple):
         return output
     outputs = type(expected) is type(output) and len(expected) == len(output)
@@ -258,13 +260,6 @@ def stacked(output: Tree, n: int, most: int, expected: AnyAction = None, what: s
             return _filled(output, most, as_sets(expected), what)
     parts = expected if outputs else [expected] * len(output)
     return type(output)(stacked(part, n, most, parts[i], f"{what}[{i}]") for i, part in enumerate(output))
-
-
-def _entry(expected: AnyAction, key: Any) -> AnyAction:
-    """What is expected of the output called `key`; a single kind is of whichever there is."""
-    if not isinstance(expected, Mapping):
-        return expected
-    return next((part for name, part in expected.items() if str(name) == str(key)), None)
 
 
 def _filled(sets: Tree, most: int, expected: Unordered | None, what: str) -> np.ndarray:

@@ -38,48 +38,29 @@ _ROUNDING = {4: 2e-5, 8: 1e-6}  # error by rounding of features in float32 and f
 _HALF_ROUNDINGS = 8.0  # of features in half precision
 
 
-@dataclass(frozen=True, eq=False)
-class _Trail:
-    """Errors along the layers, for inputs (before) and outputs of each."""
-
-    traces: list[LayerTrace]
-    before: np.ndarray
-    after: np.ndarray
-    floor: np.ndarray
-    noise: np.ndarray
-
-
 def layer_errors(m: Measured) -> LayerSection | str:
-    """The error after each layer and where it starts; or why this is not known."""
+    """The error after each layer and where it starts; or why this is not known.
+
+    Of a model that is equivariant as a whole, what breaks the symmetry within is mended again.
+    """
     if not m.group:
         return NO_GROUP
-    try:
-        found = _section(m.task, m.task.model)
-    except (MissingLibraryError, NetworkError) as error:
-        return str(error)
-    return _cleared(found) if m.verdict == "equivariant" else found
-
-
-def _section(task: AuditTask, model: Model) -> LayerSection | str:
+    task, model = m.task, m.task.model
     if any(task.x.axes):
         return "the batch is along another axis than the first, where features are not known to have theirs"
-    rows = task.rows(_affordable(task, model) if model.fixed_batch is None else min(model.fixed_batch, task.x.n))
-    if model.fixed_batch is not None and len(rows) != model.fixed_batch:
-        return f"the model takes batches of {model.fixed_batch}, more than there are inputs"
-    x = task.x.subset(rows)
-    trail = _follow(task, model, x)
-    if trail is None:
+    try:
+        rows = task.rows(_affordable(task, model) if model.fixed_batch is None else min(model.fixed_batch, task.x.n))
+        if model.fixed_batch is not None and len(rows) != model.fixed_batch:
+            return f"the model takes batches of {model.fixed_batch}, more than there are inputs"
+        results, guilty, reason = _follow(task, model, task.x.subset(rows))
+    except (MissingLibraryError, NetworkError) as error:
+        return str(error)
+    if not results:
         return f"a model of kind {model.kind!r} does not show its layers"
-    results, guilty, reason = _judge(trail)
     steepest = None if guilty is None else max(results, key=lambda layer: layer.growth or 0.0).name
+    if m.verdict == "equivariant" and guilty is not None:
+        guilty, reason = None, "mended"
     return LayerSection(results, guilty, reason, steepest)
-
-
-def _cleared(section: LayerSection | str) -> LayerSection | str:
-    """The section for a model that is equivariant as a whole: what breaks the symmetry within is mended again."""
-    if isinstance(section, str) or section.guilty is None:
-        return section
-    return LayerSection(section.layers, None, "mended", section.steepest)
 
 
 def _affordable(task: AuditTask, model: Model) -> int:
@@ -91,11 +72,11 @@ def _affordable(task: AuditTask, model: Model) -> int:
     return int(np.clip(_BYTES // max(held, 1), _FEWEST_ROWS, _ROWS))
 
 
-def _follow(task: AuditTask, model: Model, x: Inputs) -> _Trail | None:
-    """Run x, x again, and moved x through the model's layers."""
+def _follow(task: AuditTask, model: Model, x: Inputs) -> tuple[list[LayerResult], str | None, LayerReason]:
+    """(every layer, where the violation starts, why): x, x again, and moved x run through the layers."""
     start = _traced(task, model, x)
     if not start:
-        return None
+        return [], None, "none"
     again = _traced(task, model, x)
     assert again is not None
     noise = np.array([difference(a.outputs, b.outputs) for a, b in zip(start, again, strict=True)])
@@ -122,7 +103,22 @@ def _follow(task: AuditTask, model: Model, x: Inputs) -> _Trail | None:
                 floor[i] = max(floor[i], misfit(a.outputs, b.outputs))
     size = min(8, max(4, min(t.outputs.dtype.itemsize for t in start)))
     rounding = max(_ROUNDING[size], _HALF_ROUNDINGS * max(t.rounding for t in start))
-    return _Trail(start, before, after, floor + rounding, noise)
+    floor += rounding
+    random = noise > 10 * np.finfo(np.float32).eps
+    broken = (after > 2 * floor) | random
+    # by how much a layer's error exceeds that of its input, or where this is not seen, of the last layer
+    finite = lambda errors: np.where(np.isfinite(errors), errors, 1.0)
+    seen = np.array([t.inputs is not None for t in start])
+    growth = finite(after) - finite(np.where(seen, before, np.concatenate([[0.0], after[:-1]])))
+    results = [
+        LayerResult(t.name, t.kind, list(t.outputs.shape[1:]), float(e), float(f), bool(b), float(n), float(d))
+        for t, e, f, b, n, d in zip(start, after, floor, broken, noise, growth, strict=True)
+    ]
+    if not broken.any():
+        return results, None, "none"
+    i = int(np.argmax(broken))
+    outside = before[i] > 2 * floor[i]
+    return results, start[i].name, "random" if random[i] else "outside" if outside else "layer"
 
 
 def _traced(task: AuditTask, model: Model, x: Inputs) -> list[LayerTrace] | None:
@@ -139,30 +135,6 @@ def _traced(task: AuditTask, model: Model, x: Inputs) -> list[LayerTrace] | None
         task.clock.add(x.n, time.perf_counter() - began)
         task.clock.check()
     return traces
-
-
-def _judge(trail: _Trail) -> tuple[list[LayerResult], str | None, LayerReason]:
-    random = trail.noise > 10 * np.finfo(np.float32).eps
-    broken = (trail.after > 2 * trail.floor) | random
-    results = [
-        LayerResult(t.name, t.kind, list(t.outputs.shape[1:]), float(e), float(f), bool(b), float(n), float(d))
-        for t, e, f, b, n, d in zip(
-            trail.traces, trail.after, trail.floor, broken, trail.noise, _growth(trail), strict=True
-        )
-    ]
-    if not broken.any():
-        return results, None, "none"
-    i = int(np.argmax(broken))
-    outside = trail.before[i] > 2 * trail.floor[i]
-    return results, trail.traces[i].name, "random" if random[i] else "outside" if outside else "layer"
-
-
-def _growth(trail: _Trail) -> np.ndarray:
-    """By how much each layer's error exceeds that of its input, or where this is not seen, of the last layer."""
-    finite = lambda errors: np.where(np.isfinite(errors), errors, 1.0)
-    last = np.concatenate([[0.0], trail.after[:-1]])
-    seen = np.array([t.inputs is not None for t in trail.traces])
-    return finite(trail.after) - finite(np.where(seen, trail.before, last))
 
 
 _BLOCK = 2**16  # columns that are converted to double precision at a time

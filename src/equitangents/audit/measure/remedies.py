@@ -19,9 +19,8 @@ from equitangents.audit.adapters.model import Answer
 from equitangents.audit.contract.leaf_actions import Actions
 from equitangents.audit.contract.trees import Batch, Inputs, Shared, as_inputs
 from equitangents.audit.measure.judge import Measured, make_scales
-from equitangents.audit.measure.orbits import Orbits, measure_orbits
-from equitangents.audit.measure.predictions import task_error
-from equitangents.audit.measure.task import AuditTask, Clock, Record
+from equitangents.audit.measure.orbits import Orbits, measure_orbits, task_error
+from equitangents.audit.measure.task import AuditTask, Clock, Record, flattened
 from equitangents.audit.report.numbers import FACTOR, Estimate
 from equitangents.audit.report.part_sections import AUGMENTATION, AVERAGING, How, Missing, Remedy
 from equitangents.audit.report.sections import RuleResult
@@ -102,13 +101,8 @@ def _lost(m: Measured, predicted: np.ndarray) -> bool:
         return told or bool(((apart_by(own) > hides) & (apart_by(a) <= hides)).any())
 
     if same(predicted) and len(predicted) < m.task.x.n:
-        return same(_flat(_average(m.task, m.task.x, orbits.actions)[0]))
+        return same(flattened(_average(m.task, m.task.x, orbits.actions)[0]))
     return same(predicted)
-
-
-def _flat(leaves: list[np.ndarray]) -> np.ndarray:
-    """Outputs (N, D), side by side."""
-    return np.concatenate([np.asarray(a).reshape(len(a), -1) for a in leaves], axis=1)
 
 
 def _by_output(signals: np.ndarray, orbits: Orbits) -> list[np.ndarray]:

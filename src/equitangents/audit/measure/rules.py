@@ -134,14 +134,10 @@ def hints(m: Measured) -> list[RuleResult]:
         orbits, measured = measure_orbits(replace(task, elements=wanted, complete=False)), wanted
     for o in others:
         action, result = _search(task, orbits, measured, o, wanted, len(failing))
-        if action is not None and not _same(action, orbits.actions[o]):
+        given, key = orbits.actions[o], lambda a: (a.action, a.layout)
+        if action is not None and (given is None or key(action) != key(given)):  # other than that which fails
             found[o] = result
     return [found[o] for o in sorted(found)]
-
-
-def _same(rule: LeafAction, given: LeafAction | None) -> bool:
-    """Whether the rule is the action that fails already."""
-    return given is not None and rule.action == given.action and rule.layout == given.layout
 
 
 def halves(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

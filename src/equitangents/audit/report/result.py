@@ -12,8 +12,8 @@ from jaxtyping import Float
 from equitangents._types import AnyModel
 from equitangents.audit.report.checks import Check
 from equitangents.audit.report.forms import State, WrittenReport
-from equitangents.audit.report.numbers import UNITS, Spread, folded, interval, listed, number
-from equitangents.audit.report.page import sections
+from equitangents.audit.report.numbers import UNITS, Spread, interval, listed
+from equitangents.audit.report.page import elements_table, layers_table, sections
 from equitangents.audit.report.part_sections import (
     AVERAGING,
     AuditSettings,
@@ -166,15 +166,7 @@ class AuditReport(WrittenReport):
     def details(self) -> list[Table]:
         """The elements, the worst first, and the layers."""
         worst = sorted(self.elements, key=lambda e: -e.shown.estimate.mean)[:_ELEMENTS]
-        shape = lambda e: [interval(e.shown.estimate), number(e.shown.median), number(e.shown.worst)]
-        elements = [[folded(e.label), *shape(e), number(e.shown_floor), "above" * bool(e.above)] for e in worst]
-        head = ["element", "mean error", "median", "worst", "noise floor", ""]
-        found = [Table(f"Elements, the worst first, errors {self.unit}", head, elements)]
-        if self.layers is not None:
-            cells = lambda r: [folded(r.name), r.kind, number(r.error), number(r.floor), "breaks" * r.broken]
-            head = ["layer", "kind", "error", "noise floor", ""]
-            found.append(Table("Layers", head, [cells(r) for r in self.layers.layers]))
-        return found
+        return [elements_table(self, worst), *layers_table(self)]
 
     def cases(self) -> list[Check]:
         """One test case an output, and one a set off the data that fails."""

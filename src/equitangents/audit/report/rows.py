@@ -25,7 +25,6 @@ from equitangents.audit.report.sections import (
     HOLDING,
     REASONS,
     Headline,
-    OutputContract,
     RuleResult,
     SetResult,
     TransformResult,
@@ -136,12 +135,8 @@ def _errors(report: AuditReport) -> Iterator[Row]:
         if moving:
             yield measured("labels that move with the inputs", "", same, UNITS["classes"])
         else:
-            yield measured("labels that change", "", _rest(same), UNITS["classes"])
-
-
-def _rest(share: Estimate) -> Estimate:
-    """One minus a share."""
-    return Estimate(1 - share.mean, 1 - share.high, 1 - share.low)
+            change = Estimate(1 - same.mean, 1 - same.high, 1 - same.low)
+            yield measured("labels that change", "", change, UNITS["classes"])
 
 
 def _outputs(report: AuditReport) -> Iterator[Row]:
@@ -158,14 +153,11 @@ def _outputs(report: AuditReport) -> Iterator[Row]:
                 if share is not None:
                     yield measured(MATCHED[what], folded(o.name), share, "of items")
         if o.fails_under and not (len(outputs) == 1 and len(o.fails_under) == len(report.elements)):
-            yield Row("fails under", folded(o.name), listed(o.fails_under), unit=_count(o, report))
+            of = f"{len(o.fails_under)} of {len(report.elements)} {report.contract.noun}s"
+            yield Row("fails under", folded(o.name), listed(o.fails_under), unit=of)
 
 
 MATCHED = {"iou": "IoU of matched boxes", "missed": "items missed", "extra": "items extra"}
-
-
-def _count(o: OutputContract, report: AuditReport) -> str:
-    return f"{len(o.fails_under)} of {len(report.elements)} {report.contract.noun}s"
 
 
 def _beside(report: AuditReport) -> Iterator[Row]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from equitangents._types import ArrayLike
 from equitangents.ensembles.infinite import problem
-from equitangents.ensembles.infinite.training_problem import Training
+from equitangents.ensembles.infinite.training import Training
 from equitangents.kernels.random_features import FeatureMap
 
 _SAMPLE = 256  # training inputs whose exact kernel is computed

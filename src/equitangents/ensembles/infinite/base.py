@@ -11,13 +11,13 @@ from typing import Any, Literal, Self, cast, overload
 import numpy as np
 
 from equitangents._types import FileName, KernelName, Network, Numbers, Spread, Times
-from equitangents.actions.group_action import GroupAction
-from equitangents.actions.named import ActionLike
+from equitangents.actions.action import GroupAction
+from equitangents.actions.kinds import ActionLike
 from equitangents.ensembles.estimator import Estimator
 from equitangents.ensembles.infinite import saving
 from equitangents.ensembles.infinite.evidence import target_evidence
 from equitangents.ensembles.infinite.problem import Settings
-from equitangents.ensembles.infinite.training_problem import Training
+from equitangents.ensembles.infinite.training import Training
 from equitangents.ensembles.infinite.tuning import Tuning, tune
 from equitangents.ensembles.orbits.statistics import OrbitQuestions
 from equitangents.ensembles.standardisation import StandardisedInputs, check_standardise

@@ -28,7 +28,7 @@ from equitangents.ensembles.infinite.base import InfiniteEnsembleBase
 from equitangents.ensembles.infinite.leave_one_out import LabelsLeftOut, LeaveOneOut
 from equitangents.ensembles.infinite.problem import Settings
 from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
-from equitangents.ensembles.infinite.training_problem import Training
+from equitangents.ensembles.infinite.training import Training
 from equitangents.ensembles.labels import centred_one_hot, classes_of, indices_of, labels_of
 from equitangents.errors import InvalidArgumentError, NotFiniteError
 from equitangents.inference.dynamics import as_times

@@ -12,7 +12,7 @@ import numpy as np
 
 from equitangents.ensembles.infinite.irrep_problem import IrrepProblem
 from equitangents.ensembles.infinite.problem import Problem
-from equitangents.ensembles.infinite.training_problem import Training
+from equitangents.ensembles.infinite.training import Training
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference import decompose
 from equitangents.inference.evidence import Evidence, check_density, evidence, noise
@@ -24,7 +24,7 @@ _ORTHOGONAL = 1e-6
 def target_evidence(training: Training) -> Evidence:
     """The density N(Y; 0, Θ + δ) of all targets that are trained on, augmented copies included."""
     training = training.decomposed
-    if not training.covaries_by_irreps:
+    if not training.by_irreps:
         return _of_rows(cast(Problem, training.covariance_problem))
     problem = cast(IrrepProblem, training.covariance_problem)
     outputs = problem.process.outputs
@@ -40,7 +40,7 @@ def sample_evidence(training: Training) -> Evidence:
     The differences between copies, which say nothing of the data, are left out. Where the kernel is invariant this is
     the marginal likelihood under the kernel of the equivariant network, with noise δ/|G|.
     """
-    if training.augmentation is None or training.labels.ndim == 3:
+    if training.action is None or training.labels.ndim == 3:
         return target_evidence(training)
     training = training.decomposed
     if training.reason is not None:
@@ -85,7 +85,7 @@ def _of_equivariant(training: Training) -> Evidence:
     """N·outputs targets under (1/|G|) Σ_q Θ(x, ρ_X(q) x′) ρ_Y(q): blocks as often as ρ_Y holds their irreps."""
     problem = cast(IrrepProblem, training.mean_problem)
     n, outputs = training.labels.shape
-    moved = np.stack([np.asarray(training.label_action(g, np.eye(outputs))) for g in training.augmentation.group])
+    moved = np.stack([np.asarray(training.label_action(g, np.eye(outputs))) for g in training.action.group])
     if not np.abs(moved @ moved.swapaxes(1, 2) - np.eye(outputs)).max() <= _ORTHOGONAL:
         raise InvalidArgumentError(
             "label_action is not orthogonal, so that moving labels back changes their noise; augmentations can be "
@@ -115,7 +115,7 @@ def _of_means(training: Training) -> Evidence:
             f"labels move with the inputs and the problem is solved as {training.solver}; then augmentations can be "
             "compared by leave-one-out, not by marginal likelihood"
         )
-    process, samples, n = problem.process, problem.samples, len(training.x)
+    process, samples, n = problem.process, problem.samples, len(training.rows)
     spectrum, copies = process.spectrum, len(problem.samples.row) // n
     check_density(spectrum)
     training.settings.ridge.check_one("means over copies take one: give a number, or compare by leave-one-out")

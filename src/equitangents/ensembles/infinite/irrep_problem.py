@@ -18,10 +18,11 @@ import numpy as np
 
 from equitangents._types import DataRows, KernelName
 from equitangents.actions import Action
+from equitangents.ensembles.fields.points import PointAction
+from equitangents.ensembles.infinite.predictor import Decomposed
 from equitangents.ensembles.infinite.problem import Settings, spectral_report
-from equitangents.ensembles.infinite.rows import rows_of
-from equitangents.ensembles.infinite.trained_kernel import Decomposed, kernel_diagonal
-from equitangents.inference.data_orbits import DataOrbits
+from equitangents.ensembles.infinite.rows import kernel_diagonal, row_blocks
+from equitangents.inference.data_orbits import DataOrbits, find_orbits
 from equitangents.inference.draws import sample_on_orbits
 from equitangents.inference.group_fourier import FourierIrrep, GroupFourier
 from equitangents.inference.irrep_process import Augmented, IrrepProcess, IrrepProjection, holds_labels
@@ -120,7 +121,7 @@ class IrrepProblem(Decomposed):
         return means.transpose(0, 1, 3, 2)
 
     def _blocks(self, x: DataRows) -> Iterator[DataRows]:
-        return rows_of(x).blocks(x, max(1, _ROW_ENTRIES // (len(self.inputs) * self.action.group.order)))
+        return row_blocks(x, max(1, _ROW_ENTRIES // (len(self.inputs) * self.action.group.order)))
 
 
 def solve(
@@ -139,7 +140,7 @@ def solve(
     labels (|G|, N, outputs): that of ρ(g) x_i. solved: the problem in some of the irreps, whose spectra are taken.
     """
     settings.ridge.check_one(f"{name_of(action, irreps)} take one: give a number, or invariant labels and means alone")
-    orbits = rows_of(x).data_orbits(action, x)
+    orbits = action.data_orbits(x) if isinstance(action, PointAction) else find_orbits(action, x)
     mean_labels, consistent = orbits.mean_labels(labels)
     by_irrep = GroupFourier(tuple(irreps)).forward(np.ascontiguousarray(np.moveaxis(mean_labels, 0, -1)))
     # of the labels as given: means over equal inputs may cancel, and leave nothing but rounding

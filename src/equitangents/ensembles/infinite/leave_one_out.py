@@ -19,7 +19,7 @@ from equitangents import notebook
 from equitangents.actions.subset import augmenting_elements, whole_action
 from equitangents.ensembles.infinite.irrep_problem import IrrepProblem
 from equitangents.ensembles.infinite.problem import Problem
-from equitangents.ensembles.infinite.training_problem import Training
+from equitangents.ensembles.infinite.training import Training
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference import Flow, TrainedProcess, decompose
 from equitangents.inference.leave_out import errors_without, flow_ridges
@@ -104,7 +104,7 @@ def held_out_predictions(training: Training, time: float) -> np.ndarray:
 
     Raises InvalidArgumentError where that is not known in closed form, NotPositiveDefiniteError as a fit does.
     """
-    n = check_more_than_one(len(training.given.x))
+    n = check_more_than_one(len(training.x))
     if training.settings.dynamics is not Flow and 0 < time < math.inf:
         raise InvalidArgumentError(
             "time", time, "inf or 0 for leaving samples out of gradient descent", "take dynamics='flow' or time=inf"
@@ -114,11 +114,11 @@ def held_out_predictions(training: Training, time: float) -> np.ndarray:
     training.mean_problem.check(time)
     if time == 0:
         return np.zeros(labels.shape)
-    if not training.solved_by_irreps:
+    if not training.mean_by_irreps:
         rows = cast(Problem, training.mean_problem)
-        errors = _errors_of_rows(rows, n, len(training.x) // n, _original(training), time)
+        errors = _errors_of_rows(rows, n, len(training.rows) // n, _original(training), time)
         return labels - errors.reshape(labels.shape)
-    if training.source is not None:
+    if training.positions is not None:
         raise InvalidArgumentError(
             "solver",
             training.solver,
@@ -141,13 +141,12 @@ def check_more_than_one(samples: int) -> int:
 
 def original_labels(training: Training) -> np.ndarray:
     """The labels of the samples themselves, (N, *positions, outputs), also where every augmented copy has its own."""
-    given = training.given
-    return given.y[_original(training)] if given.each_copy else given.y
+    return training.y[_original(training)] if training.each_copy else training.y
 
 
 def _original(training: Training) -> int:
     """Which augmented copy is the sample itself."""
-    augmentation = training.given.augmentation
+    augmentation = training.augmentation
     if augmentation is None:
         return 0
     identity = whole_action(augmentation).group.identity

@@ -16,13 +16,17 @@ import numpy as np
 
 from equitangents._types import ArrayLike, DataRows, FileName, KernelName
 from equitangents.actions import Action
-from equitangents.ensembles.infinite.rows import compact, rows_of
-from equitangents.ensembles.infinite.solved_problem import (
-    SolvedProblem,
-    TrainingMatrices,
-    training_matrices,
+from equitangents.ensembles.infinite.predictor import Decomposed, SolvedProblem
+from equitangents.ensembles.infinite.rows import (
+    averaged,
+    compact,
+    equal_orbits,
+    equal_rows,
+    kernel_diagonal,
+    matrices,
+    row_blocks,
+    stored,
 )
-from equitangents.ensembles.infinite.trained_kernel import Decomposed, kernel_diagonal
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference import TrainedProcess, decompose
 from equitangents.inference.augmented import kinds, row_digests
@@ -36,7 +40,7 @@ from equitangents.kernels.random_features import FeatureMap
 from equitangents.memory import check_memory, default_memory_limit
 from equitangents.solvers.choosing import DECOMPOSED, as_method, plan_of
 from equitangents.solvers.eigh import Eigh
-from equitangents.solvers.matrices import ScaledMatrix
+from equitangents.solvers.matrices import ArrayMatrix, ScaledMatrix, SymmetricMatrix
 from equitangents.solvers.method import Method, Task
 from equitangents.solvers.primal import FeatureMatrix, Primal
 from equitangents.solvers.solution import Report
@@ -44,6 +48,7 @@ from equitangents.solvers.solving import Solver
 from equitangents.solvers.system import System
 
 _BLOCK_ENTRIES = 2**25  # of a block of test rows against the training data, 256 MB in float64
+_BOTH, _ONE = 0.25, 0.4  # of the memory limit: a factor in the same precision fits beside them
 
 
 @dataclass(frozen=True)
@@ -82,7 +87,7 @@ class Settings:
             return self.held
         if self.store is None:
             return kernel.kernel(x)
-        kept = rows_of(x).stored(self.store, kernel, x)
+        kept = stored(self.store, kernel, x)
         return Kernels(cast(np.ndarray, kept.nngp[:]), cast(np.ndarray, kept.ntk[:]))
 
     def takes_features(self, kernel: KernelFunction) -> bool:
@@ -150,7 +155,7 @@ class Problem(Decomposed):
         return self.process.project(getattr(kernels, self.field), np.asarray(kernels.nngp) if prior else None)
 
     def _blocks(self, x: DataRows) -> Iterator[DataRows]:
-        return rows_of(x).blocks(x, max(1, _BLOCK_ENTRIES // len(self.inputs)))
+        return row_blocks(x, max(1, _BLOCK_ENTRIES // len(self.inputs)))
 
 
 def dense(
@@ -173,7 +178,7 @@ def dense(
     decomposes = settings.decomposes(n) and not settings.takes_features(kernel)
     if decomposes:
         check_memory(f"the dense problem of {n} samples", dense_solve_bytes(n), settings.memory_limit, remedy)
-    equal = None if draws_noise(kernel) else rows_of(x).digests(x)  # with noise equal samples are not one
+    equal = None if draws_noise(kernel) else equal_rows(x)  # with noise equal samples are not one
     return _merged(kernel, x, y, settings, equal, decomposes, weights=weights, copies=copies)
 
 
@@ -191,11 +196,11 @@ def orbit_averaged(
         check_memory(task, dense_solve_bytes(total), settings.memory_limit, "train on fewer samples")
     variances = kernel_diagonal(kernel, x, settings.field)
     return _merged(
-        rows_of(x).averaged(kernel, action),
+        averaged(kernel, action),
         x,
         y,
         settings,
-        rows_of(x).orbit_labels(action, x, variances),
+        equal_orbits(action, x, variances),
         decomposes,
         traces=variances / action.group.order,
         size=float(variances.mean()) * math.sqrt(total),  # means of numbers of that size may all but vanish
@@ -276,11 +281,10 @@ def solved(
             "an exact one, since net draws noise for each input, as in dropout",
             "such as 'cholesky' or 'pcg'",
         )
-    if settings.takes_features(kernel):
-        settings.ridge.check_one("weights of features are solved for with one: give a number, or take solver='eigh'")
-    elif method is not None and not method.exact:
+    if method is not None and not method.exact:
         settings.ridge.check_one(f"solver is {method.name!r}, which knows one: give a number, or take solver='pcg'")
     if settings.takes_features(kernel):
+        settings.ridge.check_one("weights of features are solved for with one: give a number, or take solver='eigh'")
         method = Primal(cast(FeatureMap, kernel).features)
         trained, prior = (FeatureMatrix(kernel, x, field, scale) for field in (settings.field, "nngp"))
         read = TrainingMatrices(trained, prior)
@@ -298,6 +302,38 @@ def solved(
     targets = y if scale is None else y * scale[:, None]
     noise = None if settings.field == "nngp" else read.prior
     return SolvedProblem(kernel, settings.field, x, targets, solver, noise, scale, read.kernels)
+
+
+@dataclass(frozen=True)
+class TrainingMatrices:
+    """The kernel that trains, K(X, X), the bytes that they take in memory, and the kernels if both are held."""
+
+    trained: SymmetricMatrix
+    prior: SymmetricMatrix
+    bytes: int = 0
+    kernels: Kernels | None = None
+
+
+def training_matrices(
+    kernel: KernelFunction, x: DataRows, field: KernelName, store: FileName | None, limit: int, *, whole: bool
+) -> TrainingMatrices:
+    """For inputs x; `whole`: whether all entries are needed, not only some columns.
+
+    They are read in memory, in a store, or computed anew in each pass. Kernels are dear: both are held together where
+    they take little of the memory, the one that trains alone where it takes up to two fifths, and only what is larger
+    is computed whenever it is needed.
+    """
+    trained, prior = matrices(kernel, x, (field, "nngp"), store)
+    if store is not None:
+        return TrainingMatrices(trained, prior)
+    one = trained.dtype.itemsize * len(x) ** 2
+    if whole and 2 * one <= _BOTH * limit:
+        kernels = kernel.kernel(x)
+        own = ArrayMatrix(np.asarray(getattr(kernels, field)), trained.words)
+        return TrainingMatrices(own, ArrayMatrix(np.asarray(kernels.nngp), prior.words), 2 * one, kernels)
+    if whole and one <= _ONE * limit:
+        return TrainingMatrices(ArrayMatrix(trained.assembled(), trained.words), prior, one)
+    return TrainingMatrices(trained, prior)
 
 
 def _scaled(matrix: ArrayLike, scale: np.ndarray | None) -> np.ndarray:

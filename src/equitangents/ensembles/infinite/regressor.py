@@ -33,7 +33,7 @@ from equitangents.ensembles.infinite.leave_one_out import (
     original_labels,
     predictor_name,
 )
-from equitangents.ensembles.infinite.training_problem import Training, make_training
+from equitangents.ensembles.infinite.training import Training, make_training
 from equitangents.ensembles.standardisation import Standardisation
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference.draws import check_sample
@@ -158,8 +158,8 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
         """Solve the training problem and keep it; `ensemble` is this one."""
         problem = training.mean_problem
         self.solver_ = training.solver
-        logger.info("InfiniteEnsemble: %s, N = %d", self.solver_, len(training.given.x))
-        with self._told_of_equal_inputs(training.given.x):
+        logger.info("InfiniteEnsemble: %s, N = %d", self.solver_, len(training.x))
+        with self._told_of_equal_inputs(training.x):
             problem.check(float(self.time))
         self.solution_ = problem.report(float(self.time))
         self.max_learning_rate_ = problem.max_learning_rate
@@ -209,9 +209,9 @@ class InfiniteEnsemble(FieldRegressorMixin, TimedPredictions, InfiniteEnsembleBa
         Takes any dynamics, and fields by irreps, too.
         """
         self._check_fitted()
-        (x, y), given = self._data, self._training.given
-        n = check_more_than_one(len(given.x))
-        axis = int(given.each_copy)
+        x, y = self._data
+        n = check_more_than_one(len(x))
+        axis = int(self._training.each_copy)
         found = []
         for i in range(n):
             kept = np.delete(np.arange(n), i)

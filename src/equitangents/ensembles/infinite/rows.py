@@ -1,13 +1,13 @@
 """What the rows of a training problem are: inputs, arrays (N, …), or points of output fields.
 
-The problems are the same for both. What differs is how equal rows are told, how kernels are averaged over a group, and
-where the training kernel is read: in memory, in a store, or computed anew in each pass.
+The problems are the same for both. What differs is how equal rows are recognised, how kernels are averaged over a
+group, and where the training kernel is read: in memory, in a store, or computed anew in each pass.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -16,100 +16,76 @@ from equitangents.ensembles.fields.kernel import FieldKernel, FieldMatrix, Point
 from equitangents.ensembles.fields.points import FieldPoints
 from equitangents.ensembles.fields.store import FieldStore
 from equitangents.inference.augmented import orbit_digests, row_digests
-from equitangents.inference.data_orbits import DataOrbits, find_orbits
 from equitangents.kernels import KernelFunction, orbit_average
 from equitangents.kernels.random_features import FeatureMap
 from equitangents.scale import GramStore
 from equitangents.solvers.matrices import KernelMatrix, SymmetricMatrix, as_matrix
 
 _SAME_VARIANCE = 1e-5  # relative; inputs on one orbit agree to rounding, in float32 at worst
+_DIAGONAL_BLOCK = 32
 
 
-class InputRows:
-    """Rows that are inputs."""
-
-    def digests(self, x: DataRows) -> list[bytes]:
-        """Equal for rows that are equal."""
-        return row_digests(x)
-
-    def orbit_labels(self, action: AnyAction, x: DataRows, variances: np.ndarray) -> list[bytes]:
-        """Equal for rows on one orbit; orbits are compared only where `variances`, which they share, are equal."""
-        labels = [i.to_bytes(8, "little") for i in range(len(x))]
-        order = np.argsort(variances)
-        near = np.diff(variances[order]) <= _SAME_VARIANCE * float(variances.max())
-        alike = np.sort(order[np.append(near, False) | np.append(False, near)])
-        if len(alike):
-            for i, digest in zip(alike, orbit_digests(action, x[alike]), strict=True):
-                labels[i] = b"orbit" + digest
-        return labels
-
-    def data_orbits(self, action: AnyAction, x: DataRows) -> DataOrbits:
-        """The orbits of rows under an exact action."""
-        return find_orbits(action, x)
-
-    def averaged(self, kernel: KernelFunction, action: AnyAction) -> KernelFunction:
-        """The kernel's mean over one orbit, (1/|G|) Σ_g Θ(z, g z′); it is invariant."""
-        return orbit_average(kernel, action)
-
-    def blocks(self, x: DataRows, numbers: int) -> Iterator[DataRows]:
-        """Rows in parts of at most `numbers`."""
-        return (x[start : start + numbers] for start in range(0, len(x), numbers))
-
-    def matrix(self, kernel: KernelFunction, x: DataRows, field: str) -> KernelMatrix:
-        """The kernel of rows with themselves, its tiles computed whenever they are needed."""
-        return KernelMatrix(kernel, x, field)
-
-    def stored(self, store: FileName, kernel: KernelFunction, x: DataRows) -> GramStore | FieldStore:
-        """The store in a folder with the kernels of rows, of which all that was missing is computed."""
-        return GramStore(store, kernel, x).compute()
-
-    def read(self, stored: GramStore | FieldStore, field: str) -> SymmetricMatrix:
-        """One kernel of a store as solvers read it."""
-        return as_matrix(stored, field)
+def equal_rows(x: DataRows) -> list[bytes]:
+    """A digest of every row, the same for rows that are equal."""
+    return x.digests() if isinstance(x, FieldPoints) else row_digests(x)
 
 
-class PointRows(InputRows):
-    """Rows that are points of fields."""
-
-    def digests(self, x: FieldPoints) -> list[bytes]:
-        """Equal for points at one position of equal signals."""
-        return x.digests()
-
-    def orbit_labels(self, action: AnyAction, x: FieldPoints, variances: np.ndarray) -> list[bytes]:
-        """Equal for points on one orbit."""
+def equal_orbits(action: AnyAction, x: DataRows, variances: np.ndarray) -> list[bytes]:
+    """A digest of every row's orbit; orbits are compared only where `variances`, which they share, are equal."""
+    if isinstance(x, FieldPoints):
         return [int(o).to_bytes(8, "little") for o in action.data_orbits(x).orbit]
+    labels = [i.to_bytes(8, "little") for i in range(len(x))]
+    order = np.argsort(variances)
+    near = np.diff(variances[order]) <= _SAME_VARIANCE * float(variances.max())
+    alike = np.sort(order[np.append(near, False) | np.append(False, near)])
+    if len(alike):
+        for i, digest in zip(alike, orbit_digests(action, x[alike]), strict=True):
+            labels[i] = b"orbit" + digest
+    return labels
 
-    def data_orbits(self, action: AnyAction, x: FieldPoints) -> DataOrbits:
-        """The orbits of points, from those of their signals."""
-        return action.data_orbits(x)
 
-    def averaged(self, kernel: KernelFunction, action: AnyAction) -> KernelFunction:
-        """The kernel's mean over one orbit of points."""
-        return cast(KernelFunction, PointAverage(cast(PointKernel, kernel), action))
+def averaged(kernel: KernelFunction, action: AnyAction) -> KernelFunction:
+    """The kernel's mean over one orbit, (1/|G|) Σ_g Θ(z, g z′); it is invariant."""
+    if isinstance(kernel, FieldKernel):
+        return cast(KernelFunction, PointAverage(kernel, action))
+    return orbit_average(kernel, action)
 
-    def blocks(self, x: FieldPoints, numbers: int) -> Iterator[FieldPoints]:
-        """Points in whole signals, of which fewer numbers make no less work."""
+
+def row_blocks(x: DataRows, numbers: int) -> Iterator[DataRows]:
+    """Rows in parts of at most `numbers`; points in whole signals, of which fewer numbers make no less work."""
+    if isinstance(x, FieldPoints):
         return (x[part] for part in x.blocks(max(numbers, x.count)))
+    return (x[start : start + numbers] for start in range(0, len(x), numbers))
 
-    def matrix(self, kernel: KernelFunction, x: FieldPoints, field: str) -> KernelMatrix:
-        """The kernel of points with themselves, in tiles of whole signals."""
-        return FieldMatrix(cast(PointKernel, kernel), x, field)
 
-    def stored(self, store: FileName, kernel: KernelFunction, x: FieldPoints) -> FieldStore:
-        """The store of the kernels of points."""
+def stored(store: FileName, kernel: KernelFunction, x: DataRows) -> GramStore | FieldStore:
+    """The store in a folder with the kernels of rows, of which all that was missing is computed."""
+    if isinstance(x, FieldPoints):
         return FieldStore(store, cast(PointKernel, kernel), x).compute()
-
-    def read(self, stored: GramStore | FieldStore, field: str) -> SymmetricMatrix:
-        """One of its two arrays."""
-        return as_matrix(getattr(stored, field))
+    return GramStore(store, kernel, x).compute()
 
 
-_INPUTS, _POINTS = InputRows(), PointRows()
+def matrices(
+    kernel: KernelFunction, x: DataRows, fields: Sequence[KernelName], store: FileName | None
+) -> list[SymmetricMatrix]:
+    """Kernels of rows with themselves: those of a store, or in tiles that are computed whenever they are needed."""
+    points = isinstance(x, FieldPoints)
+    if store is None:
+        makes: Any = FieldMatrix if points else KernelMatrix
+        return [makes(kernel, x, field) for field in fields]
+    kept = stored(store, kernel, x)
+    return [as_matrix(getattr(kept, field)) if points else as_matrix(kept, field) for field in fields]
 
 
-def rows_of(x: DataRows) -> InputRows:
-    """What the rows x of a problem are."""
-    return _POINTS if isinstance(x, FieldPoints) else _INPUTS
+def kernel_diagonal(kernel: KernelFunction, x: DataRows, field: KernelName) -> np.ndarray:
+    """The kernel of every input with itself, (N,), in float64.
+
+    A kernel without `kernel_diagonal` is computed in blocks, whose off-diagonal entries are thrown away.
+    """
+    if hasattr(kernel, "kernel_diagonal"):
+        return np.asarray(getattr(kernel.kernel_diagonal(x), field), np.float64)
+    parts = (x[start : start + _DIAGONAL_BLOCK] for start in range(0, len(x), _DIAGONAL_BLOCK))
+    return np.concatenate([np.diagonal(np.asarray(getattr(kernel.kernel(b), field), np.float64)) for b in parts])
 
 
 def applied(
@@ -119,7 +95,7 @@ def applied(
     if isinstance(kernel, FieldKernel):
         return kernel.applied(x, inputs, field, list(weights))
     parts = []
-    for rows in rows_of(x).blocks(x, max(1, entries // len(inputs))):
+    for rows in row_blocks(x, max(1, entries // len(inputs))):
         cross = np.asarray(getattr(kernel.kernel(rows, inputs), field), np.float64)
         parts.append(np.stack([cross @ each for each in weights]))
     return np.concatenate(parts, axis=1)

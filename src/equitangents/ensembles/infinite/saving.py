@@ -19,8 +19,8 @@ from sklearn.base import BaseEstimator
 from equitangents._types import DataRows, KernelName, Network
 from equitangents._version import FORMAT, __version__
 from equitangents.ensembles.fields.points import FieldPoints
-from equitangents.ensembles.infinite.field_source import Given
-from equitangents.ensembles.infinite.rows import applied, applied_features, rows_of
+from equitangents.ensembles.infinite.rows import applied, applied_features, row_blocks
+from equitangents.ensembles.infinite.training import Training
 from equitangents.ensembles.standardisation import Standardisation
 from equitangents.ensembles.storage.array_folder import About, Arrays, check_place, read_model, write_folder
 from equitangents.ensembles.storage.checks import check_of
@@ -67,7 +67,7 @@ class MeansAtATime:
         if isinstance(self.inputs, FieldPoints):
             x = FieldPoints.of(np.asarray(x), self.inputs.count)
         step = max(1, _BLOCK_ENTRIES // len(self.inputs))
-        return np.concatenate([self._block(rows) for rows in rows_of(x).blocks(x, step)])
+        return np.concatenate([self._block(rows) for rows in row_blocks(x, step)])
 
     def first(self) -> np.ndarray:
         """The mean at the first training input, (1, outputs)."""
@@ -156,27 +156,28 @@ def about_model(path: Path) -> About:
 def fingerprint(ensemble: BaseEstimator) -> str:
     """A hash of what a fitted ensemble's predictions depend on: network, parameters, training data, versions."""
     training, units = ensemble._solved, ensemble.standardisation_
-    given = training.given
     parts = [
         __version__,
         VERSION,
         *(f"{name}={_ADDRESS.sub('', repr(value))}" for name, value in sorted(ensemble.get_params(deep=False).items())),
-        repr(given.augmentation),
-        repr(given.label_action),
+        repr(training.augmentation),
+        repr(training.label_action),
     ]
     parts += [repr(training.settings.field), float(ensemble.time), training.settings.ridge.least]
-    if given.augmentation is not None:
-        parts += [action_hash(given.augmentation, given.x.shape[1:], given.x), _moved_targets(given)]
+    if training.augmentation is not None:
+        copies = described(training.copies())
+        parts += [action_hash(training.augmentation, training.x.shape[1:], training.x), copies]
     try:
-        parts += [_described_network(ensemble.net, given)]
+        parts += [_described_network(ensemble.net, training)]
     except (InvalidTypeError, NetworkError):  # one's own, or one with functions of one's own, whose repr may say little
-        ask = training.kernel.kernel if training.source is None else training.source.kernel.net.kernel_field
-        kernels = ask(given.x[:1], given.x[:8])
+        ask: Any = training.kernel
+        ask = ask.kernel if training.positions is None else ask.net.kernel_field
+        kernels = ask(training.x[:1], training.x[:8])
         parts += [f"{float(value):.5e}" for value in np.ravel(getattr(kernels, training.settings.field))[:64]]
     digest, above = hashlib.sha256(json.dumps(parts).encode()), training.settings.ridge.above
     for array in (
-        given.x,
-        given.y,
+        training.x,
+        training.y,
         *(() if units is None else (units.shift, units.scale)),
         *([] if above is None else [above]),
     ):
@@ -184,15 +185,10 @@ def fingerprint(ensemble: BaseEstimator) -> str:
     return digest.hexdigest()
 
 
-def _described_network(net: Network, given: Given) -> str:
+def _described_network(net: Network, training: Training) -> str:
     """What a network does to inputs; its repr leaves out arrays. InvalidTypeError where its content says it not."""
-    shape = given.x.shape[1:]
-    return described_field(net, shape) if given.grid and isinstance(net, Sequential) else network_hash(net, shape)
-
-
-def _moved_targets(given: Given) -> str:
-    """The targets of all copies."""
-    return described(given.copies())
+    shape = training.x.shape[1:]
+    return described_field(net, shape) if training.grid and isinstance(net, Sequential) else network_hash(net, shape)
 
 
 def means(ensemble: BaseEstimator) -> MeansAtATime | None:

@@ -21,7 +21,7 @@ from equitangents import notebook
 from equitangents._types import Network, Numbers, Targets
 from equitangents.ensembles.infinite.evidence import sample_evidence
 from equitangents.ensembles.infinite.leave_one_out import LabelsLeftOut, LeaveOneOut
-from equitangents.ensembles.infinite.training_problem import Training
+from equitangents.ensembles.infinite.training import Training
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.formatting import duration
 from equitangents.inference.ridge import Ridge
@@ -292,7 +292,7 @@ def tune(model: E, grid: object, x: Numbers, y: Targets, criterion: str) -> Tuni
         table,
         chosen,
         best,
-        len(chosen._solved.given.x),
+        len(chosen._solved.x),
         matrices,
         time.perf_counter() - start,
         "all samples" if any(point.ensemble.standardise for point in candidates) else "nothing",

@@ -136,7 +136,7 @@ def _process(p: Any) -> bool:
 
 
 def _training(t: Any) -> bool:
-    return bool(len(t.x) == t.labels.shape[-2] and t.labels.ndim in (2, 3))
+    return bool(len(t.rows) == t.labels.shape[-2] and t.labels.ndim in (2, 3))
 
 
 def _problem(p: Any) -> bool:

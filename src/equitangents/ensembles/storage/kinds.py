@@ -63,9 +63,10 @@ _MEMBERS = (
 _DEEP = f"net Network; {_MEMBERS}; equivariance_penalty real"
 _TORCH = f"{_MEMBERS}; layout text; method text; device text; reason_ none|text; trained_by_ text"
 _TRAINING = (
-    "kernel Network; augmentation Augmentation; label_action Augmentation; x Inputs; labels floats; settings Settings; "
+    "kernel Network; augmentation Augmentation; label_action Augmentation; x array; y floats; positions "
+    "none|ensembles.Positions; settings Settings; action Augmentation; rows Inputs; labels floats; "
     "mean_problem? Solved; covariance_problem? Solved; solver? text; covariance_solver? text; reason? none|text; "
-    "_irreps? (FourierIrrep); _weights? floats; source? none|FieldSource; symmetry? KernelSymmetry; equivariant? bool"
+    "_irreps? (FourierIrrep); symmetry? KernelSymmetry; equivariant? bool"
 )
 _MATRIX = "size int; dtype dtype; tile int; words text"
 
@@ -121,7 +122,7 @@ _TABLE = {
     "groups": {
         "irreps:Irrep": "matrices numbers; kind text; character? numbers",
         "matrix_group:MatrixGroup": f"{_GROUP}; matrices floats; _table ints; _is_orthogonal? bool",
-        "plane_isometries:PlaneIsometries": "bandlimit int; matrices? floats",
+        "plane_rotations:PlaneIsometries": "bandlimit int; matrices? floats",
         "plane_rotations:PlaneRotations": "bandlimit int",
         "representations:FiniteMatrices": "matrices floats; name text; digest text",
         "representations:Representation": "parts (FiniteMatrices|steerable.Irrep); dimension? int",
@@ -129,12 +130,12 @@ _TABLE = {
         "matrices? floats; weights? floats",
         "sampled_permutations:Permutations": "n int; name text",
         "table_group:TableGroup": f"{_GROUP}; _table ints; labels none|(label)",
-        "translation_group:TranslationGroup": f"{_GROUP}; shape (int); table? ints",
+        "wallpaper_group:TranslationGroup": f"{_GROUP}; shape (int); table? ints",
         "wallpaper_group:WallpaperGroup": f"{_GROUP}; rotations int; reflections bool; shape (int); point_order int; "
         "point_matrices ints; grid_table? ints; table? ints",
     },
     "actions": {
-        "continuous:ContinuousRotations": "group RotationGroup",
+        "compact:ContinuousRotations": "group RotationGroup",
         "images:ImageTurns": "group Group; turns int; name text",
         "positions:GridMotions": "group Group; name text; positions_rank int; torus (int)",
         "positions:Permutations": "group Group; name text; table ints",
@@ -142,17 +143,17 @@ _TABLE = {
         "products:PulledBackAction": "group Group; exact bool; name text; permutes_positions bool; channels_last bool; "
         "action GroupAction; homomorphism ints",
         "rings:RingRotations": "group Group; name text",
-        "rotated_images:ResampledRotations": "group Group; order int; mask none|text; name text",
-        "sequences:CircularShifts": "group TranslationGroup; channels_last bool; name text",
-        "sequences:Reversal": "group SymmetryGroup; channels_last bool; name text",
-        "sequences:SignChange": "group SymmetryGroup; name text",
+        "images:ResampledRotations": "group Group; order int; mask none|text; name text",
+        "given_maps:CircularShifts": "group TranslationGroup; channels_last bool; name text",
+        "given_maps:Reversal": "group SymmetryGroup; channels_last bool; name text",
+        "given_maps:SignChange": "group SymmetryGroup; name text",
         "subset:ActionSubset": "action GroupAction; elements numbers; weights floats",
         "vectors:LastAxisPermutation": "group Group; table ints; ranks none|(int); name text",
         "vectors:LinearAction": "group Group; _matrices numbers; ranks none|(int); name text",
         "vectors:TrivialAction": "group Group; name text",
     },
     "kernels": {
-        "equivariant:EquivariantAverage": "base Network; action GroupAction; representation Representation",
+        "orbit:EquivariantAverage": "base Network; action GroupAction; representation Representation",
         "orbit:OrbitAverage": "base Network; action GroupAction",
         "operation:FrozenArray": "array array; key text",
         "random_features.features:RandomFeatures": "net Sequential|OrbitAverage|given; features int; seed int; "
@@ -194,8 +195,6 @@ _TABLE = {
         "fields.kernel:TurningField": "net Network",
         "infinite.classifier:InfiniteEnsembleClassifier": f"{_ESTIMATOR}; classes_ array; ensemble_ InfiniteEnsemble; "
         "calibrate bool; temperature_ none|real",
-        "infinite.field_source:FieldSource": "kernel FieldKernel; augmentation Augmentation; "
-        "label_action Augmentation; x numbers; y floats; positions ensembles.Positions",
         "infinite.irrep_problem:IrrepProblem": "kernel Network; action GroupAction; field text; inputs Inputs; "
         "irreps (FourierIrrep); process IrrepProcess; self_kernels floats",
         "infinite.saving:MeansAtATime": "kernel Network; field text; inputs Inputs; coefficients floats; "
@@ -207,9 +206,9 @@ _TABLE = {
         "memory_limit none|real; store none|path; solver text|Method; time real; held none|Kernels; points int",
         "infinite.regressor:InfiniteEnsemble": f"{_ESTIMATOR}; n_outputs_ int; _squeeze bool; "
         "_training ensembles.TrainingProblem",
-        "infinite.solved_problem:SolvedProblem": "kernel Network; field text; inputs Inputs; targets floats; "
+        "infinite.predictor:SolvedProblem": "kernel Network; field text; inputs Inputs; targets floats; "
         "solver Solver; prior none|SymmetricMatrix; scale none|floats; kernels none|Kernels; _solutions? {Solution}",
-        "infinite.training_problem:Training": _TRAINING,
+        "infinite.training:Training": _TRAINING,
         "standardisation:Standardisation": "shift floats; scale floats; how text",
         "training.variations:Bootstrap": "",
         "training.variations:NNGPPosterior": "noise real",
@@ -254,7 +253,7 @@ _TABLE = {
     },
 }
 
-_NAMES = {"ensembles.infinite.training_problem:Training": "ensembles.TrainingProblem"}  # where classes share one
+_NAMES = {"ensembles.infinite.training:Training": "ensembles.TrainingProblem"}  # where classes share one
 DYNAMICS = ("inference.Flow", "inference.Descent")
 """The classes that are values themselves."""
 

@@ -27,6 +27,7 @@ from equitangents.ensembles import InfiniteEnsemble
 from equitangents.extending import ArrayLike, Params
 from equitangents.inference import augment_inputs
 from equitangents.kernels import Kernels
+from equitangents.report import Figure, palette
 from equitangents.statistics import Estimate, exactly, power_law, second_moment_share, shared_level
 from equitangents_studies import data
 from equitangents_studies.common import networks
@@ -37,6 +38,7 @@ from equitangents_studies.common.orbits import SQUARE_GROUPS as GROUPS
 from equitangents_studies.framework.claims import Claim, Records, claim, exact, ours, theirs, to_rounding
 from equitangents_studies.framework.drawing import name_of
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
+from equitangents_studies.framework.page import Presentation, drawing
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 
@@ -110,7 +112,6 @@ class Results(Measured):
     squares: np.ndarray = by("", "draw width", of="independent")
     outputs: Keyed[np.ndarray] = by("network trained inputs", "step member value", of="trained.{inputs}")
     deep_distance: Keyed[np.ndarray] = by("theorem depth", "time inputs", of="theorem.distance")
-    deep_without: Keyed[np.ndarray] = by("theorem depth", "time inputs", of="theorem.without_augmentation")
     deep_kernels: Keyed[np.ndarray] = by("theorem depth", "kernel", of="theorem.kernel_distance")
     deep_exact: Keyed[np.ndarray] = by("frozen", "time inputs", of="same-weights-depth.same-weights")
 
@@ -429,6 +430,42 @@ def by_depth_claims(settings: Settings, results: Results) -> list[Claim]:
             )
         )
     return made
+
+
+_COLOURS = dict(zip(SETS, (palette.BLUE, palette.GREEN, palette.ORANGE, palette.PURPLE), strict=True))
+
+
+def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
+    """Distances in time, and those of trained networks as a table."""
+    trained = trained_shares(settings, results, sorted(settings.trained_widths))
+    return Presentation({"trained": trained.table("share")}, [_distances(results, folder)])
+
+
+def _distances(results: Results, folder: RunFolder) -> Figure:
+    place = drawing.places(results.times)
+    with drawing.panels(
+        folder,
+        "difference-over-time",
+        titles=("Infinite width", "Frozen kernels, worst of all widths"),
+        ylabel="largest relative difference",
+        sharey=True,
+        caption="Largest difference between the mean predictions of augmented MLPs and of group-convolutional "
+        "networks, relative to the largest prediction, over training time (in units of the fastest direction’s decay). "
+        "Left in closed form, for MLPs without augmentation as well; right for the frozen kernels of single finite "
+        "networks. At time ∞ whatever fits the labels predicts the same on training images.",
+        alt="Difference of mean predictions against training time",
+    ) as drawn:
+        left, right = drawn
+        for s, name in enumerate(SETS):
+            colour = _COLOURS[name].light
+            left.plot(place, results.without_augmentation[:, s], "o--", color=colour, lw=1)
+            left.plot(place, results.distance[:, s], "o-", color=colour, label=name)
+            right.plot(place, results.exact[:, :, s].max(axis=0), "o-", color=colour)
+        left.plot([], [], "o--", color=palette.INK.light, lw=1, label="without augmentation")
+        for axes in drawn:
+            drawing.time_ticks(axes, results.times)
+        drawing.logarithmic(left, "y")
+    return drawn.figure
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

@@ -24,6 +24,7 @@ from scipy.stats import special_ortho_group
 from equitangents import actions, groups, nn
 from equitangents.ensembles import InfiniteEnsemble
 from equitangents.groups import Group, MatrixGroup
+from equitangents.report import Figure, palette
 from equitangents.statistics import Estimate, bootstrap, exactly, shared_level, surviving_share, t_interval
 from equitangents_studies.common.infinite import gradient_descent, orbit_means
 from equitangents_studies.common.networks import mlp
@@ -33,6 +34,7 @@ from equitangents_studies.common.scores import largest
 from equitangents_studies.common.training import train_to_last
 from equitangents_studies.framework.claims import Claim, Records, after, claim, exact, ours, theirs, to_rounding
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
+from equitangents_studies.framework.page import Presentation, drawing
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
 
@@ -113,7 +115,7 @@ def largest_change(
 class Results(Measured):
     """`outputs` of members, turned back: ρ_Y(g)⁻¹ f(gx), equal over g where f is equivariant; `mean_error` and
     `covariance_error`, largest relative violation in closed form; `between`, mean square violation under random
-    rotations; `truth_error`; `worst`, the largest violation of those rotations, and `bound`, κ (C(x) + |μ(x)|), both
+    rotations; `worst`, the largest violation of those rotations, and `bound`, κ (C(x) + |μ(x)|), both
     relative to the root mean square of μ. `shift`: how far functions of the kernels are from commuting with the group's
     permutations of the training set; `shuffled`: with another permutation.
     """
@@ -123,7 +125,6 @@ class Results(Measured):
     mean_error: Keyed[np.ndarray] = by("group", "step inputs")
     covariance_error: Keyed[np.ndarray] = by("group", "step inputs")
     between: Keyed[np.ndarray] = by("group", "step pair")
-    truth_error: Keyed[np.ndarray] = by("group", "step")
     bound: Keyed[np.ndarray] = by("group", "step pair")
     worst: Keyed[np.ndarray] = by("group", "step pair")
     shift: Keyed[np.ndarray] = by("moved", "function")
@@ -237,14 +238,11 @@ def _infinite(settings: Settings, name: str, task: Task) -> Arrays:
         same = np.einsum("tgigj->tgij", blocks)  # Σ(gx, gx′): a multiple of the unit matrix between outputs
         covariance_error[:, s] = np.abs(same - same[:, :1]).max(axis=(1, 2, 3)) / np.abs(same).max(axis=(1, 2, 3))
         task.step(s + 1, len(SETS))
-    mean = model.predict(sets["test"], time=times)
-    truth = cross_products(sets["test"])
     return {
         "rate": np.array(model.learning_rate),
         "mean_error": mean_error,
         "covariance_error": covariance_error,
         **_between(settings, model, cast(MatrixGroup, inputs.group), sets["test"], times),
-        "truth_error": np.sqrt(((mean - truth) ** 2).sum(axis=(1, 2)) / (truth**2).sum()),
     }
 
 
@@ -466,6 +464,46 @@ def _ours(settings: Settings, results: Results) -> list[Claim]:
             by=ours("our control"),
         ),
     ]
+
+
+_PAIRS = {"training": "Training pairs", "test": "Test pairs", "far": "Far pairs"}
+
+
+def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
+    """Violations in closed form as a table, and those of members and their mean."""
+    table = results.mean_error.table("mean", covariance=results.covariance_error)
+    return Presentation({"closed_form": table}, [_members(settings, results, folder)])
+
+
+def _members(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+    name = settings.trained_groups[-1]
+    place, shown = drawing.places(results.times), min(25, settings.members)
+    with drawing.panels(
+        folder,
+        "members-and-mean",
+        titles=tuple(_PAIRS.values()),
+        ylabel="relative violation",
+        sharey=True,
+        caption=(
+            "Root mean square change of ρ(g)⁻¹f(gx) over the first group, relative to the members’ "
+            "outputs: some members (grey), their mean (blue), and the root mean square of the members "
+            "divided by the square root of their number (dotted)."
+        ),
+        alt="Violation of equivariance over training",
+    ) as drawn:
+        for axes, key in zip(drawn, SETS, strict=True):
+            y = results.outputs[name, key].astype(np.float64)  # (steps, members, elements, pairs, axes)
+            size = np.sqrt((y**2).sum(axis=-1).mean(axis=(1, 2, 3)))
+            off = lambda z: np.sqrt(((z[..., 1:, :, :] - z[..., :1, :, :]) ** 2).sum(axis=-1).mean(axis=(-1, -2)))
+            single, mean = off(y) / size[:, None], off(y.mean(axis=1)) / size
+            axes.plot(place, single[:, :shown], color=palette.MEMBER.light, lw=0.5, alpha=0.6)
+            axes.plot([], [], color=palette.MEMBER.light, lw=0.8, label="members")
+            axes.plot(place, mean, "o-", color=palette.BLUE.light, label=f"mean of {settings.members}")
+            expected = np.sqrt((single**2).mean(axis=1) / settings.members)
+            axes.plot(place, expected, color=palette.INK.light, lw=1, ls=(0, (2, 2)), label="expected of sampling")
+            drawing.time_ticks(axes, results.times, "step")
+        drawing.logarithmic(drawn[0], "y", fine=True)
+    return drawn.figure
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

@@ -20,6 +20,7 @@ import numpy as np
 
 from equitangents import actions, nn
 from equitangents.ensembles import InfiniteEnsemble, orbit_law
+from equitangents.report import Figure, palette
 from equitangents.statistics import (
     Estimate,
     excess_exponent,
@@ -27,6 +28,7 @@ from equitangents.statistics import (
     quotient_of_squared_means,
     second_moment_share,
     shared_level,
+    squared_mean,
     t_interval,
 )
 from equitangents_studies.common import networks
@@ -36,6 +38,7 @@ from equitangents_studies.common.orbits import relative_std
 from equitangents_studies.common.training import train_to_last
 from equitangents_studies.framework.claims import Claim, Records, after, claim, ours, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
+from equitangents_studies.framework.page import Presentation, drawing
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
 
@@ -105,15 +108,12 @@ def three_times(settings: Settings) -> list[int]:
 class Results(Measured):
     """Predicted energies, in units of their standard deviation, on orbits, by set of spins.
 
-    `mean` is μ_t, `std` is √Σ_t; `predicted` holds the relative orbit std of ensembles of each size of `groups` drawn
+    `mean` is μ_t; `predicted` holds the relative orbit std of ensembles of each size of `groups` drawn
     from GP(μ_t, Σ_t/M), `curve` its 2.5 %, 50 % and 97.5 % quantiles for every M of `predicted_sizes`.
     """
 
     times: np.ndarray
-    learning_rate: float
-    truth: dict[str, np.ndarray]
     mean: Keyed[np.ndarray] = by("spins", "step element configuration", of="mean_{spins}")
-    std: Keyed[np.ndarray] = by("spins", "step configuration", of="std_{spins}")
     predicted: Keyed[np.ndarray] = by("spins", "step size draw", of="predicted_{spins}")
     members: Keyed[np.ndarray] = by("width spins", "step member element configuration")
     curve: Keyed[np.ndarray] = by("spins", "step members quantile", of="curve_{spins}")
@@ -242,8 +242,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     for at, outputs in trained.arrays("{spins}"):
         parts.setdefault((at["width"], at["spins"]), []).append(outputs[..., 0])
     members = {key: np.concatenate(each, axis=1) for key, each in parts.items()}
-    truth = {name: targets(settings, s) for name, s in spins.items()}
-    return Results.read(found, times=times, learning_rate=rate, truth=truth, members=members)
+    return Results.read(found, times=times, members=members)
 
 
 def _infinite(settings: Settings, spins: dict[str, np.ndarray], times: np.ndarray, task: Task) -> Arrays:
@@ -252,7 +251,6 @@ def _infinite(settings: Settings, spins: dict[str, np.ndarray], times: np.ndarra
     model = gradient_descent(net, spins["training"], y, settings.rate, augmentation=action)
     arrays: Arrays = {"learning_rate": np.array(float(model.learning_rate))}
     for i, name in enumerate(SETS):
-        arrays[f"std_{name}"] = model.predict(spins[name], time=times, return_std=True)[1]
         found = [_predicted_spread(settings, action, model, spins[name], int(t)) for t in times]
         for k, key in enumerate(("mean", "predicted", "curve")):
             arrays[f"{key}_{name}"] = np.stack([parts[k] for parts in found])
@@ -397,6 +395,55 @@ def _rate(settings: Settings, results: Results) -> Claim:
 
 def _words(step: int, name: str, size: int | None = None) -> str:
     return ("" if size is None else f"M = {size}, ") + f"{after(step)}, {name} spins"
+
+
+_TITLES = {"training": "Training spins", "test": "Test spins", "foreign": "Foreign spins"}
+
+
+def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
+    """Distances to the closed form as a table, and orbit spread against ensemble size."""
+    distances = distance_records(settings, results)
+    return Presentation({"distance": distances.table("squared_distance")}, [_for_every_size(settings, results, folder)])
+
+
+def distance_records(settings: Settings, results: Results) -> Records:
+    """Unbiased squared distance between the ensemble's mean and μ_t, by width, set and step."""
+    return Records.over(
+        lambda width, spins, step: squared_mean(results.errors(width, spins, results.at(step))),
+        width=sorted(settings.widths),
+        spins=SETS,
+        step=[int(t) for t in results.times],
+    )
+
+
+def _for_every_size(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+    wide, sizes = max(settings.widths), predicted_sizes(settings)
+    with drawing.panels(
+        folder,
+        "spread-for-every-size",
+        titles=tuple(_TITLES.values()),
+        xlabel="members averaged, M",
+        ylabel="relative orbit standard deviation",
+        size=(8.6, 3.5),
+        sharey=True,
+        caption=(
+            "Relative orbit standard deviation against the number of members. Lines: median over "
+            "ensembles drawn from GP(μ, Σ/M), for every M; bands: central 95 % of them. Dashes: disjoint "
+            "groups of the widest trained members, dots their medians."
+        ),
+        alt="Relative orbit standard deviation against members",
+    ) as drawn:
+        for name, axes in zip(SETS, drawn, strict=True):
+            for step, colour in drawing.shades_of(three_times(settings)):
+                low, middle, high = results.curve[name][results.at(step)].T
+                axes.fill_between(sizes, low, high, color=colour, alpha=0.22, lw=0)
+                axes.plot(sizes, middle, color=colour, lw=1.4, label=f"step {step:,}")
+                for m in settings.groups:
+                    spread = measured_spread(results, wide, name, results.at(step), m)
+                    axes.plot(np.full(len(spread), m), spread, "_", color=colour, ms=4, alpha=0.35)
+                    axes.plot(m, np.median(spread), "o", color=colour, ms=4, mec=palette.INK.light, mew=0.6)
+            drawing.logarithmic(axes, ticks=settings.groups, base=2)
+    return drawn.figure
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)
