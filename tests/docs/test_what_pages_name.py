@@ -15,6 +15,7 @@ from equitangents.cli.main import app
 from equitangents.errors import InvalidArgumentError
 from equitangents_studies import registry
 from equitangents_studies.framework.catalogue import load
+from equitangents_studies.framework.places import PLACES
 from equitangents_studies.framework.settings import changed
 
 ROOT = Path(__file__).parents[2]
@@ -74,7 +75,7 @@ def wrong_commands(text: str) -> Iterator[str]:
 def wrong_study(rest: str, line: str) -> Iterator[str]:
     """Of one `equitangents reproduce`."""
     words = rest.split()
-    if not words or words[0].startswith(("-", "STUDY")):
+    if not words or words[0].startswith(("-", "STUDY", "…")) or words[0] in PLACES:
         return
     if words[0] not in registry:
         yield f"no study: {line}"
