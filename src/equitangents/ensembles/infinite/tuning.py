@@ -28,7 +28,7 @@ from equitangents.inference.ridge import Ridge
 from equitangents.keywords import unknown
 from equitangents.nn.variants import vary
 from equitangents.solvers.choosing import as_method
-from equitangents.solvers.eigh import Eigh
+from equitangents.solvers.spectral import Eigh
 from equitangents.statistics import Estimate, bootstrap_intervals, exactly, no_interval
 from equitangents.validation import check_choice
 
