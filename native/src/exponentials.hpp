@@ -1,5 +1,5 @@
 // Duals made of exponentials: a e^{bx}, √2 sin(√(2γ) x + π/4), a e^{bx²} and e^{-x²} sin x. Each distance is a sum of terms
-// that do not cancel for near-equal inputs; `duals/exponential.py` and `duals/gabor.py` derive them.
+// that do not cancel for near-equal inputs; `duals/elementary.py` derives them.
 #pragma once
 
 #include <limits>

@@ -33,12 +33,6 @@ def differing(labels: Mapping[str, str], held: Mapping[str, Any], asked: Mapping
     return ", ".join(label for name, label in labels.items() if held.get(name) != asked[name])
 
 
-def file_checksum(path: Path) -> int:
-    """CRC-32 of a file."""
-    with path.open("rb") as file:
-        return _checksum(file, path.stat().st_size)
-
-
 def append_checksum(path: Path, about: dict[str, Any] | None = None) -> None:
     """Add the last line to a file that is complete."""
     with path.open("rb+") as file:

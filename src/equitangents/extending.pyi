@@ -6,8 +6,8 @@ from equitangents._protocols import FiniteNetwork
 from equitangents._types import ArrayLike, DType, Elements, FileName, Network, Numbers, Params, Targets
 
 # arguments
-from equitangents.actions.continuous import check_finite_group
-from equitangents.actions.named import ActionLike
+from equitangents.actions.compact import check_finite_group
+from equitangents.actions.kinds import ActionLike
 from equitangents.ensembles.estimator import check_network
 from equitangents.extras import check_installed, require
 from equitangents.keywords import unknown
@@ -29,7 +29,7 @@ from equitangents import formatting, notebook
 from equitangents.cli.completion import one_of, there
 
 # layers of one's own
-from equitangents.nn.group_windows import box_offsets
+from equitangents.nn.group_conv import box_offsets
 from equitangents.nn.layer import Weights
 
 # how it is computed: in which precision, in how much memory, by whom

@@ -21,7 +21,7 @@ logger = logging.getLogger("equitangents")
 
 _TAKEN = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
 _NONE = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, getattr(errno, "ENOTSUP", errno.EOPNOTSUPP), errno.EINVAL}
-_GLANCE, _PAUSE = 0.05, 0.01  # seconds for which another process may only look at a lock, and between two tries
+GLANCE, _PAUSE = 0.05, 0.01  # seconds for which another process may only look at a lock, and between two tries
 _FAR = 0x7FFF0000  # where Windows locks a byte: what is written in the file stays readable
 _mine: set[int] = set()  # descriptors of locks that this process holds
 
@@ -39,7 +39,7 @@ class NoLocksError(OSError):
 
 
 @contextlib.contextmanager
-def held(path: Path, patience: float = _GLANCE) -> Iterator[None]:
+def held(path: Path, patience: float = GLANCE) -> Iterator[None]:
     """Hold the lock file `path`, which is made, and removed afterwards.
 
     HeldError where another process holds it for longer than `patience` seconds.
@@ -60,7 +60,7 @@ def held(path: Path, patience: float = _GLANCE) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def alone(path: Path, otherwise: str, patience: float = _GLANCE) -> Iterator[None]:
+def alone(path: Path, otherwise: str, patience: float = GLANCE) -> Iterator[None]:
     """As `held`; StoreError with the message `otherwise` where another process holds the lock file."""
     with contextlib.ExitStack() as stack:
         try:
@@ -81,15 +81,6 @@ def created(path: Path) -> int:
             return descriptor
         os.close(descriptor)  # another process took it for left over, and removes it
         path.unlink(missing_ok=True)
-
-
-def is_locked(path: Path) -> bool:
-    """Whether another open file of that name is held; NoLocksError where nobody can know."""
-    descriptor = opened(path)
-    try:
-        return not lock(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def opened(path: Path) -> int:

@@ -106,10 +106,6 @@ class Results(Measured):
         """Orbit same predictions of the ensemble of all members, input by input."""
         return same_predictions(self.action, self.outputs[support, name].mean(axis=0).argmax(axis=-1))
 
-    def of_limit(self, support: str, name: str) -> np.ndarray:
-        """Orbit same predictions of the mean of infinitely many infinitely wide networks, input by input."""
-        return same_predictions(self.action, self.limit[support, name].argmax(axis=-1))
-
     def error(self, support: str, name: str, members: int) -> np.ndarray:
         """Relative orbit standard deviation of disjoint ensembles of `members`, all outputs of a set together."""
         y = self.outputs[support, name]
@@ -323,12 +319,7 @@ _COLOURS = (palette.BLUE, palette.ORANGE, palette.VERMILLION)
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
     """Tables and figures."""
-    shown: list[Shown] = [
-        _agreement(results, folder),
-        _beside(settings, results),
-        _layers(results),
-        _violation(results, folder),
-    ]
+    shown: list[Shown] = [_agreement(results, folder), _beside(settings, results), _layers(results)]
     return Presentation({"members": members_table(results)}, shown)
 
 
@@ -366,31 +357,6 @@ def _agreement(results: Results, folder: RunFolder) -> Figure:
                 axes.plot(results.sizes, wide, color=colour.light, lw=1.2, ls=(0, (2, 2)))
             axes.set_ylim(1, order * 1.005)
             drawing.logarithmic(axes, "x", results.sizes, base=2)
-    return drawn.figure
-
-
-def _violation(results: Results, folder: RunFolder) -> Figure:
-    with drawing.panels(
-        folder,
-        "violation-over-members",
-        titles=[drawing.heading(title) for title in results.images.titles.values()],
-        xlabel="members averaged, M",
-        ylabel="relative orbit standard deviation",
-        size=(7.4, 3.4),
-        sharey=True,
-        caption="The violation of the mean of M members, by the support of filters; lines across: of the mean of "
-        "infinitely many, infinitely wide ones (of 3×3 it is 0).",
-        alt="Violation of the mean against members, by support",
-    ) as drawn:
-        for axes, name in zip(drawn, results.images.titles, strict=True):
-            for support, colour in zip(SUPPORTS, _COLOURS, strict=True):
-                errors = [results.error(support, name, m).mean() for m in results.sizes]
-                axes.plot(results.sizes, errors, "o-", ms=3.5, color=colour.light, label=support)
-                limit = results.limit_error(support, name)
-                if limit > 1e-6 * float(np.max(errors)):
-                    axes.axhline(limit, color=colour.light, lw=1.2, ls=(0, (2, 2)))
-            drawing.logarithmic(axes, "x", results.sizes, base=2)
-            axes.set_yscale("log")
     return drawn.figure
 
 

@@ -312,7 +312,6 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     shown: list[Shown] = [
         _members(settings, results, floor, folder),
         _table(settings, results, floor),
-        _times(settings, results, floor, folder),
     ]
     return Presentation(tables, shown)
 
@@ -348,37 +347,6 @@ def _members(settings: Settings, results: Results, floor: Records, folder: RunFo
         right.set_xlabel("channels")
         right.set_ylabel("squared distance, %")
         drawn.legend(left, right, columns=5)
-    return drawn.figure
-
-
-def _times(settings: Settings, results: Results, floor: Records, folder: RunFolder) -> Figure:
-    widest = max(settings.widths)
-    with drawing.panels(
-        folder,
-        "times",
-        titles=(f"{widest} channels, infinitely many members", "Infinite width"),
-        caption=(
-            "Left: squared distance of the means against training steps with the most channels, in per "
-            "cent of the mean square prediction, with 95 % intervals over members. Right: largest "
-            "difference of the means at infinite width relative to the largest prediction, over training "
-            "time in units of the fastest direction’s decay; dashed: CNNs without augmentation."
-        ),
-        alt="Distance of means against training time",
-    ) as drawn:
-        left, right = drawn
-        place = drawing.places(settings.times)
-        values = {results.title(name): floor.where(width=widest, inputs=name).estimates for name in results.sets}
-        drawing.curves(left, results.steps[1:], values, _COLOURS, apart=1.03, lw=1)
-        for s, colour in enumerate(_COLOURS[: len(results.sets)]):
-            right.plot(place, results.distance[:, s], "o-", color=colour.light)
-            right.plot(place, results.without_augmentation[:, s], "o--", color=colour.light, lw=1)
-        left.axhline(0, color=palette.INK.light, lw=0.8)
-        drawing.logarithmic(left, "x", results.steps[1:])
-        left.set_xlabel("training step")
-        left.set_ylabel("squared distance of means, %")
-        drawing.time_ticks(right, settings.times)
-        drawing.logarithmic(right, "y")
-        right.set_ylabel("largest relative difference")
     return drawn.figure
 
 

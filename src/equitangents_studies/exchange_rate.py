@@ -25,7 +25,7 @@ from equitangents_studies.common.infinite import largest_difference
 from equitangents_studies.common.networks import mlp
 from equitangents_studies.framework.claims import Claim, Records, claim, ours, theirs, to_rounding
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Columns, Presentation, Shown, columns, drawing, table
+from equitangents_studies.framework.page import Presentation, drawing, table
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EXCHANGE_RATE as THEIRS
 from equitangents_studies.framework.works import OMNISCIENT_RISK
@@ -130,7 +130,8 @@ def network(settings: Settings) -> nn.Sequential:
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """Every order is a stage."""
     part = Part("order-{order}", "C{order}", partial(_of_order, settings))
-    return Results.read(measured(folder, part, levels={"order": settings.orders, "kind": KINDS}))
+    levels = {"order": settings.orders, "kind": KINDS, "size": settings.sizes}
+    return Results.read(measured(folder, part, levels=levels))
 
 
 def _of_order(settings: Settings, order: int, task: Task) -> Arrays:
@@ -222,30 +223,10 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     ]
 
 
-def errors_table(settings: Settings, results: Results) -> Columns:
-    """A row for every order, kernel, size and repetition."""
-    rows = [
-        (order, kind, size, r, error, float(results.predicted[order, kind][i]))
-        for (order, kind), errors in results.errors.items()
-        for i, size in enumerate(settings.sizes)
-        for r, error in enumerate(errors[i].tolist())
-    ]
-    return columns(("order", "kernel", "training_samples", "repetition", "squared_error", "predicted"), rows)
-
-
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
     """Tables and figures."""
-    shown: list[Shown] = [_growth(settings, results, folder), _rows(settings, results)]
-    shown += [_errors(settings, results, folder)]
-    tables = {"errors": errors_table(settings, results)}
-    return Presentation(tables, shown)
-
-
-_LOOKS = {
-    PLAIN: ("plain", palette.INK),
-    RIGHT: ("right group", palette.BLUE),
-    WRONG: ("wrong group", palette.VERMILLION),
-}
+    tables = {"errors": results.errors.table("squared_error")}
+    return Presentation(tables, [_growth(settings, results, folder), _rows(settings, results)])
 
 
 def _growth(settings: Settings, results: Results, folder: RunFolder) -> Figure:
@@ -268,31 +249,6 @@ def _growth(settings: Settings, results: Results, folder: RunFolder) -> Figure:
         axes.plot(orders, [results.expected(n).value for n in orders], color=blue, lw=1, label="predicted")
         drawing.power(axes, orders, orders[0], 1.0)
         drawing.logarithmic(axes, "both", orders, base=2, fine=True)
-    return drawn.figure
-
-
-def _errors(settings: Settings, results: Results, folder: RunFolder) -> Figure:
-    ends = (settings.orders[0], settings.orders[-1])
-    with drawing.panels(
-        folder,
-        "errors",
-        titles=[f"C{n}" for n in ends],
-        xlabel="training samples",
-        ylabel="squared error",
-        size=(7.6, 3.4),
-        sharey=True,
-        caption=(
-            "Of the smallest and the largest group: means over repetitions with 95 % intervals, of "
-            "targets of variance 1."
-        ),
-        alt="Squared errors against training samples",
-    ) as drawn:
-        for axes, n in zip(drawn, ends, strict=True):
-            for kind, (label, colour) in _LOOKS.items():
-                values = [t_interval(row) for row in results.errors[n, kind]]
-                drawing.estimates(axes, settings.sizes, values, colour.light, fmt="o", label=label)
-                axes.plot(settings.sizes, results.predicted[n, kind], color=colour.light, lw=1)
-            drawing.logarithmic(axes, "both", settings.sizes, base=2, fine=True)
     return drawn.figure
 
 

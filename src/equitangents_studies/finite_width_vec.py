@@ -18,7 +18,6 @@ from scipy.special import fdtri
 
 from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, exactly, no_interval, t_interval
-from equitangents_studies.common.input_pictures import picture_grid
 from equitangents_studies.common.system_runs import (
     SystemImages,
     by_key,
@@ -27,13 +26,12 @@ from equitangents_studies.common.system_runs import (
     draw_accuracies,
     repeated_images,
 )
-from equitangents_studies.framework.claims import EXACT, Claim, claim, ours, theirs
+from equitangents_studies.framework.claims import EXACT, Claim, claim, in_words, ours, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Presentation, Shown, drawing, table
-from equitangents_studies.framework.records import in_words
+from equitangents_studies.framework.page import Presentation, drawing, table
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
-from equitangents_studies.systems import architecture, inference, rotate
+from equitangents_studies.systems import architecture, inference
 from equitangents_studies.systems.descent import GradientInference
 
 GROUPS = ("I", "O(3)^d")
@@ -62,11 +60,9 @@ class Settings:
 
 class Results(Measured):
     """`best`, `last` and `learnt`: accuracies of runs on test images, the highest along training and the last, and on
-    training images; `limit`: of the NTK, `draws`: of single infinitely wide networks. `pictures` (groups, images,
-    height, width, channels): the first images as the networks see them.
+    training images; `limit`: of the NTK, `draws`: of single infinitely wide networks.
     """
 
-    source: str
     widths: tuple[int, ...]
     needed: int
     best: Keyed[np.ndarray] = by("inference group", "width run")
@@ -74,7 +70,6 @@ class Results(Measured):
     learnt: Keyed[np.ndarray] = by("inference group", "width run")
     limit: Keyed[np.ndarray] = by("group", "run", of="mean")
     draws: Keyed[np.ndarray] = by("group", "run draw")
-    pictures: np.ndarray
 
     def counted(self, inference: str, group: str, width: int) -> np.ndarray:
         """Accuracies of runs in percent, NaN for those that do not count."""
@@ -171,7 +166,6 @@ PRESETS = presets(
     "needed=4 epochs=900",
 )
 _EIGENVALUE_INPUTS = 64
-_PICTURES = 4
 
 
 def check_settings(settings: Settings, data_dir: Path | None) -> None:
@@ -199,9 +193,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         Part("{inference}-{width}-{group#}", "Width {width}, {inference}, {group}", partial(_runs, s, images)),
         levels={"width": s.widths, "inference": INFERENCES, "group": GROUPS},
     )
-    few = images[0].train_x[:_PICTURES]
-    pictures = np.stack([rotate(few, group, seed=s.seed) for group in GROUPS])
-    return Results.read(found, source=images[0].name, widths=s.widths, needed=s.needed, pictures=pictures)
+    return Results.read(found, widths=s.widths, needed=s.needed)
 
 
 def _limit(settings: Settings, images: list[SystemImages], task: Task) -> Arrays:
@@ -329,7 +321,7 @@ def _cost(settings: Settings, results: Results) -> Claim:
         numbers,
         measure="Accuracy on images as they are minus accuracy on rotated images, run by run.",
         covers=(RUNS, settings.runs), at_least=0, unit=_POINTS,
-        by=ours("our question: the source shows it from about 10,000 images on, below which VEC learns as LCN does"),
+        by=theirs(THEIRS, "Figure 3", "with 45,000 images; from about 10,000 on"),
         aggregate=("the mean over widths and inferences", e),
     )  # fmt: skip
 
@@ -339,29 +331,9 @@ _TITLES = {"I": "as they are", "O(3)^d": "rotated by O(3)^d"}
 
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """The table, figures and facts."""
-    s = settings
-    shown: list[Shown] = [
-        _figure(results, folder),
-        _table(s, results),
-        _pictures(results, folder),
-    ]
+    """Every run as a table, and accuracies against width."""
     runs = results.best.table("best_accuracy", last_accuracy=results.last, training_accuracy=results.learnt)
-    return Presentation({"runs": runs}, shown)
-
-
-def _pictures(results: Results, folder: RunFolder) -> Figure:
-    count = results.pictures.shape[1]
-    return picture_grid(
-        folder,
-        "images",
-        list(results.pictures),
-        [_TITLES[g] if i == 0 else "" for g in GROUPS for i in range(count)],
-        size=(1.5 * count, 3.4),
-        caption="The first run’s images as the networks see them.",
-        alt="Sample images as they are and with channels rotated at every position",
-        fontsize=8,
-    )
+    return Presentation({"runs": runs}, [_figure(results, folder), _table(settings, results)])
 
 
 def _figure(results: Results, folder: RunFolder) -> Figure:

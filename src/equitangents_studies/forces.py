@@ -23,10 +23,10 @@ from equitangents.statistics import Estimate, bootstrap, exactly
 from equitangents_studies import data
 from equitangents_studies.common.molecule_kernels import mean_square, so3_network
 from equitangents_studies.common.scores import largest
-from equitangents_studies.data.molecules import KCAL_PER_EV, TRAJECTORIES, WATER
+from equitangents_studies.data.molecules import TRAJECTORIES, WATER
 from equitangents_studies.framework.claims import Claim, claim, exact, identity, ours, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Columns, Presentation, columns, drawing
+from equitangents_studies.framework.page import Presentation, drawing
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS
 
@@ -98,7 +98,6 @@ class Results(Measured):
     turned_energies: np.ndarray = by("", "turn", of="laws.energies")
     turned_forces: np.ndarray = by("", "turn", of="laws.forces")
     spread: tuple[float, float]
-    label: str
     water: dict[str, WaterTensors]
 
 
@@ -149,7 +148,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     )
     tensors = {at["tensor"]: WaterTensors(**arrays) for at, arrays in found.parts["water"]}
     energies, forces = (float(np.abs(v - v.mean()).mean()) for v in (test.energies, _forces(test)))
-    return Results.read(found, spread=(energies, forces), label=test.label, water=tensors)
+    return Results.read(found, spread=(energies, forces), water=tensors)
 
 
 def frames(settings: Settings, folder: RunFolder) -> tuple[data.MoleculeSet, data.MoleculeSet]:
@@ -401,21 +400,10 @@ _COLOURS = dict(zip(TARGETS, (palette.VERMILLION, palette.GREEN, palette.BLUE), 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
     """Tables and figures."""
     shown = [_curves(settings, results, folder)]
-    tables = {"errors": errors_table(settings, results)}
+    tables = {"errors": results.energies.table("energy_eV", force_eV_per_A=results.forces)}
     if results.water:
         shown += [_tensors(settings, results, folder)]
     return Presentation(tables, shown)
-
-
-def errors_table(settings: Settings, results: Results) -> Columns:
-    """Errors of every test frame."""
-    rows = [
-        (t, n, i, 1000 * results.energies[t][j, i], KCAL_PER_EV * results.energies[t][j, i],
-         1000 * results.forces[t][j, i], KCAL_PER_EV * results.forces[t][j, i])
-        for t in TARGETS for j, n in enumerate(settings.sizes) for i in range(settings.test)
-    ]  # fmt: skip
-    names = ("trained_on", "frames", "test_frame", "energy_meV", "energy_kcal_per_mol", "force_meV_per_A")
-    return columns((*names, "force_kcal_per_mol_A"), rows)
 
 
 def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:

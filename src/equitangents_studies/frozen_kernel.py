@@ -23,6 +23,7 @@ from equitangents import kernels, nn
 from equitangents.extending import ArrayLike, FiniteNetwork, Params
 from equitangents.report import Figure, palette
 from equitangents.statistics import Estimate, bootstrap, log_ratio, shared_level
+from equitangents_studies.common.image_ensembles import Chosen
 from equitangents_studies.common.images import Images, load_images
 from equitangents_studies.common.networks import mlp
 from equitangents_studies.framework.claims import Claim, Records, after, claim, ours, theirs
@@ -92,19 +93,9 @@ class Settings:
         return (self.smooth, "relu")
 
     @property
-    def test_images(self) -> int:
-        """As many as the kernel is of."""
-        return self.kernel_images
-
-    @property
-    def foreign(self) -> tuple[str, ...]:
-        """None: the kernel is that of images of one kind."""
-        return ()
-
-    @property
-    def foreign_images(self) -> int:
-        """None."""
-        return 0
+    def images(self) -> Chosen:
+        """Images to train on, and as many to test on as the kernel is of."""
+        return Chosen(self.data, (), self.train_images, self.kernel_images, 0, self.pixels, self.seed)
 
 
 PRESETS = presets(
@@ -124,15 +115,11 @@ Kind = tuple[str, str]  # a nonlinearity and a parametrisation
 
 
 class Results(Measured):
-    """`movement` ‖Θ_t − Θ_0‖/‖Θ_0‖ after `steps`, `loss` (1/2N) Σ (f − y)² on training images, before training as well,
-    and learning rates `rate`.
-    """
+    """`movement` ‖Θ_t − Θ_0‖/‖Θ_0‖ after `steps`."""
 
     widths: np.ndarray
     steps: np.ndarray
     movement: Keyed[np.ndarray] = by("nonlinearity parametrisation", "width network step")
-    loss: Keyed[np.ndarray] = by("nonlinearity parametrisation", "width network time")
-    rate: Keyed[np.ndarray] = by("nonlinearity parametrisation", "width network")
 
     def size(self, kind: Kind, width: int, step: int, level: float = 0.95) -> Estimate:
         """Geometric mean of the movement over networks, which single ones far out hardly change."""
@@ -168,12 +155,12 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     )
     check(settings.rate > 0, "rate", settings.rate, "positive")
     check(settings.b_std > 0, "b_std", settings.b_std, "positive: standard parametrisation divides by it")
-    load_images(settings, data_dir)
+    load_images(settings.images, data_dir)
 
 
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """A stage for every nonlinearity, parametrisation and width."""
-    images, widths = load_images(settings, folder.data_dir), sorted(settings.widths)
+    images, widths = load_images(settings.images, folder.data_dir), sorted(settings.widths)
     steps, phis = recorded_steps(settings), settings.nonlinearities
     title = lambda phi, p, width: f"{settings.networks} networks of width {width}, {NAMES[phi]}, {TITLES[p]}"
     part = Part("{nonlinearity}-{parametrisation}-{width}", title, partial(_networks, settings, images))
@@ -346,20 +333,12 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     ]
 
 
-_COLOURS = dict(zip(PARAMETRISATIONS, (palette.BLUE, palette.GREEN, palette.VERMILLION), strict=True))
-
-
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Tables and figures."""
+    """Movement of the kernel, its exponents in width, and its size after the last step."""
     steps = [int(step) for step in results.steps]
     slopes = exponents(settings, results, PARAMETRISATIONS, settings.nonlinearities, steps)
-    shown = [
-        _against_width(settings, results, folder),
-        _over_training(settings, results, folder),
-        _exponents(settings, results, folder),
-    ]
     tables = {"movement": results.movement.table("relative_movement"), "exponents": slopes.table("exponent")}
-    return Presentation(tables, shown)
+    return Presentation(tables, [_against_width(settings, results, folder)])
 
 
 def _against_width(settings: Settings, results: Results, folder: RunFolder) -> Figure:
@@ -389,52 +368,6 @@ def _against_width(settings: Settings, results: Results, folder: RunFolder) -> F
                 drawing.power(axes, widths, first, -0.5, label="∝ 1/√n, ∝ 1/n")
                 drawing.power(axes, widths, first, -1)
             drawing.logarithmic(axes, "both", widths, base=2)
-    return drawn.figure
-
-
-def _over_training(settings: Settings, results: Results, folder: RunFolder) -> Figure:
-    pairs = [(phi, p) for phi in settings.nonlinearities for p in PARAMETRISATIONS]
-    with drawing.panels(
-        folder,
-        "movement-over-training",
-        titles=[f"{NAMES[phi]}, {TITLES[p]}" for phi, p in pairs],
-        rows=2,
-        size=(8.6, 5.4),
-        xlabel="training step",
-        ylabel="‖Θₜ − Θ₀‖ / ‖Θ₀‖",
-        sharey=True,
-        sharex=True,
-        caption="The same over training, for every width. Geometric means over networks, with 95 % intervals.",
-        alt="Relative movement of the tangent kernel over training",
-    ) as drawn:
-        for axes, kind in zip(drawn, pairs, strict=True):
-            for width, colour in drawing.shades_of(results.widths.tolist()):
-                values = [results.size(kind, width, int(step)) for step in results.steps]
-                drawing.estimates(axes, results.steps, values, colour, label=f"width {width}")
-            drawing.logarithmic(axes, "both")
-    return drawn.figure
-
-
-def _exponents(settings: Settings, results: Results, folder: RunFolder) -> Figure:
-    with drawing.panels(
-        folder,
-        "exponents",
-        titles=[NAMES[phi] for phi in settings.nonlinearities],
-        xlabel="training step",
-        ylabel="exponent of the width",
-        sharey=True,
-        caption="Exponents of the movement against width, with 95 % intervals over networks. Lines: 0 (no width "
-        "freezes the kernel), −1/2 (the theorem’s bound) and −1 (perturbation theory).",
-        alt="Exponent of the movement against width over training",
-    ) as drawn:
-        for axes, phi in zip(drawn, settings.nonlinearities, strict=True):
-            values = {
-                TITLES[p]: [results.exponent((phi, p), int(step)) for step in results.steps] for p in PARAMETRISATIONS
-            }
-            drawing.curves(axes, results.steps, values, _COLOURS.values(), apart=1.12)
-            for level in (0, -0.5, -1):
-                axes.axhline(level, color=palette.INK.light, lw=0.8, ls=(0, (2, 2)))
-            drawing.logarithmic(axes, "x")
     return drawn.figure
 
 

@@ -65,11 +65,10 @@ PRESETS = presets(
 
 
 class Results(Measured):
-    """`source` names the data. Test accuracies; largest differences of coupled networks; κ of uniform weights on moved
+    """Test accuracies; largest differences of coupled networks; κ of uniform weights on moved
     images of so many pixels a side.
     """
 
-    source: str
     scores: Keyed[np.ndarray] = by("first_layer group", "member")
     equal: Keyed[float] = by("coupled")
     kurtosis: Keyed[np.ndarray] = by("pixels", "group image")
@@ -92,7 +91,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         Part("kurtosis", "Laws of the first layer", partial(_kurtosis, settings, folder.data_dir)),
         levels={"first_layer": LAWS, "group": GROUPS, "coupled": COUPLED, "pixels": sides(settings)},
     )
-    return Results.read(found, source=images.name)
+    return Results.read(found)
 
 
 def sides(settings: Settings) -> list[int]:

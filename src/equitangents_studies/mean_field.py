@@ -20,6 +20,7 @@ import numpy as np
 from equitangents import actions, nn
 from equitangents.report import Figure, palette
 from equitangents.statistics import Estimate, power_law, shared_level, squared_mean, surviving_share
+from equitangents_studies.common.image_ensembles import Chosen
 from equitangents_studies.common.images import Images, load_images
 from equitangents_studies.common.infinite import gradient_descent, orbit_means
 from equitangents_studies.common.orbits import deviations
@@ -54,14 +55,9 @@ class Settings:
     seed: int = 0
 
     @property
-    def foreign(self) -> tuple[str, ...]:
-        """No images of other kinds."""
-        return ()
-
-    @property
-    def foreign_images(self) -> int:
-        """None of them."""
-        return 0
+    def images(self) -> Chosen:
+        """Images of `data` alone."""
+        return Chosen(self.data, (), self.train_images, self.test_images, 0, self.pixels, self.seed)
 
     def scales_of(self, width: int) -> list[float]:
         """The scales λ of networks of a width, with that of the tangent kernel."""
@@ -127,12 +123,12 @@ def check_settings(settings: Settings, data_dir: Path | None) -> None:
     distinct = len(set(settings.widths)) >= 3
     check(distinct, "widths", settings.widths, "at least three different widths")
     check(1.0 in settings.scales, "scales", settings.scales, "a list with 1, the mean-field scale")
-    load_images(settings, data_dir)
+    load_images(settings.images, data_dir)
 
 
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """Infinite width in closed form, then networks of every width and scale, augmented and averaged."""
-    images = load_images(settings, folder.data_dir)
+    images = load_images(settings.images, folder.data_dir)
     action = actions.as_action("group", GROUP, (1, *images.train_x.shape[1:]))
     wide = measured(folder, Part("infinite", "Infinite width", partial(_wide, settings, images, action)), levels={})
     found = wide.stage("infinite")
@@ -266,12 +262,8 @@ def distances_table(settings: Settings, results: Results) -> Columns:
 
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Tables and figures."""
-    shown = [
-        _distances(settings, results, folder),
-        _widths(settings, results, folder),
-    ]
-    return Presentation({"distances": distances_table(settings, results)}, shown)
+    """Distances from the closed form."""
+    return Presentation({"distances": distances_table(settings, results)}, [_distances(settings, results, folder)])
 
 
 _COLOURS = (palette.BLUE, palette.ORANGE, palette.VERMILLION, palette.GREEN, palette.PURPLE)
@@ -300,30 +292,6 @@ def _distances(settings: Settings, results: Results, folder: RunFolder) -> Figur
             axes.plot(math.sqrt(n), lazy, "o", ms=7, color=colour.light, mfc="white", zorder=3)
         drawing.logarithmic(axes, "x", sorted(settings.scales), base=2)
         axes.set_ylim(bottom=0)
-    return drawn.figure
-
-
-def _widths(settings: Settings, results: Results, folder: RunFolder) -> Figure:
-    widths = sorted(settings.widths)
-    panels = {"change along orbits": results.violation, "augmented and averaged, apart": results.apart}
-    with drawing.panels(
-        folder,
-        "single-networks-over-width",
-        titles=[drawing.heading(title) for title in panels],
-        xlabel="hidden units, n",
-        ylabel="root mean square, relative",
-        size=(7.4, 3.4),
-        sharey=True,
-        caption="Of single networks, means over members: the change along orbits, and the difference of an augmented "
-        "network from one whose orbit means were trained from the same start.",
-        alt="Change along orbits, and difference of two ways of training, against width",
-    ) as drawn:
-        for axes, of in zip(drawn, panels.values(), strict=True):
-            for name, colour, scale in (("mean field", palette.VERMILLION, None), ("tangent kernel", palette.BLUE, 1)):
-                at = [1.0 if scale is None else math.sqrt(n) for n in widths]
-                values = [math.sqrt(float(of(n, s).mean())) for n, s in zip(widths, at, strict=True)]
-                axes.plot(widths, values, "o-", ms=3.5, color=colour.light, label=f"scale of the {name}")
-            drawing.logarithmic(axes, "both", widths, base=2, fine=True)
     return drawn.figure
 
 

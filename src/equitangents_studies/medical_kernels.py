@@ -32,7 +32,7 @@ from equitangents_studies.common.networks import cnn, hidden
 from equitangents_studies.common.orbits import SQUARE_GROUPS
 from equitangents_studies.framework.claims import Claim, Records, claim, exact, ours, theirs, to_rounding
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Presentation, Shown, drawing, table
+from equitangents_studies.framework.page import Presentation, drawing, table
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 from equitangents_studies.systems.grams import GroupGrams
@@ -46,7 +46,6 @@ class Tissue:
     y: Int[np.ndarray, " n"]
     specimen: Int[np.ndarray, " n"]
     class_names: tuple[str, ...]
-    knows_specimens: bool
 
     @property
     def classes(self) -> int:
@@ -86,7 +85,7 @@ def load_tissue(name: str, data_dir: Path | None, *, count: int | None, pixels: 
         rank[rows] = (np.arange(len(rows)) + rng.random()) / len(rows)
     chosen = np.argsort(rank, kind="stable")[:count]
     small = data.resize(x[chosen], (pixels, pixels))
-    return Tissue(((small - 0.5) / 0.25).astype(np.float32), y[chosen], specimen[chosen], source.class_names, tiles)
+    return Tissue(((small - 0.5) / 0.25).astype(np.float32), y[chosen], specimen[chosen], source.class_names)
 
 
 def element_kernels(
@@ -167,10 +166,9 @@ class Results(Measured):
     """`accuracy` and `ridge` are means over draws, on the images of each fold, the test part of a split.
 
     `equal` are largest relative differences, by what was compared: explicit augmentation with the invariant kernel,
-    group convolutions with the orbit mean. `tissue` is what was classified.
+    group convolutions with the orbit mean.
     """
 
-    tissue: Tissue
     accuracy: Keyed[np.ndarray] = by("model", "split training_images", of="accuracy_{model}")
     ridge: Keyed[np.ndarray] = by("model", "split training_images", of="ridge_{model}")
     equal: Keyed[float] = by("compared", of="differences")
@@ -225,7 +223,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     )
     grams = found.stage("kernels")
     scores = Part("accuracy", "Splits and training sizes", partial(_scores, settings, tissue, grams))
-    return Results.read(found | measured(folder, scores, levels=levels), tissue=tissue)
+    return Results.read(found | measured(folder, scores, levels=levels))
 
 
 def _grams(settings: Settings, tissue: Tissue, task: Task) -> Arrays:
@@ -377,7 +375,6 @@ def _difference(results: Results, one: str, other: str) -> Estimate:
 
 
 _COLOURS = dict(zip(TITLES, (palette.INK, palette.BLUE, palette.VERMILLION), strict=True))
-_SHOWN = 6
 
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
@@ -387,12 +384,7 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         "accuracy": results.accuracy.table("accuracy", "split training_images model", ridge=results.ridge),
         "difference": ahead.table("accuracy_minus_that_of_the_cnn"),
     }
-    shown: list[Shown] = [
-        _accuracy(settings, results, ahead, folder),
-        _table(settings, results),
-        _images(results, folder),
-    ]
-    return Presentation(tables, shown)
+    return Presentation(tables, [_accuracy(settings, results, ahead, folder), _table(settings, results)])
 
 
 def _accuracy(settings: Settings, results: Results, ahead: Records, folder: RunFolder) -> Figure:
@@ -432,26 +424,6 @@ def _table(settings: Settings, results: Results) -> Table:
         cells += [results.lead(group, j).times(100) for group in GROUPS]
         rows.append([f"{size:,}", *cells])
     return table(f"Accuracy; in brackets 95 % intervals over {settings.folds} splits.", header, rows)
-
-
-def _images(results: Results, folder: RunFolder) -> Figure:
-    names = results.tissue.class_names
-    shown = [int(np.flatnonzero(results.tissue.y == c)[0]) for c in range(min(_SHOWN, len(names)))]
-    turned = GROUPS["D4"]()
-    with drawing.panels(
-        folder,
-        "images",
-        titles=[""] * len(shown),
-        size=(8.6, 2.0),
-        caption="The first image of each class as it is, below it turned and reflected by an element of D4.",
-        alt="One image of every class, and a turned and reflected copy",
-    ) as drawn:
-        for axes, i in zip(drawn, shown, strict=True):
-            x = results.tissue.x[i : i + 1]
-            pair = np.concatenate([x[0], np.asarray(turned(turned.group.order - 1, x))[0]], axis=0)
-            axes.imshow(np.clip(0.5 + 0.25 * pair, 0, 1).squeeze(), cmap="gray", interpolation="nearest")
-            axes.axis("off")
-    return drawn.figure
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

@@ -7,7 +7,6 @@ element, and the same way of choosing widths and ridges.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -20,7 +19,7 @@ from jaxtyping import Float
 from equitangents import molecules as molecular
 from equitangents.groups import so3
 from equitangents.molecules import AtomSignals, Molecules
-from equitangents.report import Figure, Table, format_number, palette
+from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, bootstrap, exactly, shared_level, t_interval
 from equitangents_studies import data
 from equitangents_studies.common import molecule_kernels as kernels
@@ -28,7 +27,7 @@ from equitangents_studies.common.molecule_kernels import TITLES
 from equitangents_studies.data.molecules import KCAL_PER_EV
 from equitangents_studies.framework.claims import Claim, Records, claim, exact, identity, ours, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Columns, Presentation, Shown, columns, drawing
+from equitangents_studies.framework.page import Presentation, Shown, drawing, table
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 
@@ -113,20 +112,15 @@ PRESETS = presets(
 
 
 class Results(Measured):
-    """`errors`, absolute, in eV, of kernels and of the elements alone; `ridges` and `widths` chosen.
+    """`errors`, absolute, in eV, of kernels and of the elements alone; `ridges` chosen.
 
-    `rotated` and `relabelled`: change of the largest fits' predictions, eV. `resolution` and `kernel_error` are those
-    of the invariant kernel's quadrature.
+    `rotated` and `relabelled`: change of the largest fits' predictions, eV.
     """
 
     errors: Keyed[np.ndarray] = by("fitted", "split size molecule", of="curves.errors_{fitted}")
     ridges: Keyed[np.ndarray] = by("model", "split size", of="curves.ridges_{model}")
-    widths: Keyed[float] = by("model", of="width.width")
     rotated: Keyed[np.ndarray] = by("model", "molecule turn")
     relabelled: Keyed[np.ndarray] = by("model", "molecule turn")
-    resolution: int
-    kernel_error: float
-    label: str
 
 
 def mean_errors(results: Results, name: str) -> np.ndarray:
@@ -194,8 +188,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     curves = Part("curves", "Learning curves", partial(_curves, problem, grams))
     moved = each("moved", "moved molecules", lambda name, task: _moved(problem, models[name], grams[name], task))
     found |= measured(folder, curves, moved, levels=levels)
-    resolution, error = int(tuned["so3"]["resolution"]), float(tuned["so3"]["error"])
-    return Results.read(found, resolution=resolution, kernel_error=error, label=problem.set.label)
+    return Results.read(found)
 
 
 class _Problem:
@@ -267,29 +260,27 @@ class _Problem:
 
 
 def _tune(problem: _Problem, name: str, task: Task) -> Arrays:
-    """Cross-validated errors (widths, ridges) on the tuning molecules, and the best width."""
+    """The `width` whose cross-validated error on the tuning molecules is least; of "so3" its `resolution`, too."""
     s = problem.settings
     n = s.tuning
     y, counts = problem.set.energies[:n], problem.counts[:n]
-    resolutions, errors, widths = [], [], list(s.scales)
+    resolutions, widths = [], list(s.scales)
     if name in _METRICS:
         median = kernels.median_distance(problem.vectors(name)(problem.tuning), _METRICS[name])
         widths = [factor * median for factor in _FACTORS]
-    table = np.zeros((len(widths), len(RIDGES)))
+    errors = np.zeros((len(widths), len(RIDGES)))
     for i, width in enumerate(widths):
         if name == "so3":
             net = kernels.so3_network(s.bandlimit, problem.scale(width), s.tolerance)
             found = molecular.kernels(net, problem.tuning, signals=problem.signals)
             K = np.asarray(found.ntk, np.float64)
             resolutions.append(found.resolution or 0)
-            errors.append(found.error_estimate or 0.0)
         else:
             K = problem.model(name, {"width": np.array(width)}).kernel(problem.tuning)
-        table[i] = cross_validation(np.asarray(K, np.float64), counts, y, s.seed)
+        errors[i] = cross_validation(np.asarray(K, np.float64), counts, y, s.seed)
         task.step(i + 1, len(widths))
-    best = int(np.argmin(table.min(axis=1)))
-    found_rotations = {"resolution": np.array(resolutions[best]), "error": np.array(errors[best])} if errors else {}
-    return {"errors": table, "widths": np.array(widths), "width": np.array(widths[best]), **found_rotations}
+    best = int(np.argmin(errors.min(axis=1)))
+    return {"width": np.array(widths[best])} | ({"resolution": np.array(resolutions[best])} if resolutions else {})
 
 
 def _gram(
@@ -421,55 +412,17 @@ _COLOURS = {
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
     """Tables and figures."""
-    shown: list[Shown] = [
-        _curves_page(settings, results, folder),
-        _table(settings, results),
-        _comparison(settings, results),
-        _symmetry(results),
-    ]
-    return Presentation({"errors": errors_table(settings, results)}, shown)
-
-
-def _comparison(settings: Settings, results: Results) -> Table:
-    """How large the invariant kernel's error is beside that of each other model at the largest size."""
-    rows = []
-    for name in results.errors:
-        if name != "so3":
-            e = error_ratio(results, "so3", name, -1)
-            value, low, high = (format_number(x, e.interval, (-math.inf, 1)) for x in (e.value, *e.interval))
-            rows.append((TITLES[name], value, f"{low} to {high}"))
-    caption = f"Error of the SO(3) kernel over that of each model, {settings.sizes[-1]} molecules."
-    return Table(caption, ("model", "ratio", "95 % interval over splits"), rows)
-
-
-def errors_table(settings: Settings, results: Results) -> Columns:
-    """Mean absolute error and ridge of every model, split and size."""
-    rows: list[tuple[object, ...]] = []
-    for name in results.errors:
-        errors = mean_errors(results, name)
-        for k in range(settings.splits):
-            for j, size in enumerate(settings.sizes):
-                ridge = results.ridges[name][k, j] if name in results.ridges else 0.0
-                rows.append((name, k, size, KCAL_PER_EV * errors[k, j], 1000 * errors[k, j], ridge))
-    return columns(("model", "split", "molecules", "mae_kcal_per_mol", "mae_meV", "relative_ridge"), rows)
+    shown: list[Shown] = [_curves_page(settings, results, folder), _table(settings, results)]
+    return Presentation({"errors": results.errors.table("error_eV")}, shown)
 
 
 def _table(settings: Settings, results: Results) -> Table:
-    rows = []
-    for name in results.errors:
-        cells = []
-        for j in range(len(settings.sizes)):
-            e = t_interval(KCAL_PER_EV * mean_errors(results, name)[:, j])
-            cells.append(f"{e.value:.2f} ± {e.high - e.value:.2f} ({1000 * e.value / KCAL_PER_EV:.0f})")
-        rows.append((TITLES[name], *cells))
-    caption = "Mean absolute error in kcal/mol (meV in brackets), mean over splits with half of its 95 % interval."
-    return Table(caption, ("training molecules", *map(str, settings.sizes)), rows)
-
-
-def _symmetry(results: Results) -> Table:
-    cell = lambda x: f"{KCAL_PER_EV * np.abs(x).max():.1e}"
-    rows = [(TITLES[n], cell(results.rotated[n]), cell(results.relabelled[n])) for n in results.rotated]
-    return Table("Largest change of a prediction, kcal/mol.", ("model", "turned and shifted", "renumbered"), rows)
+    rows = [
+        [TITLES[name], *(t_interval(KCAL_PER_EV * column) for column in mean_errors(results, name).T)]
+        for name in results.errors
+    ]
+    caption = "Mean absolute error in kcal/mol; in brackets 95 % intervals over splits."
+    return table(caption, ("training molecules", *map(str, settings.sizes)), rows)
 
 
 def _curves_page(settings: Settings, results: Results, folder: RunFolder) -> Figure:

@@ -22,7 +22,7 @@ from equitangents_studies.common import networks
 from equitangents_studies.common.images import standardise
 from equitangents_studies.framework.claims import Claim, claim, exact, identity, theirs, to_rounding
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Presentation, Shown, drawing, table
+from equitangents_studies.framework.page import Presentation, drawing, table
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import PARTIAL_ORBITS as THEIRS
 from equitangents_studies.systems import partial_orbits
@@ -244,12 +244,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
     """Tables and figures."""
     table_of_draws = results.accuracy.table("accuracy", f"{_CASE} draw images")
-    shown: list[Shown] = [
-        _curves(settings, results, folder),
-        _table(settings, results),
-        _images(settings, folder),
-    ]
-    return Presentation({"accuracy": table_of_draws}, shown)
+    return Presentation({"accuracy": table_of_draws}, [_curves(settings, results, folder), _table(settings, results)])
 
 
 def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:
@@ -286,22 +281,6 @@ def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:
 def _table(settings: Settings, results: Results) -> Table:
     rows = [[label(*case), *(results.estimate(case, what) for what in _WHAT)] for case in cases(settings)]
     return table("Shares of right classes; in brackets 95 % intervals over draws.", ["", *_WHAT.values()], rows)
-
-
-def _images(settings: Settings, folder: RunFolder) -> Figure:
-    shown = [images(name, settings, 0)[0][:: settings.per_class][:3] for name in SETS]
-    with drawing.panels(
-        folder,
-        "images",
-        titles=[""] * sum(map(len, shown)),
-        size=(8.6, 1.8),
-        caption="One image of three classes of the first draw: digits and letters.",
-        alt="Images of digits and letters",
-    ) as drawn:
-        for axes, x in zip(drawn, [x for part in shown for x in part], strict=True):
-            axes.imshow(x[..., 0], cmap="gray", interpolation="nearest")
-            axes.axis("off")
-    return drawn.figure
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

@@ -19,7 +19,6 @@ from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, excess_exponent, shared_level
 from equitangents_studies.common.images import Images, load_images
 from equitangents_studies.common.infinite import gradient_descent
-from equitangents_studies.common.input_pictures import input_pictures
 from equitangents_studies.common.networks import patch_cnn
 from equitangents_studies.common.orbits import same_predictions
 from equitangents_studies.common.scores import COVERS, SEVERAL, Trained, disjoint_scores, mean_estimate, powers_of_two
@@ -261,17 +260,9 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     ]
 
 
-_SETS = (palette.BLUE, palette.GREEN, palette.PURPLE, palette.ORANGE)
-
-
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Tables and figures."""
-    shown: list[Shown] = [
-        _over_members(results, folder),
-        _over_width(settings, results, folder),
-        _exponents(results),
-        input_pictures(folder, results.action, results.images.sets, results.images.titles),
-    ]
+    """Trained and expected agreement, and how their difference falls with width."""
+    shown: list[Shown] = [_over_members(results, folder), _exponents(results)]
     return Presentation({"agreement": agreement_table(results)}, shown)
 
 
@@ -333,34 +324,6 @@ def _over_members(results: Results, folder: RunFolder) -> Figure:
                 axes.fill_between(sizes, low, high, color=colour, alpha=0.2, lw=0)
             axes.set_ylim(1, order * 1.005)
             drawing.logarithmic(axes, "x", results.sizes, base=2)
-    return drawn.figure
-
-
-def _over_width(settings: Settings, results: Results, folder: RunFolder) -> Figure:
-    shown = [1, *[m for m in (8, 32) if m in results.sizes and settings.members // m >= 2]]
-    last, widths = results.steps[-1], results.widths
-    with drawing.panels(
-        folder,
-        "difference-over-width",
-        titles=[f"M = {m}" for m in shown],
-        xlabel="channels",
-        ylabel="OSP, trained minus expected",
-        size=(8.6, 3.2),
-        sharey=True,
-        caption=(
-            "Orbit same predictions of trained ensembles of M minus those expected, after the last step, "
-            "with 95 % intervals. Grey: within the tolerance, of the group’s elements."
-        ),
-        alt="Difference of trained and expected orbit same predictions against width",
-    ) as drawn:
-        for axes, m in zip(drawn, shown, strict=True):
-            within = settings.tolerance * results.action.group.order
-            axes.axhspan(-within, within, color=palette.MUTED.light, alpha=0.2, lw=0)
-            axes.axhline(0, color=palette.INK.light, lw=0.8)
-            for (name, title), colour in zip(results.images.titles.items(), _SETS, strict=False):
-                found = [results.trained(width, name, last, m).difference(results.bounds) for width in widths]
-                drawing.estimates(axes, widths, found, colour.light, label=title)
-            drawing.logarithmic(axes, "x", np.array(widths), base=2)
     return drawn.figure
 
 

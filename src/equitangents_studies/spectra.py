@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from equitangents import nn
-from equitangents.report import Figure, Table, format_number, palette
+from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, exactly, t_interval
 from equitangents_studies import data
 from equitangents_studies.common.images import standardise
@@ -67,8 +67,8 @@ class Case:
     """One data set and group. `curves[kind]` (sizes, repetitions) are squared errors, `predicted[kind]` (sizes,), kinds
     "plain" and KINDS; `measured` and `expected` the factors of samples by kind; `orders` those of the groups.
 
-    `eigenvalues` (irreps, n) and `multiplicity`, `trace`, `decay` (irreps,) are the spectrum's; `condition` of the
-    plain and the invariant kernel; `explicit` the largest difference from the spectrum of all copies in one matrix.
+    `condition` numbers are those of the plain and the invariant kernel; `explicit` is the largest difference of the
+    spectrum by irreps from that of all copies in one matrix.
     """
 
     curves: dict[str, np.ndarray]
@@ -76,10 +76,6 @@ class Case:
     measured: dict[str, Estimate]
     expected: dict[str, Estimate]
     orders: dict[str, int]
-    eigenvalues: tuple[np.ndarray, ...]
-    multiplicity: np.ndarray
-    trace: np.ndarray
-    decay: np.ndarray
     condition: tuple[float, float]
     explicit: float
 
@@ -167,12 +163,7 @@ def _spectrum(settings: Settings, name: str, group: str, data_dir: Path | None, 
     copies = np.concatenate([np.asarray(action(g, x[:_EXPLICIT])) for g in range(action.group.order)])
     K = np.asarray(net.kernel(copies).ntk)
     explicit = np.sort(np.linalg.eigvalsh(K))[::-1] / len(K)
-    parts = found.components
     return {
-        **{f"eigenvalues_{i}": part.eigenvalues for i, part in enumerate(parts)},
-        "multiplicity": np.array([part.multiplicity for part in parts]),
-        "trace": np.array([part.trace for part in parts]),
-        "decay": np.array([part.decay for part in parts]),
         "condition": np.array([found.condition("plain"), found.condition("invariant")]),
         "explicit": np.array(np.abs(few.eigenvalues - explicit).max() / explicit[0]),
     }
@@ -189,10 +180,6 @@ def _case(rates: Arrays, found: Arrays) -> Case:
         measured=estimates("measured"),
         expected=estimates("expected"),
         orders={kind: int(rates[f"order_{kind}"]) for kind in kinds},
-        eigenvalues=tuple(found[f"eigenvalues_{i}"] for i in range(len(found["multiplicity"]))),
-        multiplicity=found["multiplicity"],
-        trace=found["trace"],
-        decay=found["decay"],
         condition=(plain, invariant),
         explicit=float(found["explicit"]),
     )
@@ -290,8 +277,6 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     shown: list[Shown] = [
         _errors(settings, results, folder),
         _factors(results),
-        _spectra(results, folder),
-        _irreps(results),
     ]
     return Presentation({"errors": columns(names, errors)}, shown)
 
@@ -335,44 +320,6 @@ def _factors(results: Results) -> Table:
         "saves samples, below 1 it costs some. In brackets 95 % intervals. Wrong groups turn scrambled pixels."
     )
     return table(caption, ["", "order", "measured", "predicted"], rows)
-
-
-def _spectra(results: Results, folder: RunFolder) -> Figure:
-    first = list(results.cases.items())[:2]
-    with drawing.panels(
-        folder,
-        "spectra",
-        titles=[f"{name}, {group}" for (name, group), _ in first],
-        xlabel="rank within the irrep",
-        ylabel="eigenvalue λ",
-        caption="Eigenvalues of the plain kernel on all copies of the images, by irrep; the trivial one in blue.",
-        alt="Eigenvalues by irrep",
-    ) as drawn:
-        for axes, (_, case) in zip(drawn, first, strict=True):
-            for i, values in enumerate(case.eigenvalues):
-                positive = values[values > 0]
-                look: dict[str, Any] = (
-                    {"color": palette.BLUE.light, "lw": 1.8}
-                    if i == 0
-                    else {"color": palette.INK.light, "lw": 0.8, "alpha": 0.6}
-                )
-                label = "trivial irrep" if i == 0 else "other irreps"
-                axes.plot(np.arange(1, len(positive) + 1), positive, label=label, **look)
-            drawing.logarithmic(axes)
-    return drawn.figure
-
-
-def _irreps(results: Results) -> Table:
-    rows = []
-    for (name, group), case in results.cases.items():
-        for i in range(len(case.trace)):
-            irrep = "trivial irrep" if i == 0 else f"irrep {i + 1}"
-            decay = "" if np.isnan(case.decay[i]) else f"{case.decay[i]:.2f}"
-            rows.append([f"{name}, {group}: {irrep}", str(case.multiplicity[i]), f"{100 * case.trace[i]:.3g} %", decay])
-        plain, invariant = (format_number(c) if np.isfinite(c) else "hidden by rounding" for c in case.condition)
-        rows.append([f"{name}, {group}: condition numbers", "", f"plain {plain}", f"invariant {invariant}"])
-    header = ["", "multiplicity", "share of the trace", "decay exponent"]
-    return Table("Irreps of the plain kernel, and condition numbers on all copies.", header, rows)
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS, OMNISCIENT_RISK), check_settings)

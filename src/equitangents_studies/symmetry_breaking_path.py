@@ -26,13 +26,13 @@ from equitangents.extending import check_array
 from equitangents.report import Figure, palette
 from equitangents.statistics import Estimate, t_interval
 from equitangents_studies.common.system_runs import COUNTED, SystemImages, asked_images
-from equitangents_studies.framework.claims import Claim, claim, ours, theirs
+from equitangents_studies.framework.claims import Claim, claim, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
 from equitangents_studies.framework.page import Columns, Presentation, columns, drawing
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.systems import System, architecture, inference, path
-from equitangents_studies.systems.inferences import KernelInference
+from equitangents_studies.systems.descent import KernelInference
 
 OTHERS = {"GAP": "GAP of the same width", "VEC": "infinitely wide VEC"}
 
@@ -67,15 +67,13 @@ class Product:
 
 
 class Results(Measured):
-    """`source` names the data, `labels` are the classes of test images. Outputs of `vec`, of `gap` and of infinitely
-    wide VEC, the `limit`; training accuracies `learnt` and `gap_learnt`.
+    """`labels` are the classes of test images. Outputs of `vec`, of `gap` and of infinitely wide VEC, the `limit`;
+    training accuracies of VEC, `learnt`.
     """
 
-    source: str
     vec: Keyed[np.ndarray] = by("width time", "member image class", of="VEC.outputs")
     gap: Keyed[np.ndarray] = by("width", "member image class", of="GAP.outputs")
     learnt: Keyed[np.ndarray] = by("width time", "member", of="VEC.learnt")
-    gap_learnt: Keyed[np.ndarray] = by("width", "member", of="GAP.learnt")
     limit: np.ndarray = by("", "image class", of="limit.outputs")
     labels: np.ndarray
 
@@ -92,10 +90,6 @@ class Results(Measured):
         """S-Dist with the bias of finite ensembles, as equation S16 of the source has it."""
         mean = self.difference(other, width, time).mean(axis=0)
         return float((mean**2).sum(axis=1).mean())
-
-    def size(self, width: int, time: float) -> Product:
-        """The mean square of VEC's mean prediction, sum over classes."""
-        return product(self.vec[width, time], self.vec[width, time])
 
     def accuracy_change(self, width: int, first: float, last: float) -> Estimate:
         """Test accuracy of single networks at one time minus that at an earlier one, network by network, in points."""
@@ -170,7 +164,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         Part("VEC-{width}-{time#}", "VEC, width {width}, t = {time:g}", partial(trained, "VEC")),
         levels={"width": settings.widths, "time": settings.times},
     )
-    return Results.read(found, source=images.name, labels=images.test_y)
+    return Results.read(found, labels=images.test_y)
 
 
 def _limit(settings: Settings, images: SystemImages, task: Task) -> Arrays:
@@ -260,7 +254,7 @@ def _width(settings: Settings, results: Results) -> Claim:
         {f"t = {t:g}": width_change(results, s.widths, [t]) for t in s.times},
         measure=f"S-Dist to infinitely wide VEC at {s.widths[0]} channels minus that at {s.widths[-1]}.",
         covers=(MEMBERS, s.members), at_least=0,
-        by=ours("the source shows it in Figure S1 for 64 to 512 channels; our widths end there"),
+        by=theirs(THEIRS, FIGURE, "it falls from 64 to 512 channels"),
         aggregate=("the mean over times", e),
     )  # fmt: skip
 
@@ -272,7 +266,8 @@ def _accuracy(settings: Settings, results: Results) -> Claim:
         "Accuracy of single networks falls along the path",
         numbers,
         measure=f"Test accuracy of single VEC networks at t = {s.times[-1]:g} minus that at t = 0.",
-        covers=(MEMBERS, s.members), at_most=0, unit="percentage points", by=ours("our question"),
+        covers=(MEMBERS, s.members), at_most=0, unit="percentage points",
+        by=theirs(THEIRS, "appendix E", "decays monotonically along t and n"),
     )  # fmt: skip
 
 

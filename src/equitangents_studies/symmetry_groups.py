@@ -26,12 +26,11 @@ from equitangents_studies.framework.page import Columns, Presentation, Shown, co
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.systems import ARCHITECTURES, System, algorithmic_symmetry, architecture, transformation
-from equitangents_studies.systems.data_groups import NAMES as GROUPS
-from equitangents_studies.systems.data_groups import expected_symmetry
 from equitangents_studies.systems.descent import GradientInference
 from equitangents_studies.systems.embeddings import embed
-from equitangents_studies.systems.generated import sample_data
 from equitangents_studies.systems.symmetry_tests import false_alarm_rate
+from equitangents_studies.systems.transformations import NAMES as GROUPS
+from equitangents_studies.systems.transformations import expected_symmetry, sample_data
 
 CHAIN = (("GAP", "VEC"), ("VEC", "LCN"), ("LCN", "VEC"), ("VEC", "FCN"))
 """Pairs of Theorem 3.1: from LCN of n channels, VEC has dn."""
@@ -75,13 +74,12 @@ PRESETS = presets(
 
 
 class Results(Measured):
-    """`source` names the data. `kernels` and `predictions` are largest differences relative to the largest value,
+    """`kernels` and `predictions` are largest differences relative to the largest value,
     `right` says whether each test image is classified rightly; at finite width the `methods`, by their places in
     METHODS, and `numbers` of the tests. `rate` of alarms of the two-sample test among `cases`, with its interval.
     `embedded` by pairs of CHAIN: largest differences of outputs.
     """
 
-    source: str
     kernels: Keyed[float] = by("architecture group")
     predictions: Keyed[float] = by("architecture group")
     right: Keyed[np.ndarray] = by("architecture group", "image")
@@ -116,7 +114,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         Part("finite-{architecture}", "{architecture}, finite width", partial(_finite, settings)),
         levels={"architecture": ARCHITECTURES, "group": GROUPS, "pair": CHAIN},
     )
-    return Results.read(found, source=images.name)
+    return Results.read(found)
 
 
 def _infinite(settings: Settings, images: SystemImages, name: str, task: Task) -> Arrays:

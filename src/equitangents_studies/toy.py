@@ -3,8 +3,6 @@
 f(r, φ) = cos(nφ) r²/(r² + 0.35) is invariant under turns by 360°/n. Claimed: no member of an augmented ensemble is
 invariant, the ensemble's mean is, at every training time, on the training disc and beyond it.
 
-Predictions of both ensembles at every time, and how much a turn changes them.
-
 A violation is f(gx) − f(x) for g ≠ e; sizes are root mean squares, in units of the true function's standard deviation.
 """
 
@@ -23,10 +21,10 @@ from matplotlib.colors import LinearSegmentedColormap
 
 from equitangents import actions, groups, nn
 from equitangents.ensembles import InfiniteEnsemble
-from equitangents.report import Figure, figures, palette
-from equitangents.statistics import Estimate, bootstrap, exactly, shared_level, surviving_share, t_interval
+from equitangents.report import Figure, palette
+from equitangents.statistics import Estimate, exactly, shared_level, surviving_share, t_interval
 from equitangents_studies.common import networks
-from equitangents_studies.common.infinite import expected_squares, largest_rate
+from equitangents_studies.common.infinite import largest_rate
 from equitangents_studies.common.orbits import by_element, orbit_batch
 from equitangents_studies.common.training import train_to_last
 from equitangents_studies.framework.claims import Claim, Records, after, claim, exact, ours, theirs, to_rounding
@@ -52,7 +50,6 @@ class Settings:
     plane: float = 1.5
     pixels: int = 41
     steps: tuple[int, ...] = (0, 1, 2, 3, 2000)
-    frames: int = 18
     rate: float = 0.5
     W_std: float = 1.5
     b_std: float = 0.3
@@ -62,15 +59,8 @@ class Settings:
 PRESETS = presets(
     Settings(),
     desk="members=500 width=128 orbit_points=96",
-    paper="members=1000 width=512 orbit_points=128 pixels=81 frames=30",
+    paper="members=1000 width=512 orbit_points=128 pixels=81",
 )
-
-
-def training_times(settings: Settings) -> np.ndarray:
-    """The claims' steps, and about `frames` steps in all, evenly spaced on a logarithmic scale."""
-    last = max(settings.steps)
-    spaced = np.round(np.geomspace(1, max(last, 2), settings.frames)).astype(int)
-    return np.array(sorted({0, *settings.steps, *(int(t) for t in spaced if t <= last)}))
 
 
 def check_settings(settings: Settings, data_dir: Path | None) -> None:
@@ -95,16 +85,12 @@ class Trained:
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """The augmented ensemble at every time of `times`, and orbits of the mean of infinite width without augmentation;
-    `expected_violation` (T,), one entry per region, is closed-form.
-    """
+    """The augmented ensemble at every time of `times`, and orbits of the infinite mean without augmentation."""
 
     times: np.ndarray
-    learning_rate: float
     train_x: np.ndarray
     augmented: Trained
     plain_orbits: tuple[np.ndarray, np.ndarray]
-    expected_violation: tuple[np.ndarray, np.ndarray]
     truth: np.ndarray
     scale: float
 
@@ -183,7 +169,11 @@ def _points(settings: Settings) -> dict[str, np.ndarray]:
 
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """Train the ensemble, solve the infinite one, with augmentation and without, all at the same steps of descent."""
-    points, times, action = _points(settings), training_times(settings), plane_rotations(settings.rotations)
+    points, times, action = (
+        _points(settings),
+        np.array(sorted({0, *settings.steps})),
+        plane_rotations(settings.rotations),
+    )
     truth = {name: ground_truth(x, settings.rotations) for name, x in points.items()}
     train = points["train"], truth["train"]
     rate = settings.rate * min(largest_rate(network(settings), *train, augmentation=a) for a in (action, None))
@@ -220,13 +210,11 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     orbits = lambda arrays: (arrays["inside"], arrays["outside"])
     return Results(
         times=times,
-        learning_rate=rate,
         train_x=points["train"],
         augmented=Trained(
             orbits(finite), orbits(closed), {key: _as_map(settings, values) for key, values in maps.items()}
         ),
         plain_orbits=orbits(found["plain"]),
-        expected_violation=(closed["violation_inside"], closed["violation_outside"]),
         truth=_as_map(settings, truth["square"]),
         scale=float(truth["inside"].std()),
     )
@@ -240,14 +228,13 @@ def _infinite(
     augmentation: actions.Action | None,
     task: Task,
 ) -> Arrays:
-    times, action = training_times(settings), plane_rotations(settings.rotations)
+    times, action = np.array(sorted({0, *settings.steps})), plane_rotations(settings.rotations)
     options: dict[str, Any] = {"augmentation": augmentation, "learning_rate": rate, "dynamics": "discrete"}
     model = InfiniteEnsemble(network(settings), time=0.0, **options).fit(*train)
     arrays = {"square": model.predict(points["square"], time=times)}
     for name in ("inside", "outside"):
-        mean, covariance = model.predict(orbit_batch(action, points[name]), time=times, return_cov=True)
+        mean = model.predict(orbit_batch(action, points[name]), time=times)
         arrays[name] = by_element(action, mean[..., None])[..., 0]
-        arrays[f"violation_{name}"] = np.sqrt(expected_squares(action, covariance, len(points[name])))
     return arrays
 
 
@@ -333,41 +320,16 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
 
 
 _COLOURS = LinearSegmentedColormap.from_list("two-sided", ["#004478", "#56a0d0", "#f7f7f7", "#f09646", "#aa3c00"])
-_TITLES = ("On the training disc", "Beyond the training disc")
 
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Tables and figures."""
-    sizes = ensemble_sizes(settings, results)
-    tables = {"ensemble_size": sizes.table("relative_change")}
-    shown = [
-        _snapshots(settings, results, folder),
-        _over_time(settings, results, folder),
-        _over_members(settings, sizes, folder),
-    ]
-    return Presentation(tables, shown)
-
-
-def _mean_squares(trained: Trained, region: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean square change under a turn at every time: of each member, of their mean, of infinite width."""
-    d, exact = violations(trained, region), trained.infinite_orbits[region]
-    of_infinite = ((exact[:, 1:] - exact[:, :1]) ** 2).mean(axis=(1, 2))
-    return (d**2).mean(axis=(2, 3)), (d.mean(axis=1) ** 2).mean(axis=(1, 2)), of_infinite
-
-
-def ensemble_sizes(settings: Settings, results: Results) -> Records:
-    """Root mean square change of the mean of M members, over all disjoint groups of M, at the claims' steps."""
-    sizes = [2**k for k in range(int(np.log2(settings.members)) + 1)]
-    changes = {name: violations(results.augmented, region) for region, name in enumerate(REGIONS)}
-
-    def change(inputs: str, step: int, members: int) -> Estimate:
-        now = changes[inputs][results.at(step)]
-        groups = now[: len(now) // members * members].reshape(-1, members, *now.shape[1:]).mean(axis=1)
-        squares = (groups**2).mean(axis=(1, 2))
-        low, high = bootstrap(squares, bounds=(0.0, np.inf)).interval if len(squares) >= 10 else (np.nan, np.nan)
-        return Estimate(*(float(np.sqrt(v) / results.scale) for v in (squares.mean(), low, high)))
-
-    return Records.over(change, inputs=REGIONS, step=settings.steps, members=sizes)
+    """Maps of predictions, and how much a turn changes members."""
+    changes = Records.over(
+        lambda inputs, step: t_interval(member_sizes(results, REGIONS.index(inputs), step)),
+        inputs=REGIONS,
+        step=settings.steps,
+    )
+    return Presentation({"members": changes.table("relative_change")}, [_snapshots(settings, results, folder)])
 
 
 def _snapshots(settings: Settings, results: Results, folder: RunFolder) -> Figure:
@@ -418,62 +380,6 @@ def _bare(axes: Axes) -> None:
     axes.grid(visible=False)
     for spine in axes.spines.values():
         spine.set_visible(False)
-
-
-def _over_time(settings: Settings, results: Results, folder: RunFolder) -> Figure:
-    with drawing.panels(
-        folder,
-        "violation-over-time",
-        titles=_TITLES,
-        ylabel="relative change under a turn",
-        sharey=True,
-        caption=(
-            "Change under a turn of members, of the mean of all of them, and what theory expects of one "
-            "infinitely wide network and of the mean of all."
-        ),
-        alt="Change under a turn against training steps",
-    ) as drawn:
-        for region, axes in enumerate(drawn):
-            single, mean, _ = (np.sqrt(v) / results.scale for v in _mean_squares(results.augmented, region))
-            expected = results.expected_violation[region] / results.scale
-            axes.plot(results.times, single[:, :40], color=palette.MEMBER.light, lw=0.6, alpha=0.55)
-            axes.plot([], [], color=palette.MEMBER.light, label="members")
-            axes.plot(results.times, mean, color=palette.BLUE.light, label="their mean")
-            dashed, dotted = (0, (5, 3)), (0, (1.5, 2))
-            look: dict[str, Any] = {"color": palette.VERMILLION.light, "lw": 1.5}
-            axes.plot(results.times, expected, ls=dashed, label="expected of one", **look)
-            many = f"expected of the mean of {settings.members}"
-            axes.plot(results.times, expected / np.sqrt(settings.members), ls=dotted, label=many, **look)
-            axes.set_yscale("log")
-            drawing.steps(axes, int(results.times[-1]))
-            figures.plain_log(axes, "y")
-    return drawn.figure
-
-
-def _over_members(settings: Settings, sizes: Records, folder: RunFolder) -> Figure:
-    with drawing.panels(
-        folder,
-        "violation-over-members",
-        titles=_TITLES,
-        xlabel="members averaged, M",
-        ylabel="relative change under a turn",
-        sharey=True,
-        caption=(
-            "Change under a turn of the mean of M members, root mean square over all disjoint groups of M"
-            " members (band: 95 % interval over groups, where there are at least 10). Dotted: 1/√M, the "
-            "law of an exactly invariant limit."
-        ),
-        alt="Change under a turn against ensemble size",
-    ) as drawn:
-        for region, axes in enumerate(drawn):
-            for step, colour in drawing.shades_of(settings.steps):
-                at = sizes.where(inputs=REGIONS[region], step=step)
-                label = "initialisation" if step == 0 else f"step {step:,}"
-                axes.plot(at.column("members"), at.values, "o-", color=colour, ms=3.5, label=label)
-                axes.fill_between(at.column("members"), *at.interval, color=colour, alpha=0.25)
-                drawing.power(axes, at.column("members"), at.values[0], -0.5)
-            drawing.logarithmic(axes, base=2)
-    return drawn.figure
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

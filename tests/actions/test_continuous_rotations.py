@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import equitangents as et
 from equitangents.actions import rotations, sampled, subset
-from equitangents.actions.continuous import ContinuousRotations
+from equitangents.actions.compact import ContinuousRotations
 from equitangents.errors import EquitangentsError, InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups import icosahedral, o3, so3
 from equitangents.nn import Dense, Erf, Flatten, Relu, Sequential

@@ -16,7 +16,7 @@ from ase.io import write
 
 import equitangents as et
 from audit.potentials import Cluster, clusters
-from equitangents.audit.potentials import paths
+from equitangents.audit.potentials import conservation
 from equitangents.audit.potentials.calculator import QUANTITIES, feature
 from equitangents.audit.potentials.results import FOLLOWS
 from equitangents.audit.potentials.structures import supercell, translated, turned
@@ -34,18 +34,6 @@ def copper(rattled: float = 0.1) -> Atoms:
     if rattled:
         atoms.rattle(rattled, seed=0)
     return atoms
-
-
-@pytest.mark.slow
-def test_emt_passes_on_molecules_and_crystals_of_any_sizes() -> None:
-    tests = [*SYMMETRIES, "lattice translation", "supercell", "conservation"]
-    report = et.audit.atoms(EMT(), [copper(), molecule("CH3OH"), bulk("Al")], tests, elements=2, **FEW)
-    assert report.verdict == "holds"
-    assert {(r.test, r.quantity) for r in report.rows} >= {(t, "energy") for t in tests[:-1]} | {("gradient", "forces")}
-    assert report.row("rotation", "stress").structures == 2  # of crystals alone
-    assert report.row("gradient").error.mean < 1e-3
-    assert report.advice == []
-    assert len(report.first_line) <= 120
 
 
 def test_a_planted_anisotropy_of_known_size_is_recovered_within_its_interval() -> None:
@@ -112,8 +100,8 @@ def test_forces_that_are_no_gradient_heat_a_run_at_constant_energy() -> None:
 
 def test_what_the_integrator_adds_is_taken_off_the_drift(monkeypatch: pytest.MonkeyPatch) -> None:
     # Verlet's error: an energy that rises in time by the square of the step
-    rising = lambda atoms, evaluate, steps, dt, seed: 100 * dt**2 * (dt * np.arange(steps + 1))
-    monkeypatch.setattr(paths, "run", rising)
+    rising = lambda potential, atoms, steps, dt, seed: 100 * dt**2 * (dt * np.arange(steps + 1))
+    monkeypatch.setattr(conservation, "run", rising)
     assert et.audit.atoms(Cluster(), CLUSTERS[:1], "dynamics", **FEW).row("drift").error.mean <= 1e-9
 
 
@@ -178,11 +166,12 @@ def test_a_structure_at_rest_is_judged_on_an_absolute_scale() -> None:
 
 
 def test_single_precision_has_a_floor_of_its_own() -> None:
-    report = et.audit.atoms(Cluster(dtype=np.float32), CLUSTERS, ["rotation", "permutation", "conservation"], **FEW)
+    few = CLUSTERS[:3]
+    report = et.audit.atoms(Cluster(dtype=np.float32), few, ["rotation", "permutation", "conservation"], **FEW)
     assert report.precision == "single"
     assert report.verdict in ("holds", "within tolerance")
     assert 1e-5 < report.row("rotation", "forces").floor < 1.0
-    assert et.audit.atoms(Cluster(), CLUSTERS, ["rotation"], **FEW).precision == "double"
+    assert et.audit.atoms(Cluster(), few, ["rotation"], **FEW).precision == "double"
 
 
 def test_tensors_are_the_same_in_voigts_order_and_in_full() -> None:
@@ -243,12 +232,12 @@ class Features(Calculator):
 
 def test_charges_dipoles_and_node_features_are_tested_as_they_turn() -> None:
     ask = {"features": {"node_feats": "1x0e+1x1o"}, "elements": 3, **FEW}
-    good = et.audit.atoms(Features(), CLUSTERS, ["rotation", "reflection", "permutation"], **ask)
+    good = et.audit.atoms(Features(), CLUSTERS[:2], ["rotation", "reflection", "permutation"], **ask)
     assert good.verdict == "holds"
     assert {r.quantity for r in good.rows} == {"energy", "charges", "dipole", "node_feats"}
     wrong = Features()
     wrong.right = False
-    assert et.audit.atoms(wrong, CLUSTERS, ["rotation"], **ask).row("rotation", "node_feats").outcome == "fails"
+    assert et.audit.atoms(wrong, CLUSTERS[:2], ["rotation"], **ask).row("rotation", "node_feats").outcome == "fails"
     with pytest.raises(InvalidArgumentError, match="irreps such as"):
         feature("h", "3y")
 
@@ -324,11 +313,6 @@ def test_the_report_is_written_in_every_form(tmp_path: Path) -> None:
     assert "fails" in report._repr_html_()
 
 
-def test_the_same_seed_gives_the_same_report() -> None:
-    one, two = (et.audit.atoms(Cluster(), CLUSTERS, ["rotation", "conservation"], **FEW).rows for _ in range(2))
-    assert one == two
-
-
 def _no_calculator() -> None:
     raise RuntimeError("no weights\nfound")
 
@@ -338,7 +322,7 @@ def _no_calculator() -> None:
     [
         ((object(), CLUSTERS), InvalidTypeError, "expected an ASE calculator"),
         ((Cluster(), []), InvalidArgumentError, "structures is empty"),
-        ((Cluster(), [3]), InvalidTypeError, "structures\\[0\\] is a int"),
+        ((Cluster(), [3]), InvalidTypeError, "structures\\[0\\] is of type int"),
         ((Cluster(), CLUSTERS, ["rotations"]), InvalidArgumentError, "rotation"),
         ((Cluster(), CLUSTERS, ["supercell"]), InvalidArgumentError, "no test applies"),
         ((Cluster(cutoff="x"), CLUSTERS), ModelError, "failed on"),

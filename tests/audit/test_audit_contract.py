@@ -143,23 +143,6 @@ def test_a_function_of_the_element_may_be_an_action() -> None:
         et.audit(traces, "SO3", tensors, inputs=et.audit.Custom(lambda R, x: x[:1]), **QUIET)
 
 
-def test_graphs_are_positions_and_edges() -> None:
-    edges = RNG.integers(0, 7, (12, 9, 2))
-    edges[:, -1] = -1  # padding
-
-    def lengths(p: np.ndarray, e: np.ndarray) -> np.ndarray:
-        rows = np.arange(len(p))[:, None]
-        apart = np.linalg.norm(p[rows, e[..., 0]] - p[rows, e[..., 1]], axis=-1)
-        return (apart * (e[..., 0] >= 0)).sum(1)
-
-    assert (
-        et.audit(lengths, "SO3", (CLOUDS, edges), inputs=("vectors", None), elements=12, **QUIET).verdict
-        == "equivariant"
-    )
-    assert et.audit(lengths, "S_n", (CLOUDS, edges), inputs=("points", "edges"), **QUIET).verdict == "equivariant"
-    assert et.audit(lengths, "S_n", (CLOUDS, edges), inputs=("points", None), **QUIET).verdict == "broken"
-
-
 def test_an_input_that_all_batches_share() -> None:
     pairs = np.array([[0, 1], [2, 3]])
     f = lambda p, e: np.linalg.norm(p[:, e[:, 0]] - p[:, e[:, 1]], axis=-1)

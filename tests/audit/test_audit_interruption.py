@@ -10,10 +10,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
 import equitangents as et
+from equitangents.audit.adapters.callables import CallableModel
 from equitangents.cli.main import main
 
 RNG = np.random.default_rng(0)
@@ -153,28 +155,6 @@ def test_nothing_that_was_evaluated_is_evaluated_again() -> None:
     assert f.calls == 6
 
 
-def test_models_of_one_batch_size_are_not_asked_in_smaller_batches() -> None:
-    sizes = []
-
-    def f(x: np.ndarray) -> np.ndarray:
-        sizes.append(len(x))
-        if len(x) != 16:
-            raise ValueError("batches of 16 alone")
-        return x.reshape(16, -1)[:, :3] + 5
-
-    x = X[:16]
-    report = et.audit(f, "C4", x, batch_size=16, **ALONE)
-    assert report.timing.evaluations == sum(sizes)
-    from equitangents.audit.adapters.callables import CallableModel
-
-    fixed = CallableModel(f)
-    fixed.fixed_batch = 16
-    sizes.clear()
-    report = et.audit(fixed, "C4", x, batch_size=4, **ALONE)
-    assert len(sizes) == 6, "four batches along the orbit, not sixteen that are filled up"
-    assert report.timing.evaluations == sum(sizes) == 6 * 16
-
-
 def slow(x: Any) -> Any:
     time.sleep(0.02)
     return x.sum((1, 2)) + x[:, 0, 0]
@@ -205,8 +185,6 @@ def test_short_audits_say_nothing(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_model_of_one_batch_size_is_averaged_in_such_batches() -> None:
-    from equitangents.audit.adapters.callables import CallableModel
-
     sizes = []
 
     def f(x: Any) -> Any:
@@ -220,3 +198,25 @@ def test_a_model_of_one_batch_size_is_averaged_in_such_batches() -> None:
     sizes.clear()
     assert np.allclose(filled(X[:5]), expected, atol=1e-12)
     assert set(sizes) == {16}
+
+
+@pytest.mark.parametrize("error", [MemoryError(), jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory")])
+def test_batches_that_run_out_of_memory_are_halved_and_the_report_says_so(error: Exception) -> None:
+    sizes = []
+
+    def f(x: np.ndarray) -> np.ndarray:
+        sizes.append(len(x))
+        if len(x) > 12:
+            raise error
+        return np.tanh(x.reshape(len(x), -1) @ W)
+
+    whole = et.audit(lambda x: np.tanh(x.reshape(len(x), -1) @ W), "C4", X, **ALONE)
+    report = et.audit(f, "C4", X, **ALONE)
+    np.testing.assert_allclose(report.errors, whole.errors, rtol=1e-12)
+    assert report.verdict == whole.verdict
+    assert sizes[:3] == [40, 20, 10]
+    assert max(sizes[2:]) == report.settings.batch_size == 10
+    assert "larger batches" in {m.section for m in report.missing}
+    assert "out of memory" in report.summary()
+    with pytest.raises(type(error)):
+        et.audit(CallableModel(lambda x: (_ for _ in ()).throw(error)), "C4", X, **ALONE)

@@ -104,10 +104,6 @@ def corner_scores(x: np.ndarray) -> np.ndarray:
     return z / z.sum(axis=1, keepdims=True)
 
 
-def two_sided(x: np.ndarray) -> np.ndarray:
-    return np.concatenate([np.sum(x * x, (1, 2)), np.sin(3 * x[:, :1, 0, 0]) - np.sin(3 * x[:, -1:, -1, 0])], axis=1)
-
-
 def quarter_turned(count: int) -> tuple[np.ndarray, np.ndarray]:
     """(one picture in four orientations with a little noise in its middle, the orientation)."""
     y = np.arange(count) % 4

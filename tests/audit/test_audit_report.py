@@ -1,12 +1,12 @@
-"""What an audit writes: JSON, Markdown, a page that loads nothing, what to cite."""
+"""What an audit writes: JSON, Markdown, JUnit's XML, a page that shows what the report holds and loads nothing."""
 
 from __future__ import annotations
 
-import dataclasses
 import html as html_text
 import json
 import math
 import re
+from dataclasses import fields, replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -15,50 +15,67 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import equitangents as et
-from audit.example_report import example_report
 from equitangents.audit.report.forms import markdown_table
+from equitangents.audit.report.numbers import Estimate, number
+from equitangents.audit.report.sections import DECIDES, REASONS, Headline
 from equitangents.errors import InvalidArgumentError
 from equitangents.report.render import Table, outside_resources
 
+VERDICTS = {
+    "equivariant": ["at noise floor"],
+    "equivariant within tolerance": ["within the tolerance"],
+    "equivariant on its data": ["fails off the data"],
+    "broken": [
+        "above noise floor", "above the tolerance", "some elements", "single input", "not finite",
+        "worse off the data",
+    ],
+    "undecided": [
+        "rounding", "interpolation", "spread", "constant", "unmoved inputs", "vanishing", "noise", "interval",
+        "interrupted",
+    ],
+}  # fmt: skip
 
-@pytest.fixture(scope="module")
-def reports() -> dict[str, et.audit.AuditReport]:
+
+def written_reports() -> dict[str, et.audit.AuditReport]:
+    """Reports that together have every section."""
     rng = np.random.default_rng(0)
     images, clouds = rng.normal(size=(40, 6, 6, 1)), rng.normal(size=(40, 3))
     labels = rng.integers(0, 3, 40)
     forest = RandomForestClassifier(6, random_state=0).fit(images.reshape(40, -1), labels)
     w = rng.normal(size=(36, 2))
-    layers = [np.tanh, lambda x: x.reshape(len(x), -1) @ w]
+    layers = [np.tanh, ("the guilty one", lambda x: x.reshape(len(x), -1) @ w)]
     settings = {"resamples": 100}
     few = {"elements": 12, **settings}
     return {
         "forest": et.audit(forest, "D4", images, y=labels, train=(images, labels), **settings),
-        "turns": et.audit(lambda x: layers[1](np.tanh(x)), "SO2", images, elements=6, layers=layers, **settings),
-        "space": et.audit(lambda x: x[:, :2] ** 2, "SO3", clouds, **few),
+        "turns": et.audit(lambda x: layers[1][1](np.tanh(x)), "SO2", images, elements=6, layers=layers, **settings),
         "infinite": et.audit(lambda x: np.maximum(x[:, 0] - 0.5, 0), "SO3", clouds, **few),
     }
 
 
-@pytest.mark.parametrize("name", ["forest", "turns", "space", "infinite"])
-def test_json_is_valid_and_holds_every_attribute(reports: dict, name: str, tmp_path: Path) -> None:
-    path = reports[name].to_json(tmp_path / "audit.json")
-    written = json.loads(path.read_text(encoding="utf-8"), parse_constant=lambda c: pytest.fail(f"{c} is no JSON"))
-    left_out = {"errors", "floors", "parameters", "averaged"}
-    assert set(written) == {field.name for field in dataclasses.fields(reports[name])} - left_out
+@pytest.fixture(scope="module")
+def reports() -> dict[str, et.audit.AuditReport]:
+    return written_reports()
 
 
-def test_numbers_that_are_not_finite_are_null(reports: dict) -> None:
-    report = reports["infinite"]
-    assert math.isinf(report.error.worst)
-    assert report.to_dict()["error"]["worst"] is None
-    assert report.verdict == "broken"
+@pytest.fixture(scope="module")
+def pages(reports: dict) -> dict[str, str]:
+    return {name: report.html() for name, report in reports.items()}
 
 
-def test_summaries_begin_with_the_first_line(reports: dict) -> None:
+def sections(page: str) -> list[str]:
+    return re.findall(r'<section id="([a-z-]+)"', page)
+
+
+def test_json_is_valid_and_holds_every_attribute(reports: dict, tmp_path: Path) -> None:
     for report in reports.values():
-        assert report.summary().splitlines()[0] == report.first_line
-        assert report.first_line in repr(report)
-        assert len(report.first_line) <= 120
+        path = report.to_json(tmp_path / "audit.json")
+        written = json.loads(path.read_text(encoding="utf-8"), parse_constant=lambda c: pytest.fail(f"{c} is no JSON"))
+        left_out = {"errors", "floors", "parameters", "averaged"}
+        assert set(written) == {field.name for field in fields(report)} - left_out
+    infinite = reports["infinite"]
+    assert math.isinf(infinite.error.worst)
+    assert infinite.to_dict()["error"]["worst"] is None, "numbers that are not finite are null"
 
 
 def test_markdown_is_made_of_tables(reports: dict, tmp_path: Path) -> None:
@@ -72,13 +89,38 @@ def test_markdown_is_made_of_tables(reports: dict, tmp_path: Path) -> None:
     assert not re.search(r"<(?!!)", text.replace("&lt;", "")), "no HTML gets through"
 
 
-@pytest.mark.slow
-def test_the_page_loads_nothing(reports: dict, tmp_path: Path) -> None:
-    for name, report in reports.items():
-        html = report.to_html(tmp_path / f"{name}.html").read_text(encoding="utf-8")
-        assert outside_resources(html) == []
-        assert html.startswith("<!doctype html>")
-        assert "&lt;" not in report.model.name
+def test_the_page_shows_every_section_there_is_and_loads_nothing(reports: dict, pages: dict) -> None:
+    first, last = ["findings", "error-by-group-element"], ["what-was-tested", "settings", "cite"]
+    orbits = ["the-worst-input", "a-typical-input"]
+    assert sections(pages["forest"]) == [*first, *orbits, "members-and-their-mean", *last]
+    assert sections(pages["turns"]) == [*first, *orbits, "layers", *last]
+    bare = replace(reports["turns"], layers=None, witnesses=[], citations=[]).html()
+    assert sections(bare) == [*first, *last[:2]]
+    for page in pages.values():
+        assert outside_resources(page) == []
+        assert page.startswith("<!doctype html>")
+    assert "<p>the guilty one</p>" in pages["turns"]
+    assert "member spread" not in pages["forest"]
+    assert all(("Elements without an angle" in pages[name]) == wanted for name, wanted in (("forest", 1), ("turns", 0)))
+
+
+def test_numbers_of_the_page_are_those_of_the_report(reports: dict, pages: dict) -> None:
+    for e in reports["forest"].elements:
+        row = re.search(rf'<th scope="row">{re.escape(e.label)}<.*?</tr>', pages["forest"], re.S)
+        assert row, e.label
+        for value in (e.error.estimate.mean, e.shown.estimate.mean, e.same_prediction):
+            assert number(value) in row[0]
+
+
+def test_every_input_of_an_orbit_is_shown_with_its_answer(reports: dict, pages: dict) -> None:
+    pictures = re.findall(r'src="data:image/png;base64,([^"]+)"', pages["forest"])
+    assert len(pictures) == 16
+    assert len(set(pictures[:8])) == 8
+    assert "data:image/png" not in pages["infinite"], "inputs that are no images have none"
+    many = et.audit(lambda x: x.reshape(len(x), -1), "C2", np.arange(64.0).reshape(4, 4, 4, 1), effort="quick")
+    worst = et.audit(lambda x: x.reshape(len(x), -1), "C2", np.arange(64.0).reshape(4, 4, 4, 1), resamples=50)
+    assert many.witnesses == []
+    assert "largest output: " in worst.html()
 
 
 def test_places_that_cannot_be_written_are_named(reports: dict) -> None:
@@ -87,16 +129,44 @@ def test_places_that_cannot_be_written_are_named(reports: dict) -> None:
             write("/dev/null/audit")
 
 
-def test_what_was_used_is_cited(reports: dict) -> None:
+def test_what_was_used_is_cited_and_what_was_left_out_is_said(reports: dict) -> None:
     forest, turns = (" ".join(reports[name].citations) for name in ("forest", "turns"))
     assert "Kernel Two-Sample" in forest
     assert all(title in turns for title in ("Splines", "Pigeonhole", "Procrustes"))
-
-
-def test_what_was_left_out_is_said(reports: dict) -> None:
     assert {m.section for m in reports["forest"].missing} == {"layers"}
     assert {m.section for m in reports["turns"].missing} == {"ensemble"}
     assert all(m.reason for report in reports.values() for m in report.missing)
+
+
+@pytest.mark.parametrize("partial", [False, True])
+def test_first_lines_have_at_most_120_characters(reports: dict, partial: bool) -> None:
+    report = reports["turns"]
+    contract = replace(report.contract, group="translations of a torus of 1,024 × 1,024 pixels" * 4)
+    for verdict, reasons in VERDICTS.items():
+        for reason in reasons:
+            for mean in (0.0, 1.23e-15, 0.123, 12.3, 1.23e5, np.inf, np.nan):
+                error = replace(report.error, estimate=Estimate(mean, mean, mean))
+                headline = Headline("spread", "", error, 1.23e-16, mean)
+                settings = {"verdict": verdict, "reason": reason, "partial": partial, "headline": headline}
+                line = replace(report, contract=contract, **settings).first_line
+                assert len(line) <= 120
+                assert "noise floor 1.2·10⁻¹⁶, " in line
+
+
+def test_every_reason_belongs_to_one_verdict() -> None:
+    assert sorted(reason for reasons in VERDICTS.values() for reason in reasons) == sorted(REASONS)
+    assert set(VERDICTS["undecided"]) == set(DECIDES)
+
+
+def test_elements_that_are_no_rotations_of_the_plane_have_no_angle() -> None:
+    x = np.random.default_rng(0).normal(size=(12, 3))
+    flips = et.audit.Custom(lambda g, x: -x if g else x, name="sign")
+    for group, given in (("C2", {"inputs": flips}), ("SO3", {}), ("octahedral", {})):
+        report = et.audit(lambda x: x[:, :1], group, x, effort="quick", **given)
+        assert all(e.angle is None for e in report.elements)
+    turned = et.audit(lambda x: x[:, :1], "C4", x[:, :2], effort="quick")
+    assert [e.angle for e in turned.elements] == [90, 180, 270]
+    assert et.audit(lambda x: x[:, :1], "C2", x, inputs=flips, effort="quick").elements[0].label == "element 1"
 
 
 HOSTILE = (
@@ -111,20 +181,21 @@ def unescaped(text: str) -> str:
     return html_text.unescape(re.sub(r"\\([\\`*\[\]|~$_])", r"\1", text))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", HOSTILE)
-def test_names_are_shown_as_they_are_in_markdown_and_xml(name: str) -> None:
-    report = example_report(order=2, reflections=0, name=name, images=False)
-    heading = report.to_markdown().splitlines()[0]
-    wanted = " ".join(name.splitlines())
-    assert unescaped(heading) == f"## {heading.split()[1]} Equivariance audit: {wanted}"
-    assert not re.search(r"(?<!\\)[`*\[|~$<>]", heading)
-    rows = markdown_table(Table("", ["test"], [[name]])).splitlines()
-    assert unescaped(rows[2]) == f"| {wanted} |"
-    assert len(re.findall(r"(?<!\\)\|", rows[2])) == 2
-    suite = ElementTree.fromstring(report.junit().encode("utf-8"))
-    shown = re.sub("[\x00\x1b\ud800]", "\N{REPLACEMENT CHARACTER}", name)
-    assert " ".join(suite.get("name").split()) == " ".join(f"equitangents audit of {shown} under D16".split())
-    page = report.html()
-    assert "<script>alert" not in page
-    assert "</script><b>" not in page
+def test_names_are_shown_as_they_are_in_markdown_xml_and_on_pages(reports: dict) -> None:
+    plain = replace(reports["infinite"], witnesses=[])
+    for name in HOSTILE:
+        report = replace(plain, model=replace(plain.model, name=name))
+        heading = report.to_markdown().splitlines()[0]
+        wanted = " ".join(name.splitlines())
+        assert unescaped(heading) == f"## {heading.split()[1]} Equivariance audit: {wanted}"
+        assert not re.search(r"(?<!\\)[`*\[|~$<>]", heading)
+        rows = markdown_table(Table("", ["test"], [[name]])).splitlines()
+        assert unescaped(rows[2]) == f"| {wanted} |"
+        assert len(re.findall(r"(?<!\\)\|", rows[2])) == 2
+        suite = ElementTree.fromstring(report.junit().encode("utf-8"))
+        shown = re.sub("[\x00\x1b\ud800]", "\N{REPLACEMENT CHARACTER}", name)
+        assert " ".join(suite.get("name").split()) == " ".join(f"equitangents audit of {shown} under SO(3)".split())
+    for name in ("<script>alert(1)</script>", "</script><b>"):
+        page = replace(plain, model=replace(plain.model, name=name)).html()
+        assert name not in page
+        assert html_text.escape(name) in page

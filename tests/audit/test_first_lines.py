@@ -201,17 +201,6 @@ def test_a_rule_says_how_many_labels_turn():
     assert shown(report, "labels that follow the rule")[0].startswith("f(x) 100 %")
 
 
-def test_the_spread_takes_moved_copies_in():
-    x = pages()
-    f = lambda x: np.stack([x[:, 0].sum((1, 2)), x[:, -1].sum((1, 2))], axis=1)
-    every = np.array([f(x), *(f(turn(x)) for turn in TURNS)])
-    report = audited(f, x, relative_to="spread")
-    spread = np.sqrt(((every - every.mean((0, 1))) ** 2).sum() / 4 / (len(x) - 1))
-    off = np.linalg.norm(every[1:] - every[0], axis=2)
-    assert report.contract.outputs[0].spread == pytest.approx(spread)
-    assert report.headline.error.estimate.mean == pytest.approx(off.mean() / spread)
-
-
 # --- what fails
 
 

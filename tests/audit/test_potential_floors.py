@@ -128,15 +128,6 @@ def test_a_pose_without_a_result_is_a_finding_that_loses_nothing() -> None:
     assert "<failure" in report.to_junit()
 
 
-def test_an_error_is_within_a_limit_that_it_equals() -> None:
-    hand = lambda atoms: 0.1 * atoms.positions[0, 0]
-    report = et.audit.atoms(Cluster(energy=hand), CLUSTERS[:2], ["rotation"], elements=2, **FEW)
-    error = report.row("rotation", "energy").relative.mean
-    assert error > 0
-    for limit, passed in ((error, True), (np.nextafter(error, 0), False)):
-        assert [check.passed for check in below(report, {"energy": limit})] == [passed]
-
-
 def test_an_exception_in_a_pose_is_one_line_with_its_place() -> None:
     calculator = Holes()
     calculator.fault = "raises"
@@ -178,16 +169,6 @@ def test_steps_too_large_for_a_contact_are_in_the_floor() -> None:
     assert report.row("gradient").error.mean <= 2 * report.row("gradient").floor
     assert report.verdict == "undecided"
     assert report.row("gradient").decide == "the calculator in double precision"
-
-
-def test_one_structure_beyond_all_others_is_named() -> None:
-    hand = lambda atoms: 1.0 if abs(atoms.info.get("bad", 0)) and atoms.positions[0, 0] > 0 else 0.0
-    many = clusters(40)
-    many[7].info["bad"] = 1
-    report = et.audit.atoms(Cluster(energy=hand), many, ["rotation"], elements=6, tolerances={"energy": 5.0}, **FEW)
-    assert report.verdict == "fails"
-    assert report.row("rotation", "energy").worst_structure == 7
-    assert report.row("rotation", "forces").outcome == "holds"
 
 
 def test_one_structure_alone_fails_where_its_error_is_far_beyond_floor_and_tolerance() -> None:
@@ -268,26 +249,6 @@ def test_a_broken_parity_in_single_precision_is_not_hidden_by_the_floor() -> Non
     row = report.row("reflection", "energy")
     assert row.outcome == "fails"
     assert row.floor < 0.05
-
-
-def by_hand(calculator, structures):
-    """Mean over structures of the root mean square of F(−x) + F(x), meV/Å: forces of what was inverted."""
-    errors = []
-    for atoms in structures:
-        inverted = atoms.copy()
-        inverted.positions *= -1  # −a, −b, −c span the lattice of a, b, c
-        F, G = (np.array(calculator.get_forces(each), float) for each in (atoms, inverted))
-        errors.append(1e3 * np.sqrt(((F + G) ** 2).sum(axis=1).mean()))
-    return float(np.mean(errors))
-
-
-def test_a_parity_that_forces_lack_has_the_size_that_is_found_by_hand() -> None:
-    handed = Cluster(forces=lambda F: F + 0.02 * np.cross(F, np.roll(F, 1, axis=0)))
-    row = et.audit.atoms(handed, CLUSTERS, ["reflection"], elements=3, **FEW).row("reflection", "forces")
-    assert row.error.mean == pytest.approx(by_hand(handed, CLUSTERS), rel=1e-9)
-    exact = et.audit.atoms(EMT(), [rattled()], ["reflection"], elements=3, **FEW).row("reflection", "forces")
-    assert exact.error.mean < 1e-9
-    assert by_hand(EMT(), [rattled()]) < 1e-9
 
 
 @examples(10, random=40)

@@ -11,7 +11,7 @@ import onnx
 import pytest
 import torch
 from torch import nn
-from torch_networks import BREAKS, break_one, c4_network, export_onnx, export_program
+from torch_networks import break_one, c4_network, export_onnx, export_program
 
 import equitangents as et
 from equitangents.audit.adapters import as_model
@@ -35,7 +35,7 @@ def saved(network: nn.Module, folder: Path, suffix: str, dynamic: bool = True, s
 
 
 @pytest.mark.parametrize("suffix", ["onnx", "pt2"])
-@pytest.mark.parametrize("how", [None, *(how for how in BREAKS if how != "dropout")])
+@pytest.mark.parametrize("how", [None, "padding"])
 def test_the_guilty_operation_belongs_to_the_guilty_layer(tmp_path: Path, suffix: str, how: str | None) -> None:
     torch.manual_seed(2)
     network = c4_network(depth=3)
@@ -102,16 +102,6 @@ def test_what_works_in_place_is_read_before(tmp_path: Path, suffix: str) -> None
     assert conv.outputs.min() < 0
     np.testing.assert_array_equal(relu.inputs, conv.outputs)
     np.testing.assert_array_equal(relu.outputs, np.maximum(conv.outputs, 0))
-
-
-def test_files_whose_values_cannot_be_seen_are_audited_without_layers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = saved(nn.Sequential(nn.Flatten(), nn.Linear(144, 3)), tmp_path, "onnx")
-    monkeypatch.setattr(onnx, "load", lambda *_, **__: onnx.ModelProto())
-    report = et.audit(path, "C4", images(4), **SETTINGS)
-    assert report.layers is None
-    assert "intermediate values" in next(m.reason for m in report.missing if m.section == "layers")
 
 
 def test_modules_traced_by_fx_show_their_graph() -> None:

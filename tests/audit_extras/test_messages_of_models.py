@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
@@ -17,7 +14,7 @@ from torch_networks import export_onnx
 
 import equitangents as et
 from equitangents.cli.main import main
-from equitangents.errors import InvalidArgumentError, ModelError, ShapeError
+from equitangents.errors import ModelError, ShapeError
 
 QUIET = {"off_data": False, "data_test": None, "resamples": 50}
 LAST = np.random.default_rng(0).normal(size=(9, 6, 6, 1)).astype(np.float32)
@@ -53,25 +50,6 @@ def test_a_wrong_layout_of_an_onnx_file_is_told_with_both_shapes(onnx_file: Path
     session = onnxruntime.InferenceSession(str(onnx_file), providers=["CPUExecutionProvider"])
     with pytest.raises(ShapeError, match=r"expected \(N, 1, 6, 6\)"):
         et.audit(session, "C4", LAST, layout="channels_last", **QUIET)
-
-
-def test_on_the_command_line_a_wrong_layout_is_one_line(
-    onnx_file: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    np.save(tmp_path / "last.npy", LAST)
-    np.save(tmp_path / "first.npy", FIRST)
-    options = ["--group", "C4", "--on-data-only"]
-    for data, layout in (("last", "channels_last"), ("last", "channels_first")):
-        status, out, err = run(
-            capfd, str(onnx_file), "--data", str(tmp_path / f"{data}.npy"), "--layout", layout, *options
-        )
-        assert (status, out) == (2, "")
-        assert err.count("\n") == 1
-        assert "(9, 6, 6, 1)" in err
-    status, out, err = run(
-        capfd, str(onnx_file), "--data", str(tmp_path / "first.npy"), "--layout", "channels_first", *options
-    )
-    assert (status, err) == (0, ""), "nothing of ONNX Runtime is written to stderr, whatever other sizes it refused"
 
 
 def multiply(path: Path) -> None:
@@ -123,42 +101,6 @@ def test_a_wrong_layout_of_pytorch_models_is_one_line(tmp_path: Path, capfd: pyt
     assert (status, out) == (2, "")
     assert err.count("\n") == 1
     assert "(9, 6, 6, 1)" in err
-
-
-class ModelOutput(OrderedDict):
-    """As model hubs build their outputs: entries that are attributes, too."""
-
-    def __getattr__(self, name: str) -> Any:
-        return self[name]
-
-
-@dataclass
-class Output:
-    logits: torch.Tensor
-    pooled: torch.Tensor
-    cache: Any = None
-
-
-class Hub(nn.Module):
-    def __init__(self, made: Any):
-        super().__init__()
-        self.body, self.made = network(), made
-
-    def forward(self, pixels: torch.Tensor) -> Any:
-        logits = self.body(pixels)
-        return self.made(logits=logits, pooled=logits.sum(1, keepdim=True), cache=None)
-
-
-@pytest.mark.parametrize("made", [ModelOutput, Output, dict])
-def test_outputs_of_model_hubs_are_selected_by_name(made: Any) -> None:
-    report = et.audit(Hub(made), "C4", FIRST, layout="channels_first", select="logits", **QUIET)
-    alone = et.audit(network(), "C4", FIRST, layout="channels_first", **QUIET)
-    np.testing.assert_allclose(report.errors, alone.errors, rtol=1e-4, atol=1e-6)
-    assert report.orbit.same_predictions == alone.orbit.same_predictions
-    assert report.float_floor.method == "float64"
-    assert len(et.audit(Hub(made), "C4", FIRST, layout="channels_first", **QUIET).contract.outputs) == 2
-    with pytest.raises(InvalidArgumentError, match=r"select is 'scores'; f\(x\) has the outputs 'logits', 'pooled'"):
-        et.audit(Hub(made), "C4", FIRST, layout="channels_first", select="scores", **QUIET)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

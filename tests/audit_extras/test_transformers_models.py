@@ -51,16 +51,6 @@ def test_an_image_classifier_is_audited_as_it_is() -> None:
     assert et.audit(averaged, "C4", IMAGES, layout="channels_first", effort="quick").verdict == "equivariant"
 
 
-def test_hidden_states_are_outputs_within_an_output() -> None:
-    report = et.audit(vision(output_hidden_states=True), "C4", IMAGES, layout="channels_first", effort="quick")
-    assert [o.name for o in report.contract.outputs] == ["hidden_states.0", "hidden_states.1", "logits"]
-    last = et.audit(
-        vision(output_hidden_states=True), "C4", {"pixel_values": IMAGES}, inputs={"pixel_values": "images"},
-        layout="channels_first", select="hidden_states.1", effort="quick",
-    )  # fmt: skip
-    np.testing.assert_allclose(last.contract.outputs[0].error.mean, report.contract.outputs[1].error.mean, rtol=1e-3)
-
-
 def test_the_batches_of_tokenizers_are_inputs() -> None:
     torch.manual_seed(0)
     model = BertModel(BertConfig(**SIZES, vocab_size=20, max_position_embeddings=8), add_pooling_layer=False)

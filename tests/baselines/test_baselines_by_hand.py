@@ -9,13 +9,14 @@ import pytest
 
 from equitangents import baselines, nn
 from equitangents.errors import InvalidArgumentError
-from equitangents_studies.baselines import machines
-from equitangents_studies.baselines.machines import KernelMachine, TrainedNetworks
+from equitangents_studies.baselines import networks
 from equitangents_studies.baselines.networks import (
     B_STD,
     LAST_STD,
     W_STD,
     Canonicalised,
+    KernelMachine,
+    TrainedNetworks,
     count_multiplications,
     count_parameters,
 )
@@ -131,7 +132,7 @@ class TestKernelMachine:
     def test_predicts_some_images_at_a_time(self, monkeypatch):
         machine = self.fitted()
         whole = machine.predict(self.IMAGES)
-        monkeypatch.setattr(machines, "_ROWS", 5)
+        monkeypatch.setattr(networks, "_ROWS", 5)
         np.testing.assert_allclose(machine.predict(self.IMAGES), whole, rtol=1e-6, atol=1e-7)
 
 

@@ -4,12 +4,12 @@ import itertools
 
 import pytest
 
-from audit.example_report import example_report
+from audit.test_audit_report import written_reports
 
 
 @pytest.fixture(scope="module")
 def audited():
-    return example_report().html()
+    return written_reports()["forest"].html()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

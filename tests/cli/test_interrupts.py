@@ -14,7 +14,6 @@ from equitangents.ensembles import InfiniteEnsembleClassifier
 from equitangents.ensembles.streaming.to_file import PredictionTask
 from equitangents.planning.plan import Plan
 from equitangents.scale import GramStore
-from equitangents.stax import migrate
 
 MLP = ("--net", "mlp", "--depth", "1")
 NOTHING = "equitangents: interrupted; nothing new is kept: the same command starts again\n"
@@ -173,19 +172,6 @@ def test_an_interrupt_of_what_cannot_raise_is_heard_all_the_same_by_what_waits()
     )
     told = "equitangents: interrupted; files that were named as written are whole: the same command starts again\n"
     assert ended(f"{IMPORTED}\n{late}") == (130, told)
-
-
-def test_a_migration_says_whether_it_is_written(tmp_path, monkeypatch, capsys):
-    script, out = tmp_path / "s.py", tmp_path / "m.py"
-    script.write_text("import neural_tangents as nt\n")
-    with monkeypatch.context() as patch:
-        patch.setattr(migrate, "migrated", after(0))
-        assert migrate.main([str(script), "--write", str(out)]) == 130
-        assert capsys.readouterr().err == "equitangents.stax.migrate: interrupted; nothing is written\n"
-    with monkeypatch.context() as patch:
-        patch.setattr(migrate, "_said", after(0))
-        assert migrate.main([str(script), "--write", str(out)]) == 130
-        assert capsys.readouterr().err == f"equitangents.stax.migrate: interrupted; {out} is written\n"
 
 
 def test_predictions_go_on_from_what_was_predicted(run, monkeypatch):

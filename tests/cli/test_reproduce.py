@@ -10,6 +10,7 @@ import pytest
 from equitangents.cli.main import main
 from equitangents_studies import StudyResult
 from equitangents_studies.claim import Claim
+from equitangents_studies.framework.places import PLACES
 
 
 @pytest.fixture
@@ -97,3 +98,17 @@ def test_no_text_is_the_empty_list(calls) -> None:
     reproduce("comparison", "--set", "shrink=")
     assert calls[0][1]["settings"] == {"shrink": ""}
     assert reproduce("comparison", "--set", "shrink") == 2
+
+
+@pytest.mark.parametrize("work", ["2403.03103", "arXiv:2406.06504", "arXiv 2207.04612"])
+def test_a_work_is_shown_with_the_command_of_each_figure_and_nothing_runs(work, capsys, calls) -> None:
+    assert reproduce(work) == 0
+    shown = capsys.readouterr().out
+    assert all(place.command.split()[0] in shown for place in PLACES[work[-10:]])
+    assert calls == []
+
+
+def test_another_work_is_refused(capsys, calls) -> None:
+    assert reproduce("2403.03104") == 2
+    assert "expected 'arXiv 2403.03103'" in capsys.readouterr().err
+    assert calls == []

@@ -12,7 +12,7 @@ import equitangents_studies.data as data
 from equitangents.errors import InvalidArgumentError
 from equitangents_studies.data import catalogue
 from equitangents_studies.data.catalogue import RemoteFile, Source
-from equitangents_studies.data.download import DownloadError
+from equitangents_studies.data.folder import DownloadError
 
 
 def _idx(array):

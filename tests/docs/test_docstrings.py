@@ -30,9 +30,9 @@ WITH_EXAMPLES = [name for name, path in SOURCES.items() if ">>>" in path.read_te
 LONG = {  # examples that compile much: run by `make test-docs`, not by `make test`
     "equitangents.ensembles.deep.estimators",
     "equitangents.ensembles.training.variations",
-    "equitangents_studies.systems.coupling",
+    "equitangents_studies.systems.architectures",
     "equitangents_studies.systems.embeddings",
-    "equitangents_studies.systems.tangent_spectrum",
+    "equitangents_studies.systems.descent",
 }
 
 

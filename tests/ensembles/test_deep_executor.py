@@ -6,6 +6,7 @@ import os
 import pickle
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import jax
 import numpy as np
@@ -54,14 +55,15 @@ def test_threads_train_the_ensemble_of_one_machine(alone):
 def test_members_of_a_dead_worker_are_trained_again(alone, monkeypatch, caplog):
     again = []
 
-    def by_processes(workers, tasks, items):
-        again.append((workers, list(items)))
-        tasks.report(tasks.run(items))
+    class Alive(Dying):
+        def submit(self, function, items):
+            again.extend(items)
+            return super().submit(function, items)
 
-    monkeypatch.setattr(executors, "compute_by_processes", by_processes)
+    monkeypatch.setattr(executors, "_processes", lambda workers: nullcontext(Alive(tasks=2)))
     model = DeepEnsemble(NET, executor=Dying(tasks=1), **SETTINGS).fit(X, Y, **RECORD)
     assert_same(model, alone)
-    assert again == [(2, [(2, 2), (4, 1)])]
+    assert again == [(2, 2), (4, 1)]
     assert "2 processes of this machine take the 2 of 3 pieces that are missing" in caplog.text
 
 

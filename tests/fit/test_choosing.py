@@ -70,6 +70,20 @@ def test_images_with_a_group_and_equal_samples():
     assert np.allclose(model.predict_proba(x), model.predict_proba(turned), atol=1e-4)
 
 
+def test_images_are_read_in_single_precision_where_nothing_is_lost():
+    x, y = images(16)
+    pixels = np.round(255 * (x - x.min()) / np.ptp(x)).astype(np.uint8)
+    of = lambda x, **more: auto(x, y, baselines=False, minutes=1e-9, **more)
+    bytes_, doubles = of(pixels), of(pixels.astype(np.float64))
+    assert {each.precision for each in (*bytes_.tried, *doubles.tried)} == {"float32"}
+    assert bytes_.model.ensemble_._training.x.dtype == np.float32
+    assert bytes_.best.log_loss == doubles.best.log_loss
+    exact = of(pixels, precision="float64")
+    assert {each.precision for each in exact.tried} == {"float64"}
+    assert exact.best.log_loss == pytest.approx(bytes_.best.log_loss, rel=1e-3)
+    assert {each.precision for each in of(x.astype(np.float64) + 1e6).tried} == {"float64"}
+
+
 def with_labels(problem: Problem, fold: int) -> Problem:
     """The problem with the labels of one fold changed, and the folds as they were."""
     labels = problem.labels.copy()
@@ -286,6 +300,7 @@ def test_fast_leaves_out_what_predicts_slowly(monkeypatch):
             InvalidArgumentError,
             "together has sets, 2",
         ),
+        ({"x": X, "y": Y, "precision": "float16"}, InvalidArgumentError, "precision is 'float16'"),
         ({"x": X, "y": Y, "seed": "a"}, InvalidTypeError, "seed is 'a'"),
     ],
 )

@@ -8,7 +8,7 @@ from random_groups import small_groups
 
 from equitangents import groups
 from equitangents.errors import InvalidArgumentError, MemoryLimitError
-from equitangents.groups import regular_representation
+from equitangents.groups import irreps as irreps_module
 
 KINDS = {"real": 1, "complex": 0, "quaternionic": -1}
 COMMUTANT = {"real": 1, "complex": 2, "quaternionic": 4}
@@ -162,7 +162,7 @@ class TestBehaviour:
         G = groups.symmetric(4)
         exact = G.irreps("real")[-1].matrices
         noisy = exact + 1e-6 * np.random.default_rng(0).normal(size=exact.shape)
-        refined = regular_representation.refine(G, noisy)
+        refined = irreps_module.refine(G, noisy)
         check_representations(G, [type(G.irreps()[0])(refined, "real")])
         assert np.abs(refined - exact).max() < 1e-5
 

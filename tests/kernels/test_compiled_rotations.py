@@ -16,7 +16,7 @@ from equitangents.kernels.engines.cpu import library
 from equitangents.kernels.engines.cpu import rotations as compiled
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations.program import sections
-from equitangents.nn.zonal_window import zonal_window
+from equitangents.nn.sphere_lift import zonal_window
 
 NONLINEARITIES = (nn.Relu(), nn.LeakyRelu(0.2), nn.Abs(), nn.Erf(), nn.Gelu(), nn.Sin(), nn.Cos())
 GROUPS = (groups.so3(5), groups.o3(5), groups.octahedral(), groups.tetrahedral())

@@ -113,12 +113,6 @@ def test_gradients_at_equal_and_at_zero_inputs_are_finite_and_right(name):
             assert float(gradients[0](point)[0]) == pytest.approx(float(pair(*point)[1]), rel=2e-6)
 
 
-def test_moments_by_quadrature_are_one_loop_however_many_nodes_there_are():
-    """Written out node by node they took seconds to compile."""
-    few, many = (len(jax.make_jaxpr(duals.Quadrature(jnp.tanh, order).moments)(1.0).eqns) for order in (16, 128))
-    assert few == many < 20
-
-
 def test_moments_by_quadrature_are_more_accurate_than_the_error_that_the_layer_states():
     layer = nn.Elementwise(jax.nn.sigmoid)
     q = np.array([0.01, 0.5, 4.0])

@@ -8,7 +8,7 @@ import pytest
 from equitangents import nn, precision
 from equitangents.errors import InvalidArgumentError, NotFiniteError
 from equitangents.kernels import angular, duals
-from equitangents.kernels.duals.line import MANY, line, lost
+from equitangents.kernels.duals.quadrature import MANY, line, lost
 
 VARIANCES = [(1e-12, 2e-12), (0.3, 0.5), (16.0, 16.0), (400.0, 90.0), (1e12, 1e8)]
 SMOOTH = {

@@ -10,7 +10,7 @@ import equitangents as et
 from equitangents import memory
 from equitangents.errors import MemoryLimitError
 from equitangents.kernels import fields
-from equitangents.kernels.empirical import empirical_matrix
+from equitangents.kernels.tangent import empirical_matrix
 from equitangents.nn import Dense, Erf, Flatten, GroupPool, Relu, Sequential, SphereLift
 
 MANY = 400_000  # inputs, whose kernels take more than a terabyte
@@ -50,17 +50,14 @@ def test_kernels_that_cannot_fit_are_refused_with_a_remedy(way):
         run(copies(shape))
 
 
-def test_the_message_names_the_sizes_and_what_would_fit(monkeypatch):
+def test_the_message_names_the_sizes_and_a_remedy(monkeypatch):
     leave(monkeypatch, 8 * 10**9)
     with pytest.raises(MemoryLimitError) as caught:
         MLP.kernel(copies((2, 2, 1), np.float64))
     message = str(caught.value)
     assert "400000 × 400000 inputs (NNGP and NTK in float64, 2.56 TB)" in message
     assert "expected at most 8 GB" in message
-    assert "x1[:11100] with x2[:11100]" in message
-    assert "float32" in message
-    side = 11100
-    assert 2 * side**2 * 8 <= 8e9 / 4
+    assert "fewer inputs at a time, or give float32 inputs" in message
 
 
 def test_a_result_is_refused_exactly_where_it_exceeds_the_memory(monkeypatch):

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 
 import equitangents as et
-from equitangents.kernels.empirical import empirical_matrix
+from equitangents.kernels.tangent import empirical_matrix
 
 NET = et.nn.Sequential(et.nn.Dense(3), et.nn.Erf(), et.nn.Dense(3), et.nn.Erf(), et.nn.Dense(2))
 

@@ -80,22 +80,6 @@ def test_random_networks_on_small_groups_by_the_reference(case):
     check(layers, x1, x2, action=action, subgroup=subgroup, engine="reference")
 
 
-@pytest.mark.slow
-@given(small_networks())
-@settings(max_examples=60)
-def test_many_random_networks_on_small_groups(case):
-    layers, action, subgroup, x1, x2 = case
-    check(layers, x1, x2, action=action, subgroup=subgroup)
-
-
-@pytest.mark.slow
-@given(small_networks())
-@settings(max_examples=30)  # the reference engine compiles each
-def test_many_random_networks_on_small_groups_by_the_reference_engine(case):
-    layers, action, subgroup, x1, x2 = case
-    check(layers, x1, x2, action=action, subgroup=subgroup, engine="reference")
-
-
 PLANES = {"p4, 4×4": (4, 0, (4, 4)), "p4, 5×5": (4, 0, (5, 5)), "p4m, 4×4": (4, 1, (4, 4)), "p2, 3×4": (2, 0, (3, 4))}
 OFTEN = {
     ("p4, 4×4", "relu", "pool"),

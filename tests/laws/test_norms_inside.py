@@ -13,9 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equitangents import Masked, nn
-from equitangents.kernels.branches import flat
-from equitangents.kernels.duals.geometry import traits_of
-from equitangents.kernels.operations import Dual
 from oracles import precise_kernels
 
 GROWING = {
@@ -165,10 +162,3 @@ def test_sines_of_a_huge_variance_under_masks_know_an_input_from_others(rng):
     there = np.arange(6) < np.array([[4], [6], [6]])
     found = net.kernel(Masked(1e6 * rng.standard_normal((3, 6, 4)), there), engine="cpu")
     np.testing.assert_allclose(found.nngp, np.diag(0.5 / there.sum(axis=1)), atol=1e-13)
-
-
-def test_duals_say_which_functions_grow():
-    for name, phi in (*PHI.items(), ("an offset", nn.Monomial(2))):
-        program = nn.Sequential(nn.Dense(1), phi, nn.Dense(1)).lowered(np.ones((1, 3)))[1]
-        found = [traits_of(op.activation).grows for op in flat(program.ops) if isinstance(op, Dual)]
-        assert any(found) == (name in GROWING or name == "an offset")

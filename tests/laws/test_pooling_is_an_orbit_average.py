@@ -112,24 +112,6 @@ def test_full_windows_make_an_mlp(engine, name):
     assert_same(gcnn.kernel, et.kernels.orbit_average(mlp, action).kernel, x)
 
 
-@pytest.mark.parametrize(("rotations", "reflections"), [(4, 1), pytest.param(4, 0, marks=SLOW)])
-def test_full_windows_on_the_plane_make_an_mlp(rotations, reflections):
-    shape = (3, 3)
-    group, table, grid = plane_group(rotations, reflections, shape)
-    gcnn = n.Sequential(
-        n.Lift(group, 3, window="full", b_std=0.1),
-        n.Relu(),
-        n.GroupConv(3, "full"),
-        n.Relu(),
-        n.GroupPool(),
-        n.Dense(1),
-    )
-    mlp = n.Sequential(n.Flatten(), n.Dense(3, b_std=0.1), n.Relu(), n.Dense(3), n.Relu(), n.Dense(1))
-    x = np.random.default_rng(2).standard_normal((3, *shape, 2))
-    moves = [lambda f, m=m: m(f.reshape(len(f), -1, 2)).reshape(f.shape) for m in moves_of(grid, table)]
-    assert_same(gcnn.kernel, Mean(mlp, moves), x)
-
-
 def _roto_translations(size, window, rotations=4):
     group, _, _ = plane_group(rotations, 0, (size, size))
     gcnn = n.Sequential(

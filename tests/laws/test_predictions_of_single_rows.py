@@ -39,7 +39,6 @@ MLP = Sequential(Flatten(), Dense(8, b_std=0.3), Relu(), Dense(1))
 EVEN = Sequential(Conv(8, (2, 2), padding="zero"), Relu(), GlobalAvgPool(), Dense(1))
 AROUND = Sequential(Conv(8, (3, 3), padding="circular"), Relu(), GlobalAvgPool(), Dense(1))
 GROUP = et.groups.wallpaper(4, False, (SIDE, SIDE))
-ON_GROUP = Sequential(Lift(GROUP, 4, (3, 3)), Relu(), GroupConv(4, (2, 2)), Relu(), GroupPool(), Dense(1))
 FIELD = Sequential(Conv(8, (2, 2), padding="zero"), Relu(), Conv(1, (3, 3)))
 DROPPED = Sequential(Flatten(), Dense(8), Relu(), Dropout(0.5), Dense(1))
 
@@ -105,18 +104,6 @@ SETTINGS = (
     *({"solver": name} for name in ("cholesky", "pcg", "nystrom")),
     {"solver": "lanczos", "time": 3.0},
 )
-
-
-@pytest.mark.slow
-@settings(max_examples=2, deadline=None)
-@given(
-    st.sampled_from([MLP, EVEN, AROUND, ON_GROUP]),
-    st.sampled_from(ACTIONS),
-    st.sampled_from(SETTINGS[:3]),
-    st.integers(0, 2**16),
-)
-def test_drawn_ensembles(net, action, settings_of, seed):
-    check_drawn(net, action, settings_of, seed)
 
 
 @pytest.mark.slow

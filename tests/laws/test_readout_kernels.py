@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import equitangents as et
-from equitangents.kernels.empirical import empirical_matrix
 from laws.joint import limit_of_the_largest
 from laws.networks import network, small_group
 from oracles import finite_groups, literal_kernels
@@ -167,16 +166,6 @@ def test_kernels_are_the_means_over_random_networks(group):
         scores += [(found.nngp - exact.nngp) / found.nngp_std_error, (found.ntk - exact.ntk) / found.ntk_std_error]
     z = np.concatenate([np.abs(score).ravel() for score in scores])
     assert np.max(z) <= limit_of_the_largest(len(z), 4000, verdicts=3)
-
-
-@pytest.mark.slow
-def test_the_empirical_kernel_is_between_all_outputs():
-    _, layers = on_itself(S3)
-    net = n.Sequential(*layers, n.Readout(S3.irreps("real")[2]))
-    params = net.init(jax.random.key(0), (6, 2), dtype="float64")
-    found = et.kernels.empirical(net, params, X[:1], X)
-    assert found.shape == (1, 3, 2, 2)
-    np.testing.assert_array_equal(found, empirical_matrix(net, params, X[:1], X))
 
 
 PLANE = et.groups.wallpaper(rotations=4, reflections=True, shape=(4, 4))

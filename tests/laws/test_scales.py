@@ -14,10 +14,8 @@ from hypothesis import strategies as st
 import equitangents as et
 from equitangents import nn
 from equitangents.errors import NotFiniteError
-from equitangents.kernels.runs import scaling
 from kernels.comparison import TOLERANCES, largest
 from kernels.random_networks import MORE
-from laws.networks import check, network
 from oracles import precise_kernels
 
 ENGINES = ["reference", "cpu"]
@@ -169,31 +167,6 @@ def test_without_biases_kernels_follow_the_scale_exactly(readout, padding, dtype
 
 
 @pytest.mark.slow
-@every(
-    "phi, engine",
-    ["relu", "erf", "gelu", "sin", "cos", "abs"],
-    ENGINES,
-    usual=lambda phi, engine: engine == "cpu" and phi in ("relu", "erf"),  # the reference engine compiles each
-)
-def test_convolutions_of_dark_and_bright_images_are_literal_sums(phi, engine, rng):
-    x = rng.standard_normal((2, 6, 2))
-    conv = ("conv", (3,), (1,), "zero", 1.3, 0.1)
-    layers = [
-        conv,
-        ("phi", phi),
-        conv,
-        ("phi", phi),
-        ("flatten",),
-        ("dense", 1.1, 0.1),
-        ("phi", phi),
-        ("dense", 1.1, 0.1),
-    ]
-    net = network(layers)
-    for ratio in (1e-3, 1e-7, 1e-13):
-        check(layers, x, ratio * rng.standard_normal((2, 6, 2)), net=net, engine=engine)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("engine", FASTEST)
 def test_pixels_of_very_different_brightness_in_one_image(engine, rng):
     """Windows join them: single precision against double, both of the same rounded numbers."""
@@ -313,22 +286,6 @@ def test_traced_kernels_are_precise_at_every_ratio_of_norms(phi, bias, engine, r
         exact = np.array([[precise_kernels.kernels(layers, a, b) for b in y] for a in x])
         own = [np.array([precise_kernels.kernels(layers, a, a) for a in v])[:, 1] for v in (x, y)]
         assert largest(found.ntk, exact[..., 1], *own) <= 2e-6
-
-
-def test_norms_inside_jax_programs_are_read_from_bits_without_logarithms_which_are_slow_to_compile(rng):
-    x = (rng.standard_normal((60, 5)) * 2.0 ** rng.integers(-120, 120, (60, 1))).astype(np.float32)
-    x[3] = 0
-    exact = np.floor(np.log2(np.sqrt((x.astype(np.float64) ** 2).mean(axis=1)), where=x.any(axis=1), out=np.zeros(60)))
-    norms, zero = jax.jit(scaling._norms)(x)
-    np.testing.assert_array_equal(norms, exact)
-    np.testing.assert_array_equal(np.flatnonzero(zero), [3])
-    net, _ = dense((1.4, 0.0, 0.0))
-    program = jax.jit(lambda a, b: net.kernel(a, b).ntk).lower(x, x).as_text()
-    assert "stablehlo.log" not in program
-    assert "stablehlo.exponential" not in program
-    apart = x[np.abs(norms) < 30]
-    found = jax.jit(lambda a, b: net.kernel(a, b).ntk)(apart, apart[::-1])
-    np.testing.assert_allclose(found, net.kernel(apart, apart[::-1]).ntk, rtol=3e-6)
 
 
 @pytest.mark.slow

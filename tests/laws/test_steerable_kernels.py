@@ -3,13 +3,10 @@
 import jax
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import equitangents as et
 from equitangents import nn
 from equitangents.steerable import Features, GaussianSum
-from examples import examples
 from oracles import literal_steerable
 from oracles.group_elements import cloud, element, moved
 
@@ -90,25 +87,6 @@ def check_moves(net, x, group, features, outputs, seed, tolerance=1e-12):
         turned = rho.matrix(g) @ a @ rho.matrix(h).T
         assert np.max(np.abs(b - turned)) <= tolerance * np.max(np.abs(a))
     return before
-
-
-@pytest.mark.slow
-def test_gated_kernels_of_the_plane_are_literal_sums_and_move():
-    group, outputs = "O(2)", "2x0o+1x1"
-    hidden, rings = "2x0e+1x0o+1x1", ((1.0,), 0.7)
-    net = nn.Sequential(
-        nn.PointCloud(group, INPUTS[group]),
-        nn.SteerableConv(hidden, *rings, W_std=1.3, b_std=0.4),
-        GATED,
-        nn.SteerableDense(outputs, W_std=1.1),
-        nn.SteerablePool(),
-    )
-    oracle = [("conv", hidden, *rings, 1.3, 0.4), ("gate", False), ("dense", outputs, 1.1, 0.0), ("mean",)]
-    x = check_literal(group, net, oracle, outputs)
-    kernels = check_moves(net, x, group, INPUTS[group], outputs, seed=1)
-    assert kernels.ntk.shape == (1, 1, 4, 4)
-    assert kernels.ntk[0, 0, 0, 1] == 0.0  # copies are independent
-    assert kernels.ntk[0, 0, 0, 0] == kernels.ntk[0, 0, 1, 1]
 
 
 def on_the_sphere(group, *layers, hidden, outputs):
@@ -325,17 +303,6 @@ def test_kernels_and_finite_networks_move_with_the_group(group, hidden, nonlinea
         turned = np.asarray(net.apply(params, moved(x, g, INPUTS[group], group)))
         assert np.max(np.abs(turned - y @ Features(outputs, group).matrix(g).T)) <= 1e-12 * np.max(np.abs(y))
         check_moves(net, x, group, INPUTS[group], outputs, seed)
-
-
-@pytest.mark.slow
-@examples(2, random=6)
-@given(st.sampled_from(["SO(2)", "O(2)", "SO(3)"]), st.integers(0, 1000))
-def test_any_kernel_moves_with_the_group(group, seed):
-    x = cloud(INPUTS[group], group, seed=seed, points=2 + seed % 3)
-    check_moves(
-        network(group, INPUTS[group], CASES["gated"][2][group], GATED, OUTPUTS[group]),
-        x, group, INPUTS[group], OUTPUTS[group], seed,
-    )  # fmt: skip
 
 
 @pytest.mark.slow

@@ -5,7 +5,6 @@ The oracle computes with sixty decimal digits. Errors are in units of the inputs
 
 from __future__ import annotations
 
-import jax
 import numpy as np
 import pytest
 
@@ -55,14 +54,6 @@ def test_dense_layers(name, engine, bias, dtype, rng):
     layers = [la for phi in STACKS[name] for la in (("dense", 1.4, bias), ("phi", phi))] + [("dense", 1.4, bias)]
     made = (nn.Dense(1, W_std=la[1], b_std=la[2]) if la[0] == "dense" else PHI[la[1]] for la in layers)
     assert_within(nn.Sequential(*made), layers, *inputs(dtype, rng), engine)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("bias", [0.003, pytest.param(0.1, marks=pytest.mark.slow)])
-def test_the_reference_engine_too(bias, rng):
-    layers = [("dense", 1.4, bias), ("phi", 0.0), ("dense", 1.4, bias), ("phi", 0.0), ("dense", 1.4, bias)]
-    made = (nn.Dense(1, W_std=la[1], b_std=la[2]) if la[0] == "dense" else PHI[la[1]] for la in layers)
-    assert_within(nn.Sequential(*made), layers, *inputs(np.float32, rng), "reference")
 
 
 def test_opposite_inputs_of_very_different_norm_are_as_exact_as_parallel_ones(rng):
@@ -182,12 +173,3 @@ def test_parallel_inputs_under_masks_too(rng):
     for i, values in enumerate((found.nngp, found.ntk)):
         error = np.abs(values[0] - exact[:, i]) / np.sqrt(own[0, i] * own[1:, i])
         assert np.max(error) <= 1e-14, f"off by {np.max(error):.1e}"
-
-
-@pytest.mark.slow
-def test_calls_inside_jax_programs_by_the_reference_engine_too(rng):
-    phis = SIGNALS[0]
-    x, others = signals(np.float32, rng)
-    net = convolutional(phis, 0.003, False)
-    values = jax.jit(lambda a, b: tuple(getattr(net.kernel(a, b, engine="reference"), k) for k in ("nngp", "ntk")))
-    assert_within_of_signals(phis, 0.003, False, values(x[None], others), x, others, "reference")

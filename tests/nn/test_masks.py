@@ -69,27 +69,6 @@ def test_kernels_and_outputs_are_those_of_the_smaller_inputs(name):
             assert np.max(np.abs(outputs[i] - apply(params, small)[0])) <= 1e-11
 
 
-@pytest.mark.slow
-def test_kernels_between_inputs_of_equal_size_are_those_of_the_smaller_ones():
-    for name in ("circular", "valid, strides", "zeros and strides"):
-        net = nn.Sequential(*CASES[name][2])
-        found = net.kernel(masked(LINES, [(6,)] * 3), masked(LINES[::-1], [(6,)] * 3))
-        own = net.kernel(LINES[:, :6], LINES[::-1, :6])
-        assert np.max(np.abs(found.ntk / own.ntk - 1)) <= 1e-11
-
-
-@pytest.mark.slow
-def test_the_order_of_engines_does_not_matter_where_windows_stay():
-    net = nn.Sequential(
-        nn.Conv(3, 3, 2, "valid", 1.2, 0.3), nn.Relu(), nn.AvgPool(2), nn.Attention(2), nn.GlobalAvgPool()
-    )
-    x = masked(LINES, [(7,), (8,), (9,)])
-    for convention in ("smaller", "neural-tangents"):
-        here = et.Masked(x.x, x.mask, convention)
-        compiled, exact = net.kernel(here, engine="cpu"), net.kernel(here, engine="reference")
-        assert np.max(np.abs(compiled.ntk - exact.ntk)) <= 1e-11 * exact.ntk.max()
-
-
 def test_masks_without_a_smaller_input_are_refused_where_windows_need_one():
     mask = np.ones((3, 9), bool)
     mask[1, 4] = False

@@ -7,8 +7,7 @@ import pytest
 import equitangents as et
 from equitangents.nn import GroupConv
 from equitangents.nn.group_conv import RotationConvolution
-from equitangents.nn.rotation_filters import rotation_root, sphere_root
-from equitangents.nn.zonal_window import ZonalWindow
+from equitangents.nn.sphere_lift import ZonalWindow, rotation_root, sphere_root
 from equitangents.sphere import wigner
 
 DIMENSION = np.repeat([1.0, 3.0], [1, 9])  # 2l + 1 of every entry of D^0 and D^1

@@ -18,7 +18,7 @@ from equitangents.nn import (
     Sequential,
     SphereLift,
 )
-from equitangents.nn.zonal_window import ZonalWindow
+from equitangents.nn.sphere_lift import ZonalWindow
 
 SO3 = et.groups.so3(2)
 SHAPE = (4, 3)

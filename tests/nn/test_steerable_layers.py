@@ -10,8 +10,6 @@ import pytest
 import equitangents as et
 from equitangents import errors, nn
 from equitangents.kernels.runs import steerable
-from equitangents.kernels.steerable import execute
-from equitangents.kernels.steerable.execute import Field
 from equitangents.steerable import GaussianSum
 from equitangents.steerable.gaussian_sum import mean_square
 from equitangents.steerable.harmonics import samples
@@ -240,22 +238,6 @@ def test_missing_points_leave_kernels_and_outputs_as_those_of_smaller_clouds():
     np.testing.assert_allclose(y[0], np.asarray(net.apply(params, x[:1, :3]))[0], atol=1e-12)
 
 
-@pytest.mark.slow
-def test_residual_layers_leave_missing_points_out():
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(2, 5, 2))
-    mask = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]], bool)
-    block = nn.NormNonlinearity(), nn.SteerableConv("2x0+2x1", b_std=0.5)
-    net = nn.Sequential(
-        nn.PointCloud("SO(2)"), nn.SteerableConv("2x0+2x1", b_std=0.5), nn.Residual(*block), nn.SteerablePool(),
-    )  # fmt: skip
-    masked = net.kernel(et.Masked(x, mask))
-    np.testing.assert_allclose(masked.ntk[0, 0], net.kernel(x[:1, :3]).ntk[0, 0], atol=1e-12)
-    params = net.init(jax.random.key(0), (5, 2), "float64")
-    y = np.asarray(net.apply(params, et.Masked(x, mask)))
-    np.testing.assert_allclose(y[0], np.asarray(net.apply(params, x[:1, :3]))[0], atol=1e-12)
-
-
 def test_signals_on_the_sphere_keep_their_mean_square():
     x = np.random.default_rng(0).normal(size=(1, 9, 2))
     features = np.asarray(nn.Sequential(nn.SphereSignal()).apply(((),), x))
@@ -321,37 +303,7 @@ def test_ensembles_learn_vectors_that_turn_with_the_points():
     np.testing.assert_allclose(model.predict(x @ g.T), model.predict(x) @ g.T, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "layer", [nn.PointCloud("SO(2)"), nn.SphereSignal(), CONV, nn.SteerablePool(), nn.SteerableDense("1x0")]
-)
-def test_what_carries_steerable_features_says_so(layer):
-    assert layer.steers
-    assert nn.Residual(layer).steers
-    assert not nn.Residual(nn.Dense(1)).steers
-
-
 def test_a_dense_layer_has_one_matrix_for_every_irrep():
     net = nn.Sequential(nn.PointCloud("SO(3)", "2x0+3x1"), nn.SteerableDense("4x0+5x1"))
     (_, params) = net.init(jax.random.key(0), (3, 14))
     assert sorted(np.shape(w) for w in params.values()) == [(1, 2, 4), (1, 3, 5)]
-
-
-def test_sampling_a_function_that_is_linear_changes_nothing():
-    """On samples enough, the field is that of its coefficients."""
-    conv = nn.SteerableConv("2x0+2x1+2x2", radii=(0.0, 1.0))
-    signal = nn.Sequential(nn.PointCloud("SO(2)"), conv).signals((4, 2))[-1]
-    (op,) = nn.FourierNonlinearity(nn.Polynomial([0.0, 1.0]), samples=9).lower(signal)
-    rng = np.random.default_rng(0)
-    draw = lambda *shape: rng.normal(size=shape).astype(np.float32)
-    fields = {kind: Field(*draw(2, 3, kind.dimension, 2, kind.dimension)) for kind in op.irreps}
-    own = ({kind: draw(points, kind.dimension, kind.dimension) for kind in op.irreps} for points in (3, 2))
-    for kind, found in execute.sampled(op, fields, *own).items():
-        for part in range(2):
-            assert np.allclose(found[part], fields[kind][part], atol=1e-5)
-
-
-@pytest.mark.parametrize(("outputs", "turning"), [("3x0", None), ("1x1", 2)])
-def test_outputs_turn_where_they_are_no_numbers(outputs, turning):
-    net = nn.Sequential(nn.PointCloud("SO(2)"), CONV, nn.SteerablePool(), nn.SteerableDense(outputs))
-    assert net.equivariant_outputs == turning
-    assert nn.Sequential(nn.Dense(3)).equivariant_outputs is None

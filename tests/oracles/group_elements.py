@@ -3,7 +3,7 @@
 import numpy as np
 
 from equitangents.steerable import Features
-from equitangents.steerable.irrep import SPACES
+from equitangents.steerable.features import SPACES
 
 IRREPS = {
     "SO(2)": ("0", "1", "2", "3"),

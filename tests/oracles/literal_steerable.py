@@ -10,8 +10,8 @@ import numpy as np
 
 from equitangents.steerable import Features
 from equitangents.steerable.angular import angular_kernels
+from equitangents.steerable.features import SPACES, trivial
 from equitangents.steerable.harmonics import samples
-from equitangents.steerable.irrep import SPACES, trivial
 
 
 def kernels(features, layers, x1, x2):

@@ -13,7 +13,7 @@ import equitangents as et
 from equitangents import DeepEnsemble, InfiniteEnsemble, InfiniteEnsembleClassifier, actions, metrics, nn, plan_ensemble
 from equitangents.ensembles import BaggedInfiniteEnsemble
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError, NotFittedError
-from equitangents.planning.wanted import smallest
+from equitangents.planning.violations import smallest
 
 ROT = actions.image_rotations(4)
 
@@ -35,18 +35,6 @@ def model():
 @pytest.fixture(scope="module")
 def new():
     return task(seed=9, n=6)[0]
-
-
-@given(st.floats(0.1, 50.0), st.floats(0.001, 3.0), st.sampled_from([0.3, 0.5, 1.0]), st.integers(1, 10**6))
-def test_search_finds_the_first_number_at_or_below_the_target(scale, target, power, most):
-    value = lambda m: scale / m**power
-    found = smallest(value, target, most)
-    if found is None:
-        assert value(most) > target
-    else:
-        assert 1 <= found <= most
-        assert value(found) <= target
-        assert found == 1 or value(found - 1) > target
 
 
 @given(st.lists(st.floats(0.0, 10.0) | st.just(math.inf), min_size=1, max_size=60), st.floats(0.01, 9.0))
@@ -106,23 +94,6 @@ def test_without_augmentation_no_number_of_members_suffices(new):
     np.testing.assert_allclose(plan.limit, metrics.relative_orbit_std(model.predict, ROT, new).mean, rtol=1e-9)
     assert plan.limit > 0.01
     assert (plan.outcome, plan.augmentation_order) == ("limit misses the target", 1)
-
-
-def test_classifiers_plan_for_the_classes(new):
-    x, _ = task(n=12)
-    labels = np.array(list("ab" * 6))
-    model = InfiniteEnsembleClassifier(mlp(), augmentation=ROT, time=30.0).fit(x, labels)
-    plan = plan_ensemble(model, ROT, new, target=0.05, measure="osp", draws=300)
-    same = model.orbit_statistics(ROT, new, [plan.members], draws=300).osp.of_ensembles
-    assert (same[0] >= 4 * 0.95).mean() >= 0.95
-
-
-def test_files(model, new, tmp_path):
-    plan = plan_ensemble(model, ROT, new, target=0.02, draws=200)
-    written = json.loads(plan.to_json(tmp_path / "plan.json").read_text())
-    assert written["members"] == plan.members
-    assert written["curve"][0]["members"] == 1
-    assert [p.name for p in tmp_path.iterdir()] == ["plan.json"]
 
 
 def test_draws_that_are_few_for_the_confidence_bound_the_number_on_one_side(model, new, tmp_path):

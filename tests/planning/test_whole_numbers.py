@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from equitangents import InfiniteEnsemble, InfiniteEnsembleClassifier, actions, nn, plan_ensemble
 from equitangents.ensembles.orbits.law import OrbitLaw
 from equitangents.ensembles.orbits.statistics import OrbitMeasures, sample_quantiles
-from equitangents.planning.violations import MEASURES, Violations, largest_share
-from equitangents.planning.wanted import smallest
+from equitangents.planning.violations import MEASURES, Violations, largest_share, smallest
 
 ROT = actions.image_rotations(4)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import psutil
 import pytest
@@ -44,8 +45,7 @@ def test_processes_make_the_same_store_also_when_one_is_killed(tmp_path, alone):
 
 
 def test_tiles_of_a_dead_worker_of_an_executor_go_to_processes_of_this_machine(tmp_path, alone, monkeypatch, caplog):
-    processes = lambda workers, tasks, tiles: [tasks.report(tasks.run([tile])) for tile in tiles]
-    monkeypatch.setattr("equitangents.scale.executors.compute_by_processes", processes)
+    monkeypatch.setattr("equitangents.scale.executors._processes", lambda workers: nullcontext(Dying(tasks=18)))
     store(tmp_path / "k").compute(Dying(tasks=3))
     assert content(tmp_path / "k") == alone
     assert "2 processes of this machine take the 18 of 21 pieces that are missing" in caplog.text

@@ -166,14 +166,6 @@ class TestWhatIsComputed:
         assert all(total == 6 and left >= 0 for _, total, left in told)
         assert told[-1][2] == 0
 
-    def test_is_in_the_log_with_the_time_that_is_left(self, tmp_path, monkeypatch, caplog):
-        monkeypatch.setattr("equitangents.scale.progress._REPORTED", 0.0)
-        caplog.set_level("INFO", "equitangents")
-        GramStore(tmp_path / "k", NET, X, tile=4).compute()
-        lines = [record.getMessage() for record in caplog.records]
-        assert any(line.startswith("gram: 3 of 6 tiles are there, about ") for line in lines)
-        assert lines[-1].startswith("gram: 6 of 6 tiles computed, in ")
-
 
 class TestIsRefused:
     @pytest.fixture
@@ -206,10 +198,6 @@ class TestIsRefused:
         monkeypatch.setattr(Record.__init__, "__defaults__", ("99.0", *Record.__init__.__defaults__[1:]))
         with pytest.raises(StoreError, match=r"the version of equitangents: .* there, 99\.0 here"):
             GramStore(path, NET, X)
-
-    def test_a_network_of_other_widths_is_not(self, path):
-        wide = nn.Sequential(nn.Dense(64, W_std=1.5, b_std=0.1), nn.Relu(), nn.Dense(1))
-        same(GramStore(path, wide, X).compute())
 
     def test_a_worker_of_another_version_or_engine(self, path, monkeypatch):
         store = GramStore(path, NET, X)

@@ -28,20 +28,6 @@ def test_a_tile_gets_its_names_when_all_its_files_are_on_disk_its_own_place_last
     assert ends == ["nngp/c/1/0", "nngp/c/0/1", "ntk/c/1/0", "ntk/c/0/1"]
 
 
-@pytest.mark.parametrize("shape", [(300, 513), (1, 300, 257), (7,), (4, 4, 4)])
-@pytest.mark.parametrize("turned", [False, True])
-def test_files_are_the_same_whichever_way_a_matrix_lies_in_memory(tmp_path, shape, turned):
-    values = np.random.default_rng(0).normal(size=shape)
-    chunks = Chunks(tmp_path, tuple(n + 2 for n in shape), np.dtype("float64"))
-    given = np.asfortranarray(values) if turned else values
-    chunks.write((0,) * len(shape), given)
-    assert len(chunks.path((0,) * len(shape)).read_bytes()) == chunks.nbytes
-    found = chunks.read((0,) * len(shape))
-    inside = tuple(map(slice, shape))
-    np.testing.assert_array_equal(found[inside], values)
-    assert np.isnan(found).sum() == found.size - values.size
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_numbers_are_finite_also_where_their_squares_are_not(dtype):
     values = np.full((3, 4), 0.9 * np.finfo(dtype).max, dtype)
@@ -64,26 +50,13 @@ def test_a_kernel_that_is_not_finite_is_not_kept(tmp_path, monkeypatch):
     assert fresh.missing == len(fresh.tiles)
 
 
-class TestTheSideOfATile:
-    FAST = nn.Sequential(nn.Dense(1), nn.Relu(), nn.Dense(1))
-    SLOW = nn.Sequential(*(nn.Conv(1, 3), nn.Relu()) * 3, nn.GlobalAvgPool(), nn.Dense(1))
-
-    def side(self, net, shape, *sizes):
-        return side_of_tile(net, shape, np.dtype("float32"), *sizes)
-
-    def test_is_a_sixteenth_of_the_matrix_where_tiles_take_long(self):
-        sides = [self.side(self.SLOW, (16, 16, 3), n) for n in (5, 1600, 10_000, 50_000)]
-        assert sides == [64, 100, 625, 1000]
-
-    def test_is_larger_where_they_do_not_and_wastes_little_at_the_edges(self):
-        assert [self.side(self.FAST, (3,), n) for n in (5, 500, 2000, 2100)] == [64, 500, 2000, 1050]
-
-    def test_is_not_larger_than_the_shorter_side_of_a_matrix_that_is_not_square(self):
-        assert self.side(self.FAST, (3,), 1600, 10) == self.side(self.FAST, (3,), 10, 1600) == 100
-        assert self.side(self.FAST, (3,), 1600, 300) == 300
-
-    def test_of_an_estimate_is_that_of_the_store(self, tmp_path):
-        assert estimate(self.FAST, (3,), 70).tile == store(tmp_path / "k", rows=70, tile=None).tile == 70
+def test_tiles_of_fast_kernels_are_larger_and_an_estimate_has_those_of_the_store(tmp_path):
+    fast = nn.Sequential(nn.Dense(1), nn.Relu(), nn.Dense(1))
+    slow = nn.Sequential(*(nn.Conv(1, 3), nn.Relu()) * 3, nn.GlobalAvgPool(), nn.Dense(1))
+    dtype = np.dtype("float32")
+    assert [side_of_tile(slow, (16, 16, 3), dtype, n) for n in (5, 10_000, 50_000)] == [64, 625, 1000]
+    assert [side_of_tile(fast, (3,), dtype, *sizes) for sizes in ((2000,), (2100,), (1600, 10))] == [2000, 1050, 100]
+    assert estimate(fast, (3,), 70).tile == store(tmp_path / "k", rows=70, tile=None).tile == 70
 
 
 def test_inputs_are_read_once_a_row_of_tiles(tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from equitangents import groups, sphere
 from equitangents.errors import EquitangentsError
-from equitangents.sphere.zonal import legendre_coefficients
+from equitangents.sphere.directions import legendre_coefficients
 from oracles import literal_rotations
 
 BANDLIMITS = st.integers(1, 9)

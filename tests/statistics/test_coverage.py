@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from equitangents.audit.measure.intervals import Resampler
+from equitangents.audit.measure.task import Resampler
 from equitangents.metrics.measure import Bootstrap
 from equitangents.statistics import bootstrap, mean_interval, power_law, squared_mean
 

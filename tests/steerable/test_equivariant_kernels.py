@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from equitangents import errors
 from equitangents.steerable import Features, irrep
 from equitangents.steerable.angular import angular_kernels
+from equitangents.steerable.features import SPACES
 from equitangents.steerable.harmonics import direction_harmonics, directions_and_lengths, samples
-from equitangents.steerable.irrep import SPACES
 from examples import examples
 from oracles.group_elements import IRREPS, element
 

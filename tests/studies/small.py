@@ -17,6 +17,11 @@ from equitangents_studies.framework.settings import check
 from equitangents_studies.framework.study import Presentation, Study
 
 
+def outcomes(claims):
+    """Whether each of the claims holds."""
+    return [claim.outcome for claim in claims]
+
+
 def flat(nested):
     """`{a: {b: value}}` as `{(a, b): value}`."""
     return {(a, b): value for a, values in nested.items() for b, value in values.items()}

@@ -14,12 +14,9 @@ from equitangents_studies.other_ensembles.page import claims as other_ensembles_
 from equitangents_studies.sampling import study as sampling
 from equitangents_studies.sampling.page import claims as sampling_claims
 from equitangents_studies.sampling.study import RANDOM, STRATEGIES
+from studies.small import outcomes
 
 _UNDECIDED = "undecided"  # of three widths with 256 members no second order can be taken out
-
-
-def _verdicts(claims):
-    return [v.outcome for v in claims]
 
 
 class TestContinuousClaims:
@@ -41,19 +38,19 @@ class TestContinuousClaims:
         )  # fmt: skip
 
     def test_true(self):
-        assert _verdicts(continuous_claims(self.settings, self._results())) == ["holds"] * 5
+        assert outcomes(continuous_claims(self.settings, self._results())) == ["holds"] * 5
 
     def test_a_bound_that_is_exceeded_fails(self):
-        assert _verdicts(continuous_claims(self.settings, self._results(constant=1e-4)))[0] == "fails"
+        assert outcomes(continuous_claims(self.settings, self._results(constant=1e-4)))[0] == "fails"
 
     def test_a_change_under_the_subgroup_fails(self):
-        assert _verdicts(continuous_claims(self.settings, self._results(own=1e-5)))[1] == "fails"
+        assert outcomes(continuous_claims(self.settings, self._results(own=1e-5)))[1] == "fails"
 
     def test_a_slow_decrease_fails(self):
-        assert _verdicts(continuous_claims(self.settings, self._results(slope=0.5)))[2] == "fails"
+        assert outcomes(continuous_claims(self.settings, self._results(slope=0.5)))[2] == "fails"
 
     def test_pixels_far_above_their_floor_fail(self):
-        assert _verdicts(continuous_claims(self.settings, self._results(pixels=5.0)))[3] == "fails"
+        assert outcomes(continuous_claims(self.settings, self._results(pixels=5.0)))[3] == "fails"
 
 
 class TestFiniteWidthClaims:
@@ -89,10 +86,10 @@ class TestFiniteWidthClaims:
 
     def _of(self, architecture, **cell):
         """The verdicts on one architecture."""
-        return _verdicts(architecture_claims(self.settings, self._results(**cell), architecture))
+        return outcomes(architecture_claims(self.settings, self._results(**cell), architecture))
 
     def test_true(self):
-        assert _verdicts(finite_width_claims(self.settings, self._results())) == [*["holds"] * 5, _UNDECIDED] * 2 + [
+        assert outcomes(finite_width_claims(self.settings, self._results())) == [*["holds"] * 5, _UNDECIDED] * 2 + [
             "holds"
         ]
 
@@ -165,7 +162,7 @@ class TestOtherEnsemblesClaims:
 
     def test_true(self):
         claims = other_ensembles_claims(self.settings, self._results())
-        assert _verdicts(claims) == ["holds"] * 10
+        assert outcomes(claims) == ["holds"] * 10
         assert [v.kind for v in claims] == ["ours"] * 4 + ["source"] + ["ours"] * 4 + ["source"]
 
     @pytest.mark.quick(2)
@@ -185,7 +182,7 @@ class TestOtherEnsemblesClaims:
         ],
     )
     def test_false(self, change, failing):
-        assert _verdicts(other_ensembles_claims(self.settings, self._results(**change)))[failing] == "fails"
+        assert outcomes(other_ensembles_claims(self.settings, self._results(**change)))[failing] == "fails"
 
 
 class TestSamplingClaims:
@@ -202,10 +199,10 @@ class TestSamplingClaims:
         return sampling.Results(np.array([0.1, 1.0]), tables, tables, np.zeros((2, 2)))
 
     def test_true(self):
-        assert _verdicts(sampling_claims(self.settings, self._results())) == ["holds"] * 6
+        assert outcomes(sampling_claims(self.settings, self._results())) == ["holds"] * 6
 
     @pytest.mark.parametrize(
         ("strategy", "factor", "failing"), [("own", 1.5, 1), ("subgroup", 1.0, 2), ("important", 1.5, 3)]
     )
     def test_false(self, strategy, factor, failing):
-        assert _verdicts(sampling_claims(self.settings, self._results(**{strategy: factor})))[failing] == "fails"
+        assert outcomes(sampling_claims(self.settings, self._results(**{strategy: factor})))[failing] == "fails"

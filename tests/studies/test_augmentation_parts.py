@@ -9,6 +9,7 @@ from scipy.stats import special_ortho_group
 
 import equitangents as et
 from equitangents.kernels import kernel_invariance_error
+from equitangents_studies import ising, mlp_to_gcnn
 from equitangents_studies.common.infinite import predicted_parts, squares_of_means
 from equitangents_studies.common.networks import mlp, same_weights
 from equitangents_studies.common.rotation_bound import (
@@ -19,10 +20,7 @@ from equitangents_studies.common.rotation_bound import (
     to_nearest,
 )
 from equitangents_studies.finite_width.page import leading_exponent, order_claim
-from equitangents_studies.ising import study as ising
-from equitangents_studies.mlp_to_gcnn import study as mlp_to_gcnn
-from equitangents_studies.mlp_to_gcnn import study as pairs
-from equitangents_studies.mlp_to_gcnn.study import FrozenKernel, SymmetrisedKernel, draw
+from equitangents_studies.mlp_to_gcnn import FrozenKernel, SymmetrisedKernel, draw
 from equitangents_studies.other_ensembles.study import nested_means
 from equitangents_studies.sampling.study import STRATEGIES, importance, sample, trained_means
 
@@ -34,19 +32,19 @@ class TestSameWeights:
     @pytest.mark.parametrize("group", ["C4", pytest.param("D4", marks=pytest.mark.slow)])
     def test_the_network_with_the_same_weights_is_the_orbit_mean(self, group):
         settings = dataclasses.replace(self.settings, group=group)
-        action = pairs.image_action(settings)
-        net = pairs.plain(settings, 5)
+        action = mlp_to_gcnn.image_action(settings)
+        net = mlp_to_gcnn.plain(settings, 5)
         params = draw(net, (64, 1), 0, 0)
         x = np.random.default_rng(0).normal(size=(3, 64, 1))
-        pooled = pairs.gcnn(settings, action, 5, [action.group.identity])
+        pooled = mlp_to_gcnn.gcnn(settings, action, 5, [action.group.identity])
         found = pooled.apply(same_weights(params), x)
         mean = np.mean([net.apply(params, action(g, x)) for g in range(action.group.order)], axis=0)
         np.testing.assert_allclose(found, mean, atol=1e-12)
 
     @pytest.mark.slow
     def test_symmetrised_kernel_is_invariant_and_a_frozen_one_is_not(self):
-        action = pairs.image_action(self.settings)
-        net = pairs.plain(self.settings, 5)
+        action = mlp_to_gcnn.image_action(self.settings)
+        net = mlp_to_gcnn.plain(self.settings, 5)
         params = draw(net, (64, 1), 0, 0)
         x = np.random.default_rng(0).normal(size=(3, 64, 1))
         assert kernel_invariance_error(SymmetrisedKernel(net, params, action), action, x) < 1e-12

@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from equitangents.errors import InvalidArgumentError
 from equitangents.statistics import Estimate
+from equitangents_studies import mlp_to_gcnn
 from equitangents_studies.framework import drawing
-from equitangents_studies.framework.records import Records
-from equitangents_studies.mlp_to_gcnn import study as mlp_to_gcnn
-from studies.miniatures import study
+from equitangents_studies.framework.claims import Records
 
 
 def exchanged_results(distance=0.0):
@@ -23,7 +21,7 @@ def exchanged_results(distance=0.0):
     results = mlp_to_gcnn.Results(
         times=np.array([1.0]), kernel_distance=np.zeros(2), distance=np.full((1, 4), distance),
         without_augmentation=np.ones((1, 4)), exact=np.zeros((2, 1, 4)),
-        squares=rng.random((6, 2)), outputs=members, deep_without={},
+        squares=rng.random((6, 2)), outputs=members,
         deep_distance=deep(np.array([[0.0, 0.0, 0.0, distance]])), deep_kernels=deep(np.array([0.0, distance])),
         deep_exact={1: np.zeros((1, 4)), 3: np.full((1, 4), distance)},
     )  # fmt: skip
@@ -32,16 +30,6 @@ def exchanged_results(distance=0.0):
 
 def exchanged(distance=0.0):
     return mlp_to_gcnn.claims(*exchanged_results(distance))
-
-
-@pytest.mark.parametrize(
-    ("name", "bad"),
-    [("sampling", "draws"), ("finite-width", "members"), ("continuous", "members"), ("mlp-to-gcnn", "draws")],
-)
-def test_settings_are_refused_before_anything_is_measured(name, bad):
-    one = study(name)
-    with pytest.raises(InvalidArgumentError, match=bad):
-        one.check(type(one.presets["quick"])(**{bad: 2}), None)
 
 
 @pytest.mark.parametrize(("distance", "verdict"), [(0.0, "holds"), (1e-6, "fails")])

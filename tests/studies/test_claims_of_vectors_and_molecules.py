@@ -6,19 +6,15 @@ import numpy as np
 import pytest
 
 from equitangents import studies
-from equitangents_studies import forces, molecules
+from equitangents_studies import cross_product, forces, molecules
 from equitangents_studies.common.scores import largest
-from equitangents_studies.cross_product import study as cross_product
-from equitangents_studies.cross_product.study import claims as cross_product_claims
+from equitangents_studies.cross_product import claims as cross_product_claims
 from equitangents_studies.data import DataNotFoundError
 from equitangents_studies.framework.claims import EXACT
 from studies.miniatures import TINY
+from studies.small import outcomes
 
 UNDECIDED = "undecided"
-
-
-def verdicts(claims):
-    return [c.outcome for c in claims]
 
 
 class TestLargestOfAFew:
@@ -53,14 +49,14 @@ class TestCrossProduct:
         return cross_product.Results(
             times=np.array([0, 1]), outputs={("T", key): outputs for key in cross_product.SETS}, mean_error=table,
             covariance_error=table | {"none": np.full((times, 3), plain)},
-            between={"none": some, "T": between * some[::-1]}, truth_error={},
+            between={"none": some, "T": between * some[::-1]},
             worst={"T": share, "none": some}, bound={"T": np.ones((times, pairs)), "none": some},
             shift={"T": np.full(6, shift)}, shuffled={"T": np.full(6, shuffled)},
         )  # fmt: skip
 
     def test_true(self):
         found = cross_product_claims(self.settings, self.results())
-        assert verdicts(found) == ["holds"] * 10
+        assert outcomes(found) == ["holds"] * 10
         assert [c.covers == EXACT for c in found] == [True] * 3 + [False] * 5 + [True] * 2
 
     @pytest.mark.parametrize(
@@ -70,12 +66,12 @@ class TestCrossProduct:
          ({"shuffled": 1e-6}, 9)],
     )  # fmt: skip
     def test_false(self, change, failing):
-        assert verdicts(cross_product_claims(self.settings, self.results(**change)))[failing] == "fails"
+        assert outcomes(cross_product_claims(self.settings, self.results(**change)))[failing] == "fails"
 
     def test_pairs_that_come_near_the_bound_decide_nothing_about_further_ones(self):
         near = {"T": np.tile([0.2, 0.4, 0.5, 0.6, 0.8, 0.95], (2, 1))}
         results = dataclasses.replace(self.results(), worst=near)
-        assert verdicts(cross_product_claims(self.settings, results))[6] == UNDECIDED
+        assert outcomes(cross_product_claims(self.settings, results))[6] == UNDECIDED
 
 
 class TestForces:
@@ -85,21 +81,21 @@ class TestForces:
         error = np.random.default_rng(0).uniform(0.5, 1, (2, 6))
         errors = {"energies": error, "forces": error, "both": ratio * error * np.linspace(0.9, 1.1, 6)}
         turned = np.array(turned)
-        return forces.Results(errors, errors, law, law, turned, turned, (1.0, 1.0), "toy energy", {})
+        return forces.Results(errors, errors, law, law, turned, turned, (1.0, 1.0), {})
 
     def test_true(self):
         found = forces.claims(self.settings, self.results())
-        assert verdicts(found) == ["holds"] * 6
+        assert outcomes(found) == ["holds"] * 6
         assert [c.covers == EXACT for c in found] == [False, False, False, True, True, False]
 
     def test_false(self):
         assert (
-            verdicts(forces.claims(self.settings, self.results(ratio=3.0, law=1e-3, turned=(0.02,) * 3)))
+            outcomes(forces.claims(self.settings, self.results(ratio=3.0, law=1e-3, turned=(0.02,) * 3)))
             == ["fails"] * 6
         )
 
     def test_one_turn_decides_nothing(self):
-        assert verdicts(forces.claims(self.settings, self.results(turned=(1e-4,))))[5] == UNDECIDED
+        assert outcomes(forces.claims(self.settings, self.results(turned=(1e-4,))))[5] == UNDECIDED
 
 
 class TestMolecules:
@@ -111,18 +107,18 @@ class TestMolecules:
         errors = dict.fromkeys(("mlp", "coulomb", "soap", "elements"), error)
         errors["so3"] = ratio * error * rng.uniform(0.9, 1.1, (5, 1, 1))
         moved = {"so3": turned * rng.uniform(0.5, 1, (6, 3))}, {"so3": np.full((6, 3), relabelled)}
-        return molecules.Results(errors, {}, {}, *moved, 5, 1e-4, "made up")
+        return molecules.Results(errors, {}, *moved)
 
     def test_true(self):
         found = molecules.claims(self.settings, self.results())
-        assert verdicts(found) == ["holds"] * 5
+        assert outcomes(found) == ["holds"] * 5
         assert found[0].shown == "the geometric mean over training sizes"
         assert 0.45 < found[0].number < 0.55
         assert [c.covers == EXACT for c in found] == [False] * 4 + [True]
 
     def test_false(self):
         found = molecules.claims(self.settings, self.results(ratio=2.0, turned=1.0, relabelled=1e-3))
-        assert verdicts(found) == ["fails"] * 5
+        assert outcomes(found) == ["fails"] * 5
 
     def test_without_soap_there_is_no_claim_about_it(self):
         results = self.results()

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from types import SimpleNamespace
-
-import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-import equitangents as et
-from equitangents_studies.common.input_pictures import input_pictures
 from equitangents_studies.framework import drawing
 
 
@@ -34,19 +28,3 @@ def test_a_logarithmic_axis_within_a_decade_has_numbers():
     low, high = axes.get_ylim()
     shown = [t for t in axes.get_yticks() if low <= t <= high]
     assert len(shown) >= 4
-
-
-@pytest.mark.quick(1)
-@pytest.mark.parametrize(
-    ("action", "titles"),
-    [
-        (et.actions.image_rotations(4), ["digits", "90°", "180°", "270°"]),
-        (et.actions.image_dihedral(2), ["digits", "180°", "element (0,1)", "element (1,1)"]),
-        (et.actions.image_rotations(16), ["digits", *(f"{45 * k}°" for k in range(1, 8))]),
-    ],
-)
-def test_pictures_of_inputs_say_by_which_angles_they_are_turned(action, titles, tmp_path):
-    images = {"test": np.arange(64.0).reshape(1, 8, 8, 1)}
-    figure = input_pictures(SimpleNamespace(figures=tmp_path), action, images, {"test": "digits"})
-    drawn = (tmp_path / f"{figure.name}.svg").read_text()
-    assert re.findall(r">([^<>\n]+)</text>", drawn) == titles

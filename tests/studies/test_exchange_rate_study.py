@@ -5,7 +5,6 @@ import dataclasses
 import numpy as np
 import pytest
 
-from equitangents.errors import InvalidArgumentError
 from equitangents.statistics import Estimate
 from equitangents_studies import exchange_rate as exchange
 
@@ -71,17 +70,3 @@ def test_targets_are_invariant_under_their_shifts_alone():
     np.testing.assert_allclose(at(np.roll(many, 2, axis=1)), of, atol=1e-8)
     assert np.abs(at(np.roll(many, 1, axis=1)) - of).max() > 0.1
     assert (y.mean(), y.std()) == pytest.approx((0.0, 1.0))
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"orders": (3, 4)}, "orders"),
-        ({"orders": (4,)}, "orders"),
-        ({"sizes": (8, 300)}, "sizes"),
-        ({"ridge": 0.0}, "ridge"),
-    ],
-)
-def test_settings_that_cannot_be_are_refused(changes, said):
-    with pytest.raises(InvalidArgumentError, match=said):
-        exchange.check_settings(dataclasses.replace(SETTINGS, **changes), None)

@@ -7,8 +7,6 @@ import math
 import numpy as np
 import pytest
 
-from equitangents import studies
-from equitangents.errors import EquitangentsError
 from equitangents_studies.finite_width_vec import GROUPS, INFERENCES, Results, Settings, claims
 
 WIDTHS = (16, 64, 128, 256)
@@ -30,7 +28,7 @@ def made(*, fall=3.0, ahead=5.0, cost=6.0, behind=2.0, learnt=1.0, noise=0.2, na
     wide = (60 + 0.1 * rng.normal(size=5)) / 100
     limit = {group: wide + k * moved / 100 for k, group in enumerate(GROUPS)}
     single = {group: (draws + 0.1 * rng.normal(size=(5, 3))) / 100 for group in GROUPS}
-    return Results("cifar10", WIDTHS, 4, best, dict(best), share, limit, single, np.zeros((2, 1, 8, 8, 3)))
+    return Results(WIDTHS, 4, best, dict(best), share, limit, single)
 
 
 def judged(settings=None, **change):
@@ -78,8 +76,8 @@ def test_widths_that_were_not_trained_decide_nothing_about_the_best_width():
     results = made()
     kept = slice(0, 2)
     cut = lambda arrays: {key: rows[kept] for key, rows in arrays.items()}
-    few = Results("cifar10", WIDTHS[kept], 4, cut(results.best), cut(results.last), cut(results.learnt), results.limit,
-                  results.draws, results.pictures)  # fmt: skip
+    few = Results(WIDTHS[kept], 4, cut(results.best), cut(results.last), cut(results.learnt), results.limit,
+                  results.draws)  # fmt: skip
     found = claims(Settings(widths=WIDTHS[kept], runs=5, needed=4), few)
     assert [claim.outcome for claim in found[:2]] == ["undecided", "undecided"]
 
@@ -92,16 +90,6 @@ def test_runs_that_do_not_reach_95_percent_do_not_count():
     results.learnt["NN", "I"][1, 3] = 0.95
     found = results.accuracy("NN", "I", 64)
     assert found.value == pytest.approx(100 * results.best["NN", "I"][1, :4].mean())
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [({"widths": "8,12"}, "widths was"), ({"needed": "9"}, "needed was 9"), ({"widths": "8"}, "widths was")],
-)
-def test_settings_that_cannot_be_used_are_refused(change, message, tmp_path):
-    with pytest.raises(EquitangentsError, match=message):
-        studies.run("finite-width-vec", out=tmp_path / "run", settings={"data": "textures"} | change, progress=False)
-    assert not (tmp_path / "run").exists()
 
 
 def test_the_spread_of_narrow_networks_lies_in_its_interval_in_95_percent_of_draws_whatever_images_share():

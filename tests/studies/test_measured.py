@@ -105,19 +105,6 @@ def test_tables_list_every_number_at_its_coordinates():
     assert sorted(zip(*(other[name] for name in table), strict=True)) == sorted(zip(*table.values(), strict=True))
 
 
-def test_a_table_may_have_further_columns_of_the_same_coordinates():
-    scores = Results.read(found(Folder()), source="here").scores
-    twice = Keyed(scores.names, scores.axes, scores.levels, {key: 2 * scores[key] for key in reversed(scores)})
-    table = scores.table("score", "width member law group", twice=twice)
-    assert list(table) == ["width", "member", "law", "group", "score", "twice"]
-    assert table["twice"] == [2 * x for x in table["score"]]
-
-
-def test_keys_that_are_no_product_keep_their_order_in_a_table():
-    cases = {("a", 1): np.array([1, 2]), ("b", 1): np.array([3, 4]), ("a", 2): np.array([5, 6])}
-    assert Keyed(("name", "n"), ("draw",), {}, cases).table("x", "name n draw")["x"] == [1, 2, 3, 4, 5, 6]
-
-
 def test_results_made_by_hand_have_tables_too():
     results = Results("here", {("I", "normal"): np.array([[1.0, 2.0]])}, {})
     assert results.scores.table("score")["score"] == [1.0, 2.0]

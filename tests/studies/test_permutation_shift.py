@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equitangents import actions, groups
+from equitangents_studies import cross_product
 from equitangents_studies.common.orbits import orbit_batch
-from equitangents_studies.cross_product import study as cross_product
-from equitangents_studies.cross_product.study import FUNCTIONS, functions_of_kernels, largest_change, shifts
+from equitangents_studies.cross_product import FUNCTIONS, functions_of_kernels, largest_change, shifts
 
 
 @pytest.mark.parametrize("group", [groups.cyclic(5), groups.tetrahedral(), groups.dihedral(3)])

@@ -37,7 +37,7 @@ def test_killed_in_the_middle_of_training_and_resumed(name, total, finished_mini
     resumed = run(name, tmp_path / "cut", resume=True)
     # as written: where there is no interval, its ends are NaN, which equal nothing
     assert [claim.to_dict() for claim in resumed.claims] == [claim.to_dict() for claim in whole.claims]
-    assert_same_tables(name, tmp_path / "cut", whole.folder)
+    assert_same_tables(tmp_path / "cut", whole.folder)
 
 
 @pytest.mark.slow

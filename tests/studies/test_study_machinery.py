@@ -157,18 +157,6 @@ class TestRunner:
         assert a["results/numbers.csv"] == b["results/numbers.csv"]
         assert a["claims.json"] == b["claims.json"]
 
-    def test_default_folder(self, small, tmp_path, monkeypatch):
-        monkeypatch.chdir(tmp_path)
-        assert (
-            studies.run("small", progress=False).report.resolve() == tmp_path / "runs" / "small-quick" / "report.html"
-        )
-
-    def test_progress_is_shown(self, small, tmp_path, capsys):
-        studies.run("small", out=tmp_path / "run", progress=True)
-        shown = capsys.readouterr()
-        assert "First stage" in shown.err
-        assert shown.out == ""
-
     def test_unknown_names(self, tmp_path):
         with pytest.raises(InvalidArgumentError, match="expected 'toy', 'ising', 'rotated-images'"):
             studies.run("tory", out=tmp_path / "run")

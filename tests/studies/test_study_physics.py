@@ -9,14 +9,12 @@ import pytest
 import equitangents as et
 from equitangents.errors import InvalidArgumentError
 from equitangents.kernels import kernel_invariance_error
-from equitangents_studies import toy
+from equitangents_studies import ising, toy
 from equitangents_studies.common.images import load_images, standardise
-from equitangents_studies.common.infinite import expected_squares
 from equitangents_studies.common.ising_lattice import energy, hot_spins, thermal_spins
 from equitangents_studies.common.orbits import by_element, deviations, orbit_batch, relative_std, same_predictions
 from equitangents_studies.comparison.study import Settings as ComparisonSettings
 from equitangents_studies.comparison.study import images_of
-from equitangents_studies.ising import study as ising
 from equitangents_studies.rotated_images import study as rotated_images
 
 
@@ -99,20 +97,6 @@ class TestToy:
         values = np.stack([toy.ground_truth(np.asarray(action(g, x)), 6) for g in range(6)])
         np.testing.assert_allclose(values, np.broadcast_to(values[0], values.shape), atol=1e-12)
 
-    def test_expected_violation_against_samples(self):
-        import jax
-
-        action = toy.plane_rotations(4)
-        settings = toy.Settings(train_points=5)
-        points = toy._points(settings)
-        model = et.InfiniteEnsemble(toy.network(settings), augmentation=action, time=2.0)
-        model.fit(points["train"], toy.ground_truth(points["train"], 4))
-        batch = orbit_batch(action, points["inside"][:6])
-        _, covariance = model.predict(batch, return_cov=True)
-        expected = expected_squares(action, covariance[None], 6)[0]
-        draws = by_element(action, model.sample(batch, 4000, key=jax.random.key(0))[..., None])[..., 0]
-        assert (deviations(action, draws) ** 2).mean() == pytest.approx(expected, rel=0.1)
-
 
 class TestImages:
     def test_standardised(self):
@@ -159,6 +143,6 @@ class TestImages:
 
 @pytest.mark.parametrize(("name", "order"), [("none", 12), ("T", 12), ("O", 24), ("I", 60)])
 def test_pairs_and_their_products_are_moved_by_the_group_that_is_named(name, order):
-    from equitangents_studies.cross_product import study as cross_product
+    from equitangents_studies import cross_product
 
     assert [action.group.order for action in cross_product._actions(name)] == [order, order]

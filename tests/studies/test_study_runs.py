@@ -15,7 +15,7 @@ from equitangents.cli.main import main
 from equitangents.errors import InvalidArgumentError
 from equitangents_studies.framework import progress
 from equitangents_studies.framework.folder import only_run
-from studies.small import Settings, five_stages
+from studies.small import five_stages
 
 PROGRAM = [sys.executable, "-c", "from studies.small import command_line; command_line()"]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
@@ -165,30 +165,6 @@ class TestOneAtATime:
         assert set(contents(whole.folder)) == set(contents(resumed.folder))
         assert (resumed.folder / "claims.json").read_bytes() == (whole.folder / "claims.json").read_bytes()
 
-    @pytest.mark.slow
-    def test_redirected_output_is_written_as_it_comes(self, tmp_path):
-        child = subprocess.Popen(
-            [*PROGRAM, str(tmp_path / "run"), "--slow"],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=ENVIRONMENT,
-        )
-        try:
-            assert child.stderr.readline() == "Stage 0 …\n"
-            assert child.stderr.readline().startswith("Stage 0: done in ")
-            assert child.poll() is None, "the lines came while the run went on"
-        finally:
-            child.kill()
-            child.communicate()
-
-
-def test_settings_are_compared_as_values(small, tmp_path):
-    assert Settings().members == 10
-    run(tmp_path / "run", settings={"members": "10"})
-    run(tmp_path / "run", resume=True)
-    assert len(small.calls) == 2
-
 
 def test_without_a_terminal_a_long_stage_says_once_a_minute_how_far_it_is(monkeypatch, capsys):
     now = iter(range(0, 10_000, 7))  # seconds, at every look at the clock
@@ -200,13 +176,3 @@ def test_without_a_terminal_a_long_stage_says_once_a_minute_how_far_it_is(monkey
     assert said[0] == "training …"
     assert said[1:-1] == [f"training: {100 * step / 40:.0f} %" for step in (9, 18, 27, 36)]
     assert said[-1] == "training: done in 287.0 s"
-
-
-def test_on_a_terminal_a_stage_has_one_line(monkeypatch, capsys):
-    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
-    monkeypatch.setattr(progress, "_AGAIN", 0.0)
-    with progress.Progress().task("training") as stage:
-        stage.step(1, 2)
-    said = capsys.readouterr().err
-    assert said.startswith("\x1b[Ktraining …\r\x1b[Ktraining: 50 %\r\x1b[Ktraining: done in ")
-    assert said.count("\n") == 1

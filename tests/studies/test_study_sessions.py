@@ -48,13 +48,6 @@ def test_a_session_that_was_killed_stays_running_and_one_that_crashed_says_so(sm
     assert Sessions(None).to_dict("running")["sessions"][-1]["ended"] == "running"
 
 
-def test_the_time_so_far_is_that_of_the_sessions_before_and_of_this_one():
-    began = time.monotonic()
-    later = Sessions({"sessions": [{"seconds": 5.0}, {"seconds": 2.5}]})
-    first = later.seconds
-    assert 7.5 <= first <= later.seconds <= 7.5 + time.monotonic() - began
-
-
 def test_the_time_is_written_down_within_a_stage(tmp_path, monkeypatch):
     monkeypatch.setattr(folder, "_EVERY", 0.0)
     made = folder.RunFolder(tmp_path / "run", {"study": "small", "settings": {}})
@@ -69,21 +62,6 @@ def test_the_time_is_written_down_within_a_stage(tmp_path, monkeypatch):
 
     made.stage("long", "A long stage", compute)
     assert 0.02 <= noted[0] < noted[1]
-
-
-def test_a_run_that_starts_anew_has_one_session(small, tmp_path):
-    run(tmp_path / "run")
-    run(tmp_path / "run", force=True)
-    assert len(config(tmp_path / "run")["sessions"]) == 1
-
-
-def test_processor_seconds_count_work_and_not_waiting():
-    sessions = Sessions(None)
-    begin = os.times()
-    while sum(os.times()[:2]) - sum(begin[:2]) < 0.05:
-        pass
-    (worked,) = sessions.to_dict("running")["sessions"]
-    assert 0.04 <= worked["processor_seconds"] <= 5
 
 
 def test_the_machine_is_described_without_its_name():

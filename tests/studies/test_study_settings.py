@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from equitangents import studies
-from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.errors import EquitangentsError, InvalidTypeError
 from equitangents_studies.data import DataNotFoundError
 from equitangents_studies.framework.settings import as_text, changed
 from studies.miniatures import EXACT, TINY, study
@@ -16,45 +16,97 @@ from studies.miniatures import EXACT, TINY, study
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize(
-    ("name", "settings", "message"),
-    [
-        ("toy", {"rotations": "1"}, "rotations was 1"),
-        ("ising", {"groups": "1,500"}, "groups"),
-        ("ising", {"widths": "64"}, "two different widths"),
-        ("rotated-images", {"recorded_epochs": "0,99"}, "recorded_epochs"),
-        ("rotated-images", {"foreign": "noise,noise"}, "foreign"),
-        ("predicted-agreement", {"widths": "8"}, "widths was"),
-        ("predicted-agreement", {"members": "4"}, "members was 4"),
-        ("toy", {"size": "3"}, "setting is 'size'; expected 'rotations', 'members'"),
-        ("mlp-to-gcnn", {"group": "C3"}, "group was 'C3'"),
-        ("mlp-to-gcnn", {"draws": "1"}, "draws was 1"),
-        ("mlp-to-gcnn", {"depths": "0,1"}, "depths was"),
-        ("cross-product", {"groups": "T,X"}, "groups was"),
-        ("cross-product", {"groups": "T", "trained_groups": "O"}, "trained_groups was"),
-        ("continuous", {"angles": "100"}, "angles was 100"),
-        ("continuous", {"samples": "14"}, "samples was 14"),
-        ("sampling", {"budgets": "1,3"}, "budgets was"),
-        ("finite-width", {"sizes": "1,3,64"}, "sizes was"),
-        ("finite-width", {"members": "10"}, "members was 10"),
-        ("finite-width", {"cnn_members": "10"}, "cnn_members was 10"),
-        ("finite-width", {"channels": "4,8"}, "channels was"),
-        ("finite-width", {"tasks": "ising,ising"}, "tasks was"),
-        ("finite-width", {"tasks": "ising,mine.npz"}, "tasks was"),
-        ("molecules", {"sizes": "5,20"}, "sizes was"),
-        ("molecules", {"sizes": "20,12"}, "sizes was"),
-        ("molecules", {"splits": "2"}, "splits was 2"),
-        ("molecules", {"data": "qm8"}, "data was 'qm8'"),
-        ("molecules", {"tuning": "1000"}, "tuning was 1000"),
-        ("forces", {"molecule": "water"}, "molecule was 'water'"),
-        ("forces", {"sizes": "4"}, "sizes was"),
-        ("kernel-convergence", {"widths": "4,8"}, "widths was"),
-        ("kernel-convergence", {"sampled": "1"}, "sampled was 1"),
+BAD = {  # settings of the quick preset, each as text, and what its refusal says
+    "toy": [("rotations=1", "rotations was 1"), ("size=3", "setting is 'size'; expected 'rotations', 'members'")],
+    "ising": [("groups=1,500", "groups"), ("widths=64", "two different widths")],
+    "rotated-images": [("recorded_epochs=0,99", "recorded_epochs"), ("foreign=noise,noise", "foreign")],
+    "predicted-agreement": [("widths=8", "widths was"), ("members=4", "members was 4")],
+    "mlp-to-gcnn": [("group=C3", "group was 'C3'"), ("draws=1", "draws was 1"), ("depths=0,1", "depths was")],
+    "cross-product": [("groups=T,X", "groups was"), ("groups=T trained_groups=O", "trained_groups was")],
+    "continuous": [
+        ("angles=100", "angles was 100"), ("samples=14", "samples was 14"), ("image_orders=4,2", "image_orders was"),
+        ("image_orders=2,5", "angles was"), ("patch=3", "patch was 3"), ("pixels=9", "pixels was 9"),
+        ("foreign=noise,noise", "foreign was"), ("image_members=1", "image_members was 1"),
+        ("members=2", "members was 2"),
     ],
-)
-def test_bad_settings_are_named(name, settings, message, tmp_path):
-    with pytest.raises(InvalidArgumentError, match=message):
-        studies.run(name, out=tmp_path / "run", settings=settings, progress=False)
+    "sampling": [
+        ("budgets=1,3", "budgets was"), ("image_budget=8", "image_budget was 8"),
+        ("image_budget=3", "image_budget was 3"), ("members=1", "members was 1"), ("channels=", "channels was"),
+        ("draws=2", "draws was 2"),
+    ],
+    "finite-width": [
+        ("sizes=1,3,64", "sizes was"), ("members=10", "members was 10"), ("cnn_members=10", "cnn_members was 10"),
+        ("channels=4,8", "channels was"), ("tasks=ising,ising", "tasks was"), ("tasks=ising,mine.npz", "tasks was"),
+    ],
+    "comparison": [
+        ("baselines=gcn", "baseline is 'gcn'"), ("baselines=plain,plain", "baselines"),
+        ("group=C8 baselines=invariant-kernel", "baselines"), ("group=C5", "group was 'C5'"),
+        ("pixels=7", "pixels was 7"), ("data=mine.npz", "expected a file"), ("channels=4", "channels"),
+        *((f"tolerated={loss}", "tolerated was .*between 0 and 1") for loss in ("0", "1", "nan", "-0.1")),
+    ],
+    "frozen-kernel": [
+        ("widths=8,16", "widths was"), ("networks=1", "networks was 1"), ("steps=0,1", "steps was"),
+        ("train_images=4 kernel_images=9", "kernel_images was 9"), ("b_std=0", "b_std was 0"), ("rate=0", "rate was 0"),
+        ("smooth=relu", "smooth was 'relu'"),
+    ],
+    "medical-kernels": [
+        *((f"data=digits images=60 pixels=8 patch=2 stride=2 {bad}", message) for bad, message in (
+            ("sizes=10,20 patch=3", "patch was 3"), ("sizes=10,20 pixels=7", "pixels was 7"),
+            ("sizes=10,60", "sizes was"), ("sizes=5", "at least the number of classes, 10"),
+            ("sizes=10,20 images=9999", "images was 9999"),
+        )),
+    ],
+    "molecules": [
+        ("sizes=5,20", "sizes was"), ("sizes=20,12", "sizes was"), ("splits=2", "splits was 2"),
+        ("data=qm8", "data was 'qm8'"), ("tuning=1000", "tuning was 1000"),
+    ],
+    "forces": [("molecule=water", "molecule was 'water'"), ("sizes=4", "sizes was")],
+    "kernel-convergence": [("widths=4,8", "widths was"), ("sampled=1", "sampled was 1")],
+    "exchange-rate": [
+        ("orders=3,4", "orders"), ("orders=4", "orders"), ("sizes=8,300000", "sizes"), ("ridge=0", "ridge"),
+    ],
+    "partial-orbits": [("angles=20", "angles")],
+    "learning-curves": [
+        *((f"{kind}=VEC,FNC", f"{kind} is 'FNC'; expected 'FCN', .*; did you mean 'FCN'")
+          for kind in ("models", "networks", "whole", "approximated")),
+        ("prepared=nothing", "prepared"), ("data=textures images=60 smallest=40", "5 sizes"),
+        ("data=textures predicted_sizes=200,900", "predicted_sizes"), ("data=nothing", "data"),
+    ],
+    "symmetry-groups": [
+        ("data=textures pixels=4", "pixels was 4"), ("data=imagenet", "data was 'imagenet'"),
+        ("data=textures pooled_images=9999", "pooled_images was 9999"),
+    ],
+    "symmetry-breaking-path": [
+        ("data=textures times=0.5,1", "times was"), ("data=textures members=3", "members was 3"),
+        ("data=digits", "O.1. has no path"),
+    ],
+    "gaussian-vs-uniform": [("data=textures members=4", "members was 4")],
+    "finite-width-vec": [
+        ("data=textures widths=8,12", "widths was"), ("data=textures needed=9", "needed was 9"),
+        ("data=textures widths=8", "widths was"),
+    ],
+    "spurious-symmetries": [
+        ("data=textures pixels=12", "pixels was 12"), ("data=textures images=100", "images was"),
+        ("data=textures models=MLP images=100 moved=MLP", "models is 'MLP'; expected"),
+        ("data=textures moved=LCN", "moved was"), ("data=textures small_images=20", "small_images was 20"),
+        ("data=textures ridge=0", "ridge was"),
+    ],
+    "imagenet-scale": [
+        ("data=nowhere", "data was 'nowhere'"),
+        ("data=textures networks=ResNet-17", "networks is 'ResNet-17'; expected .* did you mean"),
+        ("data=textures groups=O(3)^d", "groups was"), ("data=textures patch=5", "patch was 5"),
+        ("data=textures largest=9999", "largest was 9999"), ("data=textures halvings=4", "halvings was 4"),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_settings_are_named_before_anything_is_written(name, tmp_path):
+    for text, message in BAD[name]:
+        settings = dict(word.split("=", 1) for word in text.split())
+        with pytest.raises(EquitangentsError, match=message):
+            studies.run(name, out=tmp_path / "run", settings=settings, progress=False)
+        assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("name", [*EXACT])

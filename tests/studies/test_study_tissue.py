@@ -8,7 +8,7 @@ import logging
 import numpy as np
 import pytest
 
-from equitangents import actions, nn, studies
+from equitangents import actions, nn
 from equitangents.ensembles import InfiniteEnsembleClassifier
 from equitangents.kernels import KeptKernel, KernelStore, orbit_average
 from equitangents_studies import medical_kernels as medical
@@ -16,7 +16,7 @@ from equitangents_studies.common import kernel_classification
 from equitangents_studies.medical_kernels import Tissue, element_kernels, elements_of, load_tissue
 from equitangents_studies.rotated_images import histology
 from equitangents_studies.rotated_images import study as rotated_images
-from studies.miniatures import TINY, run
+from studies.miniatures import run
 
 NET = nn.Sequential(nn.Conv(1, (2, 2), stride=2, padding="circular"), nn.Relu(), nn.GlobalAvgPool(), nn.Dense(1))
 
@@ -24,7 +24,7 @@ NET = nn.Sequential(nn.Conv(1, (2, 2), stride=2, padding="circular"), nn.Relu(),
 def tissue(rng, n=40, specimens=None):
     x, y = rng.normal(size=(n, 4, 4, 1)), np.arange(n) % 2
     specimen = np.arange(n) if specimens is None else specimens
-    return Tissue(x, y, specimen, ("a", "b"), specimens is not None)
+    return Tissue(x, y, specimen, ("a", "b"))
 
 
 class TestSplits:
@@ -99,7 +99,7 @@ class TestMedicalKernels:
         noise = 0.002 * rng.normal(size=(3, 5, 2))
         accuracy = {m: 0.6 + np.array(lead) + n for m, lead, n in zip(medical.TITLES, leads, noise, strict=True)}
         equal = {"augmented CNN, C4": 1e-15, "group convolutions, C4": 1e-15}
-        return medical.Results(tissue(rng), accuracy, {m: np.ones((5, 2)) for m in accuracy}, equal)
+        return medical.Results(accuracy, {m: np.ones((5, 2)) for m in accuracy}, equal)
 
     @pytest.mark.parametrize(
         ("lead", "verdict"),
@@ -132,32 +132,8 @@ class TestMedicalKernels:
         path = "results/accuracy.csv"
         assert (again.folder / path).read_bytes() == (first.folder / path).read_bytes()
 
-    @pytest.mark.parametrize(
-        ("change", "named"),
-        [
-            ({"patch": "3"}, "patch was 3"),
-            ({"pixels": "7", "data": "digits"}, "pixels was 7"),
-            ({"sizes": "10,60"}, "sizes was"),
-            ({"sizes": "5"}, "at least the number of classes, 10"),
-            ({"images": "9999"}, "images was 9999"),
-        ],
-    )
-    def test_settings_that_cannot_be_used_are_named(self, tmp_path, change, named):
-        settings = {**TINY["medical-kernels"], **change}
-        with pytest.raises(ValueError, match=named):
-            studies.run("medical-kernels", out=tmp_path / "run", settings=settings, progress=False)
-        assert not (tmp_path / "run").exists()
-
 
 class TestHistology:
-    def test_its_claims_are_those_of_the_experiment_on_tissue(self):
-        assert rotated_images.experiment(histology.PRESETS["quick"]) == "experiment on histological images"
-
     def test_the_numbers_that_the_source_states_for_clothes_are_not_those_of_tissue(self):
         assert rotated_images.stated_agreement(histology.PRESETS["quick"]) == ""
         assert "3.85" in rotated_images.stated_agreement(rotated_images.Settings())
-
-    def test_presets_are_of_tissue_and_name_foreign_inputs(self):
-        for preset in histology.PRESETS.values():
-            assert preset.data in ("histology_crc5", "nct_crc_he")
-            assert {"histology_lc25000_colon", "cifar10", "noise"} == set(preset.foreign)

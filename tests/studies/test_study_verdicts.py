@@ -14,8 +14,7 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.report import with_interval
 from equitangents.statistics import Estimate, exactly
 from equitangents_studies.claim import Claim
-from equitangents_studies.framework.claims import EXACT, IN_ERRORS, SINGLE, By, agreement, claim, ours, theirs
-from equitangents_studies.framework.records import Records
+from equitangents_studies.framework.claims import EXACT, IN_ERRORS, SINGLE, By, Records, agreement, claim, ours, theirs
 
 
 def judged(statement, *estimates, covers="inputs", repeated=None, **how):

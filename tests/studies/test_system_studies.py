@@ -7,16 +7,12 @@ import math
 import numpy as np
 import pytest
 
-from equitangents import studies
 from equitangents.errors import EquitangentsError
 from equitangents_studies import gaussian_vs_uniform as laws
 from equitangents_studies import symmetry_breaking_path as along
 from equitangents_studies import symmetry_groups as groups
 from equitangents_studies.common.system_runs import load_system_images
-
-
-def verdicts(claims):
-    return [claim.outcome for claim in claims]
+from studies.small import outcomes
 
 
 class TestSymmetryGroups:
@@ -29,7 +25,6 @@ class TestSymmetryGroups:
         rng = np.random.default_rng(0)
         right = lambda share: rng.random(2000) < share
         return groups.Results(
-            "textures",
             {pair: kernel if pair in equal else 0.2 for pair in pairs},
             {pair: 1e-6 if pair in equal else change for pair in pairs},
             {pair: right(0.5) for pair in pairs},
@@ -40,7 +35,7 @@ class TestSymmetryGroups:
         )
 
     def test_all_hold_where_theory_does(self):
-        assert verdicts(groups.claims(self.settings, self.results())) == ["holds"] * 6
+        assert outcomes(groups.claims(self.settings, self.results())) == ["holds"] * 6
 
     @pytest.mark.parametrize(
         ("place", "change", "verdict"),
@@ -60,7 +55,7 @@ class TestSymmetryGroups:
         ],
     )
     def test_a_claim_follows_its_numbers(self, place, change, verdict):
-        found = verdicts(groups.claims(self.settings, self.results(**change)))
+        found = outcomes(groups.claims(self.settings, self.results(**change)))
         assert found[place] == verdict
         assert found[:place] + found[place + 1 :] == ["holds"] * 5
 
@@ -81,17 +76,15 @@ class TestSymmetryBreakingPath:
         times, widths = self.settings.times, self.settings.widths
         means = {times[0]: 0.0, times[1]: to_gap[1] - to_gap[0]}
         return along.Results(
-            "textures",
             {(w, t): members(means[t]) for w in widths for t in times},
             {w: members(-to_gap[0]) for w in widths},
             {(w, t): np.full(12, share) for w, share in zip(widths, learnt, strict=True) for t in times},
-            {w: np.ones(12) for w in widths},
             np.full((20, 2), to_limit[0]),
             np.arange(20) % 2,
         )
 
     def test_distances_along_the_path_decide(self):
-        judged = lambda *ends: verdicts(along.claims(self.settings, self.results(*ends)))[:2]
+        judged = lambda *ends: outcomes(along.claims(self.settings, self.results(*ends)))[:2]
         assert judged((0.5, 2.0), (2.0, 0.5)) == ["holds"] * 2
         assert judged((2.0, 0.5), (0.5, 2.0)) == ["fails"] * 2
         assert judged((1.0, 1.0), (1.0, 1.0)) == ["undecided"] * 2
@@ -136,7 +129,7 @@ class TestGaussianVsUniform:
         }
         scores = {key: value + lead * (key[0] == "gaussian") for key, value in scores.items()}
         moved = np.array([0.0, permuted, change])[:, None] - 0.4 + np.zeros(5)
-        return laws.Results("textures", scores, dict.fromkeys(laws.COUPLED, equal), {1: moved, 8: moved / 64})
+        return laws.Results(scores, dict.fromkeys(laws.COUPLED, equal), {1: moved, 8: moved / 64})
 
     @pytest.mark.parametrize(
         ("change", "expected"),
@@ -152,7 +145,7 @@ class TestGaussianVsUniform:
         ],
     )
     def test_claims_follow_their_numbers(self, change, expected):
-        assert verdicts(laws.claims(self.settings, self.results(**change))) == expected
+        assert outcomes(laws.claims(self.settings, self.results(**change))) == expected
 
     def test_the_closed_form_is_the_kurtosis_of_drawn_responses(self):
         rng = np.random.default_rng(0)
@@ -166,25 +159,6 @@ class TestGaussianVsUniform:
     def test_a_p_value_is_not_called_deterministic(self):
         tested = groups.claims(groups.Settings(), TestSymmetryGroups().results())[4]
         assert tested.interval_cell == "a p-value, which has no interval"
-
-
-@pytest.mark.parametrize(
-    ("name", "change", "message"),
-    [
-        ("symmetry-groups", {"pixels": "4"}, "pixels was 4"),
-        ("symmetry-groups", {"data": "imagenet"}, "data was 'imagenet'"),
-        ("symmetry-groups", {"pooled_images": "9999"}, "pooled_images was 9999"),
-        ("symmetry-breaking-path", {"times": "0.5,1"}, "times was"),
-        ("symmetry-breaking-path", {"members": "3"}, "members was 3"),
-        ("symmetry-breaking-path", {"data": "digits"}, "O.1. has no path"),
-        ("gaussian-vs-uniform", {"members": "4"}, "members was 4"),
-    ],
-)
-def test_settings_that_cannot_be_used_are_refused(name, change, message, tmp_path):
-    settings = {"data": "textures"} | change
-    with pytest.raises(EquitangentsError, match=message):
-        studies.run(name, out=tmp_path / "run", settings=settings, progress=False)
-    assert not (tmp_path / "run").exists()
 
 
 def test_images_are_those_of_the_folder_where_it_has_them_and_generated_ones_else(tmp_path, monkeypatch):

@@ -85,7 +85,7 @@ def test_page_and_claims_show_tensors(tmp_path):
         "polarizabilities": WaterTensors(0.4 * off(2, 20), 0.2 * off(20), 0.4 * off(20)),
     }
     turned = np.array([1e-4, 2e-4, 1e-4])
-    results = forces.Results(errors(), errors(), 0.0, 0.0, turned, turned, (1.0, 1.0), "toy energy", water)
+    results = forces.Results(errors(), errors(), 0.0, 0.0, turned, turned, (1.0, 1.0), water)
     verdicts = forces.claims(settings, results)
     assert [v.outcome for v in verdicts[5:]] == ["fails", "fails"]
     assert verdicts[6].number == pytest.approx(2, rel=0.05)

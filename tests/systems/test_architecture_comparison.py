@@ -19,7 +19,7 @@ from equitangents_studies.systems.architecture_comparison import (
     notices,
 )
 from equitangents_studies.systems.curves import LearningCurve
-from equitangents_studies.systems.factors import cell, compared, log_factor_at_end
+from equitangents_studies.systems.exchange import cell, compared, log_factor_at_end
 
 SIZES = np.array([10, 20, 40, 80, 160])
 N = SIZES.astype(np.float64)

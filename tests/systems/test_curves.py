@@ -13,7 +13,7 @@ from equitangents import InfiniteEnsemble, InfiniteEnsembleClassifier, nn
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotPositiveDefiniteError, ShapeError
 from equitangents_studies.data import digits
 from equitangents_studies.systems import learning_curve
-from equitangents_studies.systems.curve_data import curve_data
+from equitangents_studies.systems.curves import curve_data
 
 NET = nn.Sequential(nn.Dense(8, W_std=2**0.5, b_std=0.3), nn.Relu(), nn.Dense(1))
 
@@ -209,13 +209,6 @@ class TestTheRecord:
         assert law.exponent.low > 0
         assert law.at(100).value < law.at(20).low
 
-    def test_progress_is_told(self, regression):
-        told = []
-        learning_curve(NET, *regression, sizes=[5], progress=lambda done, total: told.append(done / total))
-        learning_curve(Ridge(), *regression, sizes=[5], progress=lambda done, total: told.append(done / total))
-        assert told[-1] == 1
-        assert max(told) <= 1
-
 
 @pytest.mark.parametrize(
     ("error", "arguments", "how", "said"),
@@ -247,11 +240,3 @@ def test_classes_and_targets_are_not_mixed(labels, others):
     x, y = np.random.default_rng(0).normal(size=(20, 3)), np.arange(20) % 2
     with pytest.raises(InvalidTypeError, match="classes of one kind"):
         curve_data(x, y.astype(labels), test=(x, y.astype(others)))
-
-
-@pytest.mark.parametrize(("labels", "others"), [(np.int64, np.uint8), ("U1", "U5"), (np.float32, np.float64)])
-def test_widths_of_one_kind_may_differ(labels, others):
-    x, y = np.random.default_rng(0).normal(size=(20, 3)), np.arange(20) % 2
-    data = curve_data(x, y.astype(labels), test=(x, y.astype(others)))
-    assert (data.classes is None) == (np.dtype(labels).kind == "f")
-    np.testing.assert_array_equal(data.targets[:20], data.targets[20:])

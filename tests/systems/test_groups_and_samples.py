@@ -11,8 +11,7 @@ from equitangents import actions, groups, nn
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.kernels import orbit_average
 from equitangents_studies.systems import exchange_rate, moved_at_random, partial_orbits, spectrum
-from equitangents_studies.systems.exchange import scrambled
-from equitangents_studies.systems.factors import log_factor
+from equitangents_studies.systems.exchange import log_factor, scrambled
 from examples import examples
 
 NET = nn.Sequential(nn.Flatten(), nn.Dense(8, W_std=2**0.5, b_std=0.2), nn.Relu(), nn.Dense(1))

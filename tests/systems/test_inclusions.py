@@ -78,15 +78,6 @@ def test_what_cannot_be_embedded_is_refused_by_name(change: dict[str, Any], said
         et.systems.embed(**(given | change))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("target", ["FCN", "VEC"])
-def test_locally_connected_layers_are_embedded_whatever_the_grid(target: str) -> None:
-    shape = (2, 3, 4)  # channels are the last axis alone
-    net = et.systems.architecture("LCN", 1, 2)
-    params = net.init(jax.random.key(0), shape, "float64")
-    assert not difference(net, params, et.systems.embed(net, params, target, shape), shape) > 1e-12
-
-
 def test_the_long_chain_ends_in_d_squared_n_channels() -> None:
     shape = (4, 2)
     net = et.systems.architecture("LCN", 2, 2)

@@ -12,10 +12,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 import equitangents as et
 from equitangents.errors import EquitangentsError, NotFiniteError
-from equitangents.kernels.empirical import empirical_matrix
+from equitangents.kernels.tangent import empirical_matrix
 from equitangents_studies.systems import descent
-from equitangents_studies.systems.generated import Textures
-from equitangents_studies.systems.tangent_spectrum import largest_eigenvalue
+from equitangents_studies.systems.descent import largest_eigenvalue
+from equitangents_studies.systems.transformations import Textures
 
 SHAPE = (4, 3)
 NET = et.systems.architecture("LCN", 1, 4, outputs=3)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import equitangents as et
 from equitangents.errors import EquitangentsError, MemoryLimitError
-from equitangents_studies.systems.data_groups import data_group
+from equitangents_studies.systems.transformations import data_group
 from examples import examples
 
 SYSTEMS = et.systems
@@ -43,11 +43,6 @@ def test_the_dimension_of_a_group_is_that_of_the_manifold(group: str, dimension:
     assert SYSTEMS.transformation(group, (4, 4, 3)).dimension == dimension
 
 
-def test_the_source_s_dimensions_of_imagenet_groups() -> None:
-    assert data_group("O(3)^d", (224, 224, 3)).dimension == 150_528
-    assert data_group("O(c)xI", (16 * 16 * 3,)).dimension == 294_528
-
-
 def test_shared_matrices_are_the_same_at_every_position_and_own_ones_differ() -> None:
     blocks = lambda tau: np.stack([tau.matrix()[3 * p : 3 * p + 3, 3 * p : 3 * p + 3] for p in range(6)])
     shared = blocks(SYSTEMS.transformation("O(3)xI", (2, 3, 3)))
@@ -68,9 +63,9 @@ def test_matrices_are_haar_distributed(group: str) -> None:
     """E Q = 0, E Q_ij² = 1/n, E (tr Q)² = 1, and det is ±1 equally often: without the signs of R, E Q_ii is not 0."""
     n = 3 if group == "O(3)^d" else 4
     if group == "O(3)^d":
-        matrices = SYSTEMS.transformation(group, (4000, 3)).matrices
+        matrices = SYSTEMS.transformation(group, (4000, 3)).values
     else:
-        matrices = np.stack([SYSTEMS.transformation(group, (2, 2), seed=s).full for s in range(2000)])
+        matrices = np.stack([SYSTEMS.transformation(group, (2, 2), seed=s).values for s in range(2000)])
     root = len(matrices) ** 0.5
     assert np.max(np.abs(matrices.mean(axis=0))) < 5 / (n * root) ** 1 * n**0.5
     assert np.max(np.abs((matrices**2).mean(axis=0) - 1 / n)) < 5 / root

@@ -7,7 +7,7 @@ import pytest
 
 from equitangents.ensembles.fields.store import _PointTiles
 from equitangents.errors import StoreError
-from equitangents.tiles.chunks import Chunks
+from equitangents.tiles.chunks import Chunks, ZarrTiles
 from equitangents.tiles.grid import Grid
 from equitangents.tiles.store import (
     DamagedTileError,
@@ -15,7 +15,6 @@ from equitangents.tiles.store import (
     each_computed,
     store_errors,
 )
-from equitangents.tiles.zarr_tiles import ZarrTiles
 
 RNG = np.random.default_rng(0)
 FLOATS = np.dtype("float64")

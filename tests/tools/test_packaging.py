@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from scripts import lowest
+from scripts import lowest, release
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -66,3 +66,35 @@ def test_the_makefile_names_what_it_depends_on():
     (needed,) = re.findall(r"^\$\(STAMP\): (.*)$", makefile, re.M)
     called = set(re.findall(r"scripts/\w+\.sh", (ROOT / "scripts/setup.sh").read_text()))
     assert called <= set(needed.split())
+
+
+class TestReleasing:
+    ADDRESS = "https://host.example/someone/equitangents"
+
+    @pytest.fixture
+    def texts(self) -> dict[str, str]:
+        return {name: (ROOT / name).read_text() for name in release.FILES}
+
+    def test_a_checkout_says_what_is_missing(self, texts):
+        said = "\n".join(release.missing(texts))
+        for part in (
+            "pyproject.toml: the address",
+            "CHANGELOG.md: no dated section",
+            "docs/theory.md is relative",
+        ):
+            assert part in said
+
+    def test_a_release_lacks_nothing_and_every_file_has_its_version_day_and_address(self, texts):
+        made = release.released(texts, "7.0.1", self.ADDRESS, "2030-01-31")
+        assert release.missing(made) == []
+        assert tomllib.loads(made["pyproject.toml"])["project"]["version"] == "7.0.1"
+        assert "date-released: 2030-01-31\n" in made["CITATION.cff"]
+        assert f"]({self.ADDRESS}/raw/v7.0.1/docs/images/rotated-images.svg)" in made["README.md"]
+        again = release.released(made, "7.0.2", self.ADDRESS, "2030-02-01")
+        assert again["CITATION.cff"].count("repository-code:") == 1
+
+    @pytest.mark.parametrize("name", sorted(release._VERSION))
+    def test_one_file_of_another_version_is_named(self, texts, name):
+        made = release.released(texts, "7.0.1", self.ADDRESS, "2030-01-31")
+        made[name] = made[name].replace("7.0.1", "7.0.2")
+        assert any(name in line or "CHANGELOG" in line for line in release.missing(made))

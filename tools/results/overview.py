@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from equitangents.report import figures, palette
 from equitangents_studies import registry
+from equitangents_studies.claim import Claim
+from equitangents_studies.framework.places import PLACES
+from tools.results import small
 from tools.results.markers import Find, filled, finder, plain, table
 from tools.results.record import Record
 
 _WORKS = ("2403.03103", "2406.06504", "2207.04612")  # those that the package is about; others stand behind them
+_SETTINGS = ("learning-curves-VEC-one-norm",)  # runs of another setting than the primary one, on a page of their own
+_PRIMARY = ("comparison-C8", "comparison-C16")  # and primary ones on the page of another run
+_THEOREM = re.compile(r"[Tt]heorem|[Ll]emma|μ_t and Σ_t|permutation shift")
 _COMMENT = re.compile(r"<!--.*?-->")
 _ARXIV = re.compile(r"arXiv (\d{4}\.\d{5})")
 _OUTCOMES = ("holds", "fails", "undecided")
+_KINDS = {"number": "numbers that they state", "theorem": "theorems", "statement": "other statements"}
 
 
 def records(results: Path) -> list[Record]:
@@ -30,7 +38,8 @@ def made(root: Path) -> dict[Path, str]:
     published = records(results)
     find: dict[str, Find] = {record.name: finder(record) for record in published}
     titles = {record.name: _title(results / record.page) for record in published}
-    find["index"] = _index(published, titles).__getitem__
+    index = results / "index.md"
+    find["index"] = {**_index(published, titles), "lead": _lead(published, _listed(index))}.__getitem__
     pages = [*sorted(results.glob("*.md")), root / "README.md", root / "paper" / "paper.md"]
     return {path: filled(path.read_text(encoding="utf-8"), find, path.stem) for path in pages}
 
@@ -43,6 +52,7 @@ def stale(root: Path) -> list[Path]:
 def refresh(root: Path) -> list[Path]:
     """Write what is stale; which pages those were."""
     changed: list[Path] = []
+    _draw(records(root / "docs" / "results"), root / "docs" / "results")
     while differing := [(path, text) for path, text in made(root).items() if path.read_text(encoding="utf-8") != text]:
         for path, text in differing:  # titles are numbers of the index: what changes them changes it, too
             path.write_text(text, encoding="utf-8")
@@ -58,33 +68,105 @@ def _title(page: Path) -> str:
 def _index(published: Sequence[Record], titles: Mapping[str, str]) -> dict[str, str]:
     """Tables of docs/results/index.md: `runs`, claims `counted` by work, and those `unmet`."""
     link = lambda r: f"[{r.name}]({r.page})"
-    works: dict[str, list[Record]] = {work: [] for work in (*_WORKS, "")}
-    for record in published:
-        works[_work(record)].append(record)
-    rows = [[f"arXiv {w}" if w else "other works", *_counted(works[w])] for w in works if works[w]]
+    once = _once(filter(_is_primary, published))
+    works = {work: [outcome for (*_, named, _), outcome in once.items() if named == work] for work in (*_WORKS, "")}
+    rows = [[f"arXiv {work}" if work else "other works", *_counted(found)] for work, found in works.items() if found]
     unmet = [
         [link(r), plain(c.statement), c.outcome, plain(c.number_cell), c.interval_cell, plain(c.stated or "–")]
         for r in published for c in r.source_claims if c.outcome != "holds"
     ]  # fmt: skip
     return {
-        "counted": table(["work", *_OUTCOMES], [*rows, ["all", *_counted(published)]], "---:"),
+        "counted": table(["work", *_OUTCOMES], [*rows, ["all", *_counted(once.values())]], "---:"),
         "runs": table(
             ["run", "finding", *_OUTCOMES],
-            [[link(r), "" if r.table_of else titles[r.name], *_counted([r])] for r in published],
+            [
+                [link(r), "" if r.table_of else titles[r.name], *_counted(c.outcome for c in r.source_claims)]
+                for r in published
+            ],
         ),
+        "places": _places({r.name: r for r in published}),
         "unmet": table(["run", "claim", "outcome", "number", "interval", "the source’s"], unmet),
     }
 
 
-def _work(record: Record) -> str:
-    """The work that most of a run's claims are from, if it is one of the three."""
-    named = [found[1] for c in record.source_claims if (found := _ARXIV.search(c.source))]
-    most = max(named, key=named.count, default="")
-    return most if most in _WORKS else ""
+def _places(runs: Mapping[str, Record]) -> str:
+    """Figures, tables and theorems of the works, how to make each, and what came out."""
+    rows = [
+        [
+            f"{work}, {plain(place.item)}", f"`{place.command}`", f"[{place.run}]({runs[place.run].page})",
+            *_counted(c.outcome for c in runs[place.run].source_claims if _work(c) == work),
+        ]
+        for work, shown in PLACES.items() for place in shown if place.run in runs
+    ]  # fmt: skip
+    return table(["work, figure, table or theorem", "`equitangents reproduce …`", "page", *_OUTCOMES], rows)
 
 
-def _counted(runs: Sequence[Record]) -> list[str]:
-    """How many claims of the works hold, fail and are undecided; the same number of a study counts once."""
-    once = {(r.study, c.statement, c.number, c.outcome) for r in runs for c in r.source_claims}
-    found: Counter[str] = Counter(outcome for *_, outcome in once)
+def _draw(published: Sequence[Record], folder: Path) -> None:
+    """Draw `ours-and-theirs.svg`: our number over the source's for every number that a source states."""
+    compared = [
+        (f"{r.name}: {c.statement.rpartition(': ')[2]}", c.number, c.interval, c.reference)
+        for r in published if _is_primary(r) for c in r.source_claims if c.reference is not None
+    ]  # fmt: skip
+    if not compared:
+        return
+    with figures.canvas(8.6, 0.6 + 0.24 * len(compared)) as canvas:
+        axes = canvas.subplots()
+        for i, (_, number, (low, high), (stated, spread)) in enumerate(compared):
+            axes.barh(i, 2 * spread / stated, left=1 - spread / stated, height=0.7, color=palette.GRID.light)
+            bars = [[(number - low) / stated], [(high - number) / stated]]
+            axes.errorbar(number / stated, i, xerr=bars, fmt="o", color=palette.BLUE.light)
+        axes.axvline(1, color=palette.MUTED.light, lw=1)
+        axes.set_yticks(range(len(compared)), [label for label, *_ in compared])
+        axes.invert_yaxis()
+        axes.set_xlabel("ours / the source’s")
+        figures.save(canvas, folder, "ours-and-theirs")
+    (folder / "ours-and-theirs.png").unlink()
+    path = folder / "ours-and-theirs.svg"
+    path.write_text(small.drawing(path.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def _is_primary(record: Record) -> bool:
+    """Whether its claims count: other settings of a table or figure are shown beside it, and count nothing."""
+    return record.name in _PRIMARY or not (record.table_of or record.name in _SETTINGS)
+
+
+def _listed(index: Path) -> Counter[str]:
+    """What "Not reproduced" lists by hand, by the second column: a number, or a statement."""
+    text = index.read_text(encoding="utf-8").partition("## Not reproduced")[2].partition("\n## ")[0]
+    rows = [line.split("|") for line in text.splitlines() if line.startswith("| ")]
+    return Counter(row[2].strip() for row in rows)
+
+
+def _lead(published: Sequence[Record], listed: Mapping[str, int]) -> str:
+    """What came out of the three works: the numbers they state, their theorems, what they say without a number."""
+    found: dict[str, Counter[str]] = {kind: Counter() for kind in _KINDS}
+    for (*_, work, kind), outcome in _once(filter(_is_primary, published)).items():
+        if work:
+            found[kind][outcome] += 1
+    rows = [[_KINDS[kind], *(str(found[kind][o]) for o in _OUTCOMES), str(listed.get(kind, 0))] for kind in found]
+    return table(["of the three works", "agree or hold", "differ or fail", "undecided", "not reproduced"], rows, "---:")
+
+
+def _once(runs: Iterable[Record]) -> dict[tuple[str, str, str, str, str], str]:
+    """The outcome of each claim of the works, the worst of those of one statement, by what sets it apart.
+
+    The last two are the work, if it is one of the three, and the kind.
+    """
+    once: dict[tuple[str, str, str, str, str], str] = {}
+    for record in runs:
+        for c in record.source_claims:
+            kind = "number" if c.reference else "theorem" if _THEOREM.search(c.place) else "statement"
+            key = (record.study, record.variant if record.table_of else "", c.statement, _work(c), kind)
+            once[key] = max(once.get(key, "holds"), c.outcome, key=("holds", "undecided", "fails").index)
+    return once
+
+
+def _work(claim: Claim) -> str:
+    """The one of the three works that makes a claim, or nothing."""
+    return next((work for work in _ARXIV.findall(claim.source) if work in _WORKS), "")
+
+
+def _counted(outcomes: Iterable[str]) -> list[str]:
+    """How many hold, fail and are undecided."""
+    found = Counter(outcomes)
     return [str(found[outcome]) for outcome in _OUTCOMES]

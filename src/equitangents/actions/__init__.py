@@ -1,18 +1,14 @@
 """Actions of groups on images, positions, vectors, point clouds, channels and labels."""
 
-from equitangents.actions.action import Action
-from equitangents.actions.compact import CompactAction
-from equitangents.actions.functions import from_function
-from equitangents.actions.group_action import GroupAction
-from equitangents.actions.images import image_dihedral
-from equitangents.actions.named import as_action
+from equitangents.actions.action import Action, GroupAction
+from equitangents.actions.compact import CompactAction, from_function
+from equitangents.actions.images import image_dihedral, image_rotations
+from equitangents.actions.kinds import as_action
 from equitangents.actions.positions import grid, permutations, translations
 from equitangents.actions.products import direct_sum, pullback, restrict, tensor_product
-from equitangents.actions.represented import represented
 from equitangents.actions.rings import circular_harmonics, ring_rotations, to_rings, turn_rings
-from equitangents.actions.rotated_images import image_rotations
 from equitangents.actions.subset import sampled, subset
-from equitangents.actions.vectors import channels, labels, linear, rotations, trivial
+from equitangents.actions.vectors import channels, labels, linear, represented, rotations, trivial
 
 __all__ = [
     "Action",

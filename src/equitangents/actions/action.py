@@ -1,14 +1,16 @@
-"""Actions of finite groups on arrays: maps ρ(g) with ρ(g) ρ(h) = ρ(g·h) and ρ(e) = 1.
+"""Actions of finite groups on arrays: maps ρ(g) with ρ(g) ρ(h) = ρ(g·h) and ρ(e) = 1; the interface of all actions.
 
 On signals, (ρ(g) f)(x) = f(g⁻¹ x): the signal is carried along with the positions.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self, TypeGuard
 
 import jax
 import jax.numpy as jnp
@@ -17,17 +19,209 @@ from jaxtyping import Float, Int
 
 from equitangents import precision
 from equitangents._types import ArrayLike, Element, Elements, Tree
-from equitangents.actions.group_action import GroupAction
-from equitangents.actions.remedies import channels_first
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError, ShapeError
 from equitangents.groups import Group, SymmetryGroup
+from equitangents.groups.group import GroupMap
 from equitangents.memory import check_fits
 from equitangents.validation import check_array
+
+
+class GroupAction(ABC):
+    """An action of `group` on batches of signals x (N, …); immutable, hashable, equal if it is the same map."""
+
+    group: SymmetryGroup
+    name: str
+    exact: bool = True
+    """Whether ρ(g) ρ(h) = ρ(g·h) holds to rounding; False for resampled images."""
+    channels_last: bool = False
+    """Whether signals are images or grids (N, *positions, C), so that a model may keep their channels elsewhere."""
+    permutes_entries: bool = False
+    """Whether the entries of the last axis change places, so that scores of classes stay scores."""
+    needs_floats: bool = False
+    """Whether whole numbers cannot be moved."""
+    linear: bool = False
+    """Whether ρ(g) is known to be linear, where `moves` does not say so."""
+    mask: str | None = None
+    """What of an image is set to zero by every element, the identity too."""
+
+    @abstractmethod
+    def __call__(self, g: Element, x: Tree) -> Tree:
+        """ρ(g) x for signals x (N, …)."""
+
+    @abstractmethod
+    def orbit(self, x: Tree, elements: Elements = None) -> Tree:
+        """ρ(g) x along a new first axis, for `elements`; without them, for the nodes of a mean over the group."""
+
+    def moves(self, g: Element, shape: Sequence[int]) -> tuple[np.ndarray, bool] | None:
+        """(images of positions, whether values stay unchanged) of ρ(g) on signals of `shape`; None if not known.
+
+        `shape` is (*positions, channels). Values that change are those of all positions by one orthogonal matrix.
+        Of a compact group with g = None, what holds for every element.
+        """
+        return None
+
+    def is_linear(self, shape: Sequence[int]) -> bool:
+        """Whether ρ(g) is known to be linear on signals of `shape`, for every g."""
+        return self.linear or self.moves(None, shape) is not None
+
+    def is_isometry(self, g: Element, shape: Sequence[int]) -> bool:
+        """Whether ρ(g) is known to keep the inner product of any two signals of `shape`."""
+        return self.moves(g, shape) is not None
+
+    @abstractmethod
+    def verify(self, x: Tree) -> None:
+        """Check on signals x that ρ(g) ρ(h) = ρ(g·h); raises NotAnActionError with a counterexample."""
+
+    @abstractmethod
+    def check_elements(self, elements: Elements, name: str = "elements") -> np.ndarray:
+        """A non-empty list of elements as an array, in the group's own form, or an error that names `name`."""
+
+    def _key(self) -> tuple[Any, ...]:
+        """A hashable value that, with the type and the group, fixes the map: by default all attributes but the name."""
+        kept = {k: v for k, v in vars(self).items() if not k.startswith("_") and k not in ("group", "name")}
+        return tuple((v.shape, v.tobytes()) if isinstance(v, np.ndarray) else v for _, v in sorted(kept.items()))
+
+    def check_signals(self, name: str, x: np.ndarray) -> None:
+        """Raise ShapeError or InvalidTypeError, naming `name`, unless x fits."""
+        try:
+            self(self.group.identity, x[:1, None] if x.ndim == 1 else x[:1])
+        except (ShapeError, InvalidTypeError) as error:
+            raise type(error)(f"{name}, shape {x.shape}: {error}") from None
+
+    def one_by_one(self, elements: Sequence[Element], x: Tree) -> Iterator[Any]:
+        """Yield ρ(g) x for each element."""
+        for g in elements:
+            yield self(g, x)
+
+    def angle(self, g: Element) -> float | None:
+        """Degrees, if ρ(g) is a rotation."""
+        return self.group.angle(g)
+
+    def moves_exactly(self, g: Element) -> bool:
+        """Whether ρ(g) moves values without resampling them."""
+        return self.exact
+
+    def more_accurate(self) -> GroupAction | None:
+        """This action with a more accurate interpolation; None if there is none."""
+        return None
+
+    def in_numpy(self) -> GroupAction:
+        """This action for NumPy arrays, in its fastest form for many elements."""
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, GroupAction) or type(self) is not type(other):
+            return False
+        return self._key() == other._key() and self.group == other.group
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((type(self).__name__, self.group, self._key()))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"actions are immutable; cannot set {name}")
+
+    def __repr__(self) -> str:
+        return f"<action {self.name} of {self.group.name}{'' if self.exact else ', resampled'}>"
+
+
+def is_infinite(action: object) -> TypeGuard[GroupMap]:
+    """Whether the elements of the group of `action` cannot be listed, nor summed over."""
+    group = getattr(action, "group", None)
+    return isinstance(group, SymmetryGroup) and group.elements is None
+
 
 _VERIFIED_PAIRS = 256
 
 
-class Action(GroupAction):
+class CheckedAction(GroupAction):
+    """An action that checks elements and signals; subclasses say how one element acts on checked signals."""
+
+    @abstractmethod
+    def _check_signals(self, x: Tree) -> ArrayLike:
+        """`x` as an array that the action can act upon, or an error that names x."""
+
+    @abstractmethod
+    def _act(self, g: Element, x: Tree) -> Tree:
+        """ρ(g) x for a checked element and checked signals, NumPy or JAX."""
+
+    @abstractmethod
+    def _pairs(self) -> Iterator[tuple[Element, Element]]:
+        """Pairs (g, h) at which `verify` tries products."""
+
+    def __call__(self, g: Element, x: Tree) -> Tree:
+        """ρ(g) x for signals x (N, …)."""
+        if not precision.is_traced(g):
+            g = self.group.check_element("g", g)
+        x = self._check_signals(x)
+        with scope_of(x):
+            y = self._act(g, x)
+        return np.array(y) if isinstance(x, np.ndarray) and not precision.is_traced(y) else y
+
+    def orbit(self, x: Tree, elements: Elements = None) -> Tree:
+        """ρ(g) x along a new first axis, (N, …) → (elements, N, …), for `elements`, or the nodes of the group.
+
+        The nodes are all elements of a finite group, of others those of a quadrature. Raises MemoryLimitError where the
+        copies cannot fit in memory.
+        """
+        chosen = self._nodes() if elements is None else self.check_elements(elements)
+        x = self._check_signals(x)
+        check_orbit(len(chosen), x)
+        with scope_of(x):
+            return self._orbit(chosen, x)
+
+    def _orbit(self, elements: np.ndarray, x: Tree) -> Tree:
+        images = [self._act(g.item() if g.ndim == 0 else g, x) for g in elements]
+        return np.stack(images) if isinstance(x, np.ndarray) else jnp.stack(images)
+
+    def _nodes(self) -> np.ndarray:
+        nodes = self.group.nodes
+        if nodes is None:
+            raise InvalidTypeError(
+                "group",
+                self.group,
+                "a group with a quadrature",
+                "give elements, or draw some: actions.sampled(action, count)",
+            )
+        return np.asarray(nodes)
+
+    def verify(self, x: Tree) -> None:
+        """Check on signals x that ρ(e) x = x and ρ(g) ρ(h) x = ρ(g·h) x.
+
+        Raises NotAnActionError with the witness. Of a finite group g runs over generators, which suffices for all g; of
+        large groups h is sampled, and of compact ones both are. An action that declares itself inexact is not held to
+        it.
+        """
+        x = self._check_signals(x)
+        if not self.exact:
+            return
+        e = self.group.identity
+        scale = max(float(np.abs(np.asarray(x)).max()), float(np.finfo(np.float32).tiny))
+        tolerance = scale * (1e-8 if np.dtype(x.dtype) == np.float64 else 1e-4)
+        error = _distance(self(e, x), x)
+        if not error <= tolerance:
+            raise NotAnActionError(
+                self.name, error, "ρ(e) x = x", verb="is off by", at=e if isinstance(e, int) else None
+            )
+        for g, h in self._pairs():
+            error = _distance(self(g, self(h, x)), self(self.group.compose(g, h), x))
+            if not error <= tolerance:
+                at = (g, h) if isinstance(g, int) else (self.group.label(g), self.group.label(h))
+                raise NotAnActionError(self.name, error, "ρ(g) ρ(h) x = ρ(g·h) x", verb="is off by", at=at)
+
+
+class Action(CheckedAction):
     """An action of a finite `group` on batches of signals; NumPy in, NumPy out; JAX in, JAX out; works under jit.
 
     `action(g, x)` applies element g (a Python int) to every signal of x (N, ...); `action.orbit(x)` applies all.
@@ -39,14 +233,6 @@ class Action(GroupAction):
     """Whether signals are carried along by a permutation of positions."""
     torus: tuple[int, ...] | None = None
     """The grid's shape, if element c·|grid| + t translates by t (row-major) after what element c·|grid| does."""
-
-    @abstractmethod
-    def _check_signals(self, x: Tree) -> ArrayLike:
-        """`x` as an array that the action can act upon, or an error that names x."""
-
-    @abstractmethod
-    def _act(self, g: int, x: Tree) -> Tree:
-        """ρ(g) x for a checked element and checked signals, NumPy or JAX."""
 
     @property
     def matrices(self) -> Float[np.ndarray, "order d d"] | None:
@@ -75,22 +261,7 @@ class Action(GroupAction):
         """ρ(g) x for signals x (N, ...)."""
         if precision.is_traced(g):
             raise InvalidTypeError("g is traced by jax; expected a Python int (act_each takes traced elements)")
-        g = self.group.check_element("g", g)
-        x = self._check_signals(x)
-        with scope_of(x):
-            y = self._act(g, x)
-        return np.array(y) if isinstance(x, np.ndarray) else y
-
-    def orbit(self, x: Tree, elements: Elements = None) -> Tree:
-        """All ρ(g) x along a new first axis: (N, ...) → (|G|, N, ...); only those of `elements` if given.
-
-        Raises MemoryLimitError where the copies cannot fit in memory.
-        """
-        chosen = np.arange(self.group.order) if elements is None else self.check_elements(elements)
-        x = self._check_signals(x)
-        check_orbit(len(chosen), x)
-        with scope_of(x):
-            return self._orbit(chosen, x)
+        return super().__call__(g, x)
 
     def act_each(self, g: Element, x: Tree) -> Tree:
         """ρ(g_i) x_i for elements g (N,) and signals x (N, ...); g may be traced by jax."""
@@ -101,10 +272,6 @@ class Action(GroupAction):
             raise InvalidArgumentError("g", g.shape, x.shape[:1], "give one element for each signal", verb="has shape")
         with scope_of(x):
             return self._act_each(g, x)
-
-    def _orbit(self, elements: np.ndarray, x: Tree) -> Tree:
-        images = [self._act(int(g), x) for g in elements]
-        return np.stack(images) if isinstance(x, np.ndarray) else jnp.stack(images)
 
     def _act_each(self, g: Element, x: Tree) -> Tree:
         check_orbit(self.group.order, x)
@@ -120,30 +287,12 @@ class Action(GroupAction):
             raise InvalidArgumentError(name, chosen.shape, "a non-empty list of elements", verb="has shape")
         return self.group._check_elements(name, chosen)
 
-    def verify(self, x: Tree) -> None:
-        """Check on signals x that ρ(e) x = x and ρ(g) ρ(h) x = ρ(g·h) x.
-
-        Raises NotAnActionError with the witness. g runs over generators, which suffices for all g; of large groups
-        h is sampled. An action that declares itself inexact is not held to it: see `resampling_error`.
-        """
-        x = self._check_signals(x)
-        if not self.exact:
-            return
-        e, order = self.group.identity, self.group.order
-        scale: float = max(float(np.abs(np.asarray(x)).max()), float(np.finfo(np.float32).tiny))
-        tolerance = scale * (1e-8 if np.dtype(x.dtype) == np.float64 else 1e-4)
-        error = _distance(self(e, x), x)
-        if not error <= tolerance:
-            raise NotAnActionError(self.name, error, "ρ(e) x = x", verb="is off by", at=e)
-        h_sample = np.arange(order)
+    def _pairs(self) -> Iterator[tuple[int, int]]:
+        order = self.group.order
+        sample = np.arange(order)
         if order > _VERIFIED_PAIRS:
-            h_sample = np.random.default_rng(0).choice(order, _VERIFIED_PAIRS, replace=False)
-        for h in map(int, h_sample):
-            moved = self(h, x)
-            for g in self.group.generators:
-                error = _distance(self(g, moved), self(self.group.compose(g, h), x))
-                if not error <= tolerance:
-                    raise NotAnActionError(self.name, error, "ρ(g) ρ(h) x = ρ(g·h) x", verb="is off by", at=(g, h))
+            sample = np.random.default_rng(0).choice(order, _VERIFIED_PAIRS, replace=False)
+        return ((g, int(h)) for h in sample for g in self.group.generators)
 
     def resampling_error(self, x: Tree) -> RoundTrip:
         """‖ρ(g⁻¹) ρ(g) x − ρ(e) x‖ / ‖ρ(e) x‖ for every g and signal: the loss of ρ(g) and back."""
@@ -277,3 +426,62 @@ def _distance(a: ArrayLike, b: ArrayLike) -> float:
 def is_jax(x: Tree) -> bool:
     """Whether `x` is a JAX array, concrete or traced."""
     return isinstance(x, jax.Array)
+
+
+TOLERANCE = 1e-8  # by which M(g) M(h) and M(g·h) may differ, relative to the largest entry
+
+
+def check_last_axis(x: ArrayLike, ranks: tuple[int, ...] | None, d: int, name: str) -> ArrayLike:
+    """`x` as an array of one of `ranks` (any from 2 on if None) whose last axis has d entries."""
+    x = check_array("x", x, rank=ranks, min_rank=2)
+    if x.shape[-1] != d:
+        raise ShapeError("x", x.shape, (..., d), name)
+    return x
+
+
+def multiply(subscripts: str, x: ArrayLike, M: ArrayLike) -> ArrayLike:
+    """An einsum of signals x with matrices M, in the type and precision of x."""
+    if isinstance(x, np.ndarray):
+        return np.einsum(subscripts, x, M.astype(x.dtype), optimize=True)
+    # the default precision of matrix products on GPUs would spoil a representation
+    return jnp.einsum(subscripts, x, jnp.asarray(M, x.dtype), precision=jax.lax.Precision.HIGHEST)
+
+
+_CHANNELS = (1, 2, 3, 4)
+
+
+def remedy(x: str, shape: tuple[int, ...]) -> str:
+    """A sentence about inputs of `shape`, called `x`, that should be images (N, H, W, C); or nothing."""
+    return flattened(x, shape) + channels_first(x, shape)
+
+
+def channels_first(x: str, shape: tuple[int, ...]) -> str:
+    """A sentence if inputs of `shape` look like images (N, C, H, W); or nothing."""
+    if not looks_channels_first(shape):
+        return ""
+    return (
+        f". {x} has shape {shape}, which looks like channels first, (N, C, H, W); arrays are channels last, "
+        f"(N, H, W, C): numpy.moveaxis({x}, 1, -1)"
+    )
+
+
+def looks_channels_first(shape: tuple[int, ...]) -> bool:
+    """Whether the second axis is short enough for channels, and the last one is not."""
+    return len(shape) == 4 and shape[1] in _CHANNELS and min(shape[2:]) > max(_CHANNELS)
+
+
+def flattened(x: str, shape: tuple[int, ...]) -> str:
+    """A sentence if the rows of inputs of `shape` may be images, flattened; or nothing.
+
+    >>> flattened("x", (10, 64))
+    '. If the rows of x are flattened images (H, W, C), e.g. (8, 8, 1), reshape them: x.reshape(-1, 8, 8, 1)'
+    """
+    if len(shape) != 2:
+        return ""
+    features = shape[1]
+    sides = ((round((features / c) ** 0.5), c) for c in (1, 3))
+    example = next((f"{n}, {n}, {c}" for n, c in sides if n > 1 and c * n * n == features), None)
+    shown = f", e.g. ({example})" if example else ""
+    sizes = example or "H, W, C"
+    way = f"give input_shape=({sizes})" if x == "X" else f"reshape them: {x}.reshape(-1, {sizes})"
+    return f". If the rows of {x} are flattened images (H, W, C){shown}, {way}"

@@ -1,76 +1,49 @@
-"""Actions of compact groups, and of S_n for any n, at given or drawn elements or quadrature nodes.
+"""Actions of compact groups, and of S_n for any n, at given or drawn elements; actions by any function (g, x) ↦ ρ(g) x.
 
-Means over the group are quadratures: ∫ f(g) dg ≈ Σ_i w_i f(g_i) over `group.nodes`.
+Means over the group are quadratures: ∫ f(g) dg ≈ Σ_i w_i f(g_i) over `group.nodes`. For SO(3) and O(3) on vectors,
+ρ(R) x = R x, they are exact for what is a polynomial of degree below 2·bandlimit - 1 in the entries of R.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, final, overload
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
 from equitangents import precision
-from equitangents._types import ArrayLike, Element, Elements
-from equitangents.actions.action import check_orbit, scope_of
-from equitangents.actions.group_action import GroupAction
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError
+from equitangents._types import ArrayLike, Element, Elements, Tree
+from equitangents.actions.action import (
+    Action,
+    CheckedAction,
+    check_group,
+    check_last_axis,
+    is_infinite,
+    is_jax,
+    multiply,
+)
+from equitangents.actions.given_maps import MatrixAction
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
+from equitangents.groups import Group, SymmetryGroup
+from equitangents.groups.rotation_group import RotationGroup
+from equitangents.validation import check_array
 
 _PAIRS = 8
+_RANKS = (2, 3)
 
 
-class CompactAction(GroupAction):
+class CompactAction(CheckedAction):
     """An action of SO(2), SO(3), O(3), or S_n of any n. Subclasses say how one element acts.
 
     `action(g, x)` applies an element; `action.orbit(x)` goes through the nodes of the group's quadrature, and
     `action.orbit(x, elements)` through elements that are given. What sums over all elements exactly needs an `Action`.
     """
 
-    @abstractmethod
-    def _check_signals(self, x: ArrayLike) -> ArrayLike:
-        """`x` as an array that the action can act upon, or an error that names x."""
-
-    @abstractmethod
-    def _act(self, g: Element, x: ArrayLike) -> ArrayLike:
-        """ρ(g) x for a checked element and checked signals, NumPy or JAX."""
-
     @property
     def weights(self) -> Float[np.ndarray, " nodes"] | None:
         """Weights of the nodes of a mean over the group, summing to 1."""
         return self.group.weights
-
-    def __call__(self, g: Element, x: ArrayLike) -> ArrayLike:
-        """ρ(g) x for signals x (N, …)."""
-        if not precision.is_traced(g):
-            g = self.group.check_element("g", g)
-        x = self._check_signals(x)
-        with scope_of(x):
-            y = self._act(g, x)
-        return np.asarray(y) if isinstance(x, np.ndarray) and not precision.is_traced(y) else y
-
-    def orbit(self, x: ArrayLike, elements: Elements = None) -> ArrayLike:
-        """ρ(g) x for all nodes of the quadrature, or for `elements`, along a new first axis: (nodes, N, …)."""
-        chosen = self._nodes() if elements is None else self.check_elements(elements)
-        x = self._check_signals(x)
-        check_orbit(len(chosen), x)
-        with scope_of(x):
-            return self._orbit(chosen, x)
-
-    def _orbit(self, elements: Elements, x: ArrayLike) -> ArrayLike:
-        images = [self._act(g, x) for g in elements]
-        return np.stack(images) if isinstance(x, np.ndarray) else jnp.stack(images)
-
-    def _nodes(self) -> Elements:
-        nodes = self.group.nodes
-        if nodes is None:
-            raise InvalidTypeError(
-                "group",
-                self.group,
-                "a group with a quadrature",
-                "give elements, or draw some: actions.sampled(action, count)",
-            )
-        return nodes
 
     def check_elements(self, elements: Elements, name: str = "elements") -> np.ndarray:
         """Elements as an array, each in the group's own form."""
@@ -78,28 +51,141 @@ class CompactAction(GroupAction):
             raise InvalidArgumentError(name, [], "at least one element")
         return np.stack([np.asarray(self.group.check_element(name, g)) for g in elements])
 
-    def verify(self, x: ArrayLike) -> None:
-        """Check on signals x that ρ(e) x = x and ρ(g) ρ(h) x = ρ(g·h) x for some random pairs.
-
-        Raises NotAnActionError with the witness. An action that declares itself inexact is not held to it.
-        """
-        x = self._check_signals(x)
-        if not self.exact:
-            return
-        group = self.group
-        scale = max(float(np.abs(np.asarray(x)).max()), float(np.finfo(np.float32).tiny))
-        tolerance = scale * (1e-8 if np.dtype(x.dtype) == np.float64 else 1e-4)
-        error = _distance(self(group.identity, x), x)
-        if not error <= tolerance:
-            raise NotAnActionError(self.name, error, "ρ(e) x = x", verb="is off by")
+    def _pairs(self) -> Iterator[tuple[Element, Element]]:
         rng = np.random.default_rng(0)
-        for g, h in zip(group.draw(_PAIRS, rng), group.draw(_PAIRS, rng), strict=True):
-            error = _distance(self(g, self(h, x)), self(group.compose(g, h), x))
-            if not error <= tolerance:
-                raise NotAnActionError(
-                    self.name, error, "ρ(g) ρ(h) x = ρ(g·h) x", verb="is off by", at=(group.label(g), group.label(h))
-                )
+        return zip(self.group.draw(_PAIRS, rng), self.group.draw(_PAIRS, rng), strict=True)
 
 
-def _distance(a: ArrayLike, b: ArrayLike) -> float:
-    return float(np.abs(np.asarray(a) - np.asarray(b)).max())
+@final
+class ContinuousRotations(CompactAction):
+    """SO(3) or O(3) on vectors (N, 3) and point clouds (N, P, 3); made by `rotations(so3(bandlimit))`.
+
+    `action(g, x)` applies an element of the group: a matrix (3, 3), or the number of a node of the group's quadrature;
+    `action.orbit(x)` goes through the nodes.
+    """
+
+    group: RotationGroup
+
+    name = "rotations of 3-vectors"
+
+    def __init__(self, group: RotationGroup):
+        vars(self).update(group=group)
+
+    def __call__(self, g: Element, x: ArrayLike) -> ArrayLike:
+        """ρ(g) x for signals x (N, 3) or (N, P, 3); g is a matrix (3, 3) of the group, or a node's number."""
+        if precision.is_traced(g) and g.shape != (3, 3):
+            raise ShapeError("g", g.shape, "a matrix (3, 3)")
+        return super().__call__(g, x)
+
+    def matrices_of(self, elements: Elements, name: str = "g") -> Float[np.ndarray, "k 3 3"]:
+        """Elements as matrices: given as such (k, 3, 3), and checked, or as numbers of nodes (k,)."""
+        return self.group.check_elements(name, elements)
+
+    def check_elements(self, elements: Elements, name: str = "elements") -> Float[np.ndarray, "k 3 3"]:
+        """The chosen elements as 3×3 matrices; raises unless there is at least one."""
+        chosen = np.array(self.matrices_of(elements, name))
+        if not len(chosen):
+            raise InvalidArgumentError(name, [], "at least one element")
+        return chosen
+
+    def moves(self, g: Element, shape: Sequence[int]) -> tuple[np.ndarray, bool]:
+        """Return the identity permutation: no element moves a position."""
+        return np.arange(int(np.prod(shape[:-1], dtype=np.int64))), False
+
+    def in_numpy(self) -> MatrixAction:
+        """Products of arrays and matrices."""
+        return MatrixAction(self.group, lambda g: g, 3, self.name)
+
+    def _check_signals(self, x: ArrayLike) -> ArrayLike:
+        return check_last_axis(x, _RANKS, 3, self.name)
+
+    def _act(self, g: Element, x: ArrayLike) -> ArrayLike:
+        return multiply("...j,ij->...i", x, g)
+
+    def _orbit(self, elements: Elements, x: ArrayLike) -> ArrayLike:
+        return multiply("...j,gij->g...i", x, elements)
+
+    def __repr__(self) -> str:
+        return f"<action {self.name} of {self.group.name}, {self.group.order} nodes>"
+
+
+def check_finite_group(name: str, action: object, what: str) -> None:
+    """Raise InvalidTypeError, with a remedy, if the elements of `action` cannot be listed."""
+    if is_infinite(action):
+        raise InvalidTypeError(
+            name,
+            action.group,
+            "an action of a finite group",
+            "such as actions.rotations(groups.icosahedral())",
+            verb="is of",
+        )
+
+
+@final
+class FunctionAction(Action):
+    """A function (g, x) ↦ ρ(g) x; made by `from_function`."""
+
+    def __init__(self, group: Group, function: Callable[[int, Any], Any], exact: bool, name: str):
+        vars(self).update(group=group, function=function, exact=exact, name=name)
+
+    function: Callable[[int, Any], Any]
+
+    def _check_signals(self, x: ArrayLike) -> ArrayLike:
+        return check_array("x", x, min_rank=2)
+
+    def _act(self, g: int, x: ArrayLike) -> Tree:
+        return _applied(self.function, g, str(g), x)
+
+
+@final
+class CompactFunctionAction(CompactAction):
+    """A function (g, x) ↦ ρ(g) x of elements of SO(2), SO(3), O(3), or S_n of any n; made by `from_function`."""
+
+    def __init__(self, group: SymmetryGroup, function: Callable[[Any, Any], Any], exact: bool, name: str):
+        vars(self).update(group=group, function=function, exact=exact, name=name)
+
+    function: Callable[[Any, Any], Any]
+
+    def _check_signals(self, x: ArrayLike) -> ArrayLike:
+        return check_array("x", x, min_rank=2)
+
+    def _act(self, g: Element, x: ArrayLike) -> Tree:
+        return _applied(self.function, g, "g", x)
+
+
+@overload
+def from_function(
+    group: Group, function: Callable[[int, Any], Any], *, exact: bool = True, name: str = "custom action"
+) -> FunctionAction: ...
+
+
+@overload
+def from_function(
+    group: SymmetryGroup, function: Callable[[Any, Any], Any], *, exact: bool = True, name: str = "custom action"
+) -> FunctionAction | CompactFunctionAction: ...
+
+
+def from_function(
+    group: SymmetryGroup, function: Callable[[Any, Any], Any], *, exact: bool = True, name: str = "custom action"
+) -> FunctionAction | CompactFunctionAction:
+    """The action ρ(g) x = function(g, x) on batches x (N, ...); the shape must be kept.
+
+    g is a number of a finite group, an angle in degrees of `so2()`, a matrix (3, 3) of `so3(bandlimit)` or
+    `o3(bandlimit)`, an array of `groups.permutations(n)`.
+
+    Whether it is an action cannot be seen from outside: `.verify(x)` checks it on signals, and raises
+    NotAnActionError with a witness. Say exact=False for maps that respect products only approximately.
+    """
+    if not callable(function):
+        raise InvalidTypeError("function", type(function), "a callable (g, x) -> x", verb="is of type")
+    if isinstance(group, SymmetryGroup) and not isinstance(group, Group):
+        return CompactFunctionAction(group, function, bool(exact), name)
+    return FunctionAction(check_group("group", group), function, bool(exact), name)
+
+
+def _applied(function: Callable[[Any, Any], Any], g: Element, shown: str, x: ArrayLike) -> Tree:
+    y = function(g, x)
+    y = y if is_jax(y) else np.asarray(y)
+    if y.shape != x.shape:
+        raise ShapeError("function", y.shape, x.shape, "keep the shape of x", verb="gives shape")
+    return y

@@ -1,7 +1,11 @@
 """Actions without checks of elements, on NumPy arrays, for audits.
 
 Matrices of elements act on vectors, matrices and symmetric tensors; permutations on points along axes, and on their
-numbers.
+numbers; sequences (N, T) or (N, T, C) are shifted or reversed; amplitudes change their phase.
+
+Coordinates in images are in pixels, x to the right and y down; `size` = (H, W). Whole numbers are either the pixels'
+edges, so that an image reaches from 0 to W, or their centres, so that it reaches from 0 to W − 1. Normalised
+coordinates reach from 0 to 1 between the edges.
 """
 
 from __future__ import annotations
@@ -10,11 +14,16 @@ from collections.abc import Callable
 from typing import Any, final
 
 import numpy as np
+from jaxtyping import Float, Int
 
 from equitangents._types import ArrayLike, Element, Elements, Tree
-from equitangents.actions.group_action import GroupAction
-from equitangents.errors import InvalidTypeError, ShapeError
+from equitangents.actions.action import GroupAction
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups import SymmetryGroup
+from equitangents.groups.wallpaper_group import TranslationGroup
+
+Motion = Callable[[Any], tuple[float, bool]]
+"""Of an element: by how many degrees it turns, and whether it reflects left and right before."""
 
 
 class GivenMap(GroupAction):
@@ -64,9 +73,6 @@ class MatrixAction(GivenMap):
         y = x @ M.T
         return y if self.power == 1 else M @ y
 
-    def _key(self) -> tuple[Any, ...]:
-        return (self.matrix, self.d, self.power)
-
 
 INDICES = {
     3: ((0, 0), (1, 1), (2, 2), (1, 2), (0, 2), (0, 1)),
@@ -108,9 +114,6 @@ class VoigtAction(GivenMap):
         turned = M @ whole @ M.T
         return np.stack([turned[..., i, j] * (1.0 if i == j else factor) for i, j in pairs], axis=-1)
 
-    def _key(self) -> tuple[Any, ...]:
-        return (self.matrix, self.d, self.doubled)
-
 
 @final
 class PermutedAxes(GivenMap):
@@ -137,9 +140,6 @@ class PermutedAxes(GivenMap):
             x = np.take(x, inverse, axis=axis)
         return x
 
-    def _key(self) -> tuple[Any, ...]:
-        return (self.n, self.axes, self.permutation)
-
 
 @final
 class RelabelledIndices(GivenMap):
@@ -162,5 +162,203 @@ class RelabelledIndices(GivenMap):
         """p[x]."""
         return np.where(x >= 0, self.permutation(g)[x.astype(np.int64)], x).astype(x.dtype)
 
-    def _key(self) -> tuple[Any, ...]:
-        return (self.n, self.permutation)
+
+@final
+class CircularShifts(GivenMap):
+    """Element t takes step i to i + t modulo the length."""
+
+    group: TranslationGroup
+    channels_last: bool
+
+    def __init__(self, group: TranslationGroup, channels: bool):
+        vars(self).update(group=group, channels_last=channels, name="circular shifts of sequences")
+
+    def check_signals(self, name: str, x: ArrayLike) -> None:
+        """Axis 1 is as long as the group says."""
+        length = self.group.order
+        if x.ndim not in (2, 3) or x.shape[1] != length or len(self.group.shape) != 1:
+            raise ShapeError(
+                name, x.shape, "sequences (N, length) or (N, length, C)", "of the length that the action moves"
+            )
+
+    def __call__(self, g: Element, x: ArrayLike) -> ArrayLike:
+        """(ρ(t) x)[i + t] = x[i]."""
+        return np.roll(x, int(g), axis=1)
+
+
+@final
+class Reversal(GivenMap):
+    """Element 1 runs sequences backwards."""
+
+    channels_last: bool
+
+    def __init__(self, group: SymmetryGroup, channels: bool):
+        vars(self).update(group=group, channels_last=channels, name="sequences, reversed")
+
+    def check_signals(self, name: str, x: ArrayLike) -> None:
+        """There is an axis of steps."""
+        if x.ndim < 2:
+            raise ShapeError(name, x.shape, "sequences (N, T) or (N, T, C)")
+
+    def __call__(self, g: Element, x: ArrayLike) -> ArrayLike:
+        """The steps in the reverse order."""
+        return x[:, ::-1] if g else x
+
+
+@final
+class SignChange(GivenMap):
+    """Element 1 takes x to −x."""
+
+    def __init__(self, group: SymmetryGroup):
+        vars(self).update(group=group, name="values, with the other sign")
+
+    def check_signals(self, name: str, x: ArrayLike) -> None:
+        """Numbers that have a sign."""
+        if x.dtype.kind in "ub":
+            raise InvalidTypeError(name, x.dtype, remedy="numbers of this type have no sign", verb="has dtype")
+
+    def __call__(self, g: Element, x: ArrayLike) -> ArrayLike:
+        """Either x or −x."""
+        return -x if g else x
+
+
+@final
+class PhaseTurns(GivenMap):
+    """Complex amplitudes, such as quantum states: rotation by φ multiplies by exp(iφ), reflection conjugates first."""
+
+    motion: Callable[[Any], tuple[float, bool]]
+
+    def __init__(self, group: SymmetryGroup, motion: Callable[[Any], tuple[float, bool]]):
+        vars(self).update(group=group, motion=motion, name="states, turned in phase")
+
+    def check_signals(self, name: str, x: ArrayLike) -> None:
+        """Only complex numbers have a phase."""
+        if x.dtype.kind != "c":
+            raise InvalidTypeError(
+                name, x.dtype, remedy="a phase turns complex numbers (complex64, complex128)", verb="has dtype"
+            )
+
+    def __call__(self, g: Element, x: ArrayLike) -> ArrayLike:
+        """exp(iφ) x, or exp(iφ) x̄."""
+        degrees, reflected = self.motion(g)
+        return ((x.conj() if reflected else x) * np.exp(1j * np.radians(degrees))).astype(x.dtype)
+
+
+Size = tuple[float, float]
+
+
+def screen_matrix(degrees: float, reflected: bool) -> Float[np.ndarray, "2 2"]:
+    """Matrix of a motion of images on (x to the right, y down): reflection first, then counter-clockwise rotation."""
+    quarter = {0: (1.0, 0.0), 1: (0.0, 1.0), 2: (-1.0, 0.0), 3: (0.0, -1.0)}
+    exact = quarter.get(round(degrees / 90) % 4) if degrees % 90 == 0 else None
+    c, s = exact or (float(np.cos(np.radians(degrees))), float(np.sin(np.radians(degrees))))
+    turn = np.array([[c, s], [-s, c]])
+    return turn @ np.diag([-1.0, 1.0]) if reflected else turn
+
+
+@final
+class ImagePoints(GivenMap):
+    """Points (N, …, 2 or more): x and y first, what follows stays; `swapped` points change places under reflections."""
+
+    needs_floats = True
+    motion: Motion
+    centre: tuple[float, float]
+    swapped: Int[np.ndarray, " K"] | None
+
+    def __init__(
+        self,
+        group: SymmetryGroup,
+        motion: Motion,
+        centre: tuple[float, float],
+        swapped: np.ndarray | None = None,
+        name: str = "keypoints of images",
+    ):
+        vars(self).update(group=group, motion=motion, centre=centre, swapped=swapped, name=name)
+
+    def check_signals(self, name: str, x: ArrayLike) -> None:
+        """The last axis begins with x and y."""
+        if x.ndim < 2 or x.shape[-1] < 2:
+            raise ShapeError(name, x.shape, "x, y along the last axis")
+        if self.swapped is not None and (x.ndim < 3 or x.shape[-2] != len(self.swapped)):
+            raise ShapeError(name, x.shape, (..., len(self.swapped), 2), "swapped names points")
+
+    def __call__(self, g: Element, x: ArrayLike) -> np.ndarray:
+        """M (x − c) + c of x and y."""
+        degrees, reflected = self.motion(g)
+        M, c = screen_matrix(degrees, reflected), np.asarray(self.centre)
+        y = np.array(x, np.result_type(x, np.float32) if x.dtype.kind != "f" else x.dtype)
+        y[..., :2] = (x[..., :2] - c) @ M.T + c
+        return y[..., self.swapped, :] if reflected and self.swapped is not None else y
+
+
+@final
+class ImageBoxes(GivenMap):
+    """Boxes (N, …, 4 or more) with sides along the axes: x1, y1, x2, y2 or, `centred`, cx, cy, w, h; the rest stays."""
+
+    needs_floats = True
+    motion: Motion
+    centre: tuple[float, float]
+    centred: bool
+
+    def __init__(self, group: SymmetryGroup, motion: Motion, centre: tuple[float, float], centred: bool):
+        form = "cx, cy, w, h" if centred else "x1, y1, x2, y2"
+        if group.elements is None or any(motion(g)[0] % 90 for g in group.elements):
+            raise InvalidArgumentError(
+                "group",
+                group,
+                "C2, C4, D1, D2 or D4, under which boxes stay boxes",
+                "audit their centres as 'keypoints'",
+            )
+        vars(self).update(group=group, motion=motion, centre=centre, centred=centred, name=f"boxes ({form})")
+
+    def check_signals(self, name: str, x: ArrayLike) -> None:
+        """The last axis begins with the four numbers of a box."""
+        if x.ndim < 2 or x.shape[-1] < 4:
+            raise ShapeError(name, x.shape, "four numbers along the last axis")
+
+    def __call__(self, g: Element, x: ArrayLike) -> np.ndarray:
+        """Both corners moved and sorted, or the centre moved and the sides exchanged; rows of zeros stay."""
+        M, c = screen_matrix(*self.motion(g)), np.asarray(self.centre)
+        y = np.array(x)
+        if self.centred:
+            y[..., :2] = (x[..., :2] - c) @ M.T + c
+            y[..., 2:4] = x[..., 2:4] @ np.abs(M).T
+        else:
+            first, second = ((x[..., a : a + 2] - c) @ M.T + c for a in (0, 2))
+            y[..., :2], y[..., 2:4] = np.minimum(first, second), np.maximum(first, second)
+        return np.where((x != 0).any(axis=-1, keepdims=True), y, x)
+
+
+@final
+class ClassMasks(GivenMap):
+    """Class numbers of pixels, (N, H, W) or (N, H, W, 1): moved with images; resampled: the likeliest class."""
+
+    images: GroupAction
+
+    def __init__(self, group: SymmetryGroup, images: GroupAction):
+        vars(self).update(group=group, images=images, exact=images.exact, name="masks of class numbers")
+
+    def check_signals(self, name: str, x: ArrayLike) -> None:
+        """Whole numbers, one a pixel."""
+        if x.ndim not in (3, 4) or (x.ndim == 4 and x.shape[-1] != 1):
+            raise ShapeError(name, x.shape, "masks (N, H, W)")
+        if x.dtype.kind == "f" and not (x == np.round(x)).all():
+            raise ShapeError(
+                name, "other than whole numbers", "class numbers of masks", "soft masks are 'images'", verb="holds"
+            )
+        self.images.check_signals(name, np.asarray(x).reshape(*x.shape[:3], 1))
+
+    def __call__(self, g: Element, x: ArrayLike) -> np.ndarray:
+        """Pixels moved as they are; between pixels, the class whose interpolated mask is largest."""
+        whole = np.ascontiguousarray(x.reshape(*x.shape[:3], 1))
+        if self.images.moves_exactly(g):
+            return np.asarray(self.images(g, whole)).reshape(x.shape).astype(x.dtype)
+        classes = np.unique(whole)
+        masks = np.asarray(self.images(g, (whole == classes).astype(np.float64)))
+        background = 1 - masks.sum(axis=-1)  # what turns in from outside is class 0
+        masks[..., 0] += background if classes[0] == 0 else 0.0
+        return classes[masks.argmax(axis=-1)].reshape(x.shape).astype(x.dtype)
+
+    def moves_exactly(self, g: Element) -> bool:
+        """Whether pixels go to pixels."""
+        return self.images.moves_exactly(g)

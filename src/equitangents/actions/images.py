@@ -1,16 +1,27 @@
-"""Exact motions of square images about their centre: quarter and half turns, reflections."""
+"""Motions of images about their centre: quarter and half turns and reflections exactly, other rotations by splines.
+
+(ρ(g) f)(p) = f(g⁻¹ p); what turns in from outside is zero.
+"""
 
 from __future__ import annotations
 
-from typing import Any, final
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from types import ModuleType
+from typing import Literal, final
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
+from equitangents import precision
 from equitangents._types import ArrayLike, Element
-from equitangents.actions.action import PositionAction
+from equitangents.actions.action import Action, GroupAction, PositionAction, channels_first
+from equitangents.actions.given_maps import GivenMap, Motion
+from equitangents.actions.splines import disc, prefilter, turned_images, turned_taps
 from equitangents.errors import InvalidArgumentError, ShapeError
-from equitangents.groups import Group, cyclic, dihedral
+from equitangents.groups import Group, SymmetryGroup, cyclic, dihedral
+from equitangents.validation import check_array, check_whole
 
 
 @final
@@ -53,9 +64,6 @@ class ImageTurns(PositionAction):
     def _check_positions(self, name: str, positions: tuple[int, ...]) -> None:
         check_square(name, positions, self.turns)
 
-    def _key(self) -> tuple[Any, ...]:
-        return (self.turns,)
-
 
 def image_dihedral(n: int) -> ImageTurns:
     """The dihedral group D_n, n in {1, 2, 4}, on images (N, H, W, C) about their centre, exactly.
@@ -79,8 +87,244 @@ def check_square(name: str, positions: tuple[int, ...], turns: int) -> None:
         raise ShapeError(name, positions, "square images", verb="has images of shape")
 
 
-def disc(positions: tuple[int, ...]) -> np.ndarray:
-    """Mask of the pixels in the inscribed disc about the image's centre."""
-    H, W = positions
-    i, j = np.indices((H, W))
-    return (2 * i - H + 1) ** 2 + (2 * j - W + 1) ** 2 <= (min(H, W) - 1) ** 2
+@final
+class ImageMotions(GivenMap):
+    """Images (N, H, W, C) under SO(2), C_n or D_n; quarter turns move pixels, others read a spline of `order`."""
+
+    exact = False
+    linear = True
+    channels_last = True
+    needs_floats = True
+    motion: Motion
+    order: int
+    what: str
+
+    def __init__(
+        self,
+        group: SymmetryGroup,
+        motion: Motion,
+        order: int = 3,
+        mask: str | None = None,
+        what: str = "turns of images",
+        outside: Literal["zero", "edge"] = "zero",
+    ):
+        name = f"{what}, splines of order {order}" + ("" if mask is None else f", {mask} mask")
+        vars(self).update(
+            group=group, motion=motion, order=order, mask=mask, what=what, outside=outside, name=name,
+        )  # fmt: skip
+
+    outside: str
+
+    def check_signals(self, name: str, x: np.ndarray) -> None:
+        """Raise ShapeError unless x holds images, square ones where rotations need it."""
+        if x.ndim != 4:
+            raise ShapeError(name, x.shape, remedy="turns of images need (N, H, W, C) or (N, C, H, W)")
+        H, W = x.shape[1:3]
+        if H != W:
+            raise ShapeError(name, x.shape, "square images")
+
+    def __call__(self, g: Element, x: np.ndarray) -> np.ndarray:
+        """ρ(g) x."""
+        return next(self.one_by_one([g], x))
+
+    def one_by_one(self, elements: Sequence[Element], x: np.ndarray) -> Iterator[np.ndarray]:
+        """The spline's coefficients are found once for all elements."""
+        motions = [self.motion(g) for g in elements]
+        yield from turned_images(x, motions, self.order, self.mask, self.outside)
+
+    def angle(self, g: Element) -> float | None:
+        """Rotation angle in degrees; None for reflections."""
+        degrees, reflected = self.motion(g)
+        return None if reflected else degrees
+
+    def moves_exactly(self, g: Element) -> bool:
+        """True of quarter turns: they take pixels to pixels."""
+        return self.mask is None and self.motion(g)[0] % 90 == 0
+
+    def more_accurate(self) -> ImageMotions | None:
+        """Splines of order 5."""
+        return None if self.order == 5 else ImageMotions(self.group, self.motion, 5, self.mask)
+
+
+@final
+class ResampledRotations(Action):
+    """Rotations of images (N, H, W, C) read from a spline through the pixels; made by `image_rotations`.
+
+    Multiples of 90° move pixels to pixels and are not interpolated. What turns in from outside the image is zero.
+    """
+
+    exact = False
+    linear = True
+    channels_last = True
+    order: int
+
+    def __init__(self, n: int, order: int, mask: str | None):
+        masked = "" if mask is None else f", {mask} mask"
+        name = f"turns by {360 / n:g}° of images, splines of order {order}{masked}"
+        vars(self).update(group=cyclic(n), order=order, mask=mask, name=name)
+
+    def _check_signals(self, x: ArrayLike) -> ArrayLike:
+        x = check_array("x", x, rank=4)
+        try:
+            check_square("x", x.shape[1:-1], self.group.order)
+        except ShapeError as error:
+            raise ShapeError(f"{error}{channels_first('x', x.shape)}") from None
+        return x
+
+    def angle(self, g: Element) -> float:
+        """Rotation angle of element g in degrees, counter-clockwise."""
+        return 360.0 * g / self.group.order
+
+    def moves_exactly(self, g: Element) -> bool:
+        """True of quarter turns: they take pixels to pixels."""
+        return self.mask is None and not self._interpolates(g)
+
+    def in_numpy(self) -> ImageMotions:
+        """These rotations by splines that are read through one sparse matrix an angle."""
+        n = self.group.order
+        motion = lambda g: (360.0 * g / n, False)
+        return ImageMotions(self.group, motion, self.order, self.mask, f"turns by {360 / n:g}° of images")
+
+    def more_accurate(self) -> ImageMotions | None:
+        """Splines of order 5."""
+        return self.in_numpy().more_accurate()
+
+    def _act(self, g: int, x: ArrayLike) -> ArrayLike:
+        return self._turn(g, x, self._coefficients(x) if self._interpolates(g) else None)
+
+    def _orbit(self, elements: np.ndarray, x: ArrayLike) -> ArrayLike:
+        c = self._coefficients(x) if any(self._interpolates(int(g)) for g in elements) else None
+        images = [self._turn(int(g), x, c) for g in elements]
+        return np.stack(images) if isinstance(x, np.ndarray) else jnp.stack(images)
+
+    def _act_each(self, g: Element, x: ArrayLike) -> ArrayLike:
+        if precision.is_traced(g):
+            x = jnp.asarray(x)
+        xp, dtype = _namespace(x)
+        index, weights = (xp.asarray(a) for a in self._readings((x.shape[1], x.shape[2])))
+        # exact turns read the first half, the pixels, others the second, the coefficients
+        pixels = xp.concatenate([a.reshape(len(x), -1, x.shape[-1]) for a in (x, self._coefficients(x))], axis=1)
+        index, weights, row = index[g], weights[g].astype(dtype)[..., None], np.arange(len(x))[:, None]
+        y = sum(pixels[row, index[:, tap]] * weights[:, tap] for tap in range(index.shape[1])).reshape(x.shape)
+        return y if self.mask is None else y * xp.asarray(disc(x.shape[1:3])[..., None], dtype)
+
+    def _readings(self, positions: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+        """`_reading` of every element, (|G|, taps, pixels), into pixels and coefficients laid end to end."""
+        n, P = self.group.order, positions[0] * positions[1]
+        index = np.zeros((n, (self.order + 1) ** 2, P), np.int64)
+        weights = np.zeros(index.shape)
+        pixels = np.arange(P).reshape(positions)
+        for g in range(n):
+            if self._interpolates(g):
+                index[g], weights[g] = _reading(n, g, self.order, positions)
+                index[g] += P
+            else:
+                index[g, 0], weights[g, 0] = np.rot90(pixels, 4 * g // n).ravel(), 1
+        return index, weights
+
+    def _interpolates(self, g: int) -> bool:
+        return (4 * g) % self.group.order != 0
+
+    def _coefficients(self, x: ArrayLike) -> ArrayLike:
+        """Spline coefficients of the images."""
+        xp, dtype = _namespace(x)
+        F, E = (xp.asarray(prefilter(self.order, n), dtype) for n in x.shape[1:3])
+        if xp is np:
+            return np.einsum("ai,nijc,bj->nabc", F, x, E, optimize=True)
+        return jnp.einsum("ai,nijc,bj->nabc", F, x, E, precision=jax.lax.Precision.HIGHEST)
+
+    def _turn(self, g: int, x: ArrayLike, c: ArrayLike | None) -> ArrayLike:
+        xp, dtype = _namespace(x)
+        if self._interpolates(g):
+            index, weights = _reading(self.group.order, g, self.order, x.shape[1:3])
+            assert c is not None
+            flat = c.reshape(len(c), -1, c.shape[-1])
+            y = sum(flat[:, i] * xp.asarray(w[:, None], dtype) for i, w in zip(index, weights, strict=True))
+            y = y.reshape(x.shape)
+        else:
+            y = xp.rot90(x, 4 * g // self.group.order, axes=(1, 2))
+        return y if self.mask is None else y * xp.asarray(disc(x.shape[1:3])[..., None], dtype)
+
+
+def image_rotations(n: int, order: int = 3, mask: Literal["circle"] | None = None) -> ImageTurns | ResampledRotations:
+    """C_n on images (N, H, W, C): element g rotates counter-clockwise by g·360°/n about the image's centre.
+
+    For n in {1, 2, 4} the action is exact, np.rot90(x, g, axes=(1, 2)) for n = 4. For other n the images are read
+    from a B-spline of `order` 0 to 5 through the pixels (what scipy.ndimage computes with mode "constant"):
+    `.exact` is False, and `.resampling_error(x)` measures what turning forth and back loses.
+    mask="circle" sets everything outside the inscribed disc to zero, for g = 0 too, so that all elements show the
+    same pixels; `.exact` is then False for every n, since the identity cuts the corners.
+
+    Images must be square unless n is 1 or 2.
+
+    >>> x = np.arange(4.0).reshape(1, 2, 2, 1)
+    >>> image_rotations(4)(1, x)[0, :, :, 0]
+    array([[1., 3.],
+           [0., 2.]])
+    """
+    n = check_whole("n", n, 1)
+    if isinstance(order, bool) or order not in range(6):
+        raise InvalidArgumentError("order", order, "a spline order from 0 to 5")
+    if mask not in (None, "circle"):
+        raise InvalidArgumentError("mask", mask, "None or 'circle'")
+    return exact_rotations(n) if n in (1, 2, 4) and mask is None else ResampledRotations(n, int(order), mask)
+
+
+@lru_cache(maxsize=256)
+def _reading(n: int, g: int, order: int, positions: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+    """Flat indices and weights (taps, pixels) by which the image turned by g·360°/n reads spline coefficients."""
+    return turned_taps(2 * np.pi * g / n, order, positions)
+
+
+def _namespace(x: ArrayLike) -> tuple[ModuleType, np.dtype]:
+    return (np if isinstance(x, np.ndarray) else jnp), x.dtype
+
+
+@final
+class ImageStacks(GivenMap):
+    """ρ(g) of `images` on every grey image (N, H, W), or on every frame of (N, T, H, W, C)."""
+
+    images: GroupAction
+    grey: bool
+
+    def __init__(self, images: GroupAction, grey: bool):
+        what = "grey images" if grey else "frames of images"
+        vars(self).update(
+            group=images.group, images=images.in_numpy(), grey=grey, name=f"{images.name}, {what}", exact=images.exact,
+            channels_last=not grey, needs_floats=images.needs_floats, mask=images.mask,
+        )  # fmt: skip
+
+    def check_signals(self, name: str, x: np.ndarray) -> None:
+        """Raise ShapeError unless x holds such images."""
+        if x.ndim != (3 if self.grey else 5):
+            raise ShapeError(name, x.shape, _SHAPES[self.grey])
+        self.images.check_signals(name, self._flat(x))
+
+    def __call__(self, g: Element, x: np.ndarray) -> np.ndarray:
+        """ρ(g) of every image."""
+        return np.asarray(self.images(g, self._flat(x))).reshape(x.shape)
+
+    def one_by_one(self, elements: Sequence[Element], x: np.ndarray) -> Iterator[np.ndarray]:
+        """ρ(g) x for one element after another."""
+        for moved in self.images.one_by_one(elements, self._flat(x)):
+            yield np.asarray(moved).reshape(x.shape)
+
+    def angle(self, g: Element) -> float | None:
+        """Rotation angle of g in degrees; None for reflections."""
+        return self.images.angle(g)
+
+    def moves_exactly(self, g: Element) -> bool:
+        """Whether ρ(g) takes pixels of the images to pixels."""
+        return self.images.moves_exactly(g)
+
+    def more_accurate(self) -> ImageStacks | None:
+        """With a better interpolation of the images."""
+        better = self.images.more_accurate()
+        return None if better is None else ImageStacks(better, self.grey)
+
+    def _flat(self, x: np.ndarray) -> np.ndarray:
+        """All images (N or N·T, H, W, C)."""
+        return x[..., None] if self.grey else x.reshape(-1, *x.shape[2:])
+
+
+_SHAPES = {True: "(N, H, W)", False: "(N, T, H, W, C) or (N, C, T, H, W)"}

@@ -22,21 +22,27 @@ from typing import Any, Literal
 
 import numpy as np
 
-from equitangents._types import Element
-from equitangents.actions.action import Action, check_group
-from equitangents.actions.functions import from_function
-from equitangents.actions.given_maps import MatrixAction, PermutedAxes, RelabelledIndices, VoigtAction
-from equitangents.actions.group_action import GroupAction
-from equitangents.actions.image_motions import ImageMotions, Motion
-from equitangents.actions.image_stacks import ImageStacks
-from equitangents.actions.images import image_dihedral
+from equitangents._types import AnyAction, Element
+from equitangents.actions.action import Action, GroupAction, check_group, remedy
+from equitangents.actions.compact import from_function
+from equitangents.actions.given_maps import (
+    CircularShifts,
+    MatrixAction,
+    Motion,
+    PermutedAxes,
+    PhaseTurns,
+    RelabelledIndices,
+    Reversal,
+    SignChange,
+    VoigtAction,
+)
+from equitangents.actions.images import ImageMotions, ImageStacks, image_dihedral, image_rotations
 from equitangents.actions.positions import GridMotions, permutations
-from equitangents.actions.rotated_images import image_rotations
-from equitangents.actions.sequences import CircularShifts, PhaseTurns, Reversal, SignChange
+from equitangents.actions.subset import ActionSubset
 from equitangents.actions.vectors import channels, linear, rotations
-from equitangents.errors import InvalidArgumentError
-from equitangents.groups import SymmetryGroup, cyclic
-from equitangents.groups.names import GroupName
+from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents.groups import SymmetryGroup, cyclic, symmetric
+from equitangents.groups.names import GroupName, parse_group_name
 from equitangents.groups.plane_rotations import PlaneRotations
 from equitangents.groups.rotation_group import RotationGroup
 from equitangents.groups.sampled_permutations import Permutations as AllPermutations
@@ -307,3 +313,48 @@ KINDS: dict[Space, dict[str, Kind]] = {
         )
     },
 }
+
+
+ActionLike = GroupAction | ActionSubset | str
+"""An action, some elements of one, or the name of a group."""
+_INFINITE = {
+    "SO2": "C8, C16, … for images",
+    "SO3": "octahedral or icosahedral, or actions.rotations(groups.so3(bandlimit))",
+    "O3": "octahedral or icosahedral, or actions.rotations(groups.o3(bandlimit))",
+}
+
+
+def as_action(argument: str, action: AnyAction, shape: tuple[int, ...]) -> AnyAction:
+    """`action` itself, or the action of the group with this name on inputs of `shape`, (N, …).
+
+    Raises InvalidArgumentError or ShapeError, which name `argument`, for names that say nothing of such inputs.
+
+    >>> as_action("augmentation", "C4", (10, 8, 8, 1))
+    <action turns by 90° of images of C4>
+    """
+    if not isinstance(action, str):
+        return action
+    named = parse_group_name(argument, action)
+    if named.family in _INFINITE:
+        raise InvalidArgumentError(argument, action, "a finite group", _INFINITE[named.family])
+    kinds = kinds_named(named, _group(argument, action, named, shape))
+    recognised = kinds.recognised(shape)
+    if not recognised:
+        inputs = "X" if argument == "augmentation" else "x"
+        hint = remedy(inputs, shape) if named.family in ("C", "D", "translations") else ""
+        wanted = "; ".join(kinds.expected())
+        raise ShapeError(f"{argument} is {action!r} and {inputs} has shape {shape}; expected {wanted}{hint}")
+    return kinds.listed(recognised[0], shape)
+
+
+def _group(argument: str, action: str, named: GroupName, shape: tuple[int, ...]) -> SymmetryGroup:
+    """The group, with the number of points or the grid taken from the inputs, its elements listed."""
+    if named.family != "S":
+        group = named.group(grid=shape[1:-1] if len(shape) >= 3 else (1,))
+        assert group is not None
+        return group
+    if len(shape) not in (2, 3):
+        return symmetric(1)  # of no matter: such inputs are refused
+    if named.n not in (None, shape[1]):
+        raise ShapeError(argument, action, "S_n with n the number of points or features", str(shape[1]))
+    return symmetric(shape[1])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, final
+from typing import final
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +14,8 @@ from equitangents.actions.action import PositionAction, check_group
 from equitangents.errors import InvalidTypeError, NotAnActionError, ShapeError
 from equitangents.groups import Group, WallpaperGroup
 from equitangents.groups import translations as translation_group
-from equitangents.groups.permutation_groups import check_permutations
-from equitangents.groups.translation_group import TranslationGroup
+from equitangents.groups.families import check_permutations
+from equitangents.groups.wallpaper_group import TranslationGroup
 
 
 @final
@@ -34,9 +34,6 @@ class Permutations(PositionAction):
     def _check_positions(self, name: str, positions: tuple[int, ...]) -> None:
         if positions != self.table.shape[1:]:
             raise ShapeError(name, positions, self.table.shape[1:], verb="has positions of shape")
-
-    def _key(self) -> tuple[Any, ...]:
-        return (self.table.shape, self.table.tobytes())
 
 
 @final
@@ -57,9 +54,6 @@ class GridMotions(PositionAction):
     def _check_positions(self, name: str, positions: tuple[int, ...]) -> None:
         if positions != self.group.shape:
             raise ShapeError(name, positions, self.group.shape, verb="has positions of shape")
-
-    def _key(self) -> tuple[Any, ...]:
-        return ()
 
 
 def permutations(group: Group, table: npt.ArrayLike) -> Permutations:

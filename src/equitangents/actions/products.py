@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, final
+from typing import final
 
 import numpy as np
 import numpy.typing as npt
 
 from equitangents._types import ArrayLike, Element
 from equitangents.actions.action import Action, check_group
-from equitangents.actions.continuous import check_finite_group
+from equitangents.actions.compact import check_finite_group
 from equitangents.actions.vectors import LinearAction, channels
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError, ShapeError
 from equitangents.groups import Group
@@ -48,9 +48,6 @@ class FieldAction(Action):
 
     def _act_each(self, g: Element, x: ArrayLike) -> ArrayLike:
         return self.fibre._act_each(g, self.positions._act_each(g, x))
-
-    def _key(self) -> tuple[Any, ...]:
-        return (self.positions, self.fibre)
 
 
 @final
@@ -98,9 +95,6 @@ class PulledBackAction(Action):
 
     def _orbit(self, elements: np.ndarray, x: ArrayLike) -> ArrayLike:
         return self.action._orbit(self.homomorphism[elements], x)
-
-    def _key(self) -> tuple[Any, ...]:
-        return (self.action, self.homomorphism.tobytes())
 
 
 def tensor_product(a: Action, b: Action) -> LinearAction | FieldAction:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Any, final
+from typing import final
 
 import jax.numpy as jnp
 import numpy as np
@@ -64,9 +64,6 @@ class RingRotations(Action):
     def _act_each(self, g: Element, x: ArrayLike) -> ArrayLike:
         xp = jnp if precision.is_traced(g) or precision.is_traced(x) or not isinstance(x, np.ndarray) else np
         return _turned(xp, xp.asarray(x), 2 * np.pi * g[:, None] / self.group.order)
-
-    def _key(self) -> tuple[Any, ...]:
-        return ()
 
 
 def ring_rotations(n: int) -> RingRotations:

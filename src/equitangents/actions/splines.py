@@ -3,15 +3,22 @@
 The spline Σ_k c_k β(x − k) takes the values f_k at the grid points if B c = f, B_ik = β(i − k), with the signal
 mirrored about its first and last point. Reading it at a point takes order + 1 coefficients along each axis.
 Source: Unser, "Splines: a perfect fit for signal and image processing", 1999.
+
+Fast rotations of many images by many angles take one sparse matrix per angle, one spline filter for all. A rotation by
+more than 45° is a quarter turn, which moves pixels to pixels, after a smaller one: C₂₄ needs five matrices.
 """
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from math import comb, factorial
 from typing import Literal
 
 import numpy as np
+import scipy.sparse
 from jaxtyping import Float, Int
 
 Outside = Literal["zero", "edge"]
@@ -78,3 +85,82 @@ def turned_taps(
     index = (rows[:, None] * W + columns).reshape(-1, H * W)
     weights = (row_weights[:, None] * column_weights * inside).reshape(-1, H * W)
     return index, weights
+
+
+def turned_images(
+    x: np.ndarray, motions: Sequence[tuple[float, bool]], order: int, mask: str | None, outside: Outside = "zero"
+) -> Iterator[np.ndarray]:
+    """For every (degrees, reflected): x (N, H, W, C), reflected left to right or not, then rotated counter-clockwise.
+
+    (ρ(g) f)(p) = f(g⁻¹ p) about the centre, zero outside; with outside="edge" the nearest border point is read.
+    """
+    coefficients: dict[bool, np.ndarray] = {}
+    for degrees, reflected in motions:
+        start = x[:, :, ::-1] if reflected else x
+        quarters = int(np.floor(degrees / 90 + 0.5))
+        rest = float(degrees - 90 * quarters)
+        y = start
+        if rest:
+            if reflected not in coefficients:
+                coefficients[reflected] = _coefficients(start, order)
+            c = coefficients[reflected]
+            y = _MATRICES.turn(rest, order, x.shape[1:3], c.dtype.char, outside) @ c
+            y = np.moveaxis(y.reshape(*x.shape[1:3], len(x), x.shape[3]), 2, 0)
+        y = np.rot90(y, quarters, axes=(1, 2))
+        yield y if mask is None else y * disc(x.shape[1:3])[..., None].astype(y.dtype)
+
+
+def _coefficients(x: np.ndarray, order: int) -> np.ndarray:
+    """Spline coefficients, (pixels, N·C)."""
+    dtype = x.dtype if x.dtype.kind == "f" else np.dtype(np.float64)
+    F, E = (prefilter(order, n).astype(dtype) for n in x.shape[1:3])
+    c = np.einsum("ai,nijc,bj->abnc", F, x, E, optimize=True)
+    return np.ascontiguousarray(c.reshape(x.shape[1] * x.shape[2], -1))
+
+
+class _Matrices:
+    """The matrices used last, at most `most` bytes for all angles together; for large images each takes megabytes."""
+
+    def __init__(self, most: int):
+        self._most, self._lock = most, threading.Lock()
+        self._kept: OrderedDict[tuple[object, ...], scipy.sparse.csr_matrix] = OrderedDict()
+
+    def turn(
+        self, degrees: float, order: int, positions: tuple[int, int], dtype: str, outside: Outside
+    ) -> scipy.sparse.csr_matrix:
+        """Matrix (pixels, coefficients) from spline coefficients to the rotated image."""
+        key = (degrees, order, positions, dtype, outside)
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        made = _turn(degrees, order, positions, dtype, outside)
+        with self._lock:
+            self._kept[key] = made
+            while len(self._kept) > 1 and sum(map(_nbytes, self._kept.values())) > self._most:
+                self._kept.popitem(last=False)
+        return made
+
+
+_MATRICES = _Matrices(2**26)
+
+
+def _turn(
+    degrees: float, order: int, positions: tuple[int, int], dtype: str, outside: Outside
+) -> scipy.sparse.csr_matrix:
+    index, weights = turned_taps(np.radians(degrees), order, positions, outside)
+    taps, pixels = index.shape
+    starts = np.arange(0, taps * pixels + 1, taps, dtype=np.int32 if taps * pixels < 2**31 else np.int64)
+    entries = weights.T.astype(dtype).ravel(), index.T.astype(starts.dtype).ravel(), starts
+    return scipy.sparse.csr_matrix(entries, shape=(pixels, pixels))
+
+
+def _nbytes(matrix: scipy.sparse.csr_matrix) -> int:
+    return int(matrix.data.nbytes + matrix.indices.nbytes + matrix.indptr.nbytes)
+
+
+def disc(positions: tuple[int, ...]) -> np.ndarray:
+    """Mask of the pixels in the inscribed disc about the image's centre."""
+    H, W = positions
+    i, j = np.indices((H, W))
+    return (2 * i - H + 1) ** 2 + (2 * j - W + 1) ** 2 <= (min(H, W) - 1) ** 2

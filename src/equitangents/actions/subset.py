@@ -10,9 +10,8 @@ import numpy.typing as npt
 from jaxtyping import Float, Int
 
 from equitangents._types import ArrayLike, Elements
-from equitangents.actions.action import Action
+from equitangents.actions.action import Action, GroupAction
 from equitangents.actions.compact import CompactAction
-from equitangents.actions.group_action import GroupAction
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.validation import check_whole
 

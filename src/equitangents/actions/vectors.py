@@ -14,14 +14,17 @@ import numpy.typing as npt
 from jaxtyping import Float, Int
 
 from equitangents import precision
-from equitangents._types import ArrayLike, Element
-from equitangents.actions.action import Action, check_group
-from equitangents.actions.continuous import ContinuousRotations
-from equitangents.actions.last_axis import TOLERANCE, check_last_axis, multiply
+from equitangents._types import AnyAction, ArrayLike, Element
+from equitangents.actions.action import TOLERANCE, Action, GroupAction, check_group, check_last_axis, multiply
+from equitangents.actions.compact import ContinuousRotations
+from equitangents.actions.given_maps import MatrixAction
 from equitangents.actions.positions import check_permutation_table
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError, ShapeError
-from equitangents.groups import Group
+from equitangents.groups import Group, SymmetryGroup
+from equitangents.groups.irreps import Irrep
+from equitangents.groups.representations import Representation, RepresentationLike, as_representation
 from equitangents.groups.rotation_group import RotationGroup
+from equitangents.groups.symmetry_group import CompactIrrep
 from equitangents.validation import as_rectangular, check_array
 
 
@@ -82,9 +85,6 @@ class LastAxisPermutation(Action):
     def _act(self, g: int, x: ArrayLike) -> ArrayLike:
         return x[..., self.table[self.group.inverse(g)]]
 
-    def _key(self) -> tuple[Any, ...]:
-        return (self.ranks, self.table.shape, self.table.tobytes())
-
 
 @final
 class TrivialAction(Action):
@@ -105,9 +105,6 @@ class TrivialAction(Action):
 
     def _act_each(self, g: Element, x: ArrayLike) -> ArrayLike:
         return np.array(x) if isinstance(x, np.ndarray) else x
-
-    def _key(self) -> tuple[Any, ...]:
-        return ()
 
 
 def linear(group: Group, matrices: npt.ArrayLike) -> LinearAction:
@@ -208,3 +205,28 @@ def _on_last_axis(
     if array.ndim == 3:
         return LinearAction(group, check_matrices("representation", group, array), ranks, name)
     raise ShapeError("representation", array.shape, (group.order, "C", "C"), "or a permutation table (order, C)")
+
+
+def represented(group: SymmetryGroup, representation: RepresentationLike) -> GroupAction:
+    """The action of a group on vectors (N, d) by a representation: an irrep, a list of irreps, or matrices.
+
+    Of a compact group, elements are given or drawn; of a finite one all are known. Irreps of SO(2), O(2), SO(3) and
+    O(3) act for finite groups of rotations, too, as in `nn.Readout`.
+
+    >>> from equitangents import groups
+    >>> S3 = groups.symmetric(3)
+    >>> represented(S3, S3.irreps("real")[2])(1, np.eye(2)).shape
+    (2, 2)
+    """
+    found = as_representation("representation", representation)
+    if isinstance(group, Group):
+        return linear(group, found.at(group))
+    found.at(group)  # raises where it is of another group
+    return MatrixAction(group, found, found.dimension, f"vectors of the {found!r}".replace("<", "").replace(">", ""))
+
+
+def as_output_action(given: AnyAction, group: SymmetryGroup) -> AnyAction:
+    """`given` itself, or the action on outputs if it is a representation or matrices (order, d, d)."""
+    if isinstance(given, Irrep | CompactIrrep | Representation) or (isinstance(given, np.ndarray) and given.ndim == 3):
+        return represented(group, given)
+    return given

@@ -7,8 +7,7 @@ import sys
 from types import ModuleType
 
 from equitangents.audit.contract.changes import Transform
-from equitangents.audit.contract.labels import Labels
-from equitangents.audit.contract.leaf_actions import Boxes, Custom, Keypoints
+from equitangents.audit.contract.kinds import Boxes, Custom, Keypoints, Labels
 from equitangents.audit.contract.trees import Batch, Shared
 from equitangents.audit.contract.unordered import Unordered
 from equitangents.audit.potentials.run import atoms

@@ -10,20 +10,16 @@ import numpy as np
 
 from equitangents.audit.contract.trees import Shared
 from equitangents.audit.data_pass import measure_data
-from equitangents.audit.interruption import Bench, Interruption
 from equitangents.audit.measure.input_sets import set_result
-from equitangents.audit.measure.intervals import spread_of
 from equitangents.audit.measure.judge import Measured
-from equitangents.audit.measure.predictions import output_kind, relative_section
+from equitangents.audit.measure.orbits import output_kind, task_error
 from equitangents.audit.measure.remedies import averaged
-from equitangents.audit.measure.task import AuditTask
-from equitangents.audit.parts import measure_parts
+from equitangents.audit.measure.task import AuditTask, spread_of
+from equitangents.audit.parts import Bench, Interruption, measure_parts
 from equitangents.audit.records import Parts
-from equitangents.audit.report import citations
-from equitangents.audit.report.findings import FORMAT
 from equitangents.audit.report.forms import versions
 from equitangents.audit.report.part_sections import AuditSettings, Missing, Timing
-from equitangents.audit.report.result import AuditReport
+from equitangents.audit.report.result import FORMAT, AuditReport, cited
 from equitangents.audit.report.rows import beyond
 from equitangents.audit.report.sections import (
     HOLDING,
@@ -35,10 +31,12 @@ from equitangents.audit.report.sections import (
     OrbitSection,
     OutputContract,
     Reason,
+    RelativeSection,
     RuleResult,
     SetResult,
     Verdict,
 )
+from equitangents.metrics.measure import norms
 
 
 def assemble(
@@ -81,16 +79,18 @@ def assemble(
         error=error,
         floor=floor,
         elements=_elements(m),
-        float_floor=floors.rounding,
+        float_floor=floors.float_floor,
         orbit=OrbitSection(
             same_predictions=m.same,
             outputs=output_kind(orbits, task.outputs),
             answers=None if orbits.scores is None else len(np.unique(orbits.scores.argmax(axis=2))),
         ),
-        relative=relative_section(m),
+        relative=_relative(m),
         sets=sets,
         missing=_missing(m, bench),
-        settings=AuditSettings(**vars(task.bootstrap), batch_size=task.batch_size, inputs=task.x.n, values=values),
+        settings=AuditSettings(
+            **vars(task.bootstrap), batch_size=task.clock.most or task.batch_size, inputs=task.x.n, values=values
+        ),
         versions=_versions(task),
         timing=_timing(task, began),
         citations=[],
@@ -109,7 +109,7 @@ def assemble(
         inputs_digest=_digest(task),
         **found,
     )
-    return replace(report, citations=citations.used(report))
+    return replace(report, citations=cited(report))
 
 
 def off_data(m: Measured, sets: list[SetResult]) -> tuple[Verdict, Reason]:
@@ -139,11 +139,13 @@ def _elements(m: Measured) -> list[ElementResult]:
     resampler = task.over_inputs(task.x.n)  # of one element, over inputs alone
     estimates = resampler.each(orbits.errors)
     same = orbits.same_class
+    round_trip, reference = floors.relative(floors.round_trip), floors.relative(floors.reference)
+    of_elements = floors.of_elements
     mean_or_none = lambda row: None if np.isnan(row).all() else float(row.mean())
     results = []
     for k, g in enumerate(task.elements):
         errors = orbits.errors[k]
-        floor = float(floors.of_elements[k])
+        floor = float(of_elements[k])
         results.append(
             ElementResult(
                 label=contract.label(g),
@@ -152,8 +154,8 @@ def _elements(m: Measured) -> list[ElementResult]:
                 exact=task.contract.moves_exactly(g),
                 error=spread_of(estimates[k], errors),
                 worst_input=task.row(int(errors.argmax())),
-                round_trip_floor=mean_or_none(floors.round_trip[k]),
-                reference_floor=mean_or_none(floors.reference[k]),
+                round_trip_floor=mean_or_none(round_trip[k]),
+                reference_floor=mean_or_none(reference[k]),
                 floor=floor,
                 at_floor=bool(judgement.at_floor[:, k].all()),
                 same_prediction=None if same is None else float(same[k].mean()),
@@ -216,6 +218,8 @@ def _missing(m: Measured, bench: Bench) -> list[Missing]:
         alone = clock.largest == 1
         given = "it was given one input at a time" if alone else "they were filled up"
         refused = [Missing("larger batches" if alone else "smaller batches", f"{given}: {clock.refused}")]
+    if clock.most is not None:
+        refused.append(Missing("larger batches", "out of memory; fewer inputs were given at a time"))
     return (first if stop.stopped else []) + bench.missing + refused
 
 
@@ -290,3 +294,23 @@ def _matching(task: AuditTask, matched: np.ndarray) -> Matching:
         of_these = task.over_inputs(len(values)) if len(values) else None
         found.append(None if of_these is None else of_these.mean(values, bounds=(0.0, 1.0)))
     return Matching(*found)
+
+
+def _relative(m: Measured) -> RelativeSection:
+    """All of them; the task's error on transformed inputs is that of the pulled back signal."""
+    orbits = m.orbits
+    rms = lambda a: float(np.sqrt(np.mean(a**2)))
+    (error, name), *moved = (task_error(signal, orbits, m.y) for signal in orbits.signals)
+    transformed = None
+    if error is not None:
+        each = np.array([e or 0.0 for e, _ in moved])
+        transformed = float(each.mean()) if name == "error rate" else rms(each)
+    return RelativeSection(
+        rms_norm=rms(norms(orbits.separate_sizes.T)),
+        rms_violation=rms(norms(np.moveaxis(orbits.separate, 0, -1).reshape(-1, len(orbits.separate)))),
+        task=name,
+        task_error=error,
+        transformed_task_error=transformed,
+        error_by_spread=m.judgement.by_spread,
+        floor_by_spread=m.judgement.spread_floor,
+    )

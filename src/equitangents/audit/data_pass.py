@@ -10,14 +10,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from equitangents.audit.interruption import Bench, Interruption
 from equitangents.audit.measure.again import confirmed, is_open, settled
 from equitangents.audit.measure.floors import ROWS, measure_floors, unmeasured_floors
 from equitangents.audit.measure.input_sets import off_data_sets
 from equitangents.audit.measure.judge import Measured, decide, judge, reason
-from equitangents.audit.measure.orbits import Orbits, measure_orbits
-from equitangents.audit.measure.predictions import misfit, same_predictions
+from equitangents.audit.measure.orbits import Orbits, measure_orbits, misfit, same_predictions
 from equitangents.audit.measure.task import AuditTask, Record
+from equitangents.audit.parts import Bench, Interruption
 from equitangents.audit.records import Parts
 from equitangents.audit.report.part_sections import TASK
 from equitangents.audit.report.sections import RuleResult, UndefinedPose

@@ -13,12 +13,10 @@ from typing import Any, Literal, TypedDict, get_args
 
 import numpy as np
 
-from equitangents.actions.group_action import GroupAction
+from equitangents.actions.action import GroupAction
 from equitangents.audit.contract.changes import Transform
-from equitangents.audit.contract.labels import Labels
-from equitangents.audit.contract.layouts import Layout
-from equitangents.audit.contract.leaf_actions import Boxes, Custom, Keypoints
-from equitangents.audit.contract.trees import Batch
+from equitangents.audit.contract.kinds import Boxes, Custom, Keypoints, Labels
+from equitangents.audit.contract.trees import Batch, Layout
 from equitangents.audit.contract.unordered import Unordered
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups.representations import RepresentationLike

@@ -12,16 +12,16 @@ import numpy as np
 from equitangents._types import AnyModel, Targets, Tree
 from equitangents.actions import GroupAction
 from equitangents.audit.adapters import Model, as_model
-from equitangents.audit.adapters.outputs import check_select
+from equitangents.audit.adapters.model import check_select
 from equitangents.audit.assemble import assemble
 from equitangents.audit.contract.changes import Transform
 from equitangents.audit.contract.contract import Contract, contract_of_changes, make_contract, verify
 from equitangents.audit.contract.trees import Inputs, as_inputs
-from equitangents.audit.interruption import Interruption
 from equitangents.audit.measure import floors, input_sets
-from equitangents.audit.measure.predictions import check_labels, is_classes
+from equitangents.audit.measure.orbits import check_labels, is_classes
 from equitangents.audit.measure.rules import settled
 from equitangents.audit.measure.task import AuditTask, default_batch_size
+from equitangents.audit.parts import Interruption
 from equitangents.audit.records import (
     AuditedAction,
     Effort,
@@ -82,7 +82,7 @@ def audit(
         tolerances: `Tolerances(relative_to, tolerance, output_scale)`: the size of errors, and an acceptable one.
         bootstrap: `Bootstrap(confidence, resamples, seed)`, how intervals are found; the seed is that of everything
             random in the audit: the same seed gives the same report.
-        batch_size: inputs at a time; None: as many as take 64 MiB, at most 256.
+        batch_size: inputs at a time; None: as many as take 64 MiB, at most 256; halved where memory does not suffice.
         progress: True shows on stderr how far a long audit is, and how long the rest takes; a function is called as
             progress(inputs evaluated, inputs planned, seconds left); False: it is logged.
         effort: "quick": the error and its floor alone, floors on 16 inputs, at most 12 elements of groups that are not

@@ -159,7 +159,7 @@ def _output_kind(text: str) -> Any:
         return parse(kind)
     if not kind.startswith("labels:"):
         return None if kind == "none" else kind
-    from equitangents.audit.contract.labels import Labels
+    from equitangents.audit.contract.kinds import Labels
 
     try:
         rows = [[int(c) for c in row.split(",")] for row in kind.removeprefix("labels:").split("/")]

@@ -25,7 +25,6 @@ from equitangents.cli.choosing import (
 )
 from equitangents.cli.common import (
     PLACE,
-    PRECISION,
     announced,
     byte_limit,
     command,
@@ -89,7 +88,12 @@ _INPUTS = {
         autocompletion=lambda incomplete: [*among(AUTO)(incomplete), *GROUPS(incomplete)],
         callback=group_or_auto,
     ),
-    "precision": PRECISION,
+    "precision": option(
+        str,
+        "float32 or float64; by default that of the inputs, float64 for whole numbers, and float32 for images of --net "
+        "auto.",
+        **one_of("float32", "float64"),
+    ),
     "standardise": option(
         bool, "Shift and scale inputs by the mean and deviation of each channel of --data; predict does the same.", True
     ),
@@ -226,6 +230,7 @@ def fit(o: Any) -> None:
                     baselines=o.baselines,
                     fast=o.fast,
                     standardise=o.standardise,
+                    precision=o.precision,
                     progress=progress(stage),
                 )
         if choice is None:

@@ -43,7 +43,7 @@ _BAR = 20  # characters
                 metavar=PLACE,
                 callback=there,
             ),
-            "out": option(str, "The file that is written: .npy or .npz; of images also .csv.", ..., metavar="PATH"),
+            "out": option(str, "The file that is written: .npy or .npz; of images also .csv.", ..., metavar=PLACE),
             "skip_bad": flag("Leave out images that cannot be read, and name them."),
             "array": option(str, "Which array of an .npz file or Zarr group.", "x"),
             "std": flag("Standard deviations, too; of a classifier probabilities as well."),
@@ -136,4 +136,4 @@ def _in_parts(file: str, restart: bool) -> str:
     """What is kept of predictions that were interrupted."""
     parts = f"{file}.parts"
     kept = f"what was predicted is kept in {parts}: {goes_on(restart)}"
-    return kept if Path(parts).exists() else f"nothing of {file} was predicted"
+    return kept if "://" in file or Path(parts).exists() else f"nothing of {file} was predicted"

@@ -23,7 +23,7 @@ from sklearn.utils.validation import validate_data
 
 from equitangents import notebook
 from equitangents._types import ArrayLike, InputShape, Numbers, Targets, Times
-from equitangents.actions.remedies import channels_first, remedy
+from equitangents.actions.action import channels_first, remedy
 from equitangents.ensembles.fields.kernel import equivariant_outputs
 from equitangents.ensembles.fields.targets import Positions
 from equitangents.ensembles.labels import check_label_fields, indices_of, labels_of

@@ -16,7 +16,7 @@ from typing import Any, cast
 import numpy as np
 
 from equitangents._types import AnyAction, Numbers, Targets
-from equitangents.actions.named import ActionLike
+from equitangents.actions.kinds import ActionLike
 from equitangents.ensembles import InfiniteEnsembleClassifier
 from equitangents.ensembles.labels import indices_of
 from equitangents.errors import InvalidArgumentError, ShapeError
@@ -37,6 +37,7 @@ LEAST, MOST = 4, 2_000
 _SHARE = 0.8  # of the time, after which nothing new is begun: the model is fitted, and what turning changes measured
 _TURNING = 0.1  # of the time, at most, for turned copies
 _BASELINES = 0.3  # of the time, after which no further baseline is begun
+_PRECISIONS, _ROUNDING = ("float32", "float64"), 1e-6  # of the standard deviation of pixels
 _SQUARE, _OBLONG = (None, "C4", "D4"), (None, "C2", "D2")  # groups of augmentation="auto"
 
 
@@ -49,6 +50,7 @@ def auto(
     minutes: float = 5.0,
     baselines: bool = True,
     standardise: bool = True,
+    precision: str | None = None,
     fast: bool = False,
     seed: int = 0,
     progress: Progress | None = None,
@@ -73,6 +75,8 @@ def auto(
         baselines: whether the majority, nearest neighbours, a random forest and a support vector machine are fitted on
             the same folds.
         standardise: as in `InfiniteEnsemble`.
+        precision: of kernels, "float32" or "float64"; None: float32 for images, unless rounding to it moves a pixel by
+            more than 1e-6 of their standard deviation, and the precision of vectors. Systems are solved in float64.
         fast: only networks that predict 20 images a second or more on this machine, and the cheapest.
         seed: of the folds, the forest and the turned copies.
         progress: is called with a `Step` now and then.
@@ -95,6 +99,7 @@ def auto(
         raise ShapeError("x", shape, "vectors (N, features) or images (N, H, W, C)")
     if not LEAST <= shape[0] <= MOST:
         raise InvalidArgumentError("x", shape[0], range(LEAST, MOST + 1), "take InfiniteEnsemble", verb="has samples,")
+    x = _in_precision(x, precision)
     options = {"standardise": standardise, "calibrate": True}
     first, trials = _trials(x, y, _groups(augmentation, shape), options)
     labels = indices_of(first._data[1], first.classes_)
@@ -146,6 +151,21 @@ def auto(
         seconds=time.perf_counter() - start,
         interrupted=search.interrupted,
     )
+
+
+def _in_precision(x: Numbers, precision: str | None) -> Numbers:
+    """x as kernels read it; what is no array of real numbers is refused later."""
+    if precision is not None:
+        if precision not in _PRECISIONS:
+            raise InvalidArgumentError("precision", precision, _PRECISIONS)
+        return np.asarray(x, precision)
+    exact = np.asarray(x)
+    if exact.ndim != 4 or exact.dtype.kind not in "buif" or exact.dtype == np.float32:
+        return x
+    with np.errstate(over="ignore", invalid="ignore"):
+        single = exact.astype(np.float32)
+        lost = np.abs(single - exact.astype(np.float64)).max(initial=0.0)
+    return single if lost <= _ROUNDING * exact.std() else x
 
 
 def _groups(augmentation: ActionLike | None, shape: tuple[int, ...]) -> Sequence[ActionLike | None]:

@@ -12,8 +12,7 @@ import numpy as np
 import scipy.special
 from jaxtyping import Float
 
-from equitangents.actions.image_motions import ImageMotions
-from equitangents.actions.images import ImageTurns
+from equitangents.actions.images import ImageMotions, ImageTurns
 from equitangents.ensembles.standardisation import Standardisation
 from equitangents.fit.assessing import best_of
 from equitangents.fit.problem import Problem

@@ -1,6 +1,6 @@
 """Linearisations, Taylor expansions and kernels of any apply(params, x)."""
 
-from equitangents.functional.batching import batch
+from equitangents.functional.batching import batch, monte_carlo_kernel_fn
 from equitangents.functional.empirical import (
     EmpiricalKernel,
     NtkImplementation,
@@ -9,7 +9,6 @@ from equitangents.functional.empirical import (
     empirical_ntk_fn,
     empirical_ntk_vp_fn,
 )
-from equitangents.functional.monte_carlo import monte_carlo_kernel_fn
 from equitangents.functional.taylor import linearize, taylor_expand
 
 __all__ = [

@@ -1,20 +1,28 @@
 """Finite groups, their subgroups and representations; SO(2), O(2), SO(3), O(3) and S_n of any n, sampled."""
 
-from equitangents.groups.families import cyclic, dihedral, icosahedral, octahedral, quaternion, symmetric, tetrahedral
+from equitangents.groups.families import (
+    cyclic,
+    dihedral,
+    direct_product,
+    from_permutations,
+    generated_by_permutations,
+    icosahedral,
+    octahedral,
+    quaternion,
+    semidirect_product,
+    symmetric,
+    tetrahedral,
+)
 from equitangents.groups.group import Group
 from equitangents.groups.matrix_group import MatrixGroup, from_matrices, generated_by_matrices
 from equitangents.groups.names import group_named
-from equitangents.groups.permutation_groups import from_permutations, generated_by_permutations
-from equitangents.groups.plane_isometries import o2
-from equitangents.groups.plane_rotations import so2
-from equitangents.groups.products import direct_product, semidirect_product
+from equitangents.groups.plane_rotations import o2, so2
 from equitangents.groups.representations import direct_sum, regular, representation
 from equitangents.groups.rotation_group import o3, so3
 from equitangents.groups.sampled_permutations import permutations
 from equitangents.groups.symmetry_group import SymmetryGroup
 from equitangents.groups.table_group import from_table
-from equitangents.groups.translation_group import translations
-from equitangents.groups.wallpaper_group import WallpaperGroup, wallpaper
+from equitangents.groups.wallpaper_group import WallpaperGroup, translations, wallpaper
 
 __all__ = [
     "Group",

@@ -1,16 +1,20 @@
-"""The cyclic, dihedral, symmetric and quaternion groups by tables; the rotations of the regular solids, as matrices.
+"""Cyclic, dihedral, symmetric and quaternion groups, rotations of the regular solids, permutation groups, products.
 
-The octahedron stands for the cube, too, and the icosahedron for the dodecahedron.
+The octahedron stands for the cube, too, and the icosahedron for the dodecahedron. A permutation p is the tuple of
+images, p[x] the image of x, and (p·q)[x] = p[q[x]]. In products element (a, b) is number a · |H| + b.
 """
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
+from jaxtyping import Int
 
-from equitangents.errors import InvalidArgumentError
-from equitangents.groups.group import check_table_order
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
+from equitangents.groups.group import Group, check_table_order
 from equitangents.groups.matrix_group import MatrixGroup, from_matrices
 from equitangents.groups.table_group import TableGroup
 from equitangents.validation import check_whole
@@ -110,3 +114,144 @@ def _cube_rotations() -> np.ndarray:
 def _snap(m: np.ndarray, magnitudes: np.ndarray) -> np.ndarray:
     nearest = magnitudes[np.abs(np.abs(m)[..., None] - magnitudes).argmin(axis=-1)]
     return np.sign(m) * nearest
+
+
+def from_permutations(permutations: Sequence[Sequence[int]]) -> TableGroup:
+    """The group of a closed list of permutations, numbered in the list's order and labelled by tuples.
+
+    Raises InvalidArgumentError with the witness if one is not a permutation, occurs twice, or a product is missing.
+
+    >>> G = from_permutations([(0, 1, 2), (1, 2, 0), (2, 0, 1)])
+    >>> G.element(G.compose(1, 1))
+    (2, 0, 1)
+    """
+    p = check_permutations("permutations", permutations)
+    number: dict[bytes, int] = {}
+    for i, row in enumerate(p):
+        if number.setdefault(row.tobytes(), i) != i:
+            raise InvalidArgumentError(
+                "permutations", number[row.tobytes()], "a row that is not in the list yet", verb="repeats row", at=i
+            )
+    check_table_order(len(p), "the permutation group")
+    table = np.empty((len(p), len(p)), np.int32)
+    for a, pa in enumerate(p):
+        for b, product in enumerate(pa[p]):
+            c = number.get(product.tobytes())
+            if c is None:
+                raise InvalidArgumentError(
+                    "permutations",
+                    (a, b),
+                    "a closed list",
+                    "generated_by_permutations makes the closure",
+                    verb="lacks the product of",
+                )
+            table[a, b] = c
+    return TableGroup(f"permutations of {p.shape[1]}", table, labels=[tuple(row) for row in p.tolist()])
+
+
+def generated_by_permutations(generators: Sequence[Sequence[int]], max_order: int = 10_000) -> TableGroup:
+    """The smallest group of permutations that holds `generators`; the identity is element 0.
+
+    >>> generated_by_permutations([(1, 2, 3, 0), (3, 2, 1, 0)]).order
+    8
+    """
+    s = check_permutations("generators", generators)
+    identity = np.arange(s.shape[1])
+    known, queue = {identity.tobytes(): identity}, [identity]
+    for p in queue:  # grows while it is read
+        for q in s:
+            product = p[q]
+            if product.tobytes() not in known:
+                known[product.tobytes()] = product
+                queue.append(product)
+                if len(queue) > max_order:
+                    raise InvalidArgumentError(
+                        "generators", max_order, remedy="raise max_order", verb="generate more elements than"
+                    )
+    return from_permutations([tuple(row.tolist()) for row in queue])
+
+
+def check_permutations(name: str, permutations: object) -> Int[np.ndarray, "n points"]:
+    """`permutations` as an int64 array whose rows are permutations, or an error that names the row."""
+    try:
+        p = np.asarray(permutations)
+    except ValueError:
+        raise ShapeError(name, "rows of unequal length", "a list of permutations (n, points)", verb="has") from None
+    if p.ndim != 2 or p.size == 0:
+        raise ShapeError(name, p.shape, "a list of permutations (n, points)")
+    if p.dtype.kind not in "iu":
+        raise InvalidTypeError(name, p.dtype, "integers", verb="has dtype")
+    p = p.astype(np.int64)
+    wrong = np.flatnonzero((np.sort(p, axis=1) != np.arange(p.shape[1])).any(axis=1))
+    if len(wrong):
+        i = int(wrong[0])
+        raise InvalidArgumentError(name, p[i].tolist(), "a permutation of 0, 1, ..., points − 1", at=i)
+    return p
+
+
+def direct_product(G: Group, H: Group) -> TableGroup:
+    """The direct product G × H, with (a, b)(c, d) = (a·c, b·d); element (a, b) is number a · |H| + b, labelled (a, b).
+
+    >>> from equitangents.groups import cyclic
+    >>> direct_product(cyclic(2), cyclic(3)).element(5)
+    (1, 2)
+    """
+    _check_group("G", G)
+    _check_group("H", H)
+    unmoved = np.broadcast_to(np.arange(G.order), (H.order, G.order))
+    return _product(f"{G.name} x {H.name}", G, H, unmoved)
+
+
+def semidirect_product(N: Group, H: Group, automorphisms: npt.ArrayLike) -> TableGroup:
+    """The semidirect product N ⋊ H, with (n, h)(n′, h′) = (n · h(n′), h·h′).
+
+    h(n) = automorphisms[h, n], an array (|H|, |N|).
+
+    Element (n, h) is number n · |H| + h, labelled (n, h). Raises InvalidArgumentError with the witness if some
+    automorphisms[h] does not respect the product of N, or automorphisms[h·k] is not automorphisms[h] after
+    automorphisms[k].
+
+    >>> from equitangents.groups import cyclic
+    >>> S3 = semidirect_product(cyclic(3), cyclic(2), [[0, 1, 2], [0, 2, 1]])
+    >>> S3.order, S3.is_abelian
+    (6, False)
+    """
+    _check_group("N", N)
+    _check_group("H", H)
+    phi = check_permutations("automorphisms", automorphisms)
+    if phi.shape != (H.order, N.order):
+        raise ShapeError("automorphisms", phi.shape, (H.order, N.order), "give (|H|, |N|)")
+    n, s = np.arange(N.order)[:, None], np.array(N.generators, int)
+    for h in range(H.order):
+        unequal = np.argwhere(phi[h][N._compose(n, s)] != N._compose(phi[h][n], phi[h][s]))
+        if len(unequal):
+            a, b = int(unequal[0][0]), int(s[unequal[0][1]])
+            raise InvalidArgumentError(
+                "automorphisms", (a, b), "an automorphism of N", verb="does not respect the product of", at=h
+            )
+    for t in H.generators:
+        for h in range(H.order):
+            if not np.array_equal(phi[H.compose(h, t)], phi[h][phi[t]]):
+                raise InvalidArgumentError(
+                    "automorphisms", (h, t), "φ(h·t) = φ(h) φ(t)", verb="does not respect the product in H of"
+                )
+    if not np.array_equal(phi[H.identity], n[:, 0]):  # which a trivial group, without generators, is not asked above
+        raise InvalidArgumentError(
+            "automorphisms", phi[H.identity].tolist(), "the identity's, which moves nothing", at=H.identity
+        )
+    return _product(f"{N.name} : {H.name}", N, H, phi)
+
+
+def _product(name: str, N: Group, H: Group, phi: np.ndarray) -> TableGroup:
+    order = N.order * H.order
+    check_table_order(order, name)
+    n, h = np.divmod(np.arange(order), H.order)
+    table = np.empty((order, order), np.int32)
+    for a in range(order):
+        table[a] = N._compose(n[a], phi[h[a]][n]) * H.order + H._compose(h[a], h)
+    return TableGroup(name, table, labels=list(zip(n.tolist(), h.tolist(), strict=True)))
+
+
+def _check_group(name: str, G: object) -> None:
+    if not isinstance(G, Group):
+        raise InvalidTypeError(name, type(G), "a group", verb="is of type")

@@ -1,4 +1,4 @@
-"""Finite groups whose elements are the integers 0 .. order − 1.
+"""Finite groups whose elements are the integers 0 .. order − 1, and interfaces of maps (g, x) ↦ ρ(g) x.
 
 A group is its multiplication, table[a, b] = a·b. Read as transformations, a·b is "b first, then a", so that
 ρ(a·b) = ρ(a) ρ(b) for every representation ρ.
@@ -9,13 +9,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
-from equitangents._aliases import Element, Elements
+from equitangents._aliases import Element, Elements, Tree
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError
 from equitangents.groups.symmetry_group import SymmetryGroup
 from equitangents.validation import check_choice
@@ -23,6 +23,7 @@ from equitangents.validation import check_choice
 if TYPE_CHECKING:
     from equitangents.groups.irreps import Irrep
     from equitangents.groups.subgroup import Subgroup
+
 
 MAX_TABLE_ORDER = 30_000  # 3.6 GB of int32
 
@@ -297,3 +298,34 @@ def check_table_order(order: int, name: str) -> None:
             4 * MAX_TABLE_ORDER**2,
             "use compose and inverse, or a smaller group",
         )
+
+
+@runtime_checkable
+class GroupMap(Protocol):
+    """A map (g, x) ↦ ρ(g) x of a group, finite or compact."""
+
+    @property
+    def group(self) -> SymmetryGroup:
+        """The group whose elements move arrays."""
+
+    def __call__(self, g: Element, x: Tree, /) -> Tree:
+        """ρ(g) x for arrays x (N, …)."""
+
+
+@runtime_checkable
+class FiniteGroupMap(Protocol):
+    """A map (g, x) ↦ ρ(g) x of a finite group, whose elements are numbered."""
+
+    @property
+    def group(self) -> Group:
+        """The group whose elements move arrays."""
+
+    def __call__(self, g: int, x: Tree, /) -> Tree:
+        """ρ(g) x for arrays x (N, …)."""
+
+
+class OrbitMap(Protocol):
+    """An action of a finite group, or of some of its elements, with an orbit."""
+
+    def orbit(self, x: Tree, /) -> Tree:
+        """ρ(g) x along a new first axis, for all elements of the action."""

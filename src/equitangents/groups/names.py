@@ -19,7 +19,7 @@ from equitangents.groups.rotation_group import o3, so3
 from equitangents.groups.sampled_permutations import permutations
 from equitangents.groups.symmetry_group import SymmetryGroup
 from equitangents.groups.table_group import TableGroup
-from equitangents.groups.translation_group import translations
+from equitangents.groups.wallpaper_group import translations
 
 Family = Literal[
     "C", "D", "S", "SO2", "SO3", "O3", "tetrahedral", "octahedral", "icosahedral", "translations", "reversal", "sign"

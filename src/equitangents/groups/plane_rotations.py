@@ -1,18 +1,19 @@
-"""SO(2), the rotations of the plane; elements are angles in degrees, counter-clockwise."""
+"""SO(2), whose elements are angles in degrees, counter-clockwise, and O(2), whose elements are orthogonal matrices."""
 
 from __future__ import annotations
 
 import math
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, final
 
 import numpy as np
 from jaxtyping import Float
 
 from equitangents._aliases import Element
-from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.groups.harmonic_matrices import plane_turns
-from equitangents.groups.symmetry_group import CompactGroup, CompactIrrep, Flow, Immutable, SymmetryGroup
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
+from equitangents.groups.group import read_only
+from equitangents.groups.rotations_of_space import plane_isometries, plane_turns
+from equitangents.groups.symmetry_group import CompactGroup, CompactIrrep, Flow, Immutable, MatricesGroup, SymmetryGroup
 from equitangents.validation import check_whole
 
 MAX_BANDLIMIT = 100_000
@@ -118,3 +119,109 @@ def _frequency(m: int) -> CompactIrrep:
     factor = 2 if m else 1
     character = lambda g: factor * np.cos(m * np.radians(g))
     return CompactIrrep(f"frequency {m}", factor, character, partial(plane_turns, m), "SO(2)")
+
+
+TOLERANCE = 1e-8  # of g gᵀ = 1
+_FLIP = np.diag([1.0, -1.0])
+
+
+@final
+class PlaneIsometries(MatricesGroup):
+    """O(2), with equidistant angles for means of functions of a bandlimit; made by `o2`.
+
+    g = R(α) diag(1, ±1): the reflection diag(1, −1) first, then the turn.
+    """
+
+    name = "O(2)"
+    dimension = 1
+    default_draws = 24
+    draws_are_independent = False
+    bandlimit: int
+
+    def __init__(self, bandlimit: int):
+        vars(self).update(bandlimit=bandlimit)
+
+    @property
+    def identity(self) -> Float[np.ndarray, "2 2"]:
+        """The unit matrix (2, 2)."""
+        return read_only(np.eye(2))
+
+    @property
+    def order(self) -> int:
+        """The number of nodes, 2(2B − 1)."""
+        return 2 * (2 * self.bandlimit - 1)
+
+    @cached_property
+    def matrices(self) -> Float[np.ndarray, "nodes 2 2"]:
+        """Every node as a matrix: the rotations from 0 on, then the same after a reflection."""
+        count = self.order // 2
+        turns = plane_turns(1, 360.0 * np.arange(count) / count)
+        return read_only(np.concatenate([turns, turns @ _FLIP]))
+
+    @property
+    def weights(self) -> Float[np.ndarray, " nodes"]:
+        """Equal weights of all nodes, which sum to 1."""
+        return np.full(self.order, 1 / self.order)
+
+    def check_element(self, name: str, g: Element) -> Float[np.ndarray, "2 2"]:
+        """`g` as a matrix."""
+        g = np.asarray(g, np.float64)
+        if g.shape != (2, 2):
+            raise ShapeError(name, g.shape, "a matrix (2, 2)")
+        if not np.abs(g @ g.T - np.eye(2)).max() <= TOLERANCE:
+            raise InvalidArgumentError(name, g.tolist(), "an orthogonal matrix")
+        return g
+
+    def draw(self, count: int, rng: np.random.Generator) -> list[np.ndarray]:
+        """Equidistant angles with one random offset, every other one after a reflection."""
+        turns = plane_turns(1, rng.uniform(0, 360) + 360 * np.arange(count) / count)
+        return [turn @ _FLIP if i % 2 else turn for i, turn in enumerate(turns)]
+
+    def label(self, g: Element) -> str:
+        """Degrees, and whether a reflection comes first."""
+        g = self.check_element("g", g)
+        turned = f"{np.degrees(np.arctan2(g[1, 0], g[0, 0])):.1f}°"
+        return turned if np.linalg.det(g) > 0 else f"reflection, {turned}"
+
+    @property
+    def flows(self) -> tuple[Flow, ...]:
+        """The rotations, a one-parameter subgroup."""
+        return (Flow("turn", "radian", lambda t: plane_turns(1, np.degrees(t))),)
+
+    def irreps(self, count: int) -> tuple[CompactIrrep, ...]:
+        """Frequencies 0 .. count − 1; for frequency 0 the trivial irrep and the sign of reflections."""
+        count = check_whole("count", count, 0)
+        kinds = [(0, False), (0, True)][: 2 * count] + [(m, False) for m in range(1, count)]
+        return tuple(
+            CompactIrrep(
+                f"frequency {m}" + (", the sign of reflections" if odd else ""),
+                2 if m else 1,
+                partial(_character, m, odd),
+                partial(plane_isometries, m, odd),
+                self.name,
+            )
+            for m, odd in kinds
+        )
+
+    def is_same_group(self, other: SymmetryGroup) -> bool:
+        """O(2), whatever its bandlimit."""
+        return isinstance(other, PlaneIsometries)
+
+    def _value(self) -> tuple[Any, ...]:
+        return (self.bandlimit,)
+
+    def __repr__(self) -> str:
+        return f"<{self.name} sampled at bandlimit {self.bandlimit}, {self.order} elements>"
+
+
+def o2(bandlimit: int = 16) -> PlaneIsometries:
+    """O(2), with means that are exact for products of two functions of bandlimit B: frequencies below B each.
+
+    >>> [irrep.dimension for irrep in o2(3).irreps(3)]
+    [1, 1, 2, 2]
+    """
+    return PlaneIsometries(check_whole("bandlimit", bandlimit, 1, MAX_BANDLIMIT))
+
+
+def _character(frequency: int, odd: bool, g: Element) -> np.ndarray:
+    return np.trace(plane_isometries(frequency, odd, g), axis1=-2, axis2=-1)

@@ -20,12 +20,11 @@ from equitangents._aliases import Element
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups.families import cyclic, dihedral
 from equitangents.groups.group import Group, read_only
-from equitangents.groups.harmonic_matrices import plane_turns
 from equitangents.groups.irreps import Irrep
 from equitangents.groups.matrix_group import MatrixGroup
-from equitangents.groups.plane_isometries import PlaneIsometries
-from equitangents.groups.plane_rotations import PlaneRotations
+from equitangents.groups.plane_rotations import PlaneIsometries, PlaneRotations
 from equitangents.groups.rotation_group import RotationGroup
+from equitangents.groups.rotations_of_space import plane_turns
 from equitangents.groups.symmetry_group import CompactIrrep, SymmetryGroup
 from equitangents.groups.wallpaper_group import WallpaperGroup
 

@@ -16,12 +16,12 @@ from jaxtyping import Float
 from equitangents._aliases import Element, Elements
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups.group import read_only
-from equitangents.groups.harmonic_matrices import space_rotations
 from equitangents.groups.rotations_of_space import (
     AXES,
     angles_of,
     random_rotations,
     rotation_label,
+    space_rotations,
     turn_about,
 )
 from equitangents.groups.symmetry_group import CompactIrrep, Flow, MatricesGroup, SymmetryGroup
@@ -126,7 +126,7 @@ class RotationGroup(MatricesGroup):
     def irreps(self, count: int) -> tuple[CompactIrrep, ...]:
         """The irreps of degree l below `count`, of dimension 2l + 1; with reflections each of them twice, even and odd.
 
-        Their matrices are those of `equitangents.sphere.wigner`; a vector is l = 1 in the order (y, z, x), with
+        Their matrices are those of `equitangents.sphere.transforms`; a vector is l = 1 in the order (y, z, x), with
         reflections the one odd under inversion.
         """
         odd = (False, True) if self.reflections else (False,)

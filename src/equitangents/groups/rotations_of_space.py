@@ -1,18 +1,27 @@
-"""Angles, axes, draws and one-parameter subgroups of the rotations of space, by SciPy's `Rotation`."""
+"""Rotations: angles, axes, draws and one-parameter subgroups; irreps of SO(2), O(2), SO(3), O(3).
+
+Irreps are over the real numbers, orthogonal. Plane, frequency m: R(mα) diag(1, det g) of g = R(α) diag(1, det g), on
+(cos mφ, sin mφ). Space, degree l: D^l with Y_l(Rx) = D^l(R) Y_l(x), Y_l the real harmonics in the order m = −l .. l,
+from the generators of rotations: D^l = e^{−iαJ_z} e^{−iβJ_y} e^{−iγJ_z} for R = R_z(α) R_y(β) R_z(γ), in the basis of
+the real harmonics.
+"""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
+from numpy.typing import ArrayLike
 
 from equitangents._aliases import Element
 
-AXES = ("turn about x", "turn about y", "turn about z")
-
 if TYPE_CHECKING:
     from scipy.spatial.transform import Rotation
+
+
+AXES = ("turn about x", "turn about y", "turn about z")
 
 
 def random_rotations(count: int, rng: np.random.Generator) -> Float[np.ndarray, "count 3 3"]:
@@ -71,3 +80,59 @@ def _scipy() -> type[Rotation]:
     from scipy.spatial import transform
 
     return transform.Rotation
+
+
+def plane_turns(frequency: int, degrees: ArrayLike) -> Float[np.ndarray, "*batch d d"]:
+    """Rotations by `frequency` times each angle, (…, 2, 2); for frequency 0 ones, (…, 1, 1)."""
+    angle = frequency * np.radians(np.asarray(degrees, np.float64))
+    if not frequency:
+        return np.ones((*angle.shape, 1, 1))
+    c, s = np.cos(angle), np.sin(angle)
+    return np.moveaxis(np.array([[c, -s], [s, c]]), (0, 1), (-2, -1))
+
+
+def plane_isometries(frequency: int, odd: bool, g: Element) -> Float[np.ndarray, "*batch d d"]:
+    """The irreps of O(2) at orthogonal matrices g (…, 2, 2); `odd`: the sign of reflections, of frequency 0."""
+    g = np.asarray(g, np.float64)
+    sign = np.round(np.linalg.det(g))
+    turns = plane_turns(frequency, np.degrees(np.arctan2(g[..., 1, 0], g[..., 0, 0])))
+    if not frequency:
+        return turns * sign[..., None, None] if odd else turns
+    turns[..., :, 1] *= sign[..., None]
+    return turns
+
+
+def space_rotations(degree: int, odd: bool, g: Element) -> Float[np.ndarray, "*batch d d"]:
+    """D^l of the proper part of orthogonal matrices g (…, 3, 3), times det g if `odd`."""
+    g = np.asarray(g, np.float64)
+    sign = np.round(np.linalg.det(g))
+    R = g * sign[..., None, None]
+    alpha = np.arctan2(R[..., 1, 2], R[..., 0, 2])
+    # R_y(β) R_z(γ) = R_z(−α) R, exact for any α where the axis is nearly upright and α is noise
+    c, s = np.cos(alpha)[..., None], np.sin(alpha)[..., None]
+    first, second = c * R[..., 0, :] + s * R[..., 1, :], c * R[..., 1, :] - s * R[..., 0, :]
+    beta = np.arctan2(first[..., 2], R[..., 2, 2])
+    gamma = np.arctan2(second[..., 0], second[..., 1])
+    basis, tilt, m = _generators(degree)
+    phases = [np.exp(-1j * angle[..., None] * m) for angle in (alpha, beta, gamma)]
+    # e^{−iβJ_y} = V e^{−iβm} V†
+    middle = (tilt * phases[1][..., None, :]) @ tilt.conj().T
+    D = phases[0][..., :, None] * middle * phases[2][..., None, :]
+    found = np.real(basis.conj() @ D @ basis.T)
+    return found * sign[..., None, None] if odd else found
+
+
+@lru_cache(maxsize=64)
+def _generators(degree: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(real harmonics in complex ones (d, d), eigenvectors of J_y in the order of m, m = −l .. l)."""
+    m = np.arange(-degree, degree + 1)
+    basis = np.zeros((len(m), len(m)), complex)
+    basis[degree, degree] = 1
+    for k in range(1, degree + 1):
+        sign = (-1) ** k
+        basis[degree + k, degree - k], basis[degree + k, degree + k] = 2**-0.5, sign * 2**-0.5
+        basis[degree - k, degree - k], basis[degree - k, degree + k] = 1j * 2**-0.5, -1j * sign * 2**-0.5
+    raising = np.zeros((len(m), len(m)))
+    raising[np.arange(1, len(m)), np.arange(len(m) - 1)] = np.sqrt(degree * (degree + 1) - m[:-1] * (m[:-1] + 1))
+    vectors = np.linalg.eigh((raising - raising.T) / 2j)[1]  # eigenvalues −l .. l, ascending
+    return basis, vectors, m

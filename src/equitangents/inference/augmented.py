@@ -15,7 +15,7 @@ import numpy as np
 
 from equitangents._types import ArrayLike, Element, Numbers
 from equitangents.errors import ShapeError
-from equitangents.groups.group_maps import FiniteGroupMap, GroupMap, OrbitMap
+from equitangents.groups.group import FiniteGroupMap, GroupMap, OrbitMap
 
 
 def augment_inputs(action: OrbitMap, x: ArrayLike) -> ArrayLike:

@@ -13,7 +13,7 @@ from jaxtyping import Float, Int
 
 from equitangents._types import ArrayLike, Numbers
 from equitangents.groups import Group
-from equitangents.groups.group_maps import FiniteGroupMap
+from equitangents.groups.group import FiniteGroupMap
 from equitangents.inference.augmented import row_tolerances
 
 _LABEL_TOLERANCE = 1e-11  # of the largest label, to which labels of equal inputs must agree

@@ -15,7 +15,7 @@ from jaxtyping import Float, Inexact
 
 from equitangents.groups import Group
 from equitangents.groups.irreps import Irrep
-from equitangents.groups.translation_group import TranslationGroup
+from equitangents.groups.wallpaper_group import TranslationGroup
 
 _FAST = 16  # waves of a torus from which on a fast Fourier transform pays
 _SAME = 1e-6  # characters of different irreps differ by more

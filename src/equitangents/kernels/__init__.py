@@ -1,16 +1,14 @@
 """Kernels of infinitely wide networks: programs, duals, engines, orbit averages, and finite-width estimates."""
 
-from equitangents.kernels.empirical import empirical
 from equitangents.kernels.engines import Engine
 from equitangents.kernels.engines import register as register_engine
-from equitangents.kernels.equivariant import equivariant_average
 from equitangents.kernels.finite_width import finite_width
 from equitangents.kernels.invariance import kernel_invariance_error
-from equitangents.kernels.monte_carlo import monte_carlo
-from equitangents.kernels.orbit import orbit_average
+from equitangents.kernels.orbit import equivariant_average, orbit_average
 from equitangents.kernels.random_features import random_features
 from equitangents.kernels.result import KernelFunction, Kernels
 from equitangents.kernels.store import KeptKernel, KernelStore
+from equitangents.kernels.tangent import empirical, monte_carlo
 
 __all__ = [
     "Engine",

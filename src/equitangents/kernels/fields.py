@@ -22,7 +22,7 @@ from equitangents.kernels.plans.levels import Level, grid_levels, lifted_levels
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan, collapse_total_windows, over_all_pairs
 from equitangents.kernels.plans.stages import StagedPlan, staged_field
 from equitangents.kernels.program import Program
-from equitangents.memory import check_fits, fits, process_memory
+from equitangents.memory import check_fits, fits
 from equitangents.precision import is_traced
 
 
@@ -216,14 +216,8 @@ def check_result(x1: Any, x2: Any, dtype: DType, working: int) -> None:
     copies = 2 if any(isinstance(x, jax.Array) for x in (x1, x2)) else 1
     if fits(copies * results + working):
         return
-    side = int((process_memory() / (8 * dtype.itemsize)) ** 0.5) // 100 * 100
-    remedy = "compute fewer inputs at a time"
-    if side and max(n1, n2) > side:
-        remedy += f", such as x1[:{side}] with x2[:{side}]"
-    if dtype == np.float64:
-        remedy += ", or give float32 inputs, which halves this"
     task = f"a kernel of {n1} × {n2} inputs (NNGP and NTK in {dtype.name}, {memory_size(results)})"
-    check_fits(task, copies * results + working, remedy)
+    check_fits(task, copies * results + working, "compute fewer inputs at a time, or give float32 inputs")
 
 
 def field_bytes(part: Part, n1: int, n2: int, itemsize: int) -> int:
@@ -239,22 +233,8 @@ def check_field(part: Part, n1: int, n2: int, dtype: DType, working: int, copied
     dtype = np.dtype(dtype)
     results = field_bytes(part, n1, n2, dtype.itemsize)
     needed = (2 if copied else 1) * results + working
-    if needed > process_memory():
-        task = f"a kernel field of {n1} × {n2} inputs at {part} (NNGP and NTK in {dtype.name}, {memory_size(results)})"
-        check_fits(task, needed, _remedy(part, n1, n2, dtype))
+    if fits(needed):
+        return needed
+    task = f"a kernel field of {n1} × {n2} inputs at {part} (NNGP and NTK in {dtype.name}, {memory_size(results)})"
+    check_fits(task, needed, "ask for positions='same' or for pairs of positions, or compute fewer inputs at a time")
     return needed
-
-
-def _remedy(part: Part, n1: int, n2: int, dtype: np.dtype) -> str:
-    ways = []
-    if part.kind == "all":
-        ways.append("ask for positions='same' or for pairs of positions")
-    pairs = int(process_memory() / (8 * dtype.itemsize * max(1, part.layout.numbers)))
-    side = int(pairs**0.5)
-    if 0 < side < max(n1, n2):
-        ways.append(f"compute fewer inputs at a time, such as x1[:{side}] with x2[:{side}]")
-    elif max(n1, n2) > 1:
-        ways.append("compute fewer inputs at a time")
-    if dtype == np.float64:
-        ways.append("give float32 inputs, which halves this")
-    return ", or ".join(ways) if ways else "use smaller inputs"

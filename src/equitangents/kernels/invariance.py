@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents.actions import Action
-from equitangents.actions.group_action import GroupAction
+from equitangents.actions.action import GroupAction
 from equitangents.kernels.result import KernelFunction
 from equitangents.structured import is_structured
 

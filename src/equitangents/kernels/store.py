@@ -25,7 +25,7 @@ import numpy as np
 
 from equitangents._types import ArrayLike, FileName
 from equitangents._version import __version__
-from equitangents.actions.group_action import GroupAction
+from equitangents.actions.action import GroupAction
 from equitangents.caches import cache_folder
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.file_limits import UNREADABLE, check_arrays, read_json

@@ -16,10 +16,10 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from equitangents._types import ArrayLike, Element, Numbers, Tree
-from equitangents.actions.group_action import GroupAction, is_infinite
-from equitangents.actions.named import ActionLike
+from equitangents.actions.action import GroupAction, is_infinite
+from equitangents.actions.kinds import ActionLike
 from equitangents.errors import ShapeError
-from equitangents.groups.group_maps import GroupMap
+from equitangents.groups.group import GroupMap
 from equitangents.groups.representations import RepresentationLike
 from equitangents.metrics.measure import (
     Bootstrap,

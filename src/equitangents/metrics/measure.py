@@ -17,12 +17,11 @@ from jaxtyping import Float, Int
 
 from equitangents._types import ArrayLike, Element, Numbers, Tree
 from equitangents.actions import as_action
-from equitangents.actions.group_action import GroupAction
-from equitangents.actions.named import ActionLike
-from equitangents.actions.remedies import flattened
-from equitangents.actions.represented import as_output_action
+from equitangents.actions.action import GroupAction, flattened
+from equitangents.actions.kinds import ActionLike
+from equitangents.actions.vectors import as_output_action
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
-from equitangents.groups.group_maps import GroupMap
+from equitangents.groups.group import GroupMap
 from equitangents.groups.representations import RepresentationLike
 from equitangents.statistics import FEWEST, mean_interval
 from equitangents.statistics.estimate import check_resampling

@@ -20,7 +20,7 @@ from typing import final
 import numpy as np
 from jaxtyping import Float, Int, Num
 
-from equitangents.groups.group_maps import FiniteGroupMap
+from equitangents.groups.group import FiniteGroupMap
 from equitangents.metrics.measure import norms, ratio
 
 

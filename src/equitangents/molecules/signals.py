@@ -20,9 +20,8 @@ from jaxtyping import Float, Int
 from equitangents._types import ArrayLike
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.molecules.molecules import LARGEST_ATOMIC_NUMBER, Molecules
-from equitangents.sphere.checks import check_bandlimit
-from equitangents.sphere.harmonics import degrees, polynomials
-from equitangents.sphere.zonal import legendre_coefficients
+from equitangents.sphere.directions import legendre_coefficients
+from equitangents.sphere.harmonics import check_bandlimit, degrees, polynomials
 from equitangents.validation import check_number
 
 # The bump falls to a twentieth at 45°.

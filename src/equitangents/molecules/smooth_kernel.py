@@ -37,7 +37,7 @@ from equitangents.molecules.checks import check_molecules, check_question
 from equitangents.molecules.kernel import Pairs, signals_for
 from equitangents.molecules.molecules import Molecules
 from equitangents.molecules.signals import AtomSignals
-from equitangents.sphere.wigner import wigner
+from equitangents.sphere.transforms import wigner
 
 SMOOTH = (Erf, Gelu, Sin, Cos)
 _ELEMENTS = 1 << 22  # numbers of K(Q) at a time

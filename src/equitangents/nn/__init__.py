@@ -1,39 +1,38 @@
 """Networks: layer specifications with three meanings (finite parameters, finite function, infinite-width kernel)."""
 
 from equitangents.nn.admissible import Admissible, is_admissible
-from equitangents.nn.aggregate import Aggregate
-from equitangents.nn.attention import Attention
-from equitangents.nn.conv import Conv, LocallyConnected
-from equitangents.nn.dense import Dense
-from equitangents.nn.dropout import Dropout
-from equitangents.nn.exponentials import Exp, Exponential, Gaussian, Rbf
-from equitangents.nn.group_conv import GroupConv
-from equitangents.nn.group_pool import GroupPool
+from equitangents.nn.attention import Aggregate, Attention
+from equitangents.nn.branches import Concatenate, Parallel, Residual, Sum
+from equitangents.nn.conv import Conv, Dense, LocallyConnected
+from equitangents.nn.group_conv import GroupConv, Lift
 from equitangents.nn.layer import Layer
-from equitangents.nn.layer_norm import LayerNorm
-from equitangents.nn.lift import Lift
 from equitangents.nn.nonlinearities import (
     Abs,
     Cos,
     Elementwise,
     Erf,
+    Exp,
+    Exponential,
+    Gaussian,
     Gelu,
     Heaviside,
+    Hermite,
     Identity,
     LeakyRelu,
+    Monomial,
     Nonlinearity,
+    Polynomial,
+    Rbf,
+    RectifiedMonomial,
     Relu,
     Sign,
     Sin,
 )
-from equitangents.nn.parallel import Concatenate, Parallel, Sum
-from equitangents.nn.polynomials import Hermite, Monomial, Polynomial, RectifiedMonomial
-from equitangents.nn.pooling import AvgPool, Flatten, GlobalAvgPool, GlobalSumPool, SumPool
+from equitangents.nn.pooling import AvgPool, Flatten, GlobalAvgPool, GlobalSumPool, GroupPool, SumPool
+from equitangents.nn.pooling import MaxPool as MaxPool
 from equitangents.nn.readout import Readout
-from equitangents.nn.refused import BatchNorm as BatchNorm
-from equitangents.nn.refused import MaxPool as MaxPool
-from equitangents.nn.residual import Residual
-from equitangents.nn.scale import Scale
+from equitangents.nn.rescaling import BatchNorm as BatchNorm
+from equitangents.nn.rescaling import Dropout, LayerNorm, Scale
 from equitangents.nn.sequential import Sequential
 from equitangents.nn.sphere_lift import SphereLift
 from equitangents.nn.steerable import (

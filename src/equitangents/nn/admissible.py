@@ -3,7 +3,9 @@
 A linear layer with independent Gaussian weights maps signals by Σ_s W_s ⊗ R_s, one slot s for each weight that is
 shared. Its law is carried into itself by moves Π_in of what it reads and Π_out of what it makes exactly if the
 covariance Σ_s (R_s X R_sᵀ) is: T(Π_in X Π_inᵀ) = Π_out T(X) Π_outᵀ for every X. Gradient descent then keeps the law
-invariant, at every width and time, and so the mean over members equivariant (arXiv 2410.01452).
+invariant, at every width and time, and so the mean over members equivariant (arXiv 2410.01452). The kernel is then
+invariant, too, Θ(ρ(g)x, ρ(g)x') = Θ(x, x'); where only the kernel is, the mean is equivariant in the limit of width.
+Both are for training that does not single out directions of the weights.
 """
 
 from __future__ import annotations
@@ -16,10 +18,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents._protocols import FiniteNetwork
-from equitangents._types import AnyAction
-from equitangents.actions import as_action
-from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
+from equitangents._types import AnyAction, Network
+from equitangents.actions import Action, as_action
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLimitError, NetworkError
 from equitangents.kernels.finite_width.recursion import LinearBlock, has_weights, linear_block
+from equitangents.kernels.invariance import is_invariant
 from equitangents.nn.layer import Layer
 from equitangents.nn.nonlinearities import Identity
 from equitangents.nn.sequential import Sequential
@@ -280,3 +283,49 @@ def _striped(rng: np.random.Generator, shape: tuple[int, ...], number: int) -> n
     axes = len(shape) - 1
     kept = [n if axes < 2 or i in (number % axes, axes) else 1 for i, n in enumerate(shape)]
     return np.broadcast_to(rng.standard_normal(kept), shape)
+
+
+_LINEAR = ("gd", "sgd", "momentum")  # optimizers that commute with every orthogonal change of the weights
+
+
+@dataclass(frozen=True)
+class MeanLaw:
+    """at_width: whether the mean of infinitely many members is equivariant at every width; None where layers do not
+    tell. in_limit: whether it is known to be in the limit of infinite width. reason: why not at every width, or None.
+    """
+
+    at_width: bool | None
+    in_limit: bool
+    reason: str | None = None
+
+    @property
+    def equivariant(self) -> bool:
+        """At this width as far as layers tell, otherwise in the limit."""
+        return self.in_limit if self.at_width is None else self.at_width
+
+
+def mean_law(net: Network, action: Action, x: np.ndarray, optimizer: object) -> MeanLaw | None:
+    """`MeanLaw` of ensembles trained on all copies of their data under `action`.
+
+    `x` are inputs (n, …), of which the shape is asked. None where nothing is known without sampling networks: of
+    resampled inputs, networks without a kernel, kernels that neither layers nor they themselves tell of, and of
+    optimizers that treat weights one by one if elements mix channels.
+    """
+    if not (callable(getattr(net, "kernel", None)) and commutes(optimizer, action)):
+        return None
+    try:
+        found = by_layers(net, action, x.shape[1:]) if isinstance(net, Sequential) else None
+        if found is not None and found.admissible:
+            return MeanLaw(True, True)
+        in_limit = is_invariant(net, action, x)
+    except (NetworkError, MemoryLimitError):  # a network without a kernel
+        return None
+    if found is None:
+        return MeanLaw(None, True) if in_limit else None
+    return MeanLaw(False, in_limit, f"{found.layer}: {found.reason}")
+
+
+def commutes(optimizer: object, action: Action) -> bool:
+    """Whether steps of the optimizer commute with the action on weights."""
+    linear = isinstance(optimizer, str) and optimizer in _LINEAR
+    return bool(action.exact and (linear or action.permutes_positions))

@@ -1,4 +1,4 @@
-"""Windows that slide over a grid: y(p) = W_std/√(n|S|) Σ_u W(u) x(stride·p - low + u) + b_std · b.
+"""Dense layers, and windows that slide over a grid: y(p) = W_std/√(n|S|) Σ_u W(u) x(stride·p - low + u) + b_std · b.
 
 A convolution has the same weights at every position, a locally connected layer weights and a bias of each position.
 """
@@ -6,7 +6,7 @@ A convolution has the same weights at every position, a locally connected layer 
 from __future__ import annotations
 
 import abc
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -14,16 +14,59 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents._types import DType, Params
+from equitangents.groups import Group
 from equitangents.kernels.operations import Box, Decouple
 from equitangents.kernels.program import Op
 from equitangents.kernels.structured import Fitted, deciding, fitted_windows, keeps_windows
 from equitangents.nn.compiled_windows import why_not, window_product
-from equitangents.nn.layer import LinearLayer
+from equitangents.nn.layer import LinearLayer, Structure
 from equitangents.nn.patches import Window, check_padding, check_sizes, grid_shape, patches, taps
 from equitangents.nn.signal import Grid, Signal
-from equitangents.nn.structure import Structure
 from equitangents.structured import SMALLER
 from equitangents.validation import check_whole
+
+
+@dataclass(frozen=True, repr=False)
+class Dense(LinearLayer):
+    """A fully connected layer: K ← W_std² K + b_std², Θ ← K + W_std² Θ.
+
+    Signals on positions are mapped at each position alike. `parametrisation="standard"`: weights are drawn from
+    N(0, W_std²/n) and biases from N(0, b_std²), which leaves K and makes Θ ← n K + 1 (with a bias) + W_std² Θ of n
+    inputs (Sohl-Dickstein et al. 2020). There only: `bias=True` with b_std = 0 is a bias that starts at 0 and is
+    trained (None: one where b_std > 0), and a `width_scale` s counts n/s inputs in Θ, the weights being √s larger and
+    divided by √s where they multiply.
+    """
+
+    channels: int
+    W_std: float = 1.0
+    b_std: float = 0.0
+    parametrisation: str = field(default="ntk", repr=False)
+    bias: bool | None = field(default=None, repr=False)
+    width_scale: float = field(default=1.0, repr=False)
+
+    def __post_init__(self) -> None:
+        check_whole("channels", self.channels, 1)
+        self._check_weights()
+
+    def signal(self, signal: Signal) -> Signal:
+        """A Gaussian field on the positions that come in."""
+        return replace(signal, channels=self.channels, gaussian=True, given=False, uneven=False)
+
+    def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
+        """w (n, channels), b (channels,)."""
+        return self.weights.init(key, (signal.channels, self.channels), (self.channels,), dtype)
+
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
+        """The inputs times the weights, plus the bias: W_std/√n · x W + b_std · b."""
+        return self.weights.multiply(params, x)
+
+    def lower(self, signal: Signal) -> tuple[Op, ...]:
+        """One affine operation: K scaled by W_std², plus b_std²."""
+        return (self.weights.affine(signal.channels),)
+
+    def fold(self, signal: Signal, group: Group) -> tuple[Op, ...]:
+        """The layer's operation: it acts alike at every position and rotation."""
+        return self.lower(signal)
 
 
 @dataclass(frozen=True, repr=False)

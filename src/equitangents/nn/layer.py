@@ -1,4 +1,7 @@
-"""Base of layers: immutable specifications that can be initialised, applied, and lowered to a field program."""
+"""Base of layers: immutable specifications that can be initialised, applied, and lowered to a field program.
+
+A `Structure` goes with the signals of a finite network: masks, graphs, and the key of dropout.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +9,65 @@ import abc
 import inspect
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from equitangents._types import ArrayLike, DType, Params, Tree
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.groups import Group
 from equitangents.groups.rotation_group import RotationGroup
-from equitangents.kernels.operations import Affine, RatedAffine
+from equitangents.kernels.operations import Affine, Pool, RatedAffine
 from equitangents.kernels.program import GroupFibres, Op
 from equitangents.kernels.rotations.program import Sphere
+from equitangents.kernels.structured import BlockSums
 from equitangents.keywords import CheckedKeywords
 from equitangents.nn.signal import Signal
-from equitangents.nn.structure import Structure, anywhere
 from equitangents.normals import standard_normal
+from equitangents.structured import SMALLER
 from equitangents.validation import check_choice
+
+
+@dataclass(frozen=True)
+class Structure:
+    """mask (N, *positions) of the signal or None, graphs (N, P, P) or None, and a key or None.
+
+    The mask of vectors, (N,), says of which inputs anything is left. `masks` is what windows make of missing positions
+    (`kernels.structured`).
+    """
+
+    mask: Tree = None
+    graphs: Tree = None
+    key: jax.Array | None = None
+    masks: str = SMALLER
+
+    def within(self, i: int) -> Structure:
+        """The structure for part i, with its own key."""
+        return self if self.key is None else replace(self, key=jax.random.fold_in(self.key, i))
+
+    def after(self, y: jax.Array, mask: ArrayLike | None) -> tuple[jax.Array, Structure]:
+        """A layer's output, zero at missing positions, and the structure after it."""
+        cleared = y if mask is None else jnp.where(mask[..., None], y, 0)
+        return cleared, replace(self, mask=mask)
+
+
+def pooled(x: jax.Array, mask: ArrayLike, op: Pool | BlockSums, shape: tuple[int, ...]) -> tuple[jax.Array, jax.Array]:
+    """Means (or sums) over the positions of each block that the mask leaves: (N, *shape, C), and the blocks' mask."""
+    member = jnp.asarray(op.labels.array)[None, None] == jnp.arange(op.blocks)[None, :, None]
+    weights = (member & mask.reshape((len(x), 1, -1))).astype(x.dtype)
+    there = weights.sum(axis=2) > 0
+    if op.is_pool:
+        weights = weights / jnp.maximum(weights.sum(axis=2, keepdims=True), 1)
+    y = jnp.einsum("nbp,npc->nbc", weights, x.reshape((len(x), -1, x.shape[-1])), precision="highest")
+    return y.reshape((len(x), *shape, x.shape[-1])), there.reshape((len(x), *shape))
+
+
+def anywhere(mask: Tree) -> Tree:
+    """Whether an input has any position under a mask (N, *positions), (N,)."""
+    return None if mask is None else mask.reshape((len(mask), -1)).any(axis=1)
 
 
 def plain(value: Any) -> Any:
@@ -132,7 +176,7 @@ class Layer(CheckedKeywords, metaclass=_OfPlainNumbers):
     def fold(self, signal: Signal, group: Group) -> tuple[Op, ...] | None:
         """Operation on the grid of `group`, if it is the same at every rotation and reflection; else None.
 
-        A network all of whose layers fold takes the shortcut of `nn.folding`. None, the default, is always right.
+        A network all of whose layers fold takes the shortcut of `nn.lowering`. None, the default, is always right.
         """
         return None
 

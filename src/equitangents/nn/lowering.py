@@ -1,24 +1,146 @@
-"""From layers to the program that engines run."""
+"""Layers one after another, and the program of theirs that engines run.
+
+Roto-translations are folded onto the grid where they can be (arXiv 2406.06504, Theorem 5.3). If every window is a box
+that the rotations (and reflections) map to itself, with all of them in it, then the field at a pair offset on the group
+does not depend on the rotation: at g = (r, t) each layer averages over t + u with u in the box, whatever r. The
+group-convolutional kernel is then that of the ordinary convolutional network on the torus, with the second input moved
+by all elements of the group: |G| fields of H·W entries in place of |G| fields of |G|. With translations alone it is the
+ordinary network itself.
+"""
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Any
 
-from equitangents.errors import NetworkError
-from equitangents.kernels.program import GroupFibres, Positions, Program
+import jax
+
+from equitangents._types import DType, Params, Tree
+from equitangents.errors import NetworkError, ShapeError
+from equitangents.groups import Group
+from equitangents.kernels.program import GroupFibres, Op, Positions, Program
 from equitangents.kernels.rotations.program import Sphere
 from equitangents.kernels.simplify import program_of as of_operations
 from equitangents.kernels.steerable.program import Points
 from equitangents.kernels.structured import StructuredPositions
-from equitangents.nn.dense import Dense
-from equitangents.nn.folding import fold
+from equitangents.nn.conv import Dense
 from equitangents.nn.layer import Layer
 from equitangents.nn.pooling import Flatten
 from equitangents.nn.readout import Readout
-from equitangents.nn.signal import OnRotations, Signal
-from equitangents.steerable.positions import OnPoints, OnWhole
+from equitangents.nn.signal import OnRotations, Signal, Signals
+from equitangents.steerable.features import OnPoints, OnWhole
 from equitangents.structured import SMALLER
+
+
+def chain(layers: tuple[Layer, ...], signal: Signal) -> tuple[Signal, ...]:
+    """The signals before each layer and after the last."""
+    signals = [signal]
+    for i, layer in enumerate(layers):
+        try:
+            if signals[-1].several and not layer.joins:
+                raise NetworkError(
+                    "it follows a Parallel, whose branches are to be joined first, by Sum or Concatenate"
+                )
+            if i and layers[i - 1].is_last:
+                raise NetworkError(
+                    "layers", layers[i - 1], "no layer after it", "its outputs transform with the input", at=i - 1
+                )
+            if not (layer.joins or layer.steers) and signals[-1].positions.steerable:
+                raise NetworkError(
+                    "signal",
+                    signals[-1].positions,
+                    remedy="read it by SteerableConv, SteerableDense, SteerablePool or a steerable nonlinearity",
+                )
+            signals.append(layer.signal(signals[-1]))
+        except NetworkError as error:
+            raise NetworkError(f"layer {i}, {layer!r}: {error}") from None
+    return tuple(signals)
+
+
+def init_layers(layers: tuple[Layer, ...], key: jax.Array, signals: tuple[Signals, ...], dtype: DType) -> Params:
+    """Parameters, a tuple with one entry per layer, each from its own key."""
+    keys = jax.random.split(key, max(1, len(layers)))
+    return tuple(layer.init(k, s, dtype) for layer, k, s in zip(layers, keys, signals, strict=False))
+
+
+def apply_layers(layers: tuple[Layer, ...], params: Params, x: Tree, signals: tuple[Signals, ...]) -> Tree:
+    """The output of layers one after another."""
+    for layer, p, s in zip(layers, params, signals, strict=False):
+        x = layer.apply(p, x, s)
+    return x
+
+
+def run_layers(
+    layers: tuple[Layer, ...], params: Params, x: Tree, signals: Signals, structure: Tree
+) -> tuple[Tree, Tree]:
+    """(output, structure after it) of layers one after another on a signal with masks, graphs and keys."""
+    for i, (layer, p, s) in enumerate(zip(layers, params, signals, strict=False)):
+        beside: Tree = tuple(b.within(i) for b in structure) if isinstance(structure, tuple) else structure.within(i)
+        x, structure = layer.run(p, x, s, beside)
+    return x, structure
+
+
+def check_entries(name: str, params: Params, layers: tuple[Layer, ...]) -> None:
+    """Raise ShapeError unless `params` has one entry for each layer, and so within each branch."""
+    if not isinstance(params, tuple | list) or len(params) != len(layers):
+        held = f"{len(params)} entries" if isinstance(params, tuple | list) else f"a {type(params).__name__}"
+        raise ShapeError(f"{name} is {held}; expected one entry for each of the {len(layers)} layers, as init gives")
+    for i, (layer, entry) in enumerate(zip(layers, params, strict=True)):
+        if layer.inner and not layer.joins:
+            check_entries(f"{name}[{i}]", entry, layer.inner[0])
+        elif layer.inner:
+            if not isinstance(entry, tuple | list) or len(entry) != len(layer.inner):
+                raise ShapeError(f"{name}[{i}] is not one entry for each of the {len(layer.inner)} branches")
+            for j, (inner, part) in enumerate(zip(layer.inner, entry, strict=True)):
+                check_entries(f"{name}[{i}][{j}]", part, inner)
+
+
+def draw_noise(layers: tuple[Layer, ...]) -> bool:
+    """Whether any of these layers, or of those inside them, draws noise."""
+    return any(layer.draws_noise or any(map(draw_noise, layer.inner)) for layer in layers)
+
+
+@lru_cache(maxsize=256)
+def why_no_ntk(layers: tuple[Layer, ...]) -> str | None:
+    """Why one of the layers has no neural tangent kernel; None if all have."""
+    return next((layer.no_ntk for layer in layers if layer.no_ntk is not None), None)
+
+
+def fold(layers: tuple[Layer, ...], signals: tuple[Signal, ...]) -> tuple[tuple[Op, ...], GroupFibres | None] | None:
+    """(operations on the grid, how the group moves it), or None where the theorem's conditions do not hold.
+
+    With a flattening readout only the identity's fibre is asked for, which is the ordinary network's.
+    """
+    lifts = [(layer, signal) for layer, signal in zip(layers, signals, strict=False) if layer.lifts_to is not None]
+    if not lifts:
+        return None
+    lift, signal = lifts[0]
+    group = lift.lifts_to
+    if not isinstance(group, Group) or group.torus is None:
+        return None
+    ops = fold_layers(layers, signals, group)
+    if ops is None:
+        return None
+    turns = group.order // math.prod(group.torus)
+    if turns == 1 or not any(op.is_pool and not op.is_diagonal for op in ops):
+        return ops, None
+    fibres = lift.fibres(signal)
+    if not isinstance(fibres, GroupFibres):
+        return None
+    return ops, GroupFibres(fibres.points, fibres.points, folded=turns)
+
+
+def fold_layers(layers: tuple[Layer, ...], signals: tuple[Signal, ...], group: Group) -> tuple[Op, ...] | None:
+    """Operations of all `layers` on the grid, or None if one of them does not fold."""
+    ops: list[Op] = []
+    for layer, signal in zip(layers, signals, strict=False):
+        folded = layer.fold(signal, group)
+        if folded is None:
+            return None
+        ops.extend(folded)
+    return tuple(ops)
+
 
 AnyProgram = Program[Any]
 

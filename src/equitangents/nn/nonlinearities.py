@@ -1,10 +1,11 @@
-"""Elementwise nonlinearities, each with its activation kernel."""
+"""Nonlinearities of one number, each with its activation kernel: in closed form, or of any function."""
 
 from __future__ import annotations
 
 import abc
 import logging
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
@@ -17,11 +18,11 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkE
 from equitangents.groups import Group
 from equitangents.kernels import duals
 from equitangents.kernels.duals.geometry import traits_of
-from equitangents.kernels.duals.line import bound, line
+from equitangents.kernels.duals.quadrature import bound, line
 from equitangents.kernels.operation import DualActivation
 from equitangents.kernels.operations import Dual
 from equitangents.kernels.program import Op
-from equitangents.nn.layer import ParameterFree
+from equitangents.nn.layer import ParameterFree, check_number
 from equitangents.nn.signal import Signal
 from equitangents.validation import check_whole
 
@@ -287,3 +288,193 @@ class Elementwise(Nonlinearity):
     def function(self, x: jax.Array) -> jax.Array:
         """The user's function of every entry."""
         return self.fn(x)
+
+
+_HIGHEST = 20  # degrees, beyond which factorials leave the digits of float64
+
+
+class _Polynomial(Nonlinearity):
+    """Σ_j c_j x^j with the coefficients that a subclass gives."""
+
+    def powers(self) -> tuple[float, ...]:
+        """Coefficients c_0, c_1, …"""
+        raise NotImplementedError
+
+    @property
+    def dual(self) -> DualActivation:
+        """Moments in finite sums (Mehler's formula)."""
+        return duals.Polynomial(self.powers())
+
+    def function(self, x: jax.Array) -> jax.Array:
+        """The polynomial of every entry, by Horner's rule."""
+        value = jnp.zeros_like(x)
+        for c in reversed(self.powers()):
+            value = value * x + c
+        return value
+
+
+@dataclass(frozen=True)
+class Polynomial(_Polynomial):
+    """Σ_j c_j x^j of coefficients (c_0, c_1, …), lowest power first."""
+
+    coefficients: Sequence[float]
+
+    def __post_init__(self) -> None:
+        values = tuple(check_number(f"coefficients[{i}]", c) for i, c in enumerate(self.coefficients))
+        if not 1 <= len(values) <= _HIGHEST + 1:
+            raise InvalidArgumentError("coefficients", len(values), range(1, _HIGHEST + 2), verb="has length")
+        object.__setattr__(self, "coefficients", values)
+
+    def powers(self) -> tuple[float, ...]:
+        """The coefficients of the layer, from the constant on."""
+        return tuple(self.coefficients)
+
+
+@dataclass(frozen=True)
+class Monomial(_Polynomial):
+    """φ(x) = x^degree, a single power of the field."""
+
+    degree: int
+
+    def __post_init__(self) -> None:
+        check_whole("degree", self.degree, 0, _HIGHEST)
+
+    def powers(self) -> tuple[float, ...]:
+        """One coefficient, that of the highest power."""
+        return (0.0,) * self.degree + (1.0,)
+
+
+@dataclass(frozen=True)
+class Hermite(_Polynomial):
+    """The Hermite polynomial He_n(x)/√n!, of unit norm under N(0, 1): between fields of variance 1, K' = K^n."""
+
+    degree: int
+
+    def __post_init__(self) -> None:
+        check_whole("degree", self.degree, 0, _HIGHEST)
+
+    def powers(self) -> tuple[float, ...]:
+        """Coefficients of the normalised polynomial."""
+        unit = np.eye(self.degree + 1)[-1] / math.sqrt(math.factorial(self.degree))
+        return tuple(float(c) for c in np.polynomial.hermite_e.herme2poly(unit))
+
+
+@dataclass(frozen=True)
+class RectifiedMonomial(Nonlinearity):
+    """φ(x) = max(x, 0)^degree, whose kernels are the arc-cosine kernels of this order.
+
+    K' = (q q')^(degree/2) J(θ)/(2π), θ the angle between the fields. Degree 1 is `Relu`, degree 0 `Heaviside`,
+    without an NTK. Source: Cho & Saul 2009, *Kernel methods for deep learning*.
+    """
+
+    degree: int
+
+    def __post_init__(self) -> None:
+        check_whole("degree", self.degree, 0, _HIGHEST)
+
+    @property
+    def dual(self) -> DualActivation:
+        """Moments in closed form, by a recursion over degrees."""
+        if self.degree == 0:
+            return duals.Heaviside()
+        return duals.PiecewiseLinear(0.0) if self.degree == 1 else duals.RectifiedMonomial(self.degree)
+
+    def function(self, x: jax.Array) -> jax.Array:
+        """The power of positive entries, 0 for others."""
+        return jnp.where(x > 0, jnp.where(x > 0, x, 1) ** self.degree, 0).astype(x.dtype)
+
+
+@dataclass(frozen=True)
+class Exp(Nonlinearity):
+    """a·exp(b x): K' = a² exp(b² (q + q' + 2K)/2)."""
+
+    a: float = 1.0
+    b: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_number("a", self.a)
+        check_number("b", self.b)
+
+    @property
+    def dual(self) -> DualActivation:
+        """Moments of the exponential in closed form."""
+        return duals.Exp(float(self.a), float(self.b))
+
+    def function(self, x: jax.Array) -> jax.Array:
+        """The exponential a·exp(b x) of every entry."""
+        return self.a * jnp.exp(self.b * x)
+
+
+@dataclass(frozen=True)
+class Gaussian(Nonlinearity):
+    """a·exp(b x²) with b < 0: K' = a² / √((1 - 2bq)(1 - 2bq') - 4b²K²)."""
+
+    a: float = 1.0
+    b: float = -1.0
+
+    def __post_init__(self) -> None:
+        check_number("a", self.a)
+        if not check_number("b", self.b) < 0:
+            raise InvalidArgumentError("b", self.b, "a negative number: a·exp(b x²) is to fall with |x|")
+
+    @property
+    def dual(self) -> DualActivation:
+        """Moments of the Gaussian in closed form."""
+        return duals.Gaussian(float(self.a), float(self.b))
+
+    def function(self, x: jax.Array) -> jax.Array:
+        """The Gaussian a·exp(b x²) of every entry."""
+        return self.a * jnp.exp(self.b * x * x)
+
+
+@dataclass(frozen=True)
+class Rbf(Nonlinearity):
+    """√2 sin(√(2γ) x + π/4): K' = exp(-γ (q + q' - 2K)), a Gaussian function of the distance."""
+
+    gamma: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_positive(self.gamma)
+
+    @property
+    def dual(self) -> DualActivation:
+        """The kernel of radial basis functions."""
+        return duals.Rbf(float(self.gamma))
+
+    def function(self, x: jax.Array) -> jax.Array:
+        """The shifted sine √2 sin(√(2γ) x + π/4) of every entry."""
+        return math.sqrt(2) * jnp.sin(math.sqrt(2 * self.gamma) * x + math.pi / 4)
+
+
+@dataclass(frozen=True)
+class Exponential(Nonlinearity):
+    """The normalised exponential kernel K' = √(q q') exp(γ (cos θ - 1)), cos θ = K/√(q q').
+
+    Source: Shankar et al. 2020, *Neural kernels without tangents* (there: the normalised Gaussian kernel, γ = 1). It is
+    the limit of r exp(√γ x/r - γ), where r² is the mean of x² over a position's channels; `Exp` is plain, a·exp(b x).
+    """
+
+    gamma: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_positive(self.gamma)
+
+    @property
+    def dual(self) -> DualActivation:
+        """The exponential of the angle's cosine."""
+        return duals.NormalisedExponential(float(self.gamma))
+
+    def function(self, x: jax.Array) -> jax.Array:
+        """The normalised exponential r exp(√γ x/r - γ), r² the mean of x² over the last axis."""
+        square = jnp.mean(x * x, axis=-1, keepdims=True)
+        r = jnp.sqrt(jnp.where(square > 0, square, 1))
+        return jnp.where(square > 0, r * jnp.exp(math.sqrt(self.gamma) * x / r - self.gamma), 0)
+
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
+        """Each position's channels, normalised by their root mean square, then scaled back."""
+        return self.function(x)
+
+
+def _check_positive(gamma: object) -> None:
+    if not check_number("gamma", gamma) > 0:
+        raise InvalidArgumentError("gamma", gamma, "a positive number")

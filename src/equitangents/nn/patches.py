@@ -7,6 +7,7 @@ total = max((⌈n/stride⌉ - 1)·stride + window - n, 0), for zero and circular
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 
 import jax
@@ -16,6 +17,7 @@ from jax import lax
 
 from equitangents._types import ArrayLike, Tree
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
+from equitangents.groups import Group
 from equitangents.kernels.operations import Box
 from equitangents.nn.signal import Signal
 
@@ -100,3 +102,14 @@ def patches(x: ArrayLike, box: Box) -> jax.Array:
 def taps(box: Box) -> int:
     """The number of positions in the window, |S|."""
     return int(np.prod(box.window))
+
+
+def symmetric_box(window: object, group: Group) -> Box | None:
+    """The box `window` on the group's grid if rotations and reflections map it to itself; None otherwise."""
+    if group.torus is None or not isinstance(window, tuple):
+        return None
+    if group.order > math.prod(group.torus):
+        square = len(set(window)) == 1 or not group.turns_quarters
+        if not (square and all(w % 2 for w in window)):
+            return None
+    return Window(window, 1, "circular").box(group.torus)

@@ -17,7 +17,7 @@ from numpy.typing import DTypeLike
 from equitangents import precision
 from equitangents._types import ArrayLike, Numbers, Params, Tree
 from equitangents.actions import Action
-from equitangents.actions.group_action import GroupAction
+from equitangents.actions.action import GroupAction
 from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
 from equitangents.kernels.cost import KernelCost
 from equitangents.kernels.dispatch import compute, compute_diagonal, compute_pairs, kernel_cost
@@ -29,20 +29,25 @@ from equitangents.kernels.rotations.resolution import sample as hardest
 from equitangents.kernels.steerable.program import Points
 from equitangents.kernels.store import described
 from equitangents.keywords import CheckedKeywords
-from equitangents.nn.chain import apply_layers, chain, check_entries, init_layers, run_layers, why_no_ntk
-from equitangents.nn.layer import Layer
+from equitangents.nn.layer import Layer, Structure
 from equitangents.nn.lowering import (
     AnyProgram,
+    apply_layers,
+    chain,
+    check_entries,
+    draw_noise,
     ends_on_rotations,
+    init_layers,
     lower,
     lower_between_rotations,
     lower_field,
     lowered,
+    run_layers,
+    why_no_ntk,
 )
 from equitangents.nn.pooling import Flatten
 from equitangents.nn.signal import Grid, Signal
-from equitangents.nn.steerable.readouts import equivariant_dimension
-from equitangents.nn.structure import Structure
+from equitangents.nn.steerable.linear import equivariant_dimension
 from equitangents.structured import SMALLER, Graphs, Inputs, Masked, checked, is_structured, without_empty_masks
 from equitangents.validation import check_array, check_key, check_shape
 
@@ -376,9 +381,7 @@ class Sequential(CheckedKeywords):
 
     def _lowered(self, x: Inputs) -> _Lowered:
         """What it is on inputs like x."""
-        if is_structured(x):
-            return _lower(self._layers, check_shape("input_shape", x.shape[1:]), x.convention)
-        return _lower(self._layers, x.shape[1:])
+        return _lower(self._layers, x.shape[1:], getattr(x, "convention", None))
 
     def kernel_cost(
         self,
@@ -420,11 +423,6 @@ class Sequential(CheckedKeywords):
                 return Graphs(y, x.adjacency, after.mask, x.convention)
             y = apply_layers(layers, params, y, signals)
             return np.asarray(y) if isinstance(x, np.ndarray) else y
-
-
-def draw_noise(layers: tuple[Layer, ...]) -> bool:
-    """Whether any of these layers, or of those inside them, draws noise."""
-    return any(layer.draws_noise or any(map(draw_noise, layer.inner)) for layer in layers)
 
 
 def described_field(net: Sequential, shape: tuple[int, ...]) -> str:

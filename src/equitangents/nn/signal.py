@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
-from equitangents.steerable.positions import OnPoints, OnWhole
+from equitangents.steerable.features import OnPoints, OnWhole
 
 if TYPE_CHECKING:
     from equitangents.groups import Group

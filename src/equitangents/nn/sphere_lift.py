@@ -1,25 +1,161 @@
-"""Lifting from signals on the sphere to signals on rotations."""
+"""Lifting from signals on the sphere to signals on rotations, with zonal windows: a weight for every angle to the pole.
+
+v(cos ϑ) = Σ_l (2l + 1) v_l P_l(cos ϑ) ≥ 0 with v_0 = 1, so that the mean of v over the sphere is 1.
+
+Filters are white noise, by their coefficients. A filter of independent values κ(x) with weights √v(x) has coefficients
+of covariance ∫ v(x) Y_i(x) Y_j(x) dx: that is all a network of bandlimited signals sees of it. So its parameters are as
+many standard normals as there are coefficients, multiplied by the symmetric root of that covariance. Networks and their
+tangent kernels have the same distribution as with one parameter for each point, whatever the grid.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import pairwise
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Float
 
-from equitangents._types import DType, Params
+from equitangents._types import ArrayLike, DType, Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
-from equitangents.groups import MatrixGroup
+from equitangents.groups import MatrixGroup, so3
 from equitangents.groups.rotation_group import RotationGroup
+from equitangents.kernels.operation import FrozenArray
 from equitangents.kernels.operations import Affine
-from equitangents.kernels.rotations.program import Accuracy, RotationOp, Sphere
+from equitangents.kernels.rotations.program import FULL, Accuracy, RotationOp, Sphere, Zonal
 from equitangents.nn.layer import Layer, Weights, check_scale
-from equitangents.nn.rotation_filters import sphere_root, wigner_basis
 from equitangents.nn.signal import OnGroup, OnRotations, Signal
-from equitangents.nn.zonal_window import FULL_WINDOW, ZonalWindow, ZonalWindowLike, zonal_window
-from equitangents.sphere.checks import check_bandlimit
+from equitangents.sphere import gauss_legendre
+from equitangents.sphere.directions import legendre_coefficients
+from equitangents.sphere.harmonics import check_bandlimit, polynomials
+from equitangents.sphere.transforms import wigner
 from equitangents.validation import check_whole
+
+_DEGREES = 64  # at most
+_TAIL = 1e-6  # the largest coefficient beyond them that still counts as smooth
+_TRIM = 1e-12  # trailing coefficients below are dropped
+_NEGATIVE = 1e-4  # of the largest value, by which a truncated series may dip below zero
+
+
+@dataclass(frozen=True)
+class ZonalWindow:
+    """A window given by its Legendre coefficients, the first of which is 1; `zonal_window` makes it."""
+
+    coefficients: tuple[float, ...]
+
+    @property
+    def op(self) -> Zonal:
+        """The window's operation on fields on the sphere."""
+        return FULL if len(self.coefficients) == 1 else Zonal(FrozenArray(np.array(self.coefficients)))
+
+    def values(self, cosine: Float[np.ndarray, " *shape"]) -> Float[np.ndarray, " *shape"]:
+        """v at cosines of the polar angle; negative values of the series count as zero."""
+        l = np.arange(len(self.coefficients))
+        series = np.polynomial.legendre.legval(cosine, (2 * l + 1) * np.array(self.coefficients))
+        return np.maximum(series, 0)
+
+
+FULL_WINDOW = ZonalWindow((1.0,))
+
+
+ZonalWindowLike = ZonalWindow | str | Callable[[jax.Array], ArrayLike] | Sequence[float] | np.ndarray
+
+
+def zonal_window(window: ZonalWindowLike) -> ZonalWindow:
+    """`window` as a ZonalWindow: "full", a profile (a function of the cosine), or Legendre coefficients."""
+    if isinstance(window, ZonalWindow):
+        return window
+    if isinstance(window, str) and window == "full":
+        return FULL_WINDOW
+    if callable(window):
+        return _from_profile(window)
+    try:
+        numbers = np.asarray(window, np.float64)
+    except (TypeError, ValueError):
+        numbers = np.zeros((0, 0))
+    if numbers.ndim != 1 or not numbers.size:
+        raise InvalidTypeError(
+            "window", window, "'full', a function of the cosine of the polar angle, or its Legendre coefficients"
+        )
+    return _from_coefficients(numbers)
+
+
+def _from_profile(profile: Callable[[jax.Array], ArrayLike]) -> ZonalWindow:
+    numbers = legendre_coefficients(profile, _DEGREES + 8)
+    _check_mean(numbers)
+    tail = float(np.abs(numbers[_DEGREES:]).max()) / float(numbers[0])
+    if tail > _TAIL:
+        raise InvalidArgumentError(
+            "window",
+            tail,
+            "a smooth profile, below 1e-6",
+            "round its edge, or give coefficients",
+            verb="has relative Legendre coefficients beyond degree 63 up to",
+        )
+    return _from_coefficients(numbers[:_DEGREES])
+
+
+def _check_mean(numbers: Float[np.ndarray, " degrees"]) -> None:
+    if not np.isfinite(numbers).all() or numbers[0] <= 1e-12 * np.abs(numbers).max():
+        raise InvalidArgumentError("window must have finite Legendre coefficients, and a positive mean")
+
+
+def _from_coefficients(numbers: Float[np.ndarray, " degrees"]) -> ZonalWindow:
+    _check_mean(numbers)
+    numbers = numbers / numbers[0]
+    last = int(np.flatnonzero(np.abs(numbers) > _TRIM).max())
+    cosines = np.cos(np.linspace(0, np.pi, 1024))
+    l = np.arange(last + 1)
+    values = np.polynomial.legendre.legval(cosines, (2 * l + 1) * numbers[: last + 1])
+    if values.min() < -_NEGATIVE * values.max():
+        raise InvalidArgumentError("window", float(values.min()), "weights of at least zero", verb="has the weight")
+    return ZonalWindow(tuple(numbers[: last + 1].tolist()))
+
+
+@lru_cache(maxsize=32)
+def wigner_basis(group: RotationGroup | MatrixGroup, bandlimit: int) -> np.ndarray:
+    """Wigner functions D^l_mn(R) at the group's rotations, (order, Σ_l (2l + 1)²), all (l, m, n) side by side."""
+    return np.concatenate([d.reshape(group.order, -1) for d in wigner(group.matrices, bandlimit)], axis=1)
+
+
+def blocks(bandlimit: int) -> list[slice]:
+    """Where the entries of each degree lie in a row of `wigner_basis`."""
+    ends = np.cumsum([0, *((2 * l + 1) ** 2 for l in range(bandlimit))])
+    return [slice(int(a), int(b)) for a, b in pairwise(ends)]
+
+
+@lru_cache(maxsize=32)
+def sphere_root(window: ZonalWindow, bandlimit: int) -> np.ndarray:
+    """The root of ∫ v Y_i Y_j dx/4π, (B², B²)."""
+    degree = 2 * (bandlimit - 1) + len(window.coefficients) - 1
+    grid = gauss_legendre(degree // 2 + 1)
+    points = grid.points.reshape(-1, 3)
+    weights = grid.weights.ravel() / (4 * np.pi) * window.values(points[:, 2])
+    Y = polynomials(points, bandlimit)
+    return _root(Y.T @ (weights[:, None] * Y))
+
+
+@lru_cache(maxsize=32)
+def rotation_root(window: ZonalWindow, bandlimit: int) -> np.ndarray:
+    """The root of ∫ v(n·Sn) D_i(S) D_j(S) dS, for all entries of D^l with l < bandlimit.
+
+    Sn, n the pole, has the polar angle of S; the integral couples entries of equal orders alone.
+    """
+    degree = 2 * (bandlimit - 1) + len(window.coefficients) - 1
+    group = so3(degree // 2 + 1)
+    D = wigner_basis(group, bandlimit)
+    weights = group.weights * window.values(group.matrices[:, 2, 2])
+    return _root(D.T @ (weights[:, None] * D))
+
+
+def _root(covariance: Float[np.ndarray, "*stack d d"]) -> Float[np.ndarray, "*stack d d"]:
+    """The symmetric root of a covariance; eigenvalues below rounding count as zero."""
+    values, vectors = np.linalg.eigh(covariance)
+    return (vectors * np.sqrt(np.maximum(values, 0))) @ vectors.T
 
 
 @dataclass(frozen=True)

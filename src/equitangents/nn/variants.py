@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import fields, is_dataclass, replace
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
+from equitangents.nn.branches import Residual
 from equitangents.nn.layer import Layer, check_scale
 from equitangents.nn.nonlinearities import Abs, Cos, Erf, Gelu, LeakyRelu, Nonlinearity, Relu, Sin
-from equitangents.nn.residual import Residual
 from equitangents.nn.sequential import Sequential
 from equitangents.validation import check_whole
 

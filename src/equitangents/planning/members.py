@@ -7,29 +7,23 @@ smallest number at which the `confidence` quantile of v(M) is ≤ target.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 import jax
 import numpy as np
 
 from equitangents._types import Key, Network, Numbers, Targets, Times
 from equitangents.actions import as_action
-from equitangents.actions.action import Action
-from equitangents.actions.group_action import GroupAction
-from equitangents.actions.named import ActionLike
+from equitangents.actions.action import Action, GroupAction
+from equitangents.actions.kinds import ActionLike
 from equitangents.actions.subset import augmenting_elements
 from equitangents.ensembles.orbits.law import OrbitLaw, orbit_batch, orbit_law
-from equitangents.ensembles.orbits.statistics import OVER_INPUTS, OrbitMeasures, check_measures
+from equitangents.ensembles.orbits.statistics import OVER_INPUTS, check_measures
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference.draws import as_key
-from equitangents.nn.mean_law import MeanLaw
-from equitangents.planning.pilot import Pilot, PilotDraws
+from equitangents.planning.pilot import Pilot, PilotDraws, make_source, pilot_outputs
 from equitangents.planning.plan import Plan
-from equitangents.planning.source import Source, make_source, pilot_outputs
-from equitangents.planning.violations import MEASURES, Violations
-from equitangents.planning.wanted import Interval, Wanted
+from equitangents.planning.violations import MEASURES, Violations, Wanted
 from equitangents.validation import check_choice, check_number, check_whole
 
 
@@ -115,7 +109,7 @@ def plan_ensemble(
         pilot=pilot,
         data=data,
         time=time,
-        seed=seed if isinstance(seed, int) else _whole(key),
+        seed=seed if isinstance(seed, int) else int(jax.random.randint(key, (), 0, 2**31 - 1)),
     )
     measures = check_measures(action, output_action, source.x, source.truth, confidence, source.fields)
     if measure == "spread_over_error" and measures.labelled:
@@ -123,13 +117,26 @@ def plan_ensemble(
     violations_of = lambda law: Violations(measures, kind, law, action.group.order, over_inputs)
     wanted = Wanted(float(target), float(confidence), int(max_members))
     law = source.mean_law(action, output_action)
+    pilot_of: Pilot | None = None
+    equivariant: bool | None = None
     if source.infinite:
         theory = orbit_law(source.ensemble, action, source.x, draws=draws, key=key, time=source.time)
         _check_mean(theory, source.time, measure)
-        found = _by_theory(wanted, violations_of, theory)
+        violations = violations_of(theory)
+        members = wanted.members(violations)
+        members_interval = wanted.of_draws(violations, members)
     else:
-        found = _by_pilot(source, action, measures, law, wanted, violations_of, draws, key)
-    violations = found.violations
+        outputs = pilot_outputs(source.ensemble, orbit_batch(action, source.x))
+        outputs = outputs.reshape(len(outputs), len(source.x), action.group.order, -1)
+        equivariant = law is not None and law.equivariant
+        rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel().tolist())
+        centre = None if measures.labelled else source.truth
+        pilots = PilotDraws(outputs, action.group, measures.output_action, equivariant, centre, rng)
+        violations = violations_of(pilots.law(draws))
+        members = wanted.members(violations)
+        replicates = map(violations_of, pilots.replicates(draws))
+        members_interval = wanted.of_pilot(violations, members, replicates, len(outputs))
+        pilot_of = Pilot(len(outputs), source.training)
     augmentation = source.augmentation
     augmentation_order = 1 if augmentation is None else len(augmenting_elements(augmentation))
     return Plan(
@@ -144,15 +151,15 @@ def plan_ensemble(
         draws=violations.law.draws,
         limit=violations.limit(0.5),
         limit_upper=violations.limit(wanted.confidence),
-        pilot=found.pilot,
-        equivariant=found.equivariant,
+        pilot=pilot_of,
+        equivariant=equivariant,
         mean_law=law,
         trained=None if source.infinite else source.ensemble,
         exact=bool(getattr(action, "exact", True)),
         augmentation_order=augmentation_order,
-        members=found.members,
-        members_interval=found.interval,
-        curve=tuple(violations.point(m, wanted.confidence) for m in wanted.sizes(violations, found.members)),
+        members=members,
+        members_interval=members_interval,
+        curve=tuple(violations.point(m, wanted.confidence) for m in wanted.sizes(violations, members)),
         max_members=wanted.most,
         _violations=violations,
     )
@@ -167,46 +174,3 @@ def _check_mean(theory: OrbitLaw, time: float | None, measure: str) -> None:
             "a time at which the mean over networks is not zero",
             "give a larger time, and targets that are not all zero",
         )
-
-
-@dataclass(frozen=True, eq=False)
-class _Found:
-    """The number of members, its interval, and from what."""
-
-    violations: Violations
-    members: int | None
-    interval: Interval
-    pilot: Pilot | None = None
-    equivariant: bool | None = None
-
-
-def _by_theory(wanted: Wanted, violations_of: Callable[[Any], Violations], law: OrbitLaw) -> _Found:
-    violations = violations_of(law)
-    members = wanted.members(violations)
-    return _Found(violations, members, wanted.of_draws(violations, members))
-
-
-def _by_pilot(
-    source: Source,
-    action: Action,
-    measures: OrbitMeasures,
-    mean: MeanLaw | None,
-    wanted: Wanted,
-    violations_of: Callable[[Any], Violations],
-    draws: int,
-    key: jax.Array,
-) -> _Found:
-    outputs = pilot_outputs(source.ensemble, orbit_batch(action, source.x))
-    outputs = outputs.reshape(len(outputs), len(source.x), action.group.order, -1)
-    equivariant = mean is not None and mean.equivariant
-    rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel().tolist())
-    centre = None if measures.labelled else source.truth
-    pilots = PilotDraws(outputs, action.group, measures.output_action, equivariant, centre, rng)
-    violations = violations_of(pilots.law(draws))
-    members = wanted.members(violations)
-    interval = wanted.of_pilot(violations, members, map(violations_of, pilots.replicates(draws)), len(outputs))
-    return _Found(violations, members, interval, Pilot(len(outputs), source.training), equivariant)
-
-
-def _whole(key: jax.Array) -> int:
-    return int(jax.random.randint(key, (), 0, 2**31 - 1))

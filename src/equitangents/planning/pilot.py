@@ -1,4 +1,4 @@
-"""A pilot: the first networks of an ensemble, trained to estimate how many members it needs.
+"""The source of a plan: infinitely wide networks, or a pilot, the first networks of an ensemble, trained.
 
 The law of trained ensembles of finite width is drawn from its m networks on the orbits of the inputs.
 z_i (n, |G|, K), carried back by ρ_Y, is s_i + d_i: its mean over the orbit and what is left. With weights w of the
@@ -8,6 +8,11 @@ pilot's networks, Dirichlet(1, …, 1), and ξ_i ~ N(0, 1), one draw is
 so that draws vary as new ensembles do and as the pilot might have. The mean of infinitely many has no d if training is
 equivariant; a network is then as probable as its turned copies d_i(h·), which all are used, and else the mean's d is
 drawn as s is.
+
+ensemble                                      source
+fitted infinite                               theory: the law of its members
+network, or unfitted finite ensemble          a pilot, trained here on the data
+fitted finite                                 a pilot: its own members
 """
 
 from __future__ import annotations
@@ -16,21 +21,45 @@ import logging
 import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import Any, cast
 
 import numpy as np
 from jaxtyping import Float
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from equitangents._types import AnyModel, Numbers, Targets
+from equitangents._types import AnyAction, AnyModel, ArrayLike, Network, Numbers, Targets, Times
+from equitangents.actions import Action
+from equitangents.actions.action import GroupAction
+from equitangents.ensembles import (
+    BaggedInfiniteEnsemble,
+    DeepEnsemble,
+    DeepEnsembleClassifier,
+    InfiniteEnsemble,
+    InfiniteEnsembleClassifier,
+)
+from equitangents.ensembles.deep.finite import FiniteEnsemble
+from equitangents.ensembles.deep.predictions import Classification
+from equitangents.ensembles.fields.kernel import FieldKernel, kernel_symmetry
+from equitangents.ensembles.fields.points import FieldPoints, PointAction
+from equitangents.ensembles.fields.targets import FieldRows, Positions, field_rows, moved_positions, value_keeping
+from equitangents.ensembles.networks import as_network
 from equitangents.ensembles.orbits.law import OrbitLaw
-from equitangents.errors import InvalidArgumentError
+from equitangents.ensembles.orbits.statistics import check_time
+from equitangents.errors import (
+    InvalidArgumentError,
+    InvalidTypeError,
+    MemoryLimitError,
+    NetworkError,
+    NotFittedError,
+)
 from equitangents.groups import Group
-from equitangents.groups.group_maps import FiniteGroupMap
+from equitangents.groups.group import FiniteGroupMap
 from equitangents.memory import check_memory
 from equitangents.metrics.on_orbits import carried_back, moved
+from equitangents.nn.admissible import MeanLaw, commutes, mean_law
+from equitangents.validation import check_whole
 
 logger = logging.getLogger("equitangents.pilot")
 _REPLICATES, _DRAWS = 16, 200  # laws of what the pilot might have been, and draws of each at least
@@ -95,7 +124,11 @@ class Pilot:
 
 @dataclass(frozen=True, eq=False)
 class PilotDraws:
-    """A pilot's outputs on orbits and what is known of their law; arguments are those of `pilot_law`."""
+    """A pilot's outputs on orbits and what is known of their law.
+
+    equivariant: whether the mean of infinitely many networks is. about: targets, if errors are measured, from which
+    the mean is as far as the pilot shows; None: 0.
+    """
 
     outputs: Float[np.ndarray, "networks n order outputs"]
     group: Group
@@ -104,77 +137,50 @@ class PilotDraws:
     about: Float[np.ndarray, "n outputs"] | None
     rng: np.random.Generator
 
-    def law(self, draws: int) -> OrbitLaw:
-        """`draws` ensembles of networks like the pilot's."""
-        return self._law(draws, None, self.rng)
-
     def replicates(self, draws: int) -> Iterator[OrbitLaw]:
         """Laws of what the pilot might have been, of the same random numbers: they differ by the pilot alone."""
         each, m = max(2, min(draws, max(_DRAWS, draws // 4))), len(self.outputs)
         state = int(self.rng.integers(2**63))
         weights = self.rng.dirichlet(np.ones(m), size=_REPLICATES)
         for w in weights:
-            yield self._law(each, np.tile(w, (each, 1)), np.random.default_rng(state))
+            same = replace(self, rng=np.random.default_rng(state))
+            yield same.law(each, np.tile(w, (each, 1)))
 
-    def _law(self, draws: int, weights: np.ndarray | None, rng: np.random.Generator) -> OrbitLaw:
-        return pilot_law(
-            self.outputs,
-            self.group,
-            self.output_action,
-            equivariant=self.equivariant,
-            about=self.about,
-            draws=draws,
-            rng=rng,
-            weights=weights,
+    def law(self, draws: int, weights: Float[np.ndarray, "draws networks"] | None = None) -> OrbitLaw:
+        """`draws` ensembles of networks like the pilot's, whose weights in each draw are random if None."""
+        outputs, group, rng, m = self.outputs, self.group, self.rng, len(self.outputs)
+        check_memory(
+            f"{draws} draws of an ensemble on {outputs.shape[1]} orbits of {group.order} points",
+            8 * outputs[0].size * (_TEMPORARIES * draws + max(m, _COPIES)),
+            None,
+            "ask for fewer inputs or draws",
         )
-
-
-def pilot_law(
-    outputs: Float[np.ndarray, "networks n order outputs"],
-    group: Group,
-    output_action: FiniteGroupMap | None,
-    *,
-    equivariant: bool,
-    about: Float[np.ndarray, "n outputs"] | None,
-    draws: int,
-    rng: np.random.Generator,
-    weights: Float[np.ndarray, "draws networks"] | None = None,
-) -> OrbitLaw:
-    """Draws of trained ensembles from a pilot's outputs on orbits.
-
-    equivariant: whether the mean of infinitely many networks is. about: targets, if errors are measured, from which
-    the mean is as far as the pilot shows; None: 0. weights: of the pilot's networks in each draw; None: random.
-    """
-    m = len(outputs)
-    check_memory(
-        f"{draws} draws of an ensemble on {outputs.shape[1]} orbits of {group.order} points",
-        8 * outputs[0].size * (_TEMPORARIES * draws + max(m, _COPIES)),
-        None,
-        "ask for fewer inputs or draws",
-    )
-    z = carried_back(output_action, outputs)
-    mean = z.mean(axis=2, keepdims=True)
-    rest = z - mean
-    w = rng.dirichlet(np.ones(m), size=draws) if weights is None else weights
-    centre = 0.0 if about is None else about[:, None, :]
-    whole, offsets = _mean(mean, w, centre, least=1 / m)
-    scale = np.sqrt(m / (m - 1))
-    of_networks = scale * (mean - mean.mean(axis=0))
-    if equivariant:
-        turns = _turns(group, m, rng)
-        copies = np.stack([of_networks + rest[:, :, group.table[h]] for h in turns], axis=1)
-    else:
-        lasting, rest_offsets = _mean(rest, w, 0.0, least=0.0)
-        whole, offsets = whole + lasting, offsets + rest_offsets
-        copies = (of_networks + scale * (rest - rest.mean(axis=0)))[:, None]
-    count = copies.shape[1]
-    noise = rng.normal(size=(draws, m, count)) * np.sqrt(w / count)[:, :, None]
-    fluctuations = (noise.reshape(draws, -1) @ copies.reshape(m * count, -1)).reshape(draws, *z.shape[1:])
-    whole = np.broadcast_to(whole, z.shape[1:])
-    if output_action is None:
-        return OrbitLaw(whole, fluctuations, offsets)
-    offsets = np.broadcast_to(offsets, (draws, *z.shape[1:]))
-    return OrbitLaw(*(_carried_on(output_action, part) for part in (whole, fluctuations, offsets)))
+        z = carried_back(self.output_action, outputs)
+        mean = z.mean(axis=2, keepdims=True)
+        rest = z - mean
+        w = rng.dirichlet(np.ones(m), size=draws) if weights is None else weights
+        centre = 0.0 if self.about is None else self.about[:, None, :]
+        whole, offsets = _mean(mean, w, centre, least=1 / m)
+        scale = np.sqrt(m / (m - 1))
+        of_networks = scale * (mean - mean.mean(axis=0))
+        if self.equivariant:
+            turns = _turns(group, m, rng)
+            copies = np.stack([of_networks + rest[:, :, group.table[h]] for h in turns], axis=1)
+        else:
+            lasting, rest_offsets = _mean(rest, w, 0.0, least=0.0)
+            whole, offsets = whole + lasting, offsets + rest_offsets
+            copies = (of_networks + scale * (rest - rest.mean(axis=0)))[:, None]
+        count = copies.shape[1]
+        noise = rng.normal(size=(draws, m, count)) * np.sqrt(w / count)[:, :, None]
+        fluctuations = (noise.reshape(draws, -1) @ copies.reshape(m * count, -1)).reshape(draws, *z.shape[1:])
+        whole = np.broadcast_to(whole, z.shape[1:])
+        action = self.output_action
+        if action is None:
+            return OrbitLaw(whole, fluctuations, offsets)
+        offsets = np.broadcast_to(offsets, (draws, *z.shape[1:]))
+        # f_g = ρ_Y(g) z_g
+        on = lambda z: np.stack([moved(action, g, z[..., g, :]) for g in range(group.order)], axis=-2)
+        return OrbitLaw(on(whole), on(fluctuations), on(offsets))
 
 
 def _mean(
@@ -204,6 +210,160 @@ def _turns(group: Group, networks: int, rng: np.random.Generator) -> np.ndarray:
     return rng.choice(group.order, most, replace=False)
 
 
-def _carried_on(output_action: FiniteGroupMap, z: np.ndarray) -> np.ndarray:
-    """f_g = ρ_Y(g) z_g."""
-    return np.stack([moved(output_action, g, z[..., g, :]) for g in range(output_action.group.order)], axis=-2)
+Data = tuple[Numbers, Targets] | None
+PILOT = 20  # networks
+LEAST = 3
+INFINITE = (InfiniteEnsemble, InfiniteEnsembleClassifier, BaggedInfiniteEnsemble)
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A fitted ensemble, and what is planned with it.
+
+    ensemble: infinite (theory) or finite (a pilot). x, truth: inputs, and targets or indices of labels. training: of a
+    pilot trained here, or None. time: of the theory, or None.
+    """
+
+    ensemble: AnyModel
+    x: np.ndarray
+    truth: np.ndarray | None
+    training: PilotTraining | None
+    time: float | None
+
+    @property
+    def infinite(self) -> bool:
+        """Whether members are infinitely wide, so that the plan is theory's."""
+        return isinstance(self.ensemble, INFINITE)
+
+    @property
+    def net(self) -> Network:
+        """The network of the members."""
+        return getattr(self.ensemble, "net", None) or self.ensemble.ensemble.net
+
+    @property
+    def augmentation(self) -> AnyAction:
+        """The action by which the members' data are augmented, or None."""
+        return self.ensemble.augmentation_
+
+    @property
+    def fields(self) -> FieldRows | None:
+        """How outputs lie in rows, where they are fields."""
+        return field_rows(self.ensemble)
+
+    def mean_law(self, action: Action, output_action: GroupAction | None) -> MeanLaw | None:
+        """What is known of the mean of infinitely many networks without a look at the pilot; None: nothing.
+
+        It is equivariant at any width after training on all transformed copies if the initial weights are as likely as
+        turned ones, and training does not single out directions of the weights (arXiv 2410.01452).
+        """
+        if self.augmentation is None or self.augmentation != action:
+            return None
+        moved = label_action = getattr(self.ensemble, "label_action", None)
+        optimizer = getattr(self.ensemble, "optimizer", "gd")
+        if self.fields is not None and moved is None:
+            moved = value_keeping(self.augmentation)  # fields go with their positions
+        if moved != output_action:
+            return None
+        if self.fields is None:
+            return mean_law(self.net, action, self.x, optimizer)
+        if not (commutes(optimizer, action) and callable(getattr(self.net, "kernel", None))):
+            return None
+        try:
+            positions = Positions(self.fields.grid)
+            points = PointAction(action, moved_positions(action, label_action, positions))
+            symmetry = kernel_symmetry(FieldKernel(self.net), points, FieldPoints.of(self.x, positions.count))
+        except (NetworkError, MemoryLimitError):  # a network without a kernel: nothing is known of it
+            return None
+        return MeanLaw(None, True) if symmetry.invariant else None
+
+
+def make_source(
+    ensemble: AnyModel,
+    x: Numbers,
+    y: Targets | None,
+    *,
+    action: Action,
+    output_action: GroupAction | None,
+    pilot: int | None,
+    data: Data,
+    time: Times | None,
+    seed: int,
+) -> Source:
+    """The fitted ensemble that a plan is made from; a pilot is trained where there is none.
+
+    Arguments are those of `plan_ensemble`, checked; y is None where no error is measured.
+    """
+    if isinstance(ensemble, INFINITE):
+        if data is not None or pilot is not None:
+            raise InvalidArgumentError(
+                "pilot" if data is None else "data",
+                "given",
+                "none for an infinite ensemble, which is planned from theory",
+                "give a DeepEnsemble or a network",
+            )
+        theory, inputs, truth = ensemble._orbit_question(x, y)
+        return Source(theory, inputs, truth, None, check_time(theory, time))
+    if time is not None:
+        raise InvalidArgumentError("time", time, "None", "finite networks are trained for the epochs of their ensemble")
+    if not isinstance(ensemble, FiniteEnsemble):
+        ensemble = _ensemble_of(ensemble, action, output_action, data, seed)
+    members = PILOT if pilot is None else check_whole("pilot", pilot, LEAST)
+    training: PilotTraining | None = None
+    if data is not None:
+        ensemble, training = train(ensemble, *_pair(data), members)
+    elif not ensemble.__sklearn_is_fitted__():
+        raise NotFittedError(
+            f"ensemble is a {type(ensemble).__name__} that is not fitted, and data is None; give data=(X, y), on which "
+            f"a pilot of {PILOT} networks is trained, or fit it"
+        )
+    ensemble, inputs, truth = ensemble._orbit_question(x, y)
+    return Source(ensemble, inputs, truth, training, None)
+
+
+def _ensemble_of(
+    net: Network, action: Action, output_action: GroupAction | None, data: Data, seed: int
+) -> DeepEnsemble | DeepEnsembleClassifier:
+    """A network's ensemble with the usual settings, trained on all transformed copies."""
+    try:
+        as_network(net)
+    except InvalidTypeError:
+        raise InvalidTypeError(
+            "ensemble",
+            net,
+            "a fitted InfiniteEnsemble, InfiniteEnsembleClassifier or BaggedInfiniteEnsemble, a "
+            "DeepEnsemble, or a network with data=(X, y)",
+        ) from None
+    if data is None:
+        raise InvalidArgumentError("data is None; expected (X, y), on which a pilot of the network is trained")
+    kind = DeepEnsembleClassifier if are_labels(np.asarray(_pair(data)[1])) else DeepEnsemble
+    return kind(net, augmentation=action, label_action=output_action, seed=seed)
+
+
+def are_labels(y: np.ndarray) -> bool:
+    """Whether targets are class labels: whole numbers, text or truth values, in one column."""
+    text = y.dtype.kind == "O" and all(isinstance(label, str) for label in y.flat)
+    return y.ndim == 1 and (text or y.dtype.kind in "iuUSb")
+
+
+def pilot_outputs(pilot: AnyModel, batch: np.ndarray) -> np.ndarray:
+    """Members' outputs (networks, N, K), or their probabilities where those are averaged."""
+    outputs = np.asarray(pilot.predict_members(batch), np.float64)
+    if len(outputs) < LEAST:
+        raise InvalidArgumentError("pilot", len(outputs), f"at least {LEAST}", verb="has members,")
+    if not np.isfinite(outputs).all():
+        raise InvalidArgumentError("the pilot's outputs are not finite; its training diverged")
+    if predicts_probabilities(pilot):
+        outputs = np.exp(outputs - outputs.max(axis=-1, keepdims=True))
+        outputs /= outputs.sum(axis=-1, keepdims=True)
+    return outputs
+
+
+def predicts_probabilities(pilot: AnyModel) -> bool:
+    """Whether an ensemble's prediction is the mean of its members' probabilities."""
+    return isinstance(pilot, Classification) and pilot._loss == "cross_entropy"
+
+
+def _pair(data: Data) -> tuple[ArrayLike, Targets]:
+    if not (isinstance(data, tuple | list) and len(data) == 2):
+        raise InvalidTypeError("data", type(data), "(X, y), inputs and targets", verb="is of type")
+    return cast(ArrayLike, data[0]), data[1]

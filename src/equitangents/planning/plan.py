@@ -10,7 +10,7 @@ from typing import Any, Literal
 from equitangents._types import AnyModel, FileName
 from equitangents.files import whole_file
 from equitangents.formatting import percent
-from equitangents.nn.mean_law import MeanLaw
+from equitangents.nn.admissible import MeanLaw
 from equitangents.planning.pilot import Pilot
 from equitangents.planning.violations import MEASURES, CurvePoint, Violations
 from equitangents.validation import check_whole

@@ -19,7 +19,7 @@ from equitangents.ensembles import (
     InfiniteEnsembleClassifier,
 )
 from equitangents.errors import InvalidArgumentError
-from equitangents.planning.source import are_labels
+from equitangents.planning.pilot import are_labels
 from equitangents.validation import check_whole
 
 NETS = ("mlp", "cnn")

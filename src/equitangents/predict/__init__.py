@@ -7,8 +7,7 @@ called from the program, so that there are no derivatives of it.
 """
 
 from equitangents.predict.any_loss import ODEState, gradient_descent
-from equitangents.predict.ensemble import gradient_descent_mse_ensemble
-from equitangents.predict.mean_square import gradient_descent_mse, max_learning_rate
+from equitangents.predict.mean_square import gradient_descent_mse, gradient_descent_mse_ensemble, max_learning_rate
 from equitangents.predict.outputs import Gaussian
 from equitangents.predict.posterior import gp_inference
 

@@ -1,7 +1,8 @@
-"""One network under gradient flow on the mean squared loss, and the largest learning rate of gradient descent."""
+"""Gradient flow on the mean squared loss: one network, the ensemble of infinitely many, the largest learning rate."""
 
 from __future__ import annotations
 
+from collections import namedtuple
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,7 +14,18 @@ from equitangents._types import Tree
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference import Flow
 from equitangents.inference.spectrum import Spectrum
-from equitangents.predict.outputs import Layout, checked, decomposed, precision_of, symmetric, targets, through
+from equitangents.predict.outputs import (
+    Gaussian,
+    Get,
+    Layout,
+    checked,
+    decomposed,
+    names_of,
+    precision_of,
+    symmetric,
+    targets,
+    through,
+)
 
 
 def gradient_descent_mse(
@@ -102,3 +114,134 @@ def max_learning_rate(
     size = len(matrix) if y_train_size is None else y_train_size
     largest = scipy.linalg.eigh(matrix, eigvals_only=True, subset_by_index=[len(matrix) - 1] * 2)[0]
     return float(2 * (1 + momentum) * size / (largest + eps))
+
+
+def gradient_descent_mse_ensemble(
+    kernel_fn: Callable[..., Any],
+    x_train: Tree,
+    y_train: Tree,
+    learning_rate: float = 1.0,
+    diag_reg: float = 0.0,
+    diag_reg_absolute_scale: bool = False,
+    trace_axes: int | Sequence[int] = (-1,),
+    **kernel_fn_train_train_kwargs: Tree,
+) -> Callable[..., Any]:
+    """Mean and covariance of infinitely many wide networks under gradient flow on the squared loss.
+
+    Returns predict_fn(t=None, x_test=None, get=None, compute_cov=False): `get` is "nngp" (the last layer trains), "ntk"
+    (all do), or a tuple of both; the result an array, or `Gaussian(mean, covariance)` with `compute_cov`, in a named
+    tuple where `get` is no string. t=None is infinite time; x_test=None are the training inputs, without `diag_reg`.
+    Outputs and kernels are as in `gradient_descent_mse`. Works under jax.jit.
+    """
+    kernels: dict[str, Any] = {}
+    spectra: dict[str, Spectrum] = {}
+    y = targets(y_train)
+    layout = Layout.of(y, trace_axes)
+    flow = Flow(learning_rate, int(np.prod(layout.shape)))
+
+    def train(name: str) -> Tree:
+        if name not in kernels:
+            kernels[name] = checked("the kernel", kernel_fn(x_train, None, name, **kernel_fn_train_train_kwargs))
+            layout.check("the training kernel", kernels[name], train=True)
+        return kernels[name]
+
+    def spectrum(name: str, kernel: Tree, dtype: Tree) -> Spectrum:
+        if name in spectra:
+            return spectra[name]
+        found = decomposed(layout.matrix(np.asarray(kernel)), dtype, diag_reg, diag_reg_absolute_scale)
+        if not precision.is_traced(kernels[name]):
+            spectra[name] = found
+        return found
+
+    def predict_fn(
+        t: Tree = None, x_test: Tree = None, get: Get | None = None, compute_cov: bool = False, **keywords: Tree
+    ) -> Tree:
+        names = names_of(get)
+        mixed = _between(kernel_fn_train_train_kwargs, keywords)
+        cross: dict[str, Any] = {}
+        prior = None
+        if x_test is not None:
+            for name in dict.fromkeys([*names, "nngp"] if compute_cov else names):
+                cross[name] = checked("the kernel", kernel_fn(x_test, x_train, name, **mixed))
+            if compute_cov:
+                prior = checked(
+                    "the kernel", kernel_fn(x_test, None, "nngp", **{**kernel_fn_train_train_kwargs, **keywords})
+                )
+        outcomes = []
+        for name in names:
+            kernel, dtype = train(name), precision_of(kernels[name])
+
+            def run(t: Tree, y: Tree, kernel: Tree, nngp: Tree, k: Tree, k_nngp: Tree, prior: Tree, name: str = name,
+                    dtype: Tree = dtype) -> tuple[np.ndarray, ...]:  # fmt: skip
+                return _moments(
+                    name, spectrum(name, kernel, dtype), flow, layout, t, y, nngp, k, k_nngp, prior, compute_cov
+                )
+
+            given = cross.get(name)
+            shape = layout.shape if given is None else layout.test_shape(given)
+            doubled = tuple(n for a in layout.kept for n in (shape[a], shape[a]))
+            shapes = [(*np.shape(t), *shape), (*np.shape(t), *doubled)][: 1 + compute_cov]
+            nngp = train("nngp") if compute_cov and name == "ntk" else None
+            both = cross.get("nngp") if compute_cov and name == "ntk" else None
+            found = through(run, shapes, x_train, t, y, kernel, nngp, given, both, prior)
+            outcomes.append(Gaussian(*found) if compute_cov else found[0])
+        return outcomes[0] if isinstance(get, str) else namedtuple("Gaussians", names)(*outcomes)
+
+    return predict_fn
+
+
+def _between(train: dict[str, Any], test: dict[str, Any]) -> dict[str, Any]:
+    """Arguments of the kernel between test and training inputs: of pairs, the first of each."""
+    found = {**train, **test}
+    for name in set(train) & set(test):
+        if all(isinstance(v, tuple) and len(v) == 2 for v in (train[name], test[name])):
+            found[name] = (test[name][0], train[name][0])
+    return found
+
+
+def _moments(
+    name: str, spectrum: Spectrum, flow: Flow, layout: Layout, t: Tree, y: Tree, nngp: Tree, cross: Tree,
+    cross_nngp: Tree,
+    prior: Tree,
+    compute_cov: bool,
+) -> tuple[np.ndarray, ...]:  # fmt: skip
+    """Means, and covariances, at all times."""
+    k, b, c, p = (
+        None if v is None else layout.matrix(np.asarray(v, np.float64)) for v in (nngp, cross, cross_nngp, prior)
+    )
+    shape = layout.shape if cross is None else layout.test_shape(cross)
+    rows = layout.rows(np.asarray(y, np.float64))
+    means, covariances = [], []
+    for time in [np.inf] if t is None else np.asarray(t, np.float64).ravel():
+        mean, covariance = _at(name, spectrum, flow, time, rows, k, b, c, p, compute_cov, t is None)
+        means.append(layout.outputs(mean, shape))
+        if compute_cov:
+            covariances.append(layout.covariance(covariance, shape))
+    return tuple(np.reshape(v, (*np.shape(t), *v[0].shape)) for v in (means, covariances) if v)
+
+
+def _at(
+    name: str, spectrum: Spectrum, flow: Flow, time: float, y: np.ndarray, nngp: Tree, cross: Tree, cross_nngp: Tree,
+    prior: Tree, compute_cov: bool, limit: bool,
+) -> tuple[np.ndarray, Any]:  # fmt: skip
+    """Return (mean, covariance or None) at one time."""
+    vectors, values = spectrum.vectors, spectrum.eigenvalues
+    check_time(spectrum, flow.rate, time, needed=cross is not None)
+    decay = flow.decay(values, time)
+    if cross is None:
+        mean = y if limit else y - vectors @ (decay[:, None] * (vectors.T @ y))
+        if not compute_cov:
+            return mean, None
+        left = vectors * decay @ vectors.T
+        if limit:
+            return mean, np.zeros_like(left)
+        return mean, (vectors * (values * decay**2) @ vectors.T) if name == "nngp" else left @ nngp @ left
+    gain = cross @ vectors * flow.response(values, time)
+    mean = gain @ (vectors.T @ y)
+    if not compute_cov:
+        return mean, None
+    if name == "nngp":
+        return mean, prior - (gain * (1 + decay)) @ (cross @ vectors).T
+    through_training = gain @ vectors.T
+    mixed = through_training @ cross_nngp.T
+    return mean, prior + through_training @ nngp @ through_training.T - mixed - mixed.T

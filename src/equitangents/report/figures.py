@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -103,33 +103,6 @@ def inline_svg(svg: str, prefix: str) -> str:
     for colour in COLOURS:
         svg = re.sub(re.escape(colour.light), f"var(--{colour.name})", svg, flags=re.I)
     return "\n".join(line for line in svg.splitlines() if line.strip())
-
-
-def label_line(axes: Axes, x: float, y: float, text: str, colour: str, **options: Any) -> None:
-    """Write `text` beside the end of a line, in the line's colour: easier to follow than a legend."""
-    look = {"va": "center", "ha": "left", "fontsize": 8.5, "fontweight": "bold", "xytext": (5, 0), **options}
-    axes.annotate(text, (x, y), textcoords="offset points", color=colour, annotation_clip=False, **look)
-
-
-def label_ends(axes: Axes, x: float, labels: Sequence[tuple[float, str, str]], height: float = 150.0) -> None:
-    """`label_line` for several lines, (y, text, colour) each, moved apart where they would overlap.
-
-    Call it when the limits of the axes are set; `height` is that of the axes in points, roughly.
-    """
-    gap = 11.0
-    low, high = axes.get_ylim()
-    order = sorted(range(len(labels)), key=lambda i: labels[i][0])
-    wanted = [(labels[i][0] - low) / (high - low) * height for i in order]
-    placed = list(wanted)
-    for k in range(1, len(placed)):
-        placed[k] = max(placed[k], placed[k - 1] + gap)
-    excess = max(placed[-1] - max(height, wanted[-1]), 0.0) if placed else 0.0
-    for k in reversed(range(len(placed))):
-        limit = placed[k] - excess if k == len(placed) - 1 else placed[k + 1] - gap
-        placed[k] = min(placed[k], limit)
-    for i, at, to in zip(order, wanted, placed, strict=True):
-        y, text, colour = labels[i]
-        label_line(axes, x, y, text, colour, xytext=(5, to - at))
 
 
 def plain_log(axes: Axes, which: str = "both") -> None:

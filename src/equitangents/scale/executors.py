@@ -11,8 +11,9 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import islice
 from typing import Generic, TypeVar, cast
@@ -44,10 +45,6 @@ class Tasks(Generic[Item, Result]):
     report: Callable[[Result], None]
     task: str
 
-    def missing(self, items: Sequence[Item]) -> list[Item]:
-        """Which items are not there yet."""
-        return [item for item in items if not self.is_there(item)]
-
 
 def check_executor(executor: object) -> None:
     """Raise unless `executor` is None, a number of processes, or an executor of concurrent.futures."""
@@ -62,29 +59,37 @@ def check_executor(executor: object) -> None:
 def distribute(executor: ExecutorLike, tasks: Tasks[Item, Result], items: Sequence[Item]) -> None:
     """By so many processes of this machine, or by an executor, until every item is there.
 
-    Where a worker of an executor dies and it takes no more tasks, processes of this machine compute the rest.
+    Where a worker dies, new processes of this machine compute the rest. StoreError where workers die three times before
+    a single item is there.
     """
-    if is_whole(executor):
-        compute_by_processes(int(executor), tasks, items)
-        return
-    pool = cast(TaskExecutor, executor)
-    try:
-        compute_with(pool, tasks, items)
-    except BrokenExecutor:
-        waiting, count = tasks.missing(items), workers_of(pool)
-        logger.warning(
-            "%s: a worker of the executor died; %d processes of this machine take the %d of %d pieces that are missing",
-            tasks.task,
-            count,
-            len(waiting),
-            len(items),
-        )
-        compute_by_processes(count, tasks, waiting)
+    workers, breaks, waiting = workers_of(executor), 0, list(items)
+    pool = _processes(workers) if is_whole(executor) else nullcontext(cast(TaskExecutor, executor))
+    while waiting:
+        try:
+            with pool as running:
+                _compute(running, workers, tasks, waiting)
+            return
+        except BrokenExecutor:
+            before, waiting = len(waiting), [item for item in waiting if not tasks.is_there(item)]
+            breaks = 0 if len(waiting) < before else breaks + 1
+            if breaks == _BREAKS:
+                raise StoreError(
+                    f"{tasks.task}: the workers died {_BREAKS} times before a single piece was complete, perhaps for "
+                    "lack of memory; run fewer workers, or make the pieces smaller"
+                ) from None
+            logger.warning(
+                "%s: a worker died; %d processes of this machine take the %d of %d pieces that are missing",
+                tasks.task,
+                workers,
+                len(waiting),
+                len(items),
+            )
+            pool = _processes(workers)
 
 
-def compute_with(pool: TaskExecutor, tasks: Tasks[Item, Result], items: Sequence[Item]) -> None:
+def _compute(pool: TaskExecutor, workers: int, tasks: Tasks[Item, Result], items: Sequence[Item]) -> None:
     """Keep every worker of an executor busy, with a task waiting; BrokenExecutor if its workers died."""
-    rest, most = iter(items), _WAITING * workers_of(pool)
+    rest, most = iter(items), _WAITING * workers
     running: set[Future[Result]] = set()
     try:
         while True:
@@ -107,30 +112,18 @@ def _failed(future: Future[Result]) -> bool:
     return future.cancelled() or future.exception() is not None
 
 
-def compute_by_processes(workers: int, tasks: Tasks[Item, Result], items: Sequence[Item]) -> None:
-    """By `workers` processes of this machine, which share its cores; those that die are started again."""
+@contextmanager
+def _processes(workers: int) -> Iterator[TaskExecutor]:
+    """An executor of so many processes of this machine, which share its cores."""
     from joblib.externals.loky import ProcessPoolExecutor
 
     threads = str(max(1, _cores() // workers))
     variables = {name: os.environ.get(name, threads) for name in _THREADS}
-    breaks, waiting = 0, list(items)
-    while waiting:
-        pool = ProcessPoolExecutor(workers, env=variables, initializer=_follow, initargs=(os.getpid(),))
-        before = len(waiting)
-        try:
-            compute_with(pool, tasks, waiting)
-            return
-        except BrokenExecutor:
-            waiting = tasks.missing(waiting)
-            breaks = 0 if len(waiting) < before else breaks + 1
-            if breaks == _BREAKS:
-                raise StoreError(
-                    f"{tasks.task}: the workers died {_BREAKS} times before a single piece was complete, perhaps for "
-                    "lack of memory; run fewer workers, or make the pieces smaller"
-                ) from None
-            logger.warning("%s: a worker died; %d pieces are handed out again", tasks.task, len(waiting))
-        finally:
-            pool.shutdown(wait=True, kill_workers=True)
+    pool = ProcessPoolExecutor(workers, env=variables, initializer=_follow, initargs=(os.getpid(),))
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=True, kill_workers=True)
 
 
 def _follow(client: int) -> None:

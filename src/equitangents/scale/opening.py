@@ -11,7 +11,7 @@ import numpy as np
 
 from equitangents._types import Numbers
 from equitangents.actions import Action
-from equitangents.actions.continuous import check_finite_group
+from equitangents.actions.compact import check_finite_group
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError, StoreError
 from equitangents.file_limits import Rows
 from equitangents.files import whole_file

@@ -20,12 +20,11 @@ from equitangents.errors import MemoryLimitError, StoreError
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.store import VERSION
 from equitangents.scale.record import FIELDS, Record, read_record
-from equitangents.tiles.chunks import Chunks
+from equitangents.tiles.chunks import Chunks, Values, ZarrTiles
 from equitangents.tiles.grid import Tile
 from equitangents.tiles.place import ObjectPath, Place
 from equitangents.tiles.store import DamagedTileError, check_finite, named, store_errors
 from equitangents.tiles.store import each_computed as each_written
-from equitangents.tiles.zarr_tiles import Values, ZarrTiles
 
 _CHECKED = 60.0  # seconds between a worker's looks at the record of the store
 _INPUTS = 2**27  # bytes of inputs that a worker keeps of those that it has read from an object store

@@ -1,11 +1,17 @@
 """Signals on the sphere: real harmonics, grids with exact quadrature, rotations, zonal filters."""
 
-from equitangents.sphere.directions import from_directions, from_profile
-from equitangents.sphere.grids import driscoll_healy, gauss_legendre
+from equitangents.sphere.directions import from_directions, from_profile, zonal_filter
 from equitangents.sphere.harmonics import degrees, harmonics, orders
-from equitangents.sphere.transforms import evaluate, from_grid, project, to_grid
-from equitangents.sphere.wigner import rotate, wigner
-from equitangents.sphere.zonal import zonal_filter
+from equitangents.sphere.transforms import (
+    driscoll_healy,
+    evaluate,
+    from_grid,
+    gauss_legendre,
+    project,
+    rotate,
+    to_grid,
+    wigner,
+)
 
 __all__ = [
     "degrees",

@@ -8,11 +8,12 @@ init_fn, apply_fn, kernel_fn = stax.serial(stax.Dense(512), stax.Relu(), stax.De
 
 from typing import TYPE_CHECKING
 
-from equitangents.stax.arguments import AggregateImplementation, AttentionMechanism, PositionalEmbedding
 from equitangents.stax.layers import (
     ABRelu,
     Abs,
     Aggregate,
+    AggregateImplementation,
+    AttentionMechanism,
     AvgPool,
     Conv,
     ConvLocal,
@@ -40,6 +41,7 @@ from equitangents.stax.layers import (
     LeakyRelu,
     Monomial,
     Polynomial,
+    PositionalEmbedding,
     Rbf,
     RectifiedMonomial,
     Relu,

@@ -26,8 +26,17 @@ from equitangents.kernels.engines.reference.structured.fields import (
 )
 from equitangents.memory import check_fits
 from equitangents.nn.signal import Grid, Signal
-from equitangents.stax.inputs import Inputs, Shape, alike, check_convention, given, graphs_of, moved_shape, pieces
-from equitangents.stax.kernel import Kernel
+from equitangents.stax.kernel import (
+    Inputs,
+    Kernel,
+    Shape,
+    alike,
+    check_convention,
+    given,
+    graphs_of,
+    moved_shape,
+    pieces,
+)
 from equitangents.stax.tree import Axes, Fan, Leaf, Node, Row, Signals, branches_of
 from equitangents.structured import NEURAL_TANGENTS
 

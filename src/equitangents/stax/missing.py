@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from enum import Enum
 from typing import Any, NoReturn
 
 _LAYERS = "a layer of your own is a class here: see nn.Layer, and the guide on architectures of your own"
@@ -20,20 +21,14 @@ _INSTEAD = {
     **dict.fromkeys(("layer", "requires", "supports_masking", "Bool", "Diagonal"), _LAYERS),
 }
 
-
-GROUP_LAYERS = {
-    "Z2ConvP4": 'nn.Lift on "C4"',
-    "P4ConvP4": "nn.GroupConv",
-    "GroupPool": "nn.GroupPool",
-    "S2ConvSO3": "nn.SphereLift",
-    "SO3ConvSO3": "nn.GroupConv after nn.SphereLift",
-    "SO3Pool": "nn.GroupPool after nn.SphereLift",
-}
-"""Layers of equivariant_ntk, and what each is here."""
-LIFTED = {"Z2ConvP4", "S2ConvSO3"}
-LIFTED_TWICE = "where it comes first its NTK counts the input's kernel twice, ours once, as the network has it"
-
 _MODULES = ("utils", "experimental")
+
+
+def only(name: str, value: object, *allowed: object, instead: str) -> None:
+    """Raise NotImplementedError with a remedy unless `value` is one of `allowed`."""
+    value = value.name if isinstance(value, Enum) else value
+    if not any(value is a or value == a for a in allowed):
+        raise NotImplementedError(f"{name}={value!r} is not here; {instead}")
 
 
 def unmask_fn(fn: Callable[..., Any]) -> Callable[..., Any]:

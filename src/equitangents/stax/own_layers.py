@@ -20,12 +20,11 @@ from equitangents.kernels.engines.reference.windows import window_averages
 from equitangents.kernels.operation import DualActivation, FrozenArray, Operation
 from equitangents.kernels.operations import Pool
 from equitangents.kernels.structured import Mix
-from equitangents.nn.layer import ParameterFree
+from equitangents.nn.layer import ParameterFree, Structure
 from equitangents.nn.nonlinearities import Nonlinearity
 from equitangents.nn.patches import Window, grid_shape
 from equitangents.nn.signal import Signal
-from equitangents.nn.structure import Structure
-from equitangents.stax.arguments import only
+from equitangents.stax.missing import only
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ import numpy as np
 
 from equitangents._types import ArrayLike
 from equitangents.groups import so3
-from equitangents.sphere.wigner import wigner
+from equitangents.sphere.transforms import wigner
+from equitangents.steerable.features import SPACES, Irrep
 from equitangents.steerable.harmonics import direction_harmonics
-from equitangents.steerable.irrep import SPACES, Irrep
 
 _RANK = 1e-8  # eigenvalues below belong to the null space; others are above 1e-2, since 1 and 2 radians are generic
 

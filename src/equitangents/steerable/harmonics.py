@@ -18,8 +18,8 @@ from jaxtyping import Float
 
 from equitangents._types import ArrayLike
 from equitangents.sphere.directions import within_range
-from equitangents.sphere.grids import gauss_legendre
 from equitangents.sphere.harmonics import polynomials
+from equitangents.sphere.transforms import gauss_legendre
 
 
 def direction_harmonics(x: ArrayLike, largest: int) -> list[ArrayLike]:

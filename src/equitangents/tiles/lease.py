@@ -21,16 +21,20 @@ LEASE = 20.0  # seconds without a renewal after which an owner is taken for dead
 _RENEWALS = 5  # in the time of a lease
 
 
-def alone(path: Place, otherwise: str) -> AbstractContextManager[None]:
-    """Hold the lock `path`; StoreError, which says `otherwise`, where another process holds it."""
-    return _leased(path, otherwise) if isinstance(path, ObjectPath) else locks.alone(path, otherwise)
+def alone(path: Place, otherwise: str, patience: float = locks.GLANCE) -> AbstractContextManager[None]:
+    """Hold the lock `path`; StoreError, that says `otherwise`, where another process has it for `patience` seconds."""
+    if isinstance(path, ObjectPath):
+        return _leased(path, otherwise, patience)
+    return locks.alone(path, otherwise, patience)
 
 
 @contextmanager
-def _leased(path: ObjectPath, otherwise: str) -> Iterator[None]:
+def _leased(path: ObjectPath, otherwise: str, patience: float) -> Iterator[None]:
     """Hold the lock; StoreError, which says `otherwise`, where another process holds it and lives."""
-    owner = uuid.uuid4().hex
+    owner, end = uuid.uuid4().hex, monotonic() + patience
     tag = path.put_if(_content(owner, 0), None) or _taken_over(path, owner)
+    while tag is None and monotonic() < end:
+        tag = _taken_over(path, owner)
     if tag is None:
         raise StoreError(otherwise)
     held, counted = tag, itertools.count(1)

@@ -167,6 +167,20 @@ class ObjectPath:
                     return now if held == content else None
                 return None
 
+    @contextmanager
+    def writer(self, about: dict[str, str]) -> Iterator[Any]:
+        """A file to write to; the object, `about` its attributes, appears at the end, unless there is an error."""
+        with _requests(self):
+            file = _library().open_writer(bucket(self.root), self.key, attributes=about)
+            yield file
+            file.close()
+
+    def attributes(self) -> dict[str, Any]:
+        """What `writer` was given with the object; nothing where there is no object."""
+        with _requests(self), suppress(FileNotFoundError):
+            return dict(self._retried(lambda: bucket(self.root).get(self.key, options={"head": True})).attributes)
+        return {}
+
     def unlink(self, missing_ok: bool = False) -> None:
         """Remove the object; that there is none is no error."""
         with _requests(self), suppress(FileNotFoundError):

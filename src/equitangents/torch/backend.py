@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from equitangents._types import InputShape, Targets, Tree
-from equitangents.actions.named import ActionLike
+from equitangents.actions.kinds import ActionLike
 from equitangents.ensembles.fields.targets import Positions
 from equitangents.ensembles.training.checkpoints import array_digest
 from equitangents.ensembles.training.descent import OPTIMIZERS, resolve_batch_size

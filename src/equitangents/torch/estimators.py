@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from equitangents._types import FileName
-from equitangents.actions.group_action import GroupAction
-from equitangents.actions.named import ActionLike
+from equitangents.actions.action import GroupAction
+from equitangents.actions.kinds import ActionLike
 from equitangents.ensembles.deep.finite import FiniteEnsemble
 from equitangents.ensembles.deep.predictions import Classification, Regression
 from equitangents.ensembles.estimator import FieldClassifierMixin, FieldRegressorMixin

@@ -1,8 +1,7 @@
 """Ways to make a classifier invariant, behind one interface, found by name."""
 
-from equitangents_studies.baselines.baseline import Problem
-from equitangents_studies.baselines.machines import Averaged
-from equitangents_studies.baselines.outcome import run
+from equitangents_studies.baselines.baseline import Problem, run
+from equitangents_studies.baselines.networks import Averaged
 from equitangents_studies.baselines.registry import find, names
 
 __all__ = [

@@ -14,8 +14,16 @@ from equitangents import nn
 from equitangents.errors import InvalidArgumentError
 from equitangents.groups import WallpaperGroup
 from equitangents_studies.baselines.baseline import Entry, Problem
-from equitangents_studies.baselines.machines import Averaged, KernelMachine, TrainedNetworks
-from equitangents_studies.baselines.networks import B_STD, W_STD, Canonicalised, cnn, count_parameters
+from equitangents_studies.baselines.networks import (
+    B_STD,
+    W_STD,
+    Averaged,
+    Canonicalised,
+    KernelMachine,
+    TrainedNetworks,
+    cnn,
+    count_parameters,
+)
 from equitangents_studies.baselines.turned_filters import TurnedFilters, turned_filters
 
 _SCORER_CHANNELS = 4

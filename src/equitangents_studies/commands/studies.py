@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from equitangents.extending import check_installed, there
+
+if TYPE_CHECKING:
+    from equitangents_studies.framework.places import Place
 
 
 def _studies(incomplete: str) -> list[tuple[str, str]]:
@@ -53,7 +57,12 @@ def list_studies(
 
 def reproduce(
     study: Annotated[
-        str, typer.Argument(help="Name of the study, as `equitangents list` shows it.", autocompletion=_studies)
+        str,
+        typer.Argument(
+            help="Name of the study, as `equitangents list` shows it; or a work (2403.03103, 2406.06504, 2207.04612), "
+            "whose figures, tables and theorems are listed with their commands.",
+            autocompletion=_studies,
+        ),
     ],
     preset: Annotated[
         str,
@@ -92,6 +101,11 @@ def reproduce(
 
     A claim that fails is a result: the exit status is 0 all the same.
     """
+    from equitangents_studies.framework.places import places
+
+    if (shown := places(study)) is not None:
+        _show_places(shown)
+        return
     changes = parse_settings(settings or [])
     for key, value in (("data", data), ("group", group)):
         if value is not None and changes.setdefault(key, value) != value:
@@ -121,6 +135,20 @@ def reproduce(
         if claims:
             console.print(table)
     console.print(f"report: {result.report}", soft_wrap=True, highlight=False)
+
+
+def _show_places(shown: Sequence[Place]) -> None:
+    """A table of what a work shows and the words after `equitangents reproduce` that make it."""
+    from rich.box import SIMPLE
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=SIMPLE, pad_edge=False, show_edge=False)
+    for name in ("figure, table or theorem", "equitangents reproduce …"):
+        table.add_column(name)
+    for place in shown:
+        table.add_row(place.item, place.command)
+    Console().print(table)
 
 
 def parse_settings(pairs: list[str]) -> dict[str, str]:

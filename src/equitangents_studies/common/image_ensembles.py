@@ -7,7 +7,6 @@ that no rotation changes would differ by the errors of resampling alone.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,15 +17,11 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from equitangents import actions, nn
-from equitangents.ensembles import DeepEnsemble
-from equitangents_studies.baselines.networks import count_multiplications
 from equitangents_studies.common.images import Images, load_images
 from equitangents_studies.common.networks import patch_cnn
 from equitangents_studies.common.orbits import by_element, orbit_batch, same_predictions, there_and_back
 from equitangents_studies.common.training import trained
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Task, check
-
-_TIMED_STEPS, _TIMED_EPOCHS = 8, 5
 
 
 @dataclass(frozen=True)
@@ -147,22 +142,15 @@ def answers(
     """What ensembles and single networks answer on orbits, of E epochs, R ensembles, M members each, |G|, N inputs.
 
     labels, floor (E, R, |G|, N): classes that the ensembles' means predict at ρ(g)x and at ρ(g)⁻¹ρ(g)x; members
-    (E, R, N): orbit same predictions of a member, mean over the members of each ensemble; change, floor_change
-    (E, R, N): root mean square over g of |f̄(ρ(g)x) − f̄(x)| and |f̄(ρ(g)⁻¹ρ(g)x) − f̄(x)|, relative to the root mean
-    square of f̄(x) over inputs.
+    (E, R, N): orbit same predictions of a member, mean over the members of each ensemble.
     """
     groups = lambda y: by_element(action, y.reshape(len(y), ensembles, -1, *y.shape[2:]))
     each, returned = groups(turned), groups(back)
     mean, mean_back = each.mean(axis=2), returned.mean(axis=2)
-    start = mean[:, :, action.group.identity, None]
-    size = np.sqrt((start**2).sum(axis=-1).mean(axis=-1))  # (E, R, 1)
-    rms = lambda y: np.sqrt(((y - start) ** 2).sum(axis=-1).mean(axis=2)) / size
     return {
         "labels": mean.argmax(axis=-1).astype(np.int16),
         "floor": mean_back.argmax(axis=-1).astype(np.int16),
         "members": same_predictions(action, each.argmax(axis=-1)).mean(axis=2),
-        "change": rms(mean),
-        "floor_change": rms(mean_back),
     }
 
 
@@ -217,32 +205,3 @@ def floor_predictions(
 ) -> Float[np.ndarray, "... n"]:
     """Orbit same predictions where images are turned there and back."""
     return (floor == labels[..., action.group.identity, None, :]).sum(axis=-2).astype(np.float64)
-
-
-def cost_of_a_step(recipe: Recipe, images: Images, task: Task) -> Arrays:
-    """`seconds`, of processors, of one training step of all networks, measured; `multiplications`, counted.
-
-    The median of a few epochs of some steps each, after a first one that compiles. A backward pass counts as two
-    forward ones.
-    """
-    rows = np.arange(_TIMED_STEPS * recipe.batch) % len(images.train_x)
-    net, marks = network(recipe, images.classes), []
-
-    def mark(epoch: int, state: object) -> None:
-        marks.append(time.process_time())
-        task.step(epoch, _TIMED_EPOCHS + 1)
-
-    DeepEnsemble(
-        net,
-        members=recipe.networks,
-        optimizer="adam",
-        learning_rate=recipe.learning_rate,
-        epochs=_TIMED_EPOCHS + 1,
-        batch_size=recipe.batch,
-        callback=mark,
-    ).fit(images.train_x[rows], images.targets[rows])
-    one = count_multiplications(net, images.train_x.shape[1:])
-    return {
-        "seconds": np.array(np.median(np.diff(marks)) / _TIMED_STEPS),
-        "multiplications": np.array(3.0 * one * recipe.batch * recipe.networks),
-    }

@@ -11,7 +11,6 @@ from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, exactly, shared_level
 from equitangents_studies import baselines
 from equitangents_studies.baselines.turned_filters import exact_on_filters
-from equitangents_studies.common.input_pictures import input_pictures
 from equitangents_studies.comparison.study import (
     ACCURACY,
     AGREEMENT,
@@ -209,7 +208,7 @@ Found = Mapping[str, tuple[Estimate, Mapping[str, Estimate]]]
 """By baseline: its number over all foreign inputs, and that on each set."""
 
 
-def _beside_the_source(settings: Settings, results: Results, folder: RunFolder) -> list[Figure | Table]:
+def _beside_the_source(settings: Settings, results: Results, folder: RunFolder) -> list[Figure]:
     """What the source has numbers of, and what stands in for it."""
     chosen = dict.fromkeys(name for base in STATED for name in (base, stand_in(results, base)))
     found = {
@@ -222,8 +221,7 @@ def _beside_the_source(settings: Settings, results: Results, folder: RunFolder) 
     }
     if not found:
         return []
-    group, over = settings.group, covers(settings)
-    return [_beside_figure(found, group, results.order, folder), _by_set(results, found, group, over)]
+    return [_beside_figure(found, settings.group, results.order, folder)]
 
 
 def _beside_figure(found: Found, group: str, order: int, folder: RunFolder) -> Figure:
@@ -260,24 +258,6 @@ def _beside_figure(found: Found, group: str, order: int, folder: RunFolder) -> F
     return drawn.figure
 
 
-def _by_set(results: Results, found: Found, group: str, over: str) -> Table:
-    sets = list(next(iter(found.values()))[1])
-    rows = [
-        [
-            results.titles[name],
-            in_words(whole),
-            stated_text(name.removesuffix("-augmented"), group) or "–",
-            *(f"{by_set[s].value:.2f}" for s in sets),
-        ]
-        for name, (whole, by_set) in found.items()
-    ]
-    return table(
-        f"Orbit same predictions, of {results.order}; in brackets 95 % intervals over {over}.",
-        ["", "ours", "source", *sets],
-        rows,
-    )
-
-
 _WORDS = {
     "upright": "accuracy, upright",
     "rotated": "accuracy, all orientations",
@@ -291,7 +271,6 @@ _LOOK = (palette.BLUE, palette.VERMILLION, palette.GREEN, palette.PURPLE, palett
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
     """Tables and figures."""
-    problem = results.problem
     tables = {"baselines": baseline_table(results), "costs": cost_table(results)}
     shown: list[Shown] = [
         *_beside_the_source(settings, results, folder),
@@ -299,12 +278,9 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
         _main_table(settings, results),
         _cost_figure(results, folder),
     ]
-    if results.curves:
-        shown += [_trade_off(results, folder)]
     if results.left_out:
         rows = [(baselines.find(name).title, why) for name, why in results.left_out.items()]
         shown.append(table("Baselines that cannot run on this problem.", ["", "reason"], rows))
-    shown += [input_pictures(folder, problem.action, results.images.sets, results.images.titles)]
     return Presentation(tables, shown)
 
 
@@ -392,35 +368,6 @@ def _cost_figure(results: Results, folder: RunFolder) -> Figure:
             drawing.logarithmic(axes, "x")
             axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         drawn.legend(columns=3)
-    return drawn.figure
-
-
-def _trade_off(results: Results, folder: RunFolder) -> Figure:
-    with drawing.panels(
-        folder,
-        "many-small-or-one-equivariant",
-        titles=(_WORDS["rotated"].capitalize(), f"OSP on foreign images, of {results.order}"),
-        size=(8.6, 3.8),
-        xlabel="multiplications per prediction",
-        caption=(
-            "Augmented ensembles of 1, 2, 4, … networks by their channels, and one group-convolutional "
-            "network (diamond), with 95 % intervals."
-        ),
-        alt="Accuracy and orbit same predictions against multiplications for ensembles of small networks",
-    ) as drawn:
-        for axes, which in zip(drawn, ("rotated", "outside"), strict=True):
-            for colour, curve in zip(_LOOK, results.curves.values(), strict=False):
-                at = [
-                    results.estimate({s: y[j] for s, y in curve.labels.items()}, which) for j in range(len(curve.sizes))
-                ]
-                label = f"{' and '.join(map(str, curve.channels))} channels"
-                drawing.estimates(axes, curve.sizes * curve.multiplications, at, colour.light, label=label)
-            if "gcnn" in results.labels:
-                e = results.estimate(results.labels["gcnn"], which)
-                look = {"fmt": "D", "ms": 6, "label": results.titles["gcnn"]}
-                drawing.estimates(axes, [results.gcnn_multiplications], [e], palette.INK.light, **look)
-            axes.set_xscale("log")
-        drawn.legend(columns=4)
     return drawn.figure
 
 

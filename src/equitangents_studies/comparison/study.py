@@ -32,8 +32,7 @@ from equitangents.statistics import (
 from equitangents_studies import baselines
 from equitangents_studies.baselines import Problem
 from equitangents_studies.baselines.baseline import Entry
-from equitangents_studies.baselines.machines import TrainedNetworks
-from equitangents_studies.baselines.networks import cnn, count_multiplications
+from equitangents_studies.baselines.networks import TrainedNetworks, cnn, count_multiplications
 from equitangents_studies.baselines.registry import group_convolutional
 from equitangents_studies.common.images import Images, load_images, zero_at_border
 from equitangents_studies.common.orbits import orbit_batch, same_predictions
@@ -124,7 +123,6 @@ class Curve:
     sizes: np.ndarray
     labels: dict[str, np.ndarray]
     channels: tuple[int, ...]
-    multiplications: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,10 +138,8 @@ class Results:
     labels: dict[str, dict[str, np.ndarray]]
     costs: dict[str, dict[str, np.ndarray]]
     floor: dict[str, np.ndarray]
-    floor_of: str
     left_out: dict[str, str]
     curves: dict[int, Curve]
-    gcnn_multiplications: float
 
     @property
     def order(self) -> int:
@@ -283,10 +279,8 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         labels={name: {s: gather(stages, f"labels_{s}") for s in sets} for name, stages in found.items()},
         costs={name: {c: gather(stages, c) for c in COSTS} for name, stages in found.items()},
         floor={s: gather(found[floor_of], f"floor_{s}") for s in sets} if floor_of else {},
-        floor_of=floor_of,
         left_out=left_out,
         curves={k: _curve(settings, folder, problem, k, sets) for k in affordable},
-        gcnn_multiplications=float(count_multiplications(group_convolutional(problem), problem.shape)),
     )
 
 
@@ -328,7 +322,6 @@ def _budget(settings: Settings, problem: Problem, shrink: int) -> int:
 
 def _curve(settings: Settings, folder: RunFolder, problem: Problem, shrink: int, sets: Sequence[str]) -> Curve:
     channels = small_channels(settings, shrink)
-    each = count_multiplications(cnn(problem, channels), problem.shape)
     members = min(_budget(settings, problem, shrink), settings.most_members)
     sizes = sorted({min(2**k, members) for k in range(int(np.ceil(np.log2(members))) + 1)})
     said = f"{members} networks of {' and '.join(map(str, channels))} channels, repetition "
@@ -343,7 +336,7 @@ def _curve(settings: Settings, folder: RunFolder, problem: Problem, shrink: int,
         }
     )
     labels = {s: np.stack([stage[f"labels_{s}"] for stage in stages.values()], axis=1) for s in sets}
-    return Curve(np.array(sizes), labels, channels, float(each))
+    return Curve(np.array(sizes), labels, channels)
 
 
 def _small(

@@ -23,7 +23,6 @@ from equitangents_studies.common.image_ensembles import (
     Chosen,
     Recipe,
     check_images,
-    cost_of_a_step,
     rotations,
     train_on_orbits,
 )
@@ -178,13 +177,11 @@ def bound_share(results: Results) -> np.ndarray:
 class ImageEnsembles(AnswersOnOrbits):
     """Ensembles trained with C_k, by k; their answers are those at the E epochs of `epochs`: (E, R, angles, N).
 
-    A step costs `seconds` of processors and `multiplications`. Agreement is the share of all angles at which the
+    Agreement is the share of all angles at which the
     predicted class is that of the image as it is.
     """
 
     epochs: np.ndarray
-    seconds: float
-    multiplications: float
 
     SHARES = True
 
@@ -280,7 +277,6 @@ def _image_ensembles(settings: Settings, folder: RunFolder) -> ImageEnsembles:
     """One training of all networks for every k, each a stage of its own."""
     images, recipe = load_images(settings.images, folder.data_dir), settings.recipe
     fine = rotations(settings.angles)
-    cost = folder.stage("image-cost", "Cost of a training step", partial(cost_of_a_step, recipe, images))
     trained = {
         k: train_on_orbits(
             folder,
@@ -296,8 +292,7 @@ def _image_ensembles(settings: Settings, folder: RunFolder) -> ImageEnsembles:
         for k in settings.image_orders
     }
     return ImageEnsembles(
-        images, fine, recipe, folder.stages(trained), np.array(settings.recorded_epochs), float(cost["seconds"]),
-        float(cost["multiplications"]),
+        images, fine, recipe, folder.stages(trained), np.array(settings.recorded_epochs),
     )  # fmt: skip
 
 

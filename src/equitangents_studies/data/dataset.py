@@ -1,14 +1,21 @@
-"""A labelled data set: two stacks of signals in [0, 1], channels last, with integer labels."""
+"""A labelled data set: two stacks of signals in [0, 1], channels last, with integer labels; and images without files.
+
+Those are digits and letters that ship with other packages, patches of photographs, and noise.
+"""
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
 
-from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents.errors import EquitangentsError, InvalidArgumentError, ShapeError
+from equitangents.extending import check_whole
+from equitangents_studies.data.images import conform, resize
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,3 +91,140 @@ def balanced(y: np.ndarray, count: int | None, rng: np.random.Generator, what: s
         rows = order[y[order] == label]
         rank[rows] = (np.arange(len(rows)) + rng.random()) / len(rows)
     return np.argsort(rank, kind="stable")[:count]
+
+
+_CITATION = (
+    "E. Alpaydin and C. Kaynak, Optical Recognition of Handwritten Digits, UCI Machine Learning Repository (1998), "
+    "as shipped with scikit-learn."
+)
+
+
+def digits(test_fraction: float = 0.2) -> Dataset:
+    """The digits, scaled from 0..16 to [0, 1], split class by class; the split never changes.
+
+    Shapes: images `(N, 8, 8, 1)`. Raises InvalidArgumentError unless 0 < test_fraction < 1.
+
+    Example:
+        >>> digits().train_x.shape
+        (1438, 8, 8, 1)
+    """
+    if not 0 < test_fraction < 1:
+        raise InvalidArgumentError("test_fraction", test_fraction, "between 0 and 1")
+    from sklearn.datasets import load_digits
+
+    source = load_digits()
+    images = (source.images[..., None] / 16.0).astype(np.float32)
+    labels = source.target.astype(np.int64)
+    rng = np.random.default_rng(0)
+    test = np.zeros(len(labels), dtype=bool)
+    for label in range(10):
+        rows = rng.permutation(np.flatnonzero(labels == label))
+        test[rows[: round(test_fraction * len(rows))]] = True
+    order = rng.permutation(len(labels))
+    train_rows, test_rows = order[~test[order]], order[test[order]]
+    return Dataset(
+        name="digits",
+        train_x=images[train_rows],
+        train_y=labels[train_rows],
+        test_x=images[test_rows],
+        test_y=labels[test_rows],
+        class_names=tuple(str(d) for d in range(10)),
+        citation=_CITATION,
+    )
+
+
+_FONTS = (
+    "DejaVuSans", "DejaVuSans-Bold", "DejaVuSans-Oblique", "DejaVuSans-BoldOblique", "DejaVuSansMono",
+    "DejaVuSansMono-Bold", "DejaVuSansMono-Oblique", "DejaVuSansMono-BoldOblique", "DejaVuSerif", "DejaVuSerif-Bold",
+    "DejaVuSerif-Italic", "DejaVuSerif-BoldItalic", "STIXGeneral", "STIXGeneralBol", "STIXGeneralItalic",
+    "STIXGeneralBolIta", "cmb10", "cmr10", "cmss10", "cmti10", "cmtt10",
+)  # fmt: skip
+_DRAWN = 64  # pixels a side, before averaging down
+
+
+def letters(pixels: int = 16) -> tuple[Float[np.ndarray, "n height width 1"], Int[np.ndarray, " n"]]:
+    """(images in [0, 1], labels 0 to 25) of 26 letters in 21 fonts, font by font, centred, of one height.
+
+    >>> x, y = letters()
+    >>> x.shape, y[:3].tolist()
+    ((546, 16, 16, 1), [0, 1, 2])
+    """
+    import matplotlib
+    from matplotlib.ft2font import FT2Font
+
+    side = check_whole("pixels", pixels, 2)
+    folder = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
+    images = []
+    for name in _FONTS:
+        font = FT2Font(str(folder / f"{name}.ttf"))
+        font.set_size(44, 72)
+        for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ":
+            font.clear()
+            font.set_text(letter, 0.0)
+            font.draw_glyphs_to_bitmap(antialiased=True)
+            images.append(_centred(np.asarray(font.get_image(), np.float32) / 255))
+    x = resize(np.stack(images)[..., None], (side, side)).astype(np.float32)
+    return x, np.tile(np.arange(26), len(_FONTS))
+
+
+def _centred(glyph: np.ndarray) -> np.ndarray:
+    """The glyph in the middle of a square of `_DRAWN` pixels."""
+    ink = np.argwhere(glyph > 0)
+    (top, left), (bottom, right) = ink.min(axis=0), ink.max(axis=0) + 1
+    glyph = glyph[top:bottom, left:right][:_DRAWN, :_DRAWN]
+    square = np.zeros((_DRAWN, _DRAWN), np.float32)
+    i, j = ((_DRAWN - n) // 2 for n in glyph.shape)
+    square[i : i + glyph.shape[0], j : j + glyph.shape[1]] = glyph
+    return square
+
+
+def gaussian_noise(
+    count: int, shape: tuple[int, ...], *, seed: int = 0, mean: float = 0.0, std: float = 1.0
+) -> Float[np.ndarray, "n ..."]:
+    """`count` float32 arrays of independent normal values; the same for equal seeds."""
+    if count < 1:
+        raise InvalidArgumentError("count", count, "at least 1")
+    values = np.random.default_rng(seed).normal(mean, std, size=(count, *shape))
+    return values.astype(np.float32)
+
+
+def photo_patches(
+    count: int, shape: tuple[int, int, int] = (8, 8, 1), *, seed: int = 0, scales: tuple[float, float] = (2.0, 12.0)
+) -> Float[np.ndarray, "n height width channels"]:
+    """`count` square patches of the two photographs that ship with scikit-learn, float32 in [0, 1], resized to `shape`.
+
+    A patch's side is `shape[0]` times a factor drawn log-uniformly from `scales`; its place is uniform; patches
+    without contrast (standard deviation below 2 % of full scale) are drawn again. Grey where `shape` has one channel.
+    Raises InvalidArgumentError for a shape that is not square or larger than the photographs.
+    """
+    height, width, _ = shape
+    if count < 1:
+        raise InvalidArgumentError("count", count, "at least 1")
+    if height != width:
+        raise InvalidArgumentError("shape", shape, "a square")
+    photographs = _photographs()
+    largest = min(min(p.shape[:2]) for p in photographs)
+    if height > largest:
+        raise InvalidArgumentError("shape", shape, "at most the sides of the photographs", str(largest))
+    rng = np.random.default_rng(seed)
+    patches: list[np.ndarray] = []
+    while len(patches) < count:
+        photograph = photographs[rng.integers(len(photographs))]
+        factor = np.exp(rng.uniform(*np.log(scales)))
+        side = int(np.clip(round(height * factor), height, largest))
+        i, j = (int(rng.integers(size - side + 1)) for size in photograph.shape[:2])
+        patch = conform(photograph[None, i : i + side, j : j + side], shape)[0]
+        if patch.std() > 0.02:
+            patches.append(patch)
+    return np.stack(patches)
+
+
+@functools.cache
+def _photographs() -> tuple[np.ndarray, ...]:
+    from sklearn.datasets import load_sample_images
+
+    try:
+        images = load_sample_images().images
+    except ImportError as error:
+        raise EquitangentsError(f"reading scikit-learn's photographs needs pillow: {error}") from None
+    return tuple(np.asarray(image, dtype=np.float32) / np.float32(255) for image in images)

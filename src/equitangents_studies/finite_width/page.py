@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import scipy.stats
 
-from equitangents.report import Figure, Table, palette
+from equitangents.report import Figure, palette
 from equitangents.statistics import (
     Estimate,
     bootstrap,
@@ -34,7 +34,7 @@ from equitangents_studies.finite_width.study import (
     width_name,
 )
 from equitangents_studies.framework.claims import EXACT, Claim, Records, after, claim, identity, ours, theirs
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, Shown, columns, drawing
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing
 from equitangents_studies.framework.study import Study
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 
@@ -285,21 +285,8 @@ _COLOURS = {"mlp": palette.BLUE, "cnn": palette.ORANGE, "gcnn": palette.GREEN}
 
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Tables and figures."""
-    tables = {"parts": parts_table(settings, results)}
-    shown: list[Shown] = [
-        _architectures(settings, results, folder),
-        *(item for name in ARCHITECTURES for item in _section(settings, results, folder, name)),
-    ]
-    return Presentation(tables, shown)
-
-
-def _section(settings: Settings, results: Results, folder: RunFolder, architecture: str) -> list[Figure | Table]:
-    return [
-        _against_members(settings, results, folder, architecture),
-        _against_width(settings, results, folder, architecture),
-        _parts(settings, results, folder, architecture),
-    ]
+    """A(n), B(n) beside the closed form as a table, and single networks of every architecture."""
+    return Presentation({"parts": parts_table(settings, results)}, [_architectures(settings, results, folder)])
 
 
 def _architectures(settings: Settings, results: Results, folder: RunFolder) -> Figure:
@@ -324,124 +311,6 @@ def _architectures(settings: Settings, results: Results, folder: RunFolder) -> F
                 values = [single_changes(results, name, task, width, last) for width in widths]
                 drawing.estimates(axes, widths, values, _COLOURS[name].light, label=NOUNS[name])
             drawing.logarithmic(axes, "both", sorted({*settings.widths, *settings.group_channels}), base=2)
-    return drawn.figure
-
-
-def _against_members(settings: Settings, results: Results, folder: RunFolder, architecture: str) -> Figure:
-    sizes, last, cells = np.array(settings.sizes_of(architecture)), len(results.steps) - 1, results.of(architecture)
-    places = [(task, kind) for task in cells for kind in KINDS]
-    with drawing.panels(
-        folder,
-        f"violation-against-members-{architecture}",
-        titles=[f"{results.titles[task]}, {TITLES[kind]}" for task, kind in places],
-        rows=len(cells),
-        size=(8.6, 0.7 + 3.0 * len(cells)),
-        xlabel="members averaged, M",
-        ylabel="change under rotations",
-        sharey="row",
-        caption=(
-            "Root mean square change of the mean of M networks after the last step, with 95 % intervals "
-            "over disjoint batches of members, and √(A(∞)/M + B(∞))."
-        ),
-        alt="Violation against the number of members",
-    ) as drawn:
-        for axes, (task, kind) in zip(drawn, places, strict=True):
-            cell = cells[task]
-            for width, colour in drawing.shades_of(settings.widths_of(architecture)):
-                squares = squares_of_means(cell.changes_of(kind, width, last), settings.sizes_of(architecture))
-                values = [bootstrap(column, np.sqrt) for column in squares.T]
-                drawing.estimates(axes, sizes, values, colour, label=width_name(architecture, width))
-            expected = cell.fluctuation[kind][last] / sizes + cell.bias[kind][last]
-            axes.plot(
-                sizes,
-                np.sqrt(expected),
-                color=palette.VERMILLION.light,
-                lw=1.4,
-                ls=(0, (4, 2)),
-                zorder=4,
-                label="closed form",
-            )
-            drawing.logarithmic(axes, "both", sizes, base=2, fine=True)
-    return drawn.figure
-
-
-def _against_width(settings: Settings, results: Results, folder: RunFolder, architecture: str) -> Figure:
-    cells, widths = results.of(architecture), np.array(settings.widths_of(architecture), dtype=float)
-    first, second = KINDS
-    names = [f"{results.titles[task]}: {part}" for task in cells for part in ("A(n)/A(∞)", "B(n)/B(∞)")]
-    with drawing.panels(
-        folder,
-        f"width-{architecture}",
-        titles=names,
-        rows=len(cells),
-        size=(8.6, 0.7 + 2.8 * len(cells)),
-        xlabel="width n" if architecture == "mlp" else "channels n",
-        caption=(
-            "Left: mean square fluctuation of one member’s change over that of an infinitely wide "
-            "network, on the first task. Right: square of the expected change over that of the closed "
-            "form, without sampling bias, on the second task; intervals that reach beyond the panel are "
-            "cut. 95 % intervals over members."
-        ),
-        alt="Fluctuation and bias against width",
-    ) as drawn:
-        for (left, right), cell in zip(
-            zip(drawn.axes[::2], drawn.axes[1::2], strict=True), cells.values(), strict=True
-        ):
-            for k, (t, colour) in enumerate(drawing.shades_of(range(len(results.steps)))):
-                x = widths * 1.04 ** (k - (min(len(results.steps), 5) - 1) / 2)
-                label = f"step {results.steps[t]}"
-                a, b = cell.fluctuation[first][t], cell.bias[second][t]
-                values = [bootstrap(cell.fluctuations(first, int(w), t)).times(1 / a) for w in widths]
-                drawing.estimates(left, x, values, colour, label=label)
-                if b > 0:
-                    values = [cell.bias_of(second, int(w), t).times(1 / b) for w in widths]
-                    drawing.estimates(right, x, values, colour, label=label)
-            for axes in (left, right):
-                axes.axhline(1, color=palette.INK.light, lw=0.8, label="closed form")
-                drawing.logarithmic(axes, "x", widths, base=2)
-            right.set_ylim(-0.2, 1.8)
-    return drawn.figure
-
-
-def _parts(settings: Settings, results: Results, folder: RunFolder, architecture: str) -> Figure:
-    """Stacked parts of the mean square change at the last step, against M, for the narrowest and the widest network."""
-    last, cells = len(results.steps) - 1, results.of(architecture)
-    widths = settings.widths_of(architecture)
-    places = [(task, kind, width) for task in cells for kind in KINDS for width in (widths[0], widths[-1])]
-    with drawing.panels(
-        folder,
-        f"parts-{architecture}",
-        titles=[
-            f"{results.titles[task]},\n{TITLES[kind]},\n{width_name(architecture, width)}"
-            for task, kind, width in places
-        ],
-        rows=len(cells),
-        size=(8.6, 0.7 + 3.0 * len(cells)),
-        xlabel="M",
-        ylabel="mean square change",
-        sharey="row",
-        caption=(
-            "Mean square change of the mean of M networks after the last step as a sum: finitely many "
-            "members, incomplete augmentation, and what finite width adds or, where the narrow bar lies "
-            "above the mark, takes away; for the narrowest and the widest networks."
-        ),
-        alt="Parts of the violation",
-    ) as drawn:
-        for axes, (task, kind, width) in zip(drawn, places, strict=True):
-            cell, sizes = cells[task], np.array(settings.sizes_of(architecture), dtype=float)
-            members, b = cell.fluctuation[kind][last] / sizes, cell.bias[kind][last]
-            whole = cell.fluctuations(kind, width, last).mean() / sizes + cell.bias_of(kind, width, last).value
-            place = np.arange(len(sizes))
-            axes.bar(place, members, color=palette.BLUE.light, label="members, A(∞)/M")
-            axes.bar(
-                place, np.full(len(sizes), b), bottom=members, color=palette.ORANGE.light, label="augmentation, B(∞)"
-            )
-            axes.bar(
-                place, whole - members - b, bottom=members + b, color=palette.GREEN.light, width=0.4, label="width"
-            )
-            axes.plot(place, whole, "_", color=palette.INK.light, ms=9, label="all together, A(n)/M + B(n)")
-            axes.set_xticks(place, [str(int(m)) for m in sizes])
-            axes.grid(visible=False, axis="x")
     return drawn.figure
 
 

@@ -23,7 +23,7 @@ _WITH_DESK = ("quick", "desk", "paper")
 
 @dataclass(frozen=True)
 class StudyInfo:
-    """What `equitangents list` shows of a study, the module that holds it as `STUDY`, and that with its `present`."""
+    """What `equitangents list` shows of a study, and the modules with its `STUDY` and its `present`."""
 
     name: str
     title: str
@@ -40,14 +40,11 @@ def _shipped(
     source: str,
     summary: str,
     presets: tuple[str, ...] = _WITH_DESK,
-    claims: str = "",
-    page: str = "",
+    file: str = "",
 ) -> StudyInfo:
-    """A study that comes with the package, in the module of its name, or in `claims` and `page` of a folder."""
-    module = f"equitangents_studies.{name.replace('-', '_')}"
-    return StudyInfo(
-        name, title, source, presets, summary, *(f"{module}.{part}".rstrip(".") for part in (claims, page))
-    )
+    """A study that comes with the package, in the module of its name, or in a `file` of that folder."""
+    module = f"equitangents_studies.{name.replace('-', '_')}.{file}".rstrip(".")
+    return StudyInfo(name, title, source, presets, summary, module)
 
 
 registry: dict[str, StudyInfo] = {
@@ -66,8 +63,6 @@ registry: dict[str, StudyInfo] = {
             _EMERGENT,
             "Ensembles of MLPs of growing width against the closed form: do their means converge, and is the "
             "orbit spread of M members that of GP(μ, Σ/M), on training, test and foreign spins?",
-            page="page",
-            claims="study",
         ),
         _shipped(
             "rotated-images",
@@ -75,8 +70,7 @@ registry: dict[str, StudyInfo] = {
             _EMERGENT,
             "CNNs trained on rotated images: how often members, their mean and the infinitely wide ensemble "
             "predict the same for all rotations of an image, in and out of distribution.",
-            page="page",
-            claims="study",
+            file="page",
         ),
         _shipped(
             "predicted-agreement",
@@ -93,8 +87,7 @@ registry: dict[str, StudyInfo] = {
             "One network, augmented ones, ensembles, group-convolutional networks, canonicalisation, averaging at "
             "test time and kernels, side by side: accuracy and invariance against cost, also on your own images.",
             (*_WITH_DESK, "desk-c8", "desk-c16"),
-            page="page",
-            claims="page",
+            file="page",
         ),
         StudyInfo(
             name="histology",
@@ -104,7 +97,6 @@ registry: dict[str, StudyInfo] = {
             summary="CNNs trained on colorectal tiles in four orientations: how often members, their mean and the "
             "infinitely wide ensemble predict the same for all rotations, on tissue and on foreign images.",
             module="equitangents_studies.rotated_images.histology",
-            page="equitangents_studies.rotated_images.page",
         ),
         _shipped(
             "mlp-to-gcnn",
@@ -112,8 +104,6 @@ registry: dict[str, StudyInfo] = {
             _KERNELS,
             "Mean predictions of augmented MLPs and of group-convolutional networks without augmentation: are "
             "they equal at infinite width and any depth, for frozen finite kernels, and in the limit for trained ones?",
-            page="page",
-            claims="study",
         ),
         _shipped(
             "augmented-cnn-to-gcnn",
@@ -128,8 +118,6 @@ registry: dict[str, StudyInfo] = {
             _EMERGENT,
             "MLPs learn vectors that turn with the inputs, under the rotation groups of the regular solids: "
             "equivariance of mean and covariance, in closed form and of trained ensembles, on and off the data.",
-            page="page",
-            claims="study",
         ),
         _shipped(
             "continuous",
@@ -137,8 +125,7 @@ registry: dict[str, StudyInfo] = {
             _EMERGENT,
             "Images augmented with C2 to C32 and turned by any angle: the change against the bound of Lemma 6.2, on "
             "rings and on pixels beside their floor; ensembles of CNNs at all angles, and what each orientation costs.",
-            claims="page",
-            page="page",
+            file="page",
         ),
         _shipped(
             "sampling",
@@ -146,8 +133,7 @@ registry: dict[str, StudyInfo] = {
             _EMERGENT,
             "Complete augmentation against subgroups, random, partial and importance-sampled group elements at a fixed "
             "budget, in closed form; systematic against random elements in trained ensembles, with accuracy.",
-            claims="page",
-            page="page",
+            file="page",
         ),
         _shipped(
             "finite-width",
@@ -155,8 +141,7 @@ registry: dict[str, StudyInfo] = {
             _EMERGENT,
             "Size of the violation of MLPs, CNNs and group-convolutional networks against width and members, on two "
             "tasks: how much is due to finitely many members, to finite width and to incomplete augmentation?",
-            page="page",
-            claims="page",
+            file="page",
         ),
         _shipped(
             "admissible",
@@ -185,8 +170,7 @@ registry: dict[str, StudyInfo] = {
             _EMERGENT,
             "Bayesian posteriors, random priors, bagging: which are invariant in expectation, which come close to it "
             "as they grow?",
-            page="page",
-            claims="page",
+            file="page",
         ),
         _shipped(
             "medical-kernels",
@@ -230,8 +214,7 @@ registry: dict[str, StudyInfo] = {
             "Six architectures as NTK and as trained networks on images moved by five groups: does accuracy fall with "
             "the group, through the data and through the model, is the NTK ahead then, and how many samples does it "
             "cost?",
-            claims="page",
-            page="page",
+            file="page",
         ),
         _shipped(
             "finite-width-vec",
@@ -261,8 +244,7 @@ registry: dict[str, StudyInfo] = {
             "Errors of infinitely wide networks against training size, on images as they are and rotated: exponents "
             "and cusps with intervals, whether exponents grow with data, and what the kernel’s spectrum predicts.",
             (*_WITH_DESK, "full", "features", "pooled", "networks"),
-            page="page",
-            claims="study",
+            file="page",
         ),
         _shipped(
             "imagenet-scale",
@@ -270,8 +252,7 @@ registry: dict[str, StudyInfo] = {
             _SYNERGY,
             "ResNets and an MLP-Mixer on images read from files, as they are and with channels rotated at every "
             "position: exponents of learning curves before and after their cusp, and where the cusp lies.",
-            claims="page",
-            page="page",
+            file="study",
         ),
         _shipped(
             "spectra",
@@ -301,8 +282,7 @@ registry: dict[str, StudyInfo] = {
             "Masks that turn with images, flows whose vectors turn with the grid, the element that turned a template: "
             "how many inputs the right group saves, and equivariance at every time, on and off the data.",
             (*_WITH_DESK, "flows-quick", "flows-desk", "flows-paper", "turns-quick", "turns-desk", "turns-paper"),
-            claims="study",
-            page="page",
+            file="study",
         ),
     )
 }
@@ -324,7 +304,7 @@ def load(info: StudyInfo) -> tuple[Study[Any, Any], Present]:
     if info.name in _added:
         return _added[info.name]
     study = importlib.import_module(info.module).STUDY
-    return study, importlib.import_module(info.page).present if info.page else study.present
+    return study, importlib.import_module(info.page or info.module).present
 
 
 def lookup(name: str, preset: str) -> StudyInfo:

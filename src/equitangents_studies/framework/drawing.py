@@ -11,7 +11,7 @@ from matplotlib import font_manager, rcParams
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure as Canvas
-from matplotlib.ticker import FixedLocator, LogLocator
+from matplotlib.ticker import LogLocator
 
 from equitangents.report import Figure, figures, palette
 from equitangents.statistics import Estimate
@@ -128,16 +128,6 @@ def power(axes: Axes, x: Sequence[float] | np.ndarray, first: float, exponent: f
     """A thin dotted line for comparison: `first` at the first x, and from there x to the `exponent`."""
     x = np.asarray(x, dtype=float)
     axes.plot(x, first * (x / x[0]) ** exponent, **{"color": palette.MUTED.light, "lw": 0.9, "ls": (0, (2, 2)), **look})
-
-
-def steps(axes: Axes, last: int) -> None:
-    """Training steps on a logarithmic scale that has room for 0."""
-    axes.set_xscale("symlog", linthresh=1, linscale=0.4)
-    axes.xaxis.set_major_locator(FixedLocator([0, *(10**k for k in range(int(np.log10(max(last, 1))) + 1))]))
-    axes.xaxis.set_minor_locator(FixedLocator([]))
-    axes.xaxis.set_major_formatter(lambda value, _: f"{int(value):,}")
-    axes.set_xlim(-0.1, 1.15 * last)  # room for the numbers at the ends beside those of the next panel
-    axes.set_xlabel("training step")
 
 
 def shades_of(values: Sequence[Any]) -> list[tuple[Any, str]]:

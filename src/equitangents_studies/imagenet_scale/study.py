@@ -9,6 +9,7 @@ files as they are needed; every training keeps checkpoints, and goes on from the
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
@@ -17,15 +18,19 @@ import numpy as np
 
 from equitangents.errors import InvalidArgumentError
 from equitangents.extending import check_installed
-from equitangents.statistics import Estimate
+from equitangents.report import Figure, Table, palette
+from equitangents.statistics import FEWEST, Estimate, no_interval, shared_level, t_interval
 from equitangents_studies import data
 from equitangents_studies.common.images import stands_for
-from equitangents_studies.common.scores import table_mean
+from equitangents_studies.common.scores import covered, table_mean
 from equitangents_studies.data import open_image_folder
 from equitangents_studies.data.class_folders import ImageFolder
 from equitangents_studies.data.folder import data_folder
+from equitangents_studies.framework.claims import Claim, claim, theirs
 from equitangents_studies.framework.measured import Part, measured
-from equitangents_studies.framework.study import Arrays, RunFolder, Task, at_least, check, check_some, presets
+from equitangents_studies.framework.page import Presentation, Shown, columns, drawing, table
+from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, check_some, presets
+from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY
 from equitangents_studies.systems import fit_power_law, textures, transformation
 from equitangents_studies.systems.power_laws import PowerLaw
 
@@ -181,15 +186,12 @@ Key = tuple[str, str]
 class Results:
     """`right[network, group]` (sizes, runs, test images), which test images are classified rightly, and
     `permuted[network]` (runs, test images) with all coordinates permuted and the largest training set; `sizes` of
-    training sets, `classes`, how many; `source` names the images, `shown` are a few of them, uint8.
+    training sets.
     """
 
-    source: str
-    classes: int
     sizes: tuple[int, ...]
     right: dict[Key, np.ndarray]
     permuted: dict[str, np.ndarray]
-    shown: np.ndarray
 
     @property
     def test_images(self) -> int:
@@ -231,9 +233,6 @@ def _of(errors: np.ndarray) -> np.ndarray:
     return errors[:, 0] if errors.shape[1] == 1 else errors
 
 
-_SHOWN = 3  # images on the page
-
-
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """One stage for every training: network, group, size and run."""
     s, source = settings, source_of(settings, folder.data_dir)
@@ -243,7 +242,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         images = opened(s, generated)
     else:
         images = opened(s, place(s, folder.data_dir))
-    shown = _first_images(s, images, folder)
+    _check_files(images, folder)
     sizes = sizes_of(s, len(images.train))
 
     cells = [(n, g, size) for n in s.networks for g in s.groups for size in sizes]
@@ -259,8 +258,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     right = {(n, g): np.stack([runs[n, g, size] for size in sizes]) for n in s.networks for g in s.groups}
     permuted = {n: runs[n, PERMUTED, sizes[-1]] for n in s.networks if s.permuted}
     shutil.rmtree(generated, ignore_errors=True)
-    name = source if source in ("textures", "cifar10") else images.path.name
-    return Results(name, len(images.class_names), sizes, right, permuted, shown)
+    return Results(sizes, right, permuted)
 
 
 def _plain(name: str) -> str:
@@ -268,17 +266,11 @@ def _plain(name: str) -> str:
     return "".join(c for c in name if c.isalnum() or c == "-")
 
 
-def _first_images(s: Settings, images: ImageFolder, folder: RunFolder) -> np.ndarray:
-    """A few test images; raises where a resumed run finds other files than it began with."""
-
-    def compute(task: Task) -> Arrays:
-        first = [int(np.argmax(images.test.labels == label)) for label in np.unique(images.test.labels)[:_SHOWN]]
-        return {"digest": np.array(images.digest), "shown": images.test.read(np.array(first), s.pixels)}
-
-    found = folder.stage("files", "Listing of the images", compute)
+def _check_files(images: ImageFolder, folder: RunFolder) -> None:
+    """Raise InvalidArgumentError where a resumed run finds other files than it began with."""
+    found = folder.stage("files", "Listing of the images", lambda task: {"digest": np.array(images.digest)})
     if str(found["digest"]) != images.digest:
         raise InvalidArgumentError(f"the files in {images.path} are not those that this run began with; start it anew")
-    return found["shown"]
 
 
 def _trained(
@@ -304,3 +296,134 @@ def _trained(
     module = training.network(network, len(images.class_names), shrink=s.shrink, patch=s.patch)
     state = training.train(module, images.train[order[:size]], tau, recipe, checkpoints, task)
     return {"right": training.right(module, state, images.test, tau, recipe)}
+
+
+def dimension(settings: Settings, key: Key) -> int:
+    """The dimension of the spurious group that sets the cusp: O(3)^d of rotated images, O(3p²) of a Mixer’s patches."""
+    if key[1] == "O(3)^d":
+        return 3 * settings.pixels**2
+    size = 3 * settings.patch**2
+    return size * (size - 1) // 2
+
+
+CUSPS = "near 2·10⁵ images of ImageNet, for all but ResNet-101 on upright images"  # in the source
+
+
+def claims(settings: Settings, results: Results) -> Sequence[Claim]:
+    """What rotations cost, and whether exponents grow."""
+    found = []
+    if "O(3)^d" in settings.groups:
+        level = shared_level(len(settings.networks))
+        found.append(
+            claim(
+                "Rotations of the channels at every position lower the accuracy of every network",
+                {n: results.lost(n, "O(3)^d", level) for n in settings.networks},
+                measure="Accuracy on images as they are minus that on rotated ones, "
+                f"{results.sizes[-1]:,} training images.",
+                covers=covered(settings.runs, "runs"),
+                at_least=0,
+                unit="percentage points",
+                by=theirs(SYNERGY_AND_SYMMETRY, "Figure 5, right", "about 10 (ResNet-18) to 6 (ResNet-200)"),
+            )
+        )
+    found.append(
+        claim(
+            "Exponents grow at a cusp",
+            {f"{n}, {g}": law.grows.difference for (n, g), law in results.laws.items()},
+            measure="Exponent beyond the cusp minus that before it, of the share of wrong classes.",
+            covers="scatter of the sizes about the fit" if settings.runs == 1 else "runs, and scatter about the fit",
+            at_least=0,
+            by=theirs(SYNERGY_AND_SYMMETRY, "Figure 5", CUSPS),
+        )
+    )
+    return found
+
+
+_COLOURS = {
+    "ResNet-18": palette.BLUE, "ResNet-34": palette.GREEN, "ResNet-50": palette.PURPLE, "ResNet-101": palette.INK,
+    "Mixer-S": palette.VERMILLION, "Mixer-B": palette.ORANGE,
+}  # fmt: skip
+_TITLES = {
+    "I": "images as they are",
+    "O(3)xI": "one rotation of the channels",
+    "O(3)^d": "channels rotated at every position",
+}
+
+
+def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
+    """Tables and figures."""
+    s, r = settings, results
+    errors = [
+        (n, g, size, run, r.errors((n, g))[i, run]) for n, g in r.right for i, size in enumerate(r.sizes)
+        for run in range(s.runs)
+    ]  # fmt: skip
+    errors += [
+        (n, PERMUTED, r.sizes[-1], run, 1 - right[run].mean()) for n, right in r.permuted.items()
+        for run in range(s.runs)
+    ]  # fmt: skip
+    laws = [
+        (*key, what, e)
+        for key, law in r.laws.items()
+        for what, e in (
+            ("exponent before the cusp", law.exponents[0]),
+            ("exponent beyond the cusp", law.exponents[1]),
+            ("cusp", law.cusp),
+            ("growth of the exponent", law.grows.difference),
+        )
+    ]
+    tables = {
+        "errors": columns(("network", "group", "training_images", "run", "error"), errors),
+        "power_laws": columns(("network", "group", "quantity", "value", "low", "high"), laws),
+    }
+    shown: list[Shown] = [
+        _curves(s, r, folder),
+        _laws(r),
+        *([_permuted_page(r)] if r.permuted else []),
+    ]
+    return Presentation(tables, shown)
+
+
+def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+    with drawing.panels(
+        folder,
+        "curves",
+        titles=[_TITLES[g] for g in settings.groups],
+        xlabel="training images",
+        ylabel="share of wrong classes",
+        sharey=True,
+        caption="Errors on images not trained on: dots, means over runs (with 95 % intervals from 5 runs on); lines, "
+        "two power laws joined at a cusp. Dotted: the dimension of O(3)^d; dashed: that of the rotations of patches.",
+        alt="Share of wrong classes against training images",
+    ) as drawn:
+        for axes, group in zip(drawn, settings.groups, strict=True):
+            for network in settings.networks:
+                colour = _COLOURS[network].light
+                rows = results.errors((network, group))
+                several = settings.runs >= FEWEST
+                means = [t_interval(row, bounds=(0, 1)) if several else no_interval(row.mean()) for row in rows]
+                drawing.estimates(axes, results.sizes, means, colour, label=network, fmt="o")
+                fine = np.geomspace(results.sizes[0], results.sizes[-1], 60)
+                axes.plot(fine, results.laws[network, group].curve(fine), color=colour, lw=1)
+            if group == "O(3)^d":
+                axes.axvline(dimension(settings, ("ResNet", group)), color=palette.MUTED.light, lw=0.8, ls=":")
+            if group == "I" and any(n.startswith("Mixer") for n in settings.networks):
+                axes.axvline(dimension(settings, ("Mixer", group)), color=palette.MUTED.light, lw=0.8, ls="--")
+            drawing.logarithmic(axes, "both", results.sizes[:: max(1, len(results.sizes) // 4)])
+    return drawn.figure
+
+
+def _laws(results: Results) -> Table:
+    rows = [
+        [", ".join(key), *law.exponents, law.cusp, law.grows.difference, law.grows.verdict]
+        for key, law in results.laws.items()
+    ]
+    header = ["", "exponent before", "beyond", "cusp", "growth", "does it grow?"]
+    return table("Fitted power laws; in brackets 95 % intervals.", header, rows)
+
+
+def _permuted_page(results: Results) -> Table:
+    rows = [[n, results.accuracy_permuted(n)] for n in results.permuted]
+    return table("Accuracy in per cent; in brackets 95 % intervals.", ["", PERMUTED], rows)
+
+
+STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (SYNERGY_AND_SYMMETRY,), check_settings)

@@ -31,7 +31,7 @@ from equitangents.extending import append_checksum, whole_file
 from equitangents.extending import checked_content as content
 from equitangents_studies.data.class_folders import ImageFiles
 from equitangents_studies.framework.study import Task
-from equitangents_studies.systems.transformations import ChannelRotations, Permutation, Transformation
+from equitangents_studies.systems.transformations import Transformation
 
 _SMALL = 64
 RESNETS = {
@@ -253,10 +253,7 @@ def _restored(like: State, path: Path) -> State:
 
 def _as_array(tau: Transformation) -> jax.Array:
     """Rotations (positions or 1, 3, 3), or the order (coordinates,) of a permutation."""
-    if isinstance(tau, ChannelRotations):
-        return jnp.asarray(tau.matrices, jnp.float32)
-    assert isinstance(tau, Permutation)
-    return jnp.asarray(tau.order, jnp.int32)
+    return jnp.asarray(tau.values, jnp.int32 if tau.values.ndim == 1 else jnp.float32)
 
 
 @jax.jit

@@ -5,20 +5,24 @@ from __future__ import annotations
 import numpy as np
 
 from equitangents.report import Figure, Table, palette
-from equitangents.statistics import Estimate, t_interval
+from equitangents.statistics import t_interval
 from equitangents_studies.claim import FAILS, HOLDS, UNDECIDED
 from equitangents_studies.framework.page import Columns, Presentation, RunFolder, Shown, columns, drawing, table
-from equitangents_studies.learning_curves.claims import FULL, SOURCE, features_less_exact, network_label, share
+from equitangents_studies.framework.study import Study
+from equitangents_studies.framework.works import OMNISCIENT_RISK, SYNERGY_AND_SYMMETRY
+from equitangents_studies.learning_curves.claims import FULL, SOURCE, claims, network_label, share
 from equitangents_studies.learning_curves.settings import (
     FIELDS,
     GROUPS,
     GROWTH,
+    PRESETS,
     Results,
     Settings,
+    check_settings,
     feature_sizes,
-    off,
     parts,
 )
+from equitangents_studies.learning_curves.study import measure
 
 _COLOURS = {
     "FCN": palette.VERMILLION,
@@ -45,19 +49,17 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
     trained = dict(results.networks.table("classification_error"))
     tables: dict[str, Columns] = {
         "curves": _curve_rows(settings, results),
-        "predictions": _prediction_rows(settings, results),
+        "predictions": results.measured.table("squared_error"),
+        "estimates": results.omniscient.table("omniscient", by_input=results.inputs),
         "networks": {"model": trained.pop("network"), **trained},
     }
     shown: list[Shown] = []
     if results.networks:
-        shown += [_trained(settings, results, folder), _trained_errors(settings, results)]
+        shown.append(_trained(settings, results, folder))
     if results.classification:
         shown += [_curves(results, folder), _laws(results)]
     for model in results.feature_right:
-        shown += [_features(settings, results, folder, model), _learnt(settings, results, model),
-                  _beside(settings, results, model)]  # fmt: skip
-    if results.measured:
-        shown.append(_ratios(settings, results, folder))
+        shown += [_features(settings, results, folder, model), _learnt(settings, results, model)]
     if results.feature_right:
         tables["features"] = results.feature_validation.table("validation_accuracy", ridge=results.feature_ridge)
     if results.whole:
@@ -68,23 +70,12 @@ def present(settings: Settings, results: Results, folder: RunFolder) -> Presenta
 
 def _curve_rows(settings: Settings, results: Results) -> Columns:
     rows = [
-        (model, group, int(n), r, errors[i, r], results.squared[model, group][i, r], results.predicted[model, group][i])
+        (model, group, int(n), r, errors[i, r], results.squared[model, group][i, r])
         for (model, group), errors in results.classification.items()
         for i, n in enumerate(results.sizes[model])
         for r in range(settings.repetitions)
     ]
-    names = ("model", "group", "training_images", "repetition", "classification_error", "squared_error", "predicted")
-    return columns(names, rows)
-
-
-def _prediction_rows(settings: Settings, results: Results) -> Columns:
-    rows = [
-        (name, n, r, errors[i, r], results.omniscient[name][i], results.inputs[name][i])
-        for name, errors in results.measured.items()
-        for i, n in enumerate(settings.predicted_sizes)
-        for r in range(errors.shape[1])
-    ]
-    return columns(("data", "training_images", "repetition", "squared_error", "omniscient", "by_input"), rows)
+    return columns(("model", "group", "training_images", "repetition", "classification_error", "squared_error"), rows)
 
 
 def _whole_rows(results: Results) -> Columns:
@@ -152,33 +143,6 @@ def _laws(results: Results) -> Table:
     return table(caption, header, rows)
 
 
-def _ratios(settings: Settings, results: Results, folder: RunFolder) -> Figure:
-    with drawing.panels(
-        folder,
-        "predictions",
-        titles=("spectrum alone", "a variance for each image"),
-        xlabel="training images",
-        ylabel="predicted over measured squared error",
-        sharey=True,
-        caption="Predicted over measured squared error of an MLP’s kernel, with 95 % intervals of the measured, over "
-        "repetitions; between the dotted lines predictions are within 10 %.",
-        alt="Predicted over measured errors",
-    ) as drawn:
-        shades = [palette.INK, palette.BLUE, palette.VERMILLION, palette.GREEN, palette.PURPLE]
-        for axes, predicted in zip(drawn, (results.omniscient, results.inputs), strict=True):
-            for i, (name, measured) in enumerate(results.measured.items()):
-                ratio = lambda percent: 1 + percent / 100
-                values = [
-                    Estimate(ratio(e.value), ratio(e.low), ratio(e.high)) for e in off(predicted[name], measured, 0.95)
-                ]
-                place = np.array(settings.predicted_sizes) * 1.02 ** (i - 1.5)
-                drawing.estimates(axes, place, values, shades[i % len(shades)].light, label=name.replace("_", " "))
-            for bound in (0.9, 1.1):
-                axes.axhline(bound, color=palette.MUTED.light, lw=0.8, ls=":")
-            drawing.logarithmic(axes, "x", settings.predicted_sizes)
-    return drawn.figure
-
-
 def _features(s: Settings, results: Results, folder: RunFolder, model: str) -> Figure:
     with drawing.panels(
         folder,
@@ -221,19 +185,6 @@ def _learnt(s: Settings, results: Results, model: str) -> Table:
     return table(caption, ["training images", "ridge", "validation", "test"], rows)
 
 
-def _beside(s: Settings, results: Results, model: str) -> Table:
-    right, lost = results.exact_right[model], features_less_exact(s, results.exact_right[model])
-    rows: list[list[object]] = [["exact kernel", share(right[0]), "–", "–"]]
-    for label, hits, error in zip(lost, right[1:], results.kernel_error[model], strict=True):
-        rows.append([label, share(hits), lost[label], f"{100 * error:.3g}"])
-    caption = (
-        f"{s.exact_images:,} images in four folds: accuracy in percent, and that of features minus that of the exact "
-        "kernel, paired over images, with 95 % intervals over images; the error of the centred kernel in the Frobenius "
-        "norm, in percent."
-    )
-    return table(caption, ["", "accuracy", "minus exact", "kernel off, %"], rows)
-
-
 def _trained(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     with drawing.panels(
         folder,
@@ -254,10 +205,6 @@ def _trained(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     return drawn.figure
 
 
-def _trained_errors(settings: Settings, results: Results) -> Table:
-    rows = [
-        [network_label(*key), *(t_interval(row, bounds=(0, 1)) for row in errors)]
-        for key, errors in results.networks.items()
-    ]
-    header = ["", *(f"{n:,} images" for n in settings.network_sizes)]
-    return table("Classification errors of trained networks (NN); in brackets 95 % intervals.", header, rows)
+STUDY: Study[Settings, Results] = Study(
+    PRESETS, measure, claims, (SYNERGY_AND_SYMMETRY, OMNISCIENT_RISK), check_settings
+)

@@ -229,21 +229,19 @@ _CLEAN_FROM = 80  # images, from which a curve may be one power law
 
 
 class Results(Measured):
-    """`classification`, `squared` and `predicted` errors at `sizes[model]`; `networks` classification errors.
+    """`classification` and `squared` errors at `sizes[model]`; `networks` classification errors.
     `measured` squared errors by set, and those that the spectrum (`omniscient`) and all inputs (`inputs`) predict.
     `recovered`: whether both exponents and the cusp lie in their intervals. `whole` by (model, "" or "-flips", "ntk" or
     "nngp", "validation" or "test"): whether each image is classified rightly after the largest training set.
 
     Of `approximated` models whether test images are classified rightly (`feature_right`), with the ridge and the share
-    in validation; whether images of other folds are, by the exact kernel and by features (`exact_right`), and how far
-    the kernel of these is from it.
+    in validation; whether images of other folds are, by the exact kernel and by features (`exact_right`).
     """
 
     source: str
     sizes: dict[str, np.ndarray]
     classification: Keyed[np.ndarray] = by("model group", "size repetition")
     squared: Keyed[np.ndarray] = by("model group", "size repetition")
-    predicted: Keyed[np.ndarray] = by("model group", "size")
     networks: Keyed[np.ndarray] = by("network group", "training_images run", of="errors")
     measured: Keyed[np.ndarray] = by("data", "predicted_images repetition")
     omniscient: Keyed[np.ndarray] = by("data", "predicted_images")
@@ -254,7 +252,6 @@ class Results(Measured):
     feature_ridge: Keyed[np.ndarray] = by("approximated", "feature_images")
     feature_validation: Keyed[np.ndarray] = by("approximated", "feature_images")
     exact_right: Keyed[np.ndarray] = by("approximated", "kernel image")
-    kernel_error: Keyed[np.ndarray] = by("approximated", "exact_features")
 
     @cached_property
     def laws(self) -> dict[tuple[str, str], PowerLaw]:

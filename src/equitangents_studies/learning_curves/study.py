@@ -41,19 +41,15 @@ from equitangents_studies.common import networks
 from equitangents_studies.common.images import standardise
 from equitangents_studies.common.system_runs import SystemImages
 from equitangents_studies.framework.measured import Found, Part, measured
-from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task
-from equitangents_studies.framework.works import OMNISCIENT_RISK, SYNERGY_AND_SYMMETRY
-from equitangents_studies.learning_curves.claims import claims
+from equitangents_studies.framework.study import Arrays, RunFolder, Task
 from equitangents_studies.learning_curves.settings import (
     DRAWN,
     DRAWN_SIZES,
     FEATURE_RIDGES,
     FIELDS,
     GROUPS,
-    PRESETS,
     Results,
     Settings,
-    check_settings,
     compared_features,
     feature_sizes,
     left,
@@ -75,8 +71,7 @@ from equitangents_studies.systems import (
     omniscient_risk,
     rotate,
 )
-from equitangents_studies.systems.curve_data import curve_data, errors_of
-from equitangents_studies.systems.curves import kernel_curve
+from equitangents_studies.systems.curves import curve_data, errors_of, kernel_curve
 from equitangents_studies.systems.grams import pool_kernel
 
 
@@ -125,7 +120,6 @@ def _approximated(s: Settings, folder: RunFolder) -> Found:
         "approximated": s.approximated,
         "slice": slices(s),
         "feature_images": feature_sizes(s),
-        "exact_features": compared_features(s),
         "kernel": ("exact", *compared_features(s)),
     }
     found = measured(
@@ -157,14 +151,9 @@ def _curve(settings: Settings, data_dir: Path | None, model: str, group: str, ta
     found = learning_curve(
         KeptKernel(architecture(model, depth=settings.depth), KernelStore()), moved, y[: len(moved)],
         sizes=sizes_of(settings, model), repetitions=settings.repetitions, kernel="ntk", ridge=settings.ridge,
-        predict="spectrum", seed=settings.seed, progress=task.step,
+        predict=None, seed=settings.seed, progress=task.step,
     )  # fmt: skip
-    assert found.predicted is not None
-    return {
-        "classification": found.of("classification"),
-        "squared": found.of("squared"),
-        "predicted": found.predicted,
-    }
+    return {"classification": found.of("classification"), "squared": found.of("squared")}
 
 
 def _network(
@@ -348,8 +337,7 @@ def _feature_weights(
 
 def beside_exact(settings: Settings, data_dir: Path | None, model: str, task: Task) -> Arrays:
     """The exact kernel of a few training images and kernels of features, by their number: (1 + numbers, images) whether
-    each image is classified rightly, at the best ridge of each; (numbers,) how far centred kernels are from the exact
-    one, relative.
+    each image is classified rightly, at the best ridge of each.
     """
     s = settings
     images = whole_images(s, data_dir)
@@ -364,9 +352,7 @@ def beside_exact(settings: Settings, data_dir: Path | None, model: str, task: Ta
     for K in matrices:
         hits = out_of_fold(K, targets[: len(x)]).argmax(axis=-1) == y[: len(x)]
         right.append(hits[np.argmax(hits.mean(axis=1))])
-    exact, *others = map(_centred, matrices)
-    off = [float(np.linalg.norm(K - exact) / np.linalg.norm(exact)) for K in others]
-    return {"exact_right": np.array(right), "kernel_error": np.array(off)}
+    return {"exact_right": np.array(right)}
 
 
 def out_of_fold(K: np.ndarray, targets: np.ndarray) -> Float[np.ndarray, "ridges images classes"]:
@@ -380,12 +366,3 @@ def out_of_fold(K: np.ndarray, targets: np.ndarray) -> Float[np.ndarray, "ridges
         for i, ridge in enumerate(FEATURE_RIDGES):
             found[i, test] = across @ np.linalg.solve(inner + ridge * unit * np.eye(len(train)), targets[train])
     return found
-
-
-def _centred(K: np.ndarray) -> np.ndarray:
-    return np.asarray(K - K.mean(axis=0) - K.mean(axis=1)[:, None] + K.mean())
-
-
-STUDY: Study[Settings, Results] = Study(
-    PRESETS, measure, claims, (SYNERGY_AND_SYMMETRY, OMNISCIENT_RISK), check_settings
-)

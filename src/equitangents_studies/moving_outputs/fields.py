@@ -25,7 +25,7 @@ from equitangents_studies import data
 from equitangents_studies.common import networks
 from equitangents_studies.common.images import standardise
 from equitangents_studies.common.infinite import largest_difference
-from equitangents_studies.data.mask_folder import MaskedImages
+from equitangents_studies.data.labelled_images import MaskedImages
 from equitangents_studies.framework.study import Arrays, RunFolder, Task, at_least, check, presets
 from equitangents_studies.moving_outputs.kernels import (
     PLAIN,

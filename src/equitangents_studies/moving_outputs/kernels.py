@@ -20,7 +20,6 @@ from jaxtyping import Float
 from equitangents.actions import Action
 from equitangents.extending import FiniteNetwork
 from equitangents.solvers import solve
-from equitangents.statistics import Estimate, second_moment_share
 from equitangents_studies.common.infinite import largest_difference
 from equitangents_studies.common.training import train_to_last
 from equitangents_studies.framework.study import Arrays, RunFolder, Task, at_least, check
@@ -221,7 +220,6 @@ def few_of(p: Problem) -> dict[str, np.ndarray]:
     return dict(zip(SETS, (x[:few], test[:few], p.foreign[:few]), strict=True))
 
 
-SHOWN = 4  # test inputs whose predictions are kept for figures
 _MOST_ROWS = 2400  # of the kernel of all moved copies, which is solved as it stands
 
 
@@ -248,9 +246,9 @@ def without_negative(K: Float[np.ndarray, "m m"]) -> Float[np.ndarray, "m m"]:
 
 
 def scores_of_a_draw(p: Problem, k: int, task: Task) -> Arrays:
-    """`score_name` (sizes,) of every score and symmetry, and `shown_name` (sizes, SHOWN, …), what is predicted of a few
-    test inputs; `apart` (sizes,), how far training on all moved copies under the right symmetry is from its kernel,
-    relative to the largest output, where they are not too many, as `explicit` (sizes,) says.
+    """`score_name` (sizes,) of every score and symmetry; `apart` (sizes,), how far training on all moved copies under
+    the right symmetry is from its kernel, relative to the largest output, where they are not too many, as `explicit`
+    (sizes,) says.
     """
     x, y, test, target = p.draw(k)
     grams = moved_kernels(p.kernel, p.symmetries, x, x, p.positions, lambda a, b: task.step(a / b, 4))
@@ -263,18 +261,16 @@ def scores_of_a_draw(p: Problem, k: int, task: Task) -> Arrays:
     for i, (name, symmetry) in enumerate(p.symmetries.items()):
         if symmetry.whole is not None:
             grams[name] = without_negative(grams[name])
-        each, shown = len(grams[name]) // len(x), []
+        each = len(grams[name]) // len(x)
         for j, size in enumerate(p.sizes):
             few = size * each
             K, B = grams[name][:few, :few], cross[name][:, :few]
             predicted = learnt(K, B, as_columns(y[:size], few), p.ridge * unit(K)).reshape(target.shape)
             for score, s in p.scores.items():
                 found[f"{score}_{name}"][j] = s.of(predicted, target)
-            shown.append(predicted[:SHOWN])
             if name == RIGHT and found["explicit"][j]:
                 other = by_augmentation(p, x[:size], y[:size], test, p.ridge * unit(K))
                 found["apart"][j] = largest_difference(other.reshape(target.shape), predicted)
-        found[f"shown_{name}"] = np.stack(shown)
         task.step(2 + 2 * (i + 1) / len(p.symmetries), 4)
     return found
 
@@ -361,28 +357,10 @@ def _error(symmetry: Symmetry, identity: int, mean: Float[np.ndarray, "order n .
 _RATE = 0.3  # of the largest learning rate at which descent in the limit of infinite width is stable
 
 
-@dataclass(frozen=True, eq=False)
-class Trained:
-    """`off[set]` (steps, members, values) is f(ρ(g)x) − ρ(g)f(x), all g but the identity; `outputs[set]` are f(x)."""
-
-    off: Mapping[str, np.ndarray]
-    outputs: Mapping[str, np.ndarray]
-
-    def share(self, name: str, step: int, level: float = 0.95) -> Estimate:
-        """(E off)² / E off² over networks: what is left of the squared error of single ones in infinitely many."""
-        off = self.off[name][step]
-        return second_moment_share(off, off, confidence=level)
-
-    def errors(self, name: str, step: int) -> tuple[float, float]:
-        """Root mean square of `off` relative to that of single networks' outputs: of these, and of the mean of all."""
-        off, f = self.off[name][step], self.outputs[name][step]
-        of = lambda a: math.sqrt((a**2).mean() / (f**2).mean())
-        return of(off), of(off.mean(axis=0))
-
-
-def train(folder: RunFolder, p: Problem, net: FiniteNetwork) -> Trained:
+def train(folder: RunFolder, p: Problem, net: FiniteNetwork) -> dict[str, np.ndarray]:
     """A stage of the run: full-batch gradient descent on all copies of the first inputs of the first draw, recorded on
-    the orbits of the few inputs of every set.
+    the orbits of the few inputs of every set: by set, f(ρ(g)x) − ρ(g)f(x), all g but the identity, (steps, members,
+    values).
     """
     symmetry, sets, s = p.symmetries[RIGHT], few_of(p), p.settings
     x, y, _, _ = p.draw(0)
@@ -406,11 +384,11 @@ def train(folder: RunFolder, p: Problem, net: FiniteNetwork) -> Trained:
         seed=s.seed,
     )
     arrays = folder.stage(f"{p.name}-trained", f"{p.name}: {s.members} networks", compute)
-    return Trained(*({key: arrays[f"{part}_{i}"] for i, key in enumerate(sets)} for part in ("off", "outputs")))
+    return {key: arrays[f"off_{i}"] for i, key in enumerate(sets)}
 
 
 def deviations(p: Problem, sizes: Mapping[str, int], recorded: Arrays) -> Arrays:
-    """`off_i` and `outputs_i` of the i-th set, from outputs of networks on orbits of so many inputs."""
+    """`off_i` of the i-th set, from outputs of networks on orbits of so many inputs."""
     symmetry = p.symmetries[RIGHT]
     elements = len(symmetry.chosen)
     at = symmetry.chosen.index(symmetry.inputs.group.identity)
@@ -423,5 +401,4 @@ def deviations(p: Problem, sizes: Mapping[str, int], recorded: Arrays) -> Arrays
         moved = moved_targets(symmetry, first.reshape(-1, *first.shape[3:]), p.positions)
         off = f - np.moveaxis(moved.reshape(elements, *first.shape), 0, 2)
         found[f"off_{i}"] = off[:, :, others].reshape(*f.shape[:2], -1)
-        found[f"outputs_{i}"] = first.reshape(*f.shape[:2], -1)
     return found

@@ -15,9 +15,10 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from equitangents.statistics import Estimate, bootstrap, exactly, shared_level, t_interval
+from equitangents.report import Figure, Table, palette
+from equitangents.statistics import Estimate, bootstrap, exactly, second_moment_share, shared_level, t_interval
 from equitangents_studies.framework.claims import Claim, after, claim, exact, ours, theirs, to_rounding
-from equitangents_studies.framework.page import RunFolder
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, Shown, columns, drawing, table
 from equitangents_studies.framework.study import Stage, Study
 from equitangents_studies.framework.works import BEYOND_THE_LIMIT, EMERGENT_EQUIVARIANCE, EQUIVARIANT_KERNELS
 from equitangents_studies.moving_outputs import fields, turns
@@ -29,12 +30,11 @@ from equitangents_studies.moving_outputs.kernels import (
     WRONG,
     CommonSettings,
     Problem,
-    Trained,
     over_time,
     scores_of_a_draw,
     train,
 )
-from equitangents_studies.systems.factors import log_factor_at_end
+from equitangents_studies.systems.exchange import log_factor_at_end
 
 PRESETS: dict[str, Any] = {
     **fields.MASKS,
@@ -78,10 +78,10 @@ def inputs_saved(
 @dataclass(frozen=True, eq=False)
 class Learning:
     """`scores[score][symmetry]` (draws, sizes), none above `most[score]`; `errors[model]` and `apart` (sets, times), as
-    `over_time` has them.
+    `over_time` has them; `trained` as `train` has them.
 
     `augmented` (draws, sizes) are relative differences of predictions after training on all moved copies, at
-    the sizes where `explicit` is true. `shown[symmetry]` (sizes, inputs, …) are predictions of the first draw.
+    the sizes where `explicit` is true.
     """
 
     sizes: tuple[int, ...]
@@ -91,10 +91,9 @@ class Learning:
     most: Mapping[str, float]
     explicit: np.ndarray
     augmented: np.ndarray
-    shown: Mapping[str, np.ndarray]
     errors: Mapping[str, np.ndarray]
     apart: np.ndarray
-    trained: Trained | None = None
+    trained: Mapping[str, np.ndarray] | None = None
 
     def mean(self, score: str, symmetry: str, size: int) -> Estimate:
         """A score's mean over draws at the given place in the sizes."""
@@ -135,7 +134,6 @@ def measure_learning(p: Problem, folder: RunFolder) -> Learning:
         most={name: score.most for name, score in p.scores.items()},
         explicit=draws[0]["explicit"],
         augmented=np.stack([d["apart"] for d in draws]),
-        shown={name: draws[0][f"shown_{name}"] for name in p.symmetries},
         errors={model: time[f"error_{model}"] for model in MODELS},
         apart=time["apart"],
         trained=None if p.net is None else train(folder, p, p.net),
@@ -256,12 +254,12 @@ def time_claims(learnings: Mapping[str, Learning], noun: str) -> list[Claim]:
     ]
 
 
-def trained_claim(settings: CommonSettings, trained: Trained, noun: str) -> Claim:
+def trained_claim(settings: CommonSettings, off: Mapping[str, np.ndarray], noun: str) -> Claim:
     """Whether the mean of finite networks that trained on all moved copies is equivariant."""
     s = settings
     level = shared_level(len(SETS) * len(s.steps))
     numbers = {
-        f"{name}, {after(step)}": trained.share(name, i, level).times(100)
+        f"{name}, {after(step)}": second_moment_share(off[name][i], off[name][i], confidence=level).times(100)
         for name in SETS
         for i, step in enumerate(s.steps)
     }
@@ -318,6 +316,84 @@ def _turn_claims(s: turns.TurnSettings, checks: Mapping[str, float]) -> list[Cla
             by=_OURS,
         ),
     ]
+
+
+_COLOURS = (palette.INK, palette.BLUE, palette.GREEN, palette.VERMILLION)
+
+
+def scores_figure(folder: RunFolder, name: str, learning: Learning, titles: Mapping[str, str], noun: str) -> Figure:
+    """A panel for each score in `titles`, a curve for each symmetry."""
+    with drawing.panels(
+        folder,
+        name,
+        titles=tuple(titles.values()),
+        xlabel=f"training {noun}",
+        caption=(
+            "Scores on inputs not trained on, of kernels with nothing built in, with the right group or "
+            "part of it, and with a wrong one: means over draws with 95 % intervals over draws."
+        ),
+        alt="Scores against the number of training inputs",
+    ) as drawn:
+        for axes, score in zip(drawn, titles, strict=True):
+            values = {
+                title: [learning.mean(score, symmetry, j) for j in range(len(learning.sizes))]
+                for symmetry, title in learning.titles.items()
+            }
+            drawing.curves(axes, learning.sizes, values, _COLOURS, apart=1.03)
+            drawing.logarithmic(axes, "both" if score == "squared" else "x", learning.sizes, base=2, fine=True)
+    return drawn.figure
+
+
+def scores_table(learning: Learning, titles: Mapping[str, str], noun: str) -> Table:
+    """A row for each training size, a column for each symmetry, of the first score; then the factors."""
+    (score, title), *_ = titles.items()
+    rows: list[list[object]] = [
+        [f"{size:,}", *(learning.mean(score, symmetry, j) for symmetry in learning.titles)]
+        for j, size in enumerate(learning.sizes)
+    ]
+    factors = [learning.saved(symmetry) if symmetry not in (PLAIN, WRONG) else "" for symmetry in learning.titles]
+    rows.append([f"{noun} saved, factor", *factors])
+    caption = (
+        f"{title}; in brackets 95 % intervals over draws. Last row: how many times as many {noun} the plain kernel "
+        f"needs for the same squared error; more than {learning.sizes[-1] / learning.sizes[0]:g} cannot be measured."
+    )
+    return table(caption, [f"training {noun}", *learning.titles.values()], rows)
+
+
+_TITLES = {
+    "dice": "Dice score",
+    "divergence": "Divergence of predictions",
+    "wrong": "Share of wrong elements",
+    "degrees": "Median error in degrees",
+    "squared": "Relative squared error",
+}
+
+
+def present(settings: CommonSettings, results: Results, folder: RunFolder) -> Presentation:
+    """Of every task scores against training sets."""
+    noun = "flows" if isinstance(settings, fields.FlowSettings) else "images"
+    shown: list[Shown] = []
+    tables = {}
+    for label, learning in results.learnings.items():
+        name, what = (label.rstrip(", "), "signals" if label.startswith("rotations") else noun)
+        titles = {score: title for score, title in _TITLES.items() if score in learning.scores}
+        shown += [
+            scores_figure(folder, name or "learning", learning, titles, what),
+            scores_table(learning, titles, what),
+        ]
+        tables[name or "scores"] = score_columns(name or noun, learning)
+    return Presentation(tables, shown)
+
+
+def score_columns(task: str, learning: Learning) -> Columns:
+    """One row for each symmetry, draw and size."""
+    rows = [
+        (task, title, draw, size, *(of[symmetry][draw, j] for of in learning.scores.values()))
+        for symmetry, title in learning.titles.items()
+        for draw in range(len(learning.scores["squared"][symmetry]))
+        for j, size in enumerate(learning.sizes)
+    ]
+    return columns(("task", "built_in", "draw", "training_size", *learning.scores), rows)
 
 
 STUDY: Study[Any, Any] = Study(PRESETS, measure, claims, (EQUIVARIANT_KERNELS, EMERGENT_EQUIVARIANCE), check_settings)

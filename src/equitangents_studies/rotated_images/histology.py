@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from equitangents_studies.framework.study import Study, presets
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
+from equitangents_studies.rotated_images.page import present
 from equitangents_studies.rotated_images.study import Results, Settings, check_settings, claims, measure
+
+__all__ = ["PRESETS", "STUDY", "present"]
 
 PRESETS = presets(  # readout=pool: of all positions narrow networks hardly learn tissue
     Settings(),

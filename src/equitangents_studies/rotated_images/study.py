@@ -37,7 +37,7 @@ from equitangents_studies.framework.claims import (
     theirs,
 )
 from equitangents_studies.framework.settings import at_least, check, presets
-from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task
+from equitangents_studies.framework.study import Arrays, RunFolder, Task
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 
 ROTATIONS = actions.image_rotations(4)
@@ -497,6 +497,3 @@ def _untrained(results: Results) -> Claim:
         at_least=_RARE,
         by=identity("check: a mean of centred Gaussian processes is one of them, up to scale"),
     )
-
-
-STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)

@@ -8,18 +8,17 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from equitangents.report import Figure, Table, palette
-from equitangents.statistics import Estimate, bootstrap, exactly, log_ratio, power_law, shared_level
+from equitangents.statistics import Estimate, exactly, log_ratio, power_law, shared_level
 from equitangents_studies.common.scores import covered, table_mean
 from equitangents_studies.framework.claims import Claim, Records, claim, ours, theirs, to_rounding
 from equitangents_studies.framework.drawing import name_of
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, Shown, columns, drawing, table
+from equitangents_studies.framework.page import Presentation, RunFolder, Shown, drawing, table
 from equitangents_studies.framework.study import Study
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 from equitangents_studies.sampling.study import (
     PAIRS,
     PRESETS,
     SETS,
-    STRATEGIES,
     Results,
     Settings,
     TrainedEnsembles,
@@ -166,111 +165,13 @@ def trained_claims(found: TrainedEnsembles) -> Sequence[Claim]:
     ]
 
 
-_COLOURS = dict(
-    zip(
-        STRATEGIES,
-        (palette.GREEN, palette.MUTED, palette.ORANGE, palette.BLUE, palette.PURPLE, palette.VERMILLION),
-        strict=True,
-    )
-)
-
-
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Tables and figures."""
-    shown: list[Shown] = [
-        _against_budget(settings, results, folder),
-        _over_time(settings, results, folder),
-    ]
-    tables = {"choices": choices_table(settings, results)}
-    if results.trained is not None:
-        shown = [_figure(results.trained, folder), _table(results.trained), *shown]
-    return Presentation(tables, shown)
-
-
-def choices_table(settings: Settings, results: Results) -> Columns:
-    """Violation and distance from the complete ensemble for every choice."""
-    rows: list[tuple[object, ...]] = []
-    for t, time in enumerate(results.times):
-        for s, name in enumerate(SETS):
-            rows.append(("complete", settings.order, 0, time, name, results.complete[t, s], 0.0))
-            for strategy in STRATEGIES:
-                violation, distance = results.violation[strategy], results.distance[strategy]
-                rows += [
-                    (strategy, budget, d, time, name, violation[j, d, t, s], distance[j, d, t, s])
-                    for j, budget in enumerate(settings.budgets)
-                    for d in range(violation.shape[1])
-                ]
-    return columns(("elements", "budget", "draw", "time", "inputs", "violation", "distance_from_complete"), rows)
-
-
-def _lines(axes: Axes, x: Sequence[float] | np.ndarray, rows: dict[str, np.ndarray]) -> None:
-    """One line a strategy: geometric means over draws, `rows[strategy]` (x, draws)."""
-    for k, (strategy, values) in enumerate(rows.items()):
-        shift = 1 + 0.012 * (k - 2.5) if axes.get_xscale() == "log" else 1
-        label = STRATEGIES[strategy].split(",")[0]
-        averages = [_average(draws) for draws in values]
-        drawing.estimates(axes, np.asarray(x) * shift, averages, _COLOURS[strategy].light, ms=3.5, label=label)
-
-
-def _average(values: np.ndarray) -> Estimate:
-    return exactly(values[0]) if len(values) == 1 else bootstrap(np.log(values), np.exp)
-
-
-def _against_budget(settings: Settings, results: Results, folder: RunFolder) -> Figure:
-    chosen = (0, len(results.times) - 1)
-    with drawing.panels(
-        folder,
-        "violation-against-budget",
-        titles=[drawing.name_of(results.times[t]).capitalize() for t in chosen],
-        xlabel=f"elements of each input, out of {settings.order}",
-        ylabel="relative change over orbits",
-        size=(8.6, 4.1),
-        sharey=True,
-        caption=(
-            "Root mean square change of the closed-form mean over the whole group, relative to its size, "
-            "on test images, at the first and the last training time. Geometric means over draws with 95 "
-            "% intervals over draws; choices that are not random have none."
-        ),
-        alt="Violation against the number of elements",
-    ) as drawn:
-        for axes, t in zip(drawn, chosen, strict=True):
-            drawing.logarithmic(axes, "both", settings.budgets, base=2, fine=True)
-            _lines(axes, settings.budgets, {name: v[:, :, t, 0] for name, v in results.violation.items()})
-        drawn.legend(columns=3)
-    return drawn.figure
-
-
-def _over_time(settings: Settings, results: Results, folder: RunFolder) -> Figure:
-    middle = len(settings.budgets) // 2
-    with drawing.panels(
-        folder,
-        "violation-over-time",
-        titles=(
-            f"{settings.budgets[middle]} of {settings.order} elements",
-            drawing.name_of(results.times[0]).capitalize(),
-        ),
-        ylabel="relative change over orbits",
-        size=(8.6, 4.1),
-        caption=(
-            "Left: the same over training time. Right: relative root mean square distance of the mean "
-            "from that of complete augmentation, at the first time."
-        ),
-        alt="Violation over training time, distance against budget",
-    ) as drawn:
-        left, right = drawn
-        _lines(
-            left, drawing.places(results.times), {name: v[middle, :, :, 0].T for name, v in results.violation.items()}
-        )
-        drawing.logarithmic(left, "y", fine=True)
-        drawing.time_ticks(left, results.times)
-        drawing.logarithmic(right, "both", settings.budgets, base=2, fine=True)
-        _lines(right, settings.budgets, {name: v[:, :, 0, 0] for name, v in results.distance.items()})
-        below = 0.8 * results.distance["uniform"][0, :, 0, 0].mean()  # beside the curves, not upon them
-        drawing.power(right, settings.budgets, below, -0.5, label="∝ 1/√elements")
-        right.set_xlabel("elements of each input")
-        right.set_ylabel("distance from the complete ensemble")
-        drawn.legend(right, columns=3)
-    return drawn.figure
+    """Every choice in closed form as a table; of trained ensembles, which may be left out, scores by way."""
+    found = results.trained
+    shown: list[Shown] = [] if found is None else [_figure(found, folder), _table(found)]
+    return Presentation(
+        {"choices": results.violation.table("violation", distance_from_complete=results.distance)}, shown
+    )
 
 
 _FLOOR = "floor of resampling"

@@ -8,9 +8,8 @@ import numpy as np
 
 from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, exactly, t_interval
-from equitangents_studies.common.input_pictures import picture_grid
 from equitangents_studies.framework.claims import Claim, claim, exact, ours, theirs
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, Shown, columns, drawing, table
+from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing, table
 from equitangents_studies.framework.study import Study
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY
 from equitangents_studies.spurious_symmetries.study import (
@@ -26,14 +25,10 @@ from equitangents_studies.spurious_symmetries.study import (
     lead,
     measure,
     own_group,
-    share,
 )
-from equitangents_studies.systems.data_groups import expected_symmetry
+from equitangents_studies.systems.transformations import expected_symmetry
 
 FIGURE = "Figure 2"
-FULL = 45_000
-WIDE = {"GAP": 77.0, "VEC": 67.0}  # per cent of test images, infinite width, 45,000 images of CIFAR-10
-FINITE = {"GAP": 84.0, "VEC": 78.0}  # the same of trained networks
 TRAINED = "repetitions, each with images, transformations and initial weights of its own"
 FOLDS = "folds, each with test images of its own"
 _POINTS = "percentage points"
@@ -204,23 +199,15 @@ _COLOURS = {
     "LAP4": palette.INK,
     "LAP8": palette.MUTED,
 }
-_STYLES = {"I": "-", "O(3)^d": "--", "P(3d)": ":", "O(3d)": "-."}
-_MARKERS = {"--": "o", ":": "s", "-.": "^"}
+
+
 _TITLES = {"NTK": "NTK, infinite width", "NN": "NN", "NN+": "NN+"}
 
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Tables and figures."""
-    s = settings
-    shown: list[Shown] = [
-        _accuracies(results, folder),
-        _accuracy_table(results),
-        _pictures(results, folder),
-        _curves(s, results, folder),
-        _pools(s, results),
-    ]
-    tables = {"accuracy": _rows(results), "pools": _pool_rows(s, results)}
-    return Presentation(tables, shown)
+    """Figure 2 and its table."""
+    tables = {"accuracy": _rows(results), "pools": _pool_rows(settings, results)}
+    return Presentation(tables, [_accuracies(results, folder), _accuracy_table(results)])
 
 
 def _rows(results: Results) -> Columns:
@@ -253,22 +240,6 @@ def _pool_rows(s: Settings, results: Results) -> Columns:
         for fold, error in enumerate(errors)
     ]
     return columns(("model", "group", "pixels", "training_images", "fold", "error"), rows)
-
-
-def _pictures(results: Results, folder: RunFolder) -> Figure:
-    rows = list(results.pictures.swapaxes(0, 1))
-    return picture_grid(
-        folder,
-        "images",
-        rows,
-        GROUPS,
-        size=(7.5, 1.5 * len(rows) + 0.3),
-        caption=(
-            "The same images moved by one random element of each group, as the networks see them, at the "
-            "size of the kernels’ images."
-        ),
-        alt="Sample images moved by each group",
-    )
 
 
 def _accuracies(results: Results, folder: RunFolder) -> Figure:
@@ -319,66 +290,6 @@ def _accuracy_table(results: Results) -> Table:
         "their exact law after training. “own group”: what Theorem 4.1 gives the algorithm."
     )
     return table(caption, ["", "own group", *GROUPS, "last, test", "last, training"], rows)
-
-
-def _curves(s: Settings, results: Results, folder: RunFolder) -> Figure:
-    with drawing.panels(
-        folder,
-        "curves",
-        titles=(
-            f"the largest training sets, {s.kernel_pixels}×{s.kernel_pixels} pixels",
-            f"the same images for all, {s.small_pixels}×{s.small_pixels} pixels",
-        ),
-        xlabel="training images",
-        ylabel="classification error",
-        sharey=True,
-        caption=(
-            "Classification error of NTKs: means over folds with 95 % intervals, and fitted power laws. "
-            "Dashed: moved images. Crosses: the source’s infinitely wide networks, with more images."
-        ),
-        alt="Classification error against training images",
-    ) as drawn:
-        for name, pool in results.pools.items():
-            _curve(drawn[0], name, pool, name, "-", pool.most)
-            if name in WIDE and results.source == "cifar10" and s.kernel_pixels == 32:
-                drawn[0].plot([FULL], [1 - WIDE[name] / 100], "x", color=_COLOURS[name].light)
-        for (name, group), pool in results.small.items():
-            label = name if group == "I" else f"{name}, {group}"
-            _curve(drawn[1], name, pool, label, _STYLES[group], pool.most)
-        for axes in drawn:
-            drawing.logarithmic(axes, "both", fine=True)
-        drawn.legend(*drawn)
-    return drawn.figure
-
-
-def _curve(axes: object, name: str, pool: Pool, label: str, style: str, until: float) -> None:
-    colour = _COLOURS[name].light
-    values = [drawing.drawable(t_interval(row, bounds=(0, 1))) for row in pool.errors]
-    look = {"fmt": "o"} if style == "-" else {"mfc": "white", "fmt": _MARKERS[style]}
-    drawing.estimates(axes, pool.sizes, values, colour, label=label, **look)  # type: ignore[arg-type]
-    law = pool.law()
-    if law is not None:
-        fine = np.geomspace(pool.sizes[0], until, 80)
-        axes.plot(fine, np.minimum(law.curve(fine), 1), color=colour, lw=1, ls=style)  # type: ignore[attr-defined]
-
-
-def _pools(s: Settings, results: Results) -> Table:
-    rows = []
-    for model, group, pixels, pool in _every_pool(s, results):
-        law, theirs = pool.law(), ""
-        if results.source == "cifar10" and pixels == 32 and group == "I":
-            theirs = f"{WIDE[model]:.0f}" if model in WIDE else ""
-        exponent = law.exponent if law is not None else ""
-        name = f"{model}, {group}, {pixels} pixels"
-        rows.append([name, f"{pool.most:,}", share(pool), exponent, theirs])
-    caption = (
-        "Accuracy in percent with the largest training sets (in brackets 95 % intervals over folds), the last "
-        f"exponent and, of CIFAR-10 at 32×32 pixels, the source’s with {FULL:,} images. Its trained networks: "
-        + ", ".join(f"{name} {value:.0f} %" for name, value in FINITE.items())
-        + "."
-    )
-    header = ["", "training images", "accuracy, %", "last exponent", f"source, {FULL:,} images, %"]
-    return table(caption, header, rows)
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (SYNERGY_AND_SYMMETRY,), check_settings)

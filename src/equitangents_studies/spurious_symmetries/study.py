@@ -31,12 +31,11 @@ from equitangents_studies.common.system_runs import (
     repeated_images,
 )
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Task, at_least, check, check_some, presets
-from equitangents_studies.systems import ARCHITECTURES, architecture, fit_power_law, inference, rotate, transformation
-from equitangents_studies.systems.data_groups import NAMES as GROUPS
-from equitangents_studies.systems.data_groups import data_group, expected_symmetry
+from equitangents_studies.systems import ARCHITECTURES, architecture, inference, rotate, transformation
 from equitangents_studies.systems.descent import GradientInference
 from equitangents_studies.systems.grams import PoolKernel
-from equitangents_studies.systems.power_laws import PowerLaw
+from equitangents_studies.systems.transformations import NAMES as GROUPS
+from equitangents_studies.systems.transformations import data_group, expected_symmetry
 
 Pairs = Sequence[tuple[int, int]]
 ORDER = "I ⊂ O(3)⊗I ⊂ O(3)^d ⊂ O(3d) and I ⊂ P(3d) ⊂ O(3d)"
@@ -101,10 +100,6 @@ class Pool:
     def accuracies(self) -> np.ndarray:
         """Accuracies in percent after the largest training set, (folds,)."""
         return 100 - 100 * self.errors[-1]
-
-    def law(self) -> PowerLaw | None:
-        """The error as power laws, their number chosen by BIC; none where some size has no error."""
-        return fit_power_law(self.sizes, self.errors, "auto") if (self.errors.mean(axis=1) > 0).all() else None
 
     def size_for(self, errors: np.ndarray) -> np.ndarray:
         """Training sizes at which each fold errs as much, between those measured; the ends where it never does."""
@@ -286,11 +281,9 @@ class Results:
     (groups, repetitions); kernels learn everything at once. `equal` (groups, repetitions) by architecture: how far its
     kernel changes when images are moved. `pools` by model, `small` by (model, group); `beside`: VEC on the images of
     GAP’s pool, where there is one. `draws` (groups, repetitions, draws) by architecture: accuracies of single
-    infinitely wide networks. `pictures` (groups, images, height, width, channels): the first images as the networks see
-    them.
+    infinitely wide networks.
     """
 
-    source: str
     best: dict[Key, np.ndarray]
     last: dict[Key, np.ndarray]
     learnt: dict[Key, np.ndarray]
@@ -299,7 +292,6 @@ class Results:
     small: dict[Key, Pool]
     beside: Pool | None
     draws: dict[str, np.ndarray]
-    pictures: np.ndarray
 
     @property
     def architectures(self) -> tuple[str, ...]:
@@ -419,9 +411,6 @@ def width_of(name: str, width: int) -> int:
     return {"FCN": 8 * width, "LCN": max(width // 4, 1)}.get(name, width)
 
 
-_PICTURES = 3
-
-
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """Figure 2 architecture by architecture, then the pools of infinite width: a stage each."""
     s = settings
@@ -457,7 +446,6 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     if "GAP" in s.models:  # VEC on the images of GAP
         count = s.images[s.models.index("GAP")]
         add(None, "pool-VEC-beside-GAP", large("VEC", count, s.kernel_pixels), "VEC", count, s.kernel_pixels)
-    work["pictures"] = Stage("pictures", "Images as the networks see them", partial(_pictures, s, folder.data_dir))
     found = folder.stages(work)
     best, last, learnt, equal = {}, {}, {}, {}
     for name in compared:
@@ -469,7 +457,6 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
             best[name, how], last[name, how], learnt[name, how] = of["best"], of["last"], of["learnt"]
     read = {key: Pool(tuple(of), sizes, **found[stage]) for key, (stage, of, sizes) in pools.items()}
     return Results(
-        images[0].name,
         best,
         last,
         learnt,
@@ -478,7 +465,6 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         {key: pool for key, pool in read.items() if isinstance(key, tuple)},
         read.get(None),
         {name: found[name, "draws"]["draws"] for name in compared},
-        found["pictures"]["pictures"],
     )
 
 
@@ -493,8 +479,3 @@ def _measured_pool(
 
 def _draws(name: str, settings: Settings, images: Sequence[SystemImages], task: Task) -> Arrays:
     return draw_accuracies(architecture(name, settings.depth), images, GROUPS, settings.ridge, settings.seed, task)
-
-
-def _pictures(settings: Settings, data_dir: Path | None, task: Task) -> Arrays:
-    x, _ = pool_images(settings, data_dir, max(settings.images), settings.kernel_pixels)
-    return {"pictures": np.stack([rotate(x[:_PICTURES], group, seed=settings.seed) for group in GROUPS])}

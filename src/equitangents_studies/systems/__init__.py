@@ -1,11 +1,11 @@
 """Learning systems: data, a model and an inference algorithm, each with symmetries, and what a mismatch costs.
 
-what moves data      data_groups, transformations, generated
-networks             architectures, coupling, embeddings
-algorithms           descent, tangent_spectrum, inferences, system
-their symmetries     symmetry_tests, two_sample, distances
-kernels              grams, kernel_spectrum, partial_orbits
-curves of any model  curve_data, curves, predictions, broken_lines, power_laws, factors, exchange
+what moves data      transformations
+networks             architectures, embeddings
+algorithms           descent, system
+their symmetries     symmetry_tests
+kernels              grams, partial_orbits
+curves of any model  curves, predictions, power_laws, exchange
 which architecture   architecture_comparison
 """
 

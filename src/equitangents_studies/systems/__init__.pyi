@@ -3,18 +3,16 @@
 from .architecture_comparison import compare_architectures
 from .architectures import ARCHITECTURES, architecture
 from .curves import learning_curve
-from .distances import s_dist
+from .descent import inference
 from .embeddings import embed
 from .exchange import exchange_rate, moved_at_random
-from .generated import textures
-from .inferences import inference
-from .kernel_spectrum import spectrum
+from .grams import spectrum
 from .partial_orbits import partial_orbits
 from .power_laws import fit_power_law
 from .predictions import cavity_risk, omniscient_risk
-from .symmetry_tests import algorithmic_symmetry
+from .symmetry_tests import algorithmic_symmetry, s_dist
 from .system import System
-from .transformations import path, rotate, transformation
+from .transformations import path, rotate, textures, transformation
 
 __all__ = [
     "ARCHITECTURES",

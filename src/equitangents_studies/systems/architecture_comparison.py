@@ -25,12 +25,17 @@ from equitangents.statistics import Estimate, shared_level
 from equitangents_studies.claim import plain_number
 from equitangents_studies.systems.architectures import architecture
 from equitangents_studies.systems.conventions import Step, check_choice, check_ridge, steps
-from equitangents_studies.systems.curve_data import CurveData, DataLike, curve_data
-from equitangents_studies.systems.curves import ErrorName, LearningCurve, learning_curve
-from equitangents_studies.systems.data_groups import NAMES, DataGroup, data_group, expected_symmetry
-from equitangents_studies.systems.factors import AS_THEY_ARE, Factor, Key, cell, compared
+from equitangents_studies.systems.curves import (
+    CurveData,
+    DataLike,
+    ErrorName,
+    LearningCurve,
+    curve_data,
+    learning_curve,
+)
+from equitangents_studies.systems.exchange import AS_THEY_ARE, Factor, Key, cell, compared
 from equitangents_studies.systems.grams import KernelName
-from equitangents_studies.systems.transformations import rotate
+from equitangents_studies.systems.transformations import NAMES, DataGroup, data_group, expected_symmetry, rotate
 
 TEST_SHARE = 0.2
 _POOLS = (4, 8, 2)  # sides of the local pooling that is tried first

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeGuard
-
-import numpy as np
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.extending import is_whole
+from equitangents.extending import check_number
 
 Step = Callable[[float, float], None]
 
@@ -38,22 +35,10 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
         raise InvalidArgumentError(name, value, list(choices))
 
 
-def check_ridge(ridge: object) -> float:
+def check_ridge(ridge: float) -> float:
     """`ridge` as a finite number ≥ 0, or an error."""
-    if not _is_number(ridge) or not 0 <= ridge < np.inf:
-        raise InvalidArgumentError("ridge", ridge, "a finite number ≥ 0")
+    check_number("ridge", ridge, "a finite number ≥ 0", lambda r: r >= 0)
     return float(ridge)
-
-
-def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, float | np.floating) or is_whole(value)
-
-
-def check_positive(name: str, value: object) -> float:
-    """`value` as a finite number above 0, or an error."""
-    if not (isinstance(value, int | float | np.number) and 0 < value < np.inf):
-        raise InvalidArgumentError(name, value, "a positive number")
-    return float(value)
 
 
 def lines_of(table: Mapping[str, Sequence[object]]) -> str:

@@ -1,19 +1,32 @@
-"""Members trained by stochastic gradient descent with momentum, each at a learning rate of its own, each stopped alone.
+"""Inference: how a model comes from an architecture and data.
+
+NTK    all layers of infinitely wide networks trained for a time (inf: kernel regression)
+NNGP   the last layer alone: at time inf the Bayesian posterior's mean
+NN     finite networks by stochastic gradient descent with momentum, η = c · 2/λ_max, c = 1
+NN+    c = 8 and an L² penalty, λ = 1e-7
 
 loss of a batch B   (1/2K|B|) Σ_{i∈B} |f(x_i) − y_i|² + (λ/2) Σ |θ|²
 step                v ← m v + ∇loss,  θ ← θ − η v
 
 A `NetworkJob` minimises K times the first term, so gradients of the second are multiplied by K and η is divided
-by K. A member that is stopped goes on at learning rate 0, which changes none of its bits.
+by K. Each member has a learning rate of its own; one that is stopped goes on at 0, which changes none of its bits.
+
+λ_max is the largest eigenvalue of the finite tangent kernel Θ̂ = J Jᵀ/N at the member's initialisation, J the Jacobian
+(N·K, parameters) of all outputs on N inputs: Lanczos on v ↦ J(Jᵀv)/N, in blocks of inputs, never forming it. It does
+not carry the 1/K of the loss, whose curvature is λ_max/K: momentum m is stable on a quadratic for c < (1 + m) K, which
+c = 8 is for 10 classes and m = 0.9 (19), but would not be with the 1/K (1.9).
+
+Source: Xiao & Pennington 2022, arXiv 2207.04612; it does not say whether λ_max carries 1/K.
 """
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import NamedTuple, final
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from typing import Any, Literal, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
@@ -21,19 +34,122 @@ import numpy as np
 import optax
 from sklearn.exceptions import ConvergenceWarning
 
+from equitangents.ensembles import InfiniteEnsemble
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, NotFiniteError
 from equitangents.extending import (
     ArrayLike,
     FiniteNetwork,
+    Numbers,
     Params,
+    check_array,
     check_number,
     check_whole,
     network_job,
     precision,
 )
+from equitangents.kernels import KernelFunction
+from equitangents_studies.systems.architectures import coupled
 from equitangents_studies.systems.conventions import check_choice
-from equitangents_studies.systems.coupling import coupled
-from equitangents_studies.systems.tangent_spectrum import largest_eigenvalue
 from equitangents_studies.systems.transformations import Transformation
+
+_ROWS = 32  # inputs differentiated at once
+
+
+@dataclass(frozen=True)
+class Eigenvalue:
+    """The largest eigenvalue after `steps` steps of Lanczos: `value` approaches it from below.
+
+    `error` is the residual: within it of `value` lies an eigenvalue, the largest one if it is well above the others.
+    """
+
+    value: float
+    error: float
+    steps: int
+
+    def __float__(self) -> float:
+        return self.value
+
+
+def largest_eigenvalue(net: FiniteNetwork, params: Params, x: Numbers, *, steps: int = 24, seed: int = 0) -> Eigenvalue:
+    """The largest eigenvalue of J Jᵀ/N, the tangent kernel between all outputs on x, over the number of inputs N.
+
+    It does not carry 1/K: the loss (1/2KN) Σ_i |f(x_i) − y_i|² over K outputs has the curvature λ_max/K.
+
+    >>> import jax, numpy as np
+    >>> from equitangents_studies.systems import architecture
+    >>> net = architecture("FCN", 1, 8, outputs=2)
+    >>> x = np.random.default_rng(0).normal(size=(6, 5)).astype(np.float32)
+    >>> found = largest_eigenvalue(net, net.init(jax.random.key(0), (5,)), x)
+    >>> found.value > 0 and found.error < 1e-3 * found.value
+    True
+    """
+    x = np.asarray(check_array("x", x, min_rank=2))
+    leaves = jax.tree.leaves(params)
+    if not leaves:
+        raise NetworkError("params holds no parameters, so there is no tangent kernel; expected those of net.init")
+    dtype = np.dtype(leaves[0].dtype)
+    rows = min(_ROWS, len(x))
+    blocks = -(-len(x) // rows)
+    padded = np.zeros((blocks * rows, *x.shape[1:]), dtype)
+    padded[: len(x)] = x
+    with precision.scope(dtype):
+        outputs = jax.eval_shape(net.apply, params, jax.ShapeDtypeStruct((1, *x.shape[1:]), dtype)).shape[-1]
+        steps = min(check_whole("steps", steps, 1), len(x) * outputs)
+        start = np.zeros((blocks * rows, outputs), dtype)
+        start[: len(x)] = np.random.default_rng(seed).standard_normal((len(x), outputs))
+        mask = np.arange(blocks * rows) < len(x)
+        diagonal, beside = _lanczos(
+            net,
+            steps,
+            params,
+            jnp.asarray(padded.reshape(blocks, rows, *x.shape[1:])),
+            jnp.asarray(start.reshape(blocks, rows, outputs)),
+            jnp.asarray(mask.reshape(blocks, rows, 1), dtype),
+        )
+    return _top(np.asarray(diagonal, np.float64) / len(x), np.asarray(beside, np.float64) / len(x), dtype)
+
+
+def _top(diagonal: np.ndarray, beside: np.ndarray, dtype: np.dtype) -> Eigenvalue:
+    """The largest eigenvalue of the tridiagonal matrix, up to where the Krylov space is exhausted."""
+    if not (np.isfinite(diagonal).all() and np.isfinite(beside).all()):
+        raise NotFiniteError(
+            "the tangent kernel holds NaN or infinite values: the network's derivatives are not finite"
+        )
+    ended = np.flatnonzero(beside[:-1] <= 10 * np.finfo(dtype).eps * np.max(np.abs(diagonal)))
+    steps = int(ended[0]) + 1 if len(ended) else len(diagonal)
+    off = beside[: steps - 1]
+    values, vectors = np.linalg.eigh(np.diag(diagonal[:steps]) + np.diag(off, 1) + np.diag(off, -1))
+    return Eigenvalue(float(values[-1]), float(beside[steps - 1] * abs(vectors[-1, -1])), steps)
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _lanczos(
+    net: FiniteNetwork, steps: int, params: Params, x: jax.Array, start: jax.Array, mask: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """(diagonal, what stands beside it) of the tridiagonal matrix; all earlier directions are taken out twice."""
+
+    def pulled(total: Params, block: tuple[jax.Array, jax.Array]) -> tuple[Params, None]:
+        inputs, v = block
+        gradient = jax.vjp(lambda p: net.apply(p, inputs), params)[1](v)[0]
+        return jax.tree.map(jnp.add, total, gradient), None
+
+    def product(v: jax.Array) -> jax.Array:
+        zero = jax.tree.map(jnp.zeros_like, params)
+        gradient, _ = jax.lax.scan(pulled, zero, (x, v.reshape(start.shape)))
+        push = lambda inputs: jax.jvp(lambda p: net.apply(p, inputs), (params,), (gradient,))[1]
+        return (jax.lax.map(push, x) * mask).ravel()
+
+    def step(basis: jax.Array, k: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+        w = product(basis[k])
+        alpha = basis[k] @ w
+        for _ in range(2):
+            w = w - basis.T @ (basis @ w)
+        beta = jnp.linalg.norm(w)
+        return basis.at[k + 1].set(w / jnp.where(beta > 0, beta, 1)), (alpha, beta)
+
+    first = (start * mask).ravel()
+    basis = jnp.zeros((steps + 1, first.size), first.dtype).at[0].set(first / jnp.linalg.norm(first))
+    return jax.lax.scan(step, basis, jnp.arange(steps))[1]
 
 
 @final
@@ -93,8 +209,8 @@ class GradientInference:
         *,
         seed: int,
         coupling: Transformation | None = None,
-        watch: Labelled | None = None,
-    ) -> NetworkModel:
+        watch: tuple[np.ndarray, np.ndarray] | None = None,
+    ) -> TrainedMembers:
         """Members trained on x (N, …), targets y (N, K), classes `index` (N,).
 
         `coupling`: start from the coupled initialisation of this transformation. `watch`: inputs and classes whose
@@ -110,7 +226,7 @@ class GradientInference:
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        return NetworkModel(net, trained, self.dtype)
+        return trained
 
     def learning_rates(self, net: FiniteNetwork, params: Params, x: np.ndarray) -> np.ndarray:
         """η of members, given their stacked initial parameters and the training inputs."""
@@ -131,11 +247,14 @@ class GradientInference:
             )
 
 
+@final
 @dataclass(frozen=True, eq=False)
-class Trained:
-    """Members after training.
+class TrainedMembers:
+    """Members of finite width after training.
 
     Args:
+        net: their network.
+        dtype: the precision in which they predict.
         params: stacked over members.
         epochs: (members,), after how many epochs each was stopped, or the last.
         losses: (members,), the mean loss of each one's last epoch, without the penalty.
@@ -143,28 +262,13 @@ class Trained:
         watched: (epochs, members), accuracies on other data after every epoch; a stopped member's stay.
     """
 
+    net: FiniteNetwork
+    dtype: str
     params: Params
     epochs: np.ndarray
     losses: np.ndarray
     accuracies: np.ndarray
     watched: np.ndarray
-
-
-class Labelled(NamedTuple):
-    """Inputs (N, …) and the number of the class of each, (N,)."""
-
-    x: np.ndarray
-    classes: np.ndarray
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class NetworkModel:
-    """Members of finite width, trained."""
-
-    net: FiniteNetwork
-    trained: Trained
-    dtype: str
 
     def predict(self, x: np.ndarray) -> np.ndarray:
         """The mean over members."""
@@ -172,7 +276,7 @@ class NetworkModel:
 
     def predict_members(self, x: np.ndarray) -> np.ndarray:
         """Outputs of all members one by one."""
-        return network_job.member_outputs(self.net, self.trained.params, np.asarray(x), self.dtype)
+        return network_job.member_outputs(self.net, self.params, np.asarray(x), self.dtype)
 
 
 def train(
@@ -184,8 +288,8 @@ def train(
     *,
     seed: int,
     prepared: Callable[[Params], Params],
-    watch: Labelled | None = None,
-) -> Trained:
+    watch: tuple[np.ndarray, np.ndarray] | None = None,
+) -> TrainedMembers:
     """Train members 0 to `how.members` − 1 on x (N, …), targets y (N, K), classes `index` (N,) or None.
 
     `prepared` changes stacked initial parameters.
@@ -194,60 +298,41 @@ def train(
     job, chunk = network_job.planned_job(
         net, rule, x, y, batch_size=how.batch_size, members=how.members, seed=seed, dtype=how.dtype
     )
-    descent = _Descent(how, job, index, prepared, watch)
-    with job.workers() as workers:
-        parts = workers.map(descent.of_members, job.groups(chunk), first_alone=True)
-    cut = lambda arrays: np.concatenate(arrays, axis=-1)[..., : how.members]
-    length = max(len(part.watched) for part in parts)
-    grown = [np.concatenate([p.watched, np.repeat(p.watched[-1:], length - len(p.watched), axis=0)]) for p in parts]
-    return Trained(
-        jax.tree.map(lambda *leaves: np.concatenate(leaves)[: how.members], *[part.params for part in parts]),
-        cut([part.epochs for part in parts]),
-        cut([part.losses for part in parts]),
-        cut([part.accuracies for part in parts]),
-        cut(grown),
-    )
+    begin, dtype, outputs = job.beginner(), job.dtype, job.numbers
 
-
-@dataclass(frozen=True, eq=False)
-class _Descent:
-    """Training of some members at a time on the same data."""
-
-    how: GradientInference
-    job: network_job.NetworkJob
-    index: np.ndarray | None
-    prepared: Callable[[Params], Params]
-    watch: Labelled | None
-
-    @cached_property
-    def _begin(self) -> Callable[[range], network_job.NetworkChunk]:
-        return self.job.beginner()
-
-    def of_members(self, ids: range) -> Trained:
-        """The members `ids`, which share a call."""
-        how, net, dtype, x, index = self.how, self.job.recipe.net, self.job.dtype, self.job.x, self.index
-        chunk, count, outputs = self._begin(ids), len(ids), self.job.numbers
+    def some(ids: range) -> tuple[Params, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """The members `ids`, which share a call, after training."""
+        members, count = begin(ids), len(ids)
         with precision.scope(dtype):
-            params = jax.tree.map(jnp.asarray, self.prepared(chunk.params()))
-        rate = np.asarray(how.learning_rates(net, params, x), dtype) / outputs
+            params = jax.tree.map(jnp.asarray, prepared(members.params()))
+        rate = np.asarray(how.learning_rates(net, params, job.x), dtype) / outputs
         stopped = np.full(count, how.epochs)
         accuracy, losses = np.full(count, np.nan), np.full(count, np.nan)
         watched: list[np.ndarray] = []
         for epoch in range(how.epochs):
-            chunk.restore(jax.tree.leaves(params), _at_rates(chunk.state(), np.where(stopped > epoch, rate, 0)))
-            loss = np.asarray(chunk.advance(epoch, 1)[0], np.float64) / outputs
+            members.restore(jax.tree.leaves(params), _at_rates(members.state(), np.where(stopped > epoch, rate, 0)))
+            loss = np.asarray(members.advance(epoch, 1)[0], np.float64) / outputs
             losses = np.where(stopped > epoch, loss, losses)
-            params = chunk.params()
-            if self.watch is not None:
-                watched.append(accuracies(net, params, *self.watch, dtype))
+            params = members.params()
+            if watch is not None:
+                watched.append(accuracies(net, params, *watch, dtype))
             if index is not None and (how.stop_at is not None or epoch + 1 == how.epochs):
-                accuracy = accuracies(net, params, x, index, dtype)
+                accuracy = accuracies(net, params, job.x, index, dtype)
             if index is not None and how.stop_at is not None:
                 stopped = np.where((stopped > epoch) & (accuracy >= how.stop_at), epoch + 1, stopped)
                 if (stopped <= epoch + 1).all():
                     break
         arrays = jax.tree.map(np.asarray, params)
-        return Trained(arrays, stopped, losses, accuracy, np.reshape(watched, (len(watched), count)))
+        return arrays, stopped, losses, accuracy, np.reshape(watched, (len(watched), count))
+
+    with job.workers() as workers:
+        parts = workers.map(some, job.groups(chunk), first_alone=True)
+    params, *measured, watched = zip(*parts, strict=True)
+    longest = max(map(len, watched))
+    grown = [np.concatenate([w, np.repeat(w[-1:], longest - len(w), axis=0)]) for w in watched]
+    stacked = jax.tree.map(lambda *leaves: np.concatenate(leaves)[: how.members], *params)
+    cut = (np.concatenate(arrays, axis=-1)[..., : how.members] for arrays in (*measured, grown))
+    return TrainedMembers(net, how.dtype, stacked, *cut)
 
 
 def accuracies(net: FiniteNetwork, params: Params, x: np.ndarray, index: np.ndarray, dtype: str) -> np.ndarray:
@@ -283,3 +368,51 @@ def _own_rate() -> optax.GradientTransformation:
 def _at_rates(state: Sequence[jax.Array], rates: np.ndarray) -> list[ArrayLike]:
     """The leaves of the members' optimiser states, of which the last are these learning rates."""
     return [*state[:-1], rates]
+
+
+@final
+@dataclass(frozen=True)
+class KernelInference:
+    """Infinitely wide networks in closed form, as `InfiniteEnsemble`: `kernel`, `time`, `ridge`.
+
+    Kernels are computed in the precision of the inputs.
+    """
+
+    name: str = "NTK"
+    kernel: Literal["ntk", "nngp"] = "ntk"
+    time: float = math.inf
+    ridge: float = 0.0
+
+    finite = False
+
+    def fit(self, net: KernelFunction, x: np.ndarray, y: np.ndarray) -> InfiniteEnsemble:
+        """The ensemble of inputs x (N, …) and targets y (N, K)."""
+        if not callable(getattr(net, "kernel", None)):
+            raise NetworkError("net", net, "a network with a kernel of infinite width", self.name)
+        return InfiniteEnsemble(net, kernel=self.kernel, time=self.time, ridge=self.ridge).fit(x, y)
+
+
+Inference = KernelInference | GradientInference
+
+
+def inference(name: str, **settings: Any) -> Inference:
+    """One of "NTK", "NNGP", "NN" and "NN+", with `settings` of KernelInference or GradientInference.
+
+    >>> inference("NN+", members=8).c, inference("NN+").weight_decay, inference("NNGP").kernel
+    (8.0, 1e-07, 'nngp')
+    """
+    known: dict[str, Inference] = {
+        "NTK": KernelInference(),
+        "NNGP": KernelInference("NNGP", "nngp"),
+        "NN": GradientInference(),
+        "NN+": GradientInference("NN+", c=8.0, weight_decay=1e-7),
+    }
+    if not isinstance(name, str):
+        raise InvalidTypeError("name", name, list(known))
+    if name not in known:
+        raise InvalidArgumentError("name", name, list(known))
+    unknown = [key for key in settings if key not in vars(known[name]) or key == "name"]
+    if unknown:
+        takes = ", ".join(key for key in vars(known[name]) if key != "name")
+        raise InvalidArgumentError(name, unknown[0], takes, verb="has no setting")
+    return replace(known[name], **settings)

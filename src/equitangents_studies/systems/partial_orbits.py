@@ -36,9 +36,8 @@ from equitangents.kernels import KernelFunction
 from equitangents.solvers import solve
 from equitangents.statistics import Estimate, mean_interval
 from equitangents_studies.systems.conventions import Step, check_ridge, lines_of, model_name, steps
-from equitangents_studies.systems.curve_data import centred_classes
-from equitangents_studies.systems.grams import GroupGrams, KernelName, finite_action, group_grams
-from equitangents_studies.systems.kernel_spectrum import irrep_blocks
+from equitangents_studies.systems.curves import centred_classes
+from equitangents_studies.systems.grams import GroupGrams, KernelName, finite_action, group_grams, irrep_blocks
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,10 +75,6 @@ class WholeOrbits:
         """Predictions at any orientation of each input, were it the only copy that is not trained on."""
         density = np.diagonal(self.inverse[:, :, self.grams.group.identity])
         return self.targets - self.pull / density[:, None]
-
-    def missing(self, elements: np.ndarray, inputs: np.ndarray) -> Float[np.ndarray, "missing outputs"]:
-        """Predictions at the copies (elements[m], inputs[m]) when these, and no others, are not trained on."""
-        return self.targets[inputs] - self.surprise(elements, inputs)
 
     def surprise(self, elements: np.ndarray, inputs: np.ndarray) -> Float[np.ndarray, "missing outputs"]:
         """((K⁻¹)_MM)⁻¹ (K⁻¹ Y)_M: targets minus predictions."""
@@ -319,10 +314,8 @@ def partial_orbits(
 
 def _elements(seen: int | Elements, order: int) -> np.ndarray:
     """The elements in which partly seen classes are seen: some of the group, but not all."""
-    given = np.arange(int(seen)) if is_whole(seen) and 0 < seen <= order else np.unique(np.atleast_1d(seen))
-    if is_whole(seen) and not 0 < seen < order:
-        raise InvalidArgumentError("seen", seen, range(1, order))
-    if given.dtype.kind not in "iu" or given.min() < 0 or given.max() >= order or not 0 < len(given) < order:
+    given = np.arange(seen) if is_whole(seen) else np.unique(np.atleast_1d(seen))
+    if given.dtype.kind not in "iu" or not 0 < len(given) < order or given.min() < 0 or given.max() >= order:
         raise InvalidArgumentError("seen", seen, range(order), "some, but not all, of the group's elements")
     return given
 

@@ -20,9 +20,14 @@ from equitangents.extending import (
 )
 from equitangents.kernels import KernelFunction
 from equitangents_studies.systems.architectures import architecture, kind_of, with_outputs
-from equitangents_studies.systems.curve_data import centred_classes
-from equitangents_studies.systems.descent import GradientInference, Labelled, NetworkModel, Trained
-from equitangents_studies.systems.inferences import Inference, KernelInference, inference
+from equitangents_studies.systems.curves import centred_classes
+from equitangents_studies.systems.descent import (
+    GradientInference,
+    Inference,
+    KernelInference,
+    TrainedMembers,
+    inference,
+)
 from equitangents_studies.systems.transformations import Transformation, transformation
 
 
@@ -104,12 +109,14 @@ def fit_moved(
     net = with_outputs(system.architecture, targets.shape[1])
     check_network(getattr(net, "net", net), x)
     move = system.transformation(x.shape[1:])
+    if isinstance(system.inference, KernelInference):
+        if watch is not None:
+            raise InvalidArgumentError("watch is given, and a kernel has no epochs; expected None")
+        return FittedSystem(system, move, classes, system.inference.fit(net, move(x), targets))
     noted = None
-    if watch is not None and not system.inference.finite:
-        raise InvalidArgumentError("watch is given, and a kernel has no epochs; expected None")
     if watch is not None:
         others = check_array("watch[0]", watch[0], min_rank=2)
-        noted = Labelled(np.asarray(move(others)), _numbers(classes, watch[1], len(others), ("watch[0]", "watch[1]")))
+        noted = (np.asarray(move(others)), _numbers(classes, watch[1], len(others), ("watch[0]", "watch[1]")))
     model = system.inference.fit(net, move(x), targets, index, seed=system.seed, coupling=tau, watch=noted)
     return FittedSystem(system, move, classes, model)
 
@@ -129,7 +136,7 @@ class FittedSystem:
     system: System
     transformation: Transformation
     classes: np.ndarray | None
-    model: InfiniteEnsemble | NetworkModel
+    model: InfiniteEnsemble | TrainedMembers
 
     def predict(self, x: Numbers) -> np.ndarray:
         """Outputs (N, K): the mean over members, or over infinitely many networks."""
@@ -162,11 +169,11 @@ class FittedSystem:
         return np.mean((outputs.argmax(axis=2) == index) & np.isfinite(outputs).all(axis=2), axis=1)
 
     @property
-    def trained(self) -> Trained:
+    def trained(self) -> TrainedMembers:
         """What became of the members in training: epochs, losses, accuracies."""
         if isinstance(self.model, InfiniteEnsemble):
             raise InvalidArgumentError("a kernel is not trained in epochs")
-        return self.model.trained
+        return self.model
 
 
 def _network(value: Any) -> Any:

@@ -1,18 +1,31 @@
-"""Transformations of data: one random element of a group, applied to every signal; and paths from the identity.
+"""What moves data: groups by name, a random element of one, a path from the identity; and a generated set of textures.
 
-x ↦ τx with τ orthogonal, seeded and invertible: |τx| = |x|, τ⁻¹(τx) = x. Haar-distributed matrices are the Q of a
-decomposition QR of a Gaussian matrix, R with a positive diagonal.
+Groups, subgroups of O(cd), which acts on all c channels of all d positions at once:
+
+I         the identity alone
+O(c)xI    one rotation or reflection of the channels, the same at every position
+O(c)^d    one of its own at every position
+P(cd)     permutations of all coordinates, channels and positions alike
+O(cd)     all orthogonal matrices
+
+An element is x ↦ τx with τ orthogonal, seeded and invertible: |τx| = |x|, τ⁻¹(τx) = x. Haar-distributed matrices are
+the Q of a decomposition QR of a Gaussian matrix, R with a positive diagonal.
 
 A path is t ↦ exp(−tA). A is antisymmetric with independent Gaussian entries above its diagonal, of variance 1/(n − 1),
 n its size: so E|Ax|² = |x|², and t is the length that a signal has gone, in units of its norm. The path stays among the
 rotations, the part of the group that is connected with the identity.
+
+Textures of class k are white noise through filters of the class, x(p) = Σ_u F_k(u) z(p − u) on a torus, 3 taps a side,
+F_k(u) a random matrix of the channels. Their law is the same at every position, and under O(c)xI another set of filters
+has it; a matrix of its own at every position tears it apart.
 """
 
 from __future__ import annotations
 
-import abc
-from dataclasses import dataclass
-from typing import Any, final
+import math
+import re
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, final
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +34,7 @@ import scipy.linalg
 import scipy.linalg.lapack
 from jaxtyping import Float
 
-from equitangents.errors import InvalidArgumentError, ShapeError
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.extending import (
     ArrayLike,
     Numbers,
@@ -32,7 +45,106 @@ from equitangents.extending import (
     check_whole,
     precision,
 )
-from equitangents_studies.systems.data_groups import DataGroup, data_group
+
+_KINDS = {
+    "I": ("I", "same"),
+    "O(3)xI": ("O", "same"),
+    "O(3)^d": ("O", "own"),
+    "P(3d)": ("P", "all"),
+    "O(3d)": ("O", "all"),
+}
+NAMES = tuple(_KINDS)
+"""The five groups of Xiao & Pennington 2022, in the names of images with 3 channels."""
+
+_PATTERN = re.compile(r"(?P<letter>[OP])\((?P<number>c|\d*)(?P<rest>d?\)(?:xI|\^d)?)")
+_HELD = {"O(3d)": {"P(3d)", "O(3)^d", "O(3)xI"}, "O(3)^d": {"O(3)xI"}}  # besides the identity and the group itself
+
+
+@dataclass(frozen=True)
+class DataGroup:
+    """A group that moves signals of shape (*positions, channels).
+
+    Args:
+        letter: "O" for orthogonal matrices, "P" for permutations, "I" for the identity.
+        reach: "same" at every position, one of its "own" at every position, or "all" coordinates at once.
+        positions: d, how many positions there are.
+        channels: c.
+    """
+
+    letter: str
+    reach: str
+    positions: int
+    channels: int
+
+    @property
+    def kind(self) -> str:
+        """The name with 3 for the channels."""
+        return next(kind for kind, made in _KINDS.items() if made == (self.letter, self.reach))
+
+    @property
+    def name(self) -> str:
+        """The name with these channels, such as "O(3)^d"."""
+        return self.kind.replace("3", str(self.channels))
+
+    @property
+    def size(self) -> int:
+        """How many coordinates one element's matrix moves: c, or cd for groups that reach all."""
+        return self.channels * (self.positions if self.reach == "all" else 1)
+
+    @property
+    def dimension(self) -> int:
+        """The dimension of the group as a manifold; 0 for finite groups. That of O(n) is n(n − 1)/2."""
+        if self.letter != "O":
+            return 0
+        copies = self.positions if self.reach == "own" else 1
+        return copies * self.size * (self.size - 1) // 2
+
+    def holds(self, other: DataGroup) -> bool:
+        """Whether `other` is a subgroup of this one by its kind; O(c)xI is in O(c)^d, which is in O(cd)."""
+        return other.kind in {"I", self.kind, *_HELD.get(self.kind, ())}
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def data_group(name: str | DataGroup, shape: tuple[int, ...]) -> DataGroup:
+    """The group called `name` on signals of `shape` = (*positions, channels).
+
+    In names 3 stands for the channels, as in the source, and c may be written for it; ⊗ may be written for x.
+
+    >>> data_group("O(3)^d", (32, 32, 3)).dimension
+    3072
+    >>> data_group("O(3d)", (32, 32, 1)).name
+    'O(1d)'
+    """
+    if isinstance(name, DataGroup):
+        name = name.name
+    if not isinstance(name, str):
+        raise InvalidTypeError("group", name, "the name of a group", ", ".join(NAMES))
+    positions, channels = math.prod(map(int, shape[:-1])), int(shape[-1])
+    text = name.replace(" ", "").replace("⊗", "x").replace("I_d", "I")
+    found = _PATTERN.fullmatch(text)
+    kind = text if found is None else f"{found['letter']}(3{found['rest']}"
+    if kind not in _KINDS:
+        raise InvalidArgumentError("group", name, [*NAMES], "3 or c stands for the channels")
+    number = "c" if found is None else found["number"]
+    if number.isdigit() and int(number) not in (3, channels):
+        raise InvalidArgumentError("group", name, channels, "the number of channels, or 3 or c, in its place")
+    return DataGroup(*_KINDS[kind], positions, channels)
+
+
+LARGEST = {"FCN": "O(3d)", "LCN": "O(3)^d", "VEC": "O(3)^d", "GAP": "O(3)xI", "LAP": "O(3)xI"}
+"""The largest of the groups under which each architecture's algorithm is symmetric at infinite width."""
+
+
+def expected_symmetry(name: str, group: str, shape: tuple[int, ...], *, finite: bool) -> bool:
+    """Whether Theorem 4.1 says that the architecture's algorithm is symmetric under the group.
+
+    >>> [expected_symmetry("VEC", "O(3)^d", (8, 8, 3), finite=finite) for finite in (False, True)]
+    [True, False]
+    """
+    largest = "O(3)xI" if finite and name == "VEC" else LARGEST[name[:3]]
+    return data_group(largest, shape).holds(data_group(group, shape))
 
 
 def haar(rng: np.random.Generator, size: int) -> Float[np.ndarray, "size size"]:
@@ -61,15 +173,19 @@ def haar_each(rng: np.random.Generator, count: int, size: int) -> Float[np.ndarr
 _ROWS = 256  # signals moved at once, in float64
 
 
-@dataclass(frozen=True, eq=False)
-class Transformation(abc.ABC):
+@final
+@dataclass(frozen=True, eq=False, repr=False)
+class Transformation:
     """One element τ of a group, acting on signals (N, *positions, channels); `tau(x)` moves them.
 
-    `tau.inverse(tau(x))` is x to rounding. The matrices are float64; a moved array has the type of the given one.
+    `tau.inverse(tau(x))` is x to rounding. `values`: matrices for the channels, (1, c, c) the same at every position or
+    (d, c, c) one for each; one matrix (cd, cd) for all coordinates; or a permutation (cd,), coordinate i of τx being
+    coordinate values[i] of x. Matrices are float64; a moved array has the type of the given one.
     """
 
     group: DataGroup
     shape: tuple[int, ...]
+    values: np.ndarray
 
     @property
     def dimension(self) -> int:
@@ -77,18 +193,25 @@ class Transformation(abc.ABC):
         return self.group.dimension
 
     @property
-    @abc.abstractmethod
     def inverse(self) -> Transformation:
-        """τ⁻¹, which shares this one's memory where that is large."""
-
-    @abc.abstractmethod
-    def _rows(self, x: np.ndarray) -> np.ndarray:
-        """τ of float64 rows (n, positions, channels)."""
+        """τ⁻¹; of matrices a view of them, transposed."""
+        values = np.argsort(self.values) if self.values.ndim == 1 else self.values.swapaxes(-1, -2)
+        return Transformation(self.group, self.shape, values)
 
     @property
-    @abc.abstractmethod
     def orthogonality_error(self) -> float:
-        """The largest entry of |ττᵀ − 1|; some 1e-15 for an orthogonal matrix in float64."""
+        """The largest entry of |ττᵀ − 1|, some 1e-15 in float64; 0 for a permutation, 1 if a coordinate is missing."""
+        if self.values.ndim == 1:
+            return 0.0 if np.array_equal(np.sort(self.values), np.arange(len(self.values))) else 1.0
+        if self.values.ndim == 3:
+            products = self.values @ self.values.swapaxes(1, 2)
+            return float(np.max(np.abs(products - np.eye(self.group.channels))))
+        worst = []
+        for begin in range(0, len(self.values), _ROWS):  # no second matrix of that size
+            product = self.values[begin : begin + _ROWS] @ self.values.T
+            product[np.arange(len(product)), begin + np.arange(len(product))] -= 1
+            worst.append(np.max(np.abs(product)))
+        return float(np.max(worst))
 
     def __call__(self, x: Numbers) -> Any:
         """The moved signals, (N, *positions, channels), of the type and precision of x."""
@@ -108,6 +231,12 @@ class Transformation(abc.ABC):
         y = y.reshape(given.shape)
         return jnp.asarray(y, x.dtype) if isinstance(x, jax.Array) else y
 
+    def _rows(self, x: Float[np.ndarray, "n positions channels"]) -> Float[np.ndarray, "n positions channels"]:
+        if self.values.ndim == 3:
+            return np.einsum("pij,npj->npi", np.broadcast_to(self.values, (x.shape[1], *self.values.shape[1:])), x)
+        flat = x.reshape(len(x), -1)
+        return (flat[:, self.values] if self.values.ndim == 1 else flat @ self.values.T).reshape(x.shape)
+
     def matrix(self) -> np.ndarray:
         """τ as a matrix (cd, cd) on signals written row-major, the channels of a position side by side."""
         basis = np.eye(self.group.positions * self.group.channels)
@@ -115,75 +244,6 @@ class Transformation(abc.ABC):
 
     def __repr__(self) -> str:
         return f"<an element of {self.group} on signals of shape {self.shape}>"
-
-
-@final
-@dataclass(frozen=True, eq=False, repr=False)
-class ChannelRotations(Transformation):
-    """A matrix for the channels: (1, c, c) the same at every position, or (d, c, c) one for each."""
-
-    matrices: np.ndarray
-
-    @property
-    def inverse(self) -> ChannelRotations:
-        """The inverse rotations: transposed matrices."""
-        return ChannelRotations(self.group, self.shape, self.matrices.swapaxes(1, 2))
-
-    @property
-    def orthogonality_error(self) -> float:
-        """The largest over positions."""
-        products = self.matrices @ self.matrices.swapaxes(1, 2)
-        return float(np.max(np.abs(products - np.eye(self.group.channels))))
-
-    def _rows(self, x: np.ndarray) -> np.ndarray:
-        return np.einsum("pij,npj->npi", np.broadcast_to(self.matrices, (x.shape[1], *self.matrices.shape[1:])), x)
-
-
-@final
-@dataclass(frozen=True, eq=False, repr=False)
-class Permutation(Transformation):
-    """Coordinate i of τx is coordinate `order[i]` of x."""
-
-    order: np.ndarray
-
-    @property
-    def inverse(self) -> Permutation:
-        """The permutation that undoes this one."""
-        return Permutation(self.group, self.shape, np.argsort(self.order))
-
-    @property
-    def orthogonality_error(self) -> float:
-        """0 for a permutation, else 1: a coordinate is missing."""
-        return 0.0 if np.array_equal(np.sort(self.order), np.arange(len(self.order))) else 1.0
-
-    def _rows(self, x: np.ndarray) -> np.ndarray:
-        return x.reshape(len(x), -1)[:, self.order].reshape(x.shape)
-
-
-@final
-@dataclass(frozen=True, eq=False, repr=False)
-class FullRotation(Transformation):
-    """A matrix (cd, cd) for all coordinates; its inverse is a view of it."""
-
-    full: np.ndarray
-
-    @property
-    def inverse(self) -> FullRotation:
-        """The inverse rotation: the transposed matrix."""
-        return FullRotation(self.group, self.shape, self.full.T)
-
-    @property
-    def orthogonality_error(self) -> float:
-        """Computed in strips of rows."""
-        worst = []
-        for begin in range(0, len(self.full), _ROWS):
-            product = self.full[begin : begin + _ROWS] @ self.full.T
-            product[np.arange(len(product)), begin + np.arange(len(product))] -= 1
-            worst.append(np.max(np.abs(product)))
-        return float(np.max(worst))
-
-    def _rows(self, x: np.ndarray) -> np.ndarray:
-        return (x.reshape(len(x), -1) @ self.full.T).reshape(x.shape)
 
 
 def like(reference: ArrayLike, value: np.ndarray) -> ArrayLike:
@@ -215,14 +275,14 @@ def transformation(group: str, shape: tuple[int, ...], *, seed: int = 0) -> Tran
     rng = np.random.default_rng(check_whole("seed", seed, 0))
     c, count = kind.channels, kind.positions if kind.reach == "own" else 1
     if kind.letter == "I":
-        return ChannelRotations(kind, shape, np.eye(c)[None])
+        return Transformation(kind, shape, np.eye(c)[None])
     if kind.letter == "P":
-        return Permutation(kind, shape, rng.permutation(kind.size))
+        return Transformation(kind, shape, rng.permutation(kind.size))
     if kind.reach == "all":
         remedy = "make the inputs smaller, or move every position by itself with O(3)^d"
         check_fits(f"a random element of O({kind.size:,})", 8 * kind.size**2, remedy)
-        return FullRotation(kind, shape, haar(rng, kind.size))
-    return ChannelRotations(kind, shape, haar_each(rng, count, c))
+        return Transformation(kind, shape, haar(rng, kind.size))
+    return Transformation(kind, shape, haar_each(rng, count, c))
 
 
 def rotate(x: Numbers, group: str, seed: int = 0, *, inverse: bool = False) -> Any:
@@ -257,9 +317,7 @@ class Path:
         """The transformation at t."""
         check_number("t", t, "a finite number", lambda t: True)
         matrices = scipy.linalg.expm(-float(t) * self.generators)
-        if self.group.reach == "all":
-            return FullRotation(self.group, self.shape, matrices[0])
-        return ChannelRotations(self.group, self.shape, matrices)
+        return Transformation(self.group, self.shape, matrices[0] if self.group.reach == "all" else matrices)
 
 
 def path(group: str, shape: tuple[int, ...], *, seed: int = 0) -> Path:
@@ -281,3 +339,63 @@ def path(group: str, shape: tuple[int, ...], *, seed: int = 0) -> Path:
     count = kind.positions if kind.reach == "own" else 1
     entries = np.triu(rng.standard_normal((count, kind.size, kind.size)), 1) / np.sqrt(kind.size - 1)
     return Path(kind, shape, entries - entries.swapaxes(1, 2))
+
+
+class Textures(NamedTuple):
+    """`x` (N, *positions, channels), of mean 0 and variance 1 over all entries in expectation, and `labels` (N,)."""
+
+    x: Float[np.ndarray, "n *positions channels"]
+    labels: np.ndarray
+
+
+def textures(
+    count: int, shape: tuple[int, ...] = (8, 8, 3), classes: int = 5, *, tint: float = 0.0, seed: int = 0
+) -> Textures:
+    """`count` signals of `shape` = (*positions, channels), classes in turn; filters and noise come from the seed.
+
+    `tint`: the share of the variance that is one random colour for all of a signal's positions, whatever its class, as
+    neighbouring pixels of photographs are alike.
+
+    >>> drawn = textures(20, (8, 8, 3), classes=5, seed=0)
+    >>> drawn.x.shape, drawn.labels[:6].tolist()
+    ((20, 8, 8, 3), [0, 1, 2, 3, 4, 0])
+    """
+    check_whole("count", count, 1)
+    check_whole("classes", classes, 1)
+    check_number("tint", tint, "a number from 0 to 1", lambda share: 0 <= share <= 1)
+    shape = check_shape("shape", shape)
+    rng = np.random.default_rng(check_whole("seed", seed, 0))
+    grid, c = shape[:-1], shape[-1]
+    axes = tuple(range(1, len(shape)))
+    filters = np.zeros((classes, *grid, c, c))
+    taps = np.indices((3,) * len(grid)).reshape(len(grid), -1).T
+    for tap in taps:
+        filters[(slice(None), *(tap % grid))] += rng.standard_normal((classes, c, c))
+    filters /= np.sqrt((filters**2).sum(axis=(*axes, len(shape)), keepdims=True).sum(axis=-1, keepdims=True) / c)
+    labels = np.arange(count) % classes
+    noise = rng.standard_normal((count, *shape))
+    colours = rng.standard_normal((count, *(1 for _ in grid), c))
+    mixed = lambda x: Textures((1 - tint) ** 0.5 * x + tint**0.5 * colours, labels)
+    if not grid:
+        return mixed(np.einsum("nij,nj->ni", filters[labels], noise))
+    spectrum = np.einsum("n...ij,n...j->n...i", np.fft.fftn(filters, axes=axes)[labels], np.fft.fftn(noise, axes=axes))
+    return mixed(np.fft.ifftn(spectrum, axes=axes).real)
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Training inputs x (N, …), labels or targets y, and test inputs."""
+
+    x: np.ndarray
+    y: np.ndarray
+    x_test: np.ndarray
+
+    def of_type(self, dtype: str) -> Sample:
+        """A sample with inputs of this precision."""
+        return replace(self, x=np.asarray(self.x, dtype), x_test=np.asarray(self.x_test, dtype))
+
+
+def sample_data(shape: tuple[int, ...] = (8, 8, 3), classes: int = 3, *, seed: int = 0) -> Sample:
+    """60 training and 20 test inputs of tinted `textures`, which a wrong group tears apart."""
+    x, labels = textures(80, shape, classes, tint=0.8, seed=seed)
+    return Sample(x[:60], labels[:60], x[60:])

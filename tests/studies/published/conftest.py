@@ -36,7 +36,7 @@ def root(registered, tmp_path):
     (made / "paper").mkdir()
     for name in ("README.md", "paper/paper.md"):
         (made / name).write_text("by hand\n")
-    marks = ("counted", "runs", "unmet")
+    marks = ("lead", "counted", "runs", "unmet")
     (made / "docs" / "results" / "index.md").write_text("".join(f"<!-- {mark} --><!-- -->\n" for mark in marks))
     return made
 

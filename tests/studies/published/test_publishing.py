@@ -14,6 +14,7 @@ from tools.results.__main__ import ROOT, main
 from tools.results.record import Record
 
 from equitangents import studies
+from equitangents_studies.framework.places import PLACES
 from studies.published.drawn import NAME, edit, everything, page
 
 
@@ -109,12 +110,40 @@ class TestTheIndex:
         (folder / "claims.json").write_text(json.dumps(claims))
         assert main([str(folder)], root) == 0
         index = page(root, "index").read_text()
-        for row in ("arXiv 2406.06504 | 1 | 1 | 1", "all | 1 | 1 | 1"):
+        for row in ("arXiv 2406.06504 | 1 | 1 | 1", "all | 1 | 1 | 1", "other statements | 1 | 1 | 1 | 0"):
             assert f"| {row} |" in index
         assert f"| [{NAME}]({NAME}.md) | It is not | fails | 1.0 | 0.0 to 2.0 | 7 |" in index
         assert f"| [{NAME}]({NAME}.md) | It is open | undecided |" in index
         assert "It is so" not in index
         assert "Ours" not in index
+
+    def test_leads_with_numbers_theorems_and_statements_each_once(self, root, folder):
+        (first, *_) = json.loads((folder / "claims.json").read_text())
+        of = lambda statement, number, **more: {
+            **first, "source": "arXiv 2406.06504", "kind": "source", "statement": statement, "number": number,
+            "interval": [number - 0.1, number + 0.1], "numbers": {}, "bound": [None, None], **more,
+        }  # fmt: skip
+        claims = [
+            of("A number", 1.0, reference=[1.1, 0.2]), of("Another", 1.0, reference=[9.0, 0.2]),
+            of("Equal", 0.0, bound=[None, 1.0], place="Theorem 2"), of("More", 1.0, bound=[0.0, None]),
+            of("Of others", 1.0, bound=[0.0, None], source="arXiv 1"),
+        ]  # fmt: skip
+        (folder / "claims.json").write_text(json.dumps(claims))
+        listed = "\n## Not reproduced\n\n| of | what | why |\n| --- | --- | --- |\n| a | number | large |\n"
+        path = page(root, "index")
+        path.write_text(path.read_text() + listed)
+        main([str(folder)], root)
+        rows = (
+            "numbers that they state | 1 | 1 | 0 | 1",
+            "theorems | 1 | 0 | 0 | 0",
+            "other statements | 1 | 0 | 0 | 0",
+        )
+        assert all(f"| {row} |" in path.read_text() for row in rows)
+        assert "Another" in (root / "docs/results/ours-and-theirs.svg").read_text()
+        edit(root, claims=[{**c, "outcome": "fails", "bound": [7.0, None]} for c in claims])
+        edit(root, variant="other setting", table_of=NAME)  # which counts nothing
+        main([], root)
+        assert "| other statements | 0 | 0 | 0 | 0 |" in path.read_text()
 
 
 class TestRefused:
@@ -159,6 +188,13 @@ class TestTheRepository:
             [sys.executable, "-m", "tools.results", "--check"], cwd=ROOT, capture_output=True, text=True
         )
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+    def test_every_place_of_a_work_has_its_command_and_a_published_run(self):
+        runs = {path.parent.name: Record.from_json(path.read_text()) for path in self.RESULTS.glob("*/run.json")}
+        for place in (place for shown in PLACES.values() for place in shown):
+            given = runs[place.run].command.removeprefix("equitangents reproduce ").split()
+            assert set(place.command.split()) <= {*given, "--data-dir", "FOLDER"}, place
+            assert place.command.split()[0] == runs[place.run].study
 
     def test_every_run_has_a_page_with_its_finding_figure_claims_and_command(self):
         runs = [Record.from_json(path.read_text()) for path in self.RESULTS.glob("*/run.json")]

@@ -13,10 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from equitangents._types import AnyModel
-from equitangents.audit.adapters.callables import CallableModel, KernelModel, NetworkModel
-from equitangents.audit.adapters.estimators import EnsembleModel, EstimatorModel, MembersModel
-from equitangents.audit.adapters.model import Model
-from equitangents.audit.adapters.outputs import Select
+from equitangents.audit.adapters.callables import (
+    CallableModel,
+    EnsembleModel,
+    EstimatorModel,
+    KernelModel,
+    MembersModel,
+    NetworkModel,
+)
+from equitangents.audit.adapters.model import Model, Select
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.extras import require
 from equitangents.model_files import check_model, check_name

@@ -13,9 +13,9 @@ import numpy as np
 
 from equitangents._types import Tree
 from equitangents.audit.adapters.callables import in_double
-from equitangents.audit.adapters.folding import Folded
 from equitangents.audit.adapters.model import Keep, LayerTrace, Model, Traced, arguments
 from equitangents.audit.contract.trees import dotted
+from equitangents.audit.measure.layers import Folded
 
 _TRAINS = ("train", "training", "is_training")
 _PREDICTS = ("deterministic", "use_running_average", "inference")

@@ -1,4 +1,9 @@
-"""What an audit asks of a model: outputs for a batch; if it can, outputs in double precision and of every layer."""
+"""What an audit asks of a model: outputs for a batch; if it can, outputs in double precision and of every layer.
+
+Outputs are plain trees of dictionaries and tuples, of which one can be chosen by name.
+Model hubs return dictionaries of classes of their own, dataclasses or named tuples, with None where an output was not
+asked for.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +12,8 @@ import sysconfig
 import traceback
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any, final
 
@@ -17,12 +22,17 @@ import numpy as np
 from jax.tree_util import PyTreeDef
 
 from equitangents._types import AnyAction, Tree
-from equitangents.audit.adapters.outputs import Select, chosen
 from equitangents.audit.contract.contract import OutputActions
-from equitangents.audit.contract.layouts import Stated
-from equitangents.audit.contract.trees import Batch, to_numpy
+from equitangents.audit.contract.trees import Batch, Stated, to_numpy
 from equitangents.audit.contract.unordered import most_items, stacked
-from equitangents.errors import EquitangentsError, ModelError, NotFiniteError, ShapeError
+from equitangents.errors import (
+    EquitangentsError,
+    InvalidArgumentError,
+    InvalidTypeError,
+    ModelError,
+    NotFiniteError,
+    ShapeError,
+)
 from equitangents.validation import is_half
 
 Keep = Callable[[Any], Any]
@@ -173,13 +183,13 @@ def answer(output: Tree, n: int, expected: AnyAction = None, finite: bool = True
     if not arrays:
         raise ShapeError("f(x) holds no array")
     axes = axes_of(expected, structure, len(arrays))
-    arrays = [_batch_first(a, axis) for a, axis in zip(arrays, axes, strict=True)]
+    arrays = [np.moveaxis(a, axis, 0) if a.ndim > axis > 0 else a for a, axis in zip(arrays, axes, strict=True)]
     choose = _choices(output, names, n)
     arrays = arrays if most is None else [_without_nan_rows(a) for a in arrays]
     for name, a in zip(names, arrays, strict=True):
         _check(name, a, n, choose, finite, sets=most is not None)
     given = [_dtype(leaf) for _, leaf in pairs]
-    floats = [_real(d) for d in given if d.kind in "fc" or is_half(d)]
+    floats = [np.dtype(f"f{d.itemsize // 2}") if d.kind == "c" else d for d in given if d.kind in "fc" or is_half(d)]
     dtype = min(floats, key=lambda d: d.itemsize) if floats else np.dtype(np.float64)
     whole = tuple(a.ndim == 1 and a.dtype.kind in "iub" for a in arrays)
     paired = tuple(a.dtype.kind == "c" for a in arrays)
@@ -228,10 +238,6 @@ def as_real(a: np.ndarray) -> np.ndarray:
     return np.stack([a.real, a.imag], axis=-1).astype(np.float64) if a.dtype.kind == "c" else a.astype(np.float64)
 
 
-def _real(dtype: np.dtype) -> np.dtype:
-    return np.dtype(f"f{dtype.itemsize // 2}") if dtype.kind == "c" else dtype
-
-
 def axes_of(expected: AnyAction, structure: PyTreeDef, count: int) -> list[int]:
     """Where every output has its batch, by the tree of output actions."""
     if isinstance(expected, OutputActions):
@@ -240,10 +246,6 @@ def axes_of(expected: AnyAction, structure: PyTreeDef, count: int) -> list[int]:
     if own != structure and not (len(parts) == count == 1):
         return [0] * count
     return [part.axis if isinstance(part, Batch) else 0 for part in parts]
-
-
-def _batch_first(a: np.ndarray, axis: int) -> np.ndarray:
-    return np.moveaxis(a, axis, 0) if axis and a.ndim > axis else a
 
 
 def _without_nan_rows(a: np.ndarray) -> np.ndarray:
@@ -281,3 +283,92 @@ _STANDARD = sysconfig.get_paths()["stdlib"]
 def _leaves(x: Tree) -> list[tuple[str, Any]]:
     pairs, _ = jax.tree_util.tree_flatten_with_path(x)
     return [("x" + jax.tree_util.keystr(path), leaf) for path, leaf in pairs]
+
+
+Select = str | int | None
+
+
+def check_select(select: Any) -> Select:
+    """`select`, or an error unless it is a name, a position or None."""
+    if select is None or (isinstance(select, str | int) and not isinstance(select, bool)):
+        return select
+    raise InvalidTypeError("select", select, "the name of an output, the position of one, or None")
+
+
+def chosen(output: Tree, select: Select) -> Tree:
+    """The output called `select` ("a.b" within another), or all of them if it is None; as plain trees.
+
+    Raises InvalidArgumentError that names the outputs there are.
+
+    >>> chosen({"logits": 1.0, "states": (2.0, 3.0), "loss": None}, "states.1")
+    3.0
+    """
+    if select is None:
+        return plain(output)
+    found = output
+    for part in [select] if isinstance(select, int) else select.split("."):
+        found = _entry(found, part, select, output)
+    return plain(found)
+
+
+def plain(output: Tree) -> Tree:
+    """Mappings, dataclasses and named tuples as dictionaries without their entries that are None; within trees, too."""
+    named = _named(output)
+    if named is not None:
+        return {name: plain(value) for name, value in named.items() if value is not None}
+    if isinstance(output, tuple | list):
+        return type(output)(plain(value) for value in output)
+    return output
+
+
+def _named(output: Tree) -> dict[str, Any] | None:
+    """The entries of an output that has names; None for others."""
+    if isinstance(output, Mapping):
+        return _by_text([(name, value) for name, value in output.items()])
+    if isinstance(output, tuple) and hasattr(output, "_fields"):
+        return dict(zip(output._fields, output, strict=True))
+    if is_dataclass(output) and not isinstance(output, type):
+        return {f.name: getattr(output, f.name) for f in fields(output)}
+    if hasattr(output, "keys") and hasattr(output, "__getitem__"):
+        return _by_text([(name, output[name]) for name in output.keys()])  # noqa: SIM118
+    return None
+
+
+def _by_text(entries: list[tuple[Any, Any]]) -> dict[str, Any]:
+    """Entries by their names as text; an error where two would be called the same."""
+    found = {str(name): value for name, value in entries}
+    if len(found) < len(entries):
+        raise InvalidArgumentError(
+            "f",
+            [name for name, _ in entries],
+            "names of outputs that differ as text",
+            "rename one",
+            verb="has the outputs",
+        )
+    return found
+
+
+def _entry(output: Tree, part: str | int, select: str | int, whole: Tree) -> Tree:
+    named, text = _named(output), str(part)
+    if named is not None and named.get(text) is not None:
+        return named[text]
+    values = output if named is None else [v for v in named.values() if v is not None]
+    if (
+        isinstance(values, tuple | list)
+        and text.removeprefix("-").isdigit()
+        and -len(values) <= int(text) < len(values)
+    ):
+        return values[int(text)]
+    if named is None and not hasattr(output, "dtype") and getattr(output, text, None) is not None:
+        return getattr(output, text)
+    raise InvalidArgumentError("select", select, remedy=_there_are(whole))
+
+
+def _there_are(output: Tree) -> str:
+    """What could have been selected."""
+    named = _named(output)
+    if named is not None:
+        return f"f(x) has the outputs {', '.join(repr(name) for name, value in named.items() if value is not None)}"
+    if isinstance(output, tuple | list):
+        return f"f(x) has {len(output)} outputs without names; expected a position from 0 to {len(output) - 1}"
+    return "f(x) is one output without a name; leave select out"

@@ -14,7 +14,7 @@ import numpy as np
 
 from equitangents._types import Tree
 from equitangents.audit.adapters.model import Keep, LayerTrace, Model, arguments, first_line
-from equitangents.audit.contract.layouts import Sizes
+from equitangents.audit.contract.trees import Sizes
 from equitangents.errors import InvalidArgumentError, NetworkError, ShapeError
 from equitangents.extras import require
 
@@ -153,7 +153,8 @@ class OnnxModel(Model):
     def stated_shapes(self, x: Tree, axes: Sequence[int] = ()) -> list[Sizes | None]:
         """The shapes that the file states, in the order of x; of dictionaries in that of their sorted names."""
         along, shapes = self._along(x, axes), {i.name: i.shape for i in self._inputs}
-        return [_batch_first(shapes.get(name), along.get(name, 0)) for name in self._names(x)]
+        first = lambda s, axis: [*s[axis : axis + 1], *s[:axis], *s[axis + 1 :]] if s else s
+        return [first(shapes.get(name), along.get(name, 0)) for name in self._names(x)]
 
     def run(self, x: Tree) -> Tree:
         """What the session returns: an array, or several by name."""
@@ -198,10 +199,6 @@ def _fits(wanted: list[Any], given: tuple[int, ...], axis: int = 0) -> bool:
     """Whether an array of shape `given` is what the file states, but for the axis of its batch."""
     same = [not isinstance(w, int) or w == g for w, g in zip(wanted, given, strict=False)]
     return len(wanted) == len(given) and all(fits or k == axis for k, fits in enumerate(same))
-
-
-def _batch_first(shape: list[Any] | None, axis: int) -> list[Any] | None:
-    return shape if not shape else [*shape[axis : axis + 1], *shape[:axis], *shape[axis + 1 :]]
 
 
 def of_session(session: Any) -> OnnxModel:

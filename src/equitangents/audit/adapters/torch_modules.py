@@ -19,8 +19,7 @@ import numpy as np
 
 from equitangents._types import DType, Tree
 from equitangents.array_files import WHY
-from equitangents.audit.adapters.model import Keep, LayerTrace, Model, Traced, arguments, first_line
-from equitangents.audit.adapters.outputs import plain
+from equitangents.audit.adapters.model import Keep, LayerTrace, Model, Traced, arguments, first_line, plain
 from equitangents.audit.contract.trees import on_host, to_numpy
 from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.extras import require

@@ -5,8 +5,7 @@ There are no products and no inverses: nothing is asked but how far outputs move
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, final
 
 import jax
@@ -14,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from equitangents._types import AnyAction
+from equitangents.audit.contract.kinds import unmoved
 from equitangents.audit.contract.leaf_actions import Actions, LeafAction
-from equitangents.audit.contract.trees import Batch, Inputs, Shared, to_numpy
-from equitangents.audit.contract.unordered import PixelClasses, Stays, as_sets
+from equitangents.audit.contract.trees import Inputs, Shared, to_numpy
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups import SymmetryGroup
 
@@ -75,57 +74,46 @@ class Strengths:
         return s
 
 
-@dataclass(frozen=True, eq=False)
-class Changes:
-    """T_s of inputs, and outputs that should stay."""
+class Changes(Actions):
+    """T_s of inputs, in place of a group's action."""
+
+    def __new__(cls, transform: AnyAction, like: Inputs) -> Changes:
+        """The changes of a `Transform`, for inputs like these."""
+        strengths: SymmetryGroup = Strengths(transform)  # type: ignore[assignment]
+        stays = LeafAction(unmoved(strengths, "stays"), title=f"changed by {transform.name}")
+        made = super().__new__(cls, (None if isinstance(a, Shared) else stays for a in like.leaves))
+        made.group, made.transform, made.like = strengths, transform, like
+        return made
 
     group: SymmetryGroup
     """The `Strengths`, where a group would be."""
     transform: Transform
     like: Inputs
 
-    def move(self, s: float | None, leaves: Sequence[Any]) -> list[Any]:
+    def act(self, g: float | None, arrays: Iterable[Any]) -> list[Any]:
         """T_s of one batch; None, as it is given."""
-        if s is None:
-            return list(leaves)
-        name, part = self.transform.name, self.like.replaced(leaves)
-        changed, structure = jax.tree.flatten(self.transform.fn(part.tree(), s))
+        if g is None:
+            return list(arrays)
+        part = self.like.replaced(list(arrays))
+        changed, structure = jax.tree.flatten(self.transform.fn(part.tree(), g))
         if structure != part.structure and len(changed) != len(part.leaves):
-            raise InvalidTypeError(f"fn(x, {s:g})", f"{len(changed)} arrays", f"{len(part.leaves)}, as many as inputs")
+            raise InvalidTypeError(f"fn(x, {g:g})", f"{len(changed)} arrays", f"{len(part.leaves)}, as many as inputs")
         axes = part.axes or (0,) * len(part.leaves)
         found: list[Any] = []
         for before, after, axis in zip(part.leaves, changed, axes, strict=True):
             if isinstance(before, Shared):
                 found.append(before)
                 continue
-            array = to_numpy(after, name)
+            array = to_numpy(after, self.transform.name)
             array = np.ascontiguousarray(np.moveaxis(array, axis, 0)) if axis and array.ndim > axis else array
             if array.ndim != before.ndim or len(array) != len(before):
                 raise ShapeError("fn(x, strength)", array.shape, f"{before.ndim} axes and {len(before)} inputs")
             found.append(array.astype(before.dtype) if before.dtype.kind == array.dtype.kind == "f" else array)
         return found
 
-    def output_actions(
-        self, given: Sequence[Any], leaves: Sequence[np.ndarray], complex_pairs: Sequence[bool]
-    ) -> Actions:
-        """What every output should do under the transform: stay the same, with sets and masks compared as such."""
-        found: list[LeafAction | None] = []
-        for i, (part, y) in enumerate(zip(given, leaves, strict=True)):
-            kind = part.value if isinstance(part, Batch) else part
-            sets = as_sets(kind)
-            if sets is not None:
-                sets.check("f(x)", y)
-            compared = PixelClasses() if isinstance(kind, str) and kind == "masks" else sets and sets.comparison
-            action = Stays(self.group, "stays" if sets is None else "sets in any order")
-            paired = bool(complex_pairs) and complex_pairs[i]
-            found.append(None if compared is None else LeafAction(action, compared=compared, complex_pairs=paired))
-        return Actions(found)
-
-
-def changes_of(transform: AnyAction, x: Inputs) -> Changes:
-    """The changes of a `Transform`, for inputs like x."""
-    group: SymmetryGroup = Strengths(transform)  # type: ignore[assignment]
-    return Changes(group, transform, x)
+    def orbit(self, elements: Sequence[float | None], arrays: Sequence[Any]) -> Iterator[list[Any]]:
+        """T_s of one batch for one strength after another."""
+        return (self.act(s, arrays) for s in elements)
 
 
 def _check_strengths(strengths: npt.ArrayLike) -> list[float]:

@@ -17,15 +17,25 @@ from jax.tree_util import PyTreeDef
 
 from equitangents._types import AnyAction, Element, Tree
 from equitangents.actions import GroupAction
-from equitangents.actions.image_stacks import ImageStacks
+from equitangents.actions.images import ImageStacks
 from equitangents.actions.kinds import Kinds, kinds_of, space_of
-from equitangents.actions.represented import as_output_action
-from equitangents.audit.contract.changes import Changes, changes_of
-from equitangents.audit.contract.layouts import Layout, Stated, from_last, settled_layout, spatial
-from equitangents.audit.contract.leaf_actions import Actions, CustomAction, Kind, LeafAction, Place, leaf
+from equitangents.actions.vectors import as_output_action
+from equitangents.audit.contract.changes import Changes
+from equitangents.audit.contract.kinds import CustomAction, unmoved
+from equitangents.audit.contract.leaf_actions import Actions, Kind, LeafAction, Place, leaf
 from equitangents.audit.contract.named import UNMOVED, kind_of_only_input, leaf_of_kind, named_group
-from equitangents.audit.contract.trees import Batch, Inputs, Shared, spread_over
-from equitangents.audit.contract.unordered import Stays, check_no_detections
+from equitangents.audit.contract.trees import (
+    Batch,
+    Inputs,
+    Layout,
+    Shared,
+    Stated,
+    from_last,
+    settled_layout,
+    spatial,
+    spread_over,
+)
+from equitangents.audit.contract.unordered import PixelClasses, Unordered, as_sets, check_no_detections
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError
 from equitangents.groups import MatrixGroup, SymmetryGroup
 from equitangents.groups.names import parse_group_name
@@ -56,13 +66,11 @@ class Contract:
     """The angle of an element in degrees, if it is a turn of the plane."""
     grid: tuple[int, ...] | None = None
     """Positions of the images that the model reads; None where no input is an image."""
-    changes: Changes | None = None
-    """Changes that form no group, where these stand in its place."""
 
     @property
     def not_a_group(self) -> bool:
         """Whether these are changes that form no group: no products, inverses, averages or irreps."""
-        return self.changes is not None
+        return isinstance(self.inputs, Changes)
 
     @property
     def is_complete(self) -> bool:
@@ -106,13 +114,11 @@ class Contract:
 
     def move(self, g: Element, leaves: Sequence[Any]) -> list[Any]:
         """ρ_X(g) on one batch."""
-        return self.inputs.act(g, leaves) if self.changes is None else self.changes.move(g, leaves)
+        return self.inputs.act(g, leaves)
 
     def orbit(self, elements: Sequence[Element], leaves: Sequence[Any]) -> Iterator[list[Any]]:
         """ρ_X(g) of one batch for one element after another."""
-        if self.changes is None:
-            return self.inputs.orbit(elements, leaves)
-        return (self.move(g, leaves) for g in elements)
+        return self.inputs.orbit(elements, leaves)
 
     def project(self, x: Inputs) -> Inputs:
         """ρ(e) x, which is x unless a mask cuts the corners of images."""
@@ -138,10 +144,10 @@ class Contract:
         if isinstance(output_action, OutputActions):
             return output_action.actions
         given = spread_over("output_action", output_action, structure, len(leaves))
-        if self.changes is not None:
-            return self.changes.output_actions(given, leaves, complex_pairs)
         actions: list[LeafAction | None] = []
         for i, (part, y) in enumerate(zip(given, leaves, strict=True)):
+            part = part.value if isinstance(part, Batch) else part
+            part = as_sets(part) or part
             name = "f(x)" if len(leaves) == 1 else f"output {i} of f(x)"
             paired = bool(complex_pairs) and complex_pairs[i]
             action = self._output_action(part, y.shape[:-1] if paired else y.shape)
@@ -154,8 +160,11 @@ class Contract:
         return Actions(actions)
 
     def _output_action(self, part: AnyAction, shape: tuple[int, ...]) -> LeafAction | None:
-        if isinstance(part, Batch):
-            return self._output_action(part.value, shape)
+        place = Place(self.group, self.kinds, shape, self.output_layout, self.grid)
+        if self.not_a_group:  # outputs stay, masks and sets are compared as such
+            if isinstance(part, str) and part == "masks":
+                return LeafAction(unmoved(self.group, "stays"), compared=PixelClasses())
+            return part.leaf(place, None) if isinstance(part, Unordered) else None
         if part in UNMOVED:
             if part is None:
                 check_no_detections(self.grid, shape)
@@ -174,7 +183,7 @@ class Contract:
             raise InvalidArgumentError(
                 "output_action", part, "an action, since the group is given by one", "kinds go with the name of a group"
             )
-        return leaf_of_kind(Place(self.group, self.kinds, shape, self.output_layout, self.grid), part)
+        return leaf_of_kind(place, part)
 
 
 def make_contract(
@@ -200,10 +209,8 @@ def make_contract(
 
 def contract_of_changes(transform: AnyAction, x: Inputs) -> Contract:
     """The contract of a transform, whose strengths stand in place of a group's elements."""
-    changes = changes_of(transform, x)
-    stays = LeafAction(Stays(changes.group, "stays"), title=f"changed by {transform.name}")
-    moved = Actions(None if isinstance(a, Shared) else stays for a in x.leaves)
-    return Contract(changes.group, moved, None, None, None, _no_angle, changes=changes)
+    changes = Changes(transform, x)
+    return Contract(changes.group, changes, None, None, None, _no_angle)
 
 
 def _turns_the_plane(group: SymmetryGroup, moved: Sequence[GroupAction]) -> bool:
@@ -231,14 +238,7 @@ _Parts = tuple[SymmetryGroup, Kinds | None, list[LeafAction | None], Layout | No
 def _by_name(name: str, x: Inputs, kinds: AnyAction, layout: Layout | None, stated: Stated) -> _Parts:
     """The group, what it does, its actions on the inputs, and the layout of images."""
     given = [kind_of_only_input(name, x)] if kinds is None else spread_over("inputs", kinds, x.structure, len(x.leaves))
-    for leaf_name, kind, array in zip(x.names, given, x.leaves, strict=True):
-        if isinstance(array, Shared) and kind not in UNMOVED:
-            raise InvalidArgumentError(
-                leaf_name,
-                "Shared",
-                "None for it in inputs, since the group cannot move it",
-                "or repeat it for every row of the batch",
-            )
+    _check_shared(x, given)
     grey = lambda a: a.ndim == 3 and space_of(parse_group_name("group", name)) == "plane"
     placed = lambda kind, a: (kind == "images" and not grey(a)) or (kind == "sequences" and a.ndim > 2)
     images = [placed(kind, a) for kind, a in zip(given, x.leaves, strict=True)]
@@ -257,6 +257,7 @@ def _by_actions(action: AnyAction, x: Inputs, kinds: AnyAction, layout: Layout |
     if kinds is not None:
         raise InvalidArgumentError("inputs says what the named group acts on; give it with a group's name as action")
     given = spread_over("action", action, x.structure, len(x.leaves))
+    _check_shared(x, given)
     actions = [part for part in given if part is not None]
     if not actions or not all(isinstance(part, GroupAction) for part in actions):
         raise InvalidTypeError(
@@ -271,6 +272,18 @@ def _by_actions(action: AnyAction, x: Inputs, kinds: AnyAction, layout: Layout |
     return group, kinds_of(group), [None if part is None else leaf(part, layout) for part in given], layout
 
 
+def _check_shared(x: Inputs, given: Sequence[Any]) -> None:
+    """Raise if an input without a batch should be moved."""
+    for name, part, array in zip(x.names, given, x.leaves, strict=True):
+        if isinstance(array, Shared) and not (isinstance(part, str | None) and part in UNMOVED):
+            raise InvalidArgumentError(
+                name,
+                "Shared",
+                "None for its kind or action, since the group cannot move it",
+                "or repeat it for every row of the batch",
+            )
+
+
 def _check_parts(x: Inputs, parts: Sequence[LeafAction | None]) -> None:
     """Raise unless every action can move its input, and some input is moved."""
     if all(part is None for part in parts):
@@ -278,8 +291,6 @@ def _check_parts(x: Inputs, parts: Sequence[LeafAction | None]) -> None:
     for name, part, array in zip(x.names, parts, x.leaves, strict=True):
         if part is None:
             continue
-        if isinstance(array, Shared):
-            raise InvalidArgumentError(name, "Shared", "None for its action, since the group cannot move it")
         part.check(name, array)
         if part.action.needs_floats and array.dtype.kind not in "fc":
             raise InvalidTypeError(name, array.dtype, "real numbers (float32, float64)", part.name, verb="has dtype")

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,17 +18,16 @@ from jaxtyping import Float
 from scipy.linalg import block_diag
 
 from equitangents._types import AnyAction, Tree
-from equitangents.actions.given_maps import MatrixAction
-from equitangents.actions.image_coordinates import ClassMasks
+from equitangents.actions.action import flattened
+from equitangents.actions.given_maps import ClassMasks, MatrixAction
 from equitangents.actions.kinds import KINDS, Kinds, Space, kinds_named, space_of
-from equitangents.actions.remedies import flattened
-from equitangents.audit.contract.layouts import Layout, spatial
-from equitangents.audit.contract.leaf_actions import Boxes, Keypoints, Kind, LeafAction, Place, leaf
-from equitangents.audit.contract.trees import Inputs, Shared
+from equitangents.audit.contract.kinds import Boxes, Keypoints
+from equitangents.audit.contract.leaf_actions import Kind, LeafAction, Place, leaf
+from equitangents.audit.contract.trees import Inputs, Layout, Shared, spatial
 from equitangents.audit.contract.unordered import PixelClasses, as_sets, check_kind_of_items
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.groups.names import GroupName, parse_group_name
-from equitangents.sphere.wigner import wigner
+from equitangents.sphere.transforms import wigner
 
 UNMOVED = (None, "none", "invariant")
 _PLACES = {"boxes": Boxes(), "xyxy": Boxes("xyxy"), "cxcywh": Boxes("cxcywh"), "keypoints": Keypoints()}
@@ -138,23 +136,8 @@ _TO_E3NN = np.eye(3)[[2, 0, 1]]  # (x, y, z) ↦ (z, x, y), whose usual real har
 _LARGEST = 32  # degrees up to which the matrices are accurate
 
 
-@dataclass(frozen=True)
-class Block:
-    """The irrep of degree l."""
-
-    degree: int
-    flips: bool
-    """Whether the determinant multiplies it."""
-
-    @property
-    def size(self) -> int:
-        """The dimension of the irrep, 2 l + 1."""
-        return 2 * self.degree + 1
-
-    def matrix(self, R: Float[np.ndarray, "3 3"]) -> Float[np.ndarray, "d d"]:
-        """The representation of a rotation."""
-        D = R if self.degree == 1 else wigner(_TO_E3NN @ R @ _TO_E3NN.T, self.degree + 1)[self.degree]
-        return np.asarray(D) * (np.linalg.det(R).round() if self.flips else 1.0)
+Irreps = list[tuple[int, int, bool]]
+"""(multiplicity, degree l, whether the determinant multiplies D) of every term."""
 
 
 def is_irreps(text: Any) -> bool:
@@ -162,22 +145,31 @@ def is_irreps(text: Any) -> bool:
     return isinstance(text, str) and all(_TERM.fullmatch(term) for term in text.replace(" ", "").split("+"))
 
 
-def blocks_of(irreps: str, argument: str) -> list[tuple[int, Block]]:
-    """(multiplicity, block) of every term; an error that names `argument` if it is no such string."""
+def irreps_of(text: str, argument: str) -> Irreps:
+    """The terms of a string of irreps; an error that names `argument` if it is none."""
     found = []
-    for term in irreps.replace(" ", "").split("+"):
+    for term in text.replace(" ", "").split("+"):
         match = _TERM.fullmatch(term)
         if match is None or int(match[2]) >= _LARGEST:
-            raise InvalidArgumentError(f"{argument} {irreps!r}; expected irreps such as '8x0e+4x1o'")
-        count, l, parity = int(match[1] or 1), int(match[2]), match[3]
-        found.append((count, Block(l, flips=(l % 2 == 0) != (parity == "e"))))
+            raise InvalidArgumentError(argument, text, "irreps such as '8x0e+4x1o'")
+        found.append((int(match[1] or 1), int(match[2]), (int(match[2]) % 2 == 0) != (match[3] == "e")))
     return found
 
 
-def irreps_matrix(blocks: list[tuple[int, Block]], R: Float[np.ndarray, "3 3"]) -> Float[np.ndarray, "D D"]:
+def irreps_size(irreps: Irreps) -> int:
+    """The sum of the dimensions 2 l + 1."""
+    return sum(count * (2 * degree + 1) for count, degree, _ in irreps)
+
+
+def irreps_matrix(irreps: Irreps, R: Float[np.ndarray, "3 3"]) -> Float[np.ndarray, "D D"]:
     """The block-diagonal matrix of all terms, for a rotation or reflection."""
-    parts = [(count, block.matrix(np.asarray(R, np.float64))) for count, block in blocks]
-    return block_diag(*(D for count, D in parts for _ in range(count)))
+    R = np.asarray(R, np.float64)
+    usual, sign = _TO_E3NN @ R @ _TO_E3NN.T, np.linalg.det(R).round()
+    blocks: list[np.ndarray] = []
+    for count, degree, flips in irreps:
+        D = R if degree == 1 else np.asarray(wigner(usual, degree + 1)[degree])
+        blocks += count * [D * (sign if flips else 1.0)]
+    return block_diag(*blocks)
 
 
 def irreps_action(kinds: Kinds, irreps: str) -> MatrixAction:
@@ -187,7 +179,5 @@ def irreps_action(kinds: Kinds, irreps: str) -> MatrixAction:
             f"{irreps!r} are irreps of rotations of space; {kinds.group.name} is none of SO3, O3, tetrahedral, "
             "octahedral, icosahedral"
         )
-    blocks = blocks_of(irreps, "the kind is")
-    size = sum(count * b.size for count, b in blocks)
-    plain = irreps.replace(" ", "")
-    return MatrixAction(kinds.group, lambda g: irreps_matrix(blocks, kinds.motion(g)), size, f"irreps {plain}")
+    terms, name = irreps_of(irreps, "kind"), " ".join(["irreps", irreps.replace(" ", "")])
+    return MatrixAction(kinds.group, lambda g: irreps_matrix(terms, kinds.motion(g)), irreps_size(terms), name)

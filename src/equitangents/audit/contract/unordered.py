@@ -11,12 +11,11 @@ import numpy as np
 from jaxtyping import Bool, Float
 from scipy.optimize import linear_sum_assignment
 
-from equitangents._types import AnyAction, Element, Tree
-from equitangents.actions.given_maps import GivenMap
+from equitangents._types import AnyAction, Tree
+from equitangents.audit.contract.kinds import unmoved
 from equitangents.audit.contract.leaf_actions import Comparison, Kind, LeafAction, Place
 from equitangents.audit.contract.trees import on_host
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
-from equitangents.groups import SymmetryGroup
 
 Cost = Callable[[np.ndarray, np.ndarray], Any]
 
@@ -221,7 +220,7 @@ class Unordered(Kind):
     def leaf(self, place: Place, items: LeafAction | None) -> LeafAction:
         """What the group does to every item."""
         what = "sets in any order" if items is None else f"sets of {items.name} in any order"
-        action = Stays(place.group, what) if items is None else items.action
+        action = unmoved(place.group, what) if items is None else items.action
         return LeafAction(action, None if items is None else items.layout, compared=self.comparison, title=what)
 
     @property
@@ -240,24 +239,6 @@ class Unordered(Kind):
         return f"equitangents.audit.Unordered(match={self.match!r})"
 
 
-@final
-class Stays(GivenMap):
-    """Every element leaves everything as it is."""
-
-    def __init__(self, group: SymmetryGroup, name: str):
-        vars(self).update(group=group, name=name)
-
-    def check_signals(self, name: str, x: np.ndarray) -> None:
-        """Any array will do."""
-
-    def __call__(self, g: Element, x: Tree) -> Tree:
-        """The array itself."""
-        return x
-
-    def _key(self) -> tuple[Any, ...]:
-        return ()
-
-
 def stacked(output: Tree, n: int, most: int, expected: AnyAction = None, what: str = "f(x)") -> Tree:
     """Lists of n sets of different lengths as arrays (n, most, …), short ones filled up with zeros; within trees, too.
 
@@ -265,7 +246,9 @@ def stacked(output: Tree, n: int, most: int, expected: AnyAction = None, what: s
     output actions, tells n sets from as many outputs, and how many numbers an item has where all sets are empty.
     """
     if isinstance(output, Mapping):
-        return {str(k): stacked(v, n, most, _entry(expected, k), f"{what}[{k!r}]") for k, v in output.items()}
+        named = {str(k): v for k, v in expected.items()} if isinstance(expected, Mapping) else None
+        kind = lambda k: expected if named is None else named.get(str(k))  # a single kind is of whichever there is
+        return {str(k): stacked(v, n, most, kind(k), f"{what}[{k!r}]") for k, v in output.items()}
     if not isinstance(output, list | tuple):
         return output
     outputs = type(expected) is type(output) and len(expected) == len(output)
@@ -277,13 +260,6 @@ def stacked(output: Tree, n: int, most: int, expected: AnyAction = None, what: s
             return _filled(output, most, as_sets(expected), what)
     parts = expected if outputs else [expected] * len(output)
     return type(output)(stacked(part, n, most, parts[i], f"{what}[{i}]") for i, part in enumerate(output))
-
-
-def _entry(expected: AnyAction, key: Any) -> AnyAction:
-    """What is expected of the output called `key`; a single kind is of whichever there is."""
-    if not isinstance(expected, Mapping):
-        return expected
-    return next((part for name, part in expected.items() if str(name) == str(key)), None)
 
 
 def _filled(sets: Tree, most: int, expected: Unordered | None, what: str) -> np.ndarray:

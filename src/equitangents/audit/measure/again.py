@@ -16,7 +16,7 @@ its moved copy. An error that does not come back was noise of the model.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -56,13 +56,13 @@ def is_open(task: AuditTask, orbits: Orbits, floors: Floors, judgement: Judgemen
     if not (floors.deterministic and plain and task.tolerances.tolerance is None and orbits.undefined.sum() == 0):
         return False
     small = judgement.headline.error.estimate.mean <= UNINFORMATIVE
-    unsure = floors.rounding.method != "float64" and judgement.above.any() and small
+    unsure = floors.float_floor.method != "float64" and judgement.above.any() and small
     return unsure or unexact(judgement) in ("rounding", "spread")
 
 
 def settled(task: AuditTask, orbits: Orbits, floors: Floors, judgement: Judgement) -> tuple[Floors, Judgement]:
     """Both with what stays under the elements of the largest errors; as they are where nothing could be moved."""
-    rows = floors.absolute.rows
+    rows = floors.rows
     x = task.x.subset(rows)
     if not any(a.dtype.kind == "f" for a in x.batches):
         return floors, judgement
@@ -86,7 +86,7 @@ def settled(task: AuditTask, orbits: Orbits, floors: Floors, judgement: Judgemen
         rounding = np.repeat(_root(changes.mean(axis=(1, 2)))[:, None], len(rows), axis=1) / 2
         rounding = np.maximum(rounding, eps(orbits.dtype) / 4 * orbits.separate_sizes[:, rows])  # of the answer itself
         known = FloatFloor(float(np.max(ratio(rounding, orbits.separate_sizes[:, rows]).mean(axis=1))), "copies")
-        floors = replace(floors, absolute=replace(floors.absolute, rounding=rounding), rounding=known)
+        floors = replace(floors, rounding=rounding, float_floor=known)
         judgement = judge(task, orbits, floors)
     if judgement.scales.nothing:
         return floors, judgement
@@ -102,7 +102,7 @@ def _judged(
 ) -> Judgement:
     """The judgement by what stays: above rounding, no more than it, or open."""
     tried, rows, stays, changes = found
-    scales, part = judgement.scales, floors.absolute
+    scales = judgement.scales
     unit: Unit = "spread" if np.isfinite(scales.spreads[scales.judged]).all() else "norm"
     relative = partial(scales.relative, own=False)
     over = relative(unit, np.ones(stays.shape), rows) ** 2
@@ -110,8 +110,8 @@ def _judged(
     mean, n = squares.mean(axis=2), squares.shape[2]
     half = float(ndtri(0.5 + task.bootstrap.confidence / 2)) * squares.std(axis=2) / math.sqrt(max(n - 1, 1))
     unit_rounding = eps(orbits.dtype)
-    least = unit_rounding if floors.rounding.method == "copies" else max(ROUNDING, unit_rounding)
-    beside = FACTOR * relative(unit, part.resampled, part.rows).mean(axis=2)[:, tried]
+    least = unit_rounding if floors.float_floor.method == "copies" else max(ROUNDING, unit_rounding)
+    beside = FACTOR * relative(unit, floors.resampled, floors.rows).mean(axis=2)[:, tried]
     judged = judgement.scales.judged
     above = np.zeros_like(judgement.above)
     above[:, tried] = (_root(mean - half) > np.maximum(least, noise / 4) + beside) & judged[:, None]
@@ -162,17 +162,6 @@ _AGAIN = 3  # the model is asked again
 _CHANCE = 1000.0  # roundings by which answers may differ without being called random
 
 
-@dataclass(frozen=True)
-class Again:
-    """What asking again for one pair of input and element showed."""
-
-    error: float
-    """The smallest of the errors, in the headline's unit."""
-    floor: float
-    noise: float
-    """By how much answers differed, relative to ‖f(x)‖; 0 up to rounding."""
-
-
 def confirmed(m: Measured) -> Measured:
     """With a counterexample, if no mean fails and one is found; with floors that hold the noise that was seen."""
     task, orbits, judgement = m.task, m.orbits, m.judgement
@@ -184,17 +173,16 @@ def confirmed(m: Measured) -> Measured:
     _, first = np.unique(places[:, 2], return_index=True)  # of every input its largest error
     tolerance = judgement.headline.tolerance
     for o, k, i in places[np.sort(first)[:_TRIED]]:
-        again = _again(m, int(o), int(k), int(i))
-        if again.noise:
-            noise = max(m.floors.noise, again.noise)
-            m = replace(m, floors=replace(m.floors, deterministic=False, noise=noise))
-        if again.error > max(SINGLE * again.floor, tolerance or 0.0):
+        error, floor, noise = _again(m, int(o), int(k), int(i))
+        if noise:
+            m = replace(m, floors=replace(m.floors, deterministic=False, noise=max(m.floors.noise, noise)))
+        if error > max(SINGLE * floor, tolerance or 0.0):
             found = Counterexample(
                 output=orbits.output_names[o],
                 label=task.contract.label(task.elements[k]),
                 index=task.row(i),
                 error=float(errors[o, k, i]),
-                floor=again.floor,
+                floor=floor,
                 inputs=int(judgement.far.any(axis=(0, 1)).sum()),
             )
             above = judgement.above.copy()
@@ -204,14 +192,16 @@ def confirmed(m: Measured) -> Measured:
     return m
 
 
-def _again(m: Measured, o: int, k: int, i: int) -> Again:
-    """One error measured again, with the floor of that input under that element."""
+def _again(m: Measured, o: int, k: int, i: int) -> tuple[float, float, float]:
+    """One pair of input and element asked again: (its smallest error, its floor, the noise of the answers).
+
+    Both are in the headline's unit; the noise is relative to ‖f(x)‖, 0 up to rounding.
+    """
     task, orbits, judgement = m.task, m.orbits, m.judgement
     rows = np.array([i]) if m.floors.batch_independent else batches(task.x.n, task.step)[i // task.step]
     at, g = int(np.flatnonzero(rows == i)[0]), task.elements[k]
-    given, actions, action = task.x.subset(rows), orbits.actions, orbits.actions[o]
-    x = given
-    moved = x.replaced(task.contract.move(g, given.leaves))
+    x, actions, action = task.x.subset(rows), orbits.actions, orbits.actions[o]
+    moved = x.replaced(task.contract.move(g, x.leaves))
     still, turned = ([task.evaluate(part) for _ in range(_AGAIN)] for part in (x, moved))
     expected = [y.leaves[o] if action is None else action.act(g, y.leaves[o]) for y in still]
     by = actions.comparisons[o]
@@ -230,7 +220,7 @@ def _again(m: Measured, o: int, k: int, i: int) -> Again:
     table[o, :, 0] = off.min(), floor
     error, own = judgement.scales.relative(unit, table, np.array([i]))[o, :, 0]
     random = noise > _CHANCE * eps(orbits.dtype)
-    return Again(float(error), float(max(own, judgement.output_element_floors[o, k])), noise if random else 0.0)
+    return float(error), float(max(own, judgement.output_element_floors[o, k])), noise if random else 0.0
 
 
 def _rounding(task: AuditTask, x: Inputs, y: Answer, actions: Actions) -> np.ndarray:

@@ -98,4 +98,4 @@ def _kernel_test(a: np.ndarray, b: np.ndarray, rng: np.random.Generator) -> tupl
 
 def _moved(task: AuditTask, leaves: Sequence[Any]) -> np.ndarray:
     """Only what the group moves, flattened."""
-    return flattened([as_real(np.asarray(a)) for _, a in task.contract.inputs.moved(leaves)])
+    return flattened([as_real(np.asarray(a)) for a in task.contract.inputs.moved(leaves)])

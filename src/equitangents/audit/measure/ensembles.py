@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from equitangents.audit.adapters.estimators import EnsembleModel
+from equitangents.audit.adapters.callables import EnsembleModel
 from equitangents.audit.contract.leaf_actions import Actions
 from equitangents.audit.contract.trees import Inputs
 from equitangents.audit.measure.judge import Measured

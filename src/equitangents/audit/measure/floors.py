@@ -15,8 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from equitangents.audit.adapters.model import Answer
-from equitangents.audit.adapters.outputs import chosen
+from equitangents.audit.adapters.model import Answer, chosen
 from equitangents.audit.contract.leaf_actions import Actions
 from equitangents.audit.contract.trees import Inputs
 from equitangents.audit.measure.task import AuditTask, check_same_shapes, eps
@@ -43,23 +42,36 @@ PERTURBATION = 8.0  # layers round their sums, too, not only their inputs
 
 
 @dataclass(frozen=True, eq=False)
-class AbsoluteFloors:
-    """Floors of every output alone, as norms and not relative to any; class numbers count 1 where they differ."""
+class Floors:
+    """Floors of every output alone on some rows, as norms; class numbers count 1 where they differ."""
 
-    resampled: Float[np.ndarray, "outputs E n"]
-    """The larger of round trip and reference; 0 for exact elements."""
+    round_trip: Float[np.ndarray, "outputs E n"]
+    """nan where an element is exact, or where there is no reference, here and in `reference`."""
+    reference: Float[np.ndarray, "outputs E n"]
+    sizes: Float[np.ndarray, "outputs n"]
+    """‖f(x)‖, to which relative floors are relative."""
     rounding: Float[np.ndarray, "outputs n"]
-    noise: Float[np.ndarray, "outputs n"]
-    """0 for deterministic models."""
+    twice: Float[np.ndarray, "outputs n"]
+    """How two evaluations differ; 0 for deterministic models."""
     drowned: Bool[np.ndarray, " outputs"]
     """Whether rounding changes most inputs' output by a good part of its size."""
     rows: Int[np.ndarray, " n"]
     """Rows of the sample that they were measured on."""
+    float_floor: FloatFloor
+    noise: float
+    """The mean of `twice`, relative to outputs."""
+    deterministic: bool
+    batch_independent: bool
+
+    @property
+    def resampled(self) -> Float[np.ndarray, "outputs E n"]:
+        """The larger of round trip and reference; 0 for exact elements."""
+        return larger(self.round_trip, self.reference)
 
     @property
     def always(self) -> Float[np.ndarray, "outputs n"]:
         """What is there without interpolation: two roundings and the noise."""
-        return 2 * self.rounding + self.noise
+        return 2 * self.rounding + self.twice
 
     def always_relative(self, sizes: Float[np.ndarray, "outputs N"]) -> Float[np.ndarray, " outputs"]:
         """Rounding and noise over the outputs' norms, root mean squares of both."""
@@ -71,33 +83,20 @@ class AbsoluteFloors:
         """Root mean square rounding of every output."""
         return np.sqrt(np.mean(self.rounding**2, axis=1))
 
-
-@dataclass(frozen=True, eq=False)
-class Floors:
-    """Floors on some rows: (E, n) tables, nan where an element is exact or there is no reference."""
-
-    round_trip: Float[np.ndarray, "E n"]
-    reference: Float[np.ndarray, "E n"]
-    absolute: AbsoluteFloors
-    rounding: FloatFloor
-    noise: float
-    deterministic: bool
-    batch_independent: bool
-
-    @property
-    def of_elements(self) -> Float[np.ndarray, " E"]:
-        """The floor of every element: the larger resampling floor, two roundings, and the noise."""
-        return self.table.mean(axis=1)
+    def relative(self, norms: np.ndarray) -> Float[np.ndarray, "E n"]:
+        """Norms relative to outputs, the largest over the outputs; nan where there are none."""
+        return np.max(ratio(norms, self.sizes[:, None]), axis=0)
 
     @property
     def table(self) -> Float[np.ndarray, "E n"]:
-        """The floor of every element and row."""
-        return larger(self.round_trip, self.reference) + self.always
+        """The relative floor of every element and row: the larger resampling floor, two roundings, and the noise."""
+        resampled = larger(self.relative(self.round_trip), self.relative(self.reference))
+        return resampled + 2 * self.float_floor.value + self.noise
 
     @property
-    def always(self) -> float:
-        """What is there without interpolation: two roundings and the noise."""
-        return 2 * self.rounding.value + self.noise
+    def of_elements(self) -> Float[np.ndarray, " E"]:
+        """The relative floor of every element, the mean over rows."""
+        return self.table.mean(axis=1)
 
 
 def measure_floors(task: AuditTask, actions: Actions, most: int = ROWS) -> Floors:
@@ -107,32 +106,35 @@ def measure_floors(task: AuditTask, actions: Actions, most: int = ROWS) -> Floor
     seen = known_outputs(task, rows)
     y = task.evaluate(x) if seen is None else seen
     sizes = actions.sizes(y.leaves)
-    relative = lambda a: np.max(ratio(a, sizes[:, None] if a.ndim == 3 else sizes), axis=0)
+    relative = lambda a: float(np.mean(np.max(ratio(a, sizes), axis=0)))
     unit = eps(y.dtype)
     tolerance = _CHANCE * unit
     backwards = np.arange(x.n)[::-1]
     reversed_y = task.evaluate(x.subset(backwards))
     twice = actions.apart([v[backwards] for v in reversed_y.leaves], y.leaves)
-    mixing = float(np.mean(relative(twice)))
+    mixing = relative(twice)
     if seen is not None and not mixing <= tolerance:  # then the rest of the batch may matter, and y is of other batches
         seen, y = None, task.evaluate(x)
         sizes = actions.sizes(y.leaves)
         twice = actions.apart([v[backwards] for v in reversed_y.leaves], y.leaves)
-        mixing = float(np.mean(relative(twice)))
+        mixing = relative(twice)
     # the same outputs in another order: neither chance nor the rest of the batch matters, and once more tells nothing
     if not mixing <= tolerance:
         twice = actions.apart(task.evaluate(x).leaves, y.leaves)
-    noise = float(np.mean(relative(twice)))
+    noise = relative(twice)
     deterministic = noise <= tolerance
     method, response, rounding = rounding_of(task, x, y, sizes, deterministic, actions)
     known = None if seen is None else lambda k: known_outputs(task, rows, k)
     round_trip, reference = resampling(task, x, y, actions, known)
-    silent = np.zeros_like(twice) if deterministic else twice
     return Floors(
-        round_trip=relative(round_trip),
-        reference=relative(reference),
-        absolute=AbsoluteFloors(larger(round_trip, reference), rounding, silent, _drowned(response, sizes), rows),
-        rounding=FloatFloor(float(np.mean(relative(rounding))), method),
+        round_trip=round_trip,
+        reference=reference,
+        sizes=sizes,
+        rounding=rounding,
+        twice=np.zeros_like(twice) if deterministic else twice,
+        drowned=_drowned(response, sizes),
+        rows=rows,
+        float_floor=FloatFloor(relative(rounding), method),
         noise=0.0 if deterministic else noise,
         deterministic=deterministic,
         batch_independent=mixing <= tolerance or not deterministic,
@@ -146,12 +148,21 @@ def larger(round_trip: np.ndarray, reference: np.ndarray) -> np.ndarray:
 
 def unmeasured_floors(task: AuditTask, dtype: np.dtype, sizes: Float[np.ndarray, "outputs N"]) -> Floors:
     """What stands in for floors of an audit that was stopped before them: rounding alone, assumed."""
-    E, unit = len(task.elements), PERTURBATION * eps(dtype)
-    rows = task.rows(ROWS)
-    none, here = np.full((E, len(rows)), np.nan), sizes[:, rows]
-    zero = np.zeros((len(sizes), E, len(rows)))
-    absolute = AbsoluteFloors(zero, unit * here, 0 * here, np.zeros(len(sizes), bool), rows)
-    return Floors(none, none, absolute, FloatFloor(unit, "none"), 0.0, deterministic=True, batch_independent=True)
+    rows, unit = task.rows(ROWS), PERTURBATION * eps(dtype)
+    here, none = sizes[:, rows], np.full((len(sizes), len(task.elements), len(rows)), np.nan)
+    return Floors(
+        round_trip=none,
+        reference=none,
+        sizes=here,
+        rounding=unit * here,
+        twice=0 * here,
+        drowned=np.zeros(len(sizes), bool),
+        rows=rows,
+        float_floor=FloatFloor(unit, "none"),
+        noise=0.0,
+        deterministic=True,
+        batch_independent=True,
+    )
 
 
 def known_outputs(task: AuditTask, rows: np.ndarray, element: int | None = None) -> Answer | None:

@@ -12,19 +12,17 @@ from typing import Any
 import numpy as np
 
 from equitangents.actions.given_maps import RelabelledIndices
-from equitangents.audit.contract.labels import LabelsAction
+from equitangents.audit.contract.changes import Changes
+from equitangents.audit.contract.kinds import LabelsAction
 from equitangents.audit.contract.leaf_actions import LeafAction
 from equitangents.audit.contract.trees import Inputs, Shared, as_inputs
 from equitangents.audit.measure.floors import UNINFORMATIVE, larger, measure_floors, resampling
-from equitangents.audit.measure.judge import Measured, of_inputs
-from equitangents.audit.measure.orbits import Orbits, measure_orbits
-from equitangents.audit.measure.predictions import same_predictions
-from equitangents.audit.measure.scales import make_scales
+from equitangents.audit.measure.judge import Measured, make_scales, of_inputs
+from equitangents.audit.measure.orbits import Orbits, measure_orbits, same_predictions
 from equitangents.audit.measure.task import AuditTask, Record
 from equitangents.audit.report.numbers import Estimate, standing
 from equitangents.audit.report.sections import HOLDING, SetKind, SetResult, StrengthResult, TransformResult
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.statistics import mean_interval
 
 ROWS = 128
 _FLOOR_ROWS = 16
@@ -75,7 +73,7 @@ def measure_set(m: Measured, given: tuple[str, SetKind, Inputs]) -> list[SetResu
     Where these call a model that holds on its data broken by little, its own rounding there is measured, too.
     """
     task, (name, kind, x), unit = m.task, given, m.judgement.headline.unit
-    always = m.floors.absolute.always_relative(m.orbits.separate_sizes)
+    always = m.floors.always_relative(m.orbits.separate_sizes)
     orbits = measure_orbits(task, x)
     rows = np.arange(min(x.n, _FLOOR_ROWS))
     part = x.subset(rows)
@@ -152,8 +150,9 @@ def _shuffled(a: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 def transform_curves(m: Measured) -> list[TransformResult]:
     """The curve of the transform that is audited, over the strengths that were measured."""
-    task, judgement, same, changes = m.task, m.judgement, m.orbits.same_class, m.task.contract.changes
-    assert changes is not None
+    task, judgement, same, changes = m.task, m.judgement, m.orbits.same_class, m.task.contract.inputs
+    assert isinstance(changes, Changes)
+    over_inputs = task.over_inputs(len(m.orbits.kept))
     points = [
         StrengthResult(
             strength=s,
@@ -161,14 +160,8 @@ def transform_curves(m: Measured) -> list[TransformResult]:
             floor=float(judgement.element_floors[k]),
             at_floor=bool(judgement.at_floor[:, k].all()),
             above=bool(judgement.above[:, k].any()),
-            same_predictions=None if same is None else _share(task, same[k]),
+            same_predictions=None if same is None else over_inputs.mean(same[k], bounds=(0.0, 1.0)),
         )
         for k, s in enumerate(task.elements)
     ]
     return [TransformResult(changes.transform.name, judgement.headline.unit, points)]
-
-
-def _share(task: AuditTask, same: np.ndarray) -> Estimate:
-    values = same.astype(np.float64)
-    low, high = mean_interval(values, **vars(task.bootstrap), bounds=(0.0, 1.0))
-    return Estimate(float(values.mean()), low, high)

@@ -1,15 +1,25 @@
-"""One judgement of all violations, from which verdict, sentence, summary, page and exit status follow.
+"""One judgement of all violations, from which verdict, table, page and exit status follow.
 
 The unit is the one in which the mean error is larger, of ‖f(x)‖ and the spread between inputs, unless it was asked
 for; probabilities are their own. An output fails under an element if the interval of its mean error lies above twice
 its floor there.
+
+What a violation ‖f(ρ_X(g)x) − ρ_Y(g)f(x)‖ is divided by, output by output:
+
+norm       ‖f(x)‖ of the same input, which a large constant part of f makes large
+spread     how far outputs differ between inputs and their moved copies (`measure.spread`)
+absolute   a size that the user gives, or 1 where all outputs vanish
+classes    1: outputs are class numbers, and the error is the share that changes
+probability  √2: of outputs that are probabilities, so that it is 1 where all of it goes from one class to another
+share      1: errors are shares by themselves, of pixels whose class changes or of boxes that do not overlap
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -17,10 +27,8 @@ from scipy.special import ndtri
 
 from equitangents.audit.contract.trees import Inputs
 from equitangents.audit.measure.floors import ROUNDING, UNINFORMATIVE, Floors
-from equitangents.audit.measure.intervals import Resampler, spread_of
 from equitangents.audit.measure.orbits import Orbits
-from equitangents.audit.measure.scales import Scales, make_scales
-from equitangents.audit.measure.task import AuditTask
+from equitangents.audit.measure.task import AuditTask, Resampler, spread_of
 from equitangents.audit.records import Parts, Tolerances
 from equitangents.audit.report.numbers import FACTOR, Estimate, Spread, Unit, standing
 from equitangents.audit.report.sections import (
@@ -32,6 +40,8 @@ from equitangents.audit.report.sections import (
     UndefinedPose,
     Verdict,
 )
+from equitangents.errors import InvalidArgumentError
+from equitangents.metrics.measure import ratio
 
 SINGLE = 4.0
 """A single error above so many of its floors is no chance."""
@@ -72,7 +82,7 @@ class Judgement:
 def judge(task: AuditTask, orbits: Orbits, floors: Floors) -> Judgement:
     """The judgement of a task's orbits."""
     told = task.tolerances
-    scales = make_scales(orbits, floors.absolute, told)
+    scales = make_scales(orbits, floors, told)
     judged, inputs = scales.judged, task.over_inputs(task.x.n)
     errors_in = lambda unit: scales.largest(unit, orbits.separate)
     floors_in = lambda unit: of_inputs(scales, unit, floors)
@@ -91,7 +101,7 @@ def judge(task: AuditTask, orbits: Orbits, floors: Floors) -> Judgement:
         floor=float(element_floors.mean()),
         tolerance=told.tolerance,
         bound=float(np.max([e.bounded.high for e in elements])),
-        rounding=float(scales.relative(unit, floors.absolute.always, floors.absolute.rows)[judged].mean(axis=1).max()),
+        rounding=float(scales.relative(unit, floors.always, floors.rows)[judged].mean(axis=1).max()),
     )
     by_spread = over_both.spread(scales.largest("spread", orbits.separate, own=False)) if has_spread else None
     return Judgement(
@@ -181,9 +191,8 @@ def _compare(
 
 def of_inputs(scales: Scales, unit: Unit, floors: Floors) -> Float[np.ndarray, "outputs E"]:
     """The floor of every output and element: resampling, two roundings, and the noise, mean over inputs."""
-    part = floors.absolute
-    resampled = scales.relative(unit, part.resampled, part.rows).mean(axis=2)
-    return resampled + scales.relative(unit, part.always, part.rows).mean(axis=1)[:, None]
+    resampled = scales.relative(unit, floors.resampled, floors.rows).mean(axis=2)
+    return resampled + scales.relative(unit, floors.always, floors.rows).mean(axis=1)[:, None]
 
 
 def _far(
@@ -193,8 +202,7 @@ def _far(
 
     None of elements whose floor hides everything: on white noise single errors of fine rotations mean nothing.
     """
-    part = floors.absolute
-    floor = scales.relative(unit, part.resampled + part.always[:, None], part.rows)
+    floor = scales.relative(unit, floors.resampled + floors.always[:, None], floors.rows)
     told = (floor.mean(axis=2, keepdims=True) <= UNINFORMATIVE) & scales.judged[:, None, None]
     return (separate > np.maximum(SINGLE * floor.max(axis=2, keepdims=True), tolerance or 0.0)) & told
 
@@ -321,3 +329,116 @@ class Measured:
     def group(self) -> bool:
         """Whether what moves the inputs is a group, and not changes by a strength."""
         return not self.task.contract.not_a_group
+
+
+_CLEAR = 8.0  # a spread below so many roundings is rounding
+_SIGNAL = 1e-10  # differences below this share of the outputs are no signal that rounding could hide
+
+
+@dataclass(frozen=True, eq=False)
+class Scales:
+    """The possible divisors of every output."""
+
+    sizes: Float[np.ndarray, "outputs N"]
+    spreads: Float[np.ndarray, " outputs"]
+    """nan where outputs do not differ between inputs by more than rounding."""
+    given: Float[np.ndarray, " outputs"]
+    """nan where the user gave none."""
+    classes: Bool[np.ndarray, " outputs"]
+    probabilities: Bool[np.ndarray, " outputs"]
+    """Which are probabilities, and judged as such."""
+    hidden: Bool[np.ndarray, " outputs"]
+    """Which differ between inputs by so little, if at all, that rounding hides it: beside a large constant part."""
+    shares: Bool[np.ndarray, " outputs"]
+    """Which of these `classes` are not class numbers, but masks of them, or sets of boxes."""
+    sets: Bool[np.ndarray, " outputs"]
+    """Which outputs are sets in any order."""
+    alike: Bool[np.ndarray, " outputs"]
+    """Which are the same for all inputs, moved or not, up to rounding."""
+    vanishing: Bool[np.ndarray, " outputs"]
+    """Whether an output is no larger than its rounding for all inputs, moved or not."""
+
+    @property
+    def judged(self) -> Bool[np.ndarray, " outputs"]:
+        """Outputs that take part in the verdict: not those that vanish and have no scale, unless all are such."""
+        part = ~self.vanishing | np.isfinite(self.given)
+        return part if part.any() else np.ones_like(part)
+
+    @property
+    def nothing(self) -> bool:
+        """Whether every output vanishes and none has a scale."""
+        return bool((self.vanishing & ~np.isfinite(self.given)).all())
+
+    @property
+    def constant(self) -> bool:
+        """Whether every output that is judged is the same for all inputs, and none has a scale."""
+        return bool((self.alike & ~np.isfinite(self.given))[self.judged].all())
+
+    def unit_of(self, output: int, unit: Unit) -> Unit:
+        """What an output's errors are divided by where the headline's are divided by `unit`."""
+        if np.isfinite(self.given[output]):
+            return "absolute"
+        if self.classes[output]:
+            return "share" if self.shares[output] else "classes"
+        if self.probabilities[output]:
+            return "probability"
+        return "norm" if unit == "spread" and np.isnan(self.spreads[output]) else unit
+
+    def relative(self, unit: Unit, table: np.ndarray, rows: Any = slice(None), own: bool = True) -> np.ndarray:
+        """A table (outputs, …, n) of norms over the divisors of this unit, for some rows of the sample.
+
+        An output's scale and that of probabilities go before the unit, unless `own` is False.
+        """
+        divisors = self._divisors(unit, rows, own)
+        while divisors.ndim < table.ndim:
+            divisors = divisors[:, None]
+        return ratio(table, divisors)
+
+    def largest(self, unit: Unit, table: np.ndarray, rows: Any = slice(None), own: bool = True) -> np.ndarray:
+        """`relative`, the largest over the outputs that are judged: (…, n)."""
+        return np.max(self.relative(unit, table, rows, own)[self.judged], axis=0)
+
+    def _divisors(self, unit: Unit, rows: Any, own: bool) -> Float[np.ndarray, "outputs n"]:
+        sizes = self.sizes[:, rows]
+        fixed = self.spreads if unit == "spread" else np.full_like(self.given, 1.0 if unit == "absolute" else math.nan)
+        fixed = np.where(self.classes, 1.0, fixed)
+        if own:
+            fixed = np.where(self.probabilities, math.sqrt(2), fixed)
+            fixed = np.where(np.isfinite(self.given), self.given, fixed)
+        return np.where(np.isnan(fixed)[:, None], sizes, fixed[:, None])
+
+
+def make_scales(orbits: Orbits, floors: Floors | None, told: Tolerances) -> Scales:
+    """The divisors of outputs whose rounding is known (of other sets of inputs it is not, and nothing vanishes)."""
+    none = np.zeros(len(orbits.spreads))
+    roundings, drowned = (none, none > 0) if floors is None else (floors.roundings, floors.drowned)
+    rms = lambda a: np.sqrt(np.mean(a**2, axis=tuple(range(1, a.ndim))))
+    still = rms(orbits.separate) <= 2 * FACTOR * roundings
+    alike = ~(orbits.spreads > _CLEAR * roundings)
+    drowning = np.isfinite(orbits.spreads) & (roundings > _SIGNAL * rms(orbits.separate_sizes))
+    own = orbits.probabilities and orbits.classes and told.relative_to == "larger"
+    return Scales(
+        sizes=orbits.separate_sizes,
+        spreads=np.where(alike, math.nan, orbits.spreads),
+        given=given_scales(told.output_scale, orbits.output_names),
+        probabilities=(np.arange(len(none)) == 0) & own & ~orbits.class_numbers,
+        hidden=alike & drowning,
+        alike=(alike & np.isfinite(orbits.spreads)) | orbits.one_class,
+        classes=orbits.class_numbers | orbits.shares,
+        shares=orbits.shares,
+        sets=np.array([o in orbits.matched for o in range(len(orbits.spreads))]),
+        vanishing=drowned & still & ~orbits.class_numbers & ~orbits.shares,
+    )
+
+
+def given_scales(value: Any, names: list[str]) -> Float[np.ndarray, " outputs"]:
+    """The scale of every output; nan where none was given."""
+    if value is None:
+        return np.full(len(names), math.nan)
+    if not isinstance(value, Mapping):
+        return np.full(len(names), float(value))
+    unknown = [str(name) for name in value if str(name) not in names]
+    if unknown:
+        raise InvalidArgumentError("output_scale", unknown, list(names), verb="names")
+    by_name = {str(name): float(part) for name, part in value.items()}
+    return np.array([by_name.get(name, math.nan) for name in names])

@@ -8,17 +8,21 @@ so that both have one Gram matrix, which is all that is kept of a layer. The sma
 
 is 0 exactly if some action of the layer's output fits; the first layer where it is not breaks the symmetry.
 Source of the formula: Schönemann 1966 (orthogonal Procrustes); in terms of K it is the Bures distance.
+
+Features go as soon as their K and a few entries are known, so that of a large model one layer is held at a time.
 """
 
 from __future__ import annotations
 
 import time
+from collections import deque
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from jaxtyping import Float
 
 from equitangents.audit.adapters import LayerTrace, Model
-from equitangents.audit.adapters.folding import Folder, difference, misfit, same
 from equitangents.audit.contract.trees import Inputs
 from equitangents.audit.measure.judge import NO_GROUP, Measured
 from equitangents.audit.measure.task import AuditTask
@@ -34,48 +38,29 @@ _ROUNDING = {4: 2e-5, 8: 1e-6}  # error by rounding of features in float32 and f
 _HALF_ROUNDINGS = 8.0  # of features in half precision
 
 
-@dataclass(frozen=True, eq=False)
-class _Trail:
-    """Errors along the layers, for inputs (before) and outputs of each."""
-
-    traces: list[LayerTrace]
-    before: np.ndarray
-    after: np.ndarray
-    floor: np.ndarray
-    noise: np.ndarray
-
-
 def layer_errors(m: Measured) -> LayerSection | str:
-    """The error after each layer and where it starts; or why this is not known."""
+    """The error after each layer and where it starts; or why this is not known.
+
+    Of a model that is equivariant as a whole, what breaks the symmetry within is mended again.
+    """
     if not m.group:
         return NO_GROUP
-    try:
-        found = _section(m.task, m.task.model)
-    except (MissingLibraryError, NetworkError) as error:
-        return str(error)
-    return _cleared(found) if m.verdict == "equivariant" else found
-
-
-def _section(task: AuditTask, model: Model) -> LayerSection | str:
+    task, model = m.task, m.task.model
     if any(task.x.axes):
         return "the batch is along another axis than the first, where features are not known to have theirs"
-    rows = task.rows(_affordable(task, model) if model.fixed_batch is None else min(model.fixed_batch, task.x.n))
-    if model.fixed_batch is not None and len(rows) != model.fixed_batch:
-        return f"the model takes batches of {model.fixed_batch}, more than there are inputs"
-    x = task.x.subset(rows)
-    trail = _follow(task, model, x)
-    if trail is None:
+    try:
+        rows = task.rows(_affordable(task, model) if model.fixed_batch is None else min(model.fixed_batch, task.x.n))
+        if model.fixed_batch is not None and len(rows) != model.fixed_batch:
+            return f"the model takes batches of {model.fixed_batch}, more than there are inputs"
+        results, guilty, reason = _follow(task, model, task.x.subset(rows))
+    except (MissingLibraryError, NetworkError) as error:
+        return str(error)
+    if not results:
         return f"a model of kind {model.kind!r} does not show its layers"
-    results, guilty, reason = _judge(trail)
     steepest = None if guilty is None else max(results, key=lambda layer: layer.growth or 0.0).name
+    if m.verdict == "equivariant" and guilty is not None:
+        guilty, reason = None, "mended"
     return LayerSection(results, guilty, reason, steepest)
-
-
-def _cleared(section: LayerSection | str) -> LayerSection | str:
-    """The section for a model that is equivariant as a whole: what breaks the symmetry within is mended again."""
-    if isinstance(section, str) or section.guilty is None:
-        return section
-    return LayerSection(section.layers, None, "mended", section.steepest)
 
 
 def _affordable(task: AuditTask, model: Model) -> int:
@@ -87,11 +72,11 @@ def _affordable(task: AuditTask, model: Model) -> int:
     return int(np.clip(_BYTES // max(held, 1), _FEWEST_ROWS, _ROWS))
 
 
-def _follow(task: AuditTask, model: Model, x: Inputs) -> _Trail | None:
-    """Run x, x again, and moved x through the model's layers."""
+def _follow(task: AuditTask, model: Model, x: Inputs) -> tuple[list[LayerResult], str | None, LayerReason]:
+    """(every layer, where the violation starts, why): x, x again, and moved x run through the layers."""
     start = _traced(task, model, x)
     if not start:
-        return None
+        return [], None, "none"
     again = _traced(task, model, x)
     assert again is not None
     noise = np.array([difference(a.outputs, b.outputs) for a, b in zip(start, again, strict=True)])
@@ -118,7 +103,22 @@ def _follow(task: AuditTask, model: Model, x: Inputs) -> _Trail | None:
                 floor[i] = max(floor[i], misfit(a.outputs, b.outputs))
     size = min(8, max(4, min(t.outputs.dtype.itemsize for t in start)))
     rounding = max(_ROUNDING[size], _HALF_ROUNDINGS * max(t.rounding for t in start))
-    return _Trail(start, before, after, floor + rounding, noise)
+    floor += rounding
+    random = noise > 10 * np.finfo(np.float32).eps
+    broken = (after > 2 * floor) | random
+    # by how much a layer's error exceeds that of its input, or where this is not seen, of the last layer
+    finite = lambda errors: np.where(np.isfinite(errors), errors, 1.0)
+    seen = np.array([t.inputs is not None for t in start])
+    growth = finite(after) - finite(np.where(seen, before, np.concatenate([[0.0], after[:-1]])))
+    results = [
+        LayerResult(t.name, t.kind, list(t.outputs.shape[1:]), float(e), float(f), bool(b), float(n), float(d))
+        for t, e, f, b, n, d in zip(start, after, floor, broken, noise, growth, strict=True)
+    ]
+    if not broken.any():
+        return results, None, "none"
+    i = int(np.argmax(broken))
+    outside = before[i] > 2 * floor[i]
+    return results, start[i].name, "random" if random[i] else "outside" if outside else "layer"
 
 
 def _traced(task: AuditTask, model: Model, x: Inputs) -> list[LayerTrace] | None:
@@ -137,25 +137,94 @@ def _traced(task: AuditTask, model: Model, x: Inputs) -> list[LayerTrace] | None
     return traces
 
 
-def _judge(trail: _Trail) -> tuple[list[LayerResult], str | None, LayerReason]:
-    random = trail.noise > 10 * np.finfo(np.float32).eps
-    broken = (trail.after > 2 * trail.floor) | random
-    results = [
-        LayerResult(t.name, t.kind, list(t.outputs.shape[1:]), float(e), float(f), bool(b), float(n), float(d))
-        for t, e, f, b, n, d in zip(
-            trail.traces, trail.after, trail.floor, broken, trail.noise, _growth(trail), strict=True
-        )
-    ]
-    if not broken.any():
-        return results, None, "none"
-    i = int(np.argmax(broken))
-    outside = trail.before[i] > 2 * trail.floor[i]
-    return results, trail.traces[i].name, "random" if random[i] else "outside" if outside else "layer"
+_BLOCK = 2**16  # columns that are converted to double precision at a time
+SAMPLE = 4096
+"""Entries of a layer that are kept, about."""
+_REMEMBERED = 4
+_VANISHES = 1e-15
 
 
-def _growth(trail: _Trail) -> np.ndarray:
-    """By how much each layer's error exceeds that of its input, or where this is not seen, of the last layer."""
-    finite = lambda errors: np.where(np.isfinite(errors), errors, 1.0)
-    last = np.concatenate([[0.0], trail.after[:-1]])
-    seen = np.array([t.inputs is not None for t in trail.traces])
-    return finite(trail.after) - finite(np.where(seen, trail.before, last))
+@dataclass(frozen=True, eq=False)
+class Folded:
+    """One layer's features of n inputs."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    gram: Float[np.ndarray, "n n"]
+    sample: np.ndarray
+    """Entries spread over all inputs and numbers: by these features are told to be the same."""
+
+    @property
+    def squared(self) -> float:
+        """‖H‖², the sum of the squares of all activations."""
+        return float(np.trace(self.gram))
+
+    @property
+    def factor(self) -> Float[np.ndarray, "n n"]:
+        """L with L Lᵀ = K."""
+        values, vectors = np.linalg.eigh(self.gram)
+        values = np.where(values > _VANISHES * len(values) * values[-1], values, 0.0)
+        return vectors * np.sqrt(values)
+
+
+class Folder:
+    """Folds arrays; what was folded just before, as the next layer reads it, is folded once."""
+
+    def __init__(self) -> None:
+        self._last: deque[Folded] = deque(maxlen=_REMEMBERED)
+
+    def __call__(self, features: Any) -> Folded:
+        """The array's Gram matrix, and a sample of it."""
+        a = np.asarray(features)
+        flat = a.reshape(len(a), -1)
+        sample = _sampled(flat)
+        known = self._known(a.shape, sample)
+        if known is None:
+            known = Folded(a.shape, sample.dtype, gram(flat), sample)
+            self._last.append(known)
+        return known
+
+    def _known(self, shape: tuple[int, ...], sample: np.ndarray) -> Folded | None:
+        for known in self._last:
+            if known.shape == shape and np.array_equal(known.sample, sample):
+                return known
+        return None
+
+
+def gram(flat: np.ndarray) -> Float[np.ndarray, "n n"]:
+    """H Hᵀ in double precision, block by block."""
+    total = np.zeros((len(flat), len(flat)))
+    for at in range(0, flat.shape[1], _BLOCK):
+        block = np.asarray(flat[:, at : at + _BLOCK], np.float64)
+        total += block @ block.T
+    return total
+
+
+def _sampled(flat: np.ndarray) -> np.ndarray:
+    """At most about `SAMPLE` entries, the same places of every input."""
+    each = max(1, SAMPLE // max(len(flat), 1))
+    step = max(1, flat.shape[1] // each)
+    return np.array(flat[:, ::step])
+
+
+def misfit(a: Folded, b: Folded) -> float:
+    """min over orthogonal Q of ‖B − A Q‖/‖A‖, for features A and B of the same inputs."""
+    if a.shape != b.shape:
+        return float("inf")
+    size = a.squared
+    if size == 0:
+        return 0.0 if b.squared == 0 else float("inf")
+    nuclear = float(np.linalg.svd(a.factor.T @ b.factor, compute_uv=False).sum())
+    return float(np.sqrt(max(size + b.squared - 2 * nuclear, 0.0) / size))
+
+
+def same(a: Folded, b: Folded) -> bool:
+    """Whether both are of one array."""
+    return a is b or (a.shape == b.shape and np.array_equal(a.sample, b.sample))
+
+
+def difference(a: Folded, b: Folded) -> float:
+    """‖A − B‖/‖A‖ of the entries that were kept."""
+    one, two = (np.asarray(v.sample, np.float64) for v in (a, b))
+    size, off = float(np.linalg.norm(one)), float(np.linalg.norm(one - two))
+    return off / size if size else float(off > 0)

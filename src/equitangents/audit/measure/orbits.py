@@ -5,15 +5,17 @@ splines are filtered once and no orbit is kept but those of `kept` rows.
 
 An input that no element moves, a blank image or one that is symmetric itself, has an orbit of one point, on which every
 function is invariant: it tells nothing of the model, and leaves the sample.
+
+What outputs mean for a task: classes, probabilities and labels, and the violation in units of the task's error.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 import jax
 import numpy as np
@@ -24,7 +26,8 @@ from equitangents.audit.adapters.model import Answer
 from equitangents.audit.contract.leaf_actions import Actions, LeafAction
 from equitangents.audit.contract.trees import Inputs, Shared, dotted
 from equitangents.audit.measure.task import AuditTask, batches, check_same_shapes, flattened
-from equitangents.errors import ShapeError
+from equitangents.audit.report.numbers import Estimate
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFiniteError, ShapeError
 from equitangents.metrics.measure import ratio
 from equitangents.metrics.on_orbits import RunningSpread
 
@@ -179,8 +182,10 @@ class _Tables:
         self._spread(z)
         expected = [v if a is None else _acted(a, g, v) for a, v in zip(actions, y.leaves, strict=True)]
         found.separate[:, k, rows] = actions.apart(z.leaves, expected)
-        for o, both in _matches(actions, z.leaves, expected):
-            found.matched.setdefault(o, np.full((3, *found.undefined.shape), np.nan))[:, k, rows] = both
+        for o, (by, v, w) in enumerate(zip(actions.comparisons, z.leaves, expected, strict=True)):
+            both = None if by is None else by.matched(v, w)
+            if both is not None:
+                found.matched.setdefault(o, np.full((3, *found.undefined.shape), np.nan))[:, k, rows] = both
         here, chosen = self._of_kept(rows)
         if not len(chosen):
             return
@@ -207,14 +212,6 @@ class _Tables:
         signals, columns = _one_hot(found.signals, found.output_shapes, found.class_numbers)
         shapes = [(len(columns[o]),) if o in columns else shape for o, shape in enumerate(found.output_shapes)]
         return replace(found, signals=signals, output_shapes=shapes, columns=columns)
-
-
-def _matches(actions: Actions, a: Sequence[np.ndarray], b: Sequence[np.ndarray]) -> Iterator[tuple[int, np.ndarray]]:
-    """For every output that is a set: its number, and matched IoU, share missed and share extra."""
-    for o, (by, v, w) in enumerate(zip(actions.comparisons, a, b, strict=True)):
-        both = None if by is None else by.matched(v, w)
-        if both is not None:
-            yield o, both
 
 
 def _acted(action: LeafAction, g: object, y: np.ndarray) -> np.ndarray:
@@ -324,3 +321,88 @@ def moved_rows(x: Sequence[Any], moved: Sequence[Any]) -> Bool[np.ndarray, " n"]
 def _largest(a: np.ndarray) -> Float[np.ndarray, " n"]:
     """The largest entry of every row, by size."""
     return np.abs(a).max(axis=1, initial=0).astype(np.float64)
+
+
+_UNKNOWN = int(np.iinfo(np.int64).min)
+"""In place of a label that no column of f(x) stands for."""
+
+
+def output_kind(orbits: Orbits, stated: str) -> Literal["values", "logits", "probabilities"]:
+    """What the first output is: as stated, else probabilities if every row is a distribution, else values."""
+    if stated == "logits":
+        return "logits"
+    if stated == "probabilities" and not orbits.probabilities:
+        raise InvalidArgumentError(
+            "outputs is 'probabilities', but the rows of f(x) are not distributions: non-negative and of sum 1"
+        )
+    return "probabilities" if stated == "probabilities" or (stated == "auto" and orbits.probabilities) else "values"
+
+
+def same_predictions(task: AuditTask, orbits: Orbits) -> Estimate | None:
+    """Share of the elements but the identity that keep the predicted class, with its interval; None without classes."""
+    same = orbits.same_class
+    return None if same is None else task.resampler(len(orbits.kept)).mean(same.mean(axis=0), bounds=(0.0, 1.0))
+
+
+def check_labels(y: Any, n: int, classes: np.ndarray | None = None) -> np.ndarray | None:
+    """Labels as an array: whole numbers (N,) are classes, real numbers (N, …) the values that f should return.
+
+    Where the columns of f(x) belong to named `classes`, labels become column numbers, `_UNKNOWN` those without one.
+    """
+    if y is None:
+        return None
+    y = np.asarray(y)
+    if y.ndim < 1 or len(y) != n:
+        raise ShapeError("y", y.shape, (n, ...), "one row an input")
+    if classes is not None and y.ndim == 1:
+        same = y[:, None] == classes
+        if not same.any():
+            known = ", ".join(map(str, classes[:8])) + (", …" if len(classes) > 8 else "")
+            raise InvalidArgumentError("y", y[0], "labels of the model's classes, " + known, verb="holds")
+        return np.where(same.any(axis=1), same.argmax(axis=1), _UNKNOWN)
+    if y.dtype.kind not in "fiub":
+        hint = (
+            ""
+            if y.dtype.kind not in "US"
+            else ("; classes by name are for models that know the names, of scikit-learn; number them, or leave y out")
+        )
+        raise InvalidTypeError(f"y has dtype {y.dtype}; expected class numbers, or real numbers like f(x){hint}")
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(y))[0])
+        raise NotFiniteError("y", where, remedy="leave such inputs out")
+    return y
+
+
+def is_classes(y: np.ndarray) -> bool:
+    """Whether labels are class numbers."""
+    return y.dtype.kind in "iub" and y.ndim == 1
+
+
+def misfit(orbits: Orbits, y: np.ndarray | None) -> str:
+    """Why these labels are none of what f returns; "" where they may be."""
+    if y is None:
+        return ""
+    width = math.prod(orbits.output_shapes[0])
+    if not is_classes(y):
+        own = math.prod(y.shape[1:])
+        return "" if own == width else f"y has {own} numbers an input, f(x) has {width}"
+    beyond = y[((y < 0) & (y != _UNKNOWN)) | (y >= width)]
+    if width < 2 or 0 in orbits.columns or not len(beyond):
+        return ""
+    return f"y names class {beyond.max()}; f(x) has {width} columns, those of the classes 0 to {width - 1}"
+
+
+def task_error(flat: np.ndarray, orbits: Orbits, y: np.ndarray | None) -> tuple[float | None, str | None]:
+    """(error, its name) of predictions (K, D) for the kept rows: an error rate, or a root mean square error."""
+    if y is None:
+        return None, None
+    truth, width = y[orbits.kept], math.prod(orbits.output_shapes[0])
+    if is_classes(truth):
+        if width < 2:
+            return None, None
+        column = flat[:, :width].argmax(axis=1)
+        if 0 in orbits.columns:  # a class that was never predicted has no column, and is an error
+            return float((orbits.columns[0][column] != truth).mean()), "error rate"
+        return float((column != truth).mean()), "error rate"
+    truth = truth.reshape(len(truth), -1)
+    return float(np.sqrt(((flat[:, :width] - truth) ** 2).sum(axis=1).mean())), "root mean square error"

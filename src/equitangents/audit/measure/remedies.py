@@ -18,11 +18,9 @@ from equitangents._types import Tree
 from equitangents.audit.adapters.model import Answer
 from equitangents.audit.contract.leaf_actions import Actions
 from equitangents.audit.contract.trees import Batch, Inputs, Shared, as_inputs
-from equitangents.audit.measure.judge import Measured
-from equitangents.audit.measure.orbits import Orbits, measure_orbits
-from equitangents.audit.measure.predictions import task_error
-from equitangents.audit.measure.scales import make_scales
-from equitangents.audit.measure.task import AuditTask, Clock, Record
+from equitangents.audit.measure.judge import Measured, make_scales
+from equitangents.audit.measure.orbits import Orbits, measure_orbits, task_error
+from equitangents.audit.measure.task import AuditTask, Clock, Record, flattened
 from equitangents.audit.report.numbers import FACTOR, Estimate
 from equitangents.audit.report.part_sections import AUGMENTATION, AVERAGING, How, Missing, Remedy
 from equitangents.audit.report.sections import RuleResult
@@ -89,7 +87,7 @@ def _lost(m: Measured, predicted: np.ndarray) -> bool:
     "The same" is up to twice the floor, and twice what means over random elements differ by chance. Outputs that are
     the same for these rows are evaluated for all inputs before that is said.
     """
-    orbits, part = m.orbits, m.floors.absolute
+    orbits, part = m.orbits, m.floors
     own = orbits.signals[0]
     hides = FACTOR * np.sqrt(np.mean((part.always + part.resampled.max(axis=1)) ** 2, axis=1))
     if not m.task.contract.is_complete:
@@ -103,13 +101,8 @@ def _lost(m: Measured, predicted: np.ndarray) -> bool:
         return told or bool(((apart_by(own) > hides) & (apart_by(a) <= hides)).any())
 
     if same(predicted) and len(predicted) < m.task.x.n:
-        return same(_flat(_average(m.task, m.task.x, orbits.actions)[0]))
+        return same(flattened(_average(m.task, m.task.x, orbits.actions)[0]))
     return same(predicted)
-
-
-def _flat(leaves: list[np.ndarray]) -> np.ndarray:
-    """Outputs (N, D), side by side."""
-    return np.concatenate([np.asarray(a).reshape(len(a), -1) for a in leaves], axis=1)
 
 
 def _by_output(signals: np.ndarray, orbits: Orbits) -> list[np.ndarray]:
@@ -218,7 +211,7 @@ def _augmentation(m: Measured) -> Remedy:
     assert train is not None
     from sklearn.base import clone
 
-    from equitangents.audit.adapters.estimators import EstimatorModel
+    from equitangents.audit.adapters.callables import EstimatorModel
 
     x_train, y_train = as_inputs(train[0]), np.asarray(train[1])
     copies = [x_train.leaves[0], *(task.contract.move(g, x_train.leaves)[0] for g in task.elements)]

@@ -21,15 +21,13 @@ from scipy.special import stdtrit
 from equitangents._types import AnyAction, Element
 from equitangents.actions.kinds import KINDS
 from equitangents.audit.contract.contract import Contract, OutputActions
-from equitangents.audit.contract.labels import Labels, LabelsAction, after, along_words, cycles, products
-from equitangents.audit.contract.layouts import to_last
+from equitangents.audit.contract.kinds import Labels, LabelsAction, after, along_words, cycles, products
 from equitangents.audit.contract.leaf_actions import Actions, LeafAction, Place
 from equitangents.audit.contract.named import leaf_of_kind
-from equitangents.audit.contract.trees import Batch, spread_over
-from equitangents.audit.measure.intervals import Resampler
+from equitangents.audit.contract.trees import Batch, spread_over, to_last
 from equitangents.audit.measure.judge import Measured
 from equitangents.audit.measure.orbits import Orbits, measure_orbits
-from equitangents.audit.measure.task import AuditTask
+from equitangents.audit.measure.task import AuditTask, Resampler
 from equitangents.audit.report.sections import RuleResult, RuleUnit
 from equitangents.errors import EquitangentsError, InvalidArgumentError
 from equitangents.groups import Group
@@ -136,14 +134,10 @@ def hints(m: Measured) -> list[RuleResult]:
         orbits, measured = measure_orbits(replace(task, elements=wanted, complete=False)), wanted
     for o in others:
         action, result = _search(task, orbits, measured, o, wanted, len(failing))
-        if action is not None and not _same(action, orbits.actions[o]):
+        given, key = orbits.actions[o], lambda a: (a.action, a.layout)
+        if action is not None and (given is None or key(action) != key(given)):  # other than that which fails
             found[o] = result
     return [found[o] for o in sorted(found)]
-
-
-def _same(rule: LeafAction, given: LeafAction | None) -> bool:
-    """Whether the rule is the action that fails already."""
-    return given is not None and rule.action == given.action and rule.layout == given.layout
 
 
 def halves(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -1,21 +1,27 @@
 """One audit at work: the model, the contract, the inputs, and evaluation in batches, counted and timed.
 
 The answers to the pass over the data are kept, so that a pass that was stopped is measured as far as it came.
+
+The interval of a table of errors e(g, x) is put together from those of its row means and of its column means
+(`statistics.two_way`). Fewer than 5 inputs, or sampled elements, and errors that are all equal give no interval: its
+ends are NaN.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, final
 
 import jax
 import numpy as np
 from jax.tree_util import PyTreeDef
+from jaxtyping import Float
 
 from equitangents._types import AnyAction, DType, Tree
 from equitangents.audit.adapters import Answer, Model
@@ -23,11 +29,13 @@ from equitangents.audit.adapters.model import answer, axes_of
 from equitangents.audit.contract.contract import Contract
 from equitangents.audit.contract.leaf_actions import Actions
 from equitangents.audit.contract.trees import Inputs, to_numpy
-from equitangents.audit.measure.intervals import Resampler
 from equitangents.audit.records import Tolerances
+from equitangents.audit.report.numbers import Estimate, Spread
 from equitangents.errors import EquitangentsError, ShapeError
 from equitangents.metrics.measure import Bootstrap
 from equitangents.scale.progress import Progress
+from equitangents.statistics.bootstrap import Bounds, interval_of_mean, resample
+from equitangents.statistics.two_way import table_interval
 
 logger = logging.getLogger("equitangents.audit")
 
@@ -85,6 +93,8 @@ class Clock:
     """Inputs in the largest batch that the model took."""
     refused: str | None = None
     """What the model said of another batch, if it takes the size `largest` alone; others are split and filled up."""
+    most: int | None = None
+    """Inputs of a batch at most, since a larger one ran out of memory; None: none did."""
     failed: BaseException | None = None
     """What the model raised last."""
     progress: Progress | None = None
@@ -190,7 +200,7 @@ class AuditTask:
     @property
     def step(self) -> int:
         """Inputs a batch: `batch_size`, in whole batches of a model that takes one size alone."""
-        size = self._fixed_size
+        size = self.model.fixed_batch
         return self.batch_size if size is None else max(self.batch_size // size, 1) * size
 
     @property
@@ -213,9 +223,9 @@ class AuditTask:
         given = clock.counting(run or self.model)
         try:
             if size is not None and size != x.n:
-                return filled_up(given, x, size, self.output_action)
+                return in_chunks(given, x, size, self.output_action, fill=True)
             try:
-                return given(x)
+                return self._within_memory(given, x)
             except EquitangentsError:
                 raise
             except Exception as error:  # of a foreign model, which may take no other size than the one before
@@ -223,7 +233,7 @@ class AuditTask:
                 if run is not None or not (0 < x.n < taken or taken == 1 < x.n):
                     raise
                 try:
-                    output = filled_up(given, x, taken, self.output_action)
+                    output = in_chunks(given, x, taken, self.output_action, fill=True)
                 except Exception:
                     raise error from None
                 clock.refused = next(iter(str(error).splitlines()), type(error).__name__)
@@ -238,6 +248,19 @@ class AuditTask:
                     error.add_note(f"in an audit, given a batch of {x.n}; if it takes one size alone, say batch_size=")
                 raise
             raise told from error
+
+    def _within_memory(self, given: Callable[[Inputs], Any], x: Inputs) -> Tree:
+        """The model's output, in halves of a batch that runs out of memory, and of later ones as large."""
+        clock = self.clock
+        while True:
+            size = min(clock.most or x.n, x.n)
+            try:
+                return given(x) if size == x.n else in_chunks(given, x, size, self.output_action)
+            except Exception as error:
+                if size == 1 or not out_of_memory(error):
+                    raise
+                clock.most = -(-size // 2)
+                logger.warning("the model ran out of memory with %d inputs; given %d at a time", size, clock.most)
 
     def _with_classes(self, y: Answer) -> Answer:
         """Class numbers as int64, which `apart` compares for being the same."""
@@ -257,8 +280,18 @@ class AuditTask:
         return np.sort(np.random.default_rng(self.seed).choice(self.x.n, count, replace=False))
 
 
-def filled_up(given: Callable[[Inputs], Any], x: Inputs, size: int, expected: AnyAction = None) -> Tree:
-    """The model's output in batches of one size, the last filled up with its last row.
+def out_of_memory(error: Exception) -> bool:
+    """Whether NumPy, JAX, PyTorch or onnxruntime could not allocate an array."""
+    return isinstance(error, MemoryError) or any(text in str(error) for text in _NO_MEMORY)
+
+
+_NO_MEMORY = ("RESOURCE_EXHAUSTED", "out of memory", "can't allocate memory", "Failed to allocate memory")
+
+
+def in_chunks(
+    given: Callable[[Inputs], Any], x: Inputs, size: int, expected: AnyAction = None, fill: bool = False
+) -> Tree:
+    """The model's output in batches of `size`; `fill`: the last one filled up with its last row.
 
     `expected`, the tree of output actions, says where batches are not along the first axis.
     """
@@ -266,7 +299,7 @@ def filled_up(given: Callable[[Inputs], Any], x: Inputs, size: int, expected: An
     structure: PyTreeDef = None
     axes: list[int] = []
     for rows in batches(x.n, size):
-        filled = np.concatenate([rows, np.repeat(rows[-1:], size - len(rows))])
+        filled = np.concatenate([rows, np.repeat(rows[-1:], size - len(rows))]) if fill else rows
         leaves, structure = jax.tree.flatten(given(x.subset(filled)))
         axes = axes_of(expected, structure, len(leaves))
         own = range(len(rows))
@@ -308,3 +341,54 @@ def check_same_shapes(y: Answer, moved: Answer, label: str) -> None:
     for a, b in zip(y.leaves, moved.leaves, strict=True):
         if a.shape != b.shape:
             raise ShapeError("f", b.shape, a.shape, label, verb="gives moved inputs the shape")
+
+
+_BLOCKS = 4096  # more inputs than these are averaged in blocks before they are resampled
+
+
+@final
+class Resampler:
+    """Intervals of means over `inputs` inputs, and over `elements` elements if these were sampled (else None)."""
+
+    def __init__(self, inputs: int, elements: int | None, bootstrap: Bootstrap):
+        self.settings, times, seed = bootstrap, bootstrap.resamples, bootstrap.seed
+        self.blocks = np.array_split(np.arange(inputs), min(inputs, _BLOCKS))
+        self._columns = resample(len(self.blocks), times, seed)
+        self._rows = None if elements is None else resample(elements, times, seed + 1)
+
+    def mean(self, table: Any, bounds: Bounds | None = None) -> Estimate:
+        """The mean of values (inputs,) or of a table (elements, inputs), which lie between `bounds`.
+
+        Without bounds, the interval of values of which none is negative holds no negative number.
+        """
+        table = np.asarray(table, np.float64)
+        if bounds is None and table.min() >= 0:
+            bounds = (0.0, math.inf)
+        mean, level = float(table.mean()), self.settings.confidence
+        blocked = self._blocked(table)
+        if table.ndim == 1 or self._rows is None:
+            values = blocked if table.ndim == 1 else blocked.mean(axis=0)
+            low, high = interval_of_mean(values, self._columns, level, bounds)
+        else:
+            low, high = table_interval(blocked, self._rows, self._columns, level, bounds)
+        return Estimate(mean, min(low, mean), max(high, mean)) if low <= high else Estimate(mean, math.nan, math.nan)
+
+    def each(self, table: Float[np.ndarray, "rows inputs"]) -> list[Estimate]:
+        """The mean of every row, over inputs alone."""
+        return [self.mean(row) for row in table]
+
+    def _blocked(self, table: np.ndarray) -> np.ndarray:
+        if len(self.blocks) < table.shape[-1]:
+            table = np.stack([table[..., b].mean(axis=-1) for b in self.blocks], axis=-1)
+        return table
+
+    def spread(self, table: np.ndarray) -> Spread:
+        """Mean with interval, quantiles and maximum."""
+        return spread_of(self.mean(table), table)
+
+
+def spread_of(estimate: Estimate, values: np.ndarray) -> Spread:
+    """The distribution of values whose mean is estimated; quantiles are always some of the values."""
+    levels = [0.05, 0.25, 0.5, 0.75, 0.95]
+    q05, q25, median, q75, q95 = np.quantile(values, levels, method="inverted_cdf").tolist()
+    return Spread(estimate, q05, q25, median, q75, q95, float(np.max(values)))

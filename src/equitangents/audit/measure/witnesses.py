@@ -36,11 +36,9 @@ def witnesses(m: Measured) -> list[Witness]:
 
 def _witness(task: AuditTask, errors: np.ndarray, kind: Literal["worst", "typical"], k: int, i: int) -> Witness:
     contract = task.contract
-    given = task.x.subset(np.array([i]))
-    x = given
-    E = len(task.elements)
+    x, E = task.x.subset(np.array([i])), len(task.elements)
     shown = sorted({*np.linspace(0, E - 1, min(E, _POINTS)).astype(int).tolist(), k})
-    moved = [task.contract.move(task.elements[j], given.leaves) for j in shown]
+    moved = [task.contract.move(task.elements[j], x.leaves) for j in shown]
     y, *along = _outputs(task, i, shown, x, moved)
     points = [_point(task, contract.group.identity, x.leaves, flattened(y), 0.0)]
     for j, leaves, output in zip(shown, moved, along, strict=True):

@@ -16,7 +16,7 @@ from jaxtyping import Float
 
 from equitangents.actions.given_maps import INDICES
 from equitangents.audit.adapters.model import first_line, raised_at
-from equitangents.audit.contract.named import blocks_of, irreps_matrix
+from equitangents.audit.contract.named import irreps_matrix, irreps_of, irreps_size
 from equitangents.errors import (
     EquitangentsError,
     InvalidArgumentError,
@@ -58,13 +58,13 @@ class Quantity:
             return value @ R.T
         if self.kind == "tensor":
             return R @ self.full(value) @ R.T
-        return value @ irreps_matrix(blocks_of(self.irreps, "features are"), R).T
+        return value @ irreps_matrix(irreps_of(self.irreps, "features"), R).T
 
     def shapes(self, atoms: int) -> list[tuple[int, ...]]:
         """The shapes that values of so many atoms may have."""
         every = (atoms,) if self.per_atom else ()
         if self.kind == "irreps":
-            return [(*every, sum(count * block.size for count, block in blocks_of(self.irreps, "features are")))]
+            return [(*every, irreps_size(irreps_of(self.irreps, "features")))]
         ends: dict[str, list[tuple[int, ...]]] = {"scalar": [()], "vector": [(3,)], "tensor": [(6,), (3, 3)]}
         return [(*every, *end) for end in ends[self.kind]]
 
@@ -112,7 +112,7 @@ QUANTITIES = {
 
 def feature(name: str, irreps: str) -> Quantity:
     """Features of every atom, (atoms, D), that turn by irreps such as "8x0e+4x1o", in e3nn's basis."""
-    blocks_of(irreps, "features are")
+    irreps_of(irreps, "features")
     return Quantity(name, "", 1.0, "irreps", True, 1e-3, irreps=irreps)
 
 

@@ -66,39 +66,6 @@ class Floors:
         return [e for errors in self.nulls.get(name, {}).values() for e in errors] + self.repeats.get(name, [])
 
 
-def floors_of(of: list[Floors], name: str, test: str = "") -> list[float]:
-    """The floor of one quantity in one test, structure by structure, in the units of reports."""
-    squares = np.square([e for f in of for e in f.all(name)])
-    count = float(squares.sum() ** 2 / (squares**2).sum()) if (squares**2).sum() > 0 else 1.0
-    entries = min(f.entries[name] for f in of)
-    factor = float(np.sqrt(fdtri(entries, max(count, 1.0) * entries, _LEVEL)))
-    return [factor * f.spread(name, test) + _ROUNDINGS * f.unit * f.sizes[name] for f in of]
-
-
-def first_floors(
-    potential: Potential, structures: list[Any], values: list[Values], seed: int, later: int = 0
-) -> list[Floors]:
-    """Floors of the structures as they are given, from a null of each, and repeats of a few.
-
-    Two nulls of a single structure, unless `later` tests bring enough of their own.
-    """
-    nulls = 2 if len(structures) == 1 and later < _ENOUGH else 1
-    q, rng = potential.quantities, np.random.default_rng([seed, 1])
-    found = []
-    for atoms, v in zip(structures, values, strict=True):
-        sizes = {name: q[name].size(value, len(atoms)) for name, value in v.items()}
-        floors = Floors(sizes, {name: min(value.size, _ENTRIES) for name, value in v.items()}, potential.unit)
-        for _ in range(nulls):
-            floors.note("as given", null(potential, nudged(atoms, rng), v))
-        found.append(floors)
-    few = np.linspace(0, len(structures) - 1, min(_REPEATED, len(structures))).astype(int)
-    if any([_repeat(potential, structures[i], values[i], found[i]) for i in few]):
-        for i, atoms in enumerate(structures):
-            for _ in range(_MORE):
-                _repeat(potential, atoms, values[i], found[i])
-    return found
-
-
 def null(potential: Potential, nudge: Move, before: Values) -> dict[str, float]:
     """What a tiny move changes beyond what it should; what is not finite is left out."""
     expected = {name: nudge.expected(potential.quantities[name], value) for name, value in before.items()}
@@ -119,17 +86,6 @@ def _repeat(potential: Potential, atoms: Atoms, before: Values, floors: Floors) 
         if np.isfinite(error) and (error > 0 or name in floors.repeats):
             floors.repeats.setdefault(name, []).append(error)
     return any(error > 0 for error in errors.values())
-
-
-def noise(known: Known) -> dict[str, float]:
-    """Quantities that differ from call to call by more than parallel sums do, and by how much (root mean square)."""
-    found = {}
-    for name in known.potential.quantities:
-        repeats = [e for f in known.floors for e in f.repeats.get(name, [])]
-        rounding = [_NOISE * f.unit * f.sizes[name] for f in known.floors if name in f.sizes]
-        if repeats and (size := float(np.sqrt(np.mean(np.square(repeats))))) > np.mean(rounding):
-            found[name] = size
-    return found
 
 
 AT_REST = 10.0
@@ -165,8 +121,23 @@ class Known:
         return {i: s for i, s in moving.items() if q.name != "forces" or not self.at_rest[i]}
 
     def floors_of(self, name: str, of: list[int], test: str = "") -> list[float]:
-        """The floors of one quantity in one test, in the units of reports."""
-        return floors_of([self.floors[i] for i in of], name, test)
+        """The floors of one quantity in one test, structure by structure, in the units of reports."""
+        floors = [self.floors[i] for i in of]
+        squares = np.square([e for f in floors for e in f.all(name)])
+        count = float(squares.sum() ** 2 / (squares**2).sum()) if (squares**2).sum() > 0 else 1.0
+        entries = min(f.entries[name] for f in floors)
+        factor = float(np.sqrt(fdtri(entries, max(count, 1.0) * entries, _LEVEL)))
+        return [factor * f.spread(name, test) + _ROUNDINGS * f.unit * f.sizes[name] for f in floors]
+
+    def noise(self) -> dict[str, float]:
+        """Quantities that differ from call to call by more than parallel sums do; by how much, root mean square."""
+        found = {}
+        for name in self.potential.quantities:
+            repeats = [e for f in self.floors for e in f.repeats.get(name, [])]
+            rounding = [_NOISE * f.unit * f.sizes[name] for f in self.floors if name in f.sizes]
+            if repeats and (size := float(np.sqrt(np.mean(np.square(repeats))))) > np.mean(rounding):
+                found[name] = size
+        return found
 
     def rounding(self, name: str, i: int) -> float:
         """What one evaluation's rounding and noise change of another, root mean square, in the units of reports."""
@@ -216,7 +187,9 @@ ACHIRAL = "the structure is its own mirror image"
 def as_they_are(
     potential: Potential, given: list[Any], tolerances: Mapping[str, float] | None, seed: int, later: int = 0
 ) -> Known:
-    """The structures' values, floors and whether they are at rest; `later` tests bring nulls of their own.
+    """The structures' values, whether they are at rest, and floors: from a null of each, and repeats of a few.
+
+    Two nulls of a single structure, unless `later` tests bring enough of their own.
 
     NotFiniteError where nothing is finite for any structure; ModelError where the calculator raises.
     """
@@ -232,7 +205,18 @@ def as_they_are(
         if isinstance(value, bool) or not isinstance(value, int | float) or not (np.isfinite(value) and value > 0):
             raise InvalidArgumentError("tolerances", value, "a number above 0", at=name)
         limits[name] = float(value)
-    found.floors += first_floors(potential, given, found.values, seed, later)
+    nulls, rng = (2 if len(given) == 1 and later < _ENOUGH else 1), np.random.default_rng([seed, 1])
+    for atoms, v in zip(given, found.values, strict=True):
+        sizes = {name: potential.quantities[name].size(value, len(atoms)) for name, value in v.items()}
+        floors = Floors(sizes, {name: min(value.size, _ENTRIES) for name, value in v.items()}, potential.unit)
+        for _ in range(nulls):
+            floors.note("as given", null(potential, nudged(atoms, rng), v))
+        found.floors.append(floors)
+    few = np.linspace(0, len(given) - 1, min(_REPEATED, len(given))).astype(int)
+    if any([_repeat(potential, given[i], found.values[i], found.floors[i]) for i in few]):
+        for atoms, v, floors in zip(given, found.values, found.floors, strict=True):
+            for _ in range(_MORE):
+                _repeat(potential, atoms, v, floors)
     force = potential.quantities.get("forces")
     found.at_rest += [
         force is not None and "forces" in v and force.size(v["forces"], len(a)) < AT_REST

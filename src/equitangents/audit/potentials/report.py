@@ -213,7 +213,12 @@ def no_worse(report: AtomsReport, baseline: Path) -> list[Check]:
     shared = [r for r in report.rows if (r.test, r.quantity) in before]
     if not shared:
         raise InvalidArgumentError("baseline", str(baseline), "a report with some of the same tests")
-    return [_kept(r, before[r.test, r.quantity], baseline.name) for r in shared]
+    found = []
+    for r in shared:
+        was = before[r.test, r.quantity]
+        name = f"{r.test}, {r.quantity}: no worse than {baseline.name}"
+        found.append(Check(name, r.outcome != "fails" or was == "fails", f"{was} before, {r.outcome} now"))
+    return found
 
 
 def outcomes(baseline: Path, digest: str) -> dict[tuple[str, str], str]:
@@ -227,11 +232,6 @@ def outcomes(baseline: Path, digest: str) -> dict[tuple[str, str], str]:
         return {(str(row["test"]), str(row["quantity"])): str(row["outcome"]) for row in old["rows"]}
     except (KeyError, TypeError):
         raise InvalidArgumentError("baseline", str(baseline), _REPORT) from None
-
-
-def _kept(now: Row, before: str, name: str) -> Check:
-    worse = now.outcome == "fails" and before != "fails"
-    return Check(f"{now.test}, {now.quantity}: no worse than {name}", not worse, f"{before} before, {now.outcome} now")
 
 
 def read_baseline(path: Path) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Float
 
-from equitangents.audit.measure.intervals import Resampler
+from equitangents.audit.measure.task import Resampler
 from equitangents.audit.report.numbers import FACTOR, Estimate, standing
 from equitangents.metrics.measure import Bootstrap
 from equitangents.statistics.bootstrap import FEWEST

@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from equitangents.audit.interruption import Interruption
+from equitangents.audit.parts import Interruption
 from equitangents.audit.potentials.calculator import Potential
-from equitangents.audit.potentials.conservation import MOST_STRUCTURES, conservation
-from equitangents.audit.potentials.known import Known, as_they_are, noise
-from equitangents.audit.potentials.paths import dynamics, smoothness
+from equitangents.audit.potentials.conservation import MOST_STRUCTURES, conservation, dynamics, smoothness
+from equitangents.audit.potentials.known import Known, as_they_are
 from equitangents.audit.potentials.report import FORMAT, AtomsReason, AtomsReport, follows
 from equitangents.audit.potentials.results import BrokenPose, Outcome, Row, Sampling, StructureResult, what_decides
 from equitangents.audit.potentials.symmetry import ROUNDED_ANEW, SYMMETRIES, measure
@@ -102,10 +101,15 @@ def atoms(
     rows: list[Row] = []
     missing: list[Missing] = []
     known = as_they_are(potential, given, tolerances, seed, len(set(asked) & set(ROUNDED_ANEW)))
-    run = partial(dynamics, known, seed, time_step)
+    alone = {
+        "conservation": partial(conservation, known, sampling),
+        "dynamics": partial(dynamics, known, seed, time_step),
+        "smoothness": partial(smoothness, known),
+    }
     with stop.watching():
         for test in asked:
-            found = stop.measured(test, partial(_measured, test, known, elements, sampling, run), [])
+            run = alone.get(test, partial(measure, known, test, elements, sampling))
+            found = stop.measured(test, partial(_measured, test, known, run), [])
             if isinstance(found, str):
                 missing.append(Missing(test, found))
             else:
@@ -115,7 +119,7 @@ def atoms(
         raise KeyboardInterrupt
     if not rows:
         raise InvalidArgumentError(f"no test applies: {'; '.join(f'{m.section}: {m.reason}' for m in missing)}")
-    noisy = noise(known)
+    noisy = known.noise()
     rows = [replace(r, decide=what_decides(r, potential.single, r.quantity in noisy)) for r in rows]
     verdict, reason = _verdict(rows, known.broken, stop.stopped)
     return AtomsReport(
@@ -145,20 +149,13 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float | np.number) and not isinstance(value, bool)
 
 
-def _measured(
-    test: str, known: Known, elements: int, sampling: Sampling, run: Callable[[], list[Row] | str]
-) -> list[Row] | str:
-    """The rows of one test, or why it says nothing of these structures; `run`: the dynamics."""
-    if test in SYMMETRIES:
-        return measure(known, test, elements, sampling)
-    alone: dict[str, Callable[[], list[Row] | str]] = {
-        "conservation": partial(conservation, known, sampling),
-        "dynamics": run,
-        "smoothness": partial(smoothness, known),
-    }
+def _measured(test: str, known: Known, run: Callable[[], list[Row] | str]) -> list[Row] | str:
+    """The rows of one test, or why it says nothing of these structures."""
     try:
-        return alone[test]()
+        return run()
     except (ModelError, NotFiniteError) as error:
+        if test in SYMMETRIES:
+            raise
         known.broken.append(BrokenPose(test, None, "", str(error), isinstance(error, ModelError)))
         return str(error)
 

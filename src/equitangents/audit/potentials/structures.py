@@ -122,7 +122,7 @@ def translated(atoms: Atoms, rng: np.random.Generator) -> Move:
     shift = rng.uniform(-_FAR, _FAR, 3)
     moved = free(atoms)
     moved.positions += shift
-    return Move(_vector(shift), moved, _dipole_shifted(atoms, shift))
+    return Move(f"({', '.join(f'{x:.2f}' for x in shift)}) Å", moved, _dipole_shifted(atoms, shift))
 
 
 def lattice_translated(atoms: Atoms, rng: np.random.Generator, wrap: bool) -> Move:
@@ -192,7 +192,3 @@ def _dipole_shifted(atoms: Atoms, shift: np.ndarray) -> Expected:
     """Dipoles of charged structures move with them, by the charges that the structure carries."""
     total = float(atoms.get_initial_charges().sum())
     return lambda q, v: v + total * shift if q.name == "dipole" else v
-
-
-def _vector(v: np.ndarray) -> str:
-    return f"({', '.join(f'{x:.2f}' for x in v)}) Å"

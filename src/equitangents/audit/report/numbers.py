@@ -49,6 +49,11 @@ class Estimate:
         """The square roots of a mean square and its interval."""
         return Estimate(*(math.sqrt(max(value, 0.0)) for value in (self.mean, self.low, self.high)))
 
+    @property
+    def squared(self) -> Estimate:
+        """The squares of a number that is not negative and its interval."""
+        return Estimate(*(value**2 for value in (self.mean, self.low, self.high)))
+
 
 def standing(error: Estimate, floor: float, limit: float | None = None) -> Standing:
     """Where a mean error stands to a limit: "above" if its interval is above it, and above twice its floor.

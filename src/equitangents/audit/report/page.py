@@ -1,52 +1,79 @@
-"""The sections of a report's page: its table, figures, pictures of inputs, and settings."""
+"""The sections of a report's page: its tables, the errors by element as a figure, pictures of inputs, and settings."""
 
 from __future__ import annotations
 
 import base64
 import io
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Float
+from matplotlib.axes import Axes
 from matplotlib.image import imsave
 
-from equitangents.audit.report import charts
-from equitangents.audit.report.findings import Findings
-from equitangents.audit.report.numbers import ends, folded, listed, number
+from equitangents.audit.report.numbers import folded, interval, listed, number
 from equitangents.audit.report.part_sections import LAYER_REASONS
 from equitangents.audit.report.rows import table
 from equitangents.audit.report.sections import ElementResult, OrbitPoint
+from equitangents.report.figures import canvas, inline_figure
 from equitangents.report.numbers import format_number
+from equitangents.report.palette import BLUE, INK, MEMBER
 from equitangents.report.render import Figure, Pictures, Section, Table
 
-_MOST_DRAWN = 400
+if TYPE_CHECKING:
+    from equitangents.audit.report.result import AuditReport
+
+_MOST_DRAWN, _LABELLED = 400, 24
 _ERRORS = (
     "The error is ‖f(ρ(g)x) − ρ(g)f(x)‖. A noise floor is what a perfectly equivariant model would show as well, "
     "because arrays are resampled, numbers rounded or the model is random."
 )
 _POINTS = "Points: mean over inputs; lines: 5 to 95 % of the inputs; dashes: the noise floor."
-_ELEMENT_HEAD = ["element", "mean", "interval", "95 %", "worst", "noise floor", "mean of ‖f(x)‖", "same prediction", ""]
-_STRENGTHS = (
-    "Mean error against the strength, with its interval over the inputs (band) and its floor (dashes). Such "
-    "changes form no group, so nothing is said of their products."
-)
+_STRENGTHS = "Mean error at each strength; such changes form no group, so nothing is said of their products."
 _LAYERS = (
-    "The error after each layer in the order of execution, against its floor (tick): the smallest that any action on "
-    "the layer’s output could have."
+    "The error after each layer in the order of execution, and its floor: the smallest that any action on the "
+    "layer’s output could have."
+)
+_MEMBERS = (
+    "Squared errors of the mean of M members over the mean square of ‖f(x)‖; their excess over the limit is expected "
+    "to fall as 1/M."
 )
 
 
-def sections(report: Findings) -> list[Section]:
+def sections(report: AuditReport) -> list[Section]:
     """The sections of the page."""
     return [section for part in (_found, _elements, _witnesses, _curves, _layers, _ensemble, _tested, _settings)
             for section in part(report)]  # fmt: skip
 
 
-def _found(report: Findings) -> Iterator[Section]:
+def elements_table(report: AuditReport, elements: Sequence[ElementResult]) -> Table:
+    """A row an element: its error in the headline's unit, and what it is relative to ‖f(x)‖."""
+    rows = [
+        [folded(e.label), interval(e.shown.estimate), number(e.shown.median), number(e.shown.worst),
+         number(e.shown_floor), number(e.error.estimate.mean), number(e.same_prediction),
+         " ".join(["above"] * bool(e.above) + ["resampled"] * (not e.exact))]
+        for e in elements
+    ]  # fmt: skip
+    head = ["element", "mean error", "median", "worst", "noise floor", "mean of ‖f(x)‖", "same prediction", ""]
+    return Table(f"Elements, errors {report.unit}", head, rows)
+
+
+def layers_table(report: AuditReport) -> list[Table]:
+    """A row a layer, if the model shows any."""
+    if report.layers is None or not report.layers.layers:
+        return []
+    rows = [
+        [folded(r.name), r.kind, number(r.error), number(r.floor), "breaks" * r.broken] for r in report.layers.layers
+    ]
+    return [Table("Layers", ["layer", "kind", "error", "noise floor", ""], rows)]
+
+
+def _found(report: AuditReport) -> Iterator[Section]:
     yield Section("Findings", shown=[table(report)])
 
 
-def _elements(report: Findings) -> Iterator[Section]:
+def _elements(report: AuditReport) -> Iterator[Section]:
     turned = sorted((e for e in report.elements if e.angle is not None), key=lambda e: (e.angle or 0.0) % 360)
     others = sorted((e for e in report.elements if e.angle is None), key=lambda e: -e.shown.estimate.mean)
     shown: list[Figure | Table] = []
@@ -55,19 +82,37 @@ def _elements(report: Findings) -> Iterator[Section]:
         ("elements", "Elements without an angle.", others[:_MOST_DRAWN]),
     ):
         if found:
-            shown.append(Figure(name, f"{caption} {_POINTS}", charts.elements(found, report.unit, name)))
-    shown.append(Table("", _ELEMENT_HEAD, [_element(e) for e in (*turned, *others)]))
-    units = f"Errors are {report.unit}."
-    yield Section("Error by group element", [_ERRORS, *filter(None, (units, report.shown.reason))], shown)
+            shown.append(Figure(name, " ".join([caption, _POINTS]), _drawn(found, report.unit, name)))
+    shown.append(elements_table(report, [*turned, *others]))
+    yield Section("Error by group element", [_ERRORS, *filter(None, [report.shown.reason])], shown)
 
 
-def _element(e: ElementResult) -> list[str]:
-    shown, resampled = e.shown, "" if e.exact else "resampled"
-    errors = (shown.q95, shown.worst, e.shown_floor, e.error.estimate.mean, e.same_prediction)
-    return [folded(e.label), number(shown.estimate.mean), ends(shown.estimate), *map(number, errors), resampled]
+def _drawn(found: Sequence[ElementResult], unit: str, name: str) -> str:
+    """Mean, 5 to 95 % of the inputs and floor of every element: over the angle, or one place for each."""
+    angles = [e.angle % 360 for e in found if e.angle is not None]
+    turned = len(angles) == len(found)
+    with canvas(height=2.8) as figure:
+        axes: Axes = figure.add_subplot()
+        at = np.array(angles if turned else range(len(found)), float)
+        rows = [(e.shown.estimate.mean, e.shown.q05, e.shown.q95, e.shown_floor) for e in found]
+        mean, low, high, floor = np.array(rows).T
+        axes.vlines(at, low, high, color=MEMBER.light, linewidth=3, alpha=0.55)
+        axes.plot(at, mean, "o-" if turned else "o", color=BLUE.light, linewidth=1.2)
+        axes.plot(at, floor, "--" if turned and len(at) > 1 else "_", color=INK.light, linewidth=1, markersize=10)
+        top = np.concatenate([mean, high, floor])
+        axes.set_ylim(0, 1.05 * float(np.max(top, where=np.isfinite(top), initial=0.0)) or 1.0)
+        axes.set_ylabel(f"error {unit}")
+        if turned:
+            axes.set_xlabel("angle, degrees counter-clockwise")
+            axes.set_xticks(range(0, 361, 45))
+        else:
+            few = len(found) <= _LABELLED
+            axes.set_xticks(at if few else [], [folded(e.label, 14) for e in found] if few else [])
+            axes.set_xlabel("" if few else "elements, the largest error first")
+        return inline_figure(figure, "-".join(["audit", name]))
 
 
-def _witnesses(report: Findings) -> Iterator[Section]:
+def _witnesses(report: AuditReport) -> Iterator[Section]:
     for w in report.witnesses:
         title = "The worst input" if w.kind == "worst" else "A typical input"
         images = [_image(point, w.image_layout) for point in w.orbit]
@@ -84,29 +129,33 @@ def _witnesses(report: Findings) -> Iterator[Section]:
             yield Section(title, text, [facts, Table("", ["element", "prediction", "error"], rows)])
 
 
-def _curves(report: Findings) -> Iterator[Section]:
+def _curves(report: AuditReport) -> Iterator[Section]:
     if report.transforms:
-        drawn = [Figure(t.name, _STRENGTHS, charts.curve(t, i)) for i, t in enumerate(report.transforms)]
-        yield Section("Over the strength of changes", shown=drawn)
+        head = ["strength", "mean error", "noise floor", "same predictions"]
+        same = lambda p: "" if p.same_predictions is None else number(p.same_predictions.mean)
+        row = lambda p: [format_number(p.strength), interval(p.error), number(p.floor), same(p)]
+        shown = [Table(t.name, head, [row(p) for p in t.points]) for t in report.transforms]
+        yield Section("Over the strength of changes", [_STRENGTHS], shown)
 
 
-def _layers(report: Findings) -> Iterator[Section]:
+def _layers(report: AuditReport) -> Iterator[Section]:
     layers = report.layers
-    if layers is None:
-        return
-    shown: list[Figure | Table] = [Figure("layers", _LAYERS, charts.layers(layers))] if layers.layers else []
-    yield Section("Layers", [*filter(None, (LAYER_REASONS[layers.reason], layers.guilty))], shown)
+    if layers is not None:
+        text = [_LAYERS, LAYER_REASONS[layers.reason], *filter(None, [layers.guilty])]
+        yield Section("Layers", text, layers_table(report))
 
 
-def _ensemble(report: Findings) -> Iterator[Section]:
+def _ensemble(report: AuditReport) -> Iterator[Section]:
     found = report.ensemble
     if found is not None and found.sizes:
-        text = ["Root mean squares over inputs and elements, over the root mean square of ‖f(x)‖."]
-        caption = "Error of the mean of M members against M; its excess over the limit is expected to fall as 1/√M."
-        yield Section("Members and their mean", text, [Figure("ensemble", caption, charts.ensemble(found))])
+        rows = [
+            [str(s.members), interval(s.squared_error, format_number), format_number(s.fitted)] for s in found.sizes
+        ]
+        rows.append(["∞", interval(found.limit.squared, format_number), ""])
+        yield Section("Members and their mean", [_MEMBERS], [Table("", ["members M", "measured", "fitted law"], rows)])
 
 
-def _tested(report: Findings) -> Iterator[Section]:
+def _tested(report: AuditReport) -> Iterator[Section]:
     contract, sizes = report.contract, lambda shape: " × ".join(map(str, shape))
     rows = [
         ["input", folded(i.name), sizes(i.shape), i.action, "" if i.exact else "resampled", "", ""]
@@ -114,7 +163,7 @@ def _tested(report: Findings) -> Iterator[Section]:
     ]
     for o in contract.outputs:
         judged = not (o.vanishes and o.scale is None)
-        error = f"{number(o.shown.mean)} {report.unit_of(o)}" if judged else "not judged"
+        error = " ".join([number(o.shown.mean), report.unit_of(o)]) if judged else "not judged"
         vanishes = "vanishes" if o.vanishes else ""
         fails = listed(o.fails_under) if judged else ""
         rows.append(["output", folded(o.name), sizes(o.shape), o.action, vanishes, error, fails])
@@ -122,7 +171,7 @@ def _tested(report: Findings) -> Iterator[Section]:
     yield Section("What was tested", shown=[Table("", head, rows, text=True)])
 
 
-def _settings(report: Findings) -> Iterator[Section]:
+def _settings(report: AuditReport) -> Iterator[Section]:
     model, settings, timing = report.model, report.settings, report.timing
     pairs = {
         "model": model.kind, "type": model.dtype, "device": model.device, "seed": settings.seed,

@@ -17,8 +17,8 @@ from sklearn.base import BaseEstimator
 
 from equitangents._protocols import ExecutorLike
 from equitangents._types import FileName, Network
-from equitangents.actions.group_action import GroupAction
-from equitangents.actions.named import ActionLike
+from equitangents.actions.action import GroupAction
+from equitangents.actions.kinds import ActionLike
 from equitangents.ensembles.deep.finite import FiniteEnsemble
 from equitangents.ensembles.deep.predictions import Classification, Regression
 from equitangents.ensembles.estimator import FieldClassifierMixin, FieldRegressorMixin

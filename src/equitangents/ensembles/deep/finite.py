@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from equitangents._types import AnyModel, FileName, Numbers, Targets
 from equitangents.actions import as_action
-from equitangents.actions.named import ActionLike
+from equitangents.actions.kinds import ActionLike
 from equitangents.ensembles.estimator import Estimator, check_inputs
 from equitangents.ensembles.fields.targets import Positions
 from equitangents.ensembles.standardisation import StandardisedInputs

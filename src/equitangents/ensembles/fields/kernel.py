@@ -16,7 +16,7 @@ import numpy as np
 
 from equitangents._types import ArrayLike, DType
 from equitangents.actions import Action
-from equitangents.actions.group_action import GroupAction
+from equitangents.actions.action import GroupAction
 from equitangents.ensembles.fields.points import FieldPoints, PointAction
 from equitangents.errors import InvalidTypeError
 from equitangents.kernels import KernelFunction, Kernels

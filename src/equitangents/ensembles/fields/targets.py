@@ -15,7 +15,7 @@ from equitangents.actions.products import FieldAction
 from equitangents.actions.subset import augmenting_elements, whole_action
 from equitangents.ensembles.fields.kernel import equivariant_outputs
 from equitangents.errors import InvalidArgumentError, NetworkError, ShapeError
-from equitangents.groups.group_maps import GroupMap
+from equitangents.groups.group import GroupMap
 from equitangents.groups.symmetry_group import SymmetryGroup
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.result import FieldFunction

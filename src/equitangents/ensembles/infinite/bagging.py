@@ -15,7 +15,7 @@ from sklearn.base import clone
 
 from equitangents._types import Key, Numbers, Spread, Times
 from equitangents.actions import as_action
-from equitangents.actions.named import ActionLike
+from equitangents.actions.kinds import ActionLike
 from equitangents.ensembles.estimator import (
     Estimator,
     FieldRegressorMixin,

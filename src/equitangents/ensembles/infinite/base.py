@@ -11,8 +11,8 @@ from typing import Any, Literal, Self, cast, overload
 import numpy as np
 
 from equitangents._types import FileName, KernelName, Network, Numbers, Spread, Times
-from equitangents.actions.group_action import GroupAction
-from equitangents.actions.named import ActionLike
+from equitangents.actions.action import GroupAction
+from equitangents.actions.kinds import ActionLike
 from equitangents.ensembles.estimator import Estimator
 from equitangents.ensembles.infinite import saving
 from equitangents.ensembles.infinite.evidence import target_evidence

@@ -23,7 +23,7 @@ import numpy as np
 
 from equitangents._types import AnyAction, ArrayLike, DataRows
 from equitangents.actions import Action, restrict
-from equitangents.actions.group_action import GroupAction
+from equitangents.actions.action import GroupAction
 from equitangents.actions.subset import ActionSubset, Augmentation, augmenting_elements, whole_action
 from equitangents.ensembles.fields.kernel import (
     FieldKernel,

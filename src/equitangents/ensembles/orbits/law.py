@@ -18,9 +18,9 @@ from jaxtyping import Float
 from equitangents._types import AnyModel, Key, Numbers, Times
 from equitangents.actions import as_action
 from equitangents.actions.action import Action
-from equitangents.actions.named import ActionLike
+from equitangents.actions.kinds import ActionLike
 from equitangents.errors import InvalidTypeError
-from equitangents.groups.group_maps import OrbitMap
+from equitangents.groups.group import OrbitMap
 from equitangents.inference.draws import as_key
 from equitangents.memory import check_memory
 from equitangents.validation import check_array, check_whole

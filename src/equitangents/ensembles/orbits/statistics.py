@@ -19,14 +19,14 @@ from jaxtyping import Float
 
 from equitangents._types import AnyModel, Key, Numbers, Targets, Times
 from equitangents.actions import Action, as_action
-from equitangents.actions.continuous import check_finite_group
-from equitangents.actions.group_action import GroupAction
-from equitangents.actions.named import ActionLike
+from equitangents.actions.action import GroupAction
+from equitangents.actions.compact import check_finite_group
+from equitangents.actions.kinds import ActionLike
 from equitangents.ensembles.estimator import one_time
 from equitangents.ensembles.fields.targets import FieldRows, field_rows
 from equitangents.ensembles.orbits.law import OrbitLaw, orbit_law
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.groups.group_maps import FiniteGroupMap, GroupMap
+from equitangents.groups.group import FiniteGroupMap, GroupMap
 from equitangents.metrics import on_orbits as orbit_measures
 from equitangents.validation import check_choice, check_number, check_same_length, check_whole
 

@@ -4,18 +4,19 @@
 .npz    arrays mean, std, label, probability, as far as they were asked for; uncompressed
 
 Chunks of rows are .npz files in `PATH.parts`, in a folder that is named by what they are predictions of: those of two
-models, or of other inputs, never lie together. The last line of a file that is done says the same, with a checksum.
+models, or of other inputs, never lie together. The last line of a file that is done says the same, with a checksum; of
+an object in an object store an attribute does.
 """
 
 from __future__ import annotations
 
 import io
 import logging
+import os
 import re
-import shutil
 import zipfile
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, cast
@@ -28,14 +29,14 @@ from equitangents.checksums import append_checksum, checked, checksum
 from equitangents.ensembles.streaming.predictors import Predictor, predictor
 from equitangents.errors import InvalidArgumentError, MemoryLimitError, NotFiniteError, ShapeError, StoreError
 from equitangents.file_limits import UNREADABLE, check_arrays, part
-from equitangents.files import real, sweep_partials, whole_file
+from equitangents.files import sweep_partials, whole_file
 from equitangents.kernels.store import VERSION
-from equitangents.locks import alone
 from equitangents.scale.executors import part_of
 from equitangents.scale.identity import row_digests
 from equitangents.scale.opening import opened
 from equitangents.scale.progress import Progress, ProgressCallback, told_by
-from equitangents.tiles.place import local
+from equitangents.tiles.lease import alone
+from equitangents.tiles.place import ObjectPath, Place, place, remove_all
 from equitangents.tiles.store import DamagedTileError, check_room, store_errors
 from equitangents.validation import check_whole
 
@@ -46,6 +47,7 @@ _INPUT_BYTES = 2**27  # of the inputs of a chunk
 _ROWS = 64, 16384  # of a chunk, at least and at most
 _WORK = 2**34  # `Predictor.work` of a chunk: some ten seconds of two cores
 _PATIENCE = 60.0  # seconds to wait for another process that makes the file
+_ATTRIBUTE = "equitangents"  # of an object, a checksum of what it holds predictions of
 _ATTEMPTS = 5  # at a chunk in a folder that others remove
 _GROUP = re.compile("[0-9a-f]{16}")  # the name of a folder of chunks
 
@@ -64,7 +66,7 @@ def predict_to_file(
     force: bool = False,
     net: Network = None,
     progress: bool | ProgressCallback | None = False,
-) -> Path:
+) -> Place:
     """Predict all of x, (M, …), into the file `path`, in memory that does not grow with M; returns the path.
 
     What is predicted is kept chunk by chunk in the folder `PATH.parts`: the same call goes on after an interruption,
@@ -77,7 +79,7 @@ def predict_to_file(
             whose mean are the probabilities.
         x: the inputs; also a memory map (`numpy.load(file, mmap_mode="r")`) or a Zarr array.
         path: ends in .npy (the mean (M,) or (M, outputs), or the classes (M,)) or .npz (arrays mean, std, label,
-            probability).
+            probability). Also s3://bucket/name, gs:// or az:// (`equitangents[scale]`).
         time: the training time; None: the ensemble's. Of finite networks None.
         return_std: standard deviations, too, and of an infinite classifier probabilities; into .npz.
         probabilities: of a calibrated infinite classifier, too, without the cost of standard deviations.
@@ -101,14 +103,14 @@ def predict_to_file(
     True
     """
     told_by(progress)
-    given = local("path", path)
+    given = place("path", path)
     if given.suffix not in (".npy", ".npz"):
         raise InvalidArgumentError("path", str(path), "a name that ends in .npy or .npz")
     if given.suffix == ".npy" and (return_std or probabilities):
         raise InvalidArgumentError("path", str(path), "a name that ends in .npz, for several arrays")
     if rows is not None:
         check_whole("rows", rows, 1)
-    task = _task(real(given), x, predictor(ensemble, time, return_std, net, probabilities), rows)
+    task = _task(given.resolve(), x, predictor(ensemble, time, return_std, net, probabilities), rows)
     mine = part_of(list(task.chunks), shard)
     kept = lambda: (
         f"; what is predicted is kept in {task.folder}, and the same call goes on from it"
@@ -117,11 +119,12 @@ def predict_to_file(
     )
     with store_errors(f"{task.out} cannot be written", kept, with_file=True):
         if restart:
-            shutil.rmtree(task.folder, ignore_errors=True)
+            remove_all(task.folder)
         if task.is_done() and not (restart and force):
             with suppress(StoreError, OSError), task.alone():  # what a process left that was killed
                 task.remove()
-                sweep_partials(task.out)
+                if isinstance(task.out, Path):
+                    sweep_partials(task.out)
             logger.info("predict: %s is there already, whole, for this model and these inputs", given)
             return given
         task.check_name(force)
@@ -147,7 +150,7 @@ def predict_to_file(
 class PredictionTask:
     """Predictions of `count` inputs x into the file `out`, by chunks of `rows`; `record` says what they depend on."""
 
-    out: Path
+    out: Place
     x: ArrayLike
     by: Predictor
     count: int
@@ -155,12 +158,12 @@ class PredictionTask:
     record: dict[str, Any]
 
     @property
-    def folder(self) -> Path:
+    def folder(self) -> Place:
         """The folder of the chunks, which no other predictions share."""
         return self.parts / checksum({**self.record, "rows": self.rows})[:16]
 
     @property
-    def parts(self) -> Path:
+    def parts(self) -> Place:
         """The folder of the chunks of whatever is to become this file."""
         return self.out.with_name(f"{self.out.name}.parts")
 
@@ -180,7 +183,7 @@ class PredictionTask:
         """Bytes of so many chunks."""
         return 8 * chunks * self.rows * sum(int(np.prod(shape)) for shape in self.by.arrays.values())
 
-    def path(self, chunk: int) -> Path:
+    def path(self, chunk: int) -> Place:
         """The file of one chunk."""
         return self.folder / f"{chunk}.npz"
 
@@ -197,10 +200,13 @@ class PredictionTask:
         wrong = [name for name, value in values.items() if not np.isfinite(value).all()]
         if wrong:
             raise NotFiniteError(f"{wrong[0]} of inputs {span.start} to {span.stop - 1} is NaN or infinite; not kept")
-        content = io.BytesIO()
+        content, path = io.BytesIO(), self.path(chunk)
         np.savez(content, **values)  # type: ignore[arg-type]
+        if isinstance(path, ObjectPath):
+            path.write_bytes(content.getbuffer())
+            return values
         for _ in range(_ATTEMPTS):
-            with suppress(FileNotFoundError), whole_file(self.path(chunk)) as partial:
+            with suppress(FileNotFoundError), whole_file(path) as partial:
                 partial.write_bytes(content.getbuffer())
                 break
         return values
@@ -219,7 +225,9 @@ class PredictionTask:
         return values
 
     def is_done(self) -> bool:
-        """Whether the file is there and holds these predictions, to the last byte."""
+        """Whether the file is there with these predictions, to the last byte; of an object an attribute says so."""
+        if isinstance(self.out, ObjectPath):
+            return bool(self.out.attributes().get(_ATTRIBUTE) == checksum(self.record))
         try:
             with self.out.open("rb") as file:
                 return checked(file) == self.record
@@ -234,31 +242,43 @@ class PredictionTask:
                 "to replace a file"
             )
 
-    def alone(self) -> Any:
+    def alone(self) -> AbstractContextManager[None]:
         """The lock of whoever makes the file."""
         lock = self.out.with_name(f".{self.out.name}.finishing")
         return alone(lock, f"another process is putting {self.out} together; wait for it", _PATIENCE)
 
     def assemble(self) -> None:
         """Put the chunks together; those that are damaged, or gone, are predicted again."""
+        with self._appearing() as file:
+            if self.out.suffix == ".npy":
+                self._write(file, *self.arrays)
+                return
+            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
+                for name in self.arrays:
+                    with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                        self._write(entry, name)
+
+    @contextmanager
+    def _appearing(self) -> Iterator[IO[bytes]]:
+        """A file to write to, which is at `out` in the end, whole, and says what it holds."""
+        if isinstance(self.out, ObjectPath):
+            with self.out.writer({_ATTRIBUTE: checksum(self.record)}) as file:
+                yield file
+            return
         with whole_file(self.out) as partial:
             with partial.open("wb") as file:
-                if self.out.suffix == ".npy":
-                    self._write(file, *self.arrays)
-                else:
-                    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True) as archive:
-                        for name in self.arrays:
-                            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
-                                self._write(entry, name)
+                yield file
             append_checksum(partial, self.record)
 
     def remove(self) -> None:
         """Remove all chunks of what was to become this file; others that are under way predict theirs again."""
+        parts = self.parts
         with suppress(OSError):
-            for folder in self.parts.iterdir():
-                if _GROUP.fullmatch(folder.name):
-                    shutil.rmtree(folder, ignore_errors=True)
-            self.parts.rmdir()
+            for name in _names(parts):
+                if _GROUP.fullmatch(name):
+                    remove_all(parts / name)
+            if isinstance(parts, Path):
+                parts.rmdir()
 
     def _write(self, file: IO[bytes], name: str) -> None:
         labels = self.by.classes if name == "label" else None
@@ -280,7 +300,7 @@ class PredictionTask:
         return slice(chunk * self.rows, min((chunk + 1) * self.rows, self.count))
 
 
-def _task(out: Path, x: Numbers, by: Predictor, rows: int | None) -> PredictionTask:
+def _task(out: Place, x: Numbers, by: Predictor, rows: int | None) -> PredictionTask:
     """What is to be predicted; the inputs are read once, and checked."""
     array = cast(ArrayLike, opened("x", x))
     shape, flat = tuple(array.shape[1:]), (int(np.prod(by.sample_shape)),)
@@ -304,5 +324,12 @@ def _task(out: Path, x: Numbers, by: Predictor, rows: int | None) -> PredictionT
     return PredictionTask(out, array, by, count, rows, record)
 
 
-def _room(out: Path) -> tuple[str, str]:
+def _names(folder: Place) -> set[str]:
+    """What lies in a folder."""
+    if isinstance(folder, ObjectPath):
+        return {name.partition("/")[0] for name, _ in folder.sizes()}
+    return set(os.listdir(folder))
+
+
+def _room(out: Place) -> tuple[str, str]:
     return f"predictions in {out} take", " on the way, and the disk"

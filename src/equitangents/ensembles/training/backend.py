@@ -12,7 +12,7 @@ import numpy as np
 from equitangents import precision
 from equitangents._protocols import FiniteNetwork
 from equitangents._types import AnyModel, InputShape, Network, Params, Targets, Tree
-from equitangents.actions.named import ActionLike, as_action
+from equitangents.actions.kinds import ActionLike, as_action
 from equitangents.actions.subset import augmenting_elements
 from equitangents.ensembles.estimator import check_network
 from equitangents.ensembles.fields.targets import Positions, output_positions

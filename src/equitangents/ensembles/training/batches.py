@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from equitangents._types import ArrayLike
-from equitangents.actions.group_action import GroupAction
+from equitangents.actions.action import GroupAction
 from equitangents.actions.subset import Augmentation, augmenting_elements
 from equitangents.ensembles.fields.targets import moved_targets
 from equitangents.inference import augment_inputs

@@ -31,7 +31,7 @@ import numpy as np
 import optax
 
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.groups.group_maps import GroupMap
+from equitangents.groups.group import GroupMap
 from equitangents.inference.augmented import augment_targets
 
 OPTIMIZERS = ("gd", "sgd", "momentum", "adam")

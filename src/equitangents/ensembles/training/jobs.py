@@ -11,7 +11,7 @@ import numpy as np
 
 from equitangents._types import AnyModel, InputShape, Numbers, Targets, Tree
 from equitangents.actions import as_action
-from equitangents.actions.named import ActionLike
+from equitangents.actions.kinds import ActionLike
 from equitangents.actions.subset import ActionSubset, Augmentation, augmenting_elements
 from equitangents.ensembles.fields.targets import Positions
 from equitangents.ensembles.training.batches import Augmented, augment

@@ -9,8 +9,7 @@ import numpy as np
 
 from equitangents._protocols import ExecutorLike
 from equitangents._types import AnyAction, ArrayLike
-from equitangents.actions.group_action import GroupAction, is_infinite
-from equitangents.actions.remedies import flattened
+from equitangents.actions.action import GroupAction, flattened, is_infinite
 from equitangents.actions.subset import Augmentation, whole_action
 from equitangents.ensembles.training.descent import LOSSES
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError

@@ -20,7 +20,7 @@ import optax
 from equitangents import precision
 from equitangents._protocols import FiniteNetwork
 from equitangents._types import ArrayLike, InputShape, Params, Tree
-from equitangents.actions.group_action import GroupAction
+from equitangents.actions.action import GroupAction
 from equitangents.errors import NetworkError
 from equitangents.kernels import KernelFunction, Kernels
 from equitangents.kernels.invariance import draws_noise, known_invariant

@@ -4,9 +4,17 @@ Each carries the squared distance d = q1 + q2 - 2k rather than the covariance k,
 their digits, and each is differentiable, without NaN, also at equal and at zero inputs.
 """
 
-from equitangents.kernels.duals.exponential import Exp, Gabor, Gaussian, NormalisedExponential, Rbf
+from equitangents.kernels.duals.elementary import (
+    Exp,
+    Gabor,
+    Gaussian,
+    Normalised,
+    NormalisedExponential,
+    Polynomial,
+    Rbf,
+    Shifted,
+)
 from equitangents.kernels.duals.kinks import Heaviside, PiecewiseLinear, RectifiedMonomial, Sign
-from equitangents.kernels.duals.polynomial import Normalised, Polynomial, Shifted
 from equitangents.kernels.duals.quadrature import Quadrature
 from equitangents.kernels.duals.smooth import Cos, Erf, Gelu, Sin, Wave
 

@@ -1,12 +1,27 @@
 """Activation kernel of any elementwise function, to a tolerance checked at every pair of variances and angle.
 
-Three ways, and none without a check. Hermite series, whose lost terms are bounded at the variances that occur (`line`);
-where they are too long, since φ is nearly a step at that scale, integrals over sectors of the plane, checked pair by
-pair (`sectors`); what misses the tolerance there is NaN, which no kernel with values is returned with.
+Three ways, and none without a check. Hermite series, whose lost terms are bounded at the variances that occur; where
+they are too long, since φ is nearly a step at that scale, integrals over sectors of the plane, checked pair by pair;
+what misses the tolerance there is NaN, which no kernel with values is returned with.
+
+**One variance.** With h_n the Hermite polynomials orthonormal for z ~ N(0, 1), a_0 = E[φ(√q z)] and
+b_n = E[φ'(√q z) h_(n-1)(z)], n >= 1, so that (Mehler) E[φ(u)φ(v)] = a_0 a_0' + Σ √(qq') b_n b_n' ρⁿ/n and
+E[φ'(u)φ'(v)] = Σ b_n b_n' ρⁿ⁻¹. What is left of E[φ'²] = Σ b_n² and Var φ = q Σ b_n²/n after N terms bounds what the
+sums lose, at every angle, by Cauchy and Schwarz. Integrals are sums over panels of Gauss-Legendre nodes that halve
+toward zero: φ may live at any scale about it. Each is taken by two rules, and E[zφ] = √q E[φ'],
+E[z²φ] - E[φ] = √q E[zφ'] compare φ with its derivative, which misses jumps.
+
+**Series.** With c_n = √q b_n, E[(aφ - φ'/a)²] = (a a_0 - a_0'/a)² + Σ [(a c_n - c_n'/a)² + 2 c_n c_n' (1 - ρⁿ)]/n
+without cancellation, since 1 - ρⁿ = 2s (1 + ρ + … + ρⁿ⁻¹), s = sin²(θ/2).
+
+**Sectors.** The lines u = 0 and v = 0 part the plane into sectors, of angle π - θ where u and v are of one sign and θ
+where not. In each, at radius R and angle x from one line, |u| = √q1 R sin x and |v| = √q2 R sin(α - x); R, and x from
+both lines, go through panels that shrink fourfold toward zero, which resolve φ at any scale about zero. Sums of φ(u)²
+and φ(v)², and of their derivatives, over the same nodes have to be the moments of one variable: that checks each pair.
 
 A given `order` is Gauss–Hermite quadrature with so many nodes in both directions, unchecked:
 u = √q1 (cos(θ/2) z1 + sin(θ/2) z2), v = √q2 (cos(θ/2) z1 - sin(θ/2) z2) with z1, z2 independent standard normals, and
-E[(φ(u)-φ(v))²] summed directly, without cancellation; moments of one variable have many more nodes.
+E[(φ(u)-φ(v))²] summed directly, without cancellation.
 """
 
 from __future__ import annotations
@@ -14,7 +29,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,14 +37,294 @@ import numpy as np
 from scipy.special import roots_hermitenorm
 
 from equitangents._types import ArrayLike
-from equitangents.kernels.duals import line, series
 from equitangents.kernels.duals.geometry import Traits, angle_of_covariance, half_angle, safe_sqrt
 
-_NEGLIGIBLE = 1e-18  # weights below this, relative to their sum, are left out
-_FINER = 16  # times as many nodes for moments of one variable
-_AT_ONCE = 16_384  # numbers of which one compiled program has the values, whatever the rule
+FEW, MANY = 64, 256  # terms of Hermite series
+_FAR = 13.0  # deviations beyond which nothing is left of the density, nor of its root
+_HALVINGS = 36
+_AT_ONCE = 64  # variances whose nodes are held at once
+_ROUNDING = 400  # units of epsilon that these sums may be off by
 
-Values = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+
+class Line(NamedTuple):
+    """Moments at each variance: a_0 and b_1 … b_N (terms first), E[φ²], E[φ'²], and the relative gap of two rules."""
+
+    mean: Any
+    slopes: Any
+    square: Any
+    steepness: Any
+    error: Any
+
+
+def bound(tolerance: float, dtype: Any) -> float:
+    """The relative error that is allowed: the tolerance, or where that is below it the rounding of such sums."""
+    return max(tolerance, _ROUNDING * float(jnp.finfo(dtype).eps))
+
+
+def panels(edges: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Gauss-Legendre nodes and weights of panels between edges, `counts` in each."""
+    nodes, weights = [], []
+    for low, high, count in zip(edges[:-1], edges[1:], counts, strict=True):
+        x, w = np.polynomial.legendre.leggauss(int(count))
+        nodes.append((low + high) / 2 + (high - low) / 2 * x)
+        weights.append((high - low) / 2 * w)
+    return np.concatenate(nodes), np.concatenate(weights)
+
+
+@cache
+def _rule(graded: int, plain: int) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes z and weights of N(0, 1)."""
+    near = np.concatenate([[0.0], 2.0 ** np.arange(-_HALVINGS, 0)])
+    far = np.arange(2, int(2 * _FAR) + 1) / 2
+    edges = np.concatenate([near, far])
+    z, w = panels(edges, np.where(edges[1:] <= 0.5, graded, plain))
+    z, w = np.concatenate([-z[::-1], z]), np.concatenate([w[::-1], w])
+    return z, w * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
+
+
+@cache
+def _hermite(terms: int) -> np.ndarray:
+    """h_n(z) √w at the nodes, (terms, nodes)."""
+    z, w = _rule(10, 16)
+    rows = [np.sqrt(w), z * np.sqrt(w)]
+    for n in range(1, terms - 1):
+        rows.append((z * rows[n] - np.sqrt(n) * rows[n - 1]) / np.sqrt(n + 1))
+    return np.stack(rows[:terms])
+
+
+def values_and_slopes(function: Callable[[Any], Any], x: Any) -> tuple[Any, Any]:
+    """φ(x) and φ'(x), entry by entry."""
+    return function(x), jax.grad(lambda u: jnp.sum(function(u)))(x)
+
+
+def line(function: Callable[[Any], Any], q: Any, terms: int = MANY) -> Line:
+    """`Line` at variances q of any shape; `slopes` are (terms, *shape)."""
+    q = jnp.asarray(q)
+    found = jax.lax.map(lambda one: _at(function, one, terms), q.ravel(), batch_size=_AT_ONCE)
+    mean, slopes, square, steepness, error = found
+    shaped = (part.reshape(q.shape) for part in (mean, square, steepness, error))
+    mean, square, steepness, error = shaped
+    return Line(mean, slopes.T.reshape(terms, *q.shape), square, steepness, jax.lax.stop_gradient(error))
+
+
+def _at(function: Callable[[Any], Any], q: Any, terms: int) -> tuple[Any, ...]:
+    root = safe_sqrt(q)
+    z, w = (jnp.asarray(part, q.dtype) for part in _rule(10, 16))
+    f, g = values_and_slopes(function, root * z)
+    half = jnp.sqrt(w)
+    slopes = jnp.asarray(_hermite(terms), q.dtype) @ (half * g)
+    mean, square, steepness = w @ f, jnp.sum((half * f) ** 2), jnp.sum((half * g) ** 2)
+    z2, w2 = (jnp.asarray(part, q.dtype) for part in _rule(8, 13))
+    changes = _changes(root, (z, w, f, g), (w2, *values_and_slopes(function, root * z2)))
+    return mean, slopes, square, steepness, jnp.max(jnp.stack(changes))
+
+
+def disagreement(values: Callable[[np.ndarray], np.ndarray], q: np.ndarray) -> np.ndarray:
+    """`Line.error` at variances q, (n,), of a function whose `values` are φ and φ' of an array."""
+    root = np.sqrt(q)[:, None]
+    (z, w), (z2, w2) = _rule(10, 16), _rule(8, 13)
+    changes = _changes(root[:, 0], (z, w, *values(root * z)), (w2, *values(root * z2)))
+    return np.max(np.array(changes), axis=0)
+
+
+def _changes(root: Any, rule: tuple[Any, Any, Any, Any], other: tuple[Any, Any, Any]) -> list[Any]:
+    """Differences of E[φ²], E[φ'²], E[zφ] and E[(z²-1)φ] between two rules, or from means of φ'."""
+    (z, w, f, g), (w2, f2, g2) = rule, other
+    square, steepness = f**2 @ w, g**2 @ w
+    first, second = root * (g @ w), root * (g @ (z * w))
+    sizes = jnp.maximum(abs(f) @ (abs(z) * w), root * (abs(g) @ w)), abs(f) @ ((z**2 + 1) * w)
+    return [
+        _change(square, f2**2 @ w2, square),
+        _change(steepness, g2**2 @ w2, steepness),
+        _change(f @ (z * w), first, sizes[0]),
+        _change(f @ ((z**2 - 1) * w), second, sizes[1]),
+    ]
+
+
+def _change(one: Any, other: Any, scale: Any) -> Any:
+    """|one - other|/scale, 0 where both are 0; NaN of anything that is none."""
+    return jnp.where((one == 0) & (other == 0), 0, jnp.abs(one - other) / jnp.where(scale == 0, 1, scale))
+
+
+def lost(known: Line, q: Any, terms: int) -> Any:
+    """The share of E[φ'²], or if that is more of Var φ, that lies beyond the first `terms` coefficients."""
+    squares = known.slopes[:terms] ** 2
+    numbers = jnp.arange(1, terms + 1, dtype=squares.dtype).reshape(-1, *[1] * (squares.ndim - 1))
+    steep = known.steepness - squares.sum(axis=0)
+    varied = known.square - known.mean**2 - q * (squares / numbers).sum(axis=0)
+    zero = jnp.zeros_like(q)
+    shares = [_change(steep, zero, known.steepness), _change(varied, zero, known.square)]
+    return jax.lax.stop_gradient(jnp.maximum(*shares))
+
+
+_SHRINKS = 14  # panels, each a quarter of the one before
+_NEAR = 1e-2  # of |u|: smaller differences of φ are integrals of φ', by Simpson's rule
+_COARSE, _FINE = 9, 14  # nodes in a panel
+_ACCURATE = 1e-8  # tolerance that takes the finer rule
+
+
+class Sums(NamedTuple):
+    """E[(aφ(u) - φ(v)/a)²], E[φφ], E[φ'φ'], and E[φ²] of u and of v, E[φ'²] of u and of v."""
+
+    distance: Any
+    product: Any
+    slope: Any
+    squares: tuple[Any, Any]
+    steepness: tuple[Any, Any]
+
+
+@cache
+def _sector_rule(count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """(R, weights; x as a share of the sector, the rest of it, weights)."""
+    shrinking = np.concatenate([[0.0], 4.0 ** np.arange(-_SHRINKS, 0)])
+    edges = np.concatenate([shrinking, np.arange(1.0, 10.0)])
+    radius, w = panels(edges, np.full(len(edges) - 1, count))
+    w = w * radius * np.exp(-(radius**2) / 2) / (2 * np.pi)
+    edges = np.concatenate([shrinking, [0.5]])
+    share, v = panels(edges, np.full(len(edges) - 1, count))
+    return (
+        radius,
+        w,
+        np.concatenate([share, 1 - share[::-1]]),
+        np.concatenate([1 - share, share[::-1]]),
+        np.append(v, v[::-1]),
+    )
+
+
+def sector_sums(function: Callable[[Any], Any], tolerance: float, s: Any, q1: Any, q2: Any, a: Any) -> Sums:
+    """`Sums` of one pair, with sin²(θ/2) = s."""
+    rule = _sector_rule(_FINE if tolerance < _ACCURATE else _COARSE)
+    radius, weights, share, rest, shares = (jnp.asarray(part, s.dtype) for part in rule)
+    half_sine, half_cosine = safe_sqrt(s), safe_sqrt(1 - s)
+    theta = 2 * jnp.arctan2(half_sine, jnp.where(s < 1, half_cosine, 0))
+    root1, root2 = safe_sqrt(q1), safe_sqrt(q2)
+    gap = (q1 - q2) / jnp.where(root1 + root2 > 0, root1 + root2, 1)
+
+    def at(total: Any, node: tuple[Any, Any]) -> tuple[Any, None]:
+        r, w = node
+        for same in (True, False):
+            angle = jnp.pi - theta if same else theta
+            # sin x - sin y of x + y = angle, without cancellation where u and v are nearly equal
+            apart = 2 * (half_sine if same else half_cosine) * jnp.sin(angle * (share - rest) / 2)
+            x, y = jnp.sin(angle * share), jnp.sin(angle * rest)
+            for sign in (1, -1):
+                u, v = sign * root1 * r * x, (sign if same else -sign) * root2 * r * y
+                between = sign * r * (gap * x + root2 * apart) if same else u - v
+                f, f_slope = values_and_slopes(function, u)
+                g, g_slope = values_and_slopes(function, v)
+                difference = f - g
+                if same:
+                    _, middle = values_and_slopes(function, v + between / 2)
+                    mean_slope = (f_slope + 4 * middle + g_slope) / 6
+                    difference = jnp.where(jnp.abs(between) < _NEAR * jnp.abs(v), between * mean_slope, difference)
+                distance = (a * difference + (a - 1 / a) * g) ** 2
+                terms = jnp.stack([distance, f * g, f_slope * g_slope, f**2, g**2, f_slope**2, g_slope**2])
+                total = total + w * angle * (terms @ shares)
+        return total, None
+
+    total, _ = jax.lax.scan(jax.checkpoint(at), jnp.zeros(7, s.dtype), (radius, weights))
+    return Sums(total[0], total[1], total[2], (total[3], total[4]), (total[5], total[6]))
+
+
+_BLOCK = 32  # pairs of which none or all are integrated over sectors
+_UNROLLED = 8  # terms in one pass over all pairs
+
+
+class PairMoments(NamedTuple):
+    """E[(aφ(u) - φ(v)/a)²], E[φφ] and E[φ'φ']; NaN where the tolerance is missed."""
+
+    distance: Any
+    product: Any
+    slope: Any
+
+
+def pair_moments(function: Callable[[Any], Any], tolerance: float, s: Any, q1: Any, q2: Any, a: Any) -> PairMoments:
+    """`PairMoments` at sin²(θ/2) = s; all broadcast against each other."""
+    one, other = line(function, q1), line(function, q2)
+    allowed = bound(tolerance, s.dtype)
+    at = s, q1, q2, a
+    few = jnp.maximum(jnp.max(lost(one, q1, FEW)), jnp.max(lost(other, q2, FEW))) <= allowed
+    by = lambda terms: lambda one, other, at: _series(terms, one, other, *at)
+    found = jax.lax.cond(few, by(FEW), by(MANY), one, other, at)
+    short = (lost(one, q1, MANY) <= allowed) & (lost(other, q2, MANY) <= allowed)
+    sure = (one.error <= allowed) & (other.error <= allowed)
+    short, sure = (jnp.broadcast_to(part, found.slope.shape) for part in (short, sure))
+    found = _by_sectors(function, tolerance, found, short | ~sure, one, other, *at)
+    return PairMoments(*(jnp.where(sure, part, jnp.nan) for part in found))
+
+
+def _series(terms: int, one: Line, other: Line, s: Any, q1: Any, q2: Any, a: Any) -> PairMoments:
+    root1, root2 = safe_sqrt(q1), safe_sqrt(q2)
+    cosine = 1 - 2 * s
+    zero = jnp.zeros(jnp.broadcast_shapes(s.shape, root1.shape, root2.shape), s.dtype)
+
+    def add(total: tuple[Any, ...], term: tuple[Any, Any, Any]) -> tuple[tuple[Any, ...], None]:
+        gaps, turned, product, slope, power, geometric = total
+        n, b, b2 = term
+        c, c2 = root1 * b, root2 * b2
+        geometric = geometric + power  # 1 + ρ + … + ρⁿ⁻¹
+        slope = slope + b * b2 * power
+        power = power * cosine
+        gaps = gaps + (a * c - c2 / a) ** 2 / n
+        turned = turned + c * c2 * geometric / n
+        product = product + c * c2 * power / n
+        return (gaps, turned, product, slope, power, geometric), None
+
+    numbers = jnp.arange(1, terms + 1, dtype=s.dtype)
+    sides = numbers, one.slopes[:terms], other.slopes[:terms]
+    # Groups of terms, whose values are computed again for derivatives in place of being kept.
+    grouped = tuple(part.reshape(-1, _UNROLLED, *part.shape[1:]) for part in sides)
+
+    def group(total: Any, terms: Any) -> Any:
+        return jax.lax.scan(add, total, terms, unroll=_UNROLLED)
+
+    start = (zero, zero, zero, zero, zero + 1, zero)
+    (gaps, turned, product, slope, *_), _ = jax.lax.scan(jax.checkpoint(group), start, grouped)
+    distance = (a * one.mean - other.mean / a) ** 2 + gaps + 4 * s * turned
+    return PairMoments(distance, one.mean * other.mean + product, slope)
+
+
+def _by_sectors(
+    function: Callable[[Any], Any], tolerance: float, found: PairMoments, short: Any, one: Line, other: Line, *at: Any
+) -> PairMoments:
+    """`found` with the pairs whose series are not short integrated over sectors, where there are any."""
+    allowed = bound(tolerance, found.slope.dtype)
+    shape, size = found.slope.shape, found.slope.size
+    if size == 0:
+        return found
+    known = one.square, one.steepness, other.square, other.steepness
+
+    def all_blocks(found: PairMoments) -> PairMoments:
+        blocks = -(-size // _BLOCK)
+
+        def blocked(part: Any) -> Any:
+            flat = jnp.broadcast_to(part, shape).ravel()
+            return jnp.concatenate([flat, jnp.repeat(flat[-1:], blocks * _BLOCK - size)]).reshape(blocks, _BLOCK)
+
+        def integrated(block: Any) -> PairMoments:
+            _, _, known, at = block
+            sums = sector_sums(function, tolerance, *at)
+            wrong = [abs(sums.squares[0] / known[0] - 1), abs(sums.steepness[0] / known[1] - 1)]
+            wrong += [abs(sums.squares[1] / known[2] - 1), abs(sums.steepness[1] / known[3] - 1)]
+            sure = jnp.all(jnp.stack(wrong) <= allowed)
+            new = PairMoments(sums.distance, sums.product, sums.slope)
+            return PairMoments(*(jnp.where(sure, part, jnp.nan) for part in new))
+
+        def one_pair(pair: Any) -> PairMoments:
+            return jax.lax.cond(pair[1], lambda pair: pair[0], integrated, pair)
+
+        def of_block(block: Any) -> PairMoments:
+            every = lambda block: jax.lax.map(one_pair, block)
+            return jax.lax.cond(jnp.all(block[1]), lambda block: block[0], every, block)
+
+        parts = jax.tree.map(blocked, (found, short, known, at))
+        done = jax.lax.map(of_block, parts)
+        return PairMoments(*(part.ravel()[:size].reshape(shape) for part in done))
+
+    return jax.lax.cond(jnp.all(short), lambda found: found, all_blocks, found)
+
+
+_NEGLIGIBLE = 1e-18  # weights below this, relative to their sum, are left out
 
 
 @dataclass(frozen=True)
@@ -51,7 +346,7 @@ class Quadrature(Traits):
     @cached_property
     def _plane_rule(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         assert self.order is not None
-        nodes, weights = _rule(self.order)
+        nodes, weights = _hermite_rule(self.order)
         product = np.outer(weights, weights)
         i, j = np.nonzero(product > _NEGLIGIBLE)
         return nodes[i], nodes[j], product[i, j]
@@ -60,7 +355,7 @@ class Quadrature(Traits):
         """Squared distance after φ, and E[φ'φ']."""
         s, r, _ = half_angle(d, q1, q2)
         if self.order is None:
-            found = series.moments(self.function, self.tolerance, s, q1, q2, 1.0)
+            found = pair_moments(self.function, self.tolerance, s, q1, q2, 1.0)
             return found.distance, found.slope
         equal = s == 0
         distance, derivative = self._sums(s, r, q1, q2, 1.0)
@@ -72,7 +367,7 @@ class Quadrature(Traits):
         s = jnp.where(r > 0, e / jnp.where(r > 0, 4 * r, 1), 0.5)
         s = jnp.clip(s, 0, 1)
         if self.order is None:
-            found = series.moments(self.function, self.tolerance, s, q1, q2, a)
+            found = pair_moments(self.function, self.tolerance, s, q1, q2, a)
             return found.distance, found.slope
         return self._sums(s, r, q1, q2, a)
 
@@ -90,7 +385,7 @@ class Quadrature(Traits):
         """E[φφ] and E[φ'φ'], from the covariance itself."""
         s, _ = angle_of_covariance(k, q1, q2)
         if self.order is None:
-            found = series.moments(self.function, self.tolerance, s, q1, q2, 1.0)
+            found = pair_moments(self.function, self.tolerance, s, q1, q2, 1.0)
             return found.product, found.slope
         return self._means(s, q1, q2, lambda weight, u, v: weight * u * v)
 
@@ -112,67 +407,26 @@ class Quadrature(Traits):
         return first, derivative
 
     def moments(self, q: ArrayLike) -> tuple[ArrayLike, ArrayLike]:
-        """E[φ(u)²] and E[φ(u)] of u ~ N(0, q); with an order by Gauss-Hermite quadrature of 16 times as many nodes."""
-        if self.order is None:
-            known = line.line(self.function, q, 1)
-            return known.square, known.mean
-        root = safe_sqrt(q)
-        z, w = (jnp.asarray(part, q.dtype) for part in _rule(_FINER * self.order))
+        """E[φ(u)²] and E[φ(u)] of u ~ N(0, q), by the sums over panels, whatever the order."""
+        known = line(self.function, q, 1)
+        return known.square, known.mean
 
-        def add(sums: tuple[Any, Any], node: tuple[Any, Any]) -> tuple[tuple[Any, Any], None]:
-            x, weight = node
-            value = self.function(root * x)
-            return (sums[0] + weight * value**2, sums[1] + weight * value), None
+    def error(self, variances: np.ndarray) -> float:
+        """Largest relative error of E[φ²] and E[φ'²] at `variances`, by the order's nodes; and `Line.error`.
 
-        zero = jnp.zeros_like(q)
-        return jax.lax.scan(add, (zero, zero), (z, w))[0]
-
-    def error(self, variances: np.ndarray, values: Values | None = None) -> float:
-        """Largest relative error over `variances`, u and v at 60°: change on doubling the rule, and lost derivatives.
-
-        `values` are `values_and_slopes` of the function, where these are compiled already.
-
-        ∂E[(φ(u)-φ(v))²]/∂d = E[φ'(u)φ'(v)] holds for continuous φ; a jump, whose derivative automatic differentiation
-        does not see, breaks it.
+        The latter compares φ with its derivative: automatic differentiation does not see a jump.
         """
         assert self.order is not None
-        finer = Quadrature(self.function, 2 * self.order)
-        values = values_and_slopes(self.function) if values is None else values
-        step = 1e-4
-        coarse, fine, above, below = (
-            rule._pair_at(variances, s, values)
-            for rule, s in ((self, 0.25), (finer, 0.25), (finer, 0.25 + step), (finer, 0.25 - step))
-        )
-        scale = np.maximum(np.abs(fine).max(axis=0), 1e-300)
-        change = (np.abs(coarse - fine) / scale).max()
-        rise = (above[0] - below[0]) / (8 * variances * step)
-        lost = np.abs(rise - fine[1]) / np.maximum(np.maximum(np.abs(fine[1]), np.abs(rise)), 1e-300) - 10 * step**2
-        return float(max(change, lost.max()))
-
-    def _pair_at(self, q: np.ndarray, s: float, values: Values) -> np.ndarray:
-        """(E[(φ(u)-φ(v))²], E[φ'(u)φ'(v)], E[φ(u)²]) at equal variances q, (n,), and sin²(θ/2) = s: (3, n)."""
-        z1, z2, w = self._plane_rule
-        root = np.sqrt(q)[:, None]
-        (f, f_slope), (g, g_slope) = (values(root * (np.sqrt(1 - s) * z1 + sign * np.sqrt(s) * z2)) for sign in (1, -1))
-        return np.stack([(f - g) ** 2 @ w, f_slope * g_slope @ w, f**2 @ w])
-
-
-def values_and_slopes(function: Callable[[Any], Any]) -> Values:
-    """φ(z) and φ'(z) of an array z of any shape, by one program that is compiled once."""
-    both = jax.jit(lambda z: (function(z), jax.grad(lambda u: jnp.sum(function(u)))(z)))
-
-    def values(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        parts = -(-z.size // _AT_ONCE)
-        filled = np.resize(z, (parts, _AT_ONCE))  # repeats z, so that no number comes in that is not asked for
-        found = np.array([both(part) for part in filled])
-        f, slope = found.swapaxes(0, 1).reshape(2, -1)[:, : z.size].reshape(2, *z.shape)
-        return f, slope
-
-    return values
+        q = jnp.asarray(variances)
+        z, w = _hermite_rule(self.order)
+        known = line(self.function, q, 1)
+        f, g = values_and_slopes(self.function, jnp.sqrt(q)[:, None] * z)
+        changes = (_change(f**2 @ w, known.square, known.square), _change(g**2 @ w, known.steepness, known.steepness))
+        return float(np.max([*changes, known.error]))
 
 
 @cache
-def _rule(order: int) -> tuple[np.ndarray, np.ndarray]:
+def _hermite_rule(order: int) -> tuple[np.ndarray, np.ndarray]:
     nodes, weights = roots_hermitenorm(order)
     keep = weights > _NEGLIGIBLE * weights.sum()  # far nodes would only overflow the function
     return nodes[keep], weights[keep] / weights.sum()

@@ -20,7 +20,7 @@ from jaxtyping import Float, Int
 from equitangents._types import ArrayLike
 from equitangents.groups import MatrixGroup
 from equitangents.groups.rotation_group import RotationGroup, euler_grid, from_euler_angles
-from equitangents.sphere.wigner import wigner
+from equitangents.sphere.transforms import wigner
 
 _HIGHEST = jax.lax.Precision.HIGHEST
 _LISTED = 64  # nodes of a finite group in one ring

@@ -25,8 +25,8 @@ from equitangents.kernels.runs.scaling import any_traced, cast, result
 from equitangents.kernels.steerable.execute import Fields, Variances, pair
 from equitangents.kernels.steerable.execute import own as own_fields
 from equitangents.kernels.steerable.program import Norm, SteerableProgram
+from equitangents.steerable.features import trivial
 from equitangents.steerable.gaussian_sum import mean_square
-from equitangents.steerable.irrep import trivial
 from equitangents.structured import Inputs
 
 WHY = "features of steerable networks have matrices for kernels, over all pairs of points"

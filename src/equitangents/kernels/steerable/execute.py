@@ -41,8 +41,8 @@ from equitangents.kernels.steerable.program import (
 )
 from equitangents.steerable import Features
 from equitangents.steerable.angular import AngularKernel, all_coefficients
+from equitangents.steerable.features import SPACES, Irrep, trivial
 from equitangents.steerable.harmonics import direction_harmonics, directions_and_lengths, rings, samples
-from equitangents.steerable.irrep import SPACES, Irrep, trivial
 
 
 @dataclass(frozen=True)

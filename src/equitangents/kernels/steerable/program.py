@@ -14,8 +14,8 @@ from equitangents.kernels.operation import DualActivation, Operation
 from equitangents.kernels.program import Program
 from equitangents.steerable import Features
 from equitangents.steerable.angular import AngularKernel, angular_kernels
+from equitangents.steerable.features import Irrep
 from equitangents.steerable.harmonics import samples
-from equitangents.steerable.irrep import Irrep
 
 Kernels = dict[tuple[Irrep, Irrep], tuple[AngularKernel, ...]]
 

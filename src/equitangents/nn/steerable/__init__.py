@@ -1,12 +1,13 @@
 """Layers on steerable features: first layers, equivariant maps, nonlinearities that respect the group, pooling."""
 
-from equitangents.nn.steerable.linear import SteerableConv, SteerableDense
-from equitangents.nn.steerable.nonlinearity import FourierNonlinearity, GatedNonlinearity, SteerableNonlinearity
-from equitangents.nn.steerable.norm import NormNonlinearity
-from equitangents.nn.steerable.points import PlaneImage, PointCloud
-from equitangents.nn.steerable.pool import SteerablePool
-from equitangents.nn.steerable.readouts import PointFeatures
-from equitangents.nn.steerable.whole import FeatureVector, SphereSignal
+from equitangents.nn.steerable.inputs import FeatureVector, PlaneImage, PointCloud, SphereSignal
+from equitangents.nn.steerable.linear import PointFeatures, SteerableConv, SteerableDense, SteerablePool
+from equitangents.nn.steerable.nonlinearity import (
+    FourierNonlinearity,
+    GatedNonlinearity,
+    NormNonlinearity,
+    SteerableNonlinearity,
+)
 
 __all__ = [
     "FeatureVector",

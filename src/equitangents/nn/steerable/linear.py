@@ -1,10 +1,10 @@
-"""Linear steerable layers: convolutions by equivariant kernels, and maps at each point."""
+"""Linear steerable layers: convolutions by equivariant kernels, maps at each point, readouts, means over points."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -20,14 +20,15 @@ from equitangents.kernels.steerable.execute import (
     largest_frequency,
     point_kernels,
 )
-from equitangents.kernels.steerable.program import Filter, Kernels, PointMap, filter_kernels
-from equitangents.nn.layer import Layer, check_number, check_scale
-from equitangents.nn.signal import Signal
+from equitangents.kernels.steerable.program import Filter, Kernels, PointMap, PointMean, filter_kernels
+from equitangents.nn.layer import Layer, ParameterFree, Structure, check_number, check_scale
+from equitangents.nn.signal import Grid, Signal
+from equitangents.nn.steerable.inputs import InputLayer
 from equitangents.nn.steerable.signal import joined, parted, steerable, with_features
 from equitangents.normals import standard_normal
 from equitangents.steerable import Features
 from equitangents.steerable.angular import AngularKernel
-from equitangents.steerable.irrep import Irrep, trivial
+from equitangents.steerable.features import Irrep, OnWhole, trivial
 from equitangents.validation import check_whole
 
 
@@ -227,3 +228,111 @@ class SteerableDense(_Linear):
 
 def _name(to: Irrep, into: Irrep) -> str:
     return f"{into}->{to}"
+
+
+@dataclass(frozen=True)
+class PointFeatures(ParameterFree):
+    """Readout of the features on points, without coordinates: forces, flows, masks.
+
+    D features that turn are D positions of one channel, (N, P, D, 1), since they covary: targets and predictions of
+    ensembles are (N, P, D), and `kernel_field` is (N1, P·D, N2, P·D), with D components at each point. Numbers that do
+    not turn are alike, (N, P, D), with kernels (N1, P, N2, P) of one of them. After PlaneImage P is H × W. A linear
+    layer comes before it, and none after it.
+
+    >>> from equitangents import nn
+    >>> net = nn.Sequential(nn.PointCloud("SO(3)"), nn.SteerableConv("1x1"), nn.PointFeatures())
+    >>> net.output_shape((5, 3))
+    (5, 3, 1)
+    """
+
+    steers: ClassVar[bool] = True
+    is_last: ClassVar[bool] = True  # coordinates are dropped here, and later steerable layers would need them
+    ends_on_points: ClassVar[bool] = True
+
+    def signal(self, signal: Signal) -> Signal:
+        """Components at points as positions of a grid; invariant numbers as channels."""
+        positions = steerable(signal)
+        if not positions.on_points:
+            raise NetworkError("PointFeatures ends a network on points; this one ends on a whole input as it is")
+        if not signal.gaussian:
+            raise NetworkError("PointFeatures needs a linear layer before it, SteerableConv or SteerableDense")
+        grid, size = positions.grid or positions.shape, positions.features.dimension
+        if do_not_turn(positions.features):
+            return Signal(Grid(grid), size, gaussian=True)
+        return Signal(Grid((*grid, size)), 1, gaussian=True)
+
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
+        """The features at each point, without coordinates."""
+        return parted(x, signal)[1].reshape((len(x), *self.signal(signal).array_shape))
+
+    def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
+        """As `apply`; zero at points that do not exist."""
+        values = parted(x, signal)[1]
+        if structure.mask is not None:
+            values = jnp.where(structure.mask[..., None], values, 0)
+        return values.reshape((len(x), *self.signal(signal).array_shape)), Structure(key=structure.key)
+
+    def lower(self, signal: Signal) -> tuple[()]:
+        """No operations, since the kernels at the points are the result."""
+        return ()
+
+
+def do_not_turn(features: Features) -> bool:
+    """Whether all features are invariant numbers, with one kernel."""
+    return set(features.irreps) == {trivial(features.group)}
+
+
+def equivariant_dimension(layers: tuple[Layer, ...]) -> int | None:
+    """Number of outputs of a steerable network of a whole input if they are not invariant; None for other networks."""
+    begin, every = layers[0], tuple(_all(layers))
+    linear = [layer for layer in every if isinstance(layer, SteerableConv | SteerableDense)]
+    if not isinstance(begin, InputLayer) or not linear:
+        return None
+    if begin.on_points and not any(isinstance(layer, SteerablePool) for layer in every):
+        return None
+    outputs = Features(linear[-1].features, begin.group)
+    return None if do_not_turn(outputs) else outputs.dimension
+
+
+def _all(layers: tuple[Layer, ...]) -> Iterator[Layer]:
+    """The layers, those of branches one branch after another: all branches that are summed end in the same features."""
+    for layer in layers:
+        yield layer
+        for branch in layer.inner:
+            yield from _all(branch)
+
+
+@dataclass(frozen=True)
+class SteerablePool(ParameterFree):
+    """Mean of features over existing points: global features, without coordinates."""
+
+    steers: ClassVar[bool] = True
+
+    def signal(self, signal: Signal) -> Signal:
+        """The features that come in, once for the whole input."""
+        positions = steerable(signal)
+        if not positions.on_points:
+            raise NetworkError("SteerablePool reads points; these are features of a whole input")
+        return replace(
+            signal,
+            positions=OnWhole(positions.features, given=positions.given),
+            channels=positions.features.dimension,
+            given=False,
+        )
+
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
+        """Means over points, (N, channels)."""
+        return jnp.mean(parted(x, signal)[1], axis=1)
+
+    def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
+        """As `apply`; under a mask over the points that exist."""
+        if structure.mask is None:
+            return self.apply(params, x, signal), structure
+        there = structure.mask.astype(x.dtype)
+        weights = there / jnp.maximum(there.sum(axis=1, keepdims=True), 1)
+        y = jnp.einsum("np,npc->nc", weights, parted(x, signal)[1], precision="highest")
+        return y, replace(structure, mask=None)
+
+    def lower(self, signal: Signal) -> tuple[PointMean, ...]:
+        """One mean over points."""
+        return (PointMean(),)

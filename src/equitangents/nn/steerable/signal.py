@@ -11,8 +11,7 @@ import jax.numpy as jnp
 from equitangents.errors import NetworkError
 from equitangents.nn.signal import Signal
 from equitangents.steerable import Features
-from equitangents.steerable.irrep import Irrep
-from equitangents.steerable.positions import OnPoints, OnWhole
+from equitangents.steerable.features import Irrep, OnPoints, OnWhole
 
 
 def steerable(signal: Signal) -> OnPoints | OnWhole:

@@ -27,7 +27,7 @@ from equitangents.kernels.scales import law_of
 from equitangents.kernels.threads import threads
 from equitangents.sphere import gauss_legendre
 from equitangents.sphere.harmonics import polynomials
-from equitangents.sphere.wigner import wigner
+from equitangents.sphere.transforms import wigner
 
 _GATHERED = 32 << 20  # bytes of signals that are gathered at a time for a list of pairs
 

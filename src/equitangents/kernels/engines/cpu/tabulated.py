@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import nnls
 
-from equitangents.kernels.duals.line import disagreement, panels, values_and_slopes
+from equitangents.kernels.duals.quadrature import disagreement, panels, values_and_slopes
 from equitangents.kernels.engines.codes import HALF_ORDERS, TABLE_NODES, DualKind
 
 Values = Callable[[np.ndarray], np.ndarray]

@@ -1,0 +1,347 @@
+"""What one array is to a group, said by an object: `Custom`, `Boxes`, `Keypoints`, `Labels`.
+
+`Labels`: class c goes to p[c]. ρ(g) of scores (N, K) is (ρ(g) y)[p_g[c]] = y[c]; of class numbers (N,) ρ(g) c = p_g[c].
+The maps of a finite group's generators are spread over all elements along the words that spell them,
+ρ(a·s) = ρ(a) ρ(s); every other word then says whether ρ respects products.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal, TypeVar, final
+
+import numpy as np
+from jaxtyping import Int
+
+from equitangents._types import Element, Tree
+from equitangents.actions.given_maps import GivenMap, ImageBoxes, ImagePoints
+from equitangents.actions.kinds import Kinds
+from equitangents.audit.contract.leaf_actions import Kind, LeafAction, Place
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError, ShapeError
+from equitangents.groups import Group, SymmetryGroup
+
+
+@final
+class Custom(Kind):
+    """Any map x ↦ function(g, x) as what a named group does to one array, for `inputs=` or `output_action` of an audit.
+
+    g is an angle in degrees (SO2), a 3×3 matrix (SO3, O3), a permutation (S_n), or a number of a finite group. NumPy
+    in, NumPy out. Whether it respects products is checked on the largest inputs; `exact=False` allows 20 % for
+    resampling.
+
+    >>> import equitangents as et
+    >>> tensors = et.audit.Custom(lambda R, x: R @ x @ R.T, name="tensors")
+    >>> x = np.random.default_rng(0).normal(size=(10, 3, 3))
+    >>> et.audit(lambda x: np.trace(x, axis1=1, axis2=2), "SO3", x, inputs=tensors, off_data=False).verdict
+    'equivariant'
+    """
+
+    by_name = False
+
+    def __init__(self, function: Callable[[Any, np.ndarray], Any], *, exact: bool = True, name: str = "custom action"):
+        self.function, self.exact, self.name = function, exact, name
+
+    def leaf(self, place: Place, items: LeafAction | None = None) -> LeafAction:
+        """The action of a group that this function is."""
+        return LeafAction(CustomAction(place.group, self.function, self.exact, self.name))
+
+
+@final
+class CustomAction(GivenMap):
+    """A function of elements as the group has them, and of arrays as the model has them."""
+
+    function: Callable[[Any, np.ndarray], Any]
+
+    def __init__(self, group: SymmetryGroup, function: Callable[[Any, np.ndarray], Any], exact: bool, name: str):
+        vars(self).update(group=group, function=function, exact=exact, name=name)
+
+    def check_signals(self, name: str, x: np.ndarray) -> None:
+        """Any array will do."""
+
+    def __call__(self, g: Element, x: np.ndarray) -> np.ndarray:
+        """function(g, x)."""
+        y = np.asarray(self.function(g, x))
+        if y.shape != x.shape:
+            raise ShapeError(self.name, y.shape, x.shape, "it must keep the shape", verb="gives shape")
+        return y
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self.function, self.exact)
+
+
+def unmoved(group: SymmetryGroup, name: str) -> CustomAction:
+    """Every element leaves everything as it is."""
+    return CustomAction(group, _same, True, name)
+
+
+def _same(g: Element, x: np.ndarray) -> np.ndarray:
+    return x
+
+
+BoxFormat = Literal["xyxy", "cxcywh"]
+Pixels = Literal["edges", "centres"]
+
+
+class InImages(Kind):
+    """What lies in images by coordinates, of a `size`, `normalized` or in pixels."""
+
+    def __init__(self, size: tuple[int, int] | None, normalized: bool, pixels: Pixels) -> None:
+        if pixels not in ("edges", "centres"):
+            error = InvalidArgumentError if isinstance(pixels, str) else InvalidTypeError
+            raise error(f"pixels is {pixels!r}; expected 'edges' or 'centres'")
+        self.size, self.normalized, self.pixels = size, normalized, pixels
+
+    def _turning(self, place: Place, what: str) -> tuple[Kinds, tuple[float, float]]:
+        """(the group that turns images of this grid, (x, y) of their centre)."""
+        kinds, size = place.kinds, self.size or place.grid
+        if kinds is None or kinds.space != "plane":
+            group = "the group" if kinds is None else kinds.group.name
+            raise InvalidArgumentError(f"{what} in images move by C4, D4, SO2, …; {group} turns no images")
+        if self.normalized:
+            return kinds, (0.5, 0.5)
+        if size is None or len(size) != 2:
+            raise InvalidArgumentError("size is None and no input is an image; give the images' size=(H, W)")
+        less = 1 if self.pixels == "centres" else 0
+        return kinds, ((size[1] - less) / 2, (size[0] - less) / 2)
+
+
+@final
+class Boxes(InImages):
+    """Boxes in images (N, …, 4), for `output_action` or `inputs` of an audit; what follows the four numbers stays.
+
+    Args:
+        format: "xyxy", two corners, or "cxcywh", centre and sides; x to the right, y down, in pixels.
+        size: (H, W) of the images; None: that of the images that the model reads.
+        normalized: whether coordinates reach from 0 to 1.
+        pixels: what whole numbers are, the "edges" of pixels (an image of W pixels reaches from 0 to W) or their
+            "centres" (from 0 to W − 1).
+
+    Rows of zeros are no boxes and stay. Boxes turn by quarters alone: those of finer turns are not boxes.
+
+    >>> import equitangents as et
+    >>> x = np.random.default_rng(0).normal(size=(10, 6, 6, 1))
+    >>> brightest = lambda x: np.abs(x).max((1, 2))  # (10, 1)
+    >>> around = lambda x: 3 + brightest(x) * [-1, -1, 1, 1]  # about the centre of the image
+    >>> et.audit(around, "C4", x, et.audit.Boxes("xyxy"), off_data=False).verdict
+    'equivariant'
+    """
+
+    def __init__(
+        self,
+        format: BoxFormat = "xyxy",
+        *,
+        size: tuple[int, int] | None = None,
+        normalized: bool = False,
+        pixels: Pixels = "edges",
+    ) -> None:
+        if format not in ("xyxy", "cxcywh"):
+            raise InvalidArgumentError("format", format, "'xyxy' or 'cxcywh'")
+        super().__init__(size, normalized, pixels)
+        self.format = format
+
+    def leaf(self, place: Place, items: LeafAction | None = None) -> LeafAction:
+        """The action on such boxes, of images of this grid."""
+        turning, centre = self._turning(place, "boxes")
+        return LeafAction(ImageBoxes(turning.group, turning.motion, centre, self.format == "cxcywh"))
+
+    def __repr__(self) -> str:
+        return f"equitangents.audit.Boxes({self.format!r})"
+
+
+@final
+class Keypoints(InImages):
+    """Points in images (N, …, 2), x to the right and y down, for `output_action` or `inputs` of an audit.
+
+    Args:
+        size: (H, W) of the images; None: that of the images that the model reads.
+        normalized: whether coordinates reach from 0 to 1.
+        pixels: what whole numbers are, the "centres" of pixels (an image of W pixels reaches from 0 to W − 1), or their
+            "edges" (from 0 to W).
+        swapped: which point every point becomes under a reflection, as left and right hands do; [1, 0, 2].
+
+    Further columns, such as a visibility, stay.
+
+    >>> import equitangents as et
+    >>> x = np.random.default_rng(0).random(size=(10, 6, 6, 1))
+    >>> def brightest(x):
+    ...     i, j = np.divmod(x.reshape(len(x), -1).argmax(1), 6)
+    ...     return np.stack([j, i], axis=1)
+    >>> et.audit(brightest, "D4", x, et.audit.Keypoints(), off_data=False).verdict
+    'equivariant'
+    """
+
+    def __init__(
+        self,
+        *,
+        size: tuple[int, int] | None = None,
+        normalized: bool = False,
+        pixels: Pixels = "centres",
+        swapped: Sequence[int] | None = None,
+    ) -> None:
+        super().__init__(size, normalized, pixels)
+        self.swapped = None if swapped is None else np.asarray(swapped)
+        if self.swapped is not None:
+            places = np.arange(self.swapped.size)
+            if self.swapped.dtype.kind not in "iu" or not np.array_equal(np.sort(self.swapped.ravel()), places):
+                raise InvalidArgumentError("swapped", swapped, "every point once, such as [1, 0, 2]")
+            if not np.array_equal(self.swapped[self.swapped], places):
+                raise InvalidArgumentError(
+                    "swapped", swapped, remedy="done twice it must leave every point where it was"
+                )
+
+    def leaf(self, place: Place, items: LeafAction | None = None) -> LeafAction:
+        """The action on such points, of images of this grid."""
+        turning, centre = self._turning(place, "keypoints")
+        return LeafAction(ImagePoints(turning.group, turning.motion, centre, self.swapped))
+
+    def __repr__(self) -> str:
+        return "equitangents.audit.Keypoints()"
+
+
+T = TypeVar("T")
+
+
+def along_words(group: Group, of_generators: Sequence[T], unit: T, product: Callable[[T, T], T]) -> list[T]:
+    """ρ(g) for every element, by its shortest word in the generators."""
+    values: dict[int, T] = {int(group.identity): unit}
+    reached = [int(group.identity)]
+    for a in reached:  # grows while it is read
+        for s, value in zip(group.generators, of_generators, strict=True):
+            b = int(group.compose(a, s))
+            if b not in values:
+                values[b] = product(values[a], value)
+                reached.append(b)
+    return [values[g] for g in range(group.order)]
+
+
+def products(group: Group) -> Iterator[tuple[int, int, Any]]:
+    """(a, s, a·s) for every element and every generator: the relations of the group."""
+    for a in range(group.order):
+        for s in group.generators:
+            yield a, s, int(group.compose(a, s))
+
+
+@final
+class Labels(Kind):
+    """How classes or channels change places: class c goes to `permutation[c]`, for `output_action` of an audit.
+
+    Args:
+        permutation: of a group with one generator, such as C4 (whose generator is the quarter turn), where it takes
+            the classes. Of others a list of permutations, one for each generator in the order of `group.generators`,
+            or one for each element.
+
+    >>> import equitangents as et
+    >>> x = np.random.default_rng(0).normal(size=(20, 4, 4, 1))
+    >>> corners = lambda x: np.stack([x[:, 0, 0, 0], x[:, 0, 3, 0], x[:, 3, 3, 0], x[:, 3, 0, 0]], axis=1)
+    >>> et.audit(corners, "C4", x, et.audit.Labels([3, 0, 1, 2]), off_data=False).verdict
+    'equivariant'
+    """
+
+    by_name = False
+
+    def __init__(self, permutation: Sequence[int] | Sequence[Sequence[int]] | np.ndarray) -> None:
+        try:
+            rows = np.asarray(permutation)
+        except ValueError:
+            raise ShapeError("permutation holds permutations of different numbers of classes") from None
+        if rows.dtype.kind not in "iu":
+            raise InvalidTypeError("permutation", permutation, "whole numbers, such as [3, 0, 1, 2]")
+        rows = rows[None] if rows.ndim == 1 else rows
+        if rows.ndim != 2 or 0 in rows.shape:
+            raise ShapeError("permutation", rows.shape, "(K,), or (generators, K)")
+        for row in rows:
+            if not np.array_equal(np.sort(row), np.arange(len(row))):
+                raise InvalidArgumentError("permutation", row.tolist(), "every number from 0 to K − 1 once")
+        self.rows: Int[np.ndarray, "generators classes"] = rows.astype(np.int64)
+
+    def leaf(self, place: Place, items: LeafAction | None = None) -> LeafAction:
+        """The action of a group that this table is."""
+        return LeafAction(LabelsAction(place.group, self.table(place.group)), place.channels)
+
+    def table(self, group: SymmetryGroup) -> Int[np.ndarray, "order classes"]:
+        """Where every element takes every class; NotAnActionError if products are not respected."""
+        if not isinstance(group, Group):
+            raise InvalidArgumentError("Labels", group, "the generators of a finite group", verb="permute classes by")
+        count = len(group.generators)
+        if len(self.rows) not in (count, group.order):
+            said = ", ".join(group.label(g) for g in group.generators)
+            raise InvalidArgumentError(
+                "Labels",
+                len(self.rows),
+                count,
+                f"one permutation for each generator ({said})",
+                verb="has length",
+            )
+        whole = len(self.rows) == group.order and count != group.order
+        unit: np.ndarray = np.arange(self.rows.shape[1])
+        spelled: list[np.ndarray] = [] if whole else along_words(group, list(self.rows), unit, after)
+        table = self.rows if whole else np.stack(spelled)
+        if not np.array_equal(table[group.identity], unit):
+            raise NotAnActionError("Labels: the identity must leave every class where it is")
+        for a, s, b in products(group):
+            if not np.array_equal(table[a][table[s]], table[b]):
+                raise NotAnActionError(
+                    "Labels",
+                    (group.label(a), group.label(s)),
+                    group.label(b),
+                    "permutations that multiply as elements do",
+                    verb="is off at",
+                )
+        return table
+
+    def __repr__(self) -> str:
+        return f"equitangents.audit.Labels({(self.rows[0] if len(self.rows) == 1 else self.rows).tolist()})"
+
+
+def after(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """The permutation p ∘ q: q first."""
+    return p[q]
+
+
+@final
+class LabelsAction(GivenMap):
+    """A table of permutations (|G|, K) that is known to respect products, on scores and on class numbers alike."""
+
+    permutes_entries = True
+    table: np.ndarray
+
+    def __init__(self, group: SymmetryGroup, table: np.ndarray):
+        vars(self).update(group=group, table=table, name=f"permutation of {table.shape[1]} classes")
+
+    def check_signals(self, name: str, x: np.ndarray) -> None:
+        """The last axis has one entry a class, or class numbers are below their number."""
+        K = self.table.shape[1]
+        if x.dtype.kind == "i":
+            if x.size and not (x.min() >= 0 and x.max() < K):
+                raise ShapeError(name, int(x.max()), range(K), "the classes of Labels", verb="holds class")
+        elif x.shape[-1] != K:
+            raise ShapeError(name, x.shape, (..., K), "the classes of Labels")
+
+    def __call__(self, g: Element, x: Tree) -> np.ndarray:
+        """(ρ(g) x)[p[c]] = x[c]; of class numbers p[x], and numbers beyond the table stay."""
+        p = self.table[g]
+        if x.dtype.kind != "i":
+            return x[..., np.argsort(p)]
+        known = (x >= 0) & (x < len(p))
+        return np.where(known, p[np.where(known, x, 0)], x)
+
+    def _key(self) -> tuple[Any, ...]:
+        return (self.table.shape, self.table.tobytes())
+
+
+def cycles(p: np.ndarray) -> str:
+    """A permutation by where it takes classes: "0→3→2→1", or "0→1, 2→4→3" of several cycles; "" of the identity.
+
+    >>> cycles(np.array([3, 0, 1, 2]))
+    '0→3→2→1'
+    """
+    seen: set[int] = set()
+    said = []
+    for start in range(len(p)):
+        cycle = [start]
+        while (following := int(p[cycle[-1]])) != start:
+            cycle.append(following)
+        if start not in seen and len(cycle) > 1:
+            said.append("→".join(map(str, cycle)))
+        seen.update(cycle)
+    return ", ".join(said)

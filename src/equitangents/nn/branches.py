@@ -1,0 +1,405 @@
+"""Branching networks: layers side by side, joins, and residual blocks x + layers(x).
+
+`Parallel(a, b)` gives its input to both; what comes out are two signals, which `Sum` or `Concatenate` join. Between
+them further `Parallel`s may stand, which then act on each signal by itself, and sums of some of the signals: so every
+directed acyclic network can be written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, NoReturn
+
+import jax
+import jax.numpy as jnp
+
+from equitangents._types import DType, Params, Tree
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
+from equitangents.groups import Group
+from equitangents.kernels import branches
+from equitangents.kernels.branches import residual
+from equitangents.kernels.program import Op
+from equitangents.nn.layer import Layer, ParameterFree, Structure
+from equitangents.nn.lowering import apply_layers, chain, fold_layers, init_layers, lowered, run_layers, why_no_ntk
+from equitangents.nn.sequential import Sequential
+from equitangents.nn.signal import Signal, Signals
+from equitangents.nn.steerable.signal import check_passed_on, check_summands, shape_of, summed
+
+
+@dataclass(frozen=True)
+class Branches:
+    """Signals side by side. `origins`: from which random weights each comes; equal ones are not independent."""
+
+    several: ClassVar[Literal[True]] = True
+
+    parts: tuple[Signal, ...]
+    origins: tuple[frozenset[Any], ...]
+    stage: int = 0
+
+    @property
+    def positions(self) -> NoReturn:
+        """There is no common set of positions."""
+        raise NetworkError("the branches of a Parallel are not joined; put a Sum or a Concatenate after it")
+
+    channels = array_shape = gaussian = positions
+    given = False
+
+
+class Parallel(Layer):
+    """Branches: each is a layer, a `Sequential`, or a list of layers; `Identity()` passes its input on.
+
+    One signal goes into every branch. Of several signals, which a `Parallel` before left, each goes into its own
+    branch. A network goes on after `Sum()` or `Concatenate()`:
+
+    ```python
+    Sequential(Parallel([Conv(8, 3), Relu(), Conv(8, 3)], Conv(8, 1)), Sum(), Relu(), Flatten(), Dense(1))
+    ```
+    """
+
+    joins: ClassVar[bool] = True  # it reads one signal, or several side by side
+
+    def __init__(self, *branches: Layer | Sequential | Sequence[Layer]) -> None:
+        if len(branches) < 1:
+            raise NetworkError("Parallel needs at least one branch")
+        self._branches = tuple(_layers(f"branches[{i}]", branch) for i, branch in enumerate(branches))
+
+    @property
+    def branches(self) -> tuple[tuple[Layer, ...], ...]:
+        """The layers of each branch."""
+        return self._branches
+
+    @property
+    def inner(self) -> tuple[tuple[Layer, ...], ...]:  # type: ignore[override]
+        """The layers of each branch."""
+        return self._branches
+
+    def with_inner(self, inner: Sequence[Sequence[Layer]]) -> Parallel:
+        """As many branches of other layers."""
+        return Parallel(*inner)
+
+    @property
+    def no_ntk(self) -> str | None:  # type: ignore[override]
+        """Why a layer inside has no NTK; None if all have."""
+        return why_no_ntk(sum(self._branches, ()))
+
+    @property
+    def has_weights(self) -> bool:  # type: ignore[override]
+        """Whether a layer of some branch has parameters."""
+        return any(layer.has_weights for branch in self._branches for layer in branch)
+
+    def __repr__(self) -> str:
+        return f"Parallel({', '.join(repr(list(branch)) for branch in self._branches)})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Parallel) and self._branches == other._branches
+
+    def __hash__(self) -> int:
+        return hash((Parallel, self._branches))
+
+    def _inputs(self, signal: Signals) -> tuple[tuple[Signal, ...], tuple[frozenset[Any], ...], int]:
+        if not signal.several:
+            # Nothing in a branch is a function of the input alone: the other branches read it, too.
+            signal = replace(signal, given=False)
+            return (signal,) * len(self._branches), (frozenset({"input"}),) * len(self._branches), 0
+        if len(signal.parts) == 1:
+            return signal.parts * len(self._branches), signal.origins * len(self._branches), signal.stage
+        if len(signal.parts) != len(self._branches):
+            raise NetworkError(
+                "branches", len(self._branches), len(signal.parts), "give one for each signal", verb="number"
+            )
+        return signal.parts, signal.origins, signal.stage
+
+    def signal(self, signal: Signals) -> Signals:
+        """The signals that leave the branches."""
+        inputs, origins, stage = self._inputs(signal)
+        parts: list[Signal] = []
+        found: list[frozenset[Any]] = []
+        for i, (branch, before, origin) in enumerate(zip(self._branches, inputs, origins, strict=True)):
+            after = chain(branch, before)[-1]
+            if after.several:
+                raise NetworkError(
+                    "branches",
+                    len(after.parts),
+                    "one signal",
+                    "join them inside it; Sum((0,), (1,), (1,)) hands a signal on twice",
+                    verb="ends in signals,",
+                    at=i,
+                )
+            parts.append(after)
+            found.append(frozenset({(stage, i)}) if any(layer.has_weights for layer in branch) else origin)
+        return Branches(tuple(parts), tuple(found), stage + 1)
+
+    def init(self, key: jax.Array, signal: Signals, dtype: DType) -> Params:
+        """A tuple with one entry a branch, of one entry a layer."""
+        inputs, _, _ = self._inputs(signal)
+        keys = jax.random.split(key, len(self._branches))
+        each = zip(self._branches, keys, inputs, strict=True)
+        return tuple(init_layers(branch, k, chain(branch, s), dtype) for branch, k, s in each)
+
+    def apply(self, params: Params, x: Tree, signal: Signals) -> Tree:
+        """The outputs of all branches, a tuple."""
+        return self.run(params, x, signal, Structure())[0]
+
+    def run(self, params: Params, x: Tree, signal: Signals, structure: Tree) -> Tree:
+        """The outputs of all branches, with their structures."""
+        inputs, _, _ = self._inputs(signal)
+        several = isinstance(x, tuple)
+        xs = x if several else (x,)
+        beside = structure if isinstance(structure, tuple) else (structure,) * len(xs)
+        if len(xs) == 1:
+            xs, beside = xs * len(self._branches), beside * len(self._branches)
+        outputs: list[Any] = []
+        after: list[Structure] = []
+        for i, (branch, p, y, s, b) in enumerate(zip(self._branches, params, xs, inputs, beside, strict=True)):
+            out, goes_on = run_layers(branch, p, y, chain(branch, s), b.within(i))
+            outputs.append(out)
+            after.append(goes_on)
+        return tuple(outputs), tuple(after)
+
+    def lower(self, signal: Signals) -> tuple[Any, ...]:
+        """One operation that holds those of all branches."""
+        return self._lowered(signal, masked=False)
+
+    def lower_masked(self, signal: Signal) -> tuple[Any, ...]:
+        """One operation that holds the branches, with windows of smaller inputs."""
+        return self._lowered(signal, masked=True)
+
+    def _lowered(self, signal: Signals, *, masked: bool) -> tuple[Any, ...]:
+        inputs, _, _ = self._inputs(signal)
+        pairs = zip(self._branches, inputs, strict=True)
+        return (branches.Parallel(tuple(lowered(branch, chain(branch, s), masked=masked) for branch, s in pairs), ()),)
+
+
+class _Joining(ParameterFree):
+    """Joins several signals to one; `groups` names those that each output reads."""
+
+    joins: ClassVar[bool] = True
+
+    def __init__(self, *groups: Sequence[int]) -> None:
+        for i, group in enumerate(groups):
+            if not isinstance(group, list | tuple) or not group or not all(isinstance(j, int) for j in group):
+                raise InvalidTypeError("groups", group, "numbers of signals, such as (0, 1)", at=i)
+        self._groups = tuple(tuple(group) for group in groups)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(repr, self._groups))})"
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._groups == other._groups
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._groups))
+
+    def groups(self, signal: Signals) -> tuple[tuple[int, ...], ...]:
+        """The signals that each output reads; all of them unless said otherwise."""
+        if not signal.several:
+            raise NetworkError("signal", signal.positions, "the branches of a Parallel", verb="is on")
+        count = len(signal.parts)
+        groups = self._groups or (tuple(range(count)),)
+        for group in groups:
+            if min(group) < 0 or max(group) >= count:
+                raise NetworkError("groups", group, range(count), verb="hold")
+        return groups
+
+    def _out(self, signal: Branches, groups: tuple[tuple[int, ...], ...], parts: list[Signal]) -> Signals:
+        if len(parts) == 1:
+            return parts[0]
+        origins = tuple(frozenset().union(*(signal.origins[i] for i in group)) for group in groups)
+        return Branches(tuple(parts), origins, signal.stage)
+
+    def run(self, params: Params, x: Tree, signal: Signals, structure: Tree) -> Tree:
+        """The joined signals, with the structure of each group's first signal."""
+        y = self.apply(params, x, signal)
+        beside = structure if isinstance(structure, tuple) else (structure,) * len(x)
+        after = tuple(beside[group[0]] for group in self.groups(signal))
+        return (y, after) if isinstance(y, tuple) else (y, after[0])
+
+
+class Sum(_Joining):
+    """The sum of the branches: K = Σ K_i + Σ_{i≠j} m_i m_j' (m the means of fields after a nonlinearity), Θ = Σ Θ_i.
+
+    `Sum((0, 1), (1, 2))` makes two signals of three. Branches must be independent: at most one of those that come from
+    the same signal may be without weights of its own. Branches of steerable features end in the same features, all but
+    one of them with a linear layer; coordinates stay as they are.
+    """
+
+    def signal(self, signal: Signals) -> Signals:
+        """The common signal; Gaussian if all summands are."""
+        groups = self.groups(signal)
+        return self._out(signal, groups, [self._summed(signal, group) for group in groups])
+
+    def _summed(self, signal: Branches, group: tuple[int, ...]) -> Signal:
+        parts = [signal.parts[i] for i in group]
+        for part in parts:
+            check_passed_on(part)
+        for part in parts[1:]:
+            if (part.positions, part.channels) != (parts[0].positions, parts[0].channels):
+                raise NetworkError(
+                    "branches", shape_of(part), shape_of(parts[0]), "a sum needs equal shapes", verb="have shapes with"
+                )
+        check_summands(parts)
+        origins = [signal.origins[i] for i in group]
+        if len(frozenset().union(*origins)) < sum(map(len, origins)):
+            raise NetworkError(
+                "two summands come from the same weights, so they are not independent and their sum has another "
+                "kernel; put a layer with weights into one of them, or use Scale"
+            )
+        if any(part.uneven for part in parts) and sum(not part.gaussian for part in parts) > 1:
+            raise NetworkError("a sum after Concatenate or Flatten needs a layer with weights in all branches but one")
+        return replace(parts[0], gaussian=all(p.gaussian for p in parts), uneven=any(p.uneven for p in parts))
+
+    def apply(self, params: Params, x: Tree, signal: Signals) -> Tree:
+        """Sums of the signals of each group."""
+        groups = self.groups(signal)
+        sums = tuple(summed([x[i] for i in group], signal.parts[group[0]]) for group in groups)
+        return sums[0] if len(sums) == 1 else sums
+
+    def lower(self, signal: Signals) -> tuple[Any, ...]:
+        """One operation for all groups."""
+        return (branches.Parallel((), tuple(map(branches.Join, self.groups(signal)))),)
+
+
+class Concatenate(_Joining):
+    """Channels of the branches side by side: K = Σ c_i K_i / Σ c_i with their numbers of channels c_i, and Θ alike."""
+
+    def signal(self, signal: Signals) -> Signals:
+        """All channels; no longer Gaussian, since channels of different branches differ in variance."""
+        groups = self.groups(signal)
+        return self._out(signal, groups, [self._joined(signal, group) for group in groups])
+
+    def _joined(self, signal: Branches, group: tuple[int, ...]) -> Signal:
+        parts = [signal.parts[i] for i in group]
+        positions = parts[0].positions
+        if positions.steerable:
+            raise NetworkError(
+                "signal",
+                positions,
+                "plain channels",
+                "end the branches in the same features, and join them with Sum",
+                verb="is on",
+            )
+        if any(part.positions != parts[0].positions for part in parts):
+            raise NetworkError("Concatenate joins channels of signals on equal positions; these differ")
+        alone = len(parts) == 1
+        return replace(
+            parts[0],
+            channels=sum(part.channels for part in parts),
+            gaussian=alone and parts[0].gaussian,
+            uneven=parts[0].uneven if alone else True,
+        )
+
+    def apply(self, params: Params, x: Tree, signal: Signals) -> Tree:
+        """Channels side by side, along the last axis."""
+        found = tuple(jnp.concatenate([x[i] for i in group], axis=-1) for group in self.groups(signal))
+        return found[0] if len(found) == 1 else found
+
+    def lower(self, signal: Signals) -> tuple[Any, ...]:
+        """One operation with each branch's share of channels."""
+        groups = self.groups(signal)
+        counts = [[signal.parts[i].channels for i in group] for group in groups]
+        shares = (tuple(c / sum(count) for c in count) for count in counts)
+        return (branches.Parallel((), tuple(map(branches.Join, groups, shares))),)
+
+
+def _layers(name: str, branch: object) -> tuple[Layer, ...]:
+    if isinstance(branch, Sequential):
+        return branch.layers
+    layers = tuple(branch) if isinstance(branch, list | tuple) else (branch,)
+    for layer in layers:
+        if not isinstance(layer, Layer):
+            raise InvalidTypeError(name, layer, "layers of equitangents.nn", verb="holds")
+    if not layers:
+        raise InvalidArgumentError(name, layers, "at least one layer", "Identity() passes its input on")
+    return layers
+
+
+class Residual(Layer):
+    """x + layers(x).
+
+    K' = K + K_branch, Θ' = Θ + Θ_branch; where input and branch both end in a nonlinearity of non-zero mean,
+    m(p) = E[φ], K' gains m_x(p) m_branch(p') + m_branch(p) m_x(p'). Of steerable features one of the two has to be
+    linear, the branch ends in the features that it starts from, and coordinates stay as they are.
+    """
+
+    def __init__(self, *layers: Layer) -> None:
+        self._body = Sequential(*layers)
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """The layers of the branch."""
+        return self._body.layers
+
+    def signals(self, signal: Signal) -> tuple[Signal, ...]:
+        """Input signals of each layer of the branch, and its output signal."""
+        # Nothing in the branch is a function of the input alone: the sum reads the input, too.
+        return chain(self.layers, replace(signal, given=False))
+
+    @property
+    def inner(self) -> tuple[tuple[Layer, ...], ...]:  # type: ignore[override]
+        """The layers of its only branch."""
+        return (self.layers,)
+
+    def with_inner(self, inner: Sequence[Sequence[Layer]]) -> Residual:
+        """This block with other layers in its branch."""
+        (layers,) = inner
+        return Residual(*layers)
+
+    @property
+    def steers(self) -> bool:  # type: ignore[override]
+        """Whether its layers read steerable features."""
+        return any(layer.steers for layer in self.layers)
+
+    @property
+    def no_ntk(self) -> str | None:  # type: ignore[override]
+        """Why a layer inside has no NTK; None if all have."""
+        return why_no_ntk(self.layers)
+
+    def __repr__(self) -> str:
+        return f"Residual({', '.join(map(repr, self.layers))})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Residual) and self._body == other._body
+
+    def __hash__(self) -> int:
+        return hash((Residual, self._body))
+
+    def signal(self, signal: Signal) -> Signal:
+        """The signal that comes in; Gaussian if both summands are."""
+        check_passed_on(signal)
+        out = self.signals(signal)[-1]
+        if not any(layer.has_weights for layer in self.layers):
+            # Without weights of its own the branch is not independent of its input.
+            raise NetworkError("a residual block needs a layer with weights")
+        if (out.positions, out.channels) != (signal.positions, signal.channels):
+            raise NetworkError(
+                "branch", shape_of(out), shape_of(signal), "a residual sum needs equal shapes", verb="gives shape"
+            )
+        check_summands((signal, out))
+        return replace(out, gaussian=out.gaussian and signal.gaussian)
+
+    def init(self, key: jax.Array, signal: Signal, dtype: DType) -> Params:
+        """A tuple with one entry a layer of the branch."""
+        return init_layers(self.layers, key, self.signals(signal), dtype)
+
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
+        """The input plus the branch's output."""
+        return summed((x, apply_layers(self.layers, params, x, self.signals(signal))), signal)
+
+    def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
+        """The input plus the branch's output, with masks, graphs and keys."""
+        y, after = run_layers(self.layers, params, x, self.signals(signal), structure)
+        return after.after(summed((x, y), signal), structure.mask)
+
+    def lower(self, signal: Signal) -> tuple[Op, ...]:
+        """One operation that holds those of the branch."""
+        return (residual(lowered(self.layers, self.signals(signal), masked=False)),)
+
+    def lower_masked(self, signal: Signal) -> tuple[Op, ...]:
+        """One operation that holds the branch, with windows of smaller inputs."""
+        return (residual(lowered(self.layers, self.signals(signal), masked=True)),)
+
+    def fold(self, signal: Signal, group: Group) -> tuple[Op, ...] | None:
+        """A branch, if all of its layers fold."""
+        inner = fold_layers(self.layers, self.signals(signal), group)
+        return None if inner is None else (residual(inner),)

@@ -1,0 +1,183 @@
+"""Layers without weights that rescale entries: by a number, at random (dropout), by the norm of a layer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equitangents._types import ArrayLike, Params
+from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
+from equitangents.groups import Group
+from equitangents.kernels.duals import Normalised
+from equitangents.kernels.operation import FrozenArray
+from equitangents.kernels.operations import Dual
+from equitangents.kernels.structured import Drop, Normalise, Times
+from equitangents.nn.layer import ParameterFree, Structure, check_number
+from equitangents.nn.signal import Signal
+from equitangents.validation import check_choice
+
+
+@dataclass(frozen=True)
+class Scale(ParameterFree):
+    """The signal times a number: K' = factor² K, Θ' = factor² Θ; for weighted sums of branches."""
+
+    factor: float
+
+    def __post_init__(self) -> None:
+        check_number("factor", self.factor)
+
+    def signal(self, signal: Signal) -> Signal:
+        """The kind of signal that comes in."""
+        return signal
+
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
+        """Every entry times the factor."""
+        return self.factor * x
+
+    def lower(self, signal: Signal) -> tuple[Any, ...]:
+        """One operation that multiplies kernels by the square."""
+        return (Times(float(self.factor)),)
+
+
+@dataclass(frozen=True)
+class Dropout(ParameterFree):
+    """Each entry is zero with probability `rate`, else divided by 1 - rate, independently for every input.
+
+    The kernel is that of the network in training: K and Θ of an input's position with itself are divided by 1 - rate,
+    since both are one draw; all others stay. In `kernel(x1, x2)` all inputs have different draws, in `kernel(x)` each
+    input meets its own draw on the diagonal. `mode="test"` does nothing.
+    """
+
+    rate: float
+    mode: str = "train"
+
+    def __post_init__(self) -> None:
+        if not 0 <= check_number("rate", self.rate) < 1:
+            raise InvalidArgumentError("rate", self.rate, "a probability, at least 0 and below 1")
+        check_choice("mode", self.mode, ("train", "test"))
+
+    @property
+    def needs_structure(self) -> bool:  # type: ignore[override]
+        """In training it draws from a key."""
+        return self.mode == "train"
+
+    def signal(self, signal: Signal) -> Signal:
+        """A field on the positions that come in; in training no longer Gaussian."""
+        return signal if self.mode == "test" else replace(signal, gaussian=False, given=False)
+
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
+        """The unchanged signal, at test time; in training `Sequential.apply` needs a key."""
+        return self.run(params, x, signal, Structure())[0]
+
+    def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
+        """Entries set to zero at random, by the key that comes with the signal."""
+        if self.mode == "test":
+            return x, structure
+        if structure.key is None:
+            raise NetworkError(
+                "Dropout in training draws at random: give apply a key (net.apply(params, x, key=...)), or take "
+                "Dropout(rate, mode='test')"
+            )
+        kept = jax.random.bernoulli(structure.key, 1 - self.rate, x.shape)
+        return jnp.where(kept, x / (1 - self.rate), 0), structure
+
+    @property
+    def draws_noise(self) -> bool:  # type: ignore[override]
+        """Whether units are dropped: in every mode but "test"."""
+        return self.mode != "test"
+
+    def lower(self, signal: Signal) -> tuple[Any, ...]:
+        """One operation in training, none at test time."""
+        return () if self.mode == "test" else (Drop(1 - float(self.rate)),)
+
+
+@dataclass(frozen=True)
+class LayerNorm(ParameterFree):
+    """(x - mean)/√(variance + eps), mean and variance over channels, or with `positions=True` over positions as well.
+
+    `positions` may also be the dimensions of a grid that are taken together, such as (0,) for the rows of an image.
+
+    At infinite width these are numbers: K' = K/√((q + eps)(q' + eps)) after a linear layer, with q the variance at the
+    position, or its mean over positions; Θ' has the same factor. After a nonlinearity of mean m, K is centred first.
+    """
+
+    positions: bool | tuple[int, ...] = False
+    eps: float = 1e-12
+
+    def __post_init__(self) -> None:
+        dimensions = self.positions
+        if isinstance(dimensions, tuple | list) and all(isinstance(d, int) and d >= 0 for d in dimensions):
+            object.__setattr__(self, "positions", tuple(sorted(set(dimensions))))
+        elif not isinstance(dimensions, bool):
+            raise InvalidTypeError("positions", dimensions, "True, False, or dimensions such as (0, 1)")
+        if not check_number("eps", self.eps) >= 0:
+            raise InvalidArgumentError("eps", self.eps, "a number, at least 0")
+
+    @property
+    def follows_moves(self) -> bool:  # type: ignore[override]
+        """Whether it takes each position by itself, or all alike: rows of an image are moved out of rows."""
+        return isinstance(self.positions, bool)
+
+    def signal(self, signal: Signal) -> Signal:
+        """The kind of signal that comes in."""
+        self._dimensions(signal)
+        return signal
+
+    def _dimensions(self, signal: Signal) -> bool | tuple[int, ...]:
+        """Whether all positions are taken together, or each by itself, or which dimensions of a grid."""
+        if isinstance(self.positions, bool):
+            return self.positions
+        count = len(signal.positions.shape)
+        if any(d >= count for d in self.positions):
+            raise NetworkError("positions", self.positions, range(count))
+        if signal.axes is None:
+            raise NetworkError("positions", self.positions, "None unless the signal is on a grid")
+        return len(self.positions) == count if len(self.positions) in (0, count) else self.positions
+
+    def apply(self, params: Params, x: jax.Array, signal: Signal) -> jax.Array:
+        """Entries less their mean, divided by their standard deviation."""
+        return self._normalised(x, None)
+
+    def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
+        """Normalisation over the positions that exist."""
+        return structure.after(self._normalised(x, structure.mask), structure.mask)
+
+    def _normalised(self, x: jax.Array, mask: ArrayLike | None) -> jax.Array:
+        along = self.positions if isinstance(self.positions, tuple) else range(x.ndim - 2) if self.positions else ()
+        axes = (*(d + 1 for d in along), x.ndim - 1)
+        where = None if mask is None or not along else jnp.broadcast_to(mask[..., None], x.shape)
+        mean = jnp.mean(x, axis=axes, keepdims=True, where=where)
+        variance = jnp.mean((x - mean) ** 2, axis=axes, keepdims=True, where=where)
+        return (x - mean) / jnp.sqrt(variance + self.eps)
+
+    def lower(self, signal: Signal) -> tuple[Any, ...]:
+        """A factor at each pair of positions, or one for each pair of inputs."""
+        dimensions = self._dimensions(signal)
+        if signal.gaussian and not dimensions:
+            return (Dual(Normalised(float(self.eps))),)
+        groups = None
+        if isinstance(dimensions, tuple):
+            shape = signal.positions.shape
+            kept = tuple(1 if d in dimensions else n for d, n in enumerate(shape))
+            numbers = np.arange(np.prod(kept), dtype=np.int32).reshape(kept)
+            groups = FrozenArray(np.ascontiguousarray(np.broadcast_to(numbers, shape)).ravel())
+        return (Normalise(bool(dimensions), float(self.eps), signal.gaussian, groups),)
+
+    def fold(self, signal: Signal, group: Group) -> tuple[Any, ...] | None:
+        """The layer's operation: it acts alike at every position and rotation."""
+        lowered = self.lower(signal)
+        return None if lowered[0].nonlinearity is None else lowered
+
+
+class BatchNorm:
+    """Refused: outputs depend on the other inputs of the batch, so that a pair of inputs has no kernel."""
+
+    def __init__(self, *args: object, **keywords: object) -> NoReturn:
+        raise NetworkError(
+            "BatchNorm has no kernel: what it does to an input depends on the others of the batch, so a pair of inputs "
+            "has no kernel of its own, and its gradients explode with depth; use LayerNorm"
+        )

@@ -1,1 +1,0 @@
-"""The study `cross-product`: two vectors and their cross product."""

@@ -1,1 +1,0 @@
-"""The study `ising`: energies of the two-dimensional Ising model."""

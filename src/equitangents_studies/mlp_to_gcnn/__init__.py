@@ -1,1 +1,0 @@
-"""The study `mlp-to-gcnn`: augmented MLPs and group-convolutional networks."""
