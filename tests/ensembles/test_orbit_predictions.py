@@ -5,8 +5,7 @@ import pytest
 import scipy.stats
 
 from equitangents import DeepEnsemble, InfiniteEnsemble, actions, nn
-from equitangents.ensembles.orbits.law import orbit_batch
-from equitangents.ensembles.orbits.statistics import OrbitMeasures
+from equitangents.ensembles.orbits import OrbitMeasures, orbit_batch
 
 ROT = actions.image_rotations(4)
 

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 from equitangents import InfiniteEnsemble, InfiniteEnsembleClassifier, actions, groups, metrics, nn
-from equitangents.ensembles.orbits.law import orbit_batch
-from equitangents.ensembles.orbits.statistics import OrbitMeasures, OrbitStatistic, quantile_interval
+from equitangents.ensembles.orbits import OrbitMeasures, OrbitStatistic, orbit_batch, quantile_interval
 from equitangents.errors import (
     InvalidArgumentError,
     InvalidTypeError,

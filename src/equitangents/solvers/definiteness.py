@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from equitangents.errors import NotPositiveDefiniteError
-from equitangents.inference.definiteness import (
+from equitangents.inference.spectrum import (
     NO_RIDGE,
     advice,
     cause,

@@ -23,8 +23,7 @@ import numpy as np
 import scipy.linalg
 
 from equitangents.errors import NotPositiveDefiniteError
-from equitangents.inference.definiteness import NO_RIDGE
-from equitangents.inference.spectrum import relative_resolution
+from equitangents.inference.spectrum import NO_RIDGE, relative_resolution
 from equitangents.solvers.matrices import ArrayMatrix, PartMatrix, SymmetricMatrix, spans
 from equitangents.solvers.method import Answer, Cost, Method, Prepared, System, Task
 from equitangents.validation import check_whole

@@ -17,8 +17,7 @@ import numpy as np
 import scipy.linalg
 
 from equitangents.errors import InvalidArgumentError, NotFiniteError
-from equitangents.inference.definiteness import is_positive_row_by_row
-from equitangents.inference.spectrum import dense_solve_bytes
+from equitangents.inference.spectrum import dense_solve_bytes, is_positive_row_by_row
 from equitangents.solvers.definiteness import blur, check_known
 from equitangents.solvers.matrices import Span, SymmetricMatrix, spans
 from equitangents.solvers.method import Answer, Cost, Method, Prepared, System, Task, relative
