@@ -338,9 +338,10 @@ def _table(
     differences: dict[int, Estimate] = {}
     if top.samples is not None:
         pairs = np.stack([scores[i].samples - top.samples for i in known], axis=1)
-        ends = bootstrap_intervals(pairs, bounds=(-1.0, 1.0) if top.larger_is_better else None)
-        for i, *three, column in zip(known, *ends, pairs.T, strict=True):
-            differences[i] = exactly(0.0) if not column.any() else Estimate(*map(float, three))
+        means, low, high = bootstrap_intervals(pairs, bounds=(-1.0, 1.0) if top.larger_is_better else None)
+        for at, i in enumerate(known):
+            estimate = Estimate(float(means[at]), float(low[at]), float(high[at]))
+            differences[i] = estimate if pairs[:, at].any() else exactly(0.0)
     for i, point in enumerate(candidates):
         value = scores[i].value if i in known else math.nan
         away = scores[i].value - top.value if i in scores else math.nan
