@@ -20,7 +20,7 @@ from equitangents._types import AnyAction, Numbers, Targets
 from equitangents.actions import Action
 from equitangents.actions.kinds import ActionLike
 from equitangents.ensembles import InfiniteEnsembleClassifier
-from equitangents.ensembles.labels import indices_of
+from equitangents.ensembles.estimator import indices_of
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.fit.baselines import NAMES
 from equitangents.fit.baselines import baselines as baselines_of
