@@ -34,20 +34,18 @@ def by_reference(net, x1, x2=None):
     return between, (first, second)
 
 
-def errors(own, found, expected):
-    """(of NNGP, of NTK): the largest error of an entry, found − expected, in units of its inputs' own kernels."""
-    first, second = own
-    return (
-        largest(found.nngp, expected.nngp, first.nngp, second.nngp),
-        largest(found.ntk, expected.ntk, first.ntk, second.ntk),
-    )
-
-
 def largest(found, expected, first, second):
     """The largest |found − expected| in units of √(first second); NaN if any is."""
-    unit = np.sqrt(np.outer(first, second))
+    unit = np.outer(np.sqrt(first), np.sqrt(second))  # roots first: the product of two numbers need not be one
     error = np.abs(np.asarray(found, np.float64) - np.asarray(expected))
     return float(np.max(np.where(unit > 0, error / np.where(unit > 0, unit, 1.0), error)))
+
+
+def assert_within(limit, found, exact, first, second=None):
+    """NNGP and NTK are `exact` (N, M, 2), in units of the first inputs' own kernels (N, 2) and the second's (M, 2)."""
+    second = first if second is None else second
+    worst = [largest(v, exact[..., i], first[:, i], second[:, i]) for i, v in enumerate((found.nngp, found.ntk))]
+    assert np.max(worst) <= limit, f"NNGP and NTK are off by {worst[0]:.1e} and {worst[1]:.1e}, allowed {limit}"
 
 
 def assert_as_exact(net, x1, x2=None, *, engine, dtype, judge="reference", tolerance=None, own=None):
@@ -64,9 +62,8 @@ def assert_as_exact(net, x1, x2=None, *, engine, dtype, judge="reference", toler
         exact = net.kernel(x1.astype(float), None if x2 is None else x2.astype(float), engine=judge)
         own = own or tuple(net.kernel_diagonal(x.astype(float), judge) for x in (x1, x1 if x2 is None else x2))
         assert all(np.isfinite((k.nngp, k.ntk)).all() for k in own)
-    tolerance = TOLERANCES[np.dtype(dtype)] if tolerance is None else tolerance
-    worst = errors(own, found, exact)
-    assert np.max(worst) <= tolerance, f"NNGP and NTK are off by {worst[0]:.1e} and {worst[1]:.1e}, allowed {tolerance}"
+    both = lambda k: np.stack([k.nngp, k.ntk], axis=-1)
+    assert_within(TOLERANCES[np.dtype(dtype)] if tolerance is None else tolerance, found, both(exact), *map(both, own))
     if x2 is None:
         np.testing.assert_array_equal(found.nngp, found.nngp.T)
         np.testing.assert_array_equal(found.ntk, found.ntk.T)

@@ -33,6 +33,12 @@ def by_engines(name, cases, often, reference):
     return pytest.mark.parametrize(f"engine, {name}", runs, indirect=["engine"])
 
 
+def dense(layers, phis):
+    """The network of the precise oracle's ("dense", W_std, b_std) and ("phi", name), by the layers `phis`."""
+    made = (et.nn.Dense(1, W_std=la[1], b_std=la[2]) if la[0] == "dense" else phis[la[1]] for la in layers)
+    return et.nn.Sequential(*made)
+
+
 def network(layers, *, action=None, subgroup=None, channels=3, out=1):
     """The package's network of the oracle's tuples; `action` for lifting layers, `subgroup` for coset pools."""
     last = max((i for i, layer in enumerate(layers) if layer[0] in ("dense", "conv", "group_conv")), default=-1)

@@ -5,6 +5,8 @@ The oracle computes with sixty decimal digits. Errors are in units of the inputs
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equitangents import Masked, nn
+from kernels.comparison import assert_within
+from laws.networks import dense
 from oracles import precise_kernels
 
 GROWING = {
@@ -35,20 +39,13 @@ def stacks(draw, most):
     return [draw(st.sampled_from(list(BOUNDED))), *names[: most - 1]] if draw(st.booleans()) else names
 
 
-def assert_within(found, exact, limit):
-    """Kernels of inputs with each other, (N, N), whose exact ones are (N, N, 2)."""
-    for i, values in enumerate((found.nngp, found.ntk)):
-        own = np.sqrt(np.diagonal(exact[..., i]))
-        error = np.abs(np.asarray(values, float) - exact[..., i]) / (own[:, None] * own)
-        assert np.max(error) <= limit, f"off by {np.max(error):.1e}"
-
-
-def of_every_pair(kernel, x):
+def assert_exact(found, kernel, x, limit):
+    """Kernels of inputs with each other are those of the oracle."""
     exact = np.empty((len(x), len(x), 2))
     for i in range(len(x)):
         for j in range(i + 1):
             exact[i, j] = exact[j, i] = kernel(x[i], x[j])
-    return exact
+    assert_within(limit, found, exact, np.diagonal(exact).T)
 
 
 def directions(shape, ratios, rng):
@@ -57,23 +54,21 @@ def directions(shape, ratios, rng):
     return np.array([r * v for r in ratios for v in (x, y, x + 0.01 * y)])
 
 
-def dense(phis, bias):
-    layers = [la for phi in phis for la in (("dense", 1.0, bias), ("phi", phi))] + [("dense", 1.0, bias)]
-    made = (nn.Dense(1, W_std=la[1], b_std=la[2]) if la[0] == "dense" else PHI[la[1]] for la in layers)
-    return nn.Sequential(*made), layers
+def listed(phis, bias):
+    """Layers of the oracle."""
+    return [la for phi in phis for la in (("dense", 1.0, bias), ("phi", phi))] + [("dense", 1.0, bias)]
 
 
-def check_dense(phis, bias, ratios, dtype, engine, rng, limit=None):
-    net, layers = dense(phis, bias)
+def check(layers, ratios, dtype, engine, rng):
     x = directions((6,), ratios, rng).astype(dtype)
-    exact = of_every_pair(lambda f, g: precise_kernels.kernels(layers, f, g), x)
-    assert_within(net.kernel(x, engine=engine), exact, limit or LIMITS[dtype])
+    found = dense(layers, PHI).kernel(x, engine=engine)
+    assert_exact(found, partial(precise_kernels.kernels, layers), x, LIMITS[dtype])
 
 
 @given(stacks(3), st.sampled_from([0.0, 0.3]), st.floats(1, 12), st.integers(0, 99))
 @settings(max_examples=25)
 def test_dense_layers_of_every_growing_function_keep_their_digits(phis, bias, ratio, seed):
-    check_dense(phis, bias, (0.3, 0.3 * ratio), "float64", "cpu", np.random.default_rng(seed))
+    check(listed(phis, bias), (0.3, 0.3 * ratio), "float64", "cpu", np.random.default_rng(seed))
 
 
 @pytest.mark.parametrize("dtype", LIMITS)
@@ -81,22 +76,19 @@ def test_dense_layers_of_every_growing_function_keep_their_digits(phis, bias, ra
     "phis", [("cube", "cube"), ("square", "square", "square"), ("exp", "erf"), ("hermite", "gelu")]
 )
 def test_in_single_precision_too(phis, dtype, rng):
-    check_dense(phis, 0.3, (0.5, 2.0, 3.5), dtype, "cpu", rng)
+    check(listed(phis, 0.3), (0.5, 2.0, 3.5), dtype, "cpu", rng)
 
 
 @pytest.mark.parametrize("dtype", LIMITS)
 @pytest.mark.parametrize("last", ["erf", "sin"])
 def test_bounded_functions_of_fields_that_are_nearly_zero(last, dtype, rng):
-    check_dense(("cube", "cube", last), 0.0, (0.1, 0.4, 1.2), dtype, "cpu", rng)  # norms 1e9 apart
+    check(listed(("cube", "cube", last), 0.0), (0.1, 0.4, 1.2), dtype, "cpu", rng)  # norms 1e9 apart
 
 
 @pytest.mark.parametrize("dtype", LIMITS)
 def test_small_weights_behind_a_bias(dtype, rng):
     layers = [("dense", 1.0, 1.0), ("phi", "cube"), ("dense", 1e-6, 0.0), ("phi", "cube"), ("dense", 1.0, 0.0)]
-    made = (nn.Dense(1, W_std=la[1], b_std=la[2]) if la[0] == "dense" else PHI[la[1]] for la in layers)
-    x = directions((6,), (0.3, 1.0, 6.0), rng).astype(dtype)
-    exact = of_every_pair(lambda f, g: precise_kernels.kernels(layers, f, g), x)
-    assert_within(nn.Sequential(*made).kernel(x, engine="cpu"), exact, LIMITS[dtype])
+    check(layers, (0.3, 1.0, 6.0), dtype, "cpu", rng)
 
 
 @pytest.mark.quick(1)
@@ -105,17 +97,18 @@ def test_small_weights_behind_a_bias(dtype, rng):
     "phis", [("cube", "cube"), ("hermite",), pytest.param(("hermite", "square"), marks=pytest.mark.slow)]
 )
 def test_the_reference_engine_keeps_them(phis, dtype, rng):
-    check_dense(phis, 0.0, (0.5, 2.0, 3.5), dtype, "reference", rng)
+    check(listed(phis, 0.0), (0.5, 2.0, 3.5), dtype, "reference", rng)
 
 
 def test_the_reference_engine_keeps_them_behind_exponentials(rng):
-    check_dense(("exp", "exp"), 0.3, (0.5, 2.0, 2.5), "float64", "reference", rng)  # up to 1e27
+    check(listed(("exp", "exp"), 0.3), (0.5, 2.0, 2.5), "float64", "reference", rng)  # up to 1e27
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("bias", [pytest.param(0.0, marks=pytest.mark.slow), 0.3])
 def test_derivatives_through_polynomials_and_exponentials(bias, rng):
-    net, layers = dense(("hermite", "exp"), bias)
+    layers = listed(("hermite", "exp"), bias)
+    net = dense(layers, PHI)
     x, y, step = 0.5 * rng.standard_normal((3, 6))
 
     @jax.jit
@@ -134,7 +127,7 @@ def test_derivatives_through_polynomials_and_exponentials(bias, rng):
 
 @pytest.mark.parametrize("bias", [0.0, pytest.param(0.3, marks=pytest.mark.slow)])
 def test_a_kink_behind_powers_knows_parallel_inputs(bias, rng):
-    check_dense(("cube", "cube", 0.0), bias, (0.5, 3.5), "float64", "cpu", rng)
+    check(listed(("cube", "cube", 0.0), bias), (0.5, 3.5), "float64", "cpu", rng)
 
 
 @given(stacks(2), st.sampled_from([0.0, 0.3]), st.booleans(), st.floats(1, 8), st.integers(0, 99))
@@ -144,8 +137,8 @@ def test_convolutions_of_every_growing_function_keep_their_digits(phis, bias, po
     convolutions = (la for phi in phis for la in (nn.Conv(1, 2, W_std=1.1, b_std=bias, padding="valid"), PHI[phi]))
     net = nn.Sequential(*convolutions, nn.GlobalAvgPool() if pooled else nn.Flatten())
     x = directions((4, 5), (0.3, 0.3 * ratio), rng)
-    exact = of_every_pair(lambda f, g: precise_kernels.of_signals(phis, f, g, 1.1, bias, 2, pooled), x)
-    assert_within(net.kernel(x, engine="cpu"), exact, LIMITS["float64"])
+    kernel = lambda f, g: precise_kernels.of_signals(phis, f, g, 1.1, bias, 2, pooled)
+    assert_exact(net.kernel(x, engine="cpu"), kernel, x, LIMITS["float64"])
 
 
 @pytest.mark.parametrize("size", [1e3, 1e6])

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import equitangents as et
 from equitangents import nn
 from equitangents.errors import NotFiniteError
-from kernels.comparison import TOLERANCES, largest
+from kernels.comparison import TOLERANCES, assert_within, largest
 from kernels.random_networks import MORE
 from oracles import precise_kernels
 
@@ -53,11 +53,7 @@ def assert_precise(net, layers, x1, x2, engine):
     assert (found.engine, found.ntk.dtype) == (engine, x1.dtype)
     exact = np.array([[precise_kernels.kernels(layers, a, b) for b in x2] for a in x1])
     own = [np.array([precise_kernels.kernels(layers, a, a) for a in x]) for x in (x1, x2)]
-    for i, values in enumerate((found.nngp, found.ntk)):
-        # Roots first: the product of two numbers need not be one.
-        unit = np.sqrt(own[0][:, None, i]) * np.sqrt(own[1][None, :, i])
-        error = np.abs(np.asarray(values, float) - exact[..., i]) / unit
-        assert np.all(error <= TOLERANCES[x1.dtype]), f"off by {error.max():.1e} of the inputs' own kernels"
+    assert_within(TOLERANCES[x1.dtype], found, exact, *own)
 
 
 @st.composite

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from equitangents import Masked, nn
-from kernels.comparison import largest
+from kernels.comparison import assert_within
+from laws.networks import dense
 from oracles import precise_kernels
 
 PHI = {0.0: nn.Relu(), 0.2: nn.LeakyRelu(0.2), -1.0: nn.Abs()}
@@ -34,13 +35,15 @@ def inputs(dtype, rng):
     ).astype(dtype)
 
 
-def assert_within(net, layers, x, others, engine, limit=None):
-    found = net.kernel(x[None], others, engine=engine)
-    exact = np.array([precise_kernels.kernels(layers, x, y) for y in others])
-    own = np.array([precise_kernels.kernels(layers, v, v) for v in (x, *others)])
-    for i, values in enumerate((found.nngp, found.ntk)):
-        error = np.abs(np.asarray(values[0], float) - exact[:, i]) / np.sqrt(own[0, i] * own[1:, i])
-        assert np.max(error) <= (limit or LIMITS[x.dtype]), f"off by {np.max(error):.1e}"
+def of_vectors(layers, x, others):
+    """The oracle's kernels of x and each other one, and of all with themselves."""
+    pair = lambda f, g: precise_kernels.kernels(layers, f, g)
+    return np.array([[pair(x, y) for y in others]]), np.array([pair(x, x)]), np.array([pair(y, y) for y in others])
+
+
+def check(layers, x, others, engine, limit):
+    found = dense(layers, PHI).kernel(x[None], others, engine=engine)
+    assert_within(limit, found, *of_vectors(layers, x, others))
 
 
 @pytest.mark.quick(2)
@@ -52,16 +55,14 @@ def assert_within(net, layers, x, others, engine, limit=None):
 )
 def test_dense_layers(name, engine, bias, dtype, rng):
     layers = [la for phi in STACKS[name] for la in (("dense", 1.4, bias), ("phi", phi))] + [("dense", 1.4, bias)]
-    made = (nn.Dense(1, W_std=la[1], b_std=la[2]) if la[0] == "dense" else PHI[la[1]] for la in layers)
-    assert_within(nn.Sequential(*made), layers, *inputs(dtype, rng), engine)
+    check(layers, *inputs(dtype, rng), engine, LIMITS[np.dtype(dtype)])
 
 
 def test_opposite_inputs_of_very_different_norm_are_as_exact_as_parallel_ones(rng):
     layers = [("dense", 1.4, 1e-3), ("phi", -1.0), ("dense", 1.4, 1e-3), ("phi", 0.0), ("dense", 1.4, 1e-3)]
-    made = (nn.Dense(1, W_std=la[1], b_std=la[2]) if la[0] == "dense" else PHI[la[1]] for la in layers)
     x, aside = rng.standard_normal((2, 8))
     others = np.array([r * (s * aside - x) for r in (30.0, 1e3, 1e6) for s in (0.0, 1e-8, 1e-5, 1e-3)])
-    assert_within(nn.Sequential(*made), layers, x, others, "cpu", limit=1e-14)
+    check(layers, x, others, "cpu", 1e-14)
 
 
 @pytest.mark.parametrize("engine", engines("cpu"))
@@ -75,10 +76,8 @@ def test_contrast_copies_of_signals_with_dark_places(dtype, limit, bias, engine,
     conv = nn.Conv(1, 3, W_std=1.4, b_std=bias, padding="valid")
     net = nn.Sequential(conv, nn.Relu(), conv, nn.Relu(), conv, nn.Relu(), nn.Flatten())
     exact = np.array([[precise_kernels.of_signals((0.0,) * 3, a, b, W_STD, bias, 3) for b in signals] for a in signals])
-    found = net.kernel(signals, engine=engine)
-    for i, values in enumerate((found.nngp, found.ntk)):
-        own = np.diag(exact[..., i])
-        assert largest(values, exact[..., i], own, own) <= limit
+    own = np.diagonal(exact).T
+    assert_within(limit, net.kernel(signals, engine=engine), exact, own)
 
 
 LAYERS = {"normalised": nn.LayerNorm(), "erf": nn.Erf(), "gelu": nn.Gelu(), **PHI}
@@ -108,14 +107,11 @@ def convolutional(phis, bias, pooled):
     return nn.Sequential(*layers, nn.GlobalAvgPool() if pooled else nn.Flatten())
 
 
-def assert_within_of_signals(phis, bias, pooled, values, x, others, engine):
-    exact, own1, own2 = (
-        np.array([precise_kernels.of_signals(phis, a, b, W_STD, bias, 3, pooled) for a, b in pairs])
-        for pairs in ([(x, y) for y in others], [(x, x)], [(y, y) for y in others])
-    )
-    for i, found in enumerate(values):
-        error = np.abs(np.asarray(found[0], float) - exact[:, i]) / np.sqrt(own1[:, i] * own2[:, i])
-        assert np.max(error) <= OF_SIGNALS[engine, x.dtype.name], f"off by {np.max(error):.1e}"
+def check_signals(phis, bias, pooled, x, others, engine):
+    found = convolutional(phis, bias, pooled).kernel(x[None], others, engine=engine)
+    pair = lambda f, g: precise_kernels.of_signals(phis, f, g, W_STD, bias, 3, pooled)
+    exact, own = np.array([[pair(x, y) for y in others]]), [np.array([pair(v, v) for v in vs]) for vs in ([x], others)]
+    assert_within(OF_SIGNALS[engine, x.dtype.name], found, exact, *own)
 
 
 @pytest.mark.quick(1)
@@ -129,9 +125,7 @@ def assert_within_of_signals(phis, bias, pooled, values, x, others, engine):
 )  # fmt: skip
 def test_parallel_and_opposite_signals(phis, bias, pooled, dtype, engine, rng):
     """Also behind layer normalisation and smooth functions; opposite signals have the distance of f and -g."""
-    x, others = signals(dtype, rng)
-    found = convolutional(phis, bias, pooled).kernel(x[None], others, engine=engine)
-    assert_within_of_signals(phis, bias, pooled, (found.nngp, found.ntk), x, others, engine)
+    check_signals(phis, bias, pooled, *signals(dtype, rng), engine)
 
 
 @pytest.mark.quick(1)
@@ -151,9 +145,7 @@ def test_parts_of_signals_that_are_parallel_or_opposite_at_norms_of_their_own(ph
     others = np.array([np.linspace(0.1, 3, 9)[:, None] * x, -x, 2 * x])
     others[2, 5:] += 1e-6 * rng.standard_normal((4, 4))
     x[2] = 0
-    x, others = x.astype(dtype), others.astype(dtype)
-    found = convolutional(phis, 0.003, pooled).kernel(x[None], others, engine="reference")
-    assert_within_of_signals(phis, 0.003, pooled, (found.nngp, found.ntk), x, others, "reference")
+    check_signals(phis, 0.003, pooled, x.astype(dtype), others.astype(dtype), "reference")
 
 
 @pytest.mark.slow
@@ -161,15 +153,9 @@ def test_parallel_inputs_under_masks_too(rng):
     """By the reference engine; what acts at each position knows one of them."""
     layers = [("dense", 1.4, 0.003), ("phi", 0.0), ("dense", 1.4, 0.003), ("phi", "erf"), ("dense", 1.4, 0.003)]
     layers += [("phi", 0.0)]
-    phis = {0.0: nn.Relu(), "erf": nn.Erf()}
-    made = (nn.Dense(1, W_std=la[1], b_std=la[2]) if la[0] == "dense" else phis[la[1]] for la in layers)
-    net = nn.Sequential(*made, nn.GlobalAvgPool())
+    net = nn.Sequential(*dense(layers, PHI | {"erf": nn.Erf()}).layers, nn.GlobalAvgPool())
     x, others = inputs(np.float64, rng)
     others = others[others @ x > 0]
     first, second = (np.stack([v, rng.standard_normal(v.shape)], axis=1) for v in (x[None], others))
     found = net.kernel(*(Masked(v, np.tile([True, False], (len(v), 1))) for v in (first, second)), engine="reference")
-    exact = np.array([precise_kernels.kernels(layers, x, y) for y in others])
-    own = np.array([precise_kernels.kernels(layers, v, v) for v in (x, *others)])
-    for i, values in enumerate((found.nngp, found.ntk)):
-        error = np.abs(values[0] - exact[:, i]) / np.sqrt(own[0, i] * own[1:, i])
-        assert np.max(error) <= 1e-14, f"off by {np.max(error):.1e}"
+    assert_within(1e-14, found, *of_vectors(layers, x, others))
