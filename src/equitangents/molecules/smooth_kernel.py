@@ -27,7 +27,7 @@ from equitangents.kernels import KernelFunction
 from equitangents.kernels.angular import both, covariance, of_covariance
 from equitangents.kernels.branches import flat as every_operation
 from equitangents.kernels.duals.smooth import Cos, Erf, Gelu, Sin
-from equitangents.kernels.engines.reference.rotations.recursion import Variances, after, moments, run, variances
+from equitangents.kernels.engines.reference.rotations import Variances, after, moments, run, variances
 from equitangents.kernels.operations import Affine, Dual
 from equitangents.kernels.program import Op
 from equitangents.kernels.result import Kernels

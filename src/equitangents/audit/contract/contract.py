@@ -7,7 +7,7 @@ f is equivariant if f(ρ_X(g)x) = ρ_Y(g)f(x) for all g; invariant where ρ_Y is
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -115,10 +115,6 @@ class Contract:
     def move(self, g: Element, leaves: Sequence[Any]) -> list[Any]:
         """ρ_X(g) on one batch."""
         return self.inputs.act(g, leaves)
-
-    def orbit(self, elements: Sequence[Element], leaves: Sequence[Any]) -> Iterator[list[Any]]:
-        """ρ_X(g) of one batch for one element after another."""
-        return self.inputs.orbit(elements, leaves)
 
     def project(self, x: Inputs) -> Inputs:
         """ρ(e) x, which is x unless a mask cuts the corners of images."""

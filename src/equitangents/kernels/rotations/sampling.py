@@ -59,16 +59,6 @@ def products(a: ArrayLike, b: ArrayLike, bandlimit: int) -> list[Any]:
     return found
 
 
-def block_products(a: ArrayLike, b: ArrayLike, bandlimit: int) -> list[Any]:
-    """Products between all of a, (B², C, N1), and all of b, (B², C, N2): (2l + 1, 2l + 1, N1·N2)."""
-    found = []
-    for l in range(1, bandlimit):
-        here = slice(l * l, (l + 1) ** 2)
-        m = jnp.einsum("ncj,mci->nmij", b[here], a[here], precision=_HIGHEST)
-        found.append(m.reshape((*m.shape[:2], -1)))
-    return found
-
-
 @lru_cache(maxsize=32)
 def euler_rings(bandlimit: int, resolution: int, reflections: bool) -> Rings:
     """Rings of SO(3) or O(3), as NumPy arrays in float64; reflections are rings of their own."""
@@ -141,26 +131,6 @@ def ring_values(rings: Rings, shared: Any, ring: dict[str, Any], pairs: int) -> 
     if "matrices" in ring:
         return jnp.matmul(ring["matrices"], shared, precision=_HIGHEST)
     return jnp.zeros((ring["weights"].shape[0], pairs), ring["weights"].dtype)
-
-
-def node_values(rings: Rings, a: np.ndarray, b: np.ndarray, bandlimit: int) -> tuple[np.ndarray, np.ndarray]:
-    """(Σ_l≥1 c'ᵀ D(Q) c at all nodes, (nodes, P), their weights), in NumPy: for few pairs at changing resolutions."""
-    weights = rings.scanned["weights"].ravel()
-    pairs = a.shape[-1]
-    if bandlimit == 1:
-        return np.zeros((len(weights), pairs)), weights
-    parts = [slice(l * l, (l + 1) ** 2) for l in range(1, bandlimit)]
-    m = [np.einsum("ncp,mcp->nmp", b[here], a[here]) for here in parts]
-    if "matrices" in rings.scanned:
-        flat = np.concatenate([x.reshape(-1, pairs) for x in m])
-        return rings.scanned["matrices"].reshape(len(weights), -1) @ flat, weights
-    L = len(m)
-    padded = np.stack([np.pad(x, ((L - l, L - l), (L - l, L - l), (0, 0))) for l, x in enumerate(m, start=1)], axis=2)
-    both = np.concatenate([padded, padded[::-1, ::-1]], axis=2).reshape((2 * L + 1) ** 2, 2 * L, pairs)
-    mixed = np.einsum("rks,ksp->rkp", rings.scanned["mixing"], both, optimize=True)
-    t = rings.fixed["azimuths"]
-    mixed = mixed.reshape(-1, 2 * L + 1, 2 * L + 1, pairs)
-    return np.einsum("ak,gj,rkjp->ragp", t, t, mixed, optimize=True).reshape(-1, pairs), weights
 
 
 class ClosedNodes(NamedTuple):
