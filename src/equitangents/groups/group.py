@@ -243,9 +243,6 @@ class Group(SymmetryGroup):
 
     # a value, not a place --------------------------------------------------------------
 
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"groups are immutable; cannot set {name}")
-
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
@@ -272,12 +269,6 @@ class Group(SymmetryGroup):
 
     def __hash__(self) -> int:
         return self._hash
-
-    def __copy__(self) -> Group:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Group:
-        return self
 
     def __len__(self) -> int:
         return self.order

@@ -111,16 +111,22 @@ class SymmetryGroup(ABC):
         """g as plain values for JSON."""
         return np.asarray(g).tolist()
 
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"groups are immutable; cannot set {name}")
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
 
 class Immutable(ABC):
-    """Immutable objects, equal if type and `_value()` are; a copy is the object itself."""
+    """Groups that are equal if type and `_value()` are."""
 
     @abstractmethod
     def _value(self) -> tuple[Any, ...]:
         """What makes it what it is, hashable."""
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"groups are immutable; cannot set {name}")
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
@@ -129,12 +135,6 @@ class Immutable(ABC):
 
     def __hash__(self) -> int:
         return hash((type(self), self._value()))
-
-    def __copy__(self) -> Self:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return self
 
 
 class CompactGroup(SymmetryGroup):

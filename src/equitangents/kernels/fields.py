@@ -110,20 +110,18 @@ def part_of(positions: Any, count: int) -> Part:
 
     Raises InvalidArgumentError, InvalidTypeError or ShapeError, which say what `positions` may be.
     """
-    expected = "expected 'all', 'same', or whole numbers (M, 2), first and second position"
+    expected = "'all', 'same', or whole numbers (M, 2), first and second position"
     if isinstance(positions, str):
-        if positions == "all":
-            return Part("all", count)
-        if positions == "same":
-            return Part("same", count)
-        raise InvalidArgumentError(f"positions is {positions!r}; {expected}")
+        if positions not in ("all", "same"):
+            raise InvalidArgumentError("positions", positions, expected)
+        return Part("all" if positions == "all" else "same", count)
     pairs = np.asarray(positions)
     if pairs.dtype.kind not in "iu":
-        raise InvalidTypeError(f"positions is an array of {pairs.dtype.name}; {expected}")
+        raise InvalidTypeError("positions", pairs.dtype, expected, verb="has dtype")
     if pairs.ndim != 2 or pairs.shape[1] != 2:
-        raise ShapeError(f"positions has shape {pairs.shape}; {expected}")
+        raise ShapeError("positions", pairs.shape, expected)
     if pairs.size and not (pairs.min() >= 0 and pairs.max() < count):
-        raise ShapeError(f"positions holds {pairs.min()} to {pairs.max()}; expected 0 to {count - 1}, row by row")
+        raise ShapeError("positions", (int(pairs.min()), int(pairs.max())), range(count), verb="holds")
     return Part("pairs", count, FrozenArray(pairs.astype(np.int64)))
 
 
