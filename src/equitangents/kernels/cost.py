@@ -33,7 +33,7 @@ from equitangents.kernels.rotations.program import (
     sections,
     sphere_resolution,
 )
-from equitangents.kernels.rotations.resolution import LADDER, LADDER_OF_FIELDS, Resolution
+from equitangents.kernels.rotations.sampling import LADDER, LADDER_OF_FIELDS, Resolution
 from equitangents.kernels.runs import programs, rotations, steerable, structured
 from equitangents.kernels.steerable.program import Points, SteerableProgram
 from equitangents.kernels.structured import StructuredPositions, StructuredProgram, positions, reads_graphs

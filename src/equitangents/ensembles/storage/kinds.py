@@ -128,7 +128,7 @@ _TABLE = {
         "representations:Representation": "parts (FiniteMatrices|steerable.Irrep); dimension? int",
         "rotation_group:RotationGroup": "name text; bandlimit int; reflections bool; euler_angles? floats; "
         "matrices? floats; weights? floats",
-        "sampled_permutations:Permutations": "n int; name text",
+        "families:Permutations": "n int; name text",
         "table_group:TableGroup": f"{_GROUP}; _table ints; labels none|(label)",
         "wallpaper_group:TranslationGroup": f"{_GROUP}; shape (int); table? ints",
         "wallpaper_group:WallpaperGroup": f"{_GROUP}; rotations int; reflections bool; shape (int); point_order int; "

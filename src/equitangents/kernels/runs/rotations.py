@@ -22,7 +22,7 @@ from equitangents.kernels.plans.plan import has_dual
 from equitangents.kernels.program import Program
 from equitangents.kernels.result import KernelField, Kernels
 from equitangents.kernels.rotations.program import RotationSections, Sphere, sections
-from equitangents.kernels.rotations.resolution import (
+from equitangents.kernels.rotations.sampling import (
     LADDER,
     LADDER_OF_FIELDS,
     Resolution,

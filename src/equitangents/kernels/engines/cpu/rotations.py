@@ -21,7 +21,7 @@ from equitangents.kernels.plans.levels import grid_levels
 from equitangents.kernels.plans.plan import FibrePlan
 from equitangents.kernels.program import Op
 from equitangents.kernels.rotations.program import RotationSections, Zonal, sphere_resolution
-from equitangents.kernels.rotations.rings import Rings, rings_of
+from equitangents.kernels.rotations.sampling import Rings, rings_of
 from equitangents.kernels.scales import law_of
 from equitangents.kernels.threads import threads
 from equitangents.sphere import gauss_legendre

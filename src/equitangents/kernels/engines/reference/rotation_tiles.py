@@ -25,7 +25,7 @@ from equitangents.kernels.engines.reference.rotations import BATCH, Side, Sphere
 from equitangents.kernels.fields import MATRIX
 from equitangents.kernels.plans.plan import has_dual
 from equitangents.kernels.rotations.program import RotationSections, field_points, nodes, sphere_resolution
-from equitangents.kernels.rotations.rings import Rings, rings_of
+from equitangents.kernels.rotations.sampling import Rings, rings_of
 from equitangents.kernels.threads import threads
 
 _TILE_ELEMENTS = 1 << 15  # numbers in one field of a tile: a ring's rotations (or a sphere's points) times pairs

@@ -28,9 +28,9 @@ from equitangents.kernels.engines.reference.tile import after_affine
 from equitangents.kernels.operations import Affine
 from equitangents.kernels.plans.plan import has_dual
 from equitangents.kernels.program import Op
-from equitangents.kernels.rotations import rings as correlation
+from equitangents.kernels.rotations import sampling as correlation
 from equitangents.kernels.rotations.program import RotationSections, SphereOp, Zonal, sphere_resolution
-from equitangents.kernels.rotations.rings import Rings
+from equitangents.kernels.rotations.sampling import Rings
 from equitangents.sphere import degrees, gauss_legendre
 from equitangents.sphere.harmonics import polynomials
 
