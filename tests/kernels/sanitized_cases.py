@@ -169,7 +169,8 @@ def run_rotations(net, bandlimit, resolution, rng):
         for number in range(len(library.instruction_sets())):
             for other in (compiled.vectors(y), None):
                 assert all(np.isfinite(k).all() for k in cpu.kernels(plan, compiled.vectors(x), other, number))
-        compiled.CompiledRotations().listed(program, resolution, x, y, np.zeros(37, int), np.arange(37) % len(y))
+        listed = np.zeros(37, int), np.arange(37) % len(y)
+        compiled.CompiledRotations().kernels(program, resolution, x, y, listed)
     return True
 
 

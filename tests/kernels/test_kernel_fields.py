@@ -144,7 +144,7 @@ def test_a_network_with_a_jump_has_a_field_of_the_nngp_alone():
 def test_too_large_a_field_is_refused_with_a_remedy_before_anything_is_computed():
     with pytest.raises(MemoryLimitError, match="positions='same'"):
         NET.kernel_field(np.zeros((100, 256, 256, 1)))
-    with pytest.raises(MemoryLimitError, match=r"x1\[:\d+\]"):
+    with pytest.raises(MemoryLimitError, match="fewer inputs at a time"):
         NET.kernel_field(np.broadcast_to(np.zeros((1, 8, 8, 1)), (20_000, 8, 8, 1)))
 
 

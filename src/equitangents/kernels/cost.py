@@ -399,6 +399,8 @@ def _products(program: RotationSections, resolution: int, channels: int) -> int:
 @lru_cache(maxsize=64)
 def _resolution(program: RotationSections, signals: int, channels: int, dtype: str, engine: str) -> Resolution:
     """The resolution for random signals, which stand in for signals that are not known yet."""
+    if program.is_sampled and program.accuracy.resolution is not None:
+        return Resolution(program.accuracy.resolution, None, None)
     shape = signals, program.bandlimit**2, channels
     x = np.random.default_rng(0).normal(size=shape) * np.sqrt(4 * np.pi) / program.bandlimit
     return rotations.find_resolution(program, x.astype(dtype), None, rotations.rules_of(engine_of(engine)))

@@ -150,8 +150,6 @@ class FieldPlan:
 @lru_cache(maxsize=64)
 def field_plan(program: Program, part: Part) -> FieldPlan:
     """The cheaper exact way to the wanted part of a program's field."""
-    if program.form == "pairs":
-        return FieldPlan(over_all_pairs(program, "asked for"), part, None)
     try:
         lift = program.lift
         levels = grid_levels(program.ops, program.shape) if lift is None else lifted_levels(program.ops, lift)

@@ -7,8 +7,8 @@ engine; engines execute it and know no layer. The operations are in `operations.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -68,12 +68,11 @@ class Program(HashedOnce, Generic[S]):
     """Operations in order on fields over a space.
 
     The space says which operations there are: `Positions`, or one of the subpackages: `StructuredPositions` (with masks
-    and graphs), `Sphere`, `Points` and `EquivariantOutputs`. Programs on positions can run over all "pairs".
+    and graphs), `Sphere`, `Points` and `EquivariantOutputs`.
     """
 
     space: S
     ops: tuple[Any, ...]
-    form: Literal["auto", "pairs"] = field(default="auto")
 
     __hash__ = HashedOnce.__hash__
 

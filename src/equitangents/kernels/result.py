@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Protocol
 
 import jax
@@ -167,16 +167,8 @@ class NngpKernelField(_Facts):
     @staticmethod
     def of(found: KernelField, reason: str) -> NngpKernelField:
         """Drop the NTK of `found`."""
-        return NngpKernelField(
-            found.nngp,
-            reason,
-            positions=found.positions,
-            grid=found.grid,
-            engine=found.engine,
-            form=found.form,
-            notes=found.notes,
-            memory=found.memory,
-        )
+        facts = {part.name: getattr(found, part.name) for part in fields(_Facts)}
+        return NngpKernelField(found.nngp, reason, **facts)
 
 
 class FieldFunction(Protocol):

@@ -205,8 +205,6 @@ class PairPlan:
 @lru_cache(maxsize=256)
 def plan(program: Program) -> FibrePlan | PairPlan:
     """The cheaper exact way to run `program`."""
-    if program.form == "pairs":
-        return over_all_pairs(program, "asked for")
     field, readout, vector = split(program.ops)
     try:
         if any(op.held for op in readout):

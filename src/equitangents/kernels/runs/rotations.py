@@ -15,7 +15,7 @@ import numpy as np
 from equitangents import precision
 from equitangents._types import ArrayLike, DType
 from equitangents.errors import NetworkError
-from equitangents.kernels.engines import REFERENCE, Choice, Engine, choose_where
+from equitangents.kernels.engines import REFERENCE, Choice, Engine, choose_where, engines
 from equitangents.kernels.engines.protocol import Listed, Pair, RotationRules
 from equitangents.kernels.fields import Part, check_result
 from equitangents.kernels.plans.plan import has_dual
@@ -188,9 +188,9 @@ def rules_of(engine: Engine) -> RotationRules:
 
 
 def find_resolution(program: RotationSections, x1: ArrayLike, x2: ArrayLike | None, rules: RotationRules) -> Resolution:
-    """The resolution for these signals, measured by the engine that computes their kernels.
+    """The resolution for these signals; for traced ones it is measured on random signals, as notes say.
 
-    For traced ones it is measured on random signals, as notes say.
+    The compiled engine measures it where it can, since JAX compiles each resolution; else `rules` do.
     """
     if not program.is_sampled:
         return Resolution(0, None, None)
@@ -232,6 +232,8 @@ def _measured(program: RotationSections, x: np.ndarray, least: float, rules: Rot
     ladder = tuple(r for r in ladder if r >= (program.bandlimit + 1) // 2)
     behind = has_dual(program.vector)  # nonlinearities after the readout may magnify errors
     short = program if behind else replace(program, vector=())
+    able = (e.rotations for e in engines() if e.rotations is not None and e.why_unavailable() is None)
+    measuring = next((found for found in able if found.obstacle(short) is None), rules)
     if program.readout == "pool":
         x = from_several_sides(x)
 
@@ -241,7 +243,7 @@ def _measured(program: RotationSections, x: np.ndarray, least: float, rules: Rot
             turns = (turn_to_node(r), turn_between_nodes(r)) if behind else (turn_to_node(r),)
         a, b = pairs_of(x, turns)
         every = np.arange(len(a))
-        return rules.kernels(short, r, a, b, (every, every))
+        return measuring.kernels(short, r, a, b, (every, every))
 
     with precision.scope(np.float64), jax.ensure_compile_time_eval():  # also while something else is traced
         return choose(program.accuracy, ladder, values, len(x), least)

@@ -52,7 +52,7 @@ class CpuEngine(Engine):
 
     def steps(self, program: Program) -> Steps:
         found = plan(program)
-        if found.form == "pairs" and program.form == "auto":
+        if found.form == "pairs":
             try:
                 return staged(program)
             except NoFibresError as error:
@@ -61,7 +61,7 @@ class CpuEngine(Engine):
 
     def field_steps(self, program: Program, part: Part) -> FieldPlan:
         found = field_plan(program, part)
-        if found.steps.form == "pairs" and program.form == "auto":
+        if found.steps.form == "pairs":
             try:
                 return staged_field_plan(program, part)
             except NoFibresError as error:
