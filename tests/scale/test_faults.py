@@ -1,4 +1,4 @@
-"""Nothing is lost but tiles under way, and no wrong number is used: kills, damage, disks, clocks, memory, pairs."""
+"""Only tiles under way are lost, and no number is wrong: kills, damage, disks, clocks, memory, two writers."""
 
 from __future__ import annotations
 
