@@ -10,9 +10,6 @@ import pytest
 import scipy.special
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from equitangents import DeepEnsemble, DeepEnsembleClassifier, nn
 from equitangents.errors import EquitangentsError, MemoryLimitError, NotFittedError
@@ -58,34 +55,12 @@ def test_one_dimensional_targets_give_one_dimensional_predictions(fitted_one):
     assert DeepEnsemble(ONE, members=2, epochs=0).fit(X, Y[:, :1]).predict(X).shape == (20, 1)
 
 
-def test_one_member_has_no_spread():
-    _, std = DeepEnsemble(ONE, members=1, epochs=1).fit(X, Y[:, 0]).predict(X, return_std=True)
-    np.testing.assert_array_equal(std, np.zeros(20))
-
-
 def test_many_inputs_are_predicted_in_blocks(fitted):
     many = rng.normal(size=(5000, 3))
     np.testing.assert_allclose(
         fitted.predict_members(many)[:, ::1000], fitted.predict_members(many[::1000]), rtol=1e-4, atol=1e-6
     )
     assert fitted.predict(many).shape == (5000, 2)
-
-
-def test_jax_arrays_are_welcome(fitted):
-    np.testing.assert_array_equal(fitted.predict(jnp.asarray(X)), fitted.predict(X.astype(np.float32)))
-    again = DeepEnsemble(NET, members=5, epochs=3, batch_size=8).fit(jnp.asarray(X), jnp.asarray(Y))
-    np.testing.assert_allclose(again.predict(X), fitted.predict(X), rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.slow
-def test_flattened_images():
-    images = rng.normal(size=(6, 4, 4, 1))
-    net = nn.Sequential(nn.Conv(2, (3, 3)), nn.Relu(), nn.Flatten(), nn.Dense(1))
-    settings = {"members": 2, "epochs": 1}
-    model = DeepEnsemble(net, input_shape=(4, 4, 1), **settings).fit(images.reshape(6, 16), Y[:6, 0])
-    expected = DeepEnsemble(net, **settings).fit(images, Y[:6, 0]).predict(images)
-    np.testing.assert_array_equal(model.predict(images.reshape(6, 16)), expected)
-    np.testing.assert_array_equal(model.predict(images), expected)
 
 
 def test_callbacks_and_records_see_the_same_course():
@@ -157,14 +132,6 @@ def test_constructors_store_and_clones_forget(estimator):
     assert copy.get_params() == estimator.get_params()
     assert not hasattr(copy, "params_")
     assert copy.net is estimator.net
-
-
-@pytest.mark.slow
-def test_cross_validation_and_pipelines():
-    y = X @ [1.0, -2.0, 0.5]
-    model = DeepEnsemble(ONE, members=3, learning_rate=0.2, epochs=200)
-    assert (cross_val_score(model, X, y, cv=2) > 0.3).all()
-    assert make_pipeline(StandardScaler(), model).fit(100 * X, y).score(100 * X, y) > 0.9
 
 
 def test_a_failed_fit_leaves_nothing_to_predict_with():

@@ -15,7 +15,7 @@ import pytest
 from sklearn.base import clone
 
 from equitangents import DeepEnsemble, nn
-from equitangents.ensembles.training import spread
+from equitangents.ensembles.training import run
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.scale import executors
 from kills import Dying
@@ -84,7 +84,7 @@ def test_a_run_goes_on_from_the_checkpoints_of_its_parts(alone, tmp_path):
 @pytest.mark.parametrize("checkpoints", [False, True])
 def test_a_worker_that_is_killed_changes_no_bit(alone, tmp_path, monkeypatch, checkpoints):
     killed = []
-    count = spread.Progress.add
+    count = run.Progress.add
 
     def kill(self, *counts):
         count(self, *counts)
@@ -95,7 +95,7 @@ def test_a_worker_that_is_killed_changes_no_bit(alone, tmp_path, monkeypatch, ch
             for worker in workers:
                 os.kill(worker.pid, signal.SIGKILL)
 
-    monkeypatch.setattr(spread.Progress, "add", kill)
+    monkeypatch.setattr(run.Progress, "add", kill)
     more = {"checkpoint_dir": tmp_path, "checkpoint_every": 1} if checkpoints else {}
     model = DeepEnsemble(NET, executor=2, **SETTINGS, **more).fit(X, Y, **RECORD)
     assert killed

@@ -10,8 +10,6 @@ import pytest
 
 from equitangents import DeepEnsemble, nn
 from equitangents.ensembles.training.batches import Batches
-from equitangents.ensembles.training.descent import cross_entropy as one_cross_entropy
-from equitangents.ensembles.training.descent import squared_error
 from equitangents.ensembles.training.recipe import member_keys
 
 rng = np.random.default_rng(0)
@@ -64,23 +62,6 @@ def cross_entropy(f, y):
     return jnp.mean(jax.scipy.special.logsumexp(f, axis=1) - jnp.sum(f * y, axis=1))
 
 
-@pytest.mark.slow
-def test_gradient_descent_of_a_linear_network_is_the_recursion_written_in_numpy():
-    net = nn.Sequential(nn.Dense(2, W_std=1.3))
-    settings = {"optimizer": "gd", "learning_rate": 0.4, "epochs": 25, "dtype": "float64", "seed": 5}
-    model = DeepEnsemble(net, members=3, **settings).fit(X, Y)
-    features = X * 1.3 / np.sqrt(3)
-    for i in range(3):
-        with jax.enable_x64(True):
-            w = np.asarray(net.init(member_keys(5, i)[0], (3,), "float64")[0]["w"])
-        for epoch in range(25):
-            residual = features @ w - Y
-            np.testing.assert_allclose(model.history_[epoch, i], (residual**2).sum() / (2 * 7), rtol=1e-12)
-            w = w - 0.4 * features.T @ residual / 7
-        np.testing.assert_allclose(member(model.params_, i)[0]["w"], w, rtol=1e-12)
-        np.testing.assert_allclose(model.predict_members(X)[i], features @ w, rtol=1e-11)
-
-
 SLOW = pytest.mark.slow
 OPTIMIZERS = {
     "gd": (optax.sgd(0.3), 7),
@@ -125,20 +106,6 @@ def test_cross_entropy_against_a_literal_loop():
     params, history = literal_training(MLP, 0, 0, X, labels, optax.sgd(0.1), 4, Batches(7, 3, 3), cross_entropy)
     jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-9), member(model.params_, 0), params)
     np.testing.assert_allclose(model.history_[:, 0], history, rtol=1e-10)
-
-
-@pytest.mark.slow
-def test_a_network_that_is_linear_in_its_parameters_follows_its_own_kernel():
-    """Zero output and a linear network: f_t = Θ Θ⁻¹ (1 − (1 − ηΘ/N)^t) y exactly, with its empirical kernel."""
-    net = nn.Sequential(nn.Dense(1))
-    y = rng.normal(size=7)
-    model = DeepEnsemble(
-        net, members=2, optimizer="gd", learning_rate=0.5, epochs=10, zero_output=True, dtype="float64"
-    ).fit(X, y)
-    theta = X @ X.T / 3
-    w, v = np.linalg.eigh(theta)
-    expected = v @ ((1 - (1 - 0.5 * w / 7) ** 10) * (v.T @ y))
-    np.testing.assert_allclose(model.predict_members(X)[..., 0], [expected, expected], rtol=1e-10)
 
 
 @pytest.mark.slow
@@ -201,13 +168,3 @@ def test_types_follow_dtype_without_a_global_flag(dtype):
     leaves = [*jax.tree.leaves(model.params_), *jax.tree.leaves(model.params0_), model.history_, model.predict(X)]
     assert {a.dtype.name for a in leaves} == {dtype}
     assert jnp.zeros(1).dtype == jnp.float32
-
-
-def test_losses_of_a_sample_are_their_sums(rng):
-    f, y = rng.normal(size=(2, 3, 4))
-    np.testing.assert_allclose(
-        squared_error(f, y), [sum((a - b) ** 2) / 2 for a, b in zip(f, y, strict=True)], rtol=1e-5
-    )
-    y = np.abs(y) / np.abs(y).sum(axis=1, keepdims=True)
-    expected = [np.log(np.exp(a).sum()) - a @ b for a, b in zip(f, y, strict=True)]
-    np.testing.assert_allclose(one_cross_entropy(f, y), expected, rtol=1e-5)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import jax
 import numpy as np
 import pytest
 
@@ -53,21 +52,6 @@ def test_means_and_covariances_turn_with_the_inputs():
     np.testing.assert_allclose(turned_covariance, expected, atol=1e-12)
     assert et.metrics.equivariance_error(model.predict, ACTION, X, output_action=PLANE).mean < 1e-12
     assert et.audit(model.predict, ACTION, X, output_action=PLANE, off_data=False).verdict == "equivariant"
-
-
-def test_training_to_the_end_fits_the_targets_and_times_come_at_once():
-    np.testing.assert_allclose(fitted(time=np.inf).predict(X[:4]), Y, atol=1e-9)
-    times = fitted().predict(X, time=np.array([1.0, 2.0]))
-    np.testing.assert_allclose(times[1], fitted().predict(X), atol=1e-13)
-
-
-@pytest.mark.slow
-def test_samples_have_the_covariance():
-    model = fitted()
-    mean, covariance = model.predict(X[:2], return_cov=True)
-    draws = model.sample(X[:2], 20_000, key=jax.random.key(0)).reshape(20_000, 4)
-    np.testing.assert_allclose(draws.mean(axis=0), mean.ravel(), atol=0.02)
-    np.testing.assert_allclose(np.cov(draws.T), covariance.reshape(4, 4), atol=0.02)
 
 
 def test_copies_that_turn_alike_add_nothing():

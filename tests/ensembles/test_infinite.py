@@ -1,5 +1,3 @@
-import pickle
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -105,12 +103,6 @@ class TestReferenceValues:
         expected = [1.463112596545769, 0.2667242143774291, -0.00020917556768318413, -0.013730984844951832]
         np.testing.assert_allclose(covariance[0, :4], expected, atol=2e-8)
 
-    def test_nngp(self, data, relu_net):
-        x, y, x_test = data
-        model = InfiniteEnsemble(relu_net, kernel="nngp").fit(x, y)
-        means = [0.1020102757100362, 0.0783457226001268, 0.1327871955552576, 0.1021157073948274]
-        np.testing.assert_allclose(model.predict(x_test, time=3.0 / 2)[:4, 1], means, atol=1e-12)
-
     def test_nngp_with_ridge_is_the_posterior(self, data, relu_net):
         x, y, x_test = data
         model = InfiniteEnsemble(relu_net, kernel="nngp", ridge=1e-2).fit(x, y)
@@ -132,11 +124,6 @@ class TestTimes:
             refitted = InfiniteEnsemble(net, time=t).fit(x, y)
             np.testing.assert_allclose(refitted.predict(x_test), mean[i], atol=1e-14)
             np.testing.assert_allclose(refitted.predict(x_test, return_cov=True)[1], covariance[i], atol=1e-14)
-
-    def test_at_time_zero_nothing_is_learnt(self):
-        mean, covariance = InfiniteEnsemble(net, time=0).fit(x, y).predict(x_test, return_cov=True)
-        np.testing.assert_array_equal(mean, 0)
-        np.testing.assert_array_equal(covariance, net.kernel(x_test).nngp)
 
     def test_more_test_inputs_than_fit_into_one_block(self, monkeypatch):
         model = InfiniteEnsemble(net, time=1.0).fit(x, y)
@@ -211,20 +198,9 @@ class TestEqualSamples:
         expected = literal_training.covariance(A, k.nngp, cross.nngp, net.kernel(x_test).nngp)
         np.testing.assert_allclose(model.predict(x_test, time=3.0, return_cov=True)[1], expected, atol=1e-11)
 
-    def test_training_to_the_end_interpolates_them(self):
-        many = [0, 0, *range(1, 8)]
-        model = InfiniteEnsemble(net).fit(x[many], y[many])
-        np.testing.assert_allclose(model.predict(x), y, atol=1e-10)
-
     def test_one_input_with_two_targets_has_no_end(self):
         with pytest.raises(NotPositiveDefiniteError, match="ridge="):
             InfiniteEnsemble(net).fit(np.concatenate([x, x[:1]]), np.concatenate([y, y[:1] + 1]))
-
-
-def test_pickled_copies_predict_the_same():
-    model = InfiniteEnsemble(net, time=1.0).fit(x, y)
-    copy = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(copy.predict(x_test, return_cov=True)[1], model.predict(x_test, return_cov=True)[1])
 
 
 class TestBadInput:

@@ -14,7 +14,6 @@ from equitangents.errors import (
     NotAnActionError,
     NotPositiveDefiniteError,
 )
-from equitangents.kernels import orbit_average
 from examples import examples
 from oracles import literal_training
 from oracles.literal_network import LiteralNetwork
@@ -80,14 +79,6 @@ class TestInvariantLabels:
         model = InfiniteEnsemble(mlp, augmentation=permute, **how).fit(x, y)
         np.testing.assert_allclose(model.predict(x_test), expected, atol=1e-10)
         np.testing.assert_allclose(model.predict(x_test, return_cov=True)[1], covariance, atol=1e-10)
-
-    @given(seeds, st.floats(0, 100))
-    @examples(6, random=15)
-    def test_it_is_the_invariant_network_without_augmentation(self, seed, time):
-        x, y, x_test = data(seed)
-        model = InfiniteEnsemble(mlp, augmentation=permute).fit(x, y)
-        invariant = InfiniteEnsemble(orbit_average(mlp, permute)).fit(x, y)
-        np.testing.assert_allclose(model.predict(x_test, time=time), invariant.predict(x_test, time=time), atol=1e-11)
 
     @pytest.mark.slow
     @given(seeds, st.one_of(st.floats(0, 100), st.just(np.inf)))
@@ -162,21 +153,6 @@ class TestEquivariantLabels:
                 np.testing.assert_allclose(
                     model.predict(permute(g, points)), turn_labels(g, mean), atol=1e-10 * max(1, np.abs(mean).max())
                 )
-
-    def test_one_output_that_changes_sign(self):
-        signs = actions.linear(S3, np.array([[[np.linalg.det(m)]] for m in matrices]))
-        x, y, x_test = data(2)
-        model = InfiniteEnsemble(mlp, augmentation=permute, label_action=signs, time=5.0).fit(x, y[:, 0])
-        mean = model.predict(x_test)
-        assert mean.shape == (3,)
-        np.testing.assert_allclose(model.predict(permute(1, x_test)), -mean, atol=1e-12)
-
-    def test_another_action_of_the_labels_is_another_result(self):
-        x, y, x_test = data(2)
-        wrong = actions.linear(S3, matrices[S3.inverses].transpose(0, 2, 1)[::1])
-        trivial = InfiniteEnsemble(mlp, augmentation=permute, time=5.0).fit(x, y).predict(x_test)
-        moved = InfiniteEnsemble(mlp, augmentation=permute, label_action=wrong, time=5.0).fit(x, y).predict(x_test)
-        assert np.abs(trivial - moved).max() > 1e-3
 
 
 class TestWithoutInvariance:

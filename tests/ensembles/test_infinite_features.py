@@ -8,7 +8,7 @@ from equitangents import nn
 from equitangents.ensembles.infinite.saving import load_means
 from equitangents.kernels import random_features
 from equitangents.kernels.random_features import RandomFeatures
-from equitangents.solvers.primal import FeatureMatrix, Primal
+from equitangents.solvers.spectral import FeatureMatrix, Primal
 
 NET = nn.Sequential(nn.Dense(1, 2**0.5, 0.2), nn.Relu(), nn.Dense(1, 2**0.5), nn.Relu(), nn.Dense(1))
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from ensembles.irrep_cases import CASES, D4, O, data, mlp
-from equitangents import actions, nn
+from ensembles.irrep_cases import CASES, O, data, mlp
+from equitangents import actions
 from equitangents.ensembles import InfiniteEnsemble
 from equitangents.errors import InvalidArgumentError
 from oracles import literal_augmentation
@@ -30,13 +30,6 @@ class TestIrrepsThatMatter:
         assert model.solver_ == "irreps of O: 1 block, largest 3N"
         assert model.covariance_solver_ == "irreps of O: 5 blocks, largest 3N"
 
-    def test_labels_that_change_sign(self):
-        signs = np.array([round(np.linalg.det(m)) for m in D4.irreps("real")[-1].matrices]).reshape(8, 1, 1)
-        x, y, _ = data("D4", 0)
-        action, _, _ = CASES["D4"]
-        model = InfiniteEnsemble(mlp, augmentation=action, label_action=actions.linear(D4, signs)).fit(x, y[:, 0])
-        assert model.solver_ == "irreps of D4: 1 block, largest N"
-
     def test_labels_that_are_all_zero(self):
         x, y, x_test = data("D4", 0)
         action, _, label_action = CASES["D4"]
@@ -54,26 +47,6 @@ class TestIrrepsThatMatter:
 
 
 class TestKernels:
-    def test_a_convolutional_network_under_the_symmetries_of_the_square(self):
-        net = nn.Sequential(
-            nn.Conv(4, (3, 3), W_std=1.4, b_std=0.1),
-            nn.Relu(),
-            nn.Conv(4, (3, 3)),
-            nn.Relu(),
-            nn.Flatten(),
-            nn.Dense(1),
-        )
-        action, rng = actions.image_dihedral(4), np.random.default_rng(0)
-        x, y, x_test = rng.normal(size=(30, 4, 4, 2)), rng.normal(size=30), rng.normal(size=(5, 4, 4, 2))
-        labels = literal_augmentation.copies_of_labels(D4, None, y[:, None])
-        model = InfiniteEnsemble(net, augmentation=action, time=50.0, ridge=1e-3).fit(x, y)
-        mean, covariance = literal_augmentation.explicit(
-            net, action, x, labels, x_test, kernel="ntk", time=50.0, ridge=1e-3
-        )
-        found, found_covariance = model.predict(x_test, return_cov=True)
-        np.testing.assert_allclose(found, mean[:, 0], atol=1e-11)
-        np.testing.assert_allclose(found_covariance, covariance, atol=1e-11)
-
     def test_single_precision(self):
         x, y, x_test = (a.astype(np.float32) for a in data("D4", 0))
         action, _, label_action = CASES["D4"]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ensembles.irrep_cases import C8, CASES, D4, Q8, TIMES, check, data, mlp, on_regular, seeds
 from equitangents import actions, groups
-from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
+from equitangents.ensembles import InfiniteEnsemble
 from equitangents.errors import NotPositiveDefiniteError
 from oracles import literal_augmentation
 
@@ -168,15 +168,6 @@ class TestFixedInputs:
         assert model.sample(x_test, 5, key=jax.random.key(0)).shape == (5, 4, 2)
         assert model.sample_orbits(x_test, 5, key=jax.random.key(0)).shape == (5, 4, 3, 2)
 
-    def test_such_labels_leave_it_at_zero_when_training_never_ends(self):
-        model = InfiniteEnsemble(mlp, augmentation=on_regular(C3), label_action=turned, time=np.inf).fit(
-            [[1.0, 1, 1]], [[1.0, 2.0]]
-        )
-        mean, std = model.predict([[1.0, 1, 1], [0.3, -1, 2]], return_std=True)
-        np.testing.assert_array_equal(mean, 0.0)
-        np.testing.assert_allclose(std[0], 0, atol=1e-6)  # its mean label is learnt all the same
-        assert std[1] > 0.1
-
     def test_beside_other_inputs_they_change_nothing_but_the_fixed_part(self):
         rng = np.random.default_rng(3)
         x, x_test = rng.normal(size=(3, 3)), rng.normal(size=(4, 3))
@@ -185,11 +176,3 @@ class TestFixedInputs:
         model = InfiniteEnsemble(mlp, augmentation=on_regular(C3), label_action=turned, time=5.0).fit(x, y)
         labels = literal_augmentation.copies_of_labels(C3, turned, y)
         check(model, on_regular(C3), x, labels, x_test, kernel="ntk", time=5.0, ridge=0.0)
-
-    def test_a_class_for_every_copy_of_a_fixed_input_leaves_all_classes_alike(self):
-        """Each copy of the one input has another class: the classifier learns nothing, and says so."""
-        model = InfiniteEnsembleClassifier(mlp, augmentation=on_regular(C3), time=4.0)
-        model.fit(np.array([[1.0, 1, 1], [2.0, 2, 2]]), np.array([[0, 1], [1, 2], [2, 0]]))
-        x_test = np.random.default_rng(0).normal(size=(4, 3))
-        np.testing.assert_array_equal(model.ensemble_.predict(x_test), 0.0)
-        np.testing.assert_allclose(model.predict_proba(x_test), 1 / 3, atol=1e-9)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from equitangents.ensembles.orbits.statistics import OrbitStatistic
+from equitangents.ensembles.orbits import OrbitStatistic
 from equitangents.metrics.on_orbits import predicted_classes
 
 

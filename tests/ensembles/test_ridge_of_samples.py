@@ -163,12 +163,6 @@ def test_fields_have_the_ridge_of_their_sample_at_every_position():
 
 
 class TestAsAParameter:
-    def test_equal_values_are_a_number(self):
-        x, y, _ = data(0)
-        one, many = (et.InfiniteEnsemble(NET, ridge=r).fit(x, y) for r in (0.1, [0.1] * 6))
-        np.testing.assert_array_equal(one.predict(x), many.predict(x))
-        assert many.log_marginal_likelihood_slope_ == one.log_marginal_likelihood_slope_
-
     @pytest.mark.parametrize(
         "bad", [[0.1, -0.1], [0.1, np.nan], [np.inf, 1], [[0.1]], [], "0.1", None, np.nan, -1, [True, False], [[1], 2]]
     )

@@ -169,15 +169,6 @@ def test_members_and_recorded_outputs_are_of_standardised_inputs():
     )
 
 
-def test_a_file_of_means_holds_the_standardisation_and_models_differ_by_it(tmp_path):
-    from equitangents.ensembles.infinite import saving
-
-    one, two = infinite().fit(X, Y), infinite().fit(2 * X, Y)
-    assert saving.fingerprint(one) != saving.fingerprint(two)
-    one.save(tmp_path / "m", means_only=True)
-    np.testing.assert_allclose(saving.load_means(tmp_path / "m")(Q), one.predict(Q)[:, None], rtol=1e-9)
-
-
 def test_a_file_with_a_wrong_standardisation_is_refused(tmp_path):
     from equitangents.ensembles.standardisation import Standardisation
     from equitangents.ensembles.storage.structure import restored, state_of

@@ -72,13 +72,6 @@ def test_the_readout_is_the_projection_of_the_kernel_between_rotations():
     np.testing.assert_allclose(found, literal, atol=1e-4 * np.abs(found).max())
 
 
-def test_ensembles_fit_signals_on_rotations():
-    targets = np.random.default_rng(2).normal(size=(2, 18))
-    model = et.InfiniteEnsemble(SPHERE, time=10.0).fit(SIGNALS[:2], targets)
-    mean, std = model.predict(SIGNALS, return_std=True)
-    assert mean.shape == std.shape == (3, 18)
-
-
 def test_rotation_networks_without_a_full_window_are_refused():
     narrow = n.Sequential(
         n.SphereLift(et.groups.so3(3), 4, window=lambda z: 1 + z), n.Erf(), n.GroupConv(1, window=lambda z: 1 + z)

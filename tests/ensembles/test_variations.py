@@ -135,12 +135,6 @@ def test_members_of_an_nngp_posterior_keep_their_features_under_weight_decay(noi
     assert not np.isclose(before[-1]["w"], after[-1]["w"]).any()
 
 
-def test_disturbances_have_the_variance_of_the_noise():
-    draws = [NTKPosterior(0.25).disturbance(variation_key(1, i), (50, 2), "float64") for i in range(40)]
-    assert abs(np.var(draws) / 0.25 - 1) < 0.1
-    assert NTKPosterior(0.0).disturbance(variation_key(1, 0), (50, 2), "float64") is None
-
-
 def test_the_closed_form_of_an_ntk_posterior_is_gaussian_process_regression():
     k, cross, prior = mlp(1).kernel(X).ntk, mlp(1).kernel(ELSEWHERE, X).ntk, mlp(1).kernel(ELSEWHERE).ntk
     A = k + 0.05 * np.trace(k) / 6 * np.eye(6)
@@ -148,41 +142,6 @@ def test_the_closed_form_of_an_ntk_posterior_is_gaussian_process_regression():
     mean, covariance = model.predict(ELSEWHERE, return_cov=True)
     np.testing.assert_allclose(mean, cross @ np.linalg.solve(A, Y), atol=1e-10)
     np.testing.assert_allclose(covariance, prior - cross @ np.linalg.solve(A, cross.T), atol=1e-10)
-
-
-def deviations(variation, closed, net, members, width, noise, times, **settings):
-    """(mean error in standard errors, measured variance over predicted) of an ensemble beside its closed form."""
-    limit = InfiniteEnsemble(closed, kernel="nngp", ridge=noise, dynamics="discrete", time=0.0, **settings).fit(X, Y)
-    rate = limit.max_learning_rate_ / 3
-    limit.set_params(learning_rate=rate, time=float(times[-1])).fit(X, Y)
-    model = DeepEnsemble(
-        net(width), members, optimizer="gd", learning_rate=rate, epochs=times[-1], variation=variation, **settings
-    ).fit(X, Y, record={"elsewhere": ELSEWHERE}, record_at=times)
-    f = model.recorded_["elsewhere"].astype(float)
-    errors, ratios = [], []
-    for at, t in enumerate(times):
-        mean, std = limit.predict(ELSEWHERE, time=float(t), return_std=True)
-        errors.append(abs(f[at].mean(axis=0) - mean) / (std[:, None] / np.sqrt(members)))
-        ratios.append((((f[at] - mean) ** 2).mean(axis=(0, 2)) / std**2).mean())
-    return np.max(errors), np.array(ratios)
-
-
-def noise_of(field, share, x=X):
-    return share * float(np.trace(getattr(mlp(1).kernel(x), field))) / len(x)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "field"),
-    [pytest.param(NTKPosterior, "ntk", marks=pytest.mark.slow), (NNGPPosterior, "nngp")],
-    ids=["NTK", "NNGP"],
-)
-def test_wide_members_sample_the_posterior_at_every_time(kind, field):
-    closed = tangent_prior(mlp(1)) if field == "ntk" else mlp(1)
-    variation = kind(noise_of(field, 0.05))
-    error, ratio = deviations(variation, closed, mlp, 100, 512, 0.05, [1, 10, 60])
-    assert error < 4.5
-    assert np.all(abs(ratio - 1) < 0.35)
 
 
 def test_bagging_at_infinite_width_is_a_mean_over_resamples():
@@ -212,15 +171,6 @@ def test_bagged_predictions_at_several_times_are_those_at_each(y):
         pairs = zip(together, zip(*apart, strict=True), strict=True) if asked else [(together, apart)]
         for found, expected in pairs:
             np.testing.assert_array_equal(found, np.stack(expected))
-
-
-def test_draws_of_bagged_members_have_its_moments():
-    model = BaggedInfiniteEnsemble(InfiniteEnsemble(mlp(1), time=20.0), resamples=3).fit(X, Y[:, 0])
-    mean, covariance = model.predict(ELSEWHERE, return_cov=True)
-    draws = model.sample(ELSEWHERE, 6000, key=1)
-    std = np.sqrt(np.diag(covariance))
-    assert np.all(abs(draws.mean(axis=0) - mean) < 4.5 * std / np.sqrt(6000))
-    assert np.all(abs(np.cov(draws.T) - covariance) < 0.1 * np.outer(std, std))
 
 
 def test_bagged_ensembles_are_equivariant_in_the_mean_and_no_member_is():

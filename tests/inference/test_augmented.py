@@ -5,7 +5,6 @@ from equitangents import actions, groups
 from equitangents.errors import InvalidArgumentError, MemoryLimitError, ShapeError
 from equitangents.inference import augment_inputs
 from equitangents.inference.augmented import augment_targets, distinct, orbit_digests, row_digests
-from equitangents.inference.spectrum import dense_solve_bytes
 from equitangents.memory import check_memory, default_memory_limit
 
 matrices = np.stack([np.eye(3)[:, list(p)] for p in [(0, 1, 2), (1, 2, 0), (2, 0, 1)]])
@@ -33,13 +32,6 @@ def test_samples_and_targets_run_over_the_group_in_the_same_order():
     np.testing.assert_array_equal(augment_targets(None, y, range(3)), np.concatenate([y, y, y]))
 
 
-def test_images_keep_their_shape():
-    x = np.random.default_rng(0).normal(size=(2, 4, 4, 3))
-    inputs = augment_inputs(actions.image_rotations(4), x)
-    assert inputs.shape == (8, 4, 4, 3)
-    np.testing.assert_array_equal(inputs[2 * 3 + 1], np.rot90(x[1], 3))
-
-
 def test_targets_must_keep_their_shape():
     with pytest.raises(ShapeError, match="must keep the shape"):
         augment_targets(lambda g, y: y[:, :1], np.ones((2, 3)), range(3))
@@ -51,6 +43,8 @@ class TestEqualRows:
         first, copies = distinct(row_digests(x), row_digests(y))
         np.testing.assert_array_equal(first, [0, 1, 3])
         np.testing.assert_array_equal(copies, [2, 1, 1])
+        weights = np.array([1.0, 2.0, 4.0, 8.0])
+        assert distinct(row_digests(x), row_digests(y), weights=weights)[1].tolist() == [5.0, 2.0, 8.0]
 
     def test_rounding_is_forgiven_and_more_is_not(self):
         x = np.random.default_rng(0).normal(size=(20, 5))
@@ -80,10 +74,6 @@ class TestEqualRows:
         assert len(set(row_digests(x))) == 50
         assert len(set(orbit_digests(actions.trivial(groups.cyclic(2)), x))) == 50
 
-    def test_twice_a_row_is_another_row(self):
-        x = np.random.default_rng(0).normal(size=(1, 3)).astype(np.float32)
-        assert len(set(row_digests(np.concatenate([x, 2 * x, -x])))) == 3
-
     def test_orbits(self):
         x = np.random.default_rng(0).normal(size=(4, 4, 4, 1))
         rot = actions.image_rotations(4)
@@ -99,10 +89,6 @@ class TestEqualRows:
         np.testing.assert_array_equal(first, [0, 1, 3])
         np.testing.assert_array_equal(copies, [2, 1, 1])
 
-    def test_nothing_but_zeros(self):
-        first, copies = distinct(row_digests(np.zeros((3, 2))))
-        assert (first.tolist(), copies.tolist()) == ([0], [3])
-
 
 def subgroup_of(group, generator):
     elements, g = [group.identity], generator
@@ -113,9 +99,6 @@ def subgroup_of(group, generator):
 
 
 class TestMemory:
-    def test_the_estimate_bounds_what_a_solve_takes(self):
-        assert dense_solve_bytes(1000) >= 5 * 8 * 1000**2
-
     def test_above_the_limit_it_says_what_to_do(self):
         with pytest.raises(
             MemoryLimitError, match=r"a fit needs about 3 GB; expected at most 1 MB; take less, or raise"

@@ -79,18 +79,6 @@ class TestLaws:
         dynamics, x = kind(1.0, 1), np.array([eigenvalue])
         np.testing.assert_allclose(x * dynamics.response(x, time) + dynamics.decay(x, time), 1, atol=1e-13)
 
-    def test_small_steps_are_flow_to_first_order(self):
-        x = np.array([0.3, 1.0, 4.0])
-        errors = [
-            np.abs(Descent(eta, 5).response(x, round(2 / eta)) - Flow(1.0, 5).response(x, 2.0)).max()
-            for eta in (0.1, 0.05, 0.025)
-        ]
-        np.testing.assert_allclose(np.divide(errors[:-1], errors[1:]), 2, rtol=0.1)
-
-    def test_the_learning_rate_multiplies_time(self):
-        x = np.array([0.3, 4.0])
-        np.testing.assert_allclose(Flow(0.1, 5).response(x, 30.0), Flow(3.0, 5).response(x, 1.0), rtol=1e-14)
-
 
 class TestStability:
     def test_descent_above_the_largest_rate_is_refused_with_that_rate(self):
@@ -108,9 +96,6 @@ class TestStability:
     def test_half_steps_are_refused(self):
         with pytest.raises(InvalidArgumentError, match=r"time is 2\.5.*counts steps"):
             Descent(0.1, 10).check(1.0, 2.5)
-
-    def test_flow_takes_every_rate(self):
-        Flow(1e9, 1).check(1e9, 0.5)
 
 
 class TestBadInput:

@@ -6,32 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from scipy.integrate import quad
-from scipy.special import log_ndtr, ndtr
+from scipy.special import log_ndtr
 from scipy.stats import norm
 
 from equitangents.errors import InvalidArgumentError, NotFiniteError, ShapeError
 from equitangents.inference.probabilities import argmax_probabilities
 
 means = arrays(float, st.tuples(st.integers(1, 4), st.integers(2, 5)), elements=st.floats(-5, 5))
-
-
-def by_adaptive_quadrature(mean, std):
-    """∫ f_k(u) Π F_j(u) du on the line of the outputs' values."""
-
-    def density(u, k):
-        z = (u - mean) / std
-        return math.exp(-(z[k] ** 2) / 2) / (math.sqrt(2 * math.pi) * std[k]) * np.prod(np.delete(ndtr(z), k))
-
-    kinks = sorted({*mean})
-    low, high = min(mean - 12 * std), max(mean + 12 * std)
-    return [quad(density, low, high, args=(k,), points=kinks, limit=500, epsabs=1e-12)[0] for k in range(len(mean))]
-
-
-@given(means, st.floats(0.05, 10))
-def test_against_adaptive_quadrature(mean, std):
-    expected = [by_adaptive_quadrature(m, np.full(len(m), std)) for m in mean]
-    np.testing.assert_allclose(argmax_probabilities(mean, np.full(len(mean), std)), expected, atol=1e-8)
 
 
 @given(st.floats(-4, 4), st.floats(0.5, 2), st.floats(0.5, 2))
@@ -96,10 +77,6 @@ def test_it_holds_to_1e_9_from_two_to_a_thousand_classes(classes, stds, means):
         np.testing.assert_allclose(found, 1 / classes, atol=1e-13)
 
 
-def test_a_hundred_equal_outputs_are_equally_probable():
-    np.testing.assert_allclose(argmax_probabilities(np.zeros((1, 100)), np.ones(1)), 0.01, rtol=0, atol=1e-13)
-
-
 @pytest.mark.parametrize("unit", [1e-320, 1e-300, 1e-30, 1e30, 1e300])
 def test_units_do_not_matter_however_tiny_or_huge(unit):
     mean, std = np.array([[3.0, 0.0, -1.0, 3.0]]), np.array([[1.0, 2.0, 0.5, 1.0]])
@@ -123,10 +100,6 @@ def test_certainty():
     mean = np.array([[1.0, 0.0, 0.0], [1.0, 1.0, 0.0]])
     np.testing.assert_allclose(argmax_probabilities(mean, np.zeros(2)), [[1, 0, 0], [0.5, 0.5, 0]], atol=1e-12)
     np.testing.assert_allclose(argmax_probabilities(mean, np.zeros((2, 3))), [[1, 0, 0], [0.5, 0.5, 0]], atol=1e-12)
-
-
-def test_no_inputs_no_probabilities():
-    assert argmax_probabilities(np.zeros((0, 3)), np.zeros(0)).shape == (0, 3)
 
 
 def test_bad_input():

@@ -76,11 +76,6 @@ def test_derivatives_are_finite_and_right():
         np.testing.assert_allclose(slopes[..., 0, 1], differences, rtol=0, atol=1e-6 * float(jnp.abs(slopes).max()))
 
 
-def test_a_lone_atom_sees_nothing():
-    lone = Molecules(np.array([[6]]), np.zeros((1, 1, 3)))
-    assert (AtomSignals(bandlimit=2)(lone).signals == 0).all()
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -110,10 +105,6 @@ def test_bad_settings(options, words):
 def test_settings_that_are_no_numbers(options, words):
     with pytest.raises(InvalidTypeError, match=words):
         AtomSignals(**options)
-
-
-def test_elements_may_be_any_whole_numbers():
-    assert AtomSignals(elements=np.array([8.0, 1.0, 8.0])).elements == AtomSignals(elements={8, 1}).elements == (1, 8)
 
 
 def test_the_narrowest_bumps_are_integrated():

@@ -118,20 +118,6 @@ def test_forces_are_minus_the_gradient_of_the_energy(trained):
         assert forces[atom, axis] == pytest.approx(-slope, abs=1e-6 * np.abs(forces).max() + 1e-6)
 
 
-@pytest.mark.slow  # forces that are gradients are
-def test_forces_are_free_of_curl(trained):
-    model, _ = trained
-    batch = molecules(1, seed=9)
-    jacobian = []
-    for coordinate in range(0, 9, 2):
-        step = np.zeros_like(batch.positions)
-        step.flat[coordinate] = STEP
-        plus, minus = (model.predict(batch.with_positions(batch.positions + s * step)).forces for s in (1, -1))
-        jacobian.append(((plus - minus) / (2 * STEP)).ravel()[::2])
-    jacobian = np.array(jacobian)
-    np.testing.assert_allclose(jacobian, jacobian.T, rtol=0, atol=1e-5 * np.abs(jacobian).max())
-
-
 @pytest.mark.slow
 def test_predictions_turn_with_the_molecule(trained):
     model, train = trained

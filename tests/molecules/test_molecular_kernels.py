@@ -5,7 +5,6 @@ import pytest
 
 from equitangents.errors import InvalidArgumentError
 from equitangents.molecules import kernel, kernels
-from equitangents.molecules.kernel import signals_for
 from molecules.example_molecules import SIGNALS, molecules, network, renumbered, turned
 
 NET = network(resolution=5)
@@ -47,10 +46,6 @@ def test_normalised_kernels_are_one_on_the_diagonal():
     plain = kernels(NET, batch, signals=SIGNALS)
     scale = np.sqrt(np.diag(plain.ntk))
     np.testing.assert_allclose(found.ntk, plain.ntk / scale / scale[:, None], rtol=1e-4)
-
-
-def test_default_signals_suit_the_network():
-    assert signals_for(NET).bandlimit == 2
 
 
 def test_float32_positions_give_float32():

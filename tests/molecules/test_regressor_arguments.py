@@ -150,10 +150,3 @@ def test_kernels_name_what_they_cannot_read():
         kernels(NET, BATCH, signals="all")
     with pytest.raises(InvalidTypeError, match="net is None"):
         kernels(None, BATCH)
-
-
-def test_settings_are_kept_as_they_were_given():
-    model = MoleculeRegressor(NET, time=2, baseline="none")
-    assert (model.net, model.time, model.baseline, model.signals) == (NET, 2, "none", None)
-    with pytest.raises(TypeError):
-        TensorRegressor(NET, None)

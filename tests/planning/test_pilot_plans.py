@@ -15,7 +15,7 @@ from equitangents import (
     nn,
     plan_ensemble,
 )
-from equitangents.ensembles.orbits.law import orbit_batch
+from equitangents.ensembles.orbits import orbit_batch
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFittedError
 from equitangents.planning.pilot import PilotDraws
 

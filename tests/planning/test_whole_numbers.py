@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equitangents import InfiniteEnsemble, InfiniteEnsembleClassifier, actions, nn, plan_ensemble
-from equitangents.ensembles.orbits.law import OrbitLaw
-from equitangents.ensembles.orbits.statistics import OrbitMeasures, sample_quantiles
+from equitangents.ensembles.orbits import OrbitLaw, OrbitMeasures, sample_quantiles
 from equitangents.planning.violations import MEASURES, Violations, largest_share, smallest
 
 ROT = actions.image_rotations(4)

@@ -54,16 +54,6 @@ def test_the_estimated_error_is_of_the_size_of_the_error(ridge, rank):
     assert 0.5 * true <= solution.report.error <= 20 * true
 
 
-def test_the_error_is_no_less_than_what_the_second_half_of_the_landmarks_changed():
-    solution = solvers.solve(THETA, Y, ridge=1e-2, solver=solvers.Nystrom(rank=40))
-    half = solution.support[:20]
-    C, W = THETA[:, half], THETA[np.ix_(half, half)]
-    delta = 1e-2 * np.trace(THETA) / len(X)
-    of_half = C @ np.linalg.solve(C.T @ C + delta * W, C.T @ Y)
-    change = THETA[:, solution.support] @ solution.coefficients - of_half
-    assert solution.report.error >= (1 - 1e-6) * np.sqrt(np.mean(change**2) / np.mean(Y**2))
-
-
 def test_nan_beside_the_landmarks_is_an_error():
     matrix, solver = THETA.copy(), solvers.Nystrom(rank=5)
     support = solvers.solve(matrix, Y, ridge=1e-2, solver=solver).support
@@ -97,12 +87,6 @@ def test_pivots_serve_better_than_rows_drawn_uniformly():
         C, W = theta[:, support], theta[np.ix_(support, support)]
         left.append(np.trace(theta - C @ np.linalg.pinv(W, rcond=1e-10, hermitian=True) @ C.T))
     assert left[0] < 0.5 * left[1]
-
-
-def test_pivots_of_many_rows_come_from_some_of_them():
-    method = solvers.Nystrom(rank=4)
-    support = solvers.solve((Gaussian(), X), Y, ridge=1e-2, solver=method).support
-    assert len(set(support.tolist())) == 4
 
 
 def test_memory_is_bounded_by_rows_times_landmarks():

@@ -13,7 +13,7 @@ from equitangents.inference import Flow
 from equitangents.inference.dynamics import Descent
 from equitangents.solvers.lanczos import evolve
 from equitangents.solvers.matrices import as_matrix
-from equitangents.solvers.system import System
+from equitangents.solvers.method import System
 
 TIMES = [0.0, 0.3, 20.0, 3e3, 1e7]
 

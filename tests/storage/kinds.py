@@ -20,8 +20,7 @@ from equitangents.ensembles.fields.kernel import FieldKernel
 from equitangents.ensembles.fields.points import FieldPoints
 from equitangents.ensembles.fields.store import FieldStore
 from equitangents.ensembles.storage import array_folder
-from equitangents.ensembles.training.checkpoints import CheckpointStore
-from equitangents.ensembles.training.run import Snapshot
+from equitangents.ensembles.training.checkpoints import CheckpointStore, Snapshot
 from equitangents.errors import EquitangentsError, StoreError
 from equitangents.files import whole_file
 from equitangents.kernels import Kernels, KernelStore

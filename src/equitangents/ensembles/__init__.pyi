@@ -5,7 +5,7 @@ from .infinite.bagging import BaggedInfiniteEnsemble
 from .infinite.classifier import InfiniteEnsembleClassifier
 from .infinite.regressor import InfiniteEnsemble
 from .networks.foreign import Variables
-from .orbits.law import orbit_law
+from .orbits import orbit_law
 from .streaming.to_file import predict_to_file
 from .training.variations import Bootstrap, NNGPPosterior, NTKPosterior, Variation, tangent_prior
 

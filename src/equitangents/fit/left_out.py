@@ -15,9 +15,8 @@ import scipy.special
 from jaxtyping import Float, Int
 
 from equitangents.inference import decompose
-from equitangents.inference.definiteness import is_positive
 from equitangents.inference.leave_out import errors_without
-from equitangents.inference.spectrum import Spectrum
+from equitangents.inference.spectrum import Spectrum, is_positive
 
 RIDGES = tuple(float(10.0**power) for power in (*range(-16, -9), *np.arange(-9.0, 4.5, 0.5), 5, 6, 7))
 """From below what kernels in double precision can tell to where predictions only become smaller together."""

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Int
 
 from equitangents._types import Numbers
-from equitangents.ensembles.labels import centred_one_hot
+from equitangents.ensembles.estimator import centred_one_hot
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.fit.left_out import Sets
 

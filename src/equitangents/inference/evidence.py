@@ -14,8 +14,7 @@ import numpy as np
 from jaxtyping import Inexact
 
 from equitangents.errors import NotPositiveDefiniteError
-from equitangents.inference.definiteness import is_positive
-from equitangents.inference.spectrum import Spectrum
+from equitangents.inference.spectrum import Spectrum, is_positive
 
 
 @dataclass(frozen=True)

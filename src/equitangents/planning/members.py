@@ -17,8 +17,7 @@ from equitangents.actions import as_action
 from equitangents.actions.action import Action, GroupAction
 from equitangents.actions.kinds import ActionLike
 from equitangents.actions.subset import augmenting_elements
-from equitangents.ensembles.orbits.law import OrbitLaw, orbit_batch, orbit_law
-from equitangents.ensembles.orbits.statistics import OVER_INPUTS, check_measures
+from equitangents.ensembles.orbits import OVER_INPUTS, OrbitLaw, check_measures, orbit_batch, orbit_law
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference.draws import as_key
 from equitangents.planning.pilot import Pilot, PilotDraws, make_source, pilot_outputs

@@ -45,8 +45,7 @@ from equitangents.ensembles.fields.kernel import FieldKernel, kernel_symmetry
 from equitangents.ensembles.fields.points import FieldPoints, PointAction
 from equitangents.ensembles.fields.targets import FieldRows, Positions, field_rows, moved_positions, value_keeping
 from equitangents.ensembles.networks import as_network
-from equitangents.ensembles.orbits.law import OrbitLaw
-from equitangents.ensembles.orbits.statistics import check_time
+from equitangents.ensembles.orbits import OrbitLaw, check_time
 from equitangents.errors import (
     InvalidArgumentError,
     InvalidTypeError,

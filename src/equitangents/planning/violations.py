@@ -15,8 +15,7 @@ from functools import cached_property
 import numpy as np
 import scipy.stats
 
-from equitangents.ensembles.orbits.law import OrbitLaw
-from equitangents.ensembles.orbits.statistics import OVER_INPUTS, OrbitMeasures, quantile_interval, sample_quantiles
+from equitangents.ensembles.orbits import OVER_INPUTS, OrbitLaw, OrbitMeasures, quantile_interval, sample_quantiles
 from equitangents.errors import InvalidArgumentError
 
 _ROUNDING = Fraction(1, 10**12)  # a target so near to a share is meant to be that share

@@ -1,23 +1,139 @@
-"""Cholesky in place: the factor overwrites one triangle of the only array there is, the other one keeps Θ.
+"""Solving by a Cholesky factor, refined to float64 accuracy by conjugate gradients; the factor in place, or elsewhere.
 
-A 50,000 × 50,000 float32 matrix takes 10 GB, and its factor nothing more. Θ stays readable, for refinement to float64
-accuracy and for Lanczos at finite times.
+With M = LLᵀ ≈ Θ + δ as the preconditioner one step is the solution to the factor's accuracy, and each further one
+gains as many digits. λ_min(Θ + δ) ≥ λ_min(M) · λ_min(M⁻¹(Θ + δ)), the first from inverse Lanczos steps.
+
+In place the factor overwrites one triangle of the only array there is, the other one keeps Θ, for refinement and for
+Lanczos at finite times: a 50,000 × 50,000 float32 matrix takes 10 GB, and its factor nothing more.
 """
 
 from __future__ import annotations
 
+import abc
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.linalg
 
-from equitangents.solvers.definiteness import refused
-from equitangents.solvers.direct import Factor, Factorised
+from equitangents.solvers.definiteness import check_positive, lost_in_factor, refused
+from equitangents.solvers.finite_time import AtTheEnd
 from equitangents.solvers.lanczos import largest_eigenvalue
 from equitangents.solvers.matrices import ArrayMatrix, SymmetricMatrix, spans
-from equitangents.solvers.method import TOLERANCE, Cost, Method, Prepared, Task, check_iterations, check_precision
-from equitangents.solvers.system import System
+from equitangents.solvers.method import (
+    TOLERANCE,
+    Answer,
+    Cost,
+    Method,
+    Prepared,
+    System,
+    Task,
+    are_solved,
+    check_iterations,
+    check_precision,
+    rounding_of,
+)
+from equitangents.solvers.pcg import conjugate_gradients
+
+_STEPS = 200
+_PATIENCE = {"float64": 12, "float32": 60}  # steps without a smaller residual
+
+
+class Factor(abc.ABC):
+    """L with LLᵀ ≈ Θ + δ + shift."""
+
+    precision: str
+    shift: float
+    size: int
+
+    @abc.abstractmethod
+    def solve(self, targets: np.ndarray) -> np.ndarray:
+        """(LLᵀ)⁻¹ Y, to the factor's accuracy."""
+
+    def apply(self, residuals: np.ndarray) -> np.ndarray:
+        """(LLᵀ)⁻¹ R, scaled so that no type overflows."""
+        size = np.abs(residuals).max(axis=0)
+        size = np.where(size > 0, size, 1.0)
+        return self.solve(residuals / size) * size
+
+    def smallest(self, steps: int) -> float:
+        """λ_min of LLᵀ, by Lanczos on its inverse."""
+        vector = np.random.default_rng(0).normal(size=(self.size, 1))
+        basis, diagonal, beside = [vector / np.linalg.norm(vector)], [], []
+        for _ in range(min(steps, self.size)):
+            image = self.apply(basis[-1])
+            diagonal.append(float((basis[-1] * image).sum()))
+            for _ in range(2):
+                for one in basis:
+                    image -= one * float((one * image).sum())
+            beside.append(float(np.linalg.norm(image)))
+            if beside[-1] <= 1e-12 * max(map(abs, diagonal)):
+                break
+            basis.append(image / beside[-1])
+        m = len(diagonal)
+        tridiagonal = np.diag(diagonal) + np.diag(beside[: m - 1], 1) + np.diag(beside[: m - 1], -1)
+        return 1 / float(np.linalg.eigvalsh(tridiagonal)[-1])
+
+
+class Factorised(AtTheEnd):
+    """By a factor, which is made when a time of inf is first asked for."""
+
+    @abc.abstractmethod
+    def factorise(self) -> tuple[Factor, tuple[float, float]]:
+        """The factor, and λ_min of LLᵀ and λ_max of Θ + δ."""
+
+    @cached_property
+    def _factor(self) -> tuple[Factor, tuple[float, float]]:
+        return self.factorise()
+
+    def solved(self, targets: np.ndarray) -> Answer:
+        """(Θ + δ)⁻¹ Y by the factor and refinement."""
+        factor, bounds = self._factor
+        return solve_directly(self.system, factor, targets, tolerance=self.tolerance, bounds=bounds)
+
+
+def solve_directly(
+    system: System, factor: Factor, targets: np.ndarray, *, tolerance: float, bounds: tuple[float, float]
+) -> Answer:
+    """(Θ + δ)⁻¹ Y by the factor and refinement; `bounds`: λ_min of LLᵀ and λ_max of Θ + δ."""
+    smallest, largest = bounds
+    found = conjugate_gradients(
+        system.product,
+        targets,
+        factor.apply,
+        tolerance=tolerance,
+        steps=_STEPS,
+        floor=rounding_of(largest),
+        patience=_PATIENCE[factor.precision],
+    )
+    if not found.negative > 0:
+        raise refused(system, found.negative, factor.precision)
+    if factor.shift or factor.precision == "float32":
+        smallest *= min(1.0, found.smallest)
+    check_positive(system, smallest, largest, factor.precision)
+    if not are_solved(found.residuals, targets, found.solutions, tolerance, largest):
+        ended = (
+            f"refinement leaves at a relative residual of {np.max(found.residuals):.1e}, above {tolerance:g}, after "
+            f"{found.steps} steps"
+        )
+        raise lost_in_factor(system, factor.precision, ended, smallest)
+    notes: tuple[str, ...] = (f"{found.steps} steps of refinement in float64",)
+    if factor.shift:
+        notes = (
+            *notes,
+            f"the factor is that of the matrix + {system.divisor * factor.shift:.1e}, and refinement takes that back",
+        )
+    return Answer(
+        found.solutions,
+        residual=float(np.max(found.residuals)),
+        smallest=smallest,
+        largest=largest,
+        precision=factor.precision,
+        iterations=found.steps,
+        notes=notes,
+    )
+
 
 _ROWS = 256  # rows of float32 that are made float64 at once
 _INVERSE_STEPS = 12

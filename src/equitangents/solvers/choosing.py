@@ -9,12 +9,12 @@ from equitangents.errors import InvalidArgumentError, InvalidTypeError, MemoryLi
 from equitangents.formatting import memory_size
 from equitangents.memory import check_memory, default_memory_limit
 from equitangents.solvers.cholesky import Cholesky
-from equitangents.solvers.eigh import Eigh
 from equitangents.solvers.finite_time import Lanczos
 from equitangents.solvers.low_rank import Nystrom
 from equitangents.solvers.method import Method, Task
 from equitangents.solvers.out_of_core import OutOfCore
 from equitangents.solvers.pcg import PCG
+from equitangents.solvers.spectral import Eigh
 from equitangents.validation import check_choice, check_whole
 
 METHODS: dict[str, type[Method]] = {

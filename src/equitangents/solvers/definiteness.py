@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from equitangents.errors import NotPositiveDefiniteError
-from equitangents.inference.definiteness import (
+from equitangents.inference.spectrum import (
     NO_RIDGE,
     advice,
     cause,
@@ -19,7 +19,7 @@ from equitangents.inference.definiteness import (
     longest_time,
 )
 from equitangents.solvers.lanczos import extremes
-from equitangents.solvers.system import System
+from equitangents.solvers.method import System
 
 _STEPS = 100  # of Lanczos, for λ_min of a matrix that is refused
 

@@ -12,8 +12,17 @@ import numpy as np
 from equitangents.errors import InvalidArgumentError, MemoryLimitError
 from equitangents.solvers.definiteness import check_known
 from equitangents.solvers.lanczos import basis_bytes, evolve
-from equitangents.solvers.method import TOLERANCE, Answer, Cost, Method, Prepared, Task, check_iterations
-from equitangents.solvers.system import System, are_solved
+from equitangents.solvers.method import (
+    TOLERANCE,
+    Answer,
+    Cost,
+    Method,
+    Prepared,
+    System,
+    Task,
+    are_solved,
+    check_iterations,
+)
 
 _EXPECTED = 60  # steps that forecasts assume
 

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.linalg
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.solvers.system import System
+from equitangents.solvers.method import System
 
 _EXTREMES = 40  # steps after which estimates of extreme eigenvalues are taken as they are
 _FEW = 12  # steps for the largest alone

@@ -1,16 +1,129 @@
-"""What a method of solving declares: what it will take, and how it is prepared for one matrix."""
+"""What is solved, and what a method of solving declares: α = φ_t(Θ + δ) Y, φ_t the response of training for a time t.
+
+At t = ∞ that is (Θ + δ)⁻¹ Y. δ = ridge · unit, unit the mean diagonal of Θ unless another one is given.
+"""
 
 from __future__ import annotations
 
 import abc
+import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.solvers.system import System
+from equitangents.inference.dynamics import Dynamics
+from equitangents.inference.spectrum import relative_resolution
+from equitangents.solvers.matrices import ScaledMatrix, SymmetricMatrix
 from equitangents.validation import check_whole
+
+_LARGE = 1e30  # entries beyond it, or below its inverse, are scaled
+
+
+@dataclass(frozen=True)
+class System:
+    """The matrix Θ, its ridge, and how time goes; `scale`: see `Spectrum.scale`."""
+
+    matrix: SymmetricMatrix
+    ridge: float
+    dynamics: Dynamics
+    given_unit: float | None = None
+    scale: float = 0.0
+
+    @property
+    def size(self) -> int:
+        """The number of rows and columns of Θ."""
+        return self.matrix.size
+
+    @property
+    def divisor(self) -> float:
+        """What all that is in the unit of Θ was divided by; training is that of the undivided matrix."""
+        return 1.0
+
+    @cached_property
+    def unit(self) -> float:
+        """What the ridge is multiplied by."""
+        return float(self.matrix.diagonal().mean()) if self.given_unit is None else self.given_unit
+
+    @cached_property
+    def delta(self) -> float:
+        """What the ridge adds to every eigenvalue."""
+        return 0.0 if self.ridge == 0 else self.ridge * self.unit
+
+    @cached_property
+    def resolution(self) -> float:
+        """How far rounding of the entries may move eigenvalues, over the largest."""
+        return relative_resolution(self.size, self.matrix.dtype)
+
+    def moderate(self) -> System:
+        """This system, over a power of 2 where squares of its numbers might leave the range of float64."""
+        size = self._entries()
+        if size == 0 or not math.isfinite(size) or _is_moderate(size):
+            return self
+        root = np.ldexp(1.0, max(-510, min(510, math.frexp(size)[1] // 2)))
+        divided = ScaledMatrix(self.matrix, np.full(self.size, 1 / root))
+        unit, scale = self.unit / root / root, self.scale / root / root
+        return _Divided(divided, self.ridge, self.dynamics, unit, scale, divisor=float(root * root))
+
+    def _entries(self) -> float:
+        """About how large the entries of Θ are."""
+        if self.given_unit is None:
+            return abs(self.unit)
+        if not self.matrix.in_memory and _is_moderate(self.given_unit):  # hardly anyone gives another unit
+            return self.given_unit
+        return float(np.abs(self.matrix.diagonal()).mean())
+
+    def product(self, vectors: np.ndarray) -> np.ndarray:
+        """(Θ + δ) V, in float64."""
+        product = self.matrix.product(vectors)
+        return product + self.delta * vectors if self.delta else product
+
+    def response(self, eigenvalues: np.ndarray, time: float, rounding: float) -> np.ndarray:
+        """φ_t of eigenvalues ≥ 0; at time inf, 0 of those up to `rounding`, which makes such numbers of 0."""
+        if not math.isinf(time):
+            return self.divisor * self.dynamics.response(self.divisor * eigenvalues, time)
+        return np.divide(1.0, eigenvalues, out=np.zeros_like(eigenvalues), where=eigenvalues > rounding)
+
+    def check(self, largest: float, time: float) -> None:
+        """Raise InvalidArgumentError where training with this largest eigenvalue diverges."""
+        self.dynamics.check(self.divisor * largest, time)
+
+    def left(self, targets: np.ndarray, solutions: np.ndarray) -> np.ndarray:
+        """|Y − (Θ + δ) α|/|Y| of each column."""
+        return relative(targets - self.product(solutions), targets)
+
+
+@dataclass(frozen=True)
+class _Divided(System):
+    """A system that was divided, to be solved; it is not saved."""
+
+    divisor: float = 1.0
+
+
+def _is_moderate(size: float) -> bool:
+    return 1 / _LARGE <= size <= _LARGE
+
+
+def relative(vectors: np.ndarray, targets: np.ndarray) -> np.ndarray:
+    """|V|/|Y| of each column, |V| where Y is 0."""
+    sizes = np.linalg.norm(targets, axis=0)
+    return np.linalg.norm(vectors, axis=0) / np.where(sizes > 0, sizes, 1.0)
+
+
+def rounding_of(largest: float) -> float:
+    """What rounding in float64 leaves of |Y − (Θ + δ) α|/|α|, for an eigenvalue λ_max of Θ + δ."""
+    return 4 * float(np.finfo(np.float64).eps) * largest
+
+
+def are_solved(
+    residuals: np.ndarray, targets: np.ndarray, solutions: np.ndarray, tolerance: float, largest: float
+) -> bool:
+    """Whether relative residuals are those that were asked for, or what float64 leaves."""
+    attainable = 100 * rounding_of(largest) * relative(solutions, targets)
+    return bool((residuals <= np.maximum(10 * tolerance, attainable)).all())
+
 
 TOLERANCE = 1e-10
 

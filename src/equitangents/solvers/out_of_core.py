@@ -22,11 +22,19 @@ from equitangents._types import FileName
 from equitangents.errors import InvalidArgumentError
 from equitangents.files import real
 from equitangents.formatting import duration
+from equitangents.solvers.cholesky import Factor, Factorised
 from equitangents.solvers.definiteness import blur, lost_in_factor, refused
-from equitangents.solvers.direct import Factor, Factorised
 from equitangents.solvers.lanczos import largest_eigenvalue
-from equitangents.solvers.method import TOLERANCE, Cost, Method, Prepared, Task, check_iterations, check_precision
-from equitangents.solvers.system import System
+from equitangents.solvers.method import (
+    TOLERANCE,
+    Cost,
+    Method,
+    Prepared,
+    System,
+    Task,
+    check_iterations,
+    check_precision,
+)
 from equitangents.tiles.chunks import Chunks, Index, check_library
 from equitangents.tiles.place import PARTIAL, ObjectPath, Place, place, sweep, write_whole
 from equitangents.tiles.store import DamagedTileError, check_room, store_errors

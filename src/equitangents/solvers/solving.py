@@ -17,9 +17,8 @@ from equitangents.memory import check_memory, default_memory_limit
 from equitangents.solvers.choosing import Plan, as_method, choose, plan_of, too_large
 from equitangents.solvers.definiteness import blur
 from equitangents.solvers.matrices import ArrayMatrix, ScaledMatrix, SymmetricMatrix, as_matrix, spans
-from equitangents.solvers.method import Answer, Method, Prepared, Task
+from equitangents.solvers.method import Answer, Method, Prepared, System, Task
 from equitangents.solvers.solution import Report, Solution
-from equitangents.solvers.system import System
 from equitangents.validation import check_array, check_choice
 
 logger = logging.getLogger("equitangents")
@@ -54,10 +53,6 @@ class Solver:
     def exact(self) -> bool:
         """Whether what it gives is Θ's own α up to the residual; "auto" takes nothing else."""
         return self._method is None or self._method.exact
-
-    def of(self, system: System) -> Solver:
-        """The solver of another system by this one's method."""
-        return Solver(system, self._method, limit=self._limit)
 
     def plan(self, outputs: int, time: float) -> Plan:
         """What solves so many right-hand sides at one time; MemoryLimitError where that does not fit."""

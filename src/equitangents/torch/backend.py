@@ -12,8 +12,8 @@ import numpy as np
 from equitangents._types import InputShape, Targets, Tree
 from equitangents.actions.kinds import ActionLike
 from equitangents.ensembles.fields.targets import Positions
+from equitangents.ensembles.training.checkpoints import array_digest
 from equitangents.ensembles.training.descent import OPTIMIZERS, resolve_batch_size
-from equitangents.ensembles.training.fingerprint import array_digest
 from equitangents.ensembles.training.jobs import Ensemble, Prepared, Task, variation_of
 from equitangents.ensembles.training.plan import Plan
 from equitangents.ensembles.training.settings import check_settings

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from equitangents.ensembles.training.run import Job, Pool
+from equitangents.ensembles.training.run import Job
 from equitangents.ensembles.training.variations import Variation, variation_key
 from equitangents.errors import StoreError
 from equitangents.torch.modules import Factory, Tensors, make, member_seeds, outputs_of, tensors
@@ -92,7 +92,7 @@ class ModuleJob(Job):
         ids = range(self.first, self.first + self.members)
         return [ids[k : k + chunk] for k in range(0, len(ids), chunk)]
 
-    def workers(self) -> AbstractContextManager[Pool]:
+    def workers(self) -> AbstractContextManager[Any]:
         """The calling thread, which trains and evaluates chunks."""
         return nullcontext(Here())
 

@@ -84,11 +84,6 @@ class TestAugmentedSamplesLeaveWithAllTheirCopies:
         x, y = rng.normal(size=(3, 3, 3, 1)), rng.normal(size=(3, 5))
         check(InfiniteEnsemble(mlp, augmentation=turns, label_action=five_classes, time=time, ridge=ridge), x, y)
 
-    @pytest.mark.parametrize("time", [0.3, np.inf])
-    def test_irreps_of_more_than_one_dimension(self, time, rng):
-        x, y = rng.normal(size=(3, 3)), rng.normal(size=(3, 3))
-        check(InfiniteEnsemble(mlp, augmentation=cube, label_action=cube, time=time), x, y)
-
     @pytest.mark.quick(1)
     @pytest.mark.parametrize(("time", "agree"), [(0.3, False), (np.inf, True)])
     def test_inputs_that_something_fixes_and_that_share_an_orbit(self, time, agree, rng):
@@ -109,16 +104,6 @@ class TestAugmentedSamplesLeaveWithAllTheirCopies:
         x[3] = np.rot90(x[1], 1)  # some of its copies are copies of another, with the same label
         y[3] = y[1]
         check(InfiniteEnsemble(mlp, augmentation=some, time=time, ridge=0.01), x, y)
-
-    def test_equals_the_explicit_problem_without_the_orbit(self, rng):
-        x, y = rng.normal(size=(4, 3, 3, 1)), rng.normal(size=(4, 1))
-        found = InfiniteEnsemble(mlp, augmentation=turns, ridge=0.01).fit(x, y).leave_one_out_.predictions
-        for i in range(4):
-            k = np.delete(np.arange(4), i)
-            explicit = InfiniteEnsemble(mlp, ridge=0.01).fit(
-                turns.orbit(x[k]).reshape(-1, 3, 3, 1), np.tile(y[k], (4, 1))
-            )
-            np.testing.assert_allclose(found[i], explicit.predict(x[i : i + 1])[0], rtol=1e-9)
 
 
 class TestClassifiers:
@@ -161,13 +146,3 @@ class TestWhatHasNoClosedFormIsRefused:
         model = InfiniteEnsemble(mlp, augmentation=actions.subset(turns, [1, 2]), ridge=0.1)
         with pytest.raises(InvalidArgumentError, match="leaves out the identity"):
             _ = model.fit(rng.normal(size=(3, 3, 3, 1)), rng.normal(size=3)).leave_one_out_
-
-
-@pytest.mark.parametrize(
-    ("kernel", "time", "said"),
-    [("ntk", np.inf, "infinitely wide"), ("nngp", np.inf, "posterior mean of the NNGP"), ("nngp", 2.0, "networks")],
-)
-def test_it_says_which_process_predicts(kernel, time, said, rng):
-    model = InfiniteEnsemble(mlp, kernel=kernel, time=time, ridge=0.1).fit(rng.normal(size=(4, 2)), rng.normal(size=4))
-    assert said in model.leave_one_out_.predictor
-    assert said in model.leave_one_out_._repr_html_()

@@ -101,11 +101,6 @@ class TestItsSlopeIsItsDerivativeByRidge:
         expected = (at(0.1 + h).log_density - at(0.1 - h).log_density) / (2 * h)
         np.testing.assert_allclose(at(0.1).slope, expected, rtol=1e-6)
 
-    def test_of_a_fitted_ensemble(self, rng):
-        x, y = rng.normal(size=(5, 3)), rng.normal(size=5)
-        model = InfiniteEnsemble(mlp, ridge=0.1).fit(x, y)
-        assert model.log_marginal_likelihood_slope_ == target_evidence(model._training).slope
-
 
 class TestAcrossAugmentationsItIsOfTheSamplesAsGiven:
     """Each sample's mean over its copies, labels moved back: a linear map of the explicit problem's targets."""
@@ -141,11 +136,6 @@ class TestAcrossAugmentationsItIsOfTheSamplesAsGiven:
         C = mean @ np.kron(explicit(mlp, square, x, 0.1), np.eye(3)) @ mean.T
         model = InfiniteEnsemble(mlp, augmentation=square, label_action=vectors, ridge=0.1)
         np.testing.assert_allclose(of_samples(model, x, y), log_density(C, y.reshape(9, 1)), rtol=1e-9)
-
-    def test_without_augmentation_it_is_the_marginal_likelihood(self, rng):
-        x, y = rng.normal(size=(6, 3)), rng.normal(size=6)
-        model = InfiniteEnsemble(mlp, ridge=0.1)
-        assert of_samples(model, x, y) == model.log_marginal_likelihood_
 
 
 class TestTargetsWithoutADensityAreRefused:

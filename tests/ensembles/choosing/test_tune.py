@@ -8,7 +8,6 @@ import pytest
 
 from equitangents import actions, kernels, nn, solvers
 from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
-from equitangents.ensembles.infinite import training
 from equitangents.ensembles.infinite.evidence import sample_evidence
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotFittedError, NotPositiveDefiniteError
 from oracles.literal_network import LiteralNetwork
@@ -77,17 +76,6 @@ class TestItChoosesWhatRefitsChoose:
         assert found.best_params == dict(found.candidates[ranks.index(min(ranks))].params)
         assert set(found.best.predict(x)) <= {"up", "down"}
 
-    def test_the_best_is_fitted_as_a_refit_is(self, data):
-        found = InfiniteEnsemble(mlp, augmentation=turns).tune(GRID, *data)
-        again = refit(mlp, {**found.best_params, "augmentation": turns}, *data)
-        for time in (0.5, math.inf):
-            mean, std = found.best.predict(data[0], time, return_std=True)
-            expected, expected_std = again.predict(data[0], time, return_std=True)
-            np.testing.assert_allclose(mean, expected, rtol=1e-9)
-            np.testing.assert_allclose(std, expected_std, rtol=1e-6, atol=1e-9)
-        assert found.best.get_params(deep=False).keys() == again.get_params(deep=False).keys()
-        assert found.best.ridge == again.ridge
-
     @pytest.mark.quick(1)
     @pytest.mark.parametrize(
         "how",
@@ -147,11 +135,6 @@ class TestOneDecompositionServesEveryRidgeTimeAndLearningRate:
         found = InfiniteEnsemble(Counted()).tune(grid, *data)
         assert len(found.candidates) == 54
         assert found.matrices == len(calls) == 1
-
-    def test_settings_change_without_another_decomposition(self, data, monkeypatch):
-        model = InfiniteEnsemble(literal, ridge=0.1).fit(*data)
-        monkeypatch.setattr(training.problem, "decompose", None)
-        assert len(model._training.with_settings(model._training.settings).means(data[0], np.array([1.0]))) == 1
 
 
 class TestWhatItChooses:

@@ -121,17 +121,6 @@ def test_shifts_of_a_network_that_is_equivariant_under_them_are_the_samples_them
     assert not gap(model.predict(x), plain.predict(x)) > 1e-9
 
 
-@pytest.mark.quick(1)
-@pytest.mark.parametrize("time", TIMES[1:])
-def test_shifts_make_a_locally_connected_network_share_its_weights(time):
-    local = PatchKernels(local=True)
-    x, y, _ = fields()
-    settings = {"time": time, "learning_rate": 0.7, "ridge": 0.03}
-    model = et.InfiniteEnsemble(local, augmentation=TORUS, **settings).fit(x, y)
-    assert model.solver_ == "orbit-averaged NP×NP"
-    check_against_copies(model, local, TORUS, TORUS, time)
-
-
 def test_targets_that_stay_where_they_are_and_targets_of_every_copy_are_taken_as_given():
     x, y, x_test = fields()
     settings = {"time": 0.8, "learning_rate": 0.7, "ridge": 0.03}

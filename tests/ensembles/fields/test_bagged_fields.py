@@ -56,11 +56,3 @@ def test_bagged_fields_without_an_axis_of_outputs_are_answered_without_it(data):
     assert model.predict(x_test, return_cov=True)[1].shape == (2, 3, 3, 2, 3, 3)
     with pytest.raises(ShapeError, match=r"expected \(5, 3, 3, outputs\); for one target a sample, end"):
         model.fit(x, y[:, 0, 0])
-
-
-@pytest.mark.slow
-def test_orbit_statistics_of_bagged_fields_are_measured(data):
-    x, y, x_test = data
-    turns = et.actions.image_rotations(4)
-    found = bagged(augmentation=turns).fit(x, y).orbit_statistics(turns, x_test, members=(1, 4), draws=20)
-    assert found.rsd.expected[0] > found.rsd.expected[1] > 0

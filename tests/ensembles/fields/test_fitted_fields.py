@@ -81,18 +81,6 @@ def test_matrices_that_are_not_held_are_computed_tile_by_tile(data, monkeypatch)
     assert not gap(model.predict(x_test).reshape(18, 2), literal) > 1e-8
 
 
-def test_landmarks_give_the_predictor_in_their_span_with_its_estimated_error(data):
-    x, y, x_test = data
-    exact = et.InfiniteEnsemble(NET, ridge=0.1).fit(x, y).predict(x_test)
-    all_points = et.InfiniteEnsemble(NET, ridge=0.1, solver=et.solvers.Nystrom(rank=36)).fit(x, y)
-    assert not gap(all_points.predict(x_test), exact) > 1e-8
-    some = et.InfiniteEnsemble(NET, ridge=0.1, solver=et.solvers.Nystrom(rank=20)).fit(x, y)
-    assert some.solution_.error > 0
-    assert not np.sqrt(np.mean((some.predict(x_test) - exact) ** 2)) > 10 * some.solution_.error * np.sqrt(
-        np.mean(y**2)
-    )
-
-
 def test_an_approximation_that_leaves_out_much_is_warned_of_and_an_exact_solver_is_not(data, caplog):
     x, y, _ = data
     rough = et.InfiniteEnsemble(NET, ridge=0.01, solver=et.solvers.Nystrom(rank=4)).fit(x, y)
@@ -137,17 +125,6 @@ class PositionsOnly(et.nn.Sequential):
         return NET.kernel_field(x1, x2)
 
     kernel_field_diagonal = None
-
-
-def test_samples_of_fields_have_the_predicted_mean_and_covariance(data):
-    x, y, x_test = data
-    model = et.InfiniteEnsemble(NET, time=2.0).fit(x, y)
-    draws = model.sample(x_test[:1], 4000, key=jax.random.key(1))[..., 0].reshape(4000, 9)
-    mean, covariance = model.predict(x_test[:1], return_cov=True)
-    covariance = covariance.reshape(9, 9)
-    spread = np.sqrt((np.outer(covariance.diagonal(), covariance.diagonal()) + covariance**2) / 4000)
-    assert not np.max(np.abs(draws.mean(0) - mean[..., 0].ravel()) / np.sqrt(covariance.diagonal() / 4000)) > 4.5
-    assert not np.max(np.abs(np.cov(draws.T) - covariance) / spread) > 4.5
 
 
 def test_a_saved_ensemble_predicts_the_same_fields(data, tmp_path):

@@ -85,16 +85,6 @@ def test_label_fields_go_with_their_positions_under_augmentation(data):
     assert not np.max(np.abs(explicit.ensemble_.predict(x_test) - classifier.ensemble_.predict(x_test))) > 1e-9
 
 
-@pytest.mark.slow
-def test_errors_of_label_fields_on_orbits_are_shares_of_positions(data, fitted):
-    classifier, _ = fitted
-    x, y, _ = data
-    turns = et.actions.image_rotations(4)
-    found = classifier.orbit_statistics(turns, x, members=(1, 400), y=y, draws=50).error.of_ensembles
-    assert set(np.unique(np.round(found * 45, 9))) <= set(range(46))  # of 5 fields of 9 positions
-    assert not abs(found[1].mean() - (classifier.predict(x) != y).mean()) > 0.05
-
-
 def test_a_saved_classifier_writes_label_fields_to_files(data, fitted, tmp_path):
     classifier, _ = fitted
     x_test = data[2]

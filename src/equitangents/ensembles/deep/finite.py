@@ -21,10 +21,10 @@ from equitangents.ensembles.estimator import Estimator, check_inputs
 from equitangents.ensembles.fields.targets import Positions
 from equitangents.ensembles.standardisation import StandardisedInputs
 from equitangents.ensembles.storage import estimator_file
-from equitangents.ensembles.training.fingerprint import check_same, record_fingerprint
+from equitangents.ensembles.training.checkpoints import check_same, record_fingerprint
 from equitangents.ensembles.training.jobs import Backend, check_room, execute, prepare
+from equitangents.ensembles.training.run import Trained
 from equitangents.ensembles.training.settings import HasSettings, check_record
-from equitangents.ensembles.training.spread import Trained
 from equitangents.errors import InvalidArgumentError
 from equitangents.keywords import named_also
 from equitangents.nn import Admissible

@@ -16,8 +16,16 @@ import scipy.special
 
 from equitangents._types import Numbers, Spread, Targets
 from equitangents.ensembles.deep.finite import FiniteEnsemble
-from equitangents.ensembles.estimator import check_inputs, check_targets, label_rows, target_rows
-from equitangents.ensembles.labels import centred_one_hot, classes_of, indices_of, labels_of
+from equitangents.ensembles.estimator import (
+    centred_one_hot,
+    check_inputs,
+    check_targets,
+    classes_of,
+    indices_of,
+    label_rows,
+    labels_of,
+    target_rows,
+)
 from equitangents.ensembles.training.jobs import check_room
 from equitangents.errors import InvalidArgumentError
 from equitangents.inference.probabilities import argmax_probabilities

@@ -25,7 +25,7 @@ from equitangents.ensembles.estimator import (
 from equitangents.ensembles.fields.targets import output_positions
 from equitangents.ensembles.infinite.base import TimedPredictions
 from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
-from equitangents.ensembles.orbits.statistics import OrbitQuestions
+from equitangents.ensembles.orbits import OrbitQuestions
 from equitangents.ensembles.standardisation import fitted_standardisation
 from equitangents.ensembles.training.variations import Bootstrap, variation_key
 from equitangents.errors import InvalidArgumentError, InvalidTypeError

@@ -19,7 +19,7 @@ from equitangents.ensembles.infinite.evidence import target_evidence
 from equitangents.ensembles.infinite.problem import Settings
 from equitangents.ensembles.infinite.training import Training
 from equitangents.ensembles.infinite.tuning import Tuning, tune
-from equitangents.ensembles.orbits.statistics import OrbitQuestions
+from equitangents.ensembles.orbits import OrbitQuestions
 from equitangents.ensembles.standardisation import StandardisedInputs, check_standardise
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.inference import Momentum

@@ -22,14 +22,21 @@ import scipy.special
 from jaxtyping import Float
 
 from equitangents._types import Numbers, Times
-from equitangents.ensembles.estimator import FieldClassifierMixin, check_inputs, label_rows
+from equitangents.ensembles.estimator import (
+    FieldClassifierMixin,
+    centred_one_hot,
+    check_inputs,
+    classes_of,
+    indices_of,
+    label_rows,
+    labels_of,
+)
 from equitangents.ensembles.fields.targets import Positions, output_positions
 from equitangents.ensembles.infinite.base import InfiniteEnsembleBase
 from equitangents.ensembles.infinite.leave_one_out import LabelsLeftOut, LeaveOneOut
 from equitangents.ensembles.infinite.problem import Settings
 from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
 from equitangents.ensembles.infinite.training import Training
-from equitangents.ensembles.labels import centred_one_hot, classes_of, indices_of, labels_of
 from equitangents.errors import InvalidArgumentError, NotFiniteError
 from equitangents.inference.dynamics import as_times
 from equitangents.inference.probabilities import argmax_probabilities

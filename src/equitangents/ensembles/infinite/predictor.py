@@ -31,9 +31,9 @@ from equitangents.kernels import KernelFunction, Kernels
 from equitangents.kernels.random_features import FeatureMap
 from equitangents.memory import check_memory
 from equitangents.solvers.matrices import SymmetricMatrix
-from equitangents.solvers.primal import FeatureMatrix
 from equitangents.solvers.solution import Report, Solution
 from equitangents.solvers.solving import Solver
+from equitangents.solvers.spectral import FeatureMatrix
 
 _BLOCK_ENTRIES = 2**25  # of a block of test rows against the training data, 256 MB in float64
 _TOGETHER = 128  # test inputs whose variances are solved for at once

@@ -39,13 +39,11 @@ from equitangents.kernels.invariance import draws_noise
 from equitangents.kernels.random_features import FeatureMap
 from equitangents.memory import check_memory, default_memory_limit
 from equitangents.solvers.choosing import DECOMPOSED, as_method, plan_of
-from equitangents.solvers.eigh import Eigh
 from equitangents.solvers.matrices import ArrayMatrix, ScaledMatrix, SymmetricMatrix
-from equitangents.solvers.method import Method, Task
-from equitangents.solvers.primal import FeatureMatrix, Primal
+from equitangents.solvers.method import Method, System, Task
 from equitangents.solvers.solution import Report
 from equitangents.solvers.solving import Solver
-from equitangents.solvers.system import System
+from equitangents.solvers.spectral import Eigh, FeatureMatrix, Primal
 
 _BLOCK_ENTRIES = 2**25  # of a block of test rows against the training data, 256 MB in float64
 _BOTH, _ONE = 0.25, 0.4  # of the memory limit: a factor in the same precision fits beside them

@@ -10,7 +10,7 @@ import itertools
 import logging
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
@@ -28,7 +28,7 @@ from equitangents.inference.ridge import Ridge
 from equitangents.keywords import unknown
 from equitangents.nn.variants import vary
 from equitangents.solvers.choosing import as_method
-from equitangents.solvers.eigh import Eigh
+from equitangents.solvers.spectral import Eigh
 from equitangents.statistics import Estimate, bootstrap_intervals, exactly, no_interval
 from equitangents.validation import check_choice
 
@@ -155,9 +155,8 @@ def points(model: BaseEstimator, grid: object) -> list[Point]:
 
     Raises InvalidArgumentError or InvalidTypeError for names and values that the ensemble cannot take.
     """
-    grids = grid if isinstance(grid, list | tuple) else [grid]
     found: list[Point] = []
-    for number, one in enumerate(grids):
+    for number, one in enumerate(grid if isinstance(grid, list | tuple) else [grid]):
         lists = _lists(model, one)
         nets: dict[tuple[int, ...], Any] = {}
         for places in itertools.product(*(range(len(values)) for values in lists.values())):
@@ -179,21 +178,15 @@ def _lists(model: BaseEstimator, grid: object) -> dict[str, list[Any]]:
     for name, values in grid.items():
         if name not in known:
             raise unknown("grid", name, sorted(known))
-        lists[name] = _values(values)
+        if isinstance(values, np.ndarray):
+            values = np.atleast_1d(values).tolist()
+        lists[name] = list(values) if isinstance(values, list | tuple | range) else [values]  # else the only one
         if not lists[name]:
             raise InvalidArgumentError("grid", values, "at least one value", at=name)
     for name, other in _SAME.items():
         if name in lists and other in lists:
             raise InvalidArgumentError("grid", [name, other], "one of them", "they are the same", verb="has both")
     return lists
-
-
-def _values(values: object) -> list[Any]:
-    """A list's values, an array's rows; anything that is neither is the only value."""
-    if isinstance(values, np.ndarray):
-        rows: list[Any] = np.atleast_1d(values).tolist()
-        return rows
-    return list(values) if isinstance(values, list | tuple | range) else [values]
 
 
 def _ensemble(model: BaseEstimator, values: Mapping[str, Any], known: Network) -> Any:
@@ -212,14 +205,6 @@ def _ensemble(model: BaseEstimator, values: Mapping[str, Any], known: Network) -
     ensemble = clone(model).set_params(**params)
     ensemble._check_parameters()
     return ensemble
-
-
-def same_matrix(candidates: Sequence[Point]) -> Iterable[list[int]]:
-    """Places of the candidates that share a kernel matrix, in order."""
-    groups: dict[tuple[int, ...], list[int]] = {}
-    for i, point in enumerate(candidates):
-        groups.setdefault(point.matrix, []).append(i)
-    return groups.values()
 
 
 @dataclass(frozen=True)
@@ -250,7 +235,10 @@ def tune(model: E, grid: object, x: Numbers, y: Targets, criterion: str) -> Tuni
     errors: dict[int, Exception] = {}
     matrices = 0
     solved: Training | None = None  # the best candidate's so far
-    for places in same_matrix(candidates):
+    sharing: dict[tuple[int, ...], list[int]] = {}  # by kernel matrix
+    for i, point in enumerate(candidates):
+        sharing.setdefault(point.matrix, []).append(i)
+    for places in sharing.values():
         # The largest ridge first: what only a ridge makes positive definite is decomposed with it.
         order = sorted(places, key=lambda i: (-Ridge.read(candidates[i].ensemble.ridge).least, i))
         try:
@@ -344,28 +332,24 @@ def _score(model: BaseEstimator, ensemble: BaseEstimator, training: Training, t:
 def _table(
     candidates: list[Point], scores: dict[int, Score], errors: dict[int, Exception], best: int, criterion: str
 ) -> tuple[Candidate, ...]:
+    """All candidates; differences of means over samples have intervals, of pairs of the same sample."""
     top, rows = scores[best], []
-    for i, (point, difference) in enumerate(zip(candidates, _differences(scores, best, len(candidates)), strict=True)):
-        value = scores[i].value if i in scores and math.isfinite(scores[i].value) else math.nan
-        note = str(errors[i]) if i in errors else ("" if math.isfinite(value) else "the score is not a finite number")
+    known = [i for i in sorted(scores) if math.isfinite(scores[i].value)]
+    differences: dict[int, Estimate] = {}
+    if top.samples is not None:
+        pairs = np.stack([scores[i].samples - top.samples for i in known], axis=1)
+        means, low, high = bootstrap_intervals(pairs, bounds=(-1.0, 1.0) if top.larger_is_better else None)
+        for at, i in enumerate(known):
+            estimate = Estimate(float(means[at]), float(low[at]), float(high[at]))
+            differences[i] = estimate if pairs[:, at].any() else exactly(0.0)
+    for i, point in enumerate(candidates):
+        value = scores[i].value if i in known else math.nan
+        away = scores[i].value - top.value if i in scores else math.nan
+        difference = differences.get(i, exactly(away) if top.samples is None else no_interval(away))
+        note = str(errors[i]) if i in errors else "" if i in known else "the score is not a finite number"
         if criterion == "marginal_likelihood":
             tied = bool(top.value - value < _BARE_MENTION)
         else:
-            apart = difference.has_interval and not difference.low <= 0 <= difference.high
-            tied = math.isfinite(value) and not apart
+            tied = i in known and not (difference.has_interval and not difference.low <= 0 <= difference.high)
         rows.append(Candidate(point.values, value, difference, tied, note))
     return tuple(rows)
-
-
-def _differences(scores: dict[int, Score], best: int, count: int) -> list[Estimate]:
-    """Each score minus the best one's; for means over samples with an interval, of pairs of the same sample."""
-    top = scores[best]
-    found = [no_interval(scores[i].value - top.value if i in scores else math.nan) for i in range(count)]
-    if top.samples is None:
-        return [exactly(f.value) for f in found]
-    known = [i for i in sorted(scores) if math.isfinite(scores[i].value)]
-    pairs = np.stack([scores[i].samples - top.samples for i in known], axis=1)
-    means, low, high = bootstrap_intervals(pairs, bounds=(-1.0, 1.0) if top.larger_is_better else None)
-    for i, mean, lower, upper, column in zip(known, means, low, high, pairs.T, strict=True):
-        found[i] = exactly(0.0) if not column.any() else Estimate(float(mean), float(lower), float(upper))
-    return found

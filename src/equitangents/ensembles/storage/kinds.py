@@ -25,7 +25,7 @@ PACKAGE = "equitangents"
 UNIONS = {
     # what has `.kernel`, or `.kernel_field`
     "Network": "Sequential|OrbitAverage|EquivariantAverage|TranslationMean|TangentPrior|FieldKernel|TurningField"
-    "|PointAverage|RandomFeatures|given",
+    "|PointAverage|RandomFeatures|FeatureNetwork|given",
     "Inputs": "array|FieldPoints",
     "Augmentation": "none|GroupAction|ActionSubset",
     "Kinetics": "class|Momentum",
@@ -128,7 +128,7 @@ _TABLE = {
         "representations:Representation": "parts (FiniteMatrices|steerable.Irrep); dimension? int",
         "rotation_group:RotationGroup": "name text; bandlimit int; reflections bool; euler_angles? floats; "
         "matrices? floats; weights? floats",
-        "sampled_permutations:Permutations": "n int; name text",
+        "families:Permutations": "n int; name text",
         "table_group:TableGroup": f"{_GROUP}; _table ints; labels none|(label)",
         "wallpaper_group:TranslationGroup": f"{_GROUP}; shape (int); table? ints",
         "wallpaper_group:WallpaperGroup": f"{_GROUP}; rotations int; reflections bool; shape (int); point_order int; "
@@ -162,6 +162,7 @@ _TABLE = {
         "resolution none|int",
         "translations:TranslationMean": "net Network; torus (int)",
     },
+    "fit": {"features:FeatureNetwork": "base Sequential; shift (real); scale (real)"},
     "inference": {
         "data_orbits:DataOrbits": "group Group; first ints; orbit ints; element ints; stabilisers {ints}",
         "dynamics:Descent": "learning_rate real; samples int",
@@ -222,21 +223,21 @@ _TABLE = {
         "estimators:Ensemble": _TORCH,
     },
     "solvers": {
-        "eigh:Eigh": "",
+        "spectral:Eigh": "",
         "matrices:ArrayMatrix": f"array floats; in_memory bool; {_MATRIX}",
         "matrices:KernelMatrix": f"kernel Network; x Inputs; field text; {_MATRIX}",
         "matrices:ScaledMatrix": f"matrix SymmetricMatrix; scale none|floats; above none|floats; folder none|path; "
         f"in_memory bool; {_MATRIX}",
         "matrices:StoreMatrix": f"store GramStore; folder Place; _field text; in_memory bool; {_MATRIX}",
         "out_of_core:OutOfCore": "path none|path; tile none|int; precision none|text; tolerance real",
-        "primal:FeatureMatrix": f"kernel Network; x Inputs; field text; scale none|floats; factor? floats; {_MATRIX}",
-        "primal:Primal": "features int",
+        "spectral:FeatureMatrix": f"kernel Network; x Inputs; field text; scale none|floats; factor? floats; {_MATRIX}",
+        "spectral:Primal": "features int",
         "solution:Report": "solver text; reason text; size int; precision text; residual real; condition real; "
         "smallest real; largest real; iterations int; seconds real; forecast_memory int; "
         "ridge real; time real; rank none|int; error real; notes (text)",
         "solution:Solution": "coefficients floats; report Report; support none|ints",
         "solving:Solver": "system System; _method none|Method; _consumed bool; _limit real",
-        "system:System": "matrix SymmetricMatrix; ridge real; dynamics Dynamics; given_unit none|real; scale real; "
+        "method:System": "matrix SymmetricMatrix; ridge real; dynamics Dynamics; given_unit none|real; scale real; "
         "unit? real; delta? real; resolution? real",
     },
     "scale": {

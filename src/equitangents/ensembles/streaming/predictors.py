@@ -22,7 +22,7 @@ from equitangents.ensembles.infinite.base import InfiniteEnsembleBase
 from equitangents.ensembles.infinite.classifier import InfiniteEnsembleClassifier
 from equitangents.ensembles.infinite.regressor import InfiniteEnsemble
 from equitangents.ensembles.storage.array_folder import About
-from equitangents.ensembles.training.fingerprint import array_digest
+from equitangents.ensembles.training.checkpoints import array_digest
 from equitangents.errors import EquitangentsError, InvalidArgumentError, InvalidTypeError, StoreError
 from equitangents.kernels.cost import CostedKernel
 from equitangents.kernels.orbit import OrbitAverage

@@ -19,9 +19,15 @@ from equitangents.ensembles.fields.targets import Positions, output_positions
 from equitangents.ensembles.networks import ForeignNetwork, as_network, traits
 from equitangents.ensembles.training.batches import Batches
 from equitangents.ensembles.training.descent import Penalty, check_optimizer, resolve_batch_size
-from equitangents.ensembles.training.fingerprint import job_fingerprint
 from equitangents.ensembles.training.jobs import Ensemble, Prepared, Task, check_room, variation_of
-from equitangents.ensembles.training.network_job import NetworkJob, evaluate, filled_up, outputs, rows_at_once
+from equitangents.ensembles.training.network_job import (
+    NetworkJob,
+    evaluate,
+    filled_up,
+    job_fingerprint,
+    outputs,
+    rows_at_once,
+)
 from equitangents.ensembles.training.plan import Plan, Workers, make_plan, tree_bytes, worker_count, working_bytes
 from equitangents.ensembles.training.recipe import Members, Recipe
 from equitangents.ensembles.training.settings import check_settings

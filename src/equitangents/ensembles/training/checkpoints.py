@@ -1,20 +1,25 @@
 """Checkpoints of training runs, each a file with checksums that takes its place in one step.
 
 A directory of checkpoints belongs to one run: `fit` of one ensemble, or one extension of it. The folder `3` in it holds
-the checkpoint of epoch 3, written as saved models are (`storage.array_folder`).
+the checkpoint of epoch 3, written as saved models are (`storage.array_folder`). What a run depends on is digested, so
+that a checkpoint is continued by the same run or not at all.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 import shutil
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
+from equitangents._types import ArrayLike
 from equitangents._version import FORMAT
 from equitangents.ensembles.storage.array_folder import MODEL, Arrays, read_about, write_folder
-from equitangents.ensembles.training.fingerprint import check_same
-from equitangents.ensembles.training.run import Snapshot
 from equitangents.errors import InvalidArgumentError, StoreError
 from equitangents.files import FORBIDDEN, real
 from equitangents.locks import alone
@@ -23,6 +28,18 @@ logger = logging.getLogger("equitangents")
 
 _KEPT = 2
 _LOCK = ".training"
+
+
+@dataclass
+class Snapshot:
+    """All that a run needs to go on: parameters and states of all chunks, and what was measured so far."""
+
+    epoch: int
+    params: list[np.ndarray]
+    optimizer_state: list[np.ndarray]
+    history: np.ndarray
+    recorded_epochs: list[int]
+    recorded: dict[str, np.ndarray]
 
 
 class CheckpointStore:
@@ -167,3 +184,26 @@ def check_unused(directory: Path, first: int, members: int) -> None:
                 "a directory without checkpoints of these members",
                 "pass resume=True to fit to go on from there, or choose another directory",
             )
+
+
+def array_digest(*arrays: ArrayLike) -> str:
+    """A digest of shapes, types and values."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        a = np.ascontiguousarray(array)
+        digest.update(f"{a.shape}{a.dtype}".encode())
+        digest.update(a.tobytes())
+    return digest.hexdigest()[:16]
+
+
+def record_fingerprint(recorded: dict[str, np.ndarray]) -> dict[str, str]:
+    """The inputs whose outputs are recorded, by name."""
+    return {"record": json.dumps({name: array_digest(x) for name, x in sorted(recorded.items())})}
+
+
+def check_same(fingerprint: dict[str, str], other: dict[str, str], what: str) -> None:
+    """Raise InvalidArgumentError, naming what differs, unless the two fingerprints are equal."""
+    differing = [name for name in fingerprint if fingerprint[name] != other.get(name)]
+    if differing:
+        changes = "; ".join(f"{name}: {other.get(name, 'absent')} there, {fingerprint[name]} now" for name in differing)
+        raise InvalidArgumentError(f"{what} is of another run, differing in {changes}")

@@ -16,9 +16,8 @@ from equitangents.actions.subset import ActionSubset, Augmentation, augmenting_e
 from equitangents.ensembles.fields.targets import Positions
 from equitangents.ensembles.training.batches import Augmented, augment
 from equitangents.ensembles.training.plan import Plan, device_bytes, on_cpu
-from equitangents.ensembles.training.run import Job, Schedule
+from equitangents.ensembles.training.run import Assignment, Job, Trained, train_alone, train_in_parts
 from equitangents.ensembles.training.settings import HasSettings, check_actions, check_record
-from equitangents.ensembles.training.spread import Assignment, Trained, train_alone, train_in_parts
 from equitangents.ensembles.training.variations import PLAIN, Variation, ZeroOutput
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
 from equitangents.memory import check_memory
@@ -135,8 +134,19 @@ def execute(
     if resume and estimator.checkpoint_dir is None:
         raise InvalidArgumentError("resume is True, but checkpoint_dir is None; checkpoints need a directory")
     folder = None if estimator.checkpoint_dir is None else Path(estimator.checkpoint_dir)
-    schedule = Schedule(estimator.epochs, epochs, estimator.callback, estimator.checkpoint_every)
-    assignment = Assignment(job, plan, prepared.fingerprint, schedule, sets, folder, resume, estimator.progress)
+    assignment = Assignment(
+        job,
+        plan,
+        prepared.fingerprint,
+        estimator.epochs,
+        sets,
+        epochs,
+        estimator.callback,
+        folder,
+        resume,
+        estimator.checkpoint_every,
+        estimator.progress,
+    )
     if estimator.executor is not None:
         return train_in_parts(assignment, estimator.executor)
     assignment = replace(assignment, inputs=inputs)

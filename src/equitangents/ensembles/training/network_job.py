@@ -5,19 +5,25 @@ Trained members give f_i(x) − b_i(x), with a baseline b_i where the members' v
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax.extend.core import ClosedJaxpr, Jaxpr
 
 from equitangents import precision
 from equitangents._protocols import FiniteNetwork
 from equitangents._types import ArrayLike, InputShape, Params, Tree
 from equitangents.ensembles.training.batches import Batches
+from equitangents.ensembles.training.checkpoints import array_digest
 from equitangents.ensembles.training.plan import CACHE_BYTES, Workers, make_plan, on_cpu, peak_bytes
 from equitangents.ensembles.training.recipe import Members, Own, Recipe, flat, init_members, member_shapes, run_epochs
 from equitangents.ensembles.training.run import Job
@@ -27,6 +33,7 @@ from equitangents.nn.compiled_windows import compiled_windows
 Shapes = tuple[tuple[tuple[int, ...], str], ...]
 _FEWEST_ROWS = 16
 _DEVICE_BYTES = 2**30
+_ADDRESS = re.compile(r"0x[0-9a-f]+")
 
 
 @dataclass(frozen=True)
@@ -118,6 +125,40 @@ class NetworkJob(Job):
             None if offsets is None else jnp.asarray(offsets, self.dtype),
             jnp.asarray(np.stack(rows)) if rows else None,
         )
+
+
+def program_digest(job: NetworkJob) -> str:
+    """A digest of the arithmetic of training: network, loss, optimiser and batches, with all their constants."""
+    with precision.scope(job.dtype):
+        one = jax.tree.map(lambda a: jax.ShapeDtypeStruct((1, *a.shape), a.dtype), job.member_shapes())
+        data = (jax.ShapeDtypeStruct(a.shape, job.dtype) for a in (job.x, job.y))
+        step = lambda members, x, y: run_epochs(job.recipe, *members, Own(), x, y, np.int32(0), np.int32(1))
+        program = jax.make_jaxpr(step)(one, *data)
+    text = _ADDRESS.sub("", str(program))
+    return hashlib.sha256((text + array_digest(*_constants(program))).encode()).hexdigest()[:16]
+
+
+def _constants(program: ClosedJaxpr | Jaxpr) -> Iterator[ArrayLike]:
+    """The constants of a program and of the programs that its steps hold, which its text leaves out."""
+    for constant in program.consts if isinstance(program, ClosedJaxpr) else ():
+        is_key = jax.dtypes.issubdtype(constant.dtype, jax.dtypes.prng_key)
+        yield jax.random.key_data(constant) if is_key else constant
+    is_program = lambda value: isinstance(value, ClosedJaxpr | Jaxpr)
+    for step in program.eqns:
+        for value in jax.tree.leaves(list(step.params.values()), is_leaf=is_program):
+            if is_program(value):
+                yield from _constants(value)
+
+
+def job_fingerprint(job: NetworkJob, settings: dict[str, Any]) -> dict[str, str]:
+    """What the run depends on, by name: settings as they are, the rest as digests."""
+    return {
+        "JAX": jax.__version__,
+        **{name: json.dumps(value) for name, value in settings.items()},
+        "network, optimizer or their settings": program_digest(job),
+        "X (after augmentation)": array_digest(job.x),
+        "y (after augmentation)": array_digest(job.y),
+    }
 
 
 def planned_job(

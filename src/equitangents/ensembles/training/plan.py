@@ -17,7 +17,7 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -41,10 +41,6 @@ class Plan:
 
     chunk: int
     rows: int
-
-    def as_dict(self) -> dict[str, int]:
-        """The plan as JSON can hold it."""
-        return asdict(self)
 
 
 def make_plan(

@@ -1,6 +1,9 @@
 """A training run: chunks of members moved from epoch to epoch together, with what was measured on the way.
 
-How members are trained is what a `Job` knows: `network_job` by JAX, `equitangents.torch.job` by PyTorch.
+How members are trained is what a `Job` knows: `network_job` by JAX, `equitangents.torch.job` by PyTorch. Members are
+trained in one process, from their last checkpoint if there is one, or by several machines: each chunk is one piece of
+work, whoever takes it, trained by one program in one place of it, so that the result is that of one machine, bit for
+bit. The members of a worker that dies are trained again, from their last checkpoint if there are checkpoints.
 """
 
 from __future__ import annotations
@@ -9,16 +12,28 @@ import abc
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar, Protocol, Self
 
 import jax
 import numpy as np
 
+from equitangents._protocols import ExecutorLike
 from equitangents._types import ArrayLike, Numbers, Params, Tree
+from equitangents.ensembles.training.checkpoints import (
+    CheckpointStore,
+    Snapshot,
+    check_unused,
+    record_fingerprint,
+    run_directory,
+)
 from equitangents.ensembles.training.plan import Plan
 from equitangents.ensembles.training.recipe import SEGMENT
+from equitangents.errors import InvalidArgumentError
 from equitangents.keywords import named_also
+from equitangents.scale.executors import distribute
 from equitangents.scale.progress import Progress, ProgressCallback
 
 _SECONDS_A_CALL = 0.5  # between two looks at interrupts and progress
@@ -43,13 +58,6 @@ class Chunk(Protocol):
 
     def state(self) -> Sequence[ArrayLike]:
         """What else the members go on from."""
-
-
-class Pool(Protocol):
-    """Who computes what is mapped: threads, or the caller."""
-
-    def map(self, fn: Callable[[Any], Any], items: Sequence[Any], *, first_alone: bool = False) -> list[Any]:
-        """[fn(item) for item in items]; with `first_alone` the others wait for the first."""
 
 
 class Job(abc.ABC):
@@ -89,24 +97,12 @@ class Job(abc.ABC):
         """The members of every chunk, some of which may not be wanted."""
 
     @abc.abstractmethod
-    def workers(self) -> AbstractContextManager[Pool]:
-        """Threads, or the calling one, that train and evaluate chunks."""
+    def workers(self) -> AbstractContextManager[Any]:
+        """Threads, or the calling one, that train and evaluate chunks: `map(fn, items, first_alone=False)`."""
 
     @abc.abstractmethod
     def beginner(self) -> Callable[[range], Chunk]:
         """A function that makes the chunk of some members, before training."""
-
-
-@dataclass
-class Snapshot:
-    """All that a run needs to go on: parameters and states of all chunks, and what was measured so far."""
-
-    epoch: int
-    params: list[np.ndarray]
-    optimizer_state: list[np.ndarray]
-    history: np.ndarray
-    recorded_epochs: list[int]
-    recorded: dict[str, np.ndarray]
 
 
 class Run:
@@ -116,7 +112,7 @@ class Run:
         self,
         job: Job,
         plan: Plan,
-        workers: Pool,
+        workers: Any,
         *,
         record: Mapping[str, np.ndarray] | None = None,
         snapshot: Snapshot | None = None,
@@ -275,64 +271,166 @@ class TrainingState:
 
 
 @dataclass(frozen=True)
-class Schedule:
-    """When a run of `epochs` epochs stops on its way.
+class Trained:
+    """Parameters and starts stacked over members, losses (epochs, members), outputs recorded at some epochs.
 
-    Args:
-        epochs: how many there are.
-        record_at: sorted epochs at which outputs on the recorded sets are kept.
-        callback: called after every epoch, or None.
-        checkpoint_every: epochs between checkpoints.
+    `chunk`: members that shared a call.
     """
 
+    params: Params
+    start: Tree
+    history: np.ndarray
+    recorded: dict[str, np.ndarray]
+    recorded_epochs: list[int]
+    chunk: int
+
+
+@dataclass(frozen=True)
+class Assignment:
+    """Members to be trained: the job, how it is computed, what is recorded and when, and where checkpoints are.
+
+    `record_at`: sorted epochs at which outputs on the `sets` are kept. `callback`: called after every epoch, or None;
+    `inputs` turns what it gives as X into the array that networks take. `checkpoint_every`: epochs between checkpoints.
+    """
+
+    job: Job
+    plan: Plan
+    fingerprint: dict[str, str]
     epochs: int
+    sets: dict[str, np.ndarray]
     record_at: tuple[int, ...] = ()
     callback: Callable[[int, TrainingState], None] | None = None
+    folder: Path | None = None
+    resume: bool = False
     checkpoint_every: int = 10
+    progress: bool | ProgressCallback = False
+    inputs: Callable[[Numbers], np.ndarray] = np.asarray
 
-    def next_stop(self, epoch: int, *, checkpoints: bool) -> int:
+    def next_stop(self, epoch: int) -> int:
         """The next epoch after `epoch` at which there is something to do."""
         stops = [self.epochs, *(e for e in self.record_at if e > epoch)]
         if self.callback is not None:
             stops.append(epoch + 1)
-        if checkpoints:
+        if self.folder is not None:
             stops.append((epoch // self.checkpoint_every + 1) * self.checkpoint_every)
         return min(stops)
 
+    def check_progress(self, snapshot: Snapshot) -> None:
+        """Raise InvalidArgumentError where a checkpoint is beyond the last epoch, or recorded other epochs."""
+        if snapshot.epoch > self.epochs:
+            raise InvalidArgumentError("epochs", self.epochs, f"at least {snapshot.epoch}, that of the checkpoint")
+        passed = [e for e in self.record_at if e < snapshot.epoch]
+        if [e for e in snapshot.recorded_epochs if e < snapshot.epoch] != passed:
+            raise InvalidArgumentError(
+                "record_at",
+                passed,
+                snapshot.recorded_epochs,
+                "what the checkpoint has recorded",
+                verb="asks for epochs",
+            )
 
-def train(
-    run: Run,
-    schedule: Schedule,
-    *,
-    inputs: Callable[[Any], np.ndarray],
-    save: Callable[[], None] | None = None,
-    progress: bool | ProgressCallback = False,
-) -> None:
-    """Train to the schedule's end; `save` writes a checkpoint of the run. An interrupt saves what is done first."""
-    count = 1
-    counted = Progress(run.epoch, schedule.epochs, progress, "ensemble", "epochs")
+
+def train_alone(assignment: Assignment) -> Trained:
+    """Train the members to the end, in this process; an interrupt saves what is done first."""
+    job, plan, sets = assignment.job, assignment.plan, assignment.sets
+    store, snapshot = None, None
+    if assignment.folder is not None:
+        directory = run_directory(assignment.folder, job.first, job.members)
+        store = CheckpointStore(directory, assignment.fingerprint | record_fingerprint(sets))
     try:
-        _record_if_due(run, schedule)
-        while run.epoch < schedule.epochs:
-            stop = schedule.next_stop(run.epoch, checkpoints=save is not None)
-            count = min(count, stop - run.epoch, SEGMENT)
+        if store is not None:
+            found = store.latest(resume=assignment.resume)
+            if found is not None:
+                snapshot, plan = found[0], Plan(**found[1])
+                assignment.check_progress(snapshot)
+            if snapshot is None or snapshot.epoch < assignment.epochs:
+                store.check_writable()
+        with job.workers() as workers:
+            run = Run(job.in_blocks(plan.rows), plan, workers, record=sets, snapshot=snapshot)
+            # in a thread, so that an interrupt of the main one waits for it
+            write = None if store is None else partial(store.write, plan=asdict(plan))
+            save = None if write is None else lambda: workers.map(write, [run.snapshot()])
+            _train(run, assignment, save)
+        return Trained(run.params(), run.start(), run.history, run.recorded, run.recorded_epochs, plan.chunk)
+    finally:
+        if store is not None:
+            store.close()
+
+
+def _train(run: Run, assignment: Assignment, save: Callable[[], object] | None) -> None:
+    """Train to the last epoch; `save` writes a checkpoint of the run."""
+    count, epochs, every = 1, assignment.epochs, assignment.checkpoint_every
+    counted = Progress(run.epoch, epochs, assignment.progress, "ensemble", "epochs")
+    try:
+        _record_if_due(run, assignment)
+        while run.epoch < epochs:
+            count = min(count, assignment.next_stop(run.epoch) - run.epoch, SEGMENT)
             begin = time.perf_counter()
             run.advance(count)
             seconds = time.perf_counter() - begin
             counted.add(count, count)
             count = max(1, min(2 * count, int(count * _SECONDS_A_CALL / max(seconds, 1e-6))))
-            _record_if_due(run, schedule)
-            if save is not None and (run.epoch % schedule.checkpoint_every == 0 or run.epoch == schedule.epochs):
+            _record_if_due(run, assignment)
+            if save is not None and (run.epoch % every == 0 or run.epoch == epochs):
                 save()
-            if schedule.callback is not None:
-                state = TrainingState(run.epoch, schedule.epochs, run.losses, run, inputs)
-                schedule.callback(run.epoch, state)
+            if assignment.callback is not None:
+                assignment.callback(run.epoch, TrainingState(run.epoch, epochs, run.losses, run, assignment.inputs))
     except KeyboardInterrupt:
         if save is not None and not run.torn:
             save()
         raise
 
 
-def _record_if_due(run: Run, schedule: Schedule) -> None:
-    if run.epoch in schedule.record_at and run.epoch not in run.recorded_epochs:
+def _record_if_due(run: Run, assignment: Assignment) -> None:
+    if run.epoch in assignment.record_at and run.epoch not in run.recorded_epochs:
         run.record()
+
+
+def train_in_parts(assignment: Assignment, executor: ExecutorLike | None = None) -> Trained:
+    """Train the members of an assignment a chunk at a time, each to the end: by an executor, or in this process.
+
+    Progress counts the chunks, unless there is one alone in this process.
+    """
+    job = assignment.job
+    last = job.first + job.members
+    bounds = [(max(ids.start, job.first), min(ids.stop, last)) for ids in job.groups(assignment.plan.chunk)]
+    pieces = [(start, stop - start) for start, stop in bounds]
+    if executor is None and len(pieces) == 1:
+        return train_alone(assignment)
+    if assignment.folder is not None and not assignment.resume:
+        check_unused(assignment.folder, job.first, job.members)
+    counted = Progress(0, len(pieces), assignment.progress, "ensemble", "parts")
+    # resume: of what a worker saved that died
+    assignment = replace(assignment, progress=False, resume=assignment.folder is not None)
+    parts: dict[tuple[int, int], Trained] = {}
+
+    def report(piece: tuple[int, int], part: Trained) -> None:
+        parts[piece] = part
+        counted.add(1, 1)
+
+    if executor is None:
+        for piece in pieces:
+            report(piece, _train_piece(assignment, piece))
+    else:
+        distribute(executor, partial(_train_piece, assignment), pieces, report, "ensemble")
+    return _joined([parts[piece] for piece in pieces])
+
+
+def _train_piece(assignment: Assignment, piece: tuple[int, int]) -> Trained:
+    """A part of a run: from a first member on, so many."""
+    return train_alone(replace(assignment, job=assignment.job.of(*piece)))
+
+
+def _joined(parts: Sequence[Trained]) -> Trained:
+    """The members of all parts, in order."""
+    first = parts[0]
+    stacked = lambda *leaves: np.concatenate(leaves)
+    names = first.recorded
+    return Trained(
+        jax.tree.map(stacked, *(part.params for part in parts)),
+        jax.tree.map(stacked, *(part.start for part in parts)),
+        np.concatenate([part.history for part in parts], axis=1),
+        {name: np.concatenate([part.recorded[name] for part in parts], axis=1) for name in names},
+        first.recorded_epochs,
+        first.chunk,
+    )

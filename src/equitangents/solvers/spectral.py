@@ -1,5 +1,6 @@
-"""Kernels that are products of features, Θ = F Fᵀ with F (N, m): solved in the space of features, linear in N.
+"""Solving by an eigendecomposition: any time, ridge and learning rate from one, of Θ or in the space of features.
 
+Of kernels that are products of features, Θ = F Fᵀ with F (N, m), it is linear in N.
 With FᵀF = V s Vᵀ the predictor φ(x)ᵀ w has w = V φ_t(s + δ) Vᵀ FᵀY, one pass over N × m numbers and algebra of m × m
 matrices; α = F V (φ_t(s + δ)/s) Vᵀ FᵀY gives the same w = Fᵀα. Where m > N the roles of both are exchanged.
 What targets have outside the span of F is not learnt, nor does it change any prediction.
@@ -16,9 +17,52 @@ import numpy as np
 import scipy.linalg
 
 from equitangents.errors import InvalidArgumentError, NotFiniteError
+from equitangents.inference.spectrum import dense_solve_bytes, is_positive_row_by_row
+from equitangents.solvers.definiteness import blur, check_known
 from equitangents.solvers.matrices import Span, SymmetricMatrix, spans
-from equitangents.solvers.method import Answer, Cost, Method, Prepared, Task
-from equitangents.solvers.system import System, relative
+from equitangents.solvers.method import Answer, Cost, Method, Prepared, System, Task, relative
+
+
+@dataclass(frozen=True)
+class Eigh(Method):
+    """All eigenvalues and eigenvectors of Θ, in float64."""
+
+    name: ClassVar[str] = "eigh"
+    any_time: ClassVar[bool] = True
+
+    def cost(self, task: Task) -> Cost:
+        """Six matrices in float64."""
+        return Cost(dense_solve_bytes(task.size))
+
+    def prepare(self, system: System, limit: int, consumed: bool) -> Prepared:
+        """The decomposition is made at the first answer."""
+        return _Decomposed(system)
+
+
+class _Decomposed(Prepared):
+    def __init__(self, system: System) -> None:
+        self._system = system
+        self._spectrum: tuple[np.ndarray, np.ndarray] | None = None
+
+    def respond(self, targets: np.ndarray, time: float) -> Answer:
+        """α at one time."""
+        system = self._system
+        if self._spectrum is None:
+            entries = system.matrix.finite(system.matrix.block(slice(None), slice(None)).astype(np.float64))
+            values, vectors = scipy.linalg.eigh(entries, driver="evd", check_finite=False, overwrite_a=True)
+            self._spectrum = values + system.delta, vectors
+        values, vectors = self._spectrum
+        smallest, largest = float(values[0]), float(values[-1])
+        by_rows = lambda: is_positive_row_by_row(np.maximum(values, 0.0), vectors, system.resolution)
+        check_known(system, smallest, largest, time, blur(system, largest), by_rows)
+        system.dynamics.check(largest, time)
+        values = np.maximum(values, 0.0)
+        modes = vectors.T @ targets
+        alpha = vectors @ (system.dynamics.response(values, time)[:, None] * modes)
+        left = vectors @ (system.dynamics.decay(values, time)[:, None] * modes)
+        errors = relative(targets - left - system.product(alpha), targets)
+        return Answer(alpha, float(np.max(errors)), smallest, largest, "float64")
+
 
 _ROWS = 2048  # of F, brought to float64 at once
 _TILE = 1024

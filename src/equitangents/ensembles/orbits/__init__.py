@@ -1,1 +1,0 @@
-"""What ensembles do along the orbits of a group: laws, draws, measures and statistics."""
