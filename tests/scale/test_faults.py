@@ -164,7 +164,7 @@ class TestKills:
 
 
 class TestDamage:
-    @pytest.mark.parametrize("times", [15, pytest.param(200, marks=pytest.mark.slow)])
+    @pytest.mark.parametrize("times", [5, pytest.param(200, marks=pytest.mark.slow)])
     def test_is_found_and_repaired(self, tmp_path, times):
         whole = store(tmp_path / "k", rows=10).compute()
         good = content(tmp_path / "k")
