@@ -52,6 +52,7 @@ def test_threads_train_the_ensemble_of_one_machine(alone):
         assert_same(few.extend(5, X, Y, record=RECORD["record"]), alone)
 
 
+@pytest.mark.slow
 def test_members_of_a_dead_worker_are_trained_again(alone, monkeypatch, caplog):
     again = []
 
@@ -67,6 +68,7 @@ def test_members_of_a_dead_worker_are_trained_again(alone, monkeypatch, caplog):
     assert "2 processes of this machine take the 2 of 3 pieces that are missing" in caplog.text
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_from_the_checkpoints_of_its_parts(alone, tmp_path):
     settings = SETTINGS | {"checkpoint_dir": tmp_path, "checkpoint_every": 2}
     with ThreadPoolExecutor(1) as pool:

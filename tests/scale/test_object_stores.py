@@ -87,7 +87,7 @@ class TestAStore:
         stores.store(K).compute()
         whole = bucket.content("some/k.zarr")
         rng = np.random.default_rng(0)
-        for _ in range(5):
+        for _ in range(2):
             for name in whole:
                 if name != "zarr.json" and rng.random() < 0.5:
                     bucket.delete(f"some/k.zarr/{name}")
@@ -177,7 +177,7 @@ class TestRequests:
 
 
 class TestShards:
-    @examples(25, random=200)
+    @examples(8, random=200)
     @given(st.integers(1, 4), st.integers(1, 3), st.sampled_from(["float32", "float64"]), st.integers(0, 10**6))
     def test_are_read_as_written_by_us_and_by_zarr(self, side, count, dtype, seed):
         rng = np.random.default_rng(seed)

@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
-from functools import lru_cache
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -41,10 +41,11 @@ class Work:
     kernel: KernelFunction
     action: Action | None
     record: Record
-    arrays: dict[str, Chunks] = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "arrays", self.record.arrays(self.path))
+    @cached_property
+    def arrays(self) -> dict[str, Chunks]:
+        """The arrays of the store by name."""
+        return self.record.arrays(self.path)
 
     @property
     def tiles(self) -> ZarrTiles:

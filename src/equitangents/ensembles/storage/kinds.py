@@ -246,10 +246,9 @@ _TABLE = {
         "record:Record": "network text; network_hash text; action none|text; action_hash none|text; "
         "x1 scale.Inputs; x2 none|scale.Inputs; engine text; precision text; tile int; "
         "inverses none|(int); version text; numbers int; format int; part none|int",
-        "work:Work": "path Place; kernel Network; action none|GroupAction; record Record; arrays {Chunks}",
+        "work:Work": "path Place; kernel Network; action none|GroupAction; record Record",
     },
     "tiles": {
-        "chunks:Chunks": "folder Place; shape (int); dtype dtype; inner none|(int)",
         "place:ObjectPath": "root text; key text",
     },
 }
