@@ -15,7 +15,7 @@ EXTRAS := $(VENV)/.installed-torch $(VENV)/.installed-onnx $(VENV)/.installed-ke
 
 LOWEST := build/lowest
 LOWEST_PIP := $(LOWEST)/bin/python -m pip --disable-pip-version-check install --quiet
-LOWEST_TESTS := $(addprefix tests/,kernels/test_angles.py kernels/test_cpu_duals.py kernels/test_cpu_engine.py ensembles/test_infinite.py \
+LOWEST_TESTS := $(addprefix tests/,kernels/test_traits.py kernels/test_cpu_duals.py kernels/test_cpu_engine.py ensembles/test_infinite.py \
 	ensembles/test_deep_checkpoints.py cli/test_command_line.py cli/test_doctor.py report tiles scale/test_gram_store.py scale/test_reading.py)
 
 # One thread a test process: the processes already fill the cores.

@@ -46,10 +46,10 @@ def test_wrong_numbers_are_reported(capsys, monkeypatch) -> None:
 
 
 @pytest.mark.parametrize("error", [1e-9, float("nan")])
-def test_json_says_whether_all_is_well(capsys, monkeypatch, error) -> None:
+def test_json_says_whether_all_is_well(capsys, monkeypatch, tmp_path, error) -> None:
     monkeypatch.setattr(self_test, "CHECKS", [lambda: self_test.Check("one", error, 1e-6)])
-    status, out, _ = run_doctor(capsys, "--json")
-    told = json.loads(out, parse_constant=pytest.fail)  # NaN is no JSON
+    status, *_ = run_doctor(capsys, "--json", str(tmp_path / "d.json"))
+    told = json.loads((tmp_path / "d.json").read_text("utf-8"), parse_constant=pytest.fail)  # NaN is no JSON
     assert (status, told["well"]) == ((0, True) if error == 1e-9 else (1, False))
     assert told["installation"]["jax"] == jax.__version__
     assert [(each["name"], each["passed"]) for each in told["checks"]] == [("one", told["well"])]
@@ -95,6 +95,6 @@ def test_packages_of_extras_need_not_be_installed(capsys, monkeypatch) -> None:
 
     monkeypatch.setattr(doctor, "version", version)
     monkeypatch.setattr(self_test, "CHECKS", self_test.CHECKS[:1])
-    status, out, err = run_doctor(capsys, "--json")
+    status, out, err = run_doctor(capsys)
     assert (status, err) == (0, "")
-    assert json.loads(out)["installation"]["zarr"] == "not installed (extra scale)"
+    assert "not installed (extra scale)" in out

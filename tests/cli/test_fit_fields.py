@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -35,12 +36,19 @@ def run(capsys, tmp_path, monkeypatch):
     return call
 
 
+def shown(out: str) -> dict[str, str]:
+    """The table of labels and values."""
+    return dict(re.split(r"\s{2,}", line, maxsplit=1) for line in out.splitlines() if "  " in line)
+
+
 FIT = ("fit", "--net", "net.json", "--ridge", 1e-2)
 
 
 def test_fields_are_fitted_and_predicted(run):
     out = run(*FIT, "--data", "fields.npz", "--out", "model", "--store", "kernels")
-    assert out.startswith("model: regression of 4 samples, 2 outputs at each of 3×3 positions; solved as dense NP×NP")
+    expected = {"Model": "model", "Samples": "4", "Outputs": "2", "Positions": "3×3"}
+    assert expected.items() <= shown(out).items()
+    assert shown(out)["Solved as"].startswith("dense NP×NP")
     run("predict", "model", "--data", "new.npy", "--out", "p.npz", "--std")
     mean, std = et.InfiniteEnsemble(NET, ridge=1e-2, standardise=True).fit(X, Y).predict(NEW, return_std=True)
     with np.load("p.npz") as held:
@@ -51,9 +59,10 @@ def test_fields_are_fitted_and_predicted(run):
 
 def test_whole_numbers_at_every_position_are_labels(run):
     out = run(*FIT, "--data", "labels.npz", "--out", "model")
-    assert out.startswith("model: classifier of 4 samples, 2 classes at each of 3×3 positions; ")
+    assert shown(out)["Classes"] == "2"
+    assert shown(out)["Labels of left-out samples that are right"].endswith("%")
     run("predict", "model", "--data", "new.npy", "--out", "p.npy")
     expected = et.InfiniteEnsembleClassifier(NET, ridge=1e-2, standardise=True).fit(X, LABELS).predict(NEW)
     np.testing.assert_array_equal(np.load("p.npy"), expected)
     out = run(*FIT, "--data", "labels.npz", "--out", "model", "--task", "regression")
-    assert out.startswith("model: regression of 4 samples, 1 output at each of 3×3 positions; ")
+    assert shown(out)["Outputs"] == "1"

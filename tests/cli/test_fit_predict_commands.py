@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -47,14 +48,29 @@ FIT = ("fit", "--data", "x.npy", "--targets", "y.npy", *MLP, "--ridge", 1e-3)
 @pytest.fixture
 def fitted(run):
     status, out, err = run(*FIT, "--out", "model")
-    assert (status, out) == (0, "model: regression of 9 samples, 1 output; solved as dense N×N\n")
+    rows = [re.split(r"\s{2,}", line) for line in out.splitlines()]
+    assert (status, rows) == (
+        0, [["Model", "model"], ["Samples", "9"], ["Outputs", "1"], ["Solved as", "dense N×N"]],
+    )  # fmt: skip
     assert err == "inputs are standardised: each channel\nInfiniteEnsemble: dense N×N, N = 9\n"
+
+
+def test_a_regression_has_the_depth_kernel_and_ridge_of_the_smallest_error_of_left_out_samples(run):
+    status, out, err = run("fit", "--data", "x.npy", "--targets", "y.npy", "--out", "model")
+    assert status == 0, err
+    model = et.InfiniteEnsemble.load("model")
+    error = np.mean(model.leave_one_out_.residuals**2)
+    assert out.splitlines()[0].split() == ["Leave-one-out", "mean", "squared", "error", f"{error:.4g}"]
+    at_zero = et.InfiniteEnsemble(model.net, kernel=model.kernel, ridge=1e-9, standardise=True).fit(X, Y)
+    assert error <= np.mean(at_zero.leave_one_out_.residuals**2)
+    others = np.mean([(Y[i] - np.delete(Y, i, 0).mean(0)) ** 2 for i in range(9)])
+    assert re.search(rf"Of the mean of the others +{others:.4g}\n", out)
 
 
 def test_a_solver_is_asked_for_by_name(run):
     status, out, _ = run(*FIT, "--out", "model", "--solver", "pcg")
     assert status == 0
-    assert out.startswith("model: regression of 9 samples, 1 output; solved as dense N×N by pcg (relative residual ")
+    assert re.search(r"Solver +pcg\nRelative residual +\d", out)
     assert run("predict", "model", "--data", "new.npy", "--out", "p.npy")[0] == 0
     expected = et.InfiniteEnsemble(NET, ridge=1e-3, standardise=True).fit(X, Y).predict(NEW)
     np.testing.assert_allclose(np.load("p.npy"), expected, atol=1e-7)
@@ -76,7 +92,7 @@ def test_predictions_are_those_of_the_ensemble(run, fitted):
 
 
 def test_labels_make_a_classifier(run):
-    assert "classifier of 9 samples, 3 classes" in run("fit", "--data", "labels.npz", *MLP, "--out", "m")[1]
+    assert re.search(r"Classes +3\n", run("fit", "--data", "labels.npz", *MLP, "--out", "m")[1])
     assert run("predict", "m", "--data", "labels.npz", "--array", "x_test", "--out", "p.npy")[0] == 0
     wanted = et.InfiniteEnsembleClassifier(NET, standardise=True).fit(X, np.arange(9) % 3).predict(NEW)
     assert np.load("p.npy").tolist() == wanted.tolist()

@@ -84,7 +84,7 @@ def test_a_fit_says_whether_a_model_and_a_kernel_are_there(run, monkeypatch):
         kept = "interrupted; the kernel is kept in kernel.zarr as far as it is: the same command goes on\n"
         assert last(run(*fit, "--store", "kernel.zarr")[1]) == f"equitangents: {kept}"
     with monkeypatch.context() as patch:
-        patch.setattr("equitangents.cli.images.held_out", after(0))
+        patch.setattr("equitangents.fit.held_out.HeldOut.of", after(0))
         saved = "equitangents: interrupted; the model is saved in model, its report is missing"
         assert last(run(*fit)[1]) == f"{saved}: equitangents predict model goes on with it\n"
     with monkeypatch.context() as patch:

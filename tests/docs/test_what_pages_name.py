@@ -15,6 +15,7 @@ from equitangents.cli.main import app
 from equitangents.errors import InvalidArgumentError
 from equitangents_studies import registry
 from equitangents_studies.framework.catalogue import load
+from equitangents_studies.framework.places import PLACES
 from equitangents_studies.framework.settings import changed
 
 ROOT = Path(__file__).parents[2]
@@ -74,7 +75,7 @@ def wrong_commands(text: str) -> Iterator[str]:
 def wrong_study(rest: str, line: str) -> Iterator[str]:
     """Of one `equitangents reproduce`."""
     words = rest.split()
-    if not words or words[0].startswith(("-", "STUDY")):
+    if not words or words[0].startswith(("-", "STUDY", "…")) or words[0] in PLACES:
         return
     if words[0] not in registry:
         yield f"no study: {line}"
@@ -143,6 +144,17 @@ def test_every_command_on_a_page_exists_with_its_options_studies_and_settings():
 
 def test_every_link_leads_to_a_file_and_a_heading():
     assert everywhere(wrong_links) == []
+
+
+def test_every_stop_of_the_walk_links_to_its_file_and_every_timed_one_has_a_time():
+    lines = (ROOT / "docs/guide/how-a-kernel-is-computed.md").read_text(encoding="utf-8").splitlines()
+    rows = [row for line in lines if line.startswith("| ") and len(row := line.strip("| ").split(" | ")) == 3]
+    stops = [row for row in rows if row[0] != "stop" and "ms" not in row[1]]
+    assert len(stops) >= 18
+    assert [row[0] for row in stops if not re.search(r"\]\(((?:\.\./)+(?:src|native)/[^)#]+)\)", row[1])] == []
+    times = {row[0]: row[1:] for row in rows if "ms" in row[1]}
+    assert {"fit", "kernels", "choice", "engine", "C++", "spectrum", "all"} <= times.keys()
+    assert all(re.fullmatch(r"[\d.,]+ ms", time) for of in times.values() for time in of)
 
 
 def test_every_name_of_the_package_can_be_imported():

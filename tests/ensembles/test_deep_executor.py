@@ -56,9 +56,9 @@ def test_members_of_a_dead_worker_are_trained_again(alone, monkeypatch, caplog):
     again = []
 
     class Alive(Dying):
-        def submit(self, function, items):
-            again.extend(items)
-            return super().submit(function, items)
+        def submit(self, function, piece):
+            again.append(piece)
+            return super().submit(function, piece)
 
     monkeypatch.setattr(executors, "_processes", lambda workers: nullcontext(Alive(tasks=2)))
     model = DeepEnsemble(NET, executor=Dying(tasks=1), **SETTINGS).fit(X, Y, **RECORD)

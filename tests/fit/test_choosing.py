@@ -11,7 +11,7 @@ import equitangents as et
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotPositiveDefiniteError, ShapeError
 from equitangents.fit import MOST, Grown, Step, auto, turning
 from equitangents.fit.assessing import _within, assessed
-from equitangents.fit.baselines import baselines, features_of
+from equitangents.fit.baselines import baselines
 from equitangents.fit.candidates import Candidate
 from equitangents.fit.growing import doubled
 from equitangents.fit.left_out import Gram
@@ -21,7 +21,17 @@ from equitangents.statistics import Estimate
 LONG = 600.0  # minutes: how busy a machine is decides nothing here
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(30, 3))
+TWO = et.actions.subset(et.actions.image_rotations(4), [0, 1])  # no group
 Y = np.where(X[:, 0] + 0.3 * RNG.normal(size=30) > 0, "up", "down")
+
+
+@pytest.fixture
+def one_dense(monkeypatch):
+    """One candidate alone, dense on 4×4 pixels."""
+    dense = et.nn.Sequential(et.nn.Flatten(), et.nn.Dense(1), et.nn.Relu(), et.nn.Dense(1))
+    monkeypatch.setattr("equitangents.fit.choosing.candidates", lambda shape: [Candidate("dense", 1, (4, 4), dense)])
+    monkeypatch.setattr("equitangents.fit.choosing.of_features", lambda x: ())
+    return dense
 
 
 def images(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -54,7 +64,8 @@ def test_the_score_is_the_models_own_and_the_kernels_are_reused(monkeypatch):
     assert "chosen" in str(choice)
 
 
-def test_images_with_a_group_and_equal_samples():
+def test_images_with_a_group_and_equal_samples(monkeypatch):
+    monkeypatch.setattr("equitangents.fit.choosing.of_features", lambda x: ())
     x, y = images(16)
     x[2], x[5] = x[0], np.rot90(x[1], axes=(0, 1))  # of the same label
     choice = auto(x, y, augmentation="C4", baselines=False, minutes=LONG)
@@ -70,10 +81,10 @@ def test_images_with_a_group_and_equal_samples():
     assert np.allclose(model.predict_proba(x), model.predict_proba(turned), atol=1e-4)
 
 
-def test_images_are_read_in_single_precision_where_nothing_is_lost():
+def test_images_are_read_in_single_precision_where_nothing_is_lost(one_dense):
     x, y = images(16)
     pixels = np.round(255 * (x - x.min()) / np.ptp(x)).astype(np.uint8)
-    of = lambda x, **more: auto(x, y, baselines=False, minutes=1e-9, **more)
+    of = lambda x, **more: auto(x, y, baselines=False, minutes=LONG, **more)
     bytes_, doubles = of(pixels), of(pixels.astype(np.float64))
     assert {each.precision for each in (*bytes_.tried, *doubles.tried)} == {"float32"}
     assert bytes_.model.ensemble_._training.x.dtype == np.float32
@@ -185,8 +196,8 @@ def test_three_sets_are_enough_for_every_model_and_baselines_without_time_are_na
     assert [each.name for each in few.others] == ["majority", "neighbours", "forest", "SVM"]
     late = auto(X, Y, minutes=1e-9)
     assert not set(late.uncompared) & set(late.untried)
-    assert "SVM" in late.scores()
-    assert "SVM" not in late.candidates()
+    assert "SVM" in {row[0] for row in late.scores.rows}
+    assert not any("SVM" in row[0] for row in late.candidates.rows)
 
 
 @given(st.integers(1, 30), st.sampled_from(["falls", "rises", "flat"]))
@@ -235,11 +246,7 @@ def test_where_time_is_short_one_fold_orders_the_candidates_and_is_not_scored(mo
     assert not choice.untried
 
 
-def test_the_group_is_chosen_by_left_out_images(monkeypatch):
-    few = [
-        Candidate("dense", 1, (4, 4), et.nn.Sequential(et.nn.Flatten(), et.nn.Dense(1), et.nn.Relu(), et.nn.Dense(1)))
-    ]
-    monkeypatch.setattr("equitangents.fit.choosing.candidates", lambda shape: few)
+def test_the_group_is_chosen_by_left_out_images(one_dense):
     rng = np.random.default_rng(2)
     labels = np.arange(40) % 2
     x = rng.normal(0, 0.6, (40, 4, 4, 1))
@@ -250,10 +257,24 @@ def test_the_group_is_chosen_by_left_out_images(monkeypatch):
     blob[labels == 1, 0, :2] += 1.5
     blob = np.stack([np.rot90(image, k) for image, k in zip(blob, rng.integers(4, size=40), strict=True)])
     choice = auto(blob, labels, augmentation="auto", baselines=False, minutes=LONG)
-    assert choice.best.group in ("C4", "D4")
-    assert {each.group for each in choice.tried} == {"", "C4", "D4"}
+    assert choice.best.group
+    assert {each.group for each in choice.tried} == {"", "C4", "D4", "C8"}
     with pytest.raises(InvalidArgumentError, match="expected images"):
         auto(X, Y, augmentation="auto")
+
+
+def test_a_resampled_group_is_an_average_over_both_orbits(one_dense, tmp_path):
+    x, y = images(16)
+    choice = auto(x, y, augmentation="C8", baselines=False, minutes=LONG)
+    assert {each.group for each in choice.tried} == {"C8"}
+    average = et.kernels.orbit_average(one_dense, et.actions.image_rotations(8))
+    assert choice.model.net == average
+    assert choice.model.leave_one_out_.accuracy == pytest.approx(choice.best.accuracy)
+    quarter = np.rot90(x, axes=(1, 2))
+    np.testing.assert_allclose(choice.model.predict_proba(quarter), choice.model.predict_proba(x), atol=1e-4)
+    assert choice.turned[1].angle == pytest.approx(5.0)
+    choice.model.save(tmp_path / "model")
+    assert et.InfiniteEnsembleClassifier.load(tmp_path / "model").net == average
 
 
 def test_turned_copies_and_parts_are_predicted_by_networks_fitted_to_the_rest(monkeypatch):
@@ -293,7 +314,7 @@ def test_fast_leaves_out_what_predicts_slowly(monkeypatch):
         ({"x": np.zeros((MOST + 1, 1)), "y": np.zeros(MOST + 1)}, InvalidArgumentError, "samples, 2001; expected"),
         ({"x": np.zeros((5, 2, 2)), "y": Y[:5]}, ShapeError, "expected vectors"),
         ({"x": X, "y": Y, "minutes": 0}, InvalidArgumentError, "minutes is 0"),
-        ({"x": images(8)[0], "y": images(8)[1], "augmentation": "C8"}, InvalidArgumentError, "quarter turns"),
+        ({"x": images(8)[0], "y": images(8)[1], "augmentation": TWO}, InvalidArgumentError, "of turns and reflections"),
         ({"x": np.full((8, 2), np.nan), "y": Y[:8]}, InvalidArgumentError, "NaN"),
         (
             {"x": X, "y": Y, "together": np.arange(len(X)) % 2},
@@ -313,9 +334,3 @@ def test_a_kernel_that_is_none_has_no_score():
     problem = make_problem(np.arange(12) % 2, ("a", "b"), None, 0)
     with pytest.raises(NotPositiveDefiniteError):
         assessed(Gram(-np.eye(12), np.ones(12)), problem)
-
-
-def test_features_of_images_of_one_row_or_many_pixels():
-    assert features_of(np.ones((2, 1, 5, 3))).shape == (2, 15 + 21 + 9)
-    assert features_of(np.ones((2, 40, 33, 1))).shape == (2, 13 * 11 + 7 + 9)
-    assert np.isfinite(features_of(np.zeros((2, 1, 1, 1)))).all()

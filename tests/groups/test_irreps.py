@@ -1,5 +1,7 @@
 """Irreducible representations of any finite group: unitary, complete, irreducible, of the right kind."""
 
+from __future__ import annotations
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -171,3 +173,16 @@ class TestBehaviour:
             groups.cyclic(3).irreps("rational")
         with pytest.raises(MemoryLimitError, match="expected at most 200 MB; take a smaller group"):
             groups.wallpaper(4, False, (50, 50)).irreps()
+
+
+@pytest.mark.parametrize("group", [groups.cyclic(2), groups.cyclic(4), groups.direct_product(*[groups.cyclic(4)] * 2)])
+@pytest.mark.parametrize("field", ["complex", "real"])
+def test_characters_of_groups_of_exponent_four_are_whole_numbers(group, field):
+    for irrep in group.irreps(field):
+        parts = np.stack([irrep.matrices.real, irrep.matrices.imag])
+        assert np.array_equal(parts, np.round(parts))
+
+
+def test_turns_of_c8_by_quarters_are_whole_numbers():
+    for irrep in groups.cyclic(8).irreps("real"):
+        assert np.array_equal(irrep.matrices[::2], np.round(irrep.matrices[::2]))

@@ -1,12 +1,17 @@
-"""SO(3) and O(3) as quadratures."""
+"""SO(3) and O(3) as quadratures; draws from compact groups and permutations."""
+
+from __future__ import annotations
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.spatial.transform import Rotation
 
 from equitangents import groups, sphere
 from equitangents.errors import EquitangentsError
+from equitangents.groups import group_named, permutations
+from equitangents.groups.rotations_of_space import rotation_angle, rotation_axis
 
 
 @given(st.integers(1, 5), st.booleans())
@@ -41,13 +46,6 @@ def test_random_rotations_follow_the_haar_measure():
     assert 0.4 < (np.linalg.det(groups.o3(1).random(500)) > 0).mean() < 0.6
 
 
-def test_finite_rotation_groups_share_the_interface():
-    for G in (groups.so3(2), groups.octahedral()):
-        assert G.matrices.shape == (G.order, 3, 3)
-        assert G.weights.shape == (len(G),)
-        assert G.weights.sum() == pytest.approx(1)
-
-
 def test_equality_hash_and_errors():
     assert groups.so3(3) == groups.so3(3) != groups.o3(3)
     assert len({groups.so3(3), groups.so3(3), groups.so3(4)}) == 2
@@ -56,3 +54,33 @@ def test_equality_hash_and_errors():
     for bad in (0, 1000, 2.5, True):
         with pytest.raises(EquitangentsError, match="bandlimit"):
             groups.so3(bad)
+
+
+SO2, SO3, O3 = (group_named(name) for name in ("SO2", "SO3", "O3"))
+
+
+def drawn(symmetry) -> list:
+    return symmetry.draw(9, np.random.default_rng(3))
+
+
+def test_a_permutation_takes_first_what_stands_last() -> None:
+    first, then = np.array([1, 2, 0, 3]), np.array([0, 1, 3, 2])
+    assert permutations(4).compose(then, first).tolist() == [1, 3, 0, 2]
+
+
+def test_a_rotation_is_the_turn_by_its_angle_about_its_axis() -> None:
+    for g in drawn(SO3):
+        angle, axis = rotation_angle(g), rotation_axis(g)
+        assert angle is not None
+        np.testing.assert_allclose(Rotation.from_rotvec(np.radians(angle) * axis).as_matrix(), g, atol=1e-7)
+
+
+def test_every_other_element_of_o3_is_a_reflection() -> None:
+    signs = [round(float(np.linalg.det(g))) for g in drawn(O3)]
+    assert signs == [1, -1, 1, -1, 1, -1, 1, -1, 1]
+
+
+def test_angles_are_equidistant_and_begin_anywhere() -> None:
+    draws = np.array([SO2.draw(4, np.random.default_rng(seed)) for seed in range(40)])
+    np.testing.assert_allclose(np.diff(draws, axis=1), 90)
+    assert np.ptp(draws[:, 0]) > 60

@@ -10,6 +10,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from equitangents.kernels.engines import cpu
+from equitangents.kernels.engines.cpu import library
+
 TOLERANCES = {np.dtype("float64"): 1e-12, np.dtype("float32"): 2e-6}
 
 
@@ -68,6 +71,17 @@ def assert_as_exact(net, x1, x2=None, *, engine, dtype, judge="reference", toler
         np.testing.assert_array_equal(found.nngp, found.nngp.T)
         np.testing.assert_array_equal(found.ntk, found.ntk.T)
     return own
+
+
+def check_instruction_sets(steps, x1, x2):
+    """Every variant of the CPU engine gives the kernels of the best one, which are returned in single precision."""
+    for dtype, tolerance in TOLERANCES.items():
+        a, b = x1.astype(dtype), x2.astype(dtype)
+        best = cpu.kernels(steps, a, b)
+        for number in range(len(library.instruction_sets())):
+            for found, expected in zip(cpu.kernels(steps, a, b, instruction_set=number), best, strict=True):
+                np.testing.assert_allclose(found, expected, rtol=tolerance)
+    return best
 
 
 def check_cpu(net, x1, x2=None, tolerance=None):

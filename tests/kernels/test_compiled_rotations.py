@@ -155,16 +155,11 @@ def derivatives(f):
     ("of", "make", "readout"),
     [
         (all_pairs, one_layer, nn.Flatten()),
-        *(
-            pytest.param(*case, marks=pytest.mark.slow)
-            for case in (
-                (some_pairs, one_layer, POOL),
-                (all_pairs, two_layers, nn.Flatten()),
-                (some_pairs, two_layers, POOL),
-                (all_pairs, two_layers, POOL),
-                (all_pairs, one_narrow_layer, nn.Flatten()),
-            )
-        ),
+        (some_pairs, one_layer, POOL),
+        (all_pairs, two_layers, nn.Flatten()),
+        (some_pairs, two_layers, POOL),
+        (all_pairs, two_layers, POOL),
+        (all_pairs, one_narrow_layer, nn.Flatten()),
     ],
 )
 def test_inside_jax_programs_it_runs_with_the_derivatives_of_the_reference(of, make, readout, rng):
@@ -260,9 +255,9 @@ def test_what_it_can_run_has_the_notes_of_the_reference(rng):
 
 
 def test_memory_is_checked_before_anything_is_computed(rng, monkeypatch):
-    from equitangents.kernels.engines.reference.rotations import tiling
+    from equitangents.kernels.engines.reference import rotation_tiles
 
-    monkeypatch.setattr(tiling, "_MEMORY_LIMIT", 1 << 10)
+    monkeypatch.setattr(rotation_tiles, "_MEMORY_LIMIT", 1 << 10)
     with pytest.raises(MemoryLimitError, match="one pair of signals needs about"):
         two_layers(nn.Abs()).kernel(signals(rng, 2, 3, 1))
 

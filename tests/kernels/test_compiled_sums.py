@@ -67,16 +67,3 @@ def test_windows_of_unequal_weights_on_a_group(readout):
         action=actions.permutations(group, points),
         engine="cpu",
     )
-
-
-REFERENCE = {
-    "residual of means": [*GRIDS["residual of means"][1]],
-    "a branch after a partial pool": [conv((2, 2)), RELU, ("avg_pool", (2, 2)), ("residual", [DENSE, RELU]), *FLAT],
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", REFERENCE)
-def test_branches_by_the_reference_engine(name):
-    x = np.random.default_rng(4).standard_normal((3, 4, 4, 2))
-    check(REFERENCE[name], x, engine="reference")

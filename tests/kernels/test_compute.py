@@ -3,7 +3,6 @@
 import importlib
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -21,7 +20,7 @@ def small_tiles(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("n1", "n2"), [(7, 5), *(pytest.param(*n, marks=pytest.mark.slow) for n in ((1, 3), (4, 2)))])
+@pytest.mark.parametrize(("n1", "n2"), [(7, 5), (1, 3), (4, 2)])
 def test_tiles_of_any_raggedness_give_one_matrix(n1, n2, rng, small_tiles):
     x1, x2 = rng.standard_normal((n1, 5, 2)), rng.standard_normal((n2, 5, 2))
     tiled = NET.kernel(x1, x2, engine="reference")
@@ -41,18 +40,6 @@ def test_only_half_of_the_tiles_run(rng, small_tiles, monkeypatch):
     NET.kernel(x, x, engine="reference")
     assert half == 4 * 5 // 2
     assert len(ran) - half >= 4 * 4 // 2
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_precision_and_array_type_are_the_callers(dtype, rng):
-    x = rng.standard_normal((3, 5, 2)).astype(dtype)
-    numpy_kernel = NET.kernel(x)
-    assert isinstance(numpy_kernel.ntk, np.ndarray)
-    assert numpy_kernel.ntk.dtype == numpy_kernel.nngp.dtype == dtype
-    jax_kernel = NET.kernel(jnp.asarray(x, "float32"))
-    assert isinstance(jax_kernel.ntk, jax.Array)
-    assert jax_kernel.ntk.dtype == np.float32
-    assert not jax.config.jax_enable_x64
 
 
 def test_whole_numbers_are_read_as_double_precision():

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equitangents.kernels.engines import cpu
-from equitangents.kernels.engines.cpu import library
 from equitangents.kernels.plans.plan import plan
 from equitangents.nn import (
     Conv,
@@ -22,7 +21,7 @@ from equitangents.nn import (
     Sequential,
     Sin,
 )
-from kernels.comparison import TOLERANCES, assert_as_exact, check_cpu
+from kernels.comparison import assert_as_exact, check_cpu, check_instruction_sets
 from kernels.random_networks import MORE, NONLINEARITIES, grid_networks
 
 LARGEST = 3e6  # positions times fibres times pairs in a random case
@@ -67,13 +66,7 @@ def test_every_instruction_set_agrees(rng):
     net = Sequential(Conv(1, 3, padding="zero", b_std=0.1), Relu(), Conv(1, 3, padding="zero"), Gelu(), GlobalAvgPool())
     net = Sequential(*net.layers, Dense(1), Erf(), Dense(1))
     x1, x2 = rng.standard_normal((13, 6, 5, 3)), rng.standard_normal((21, 6, 5, 3))
-    steps = plan(net.lower(x1.shape[1:])[1])
-    for dtype, tolerance in TOLERANCES.items():
-        best = cpu.kernels(steps, x1.astype(dtype), x2.astype(dtype))
-        for number in range(len(library.instruction_sets())):
-            found = cpu.kernels(steps, x1.astype(dtype), x2.astype(dtype), instruction_set=number)
-            for a, b in zip(found, best, strict=True):
-                np.testing.assert_allclose(a, b, rtol=tolerance)
+    check_instruction_sets(plan(net.lower(x1.shape[1:])[1]), x1, x2)
 
 
 def test_threads_change_nothing(rng, monkeypatch):
@@ -122,6 +115,6 @@ def test_kernels_of_inputs_with_themselves(readout, end, rng):
     net = Sequential(Conv(1, 3, padding="zero", b_std=0.1), Relu(), Conv(1, 2, padding="zero"), Sin(), readout, *end)
     x = rng.standard_normal((37, 5, 4, 2))
     whole = net.kernel(x, engine="cpu")
-    nngp, ntk = cpu.diagonal(plan(net.lower(x.shape[1:])[1]), x)
+    nngp, ntk = cpu.listed(plan(net.lower(x.shape[1:])[1]), x)
     np.testing.assert_allclose(nngp, np.diag(whole.nngp), rtol=1e-14)
     np.testing.assert_allclose(ntk, np.diag(whole.ntk), rtol=1e-14)

@@ -65,13 +65,6 @@ def test_random_networks_have_the_kernels_of_literal_sums(case):
 
 
 @pytest.mark.slow
-@settings(max_examples=150)
-@given(lines())
-def test_many_random_networks_have_the_kernels_of_literal_sums(case):
-    check_lines(*case)
-
-
-@pytest.mark.slow
 @settings(max_examples=15)
 @given(grids())
 def test_random_networks_on_grids_have_the_kernels_of_the_reference_engine(case):

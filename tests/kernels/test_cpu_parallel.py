@@ -106,7 +106,7 @@ def test_one_branch_is_its_layers(end, join, engine, rng):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shape", [(4, 3), pytest.param((2, 3, 2), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("shape", [(4, 3), (2, 3, 2)])
 def test_branches_that_end_the_grid_are_joined_as_vectors(shape, rng):
     x = rng.standard_normal((3, *shape, 2))
     first, after = (Conv(1, (2,) * len(shape), b_std=0.3), Relu()), Dense(1, W_std=1.3, b_std=0.1)

@@ -120,14 +120,7 @@ kernel(x[:2]).block_until_ready()  # the next call runs
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "program",
-    [
-        pytest.param(LONG, id="called", marks=pytest.mark.slow),
-        pytest.param(LONG_ON_ROTATIONS, id="on rotations", marks=pytest.mark.slow),
-        pytest.param(LONG_IN_JAX, id="inside a JAX program"),
-    ],
-)
+@pytest.mark.parametrize("program", [LONG, LONG_ON_ROTATIONS, LONG_IN_JAX], ids=["called", "rotations", "traced"])
 def test_ctrl_c_stops_it(program):
     process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "start\n"

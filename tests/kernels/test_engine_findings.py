@@ -121,17 +121,6 @@ def test_doctor_says_what_it_knows_where_the_engine_that_is_asked_for_failed(pla
     assert "kernel engine none: EQUITANGENTS_ENGINE is 'planted'" in said
 
 
-def test_a_name_that_no_engine_has_is_refused_in_terms_of_what_gave_it(monkeypatch):
-    names = "'cpu', 'reference'"
-    with pytest.raises(InvalidArgumentError, match=f"^engine is 'gpu'; expected None or one of {names}$"):
-        select.engine_name("gpu")
-    monkeypatch.setenv("EQUITANGENTS_ENGINE", "gpu")
-    with pytest.raises(
-        InvalidArgumentError, match=f"^EQUITANGENTS_ENGINE is 'gpu'; expected nothing or one of {names}$"
-    ):
-        select.engine_name()
-
-
 @pytest.mark.parametrize("platform", ["gpu", "tpu"])
 def test_on_accelerators_the_reference_engine_runs(platform, monkeypatch):
     monkeypatch.setattr(jax, "default_backend", lambda: platform)

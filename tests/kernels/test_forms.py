@@ -70,14 +70,8 @@ FIBRES = {
 }
 
 
-# All pairs of each are compiled.
-OFTEN = {"zero gap", "ragged strides", "pool in blocks", "layers after flattening", "roto-translations"}
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in OFTEN else pytest.mark.slow) for name in FIBRES]
-)
+@pytest.mark.parametrize("name", FIBRES)
 def test_fibres_agree_with_all_pairs(name, rng):
     shape, layers = FIBRES[name]
     x1, x2 = rng.standard_normal((3, *shape)), rng.standard_normal((2, *shape))

@@ -109,7 +109,8 @@ def left_out(x1, x2, known):
         out = ~(known(a)[:, None] & known(a if b is None else b))
         return tuple(np.where(out, np.nan, part) for part in pair)
 
-    backends = scaling.Backends(engine, None, by_reference=False, beyond=reference)
+    of_pairs = lambda a, b: (a[:, 0] + b[:, 0], a[:, 0] * b[:, 0])
+    backends = scaling.Backends(engine, None, by_reference=False, beyond=of_pairs)
     law = law_of(dense(nn.Erf()).lowered(np.ones((1, 2)))[1])
     found = scaling.all_pairs(law, backends, x1, x2)
     return found, reference(x1, x1 if x2 is None else x2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -103,24 +102,6 @@ def test_new_examples_are_drawn_for_every_seed_and_only_then(pytest_run):
     one, again, other = (drawn(*random, seed) for seed in "556")
     assert one == again
     assert one != other
-
-
-def test_threads_of_a_program_do_not_count_as_processors():
-    environment = {k: v for k, v in os.environ.items() if k != "OMP_NUM_THREADS"}
-    run = lambda **more: (
-        subprocess.run(
-            ["bash", ROOT / "scripts" / "jobs.sh"], env=environment | more, capture_output=True, text=True, check=True
-        ).stdout
-    )
-    assert run() == run(OMP_NUM_THREADS="1")
-
-
-def test_make_test_alone_compiles_without_optimising_and_xla_reads_that():
-    """XLA reads its flags up to the first word that begins without a dash."""
-    text = (ROOT / "Makefile").read_text(encoding="utf-8")
-    given = dict(re.findall(r"^(test: )?XLA := (.*)$", text, re.MULTILINE))
-    assert given["test: "].startswith("--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false ")
-    assert "optimization" not in given[""]
 
 
 def test_every_property_test_leaves_the_choice_of_examples_to_the_profile():

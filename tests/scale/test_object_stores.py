@@ -23,7 +23,7 @@ from equitangents.errors import InvalidArgumentError, StoreError
 from equitangents.scale import GramStore, record
 from equitangents.scale.reading import read_inputs
 from equitangents.scale.work import each_computed
-from equitangents.tiles import lease, place
+from equitangents.tiles import place
 from equitangents.tiles.chunks import Chunks
 from equitangents.tiles.store import DamagedTileError
 from examples import examples
@@ -35,7 +35,7 @@ MODEL = et.InfiniteEnsemble(stores.NET, ridge=1e-3).fit(X, X[:, 0])
 
 @pytest.fixture
 def short_leases(monkeypatch):
-    monkeypatch.setattr(lease, "LEASE", 0.2)
+    monkeypatch.setattr(place, "LEASE", 0.2)
 
 
 class TestAStore:
@@ -154,7 +154,7 @@ class TestRequests:
         tiles = there.tiles[:20]
         waiting = there._work.tiles.missing(tiles)
         assert bucket.counted == {"list": 2}
-        assert sum(done.computed for done in each_computed(there._work, waiting)) == len(waiting) == 16
+        assert sum(each_computed(there._work, waiting)) == len(waiting) == 16
         places = sum(len(there._work.record.grid.places(tile)) for tile in waiting)
         read = {tile[0] for tile in waiting} | {tile[1] for tile in waiting}
         assert bucket.counted == {"list": 2, "head": len(waiting), "put": 2 * places, "get": len(read)}
@@ -256,14 +256,14 @@ class TestLocks:
     def test_are_held_by_one_and_taken_from_the_dead(self, bucket, short_leases):
         at = place.place("path", "s3://bucket/lock")
         with (
-            lease.alone(at, "it is held"),
+            place.alone(at, "it is held"),
             pytest.raises(StoreError, match="it is held"),
-            lease.alone(at, "it is held"),
+            place.alone(at, "it is held"),
         ):
             pass
         assert not at.exists()
         at.write_bytes(b"of one that died")
-        with lease.alone(at, "it is held"):
+        with place.alone(at, "it is held"):
             assert at.exists()
         assert not at.exists()
 

@@ -22,9 +22,8 @@ from equitangents.statistics import (
     surviving_share,
     t_interval,
 )
-from equitangents.statistics.bootstrap import mean_interval, resample
+from equitangents.statistics.bootstrap import mean_interval, resample, table_interval
 from equitangents.statistics.student import binomial_ends
-from equitangents.statistics.two_way import table_interval
 
 LONG_ABOVE = np.random.default_rng(0).exponential(size=12)  # of 10 and more samples the short side is one formula
 

@@ -85,19 +85,6 @@ def test_windows_turn_with_the_grid(window, strides, padding):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("layer", [stax.Conv, stax.ConvLocal])
-def test_scales_of_width_are_channels(layer):
-    x = RNG.normal(size=(3, 5, 2))
-    kernels = []
-    for channels, s in ((4, (1, 3)), (12, (1, 1))):
-        one = layer(channels, (2,), parameterization="standard", s=s)
-        assert one.init_fn(jax.random.key(0), x.shape)[0] == (3, 4, 12)
-        net = stax.serial(one, stax.Relu(), layer(4, (2,), parameterization="standard"), stax.Flatten())
-        kernels.append(net.kernel_fn(x, None, "ntk"))
-    assert np.max(np.abs(kernels[0] / kernels[1] - 1)) <= 1e-12
-
-
-@pytest.mark.slow
 def test_inputs_may_be_nested():
     inner = stax.parallel(stax.Dense(4), stax.serial(stax.Dense(4), stax.Relu()))
     read = stax.parallel(stax.serial(inner, stax.FanInConcat()), stax.Dense(8, b_std=0.1))

@@ -1,9 +1,10 @@
 """`pattern=` of `stax.Aggregate`: edges from tails to heads, as neural-tangents documents them, by literal sums."""
 
+from __future__ import annotations
+
 import itertools
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -50,15 +51,6 @@ def test_heads_receive_what_their_tails_have(along):
 
 
 @pytest.mark.slow
-def test_axes_are_those_of_the_inputs():
-    x, pattern = RNG.standard_normal((2, 2, 3, 4)), RNG.standard_normal((2, 4, 4))
-    first = stax.serial(stax.Aggregate(3, channel_axis=1), stax.Flatten(), stax.Dense(1)).kernel_fn
-    last = stax.serial(stax.Aggregate(-2), stax.Flatten(), stax.Dense(1)).kernel_fn
-    found = first(x, None, "ntk", pattern=pattern)
-    np.testing.assert_allclose(found, last(np.moveaxis(x, 1, -1), None, "ntk", pattern=pattern), rtol=1e-12)
-
-
-@pytest.mark.slow
 def test_lists_of_edges_are_counted():
     """Repeated edges have weight 2, edges with a negative end none."""
     x = RNG.standard_normal((2, 3, 2, 2))
@@ -97,16 +89,6 @@ def test_kernels_of_kernels_read_patterns_alike():
     whole = stax.serial(before, after).kernel_fn(x, None, "ntk", pattern=pattern)
     found = after.kernel_fn(before.kernel_fn(x, None), pattern=pattern).ntk
     np.testing.assert_allclose(found, whole, rtol=1e-6)
-
-
-@pytest.mark.quick(1)
-@pytest.mark.parametrize("end", [stax.Flatten(), stax.GlobalAvgPool(), stax.GlobalSumPool()])
-def test_kernels_of_kernels_end_on_vectors(end):
-    x = RNG.standard_normal((2, 4, 3))
-    before = stax.serial(stax.Dense(3), stax.Relu())
-    k, whole = end.kernel_fn(before.kernel_fn(x, None)), stax.serial(before, end).kernel_fn(x, None)
-    np.testing.assert_allclose(k.ntk, whole.ntk, rtol=1e-6)
-    assert (k.shape1, k.batch_axis, k.channel_axis) == (whole.shape1, whole.batch_axis, whole.channel_axis)
 
 
 @pytest.mark.slow
@@ -149,18 +131,6 @@ def test_patterns_of_another_shape_are_refused(layer, pattern, error, said):
     x = RNG.standard_normal((2, 4, 3))
     with pytest.raises(error, match=said):
         stax.serial(layer, stax.Dense(1), stax.GlobalAvgPool()).kernel_fn(x, None, "ntk", pattern=pattern)
-
-
-@pytest.mark.slow
-def test_no_rank_is_promoted():
-    x, pattern = jnp.asarray(RNG.standard_normal((2, 3, 2, 2))), jnp.asarray(RNG.standard_normal((2, 3, 3)))
-    edges = jnp.asarray(RNG.integers(-1, 3, (2, 4, 1, 2)))
-    with jax.numpy_rank_promotion("raise"):
-        for reader, given in ((stax.Aggregate(1), pattern), (stax.Aggregate(1, implementation="SPARSE"), edges)):
-            init_fn, apply_fn, kernel_fn = stax.serial(reader, stax.Flatten(), stax.Dense(2))
-            assert kernel_fn(x, None, "ntk", pattern=given).shape == (2, 2)
-            params = init_fn(jax.random.key(0), x.shape)[1]
-            assert jax.jit(apply_fn)(params, x, pattern=given).shape == (2, 2)
 
 
 def test_one_pattern_is_read_in_one_way():

@@ -85,27 +85,6 @@ def test_one_network_follows_gradient_flow_from_where_it_starts():
     assert np.max(np.abs(last - (test0 + TD.ntk @ np.linalg.solve(DD.ntk, Y - train0)))) <= 1e-11
 
 
-def test_an_absolute_regulariser_is_a_relative_one_times_the_mean_diagonal():
-    for kernel, cross in ((DD.ntk, TD.ntk), (DD.nngp, TD.nngp)):
-        unit = np.trace(kernel) / len(kernel)
-        relative = predict.gradient_descent_mse(kernel, Y, diag_reg=0.2)
-        absolute = predict.gradient_descent_mse(kernel, Y, diag_reg=0.2 * unit, diag_reg_absolute_scale=True)
-        for found, expected in zip(absolute(2.0, 0.0, 0.0, cross), relative(2.0, 0.0, 0.0, cross), strict=True):
-            assert np.max(np.abs(found - expected)) <= 1e-12
-
-
-def test_kernels_of_all_outputs_are_one_matrix():
-    full = np.einsum("ij,op->ijop", DD.ntk, np.eye(2)) + 0.1 * np.einsum("ij,op->ijop", DD.nngp, np.ones((2, 2)))
-    cross = np.einsum("ij,op->ijop", TD.ntk, np.eye(2))
-    run = predict.gradient_descent_mse(full, Y, trace_axes=())
-    train, test = run(2.0, 0.0, 0.0, cross)
-    flat = full.transpose(0, 2, 1, 3).reshape(12, 12)
-    moved = np.eye(12) - scipy.linalg.expm(-2.0 * flat / Y.size)
-    pull = np.linalg.solve(flat, moved @ Y.ravel())
-    assert np.max(np.abs(train - (moved @ Y.ravel()).reshape(6, 2))) <= 1e-12
-    assert np.max(np.abs(test - (cross.transpose(0, 2, 1, 3).reshape(6, 12) @ pull).reshape(3, 2))) <= 1e-12
-
-
 def test_posteriors_are_those_of_gaussian_processes():
     run = predict.gp_inference(DD, Y, diag_reg=0.1, diag_reg_absolute_scale=True)
     found = run(get=("nngp", "ntkgp", "ntk"), k_test_train=TD, k_test_test=TT)
@@ -164,11 +143,6 @@ def test_cross_entropy_along_the_linearised_flow_is_its_integral_in_small_steps(
     assert np.array_equal(train[1], f0)
     with pytest.raises(et.errors.InvalidArgumentError, match="finite times"):
         run(None, f0)
-
-
-def test_any_loss_that_is_the_square_has_the_closed_form():
-    run = predict.gradient_descent(lambda f, y: 0.5 * jnp.mean((f - y) ** 2), DD.ntk, Y)
-    assert np.max(np.abs(run(20.0, 0.0) - predict.gradient_descent_mse(DD.ntk, Y)(20.0, 0.0))) <= 1e-6
 
 
 def test_the_flow_with_momentum_is_a_damped_oscillator():

@@ -64,8 +64,3 @@ def test_layers_of_nn_are_equal_however_their_numbers_came():
         jax.jit(lambda w: nn.Dense(3, W_std=w) and w)(1.0)
     with pytest.raises(InvalidTypeError, match="W_std"):
         nn.Dense(3, W_std=np.ones(2))
-
-
-def test_constructors_keep_their_signatures():
-    assert list(inspect.signature(nn.Scale).parameters) == ["factor"]
-    assert inspect.signature(nn.Dense).parameters["W_std"].default == 1.0

@@ -25,7 +25,7 @@ def zarr(folder):
 
 
 def mapped(folder):
-    found = _PointTiles(folder, [np.array([0, 2]), np.array([1])], FLOATS)
+    found = _PointTiles(folder, [slice(0, 2), slice(2, 3)], FLOATS)
     if not (folder / "ntk.npy").exists():
         found.make()
     return found
@@ -60,7 +60,7 @@ class TestAnyTiles:
         for at in {"its own": [(0, 1)], "the other": [(1, 0)], "both": [(0, 1), (1, 0)]}[half]:
             if kind is mapped:
                 array = np.load(tmp_path / "ntk.npy", mmap_mode="r+")
-                array[at] += 1e-9
+                array[2 * at[0], 2 * at[1]] += 1e-9
                 array.flush()
             else:
                 file = tmp_path / "ntk" / "c" / str(at[0]) / str(at[1])
@@ -75,7 +75,7 @@ class TestAnyTiles:
 def test_tiles_are_computed_in_order_and_those_that_are_there_are_left(tmp_path):
     chunks = Chunks(tmp_path, (2,), FLOATS)
     compute = lambda key: None if key == (1,) else np.full(2, float(key[0]))
-    assert list(each_computed(chunks, [(k,) for k in range(3)], compute)) == [((0,), True), ((1,), False), ((2,), True)]
+    assert list(each_computed(chunks, [(k,) for k in range(3)], compute)) == [True, False, True]
     assert chunks.missing([(k,) for k in range(3)]) == [(1,)]
     assert chunks.read((2,)).tolist() == [2, 2]
     (tmp_path / "c" / "2").write_bytes(b"\1" * 20)

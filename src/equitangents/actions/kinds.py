@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -42,24 +42,12 @@ from equitangents.actions.subset import ActionSubset
 from equitangents.actions.vectors import channels, linear, rotations
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.groups import SymmetryGroup, cyclic, symmetric
-from equitangents.groups.names import GroupName, parse_group_name
+from equitangents.groups.families import Permutations as AllPermutations
+from equitangents.groups.names import GroupName, Space, parse_group_name
 from equitangents.groups.plane_rotations import PlaneRotations
 from equitangents.groups.rotation_group import RotationGroup
-from equitangents.groups.sampled_permutations import Permutations as AllPermutations
 
-Space = Literal["plane", "space", "permutations", "translations", "reversal", "sign"]
 Shape = tuple[int, ...]
-
-
-def space_of(named: GroupName) -> Space:
-    """Space on which a named group acts."""
-    if named.family in ("C", "D", "SO2"):
-        return "plane"
-    if named.family == "S":
-        return "permutations"
-    if named.family in ("translations", "reversal", "sign"):
-        return named.family
-    return "space"
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,16 +108,13 @@ def kinds_named(named: GroupName, group: SymmetryGroup) -> Kinds:
     """Actions of the group with this name."""
     if named.family in ("C", "D"):
         return Kinds("plane", group, turns_of(named.family, named.n or 1))
-    matrices = getattr(group, "matrices", None)
-    if named.family in ("tetrahedral", "octahedral", "icosahedral") and matrices is not None:
-        return Kinds("space", group, matrices.__getitem__)
-    if named.family == "S" and group.elements is not None:
+    if (known := kinds_of(group)) is not None:
+        return known
+    if named.space == "space":
+        return Kinds("space", group, group.matrices.__getitem__)  # type: ignore[attr-defined]
+    if named.space == "permutations":
         return Kinds("permutations", group, lambda g: np.array(group.element(g)))  # type: ignore[attr-defined]
-    if named.family in ("translations", "reversal", "sign"):
-        return Kinds(space_of(named), group, lambda g: g)
-    known = kinds_of(group)
-    assert known is not None
-    return known
+    return Kinds(named.space, group, lambda g: g)
 
 
 def kinds_of(group: SymmetryGroup) -> Kinds | None:

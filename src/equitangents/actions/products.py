@@ -14,7 +14,7 @@ from equitangents.actions.compact import check_finite_group
 from equitangents.actions.vectors import LinearAction, channels
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NotAnActionError, ShapeError
 from equitangents.groups import Group
-from equitangents.groups.subgroup import Subgroup
+from equitangents.groups.table_group import Subgroup
 
 
 @final

@@ -14,18 +14,16 @@ import typer
 
 from equitangents.cli.audit_words import (
     agreement_of,
-    check_counts,
     check_file,
-    check_together,
     kinds_of,
     limited,
     limits_of,
+    numbers,
     output_kinds,
-    scales,
     tolerance_of,
 )
 from equitangents.cli.common import announced, argument, command, flag, option, stages
-from equitangents.cli.completion import GROUPS, one_of
+from equitangents.cli.completion import GROUPS, one_of, positive
 from equitangents.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -82,27 +80,28 @@ REPORTS = {
 }
 _OF_MODEL = {
     "model": argument(
-        str, "file.onnx, .pt2 (torch.export), .pt (TorchScript), package.module:object; .keras with --trust."
+        str, "file.onnx, .pt2 (torch.export), .pt (TorchScript), package.module:object; .keras with --trust.", ...
     ),
     "select": option(str, "Audit this one of several outputs, by name (logits) or position."),
     "trust": flag("Load pickles, too. They run whatever code their author put in."),
 }
 _OF_DATA = {
-    "data": option(str, "Inputs: .npy, or .npz with x and, if there are labels, y."),
+    "data": option(str, "Inputs: .npy, or .npz with x and, if there are labels, y.", ...),
     "inputs": option(str, "What each input is to the group, with commas: images, vectors, points, edges, none."),
     "layout": option(
         str,
         "Where images keep channels, if shapes do not tell: channels_last or channels_first.",
         **one_of("channels_last", "channels_first"),
     ),
-    "limit": option(int, "Use this many inputs, drawn at random."),
-    "batch_size": option(int, "Inputs at a time."),
+    "limit": option(int, "Use this many inputs, drawn at random.", callback=positive),
+    "batch_size": option(int, "Inputs at a time.", callback=positive),
     "batch_axis": option(int, "The axis of the inputs' batch, such as 1 for sequences of recurrent networks.", 0),
 }
 _OF_GROUP = {
     "group": option(
         str,
         "C4, D4 (any number), SO2, SO3, O3, S_n, S5 (any number), translations, octahedral, …",
+        ...,
         autocompletion=GROUPS,
     ),
     "outputs": option(
@@ -112,7 +111,7 @@ _OF_GROUP = {
         "points, pairs, edges, sequences, states, …, labels:3,0,1,2 for classes that change places (generators apart "
         "by /), or find. Several outputs: KIND,KIND or NAME=KIND,…; KIND@1: its batch is axis 1.",
     ),
-    "elements": option(int, "How many elements of the group to try."),
+    "elements": option(int, "How many elements of the group to try.", callback=positive),
 }
 _MEASURED = {
     "on_data_only": flag("No noise and no shuffled inputs."),
@@ -164,11 +163,10 @@ def audit(o: Any) -> None:
     from equitangents.model_files import check_model
 
     limits, agreement, tolerated = limits_of(o.fail_above), agreement_of(o.min_agreement), tolerance_of(o.tolerance)
-    scale, files = scales(o.output_scale), {form: getattr(o, form) for form in REPORTS}
-    check_counts({"--elements": o.elements, "--limit": o.limit, "--batch-size": o.batch_size})
+    scale = numbers(o.output_scale, "--output-scale", "a number, or NAME=NUMBER,…")
+    files = {form: getattr(o, form) for form in REPORTS}
     check_files(files)
     check_file("baseline", o.baseline)
-    check_together({"MODEL": o.model, "--data": o.data, "--group": o.group})
     check_file("data", o.data)
     check_model(o.model, o.trust)
     parse_group_name("group", o.group)
@@ -191,19 +189,12 @@ def audit(o: Any) -> None:
         f = as_model(load_model(o.model, o.trust))
         f.foreign = True  # of a function, too, an error is told in one line, with where it came from
         stage(f"evaluating {f.name}")
-        entries: dict[str, Any] = {
-            "inputs": kinds,
-            "layout": o.layout,
-            "select": int(o.select) if o.select is not None and o.select.isdigit() else o.select,
-            "off_data": not o.on_data_only and o.effort != "quick",
-            "tolerance": tolerated,
-            "relative_to": o.relative_to,
-            "output_scale": scale,
-            "seed": o.seed,
-        }
-        settings: Any = {"batch_size": o.batch_size, "progress": True, "effort": o.effort}
-        x = along_axis(x, o.batch_axis)
-        report = measure(f, o.group, x, expected, y=y, elements=o.elements, **settings, **entries)
+        same = ("elements", "batch_size", "effort", "layout", "relative_to", "seed")
+        settings: dict[str, Any] = {name: getattr(o, name) for name in same}
+        settings |= {"inputs": kinds, "tolerance": tolerated, "output_scale": scale, "progress": True}
+        settings["select"] = int(o.select) if o.select is not None and o.select.isdigit() else o.select
+        settings["off_data"] = not o.on_data_only and o.effort != "quick"
+        report = measure(f, o.group, along_axis(x, o.batch_axis), expected, y=y, **settings)
     finish(report, files, _checks(report, limits, agreement, o.baseline))
 
 

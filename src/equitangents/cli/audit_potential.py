@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from equitangents.cli.audit import REPORTS, check_files, finish
-from equitangents.cli.audit_words import check_counts, check_file, limits_of, named
+from equitangents.cli.audit_words import check_file, limits_of, named
 from equitangents.cli.common import argument, command, option, stages
+from equitangents.cli.completion import positive
 from equitangents.errors import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
             "tests": option(
                 str, "Some tests, with commas: rotation, permutation, conservation, dynamics, smoothness, …"
             ),
-            "elements": option(int, "Random moves of every structure.", 8),
-            "limit": option(int, "Use this many structures, drawn at random."),
+            "elements": option(int, "Random moves of every structure.", 8, callback=positive),
+            "limit": option(int, "Use this many structures, drawn at random.", callback=positive),
             "time_step": option(float, "Femtoseconds of a step of the short run: 0.25."),
             "seed": option(int, "Seed of everything random.", 0),
         },
@@ -58,7 +59,6 @@ def audit_potential(o: Any) -> None:
     from equitangents.model_files import check_name
 
     limits, files = limits_of(o.fail_above), {form: getattr(o, form) for form in REPORTS}
-    check_counts({"--elements": o.elements, "--limit": o.limit})
     check_files(files)
     check_file("baseline", o.baseline)
     check_file("structures", o.structures)

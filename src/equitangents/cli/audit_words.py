@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,88 +17,61 @@ if TYPE_CHECKING:
 Limits = float | dict[str, float] | None
 
 
-def check_together(options: Mapping[str, object]) -> None:
-    """Raise unless a model, data and a group are given."""
-    for option, value in options.items():
-        if value is None:
-            raise InvalidArgumentError(option, None, "one")
-
-
-def check_counts(counts: Mapping[str, int | None]) -> None:
-    """Raise unless every number that is given is at least 1."""
-    for option, count in counts.items():
-        if count is not None and count < 1:
-            raise InvalidArgumentError(option, count, "a whole number, at least 1")
-
-
 def check_file(name: str, path: Path | str | None) -> None:
     """Raise unless the file that is to be read is there, or none is given."""
     if path is not None and not Path(path).is_file():
         raise InvalidArgumentError(name, str(path), "a file", nearest(path))
 
 
-def share(text: str, option: str) -> float:
-    """ "5%", "5 %" and "0.05" as 0.05."""
-    plain = text.strip()
-    percent = plain.endswith("%")
-    try:
-        number = float(plain.removesuffix("%"))
-    except ValueError:
-        raise InvalidArgumentError(option, text, "a number such as 0.05, or 5%") from None
-    return number / 100 if percent else number
-
-
 def limits_of(text: str | None) -> Limits:
     """--fail-above: one share, or shares by name."""
-    limits = scales(text, "--fail-above", shares=True)
-    for limit in limits.values() if isinstance(limits, dict) else [] if limits is None else [limits]:
-        if not 0 <= limit < float("inf"):
-            raise InvalidArgumentError("--fail-above", limit, "a number, at least 0")
-    return limits
+    return numbers(text, "--fail-above", "a number, at least 0", lambda limit: 0 <= limit < math.inf)
 
 
 def agreement_of(text: str | None) -> float | None:
     """--min-agreement: a share from 0 to 1."""
-    if text is None:
-        return None
-    found = share(text, "--min-agreement")
-    if not 0 <= found <= 1:
-        raise InvalidArgumentError("--min-agreement", text, "a share, 0.95 or 95%")
-    return found
+    return None if text is None else _share(text, "--min-agreement", "a share, 0.95 or 95%", lambda v: 0 <= v <= 1)
 
 
 def tolerance_of(text: str | None) -> float | None:
     """--tolerance: a share, above 0."""
-    if text is None:
-        return None
-    found = share(text, "--tolerance")
-    if not 0 < found < float("inf"):
-        raise InvalidArgumentError("--tolerance", text, "a number above 0, 0.01 or 1%")
-    return found
+    known = lambda value: 0 < value < math.inf
+    return None if text is None else _share(text, "--tolerance", "a number above 0, 0.01 or 1%", known)
 
 
-def scales(text: str | None, option: str = "--output-scale", shares: bool = False) -> Limits:
-    """ "0.1" as a number, "forces=0.1,energy=1" as numbers by name; `shares`: "10%" is one, too."""
+def numbers(
+    text: str | None, option: str, expected: str, allowed: Callable[[float], bool] = lambda value: True
+) -> Limits:
+    """ "0.1" or "10%" as a number, "forces=10%,energy=1" as numbers by name."""
     if text is None:
         return None
     parts = [part.rpartition("=") for part in text.replace(" ", "").split(",")]
-    try:
-        numbers = [share(number, option) if shares else float(number) for _, _, number in parts]
-    except ValueError:
-        raise InvalidArgumentError(option, text, "a number, or NAME=NUMBER,…") from None
+    values = [_share(number, option, expected, allowed) for _, _, number in parts]
     if len(parts) == 1 and not parts[0][1]:
-        return numbers[0]
+        return values[0]
     if not all(name for name, _, _ in parts):
         raise InvalidArgumentError(option, text, "one number, or NAME=NUMBER,… for each")
-    return {name: number for (name, _, _), number in zip(parts, numbers, strict=True)}
+    return {name: value for (name, _, _), value in zip(parts, values, strict=True)}
 
 
 def named(text: str | None) -> dict[str, float] | None:
     """--tolerances: "forces=1,energy=0.1" as numbers by name."""
-    numbers = scales(text, "--tolerances")
-    if isinstance(numbers, float):
+    found = numbers(text, "--tolerances", "NAME=NUMBER,…")
+    if isinstance(found, float):
         raise InvalidArgumentError("--tolerances", text, "NAME=NUMBER,…")
-    return numbers
+    return found
+
+
+def _share(text: str, option: str, expected: str, allowed: Callable[[float], bool]) -> float:
+    """ "5%", "5 %" and "0.05" as 0.05."""
+    plain = text.strip()
+    try:
+        value = float(plain.removesuffix("%")) / (100 if plain.endswith("%") else 1)
+    except ValueError:
+        value = math.nan
+    if math.isnan(value) or not allowed(value):
+        raise InvalidArgumentError(option, text, expected)
+    return value
 
 
 def kinds_of(text: str | None, x: object) -> Any:

@@ -1,8 +1,8 @@
-"""`equitangents fit --net auto`: what of the command it takes, how far it is, and what it says in the end."""
+"""`equitangents fit --net auto`: what of the command it takes, and how far it is."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -12,29 +12,16 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.formatting import duration
 
 if TYPE_CHECKING:
-    from equitangents.fit import Choice, Step
-    from equitangents.fit.held_out import HeldOut
+    from equitangents.fit import Step
 
 AUTO = "auto"
-_OTHERS = (
-    "depth", "w_std", "b_std", "time", "learning_rate", "ridge", "kernel", "dynamics", "store", "solver",
-    "memory_limit", "input_shape",
-)  # fmt: skip
-
-_PAIRS = 5  # that are named
-_OWN = ("minutes", "keep_together", "baselines", "fast")
+REGRESSION = "regression"
 
 
 def check_confidence(least: float | None) -> None:
     """Raise InvalidArgumentError unless it is a probability."""
     if least is not None and not 0 < least <= 1:
         raise InvalidArgumentError("min_confidence", least, "a number above 0, and at most 1")
-
-
-def answered(held: HeldOut, least: float) -> str:
-    """The line about predictions of a probability of `least` or more."""
-    share, right = held.answered(least)
-    return f"probability {least:g} or more: {share:.1%} of left-out samples, {right:.1%} of them right"
 
 
 def net_or_auto(parameter: typer.CallbackParam, value: str | None) -> str | None:
@@ -53,13 +40,13 @@ def check_group(group: str | None, why: str) -> None:
         raise InvalidArgumentError("group", "auto", "C4, D4, ...; 'auto' is for --net auto", why)
 
 
-def other_option(context: typer.Context) -> str | None:
-    """An option that is given and that --net auto does not take, so that `mlp` is meant; None where there is none.
+def other_option(context: typer.Context, names: Iterable[str]) -> str | None:
+    """One of these options that is given, which --net auto does not take: `mlp` is meant; None where there is none.
 
     Raises InvalidArgumentError where --net auto is given as well.
     """
     options = {str(p.name): p.opts[0] for p in context.command.params}
-    given = [options[name] for name in _OTHERS if _is_given(context, name)]
+    given = [options[name] for name in names if _is_given(context, name)]
     if given and _is_given(context, "net"):
         raise InvalidArgumentError(
             given[0], "given", "none with --net auto", "leave it out, or name a network by --net"
@@ -67,10 +54,10 @@ def other_option(context: typer.Context) -> str | None:
     return given[0] if given else None
 
 
-def check_named(context: typer.Context, why: str) -> None:
-    """Raise InvalidArgumentError where an option of --net auto is given and another network is fitted."""
+def check_named(context: typer.Context, names: Iterable[str], why: str) -> None:
+    """Raise InvalidArgumentError where one of these options, of --net auto, is given and `why` not it is fitted."""
     options = {str(p.name): p.opts[0] for p in context.command.params}
-    for name in _OWN:
+    for name in names:
         if _is_given(context, name):
             raise InvalidArgumentError(options[name], "given", "none without --net auto", why)
 
@@ -85,7 +72,7 @@ def obstacle(x: Any, y: Any, classifies: bool) -> str | None:
     from equitangents.fit import LEAST, MOST
 
     if not classifies:
-        return "regression"
+        return REGRESSION
     if y.ndim > 1:
         return "labels at positions"
     if x.ndim not in (2, 4):
@@ -101,29 +88,3 @@ def progress(stage: Callable[[str], None]) -> Callable[[Step], None]:
         stage(f"{step.name} {step.share:.0%}; {duration(step.seconds_left)} left{best} (Ctrl-C takes the best so far)")
 
     return told
-
-
-def said(choice: Choice, names: Sequence[str]) -> list[str]:
-    """Lines about a choice of samples of these names: what is better, both tables, near-duplicates, an interruption."""
-    ahead = ", ".join(each.name for each in choice.others if each.is_ahead) or "none"
-    lines = [f"shown to be more accurate on the same folds: {ahead}"] if choice.others else []
-    lines += [choice.scores().rstrip(), choice.candidates().rstrip()]
-    lines += [choice.turning().rstrip()] if choice.turned else []
-    lines += [choice.speed().rstrip()]
-    lines += [f"refused: {name}: {why}" for name, why in choice.refused]
-    lines += _near_duplicates(choice, names)
-    return [*lines, *(["interrupted: the best so far is taken"] if choice.interrupted else [])]
-
-
-def _near_duplicates(choice: Choice, names: Sequence[str]) -> list[str]:
-    """The number of pairs of nearly equal images, with the remedy, and the first of them."""
-    pairs = choice.near_duplicates
-    if not pairs:
-        return []
-    named = (
-        [f"  {names[i]}  {names[j]}" for i, j in pairs[:_PAIRS]]
-        if names
-        else [f"  {i}  {j}" for i, j in pairs[:_PAIRS]]
-    )
-    more = ["  …"] if len(pairs) > _PAIRS else []
-    return [f"near-duplicates, by which scores are too good: {len(pairs)} pairs (--keep-together)", *named, *more]

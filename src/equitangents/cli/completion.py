@@ -60,6 +60,15 @@ def one_of(*values: str) -> dict[str, Any]:
     return {"autocompletion": among(*values), "callback": checked}
 
 
+def positive(parameter: typer.CallbackParam, value: int | None) -> int | None:
+    """A number of things, at least 1."""
+    if value is not None and value < 1:
+        from equitangents.errors import InvalidArgumentError
+
+        raise InvalidArgumentError(parameter.opts[0], value, "a whole number, at least 1")
+    return value
+
+
 def group_name(value: str | None) -> str | None:
     """The name of a group; InvalidArgumentError for others, which offers finite ones, as what is computed with it."""
     from equitangents.groups.names import KNOWN_FINITE, parse_group_name

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 import platform
-from collections.abc import Callable
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -16,37 +17,52 @@ OPTIONAL = {"zarr": "scale"}  # packages, and the extras that install them
 
 
 def doctor(
-    as_json: Annotated[bool, typer.Option("--json", help="All of it as one object in JSON.")] = False,
+    json_path: Annotated[Path | None, typer.Option("--json", help="Write all of it as JSON.")] = None,
 ) -> None:
     """Show versions, devices and the kernel engine, and test this installation on small kernels.
 
     Exit status 1 if a number of the self-test is wrong, 2 if the engine that EQUITANGENTS_ENGINE names cannot run here.
     """
     from equitangents.cli.common import stages
+    from equitangents.cli.self_test import run_checks
 
     with stages() as stage:
-        _examine(as_json, stage)
+        stage("asking engines and devices")
+        about, error = _installation()
+        stage("")
+        _print(about.items())
+        checks: list[Any] = []
+        if error is None:
+            stage("computing small kernels, and comparing them with closed forms")
+            checks = run_checks()
+    well = error is None and all(check.passed for check in checks)
+    if json_path is not None:
+        rows = [
+            vars(check) | {"error": check.error if math.isfinite(check.error) else str(check.error)}
+            | {"passed": check.passed}
+            for check in checks
+        ]  # fmt: skip
+        found = {"installation": about, "checks": rows, "well": well}
+        json_path.write_text(json.dumps(found, indent=1, ensure_ascii=False), "utf-8")
+    if error is not None:
+        raise error
+    _print(
+        [(check.name, f"{check.error:.1e}", f"{check.allowed:.0e}", ("WRONG", "ok")[check.passed]) for check in checks],
+        ("self-test", "error", "allowed", ""),
+    )
+    if not well:
+        typer.echo("equitangents: the self-test found wrong numbers; do not trust results from here", err=True)
+        raise typer.Exit(1)
 
 
-def _optional(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return f"not installed (extra {OPTIONAL[package]})"
-
-
-def _examine(as_json: bool, stage: Callable[[str], None]) -> None:
-    """Show what is found; `stage` says what is done meanwhile."""
-    stage("importing JAX")
+def _installation() -> tuple[dict[str, str], Exception | None]:
+    """(labels and values, why the engine that is asked for cannot run)."""
     import jax
-    from rich.table import Table
 
     import equitangents
-    from equitangents.cli.self_test import run_checks
     from equitangents.errors import InvalidArgumentError
     from equitangents.kernels.engines import engine_description, engines, fault
 
-    stage("asking engines and devices")
     about = {
         "equitangents": equitangents.__version__,
         "python": f"{platform.python_version()} on {platform.system()} {platform.machine()}",
@@ -61,53 +77,23 @@ def _examine(as_json: bool, stage: Callable[[str], None]) -> None:
             wrong = fault(engine)
             about[f"test of {engine.name}"] = f"failed: {wrong}" if wrong else "passed"
     try:
-        about["kernel engine"] = engine_description()
+        return about | {"kernel engine": engine_description()}, None
     except InvalidArgumentError as error:
-        about["kernel engine"] = f"none: {error}"
-        _print({"installation": about, "checks": [], "well": False} if as_json else _grid(about))
-        raise
-    if not as_json:
-        stage("")
-        _print(_grid(about))
-    stage("computing small kernels, and comparing them with closed forms")
-    checks = run_checks()
-    stage("")
-    well = all(check.passed for check in checks)
-    if as_json:
-        told = [
-            {
-                "name": check.name,
-                "error": check.error if math.isfinite(check.error) else str(check.error),
-                "allowed": check.allowed,
-                "passed": check.passed,
-            }
-            for check in checks
-        ]
-        _print({"installation": about, "checks": told, "well": well})
-    else:
-        table = Table("self-test", "error", "allowed", "")
-        for check in checks:
-            table.add_row(check.name, f"{check.error:.1e}", f"{check.allowed:.0e}", "ok" if check.passed else "WRONG")
-        _print(table)
-    if not well:
-        typer.echo("equitangents: the self-test found wrong numbers; do not trust results from here", err=True)
-        raise typer.Exit(1)
+        return about | {"kernel engine": f"none: {error}"}, error
 
 
-def _grid(about: dict[str, str]) -> Any:
+def _optional(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return f"not installed (extra {OPTIONAL[package]})"
+
+
+def _print(rows: Any, header: Sequence[str] = ()) -> None:
+    from rich.console import Console
     from rich.table import Table
 
-    grid = Table.grid(padding=(0, 2))
-    for name, value in about.items():
-        grid.add_row(name, value)
-    return grid
-
-
-def _print(what: Any) -> None:
-    """An object as JSON, a table as it is drawn."""
-    from rich.console import Console
-
-    if isinstance(what, dict):
-        typer.echo(json.dumps(what, indent=1, ensure_ascii=False))
-    else:
-        Console().print(what)
+    table = Table(*header) if header else Table.grid(padding=(0, 2))
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ import typer
 from equitangents.cli import networks
 from equitangents.cli.choosing import (
     AUTO,
-    answered,
+    REGRESSION,
     check_confidence,
     check_group,
     check_named,
@@ -21,7 +22,6 @@ from equitangents.cli.choosing import (
     obstacle,
     other_option,
     progress,
-    said,
 )
 from equitangents.cli.common import (
     PLACE,
@@ -37,13 +37,13 @@ from equitangents.cli.common import (
     stages,
 )
 from equitangents.cli.completion import GROUPS, NETS, SOLVERS, among, one_of, there
-from equitangents.errors import InvalidArgumentError
+from equitangents.errors import EquitangentsError, InvalidArgumentError, StoreError
 
 if TYPE_CHECKING:
     from equitangents._types import ArrayLike
     from equitangents.ensembles import InfiniteEnsemble, InfiniteEnsembleClassifier
+    from equitangents.ensembles.infinite.tuning import Tuning
     from equitangents.fit import Choice
-    from equitangents.fit.held_out import HeldOut
     from equitangents.kernels import KernelFunction
 
 REPORT = "report.html"  # beside a classifier
@@ -51,6 +51,8 @@ EXAMPLES = """equitangents fit --data tiles --group auto --out model
 
 equitangents fit --data train.npz --net mlp --ridge 1e-3 --out model"""
 _LARGE = 100  # MB of a saved model, beyond which its size is shown
+_DEPTHS = (1, 2, 4)  # of regressions
+_PAIRS = 5  # near-duplicates that are named
 
 
 _INPUTS = {
@@ -84,7 +86,7 @@ _INPUTS = {
     "group": option(
         str,
         "Augmentation by all elements of a group: C4, D4, S5, translations, …; of images by --net auto also auto: the "
-        "best of none, C4 and D4.",
+        "best of none, C4, D4 and C8.",
         autocompletion=lambda incomplete: [*among(AUTO)(incomplete), *GROUPS(incomplete)],
         callback=group_or_auto,
     ),
@@ -167,42 +169,19 @@ def fit(o: Any) -> None:
     Nothing is saved unless all of it is. With --store a fit that was killed goes on with the kernel as far as it is.
     """
     from equitangents.cli import images
-    from equitangents.errors import EquitangentsError, StoreError
 
     check_confidence(o.min_confidence)
-    shape_of_one, limit = shape(o.input_shape), byte_limit(o.memory_limit)
-    other = other_option(o.context) if o.net == AUTO else None
+    settings: dict[str, Any] = {name: getattr(o, name) for name in _NAMED if name != "task"}
+    settings |= {"input_shape": shape(o.input_shape), "memory_limit": byte_limit(o.memory_limit)}
+    settings |= {"augmentation": o.group, "standardise": o.standardise}
+    other = other_option(o.context, (*networks.SHAPE, *_NAMED.keys() - {"task"})) if o.net == AUTO else None
     if o.net != AUTO:
-        check_named(o.context, f"--net {o.net}")
-        check_group(o.group, f"--net {o.net}")
+        _check_named(o, f"--net {o.net}")
     with stages() as stage:
         stage(f"reading {o.data}")
-        of_images = (
-            images.read_labelled(o.data, o.targets, o.size, o.keep_together, o.skip_bad, stage)
-            if images.are_images(o.data, o.targets)
-            else None
-        )
-        if of_images is None and o.size is not None:
-            raise InvalidArgumentError("--size", o.size, "none, since --data is no folder of images")
-        x, y = _arrays(o.data, o.targets) if of_images is None else (of_images.x, of_images.y)
-        together = None if of_images is None else of_images.together
-        if of_images is None and o.keep_together is not None:
-            together = _array(o.data, o.keep_together)
+        of_images, x, y, together = _read(o, stage)
         stage("loading what computes kernels")
         network = networks.network("mlp" if o.net == AUTO else o.net, o.depth, o.w_std, o.b_std)
-    settings: dict[str, Any] = {
-        "augmentation": o.group,
-        "time": o.time,
-        "learning_rate": o.learning_rate,
-        "ridge": o.ridge,
-        "kernel": o.kernel,
-        "dynamics": o.dynamics,
-        "input_shape": shape_of_one,
-        "memory_limit": limit,
-        "store": o.store,
-        "solver": o.solver,
-        "standardise": o.standardise,
-    }
     _check_place(o.out)
     before = images.digest(o.out)
     with stages() as stage, kept(lambda: _so_far(o.out, o.store, before)), ExitStack() as lines:
@@ -211,49 +190,20 @@ def fit(o: Any) -> None:
         computing()
         inputs, y = in_precision(x, o.precision), _targets(y)
         kind = _kind(o.task, network, inputs, y)
-        choice = None
+        choice, tuned = None, None
         if o.net == AUTO:
-            why = other or obstacle(inputs, y, "calibrate" in kind(network).get_params(deep=False))
-            if why is not None:
-                check_named(o.context, why)
-                check_group(o.group, why)
-                typer.echo(f"network: mlp ({why}, which auto does not take)", err=True)
+            why = other or obstacle(inputs, y, _classifies(kind))
+            if why is None:
+                choice = _chosen(o, inputs, y, together, stage)
             else:
-                from equitangents.fit import auto
-
-                choice = auto(
-                    inputs,
-                    y,
-                    augmentation=o.group,
-                    together=together,
-                    minutes=o.minutes,
-                    baselines=o.baselines,
-                    fast=o.fast,
-                    standardise=o.standardise,
-                    precision=o.precision,
-                    progress=progress(stage),
-                )
-        if choice is None:
-            if o.calibrate is not None:
-                if "calibrate" not in kind(network).get_params(deep=False):
-                    raise InvalidArgumentError("--calibrate", o.calibrate, "none, since the task is regression")
-                settings["calibrate"] = o.calibrate
-            try:
-                model: Any = kind(network, **settings).fit(inputs, y)
-            except StoreError as error:
-                if o.store is None or not o.standardise:
-                    raise
-                raise StoreError(
-                    "store",
-                    o.store,
-                    "the kernel of standardised inputs",
-                    "fill it by gram --standardise, or fit inputs as they are (--no-standardise)",
-                ) from error
-            if o.calibrate is None and hasattr(model, "classes_") and model.solution_.solver == "eigh":
-                with suppress(EquitangentsError):  # which the line on calibration says
-                    model._calibrate()
+                _check_named(o, why)
+                tuned = _tuned(o, kind(network, **settings), inputs, y) if why == REGRESSION else None
+                if tuned is None:
+                    typer.echo(f"network: mlp ({why}, which auto does not take)", err=True)
+        if choice is not None:
+            model: Any = choice.model
         else:
-            model = choice.model
+            model = _fitted(o, kind(network, **settings), inputs, y) if tuned is None else tuned.best
         if o.min_confidence is not None and getattr(model, "temperature_", None) is None:
             raise InvalidArgumentError(
                 "min_confidence", o.min_confidence, "a calibrated classifier", "leave it out, or give --calibrate"
@@ -264,29 +214,169 @@ def fit(o: Any) -> None:
             (o.out / REPORT).unlink(missing_ok=True)  # of the model that was there before
         if of_images is not None:
             images.keep_form(of_images.form, o.out)
-        typer.echo(_said(model, o.out))
-        megabytes = (o.out / "model.npz").stat().st_size / 1e6
-        if megabytes > _LARGE:
-            typer.echo(
-                f"size: {megabytes:,.0f} MB (inputs and decomposition); --means-only keeps what predictions need"
-            )
-        files = () if of_images is None else of_images.files
-        if hasattr(model, "classes_"):
-            for line in (images.held_out(model), images.calibration(model)) if choice is None else said(choice, files):
-                typer.echo(line)
-            if o.min_confidence is not None:
-                typer.echo(answered(_held_out(model, choice), o.min_confidence))
-            if o.report:
-                _report(model, o.data, o.out, files, choice, o.min_confidence)
-            new = "NEW_FOLDER --out predictions.csv" if of_images is not None else "NEW.npy --out predictions.npz --std"
-            more = f" --min-confidence {o.min_confidence:g}" if o.min_confidence and of_images is not None else ""
-            typer.echo(f"next: equitangents predict {o.out} --data {new}{more}")
+        _show(o, model, choice, tuned, None if of_images is None else of_images.files)
 
 
-def _held_out(model: Any, choice: Choice | None) -> HeldOut:
+def _check_named(o: Any, why: str) -> None:
+    """Raise where an option of --net auto is given and `why` another network is fitted."""
+    check_named(o.context, _CHOICE, why)
+    check_group(o.group, why)
+
+
+def _read(o: Any, stage: Callable[[str], None]) -> tuple[Any, Any, Any, Any]:
+    """(the images with their form, None for arrays; x; y; what leaves together, or None)."""
+    from equitangents.cli import images
+
+    if images.are_images(o.data, o.targets):
+        found = images.read_labelled(o.data, o.targets, o.size, o.keep_together, o.skip_bad, stage)
+        return found, found.x, found.y, found.together
+    if o.size is not None:
+        raise InvalidArgumentError("--size", o.size, "none, since --data is no folder of images")
+    x, y = _arrays(o.data, o.targets)
+    return None, x, y, None if o.keep_together is None else _array(o.data, o.keep_together)
+
+
+def _chosen(o: Any, x: Any, y: Any, together: Any, stage: Callable[[str], None]) -> Choice:
+    from equitangents.fit import auto
+
+    own = {name: getattr(o, name) for name in ("minutes", "baselines", "fast", "standardise", "precision")}
+    return auto(x, y, augmentation=o.group, together=together, progress=progress(stage), **own)
+
+
+def _tuned(o: Any, model: Any, x: Any, y: Any) -> Tuning[InfiniteEnsemble] | None:
+    """An mlp of the depth, kernel and ridge of the smallest leave-one-out error; None where samples are too many."""
+    from equitangents.fit import LEAST, MOST
+    from equitangents.fit.left_out import RIDGES
+
+    if o.calibrate is not None or not LEAST <= len(x) <= MOST:
+        return None
+    return model.tune({"depth": _DEPTHS, "kernel": ("ntk", "nngp"), "ridge": RIDGES}, x, y)
+
+
+def _of_tuning(tuned: Tuning[InfiniteEnsemble], y: Any) -> dict[str, str]:
+    """The error of left-out samples beside that of the mean of the others, and what was chosen: labels and values."""
+    others = (y.sum(axis=0) - y) / (len(y) - 1)
+    found = tuned.best_params
+    return {
+        "Leave-one-out mean squared error": f"{tuned.best_score:.4g}",
+        "Of the mean of the others": f"{((y - others) ** 2).mean():.4g}",
+        "Hidden layers": str(found["depth"]),
+        "Kernel, ridge": f"{found['kernel']}, {found['ridge']:.0e}",
+    }
+
+
+def _classifies(kind: Any) -> bool:
+    return "calibrate" in kind.__dataclass_fields__
+
+
+def _fitted(o: Any, model: Any, x: Any, y: Any) -> Any:
+    """The model, fitted; a classifier calibrated where leave-one-out is exact, or as --calibrate says."""
+    if o.calibrate is not None:
+        if not _classifies(model):
+            raise InvalidArgumentError("--calibrate", o.calibrate, "none, since the task is regression")
+        model.set_params(calibrate=o.calibrate)
+    try:
+        model.fit(x, y)
+    except StoreError as error:
+        if o.store is None or not o.standardise:
+            raise
+        raise StoreError(
+            "store",
+            o.store,
+            "the kernel of standardised inputs",
+            "fill it by gram --standardise, or fit inputs as they are (--no-standardise)",
+        ) from error
+    if o.calibrate is None and _classifies(model) and model.solution_.solver == "eigh":
+        with suppress(EquitangentsError):  # which the result says
+            model._calibrate()
+    return model
+
+
+def _show(
+    o: Any, model: Any, choice: Choice | None, tuned: Tuning[InfiniteEnsemble] | None, files: Sequence[str] | None
+) -> None:
+    """Print the result: of a classifier how right it is, first, and write its report."""
+    from equitangents.fit.result import ACCURACY, text_of
+    from equitangents.report import Table
+
+    table = lambda caption, rows: Table(caption, [""] * len(rows[0]), rows, text=True)
+    rows, next_command = {} if tuned is None else _of_tuning(tuned, model._data[1]), ""
+    if hasattr(model, "classes_"):
+        new = "NEW.npy --out predictions.npz --std" if files is None else "NEW_FOLDER --out predictions.csv"
+        least = f" --min-confidence {o.min_confidence:g}" if o.min_confidence and files is not None else ""
+        next_command = f"equitangents predict {o.out} --data {new}{least}"
+        rows = _scored(model, choice, o.min_confidence)
+        if o.report:
+            made = _report(o, model, choice, files or (), next_command) if ACCURACY in rows else "not made"
+            rows["Report"] = made
+    typer.echo(text_of(table("", [*(rows | _of_model(model, o.out)).items()])), nl=False)
+    if choice is not None:
+        shown = [choice.scores, choice.candidates, *([choice.turning] if choice.turned else [])]
+        if choice.refused:
+            shown.append(table("refused", choice.refused))
+        if pairs := choice.near_duplicates[:_PAIRS]:
+            names = [[str(i) if files is None else files[i] for i in pair] for pair in pairs]
+            shown.append(table("near-duplicates (--keep-together)", names))
+        typer.echo(text_of(*shown), nl=False)
+    if next_command:
+        typer.echo(f"next: {next_command}")
+
+
+def _scored(model: Any, choice: Choice | None, least: float | None) -> dict[str, str]:
+    """How right a classifier is on left-out samples, or why it is not known: labels and values."""
     from equitangents.fit.held_out import HeldOut
+    from equitangents.fit.page import facts_of
+    from equitangents.formatting import percent
 
-    return HeldOut.of(model) if choice is None else choice.score.held
+    unknown = "Left-out samples not known"
+    if choice is not None:
+        return facts_of(model, choice.score.held, choice, least)
+    if model.solution_.solver != "eigh":
+        return {unknown: f"{model.solution_.solver} keeps no decomposition (--solver eigh)"}
+    try:
+        if model.positions_:
+            return {"Labels of left-out samples that are right": percent(model.leave_one_out_.accuracy)}
+        return facts_of(model, HeldOut.of(model), None, least)
+    except EquitangentsError as error:
+        return {unknown: str(error)}
+
+
+def _report(o: Any, model: Any, choice: Choice | None, names: Sequence[str], next_command: str) -> str:
+    """Write what left-out samples tell beside the model."""
+    from equitangents.fit.page import held_out_page
+    from equitangents.report import write
+
+    page = held_out_page(
+        model,
+        names,
+        title=f"What was learnt from {o.data}",
+        next_command=next_command,
+        choice=choice,
+        min_confidence=o.min_confidence,
+    )
+    return str(write(page, o.out / REPORT))
+
+
+def _of_model(model: Any, out: Path) -> dict[str, str]:
+    """What is saved and how it was solved: labels and values."""
+    from equitangents.ensembles.estimator import positions_of
+
+    solution, megabytes = model.solution_, (out / "model.npz").stat().st_size / 1e6
+    rows = {"Model": str(out), "Samples": f"{len(model._data[0]):,}"}
+    if hasattr(model, "classes_"):
+        rows["Classes"] = str(len(model.classes_))
+    else:
+        rows["Outputs"] = str(getattr(model, "n_outputs_", 1))
+    if grid := positions_of(model):
+        rows["Positions"] = "×".join(map(str, grid))
+    rows["Solved as"] = model.solver_
+    if solution.solver != "eigh":
+        rows |= {"Solver": solution.solver, "Relative residual": f"{solution.residual:.1e}"}
+        if solution.error:
+            rows["Estimated error of the targets"] = f"{solution.error:.1e}"
+    if megabytes > _LARGE:
+        rows["MB (--means-only: fewer)"] = f"{megabytes:,.0f}"
+    return rows
 
 
 def _so_far(out: Path, store: str | None, before: str | None) -> str:
@@ -305,36 +395,6 @@ def _saved(out: Path) -> str:
     """What is kept of a fit that was interrupted once its model was saved."""
     report = "and its report" if (out / REPORT).exists() else "its report is missing"
     return f"the model is saved in {out}, {report}: equitangents predict {out} goes on with it"
-
-
-def _report(
-    model: Any, data: str, out: Path, names: tuple[str, ...], choice: Choice | None, min_confidence: float | None
-) -> None:
-    """Write what left-out samples tell beside the model, where there are any to be had."""
-    from equitangents.errors import EquitangentsError
-    from equitangents.fit.page import held_out_page
-    from equitangents.report import write
-
-    if model.solution_.solver != "eigh":
-        typer.echo(f"report: not made, since {model.solution_.solver} keeps no decomposition")
-        return
-    if model.positions_:
-        typer.echo("report: not made: classes are at positions, and the page is of one class a sample")
-        return
-    suffix = "NEW_FOLDER --out predictions.csv" if names else "NEW.npy --out predictions.npz"
-    try:
-        page = held_out_page(
-            model,
-            names,
-            title=f"What was learnt from {data}",
-            next_command=f"equitangents predict {out} --data {suffix}",
-            choice=choice,
-            min_confidence=min_confidence,
-        )
-    except EquitangentsError as error:
-        typer.echo(f"report: not made: {error}", err=True)
-        return
-    typer.echo(f"report: {write(page, out / REPORT)}")
 
 
 def _arrays(data: str, targets: str | None) -> tuple[Any, Any]:
@@ -386,25 +446,3 @@ def _check_place(out: Path) -> None:
         check_writable("out", real(out))
     elif not may_write(out):
         raise InvalidArgumentError("out", str(out), "a folder that may be written")
-
-
-def _said(model: Any, out: Path) -> str:
-    from equitangents.ensembles.estimator import positions_of
-
-    kind = "classifier" if hasattr(model, "classes_") else "regression"
-    trained = len(model._data[0])
-    outputs = getattr(model, "n_outputs_", 1)
-    what = f"{outputs} output{'s' if outputs > 1 else ''}"
-    if hasattr(model, "classes_"):
-        what = f"{len(model.classes_)} classes"
-    if grid := positions_of(model):
-        what += f" at each of {'×'.join(map(str, grid))} positions"
-    return f"{out}: {kind} of {trained:,} samples, {what}; solved as {model.solver_}{_by(model.solution_)}"
-
-
-def _by(report: Any) -> str:
-    """What solved it, where that is not the decomposition."""
-    if report.solver == "eigh":
-        return ""
-    error = f", estimated error {report.error:.1e} of the targets" if report.error else ""
-    return f" by {report.solver} (relative residual {report.residual:.1e}{error})"

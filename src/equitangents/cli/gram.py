@@ -70,6 +70,10 @@ if TYPE_CHECKING:
 def gram(o: Any) -> None:
     """Compute NNGP and NTK between many inputs into a Zarr store on disk.
 
+    equitangents gram --data x.npy --net cnn --out kernel.zarr
+
+    equitangents gram --data x.npy --net cnn --out kernel.zarr --shard 3/64
+
     What is complete stays: the same command goes on after any interruption, on any machine that sees the folder, and
     computes what is new where rows were added to the data.
     """

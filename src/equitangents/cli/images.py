@@ -32,7 +32,6 @@ _KINDS = {
     "largest": float,
 }
 _SHARE = 0.01  # of all images, after which progress is told
-_CALIBRATED, _SHARES = "calibration", "calibration: probabilities are shares of networks; by --calibrate"
 
 Stage = Callable[[str], None]
 
@@ -166,42 +165,6 @@ def write_table(path: Path, files: tuple[str, ...], predicted: Any, least: float
         writer = csv.writer(file)
         writer.writerow(map(quoted, columns))
         writer.writerows(zip(*(map(_cell, column) for column in columns.values()), strict=True))
-
-
-def held_out(model: Any) -> str:
-    """How often a classifier is right on images that it was not trained on, by exact leave-one-out, in words."""
-    from collections import Counter
-
-    from equitangents.errors import EquitangentsError
-
-    if model.solution_.solver != "eigh":
-        return f"held out: not computed, since {model.solution_.solver} keeps no decomposition"
-    try:
-        left = model.leave_one_out_
-    except EquitangentsError as error:
-        return f"held out: not computed: {error}"
-    right, count = int(left.hits.sum()), left.hits.size
-    common = Counter(left.labels.ravel().tolist()).most_common(1)[0][1]
-    return (
-        f"held out: {right:,} of {count:,} labels right, {right / count:.1%} "
-        f"(each predicted without itself, exactly; inputs standardised by {left.outputs.standardised_by}); "
-        f"the most frequent label alone: {common / count:.1%}"
-    )
-
-
-def calibration(model: Any) -> str:
-    """How far calibrated probabilities are from how often they are right, of left-out samples, or why not known."""
-    from equitangents.errors import EquitangentsError
-    from equitangents.fit.held_out import HeldOut
-
-    if model.solution_.solver != "eigh":
-        return f"calibration: not known, since {model.solution_.solver} keeps no decomposition; --solver eigh does"
-    try:
-        held = HeldOut.of(model)
-    except EquitangentsError as why:
-        return f"calibration: not known: {why}"
-    kind = _SHARES if model.temperature_ is None else _CALIBRATED
-    return f"{kind}: error {held.calibration_error():.3f} (by chance {held.chance_error():.3f})"
 
 
 def _cell(value: Any) -> str:

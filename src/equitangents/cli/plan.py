@@ -56,6 +56,10 @@ from equitangents.errors import InvalidArgumentError
 def plan(o: Any) -> None:
     """How many members bring an ensemble's violation of a symmetry below a target.
 
+    equitangents plan --data digits.npz --group C4 --target 0.01
+
+    equitangents plan --data digits.npz --group C4 --pilot 0
+
     A pilot of some networks is trained on the data by full-batch gradient descent, and the plan, with its interval, is
     that of such networks. --pilot 0 plans from theory, as if networks were infinitely wide.
 

@@ -60,6 +60,10 @@ _BAR = 20  # characters
 def predict(o: Any) -> None:
     """Predict all inputs of a file, in memory that does not grow with their number.
 
+    equitangents predict model --data new_tiles --out predictions.csv
+
+    equitangents predict model --data new.npy --out predictions.npz --std
+
     What is predicted stays in the folder OUT.parts: the same command goes on after any interruption, and the file
     appears whole in the end.
     """

@@ -1,7 +1,7 @@
 """What people would take, on the same folds: majority, nearest neighbours, a random forest, a support vector machine.
 
-Images become features: pixels averaged down to at most 16 of a side, mean, deviation and quantiles of each channel, and
-the histogram of the directions of edges, by their strength. What a fold's rest has to be asked about is asked there:
+Images become features: pixels averaged down to at most 16 of a side, colours, edges and the histogram of their
+directions (`features`). What a fold's rest has to be asked about is asked there:
 neighbours, C and γ by three folds of it. With a group all copies of the rest are trained on, up to 4,000 rows.
 """
 
@@ -20,10 +20,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from equitangents._types import AnyAction
+from equitangents.fit.features import features_of
 from equitangents.fit.left_out import calibrated
 from equitangents.fit.problem import Part, Problem, folds_of
 
-_SIDE, _DIRECTIONS, _QUANTILES = 16, 8, (0.1, 0.25, 0.5, 0.75, 0.9)
 _TREES, _COPIES, _INNER = 300, 4_000, 3
 _NEIGHBOURS, _C, _GAMMA = (1, 3, 5, 9, 15), (1.0, 10.0, 100.0), (0.3, 1.0, 3.0)
 
@@ -41,34 +41,13 @@ def baselines(
         copies = x[None]
     features = np.stack([features_of(each) for each in copies])
     identity = 0 if len(copies) == 1 else int(action.group.identity)
-    told = ", without copies" if upright else ""
+    told = ", upright" if upright else ""
     for name, fit in zip(NAMES, (_majority, _neighbours, _forest, _machine), strict=True):
         found = np.full((len(x), len(problem.classes)), np.nan)
         for rest, inside in problem.split():
             data = _Rest.of(features, identity, rest, problem, seed)
             found[inside] = fit(data, data.scaler.transform(features[identity][inside]))
         yield name + (told if name != "majority" else ""), found
-
-
-def features_of(x: Float[np.ndarray, "n ..."]) -> Float[np.ndarray, "n features"]:
-    """Vectors as they are; of images (N, H, W, C) pixels, colours and edges."""
-    x = np.asarray(x, np.float64)
-    if x.ndim == 2:
-        return x
-    n, height, width, channels = x.shape
-    window = -(-max(height, width) // _SIDE)
-    rows, columns = height // window, width // window
-    small = x[:, : rows * window, : columns * window].reshape(n, rows, window, columns, window, channels)
-    flat = x.reshape(n, -1, channels)
-    colours = [flat.mean(axis=1), flat.std(axis=1), *np.quantile(flat, _QUANTILES, axis=1)]
-    grey = x.mean(axis=3)
-    down, across = (np.gradient(grey, axis=axis) if grey.shape[axis] > 1 else np.zeros_like(grey) for axis in (1, 2))
-    strength, angle = np.hypot(down, across).reshape(n, -1), np.arctan2(down, across).reshape(n, -1)
-    at = np.floor((angle + np.pi) / (2 * np.pi) * _DIRECTIONS).astype(int) % _DIRECTIONS
-    edges = np.stack([(strength * (at == k)).mean(axis=1) for k in range(_DIRECTIONS)], axis=1)
-    return np.concatenate(
-        [small.mean(axis=(2, 4)).reshape(n, -1), *colours, edges, edges.mean(axis=1)[:, None]], axis=1
-    )
 
 
 @dataclass(frozen=True, eq=False)

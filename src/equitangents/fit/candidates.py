@@ -9,12 +9,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+from jaxtyping import Float
+
+from equitangents.fit.features import FeatureNetwork
+from equitangents.kernels.orbit import OrbitAverage
 from equitangents.nn import AvgPool, Conv, Dense, Flatten, GlobalAvgPool, Relu, Sequential
 from equitangents.nn.layer import Layer
 
 _SIDES = (8, 16, 32)
 _DEEP = (1, 2, 4)
 _POOLED = (1, 2, 4, 8)
+_ON_FEATURES = (1, 2)
 _W_STD, _B_STD = math.sqrt(2), 0.1
 _WINDOW = (3, 3)
 
@@ -24,15 +30,16 @@ class Candidate:
     """A network by its family, hidden layers and the pixels (H, W) it sees.
 
     family: "dense"; "convolutional", flattened in the end; "pooled" over all positions in the end; "staged", which
-    halves its grid between layers as well (after the Myrtle networks of Shankar et al. 2020, arXiv 2003.02237).
+    halves its grid between layers as well (after the Myrtle networks of Shankar et al. 2020, arXiv 2003.02237);
+    "colours and edges", dense on these (`features`).
 
-    pixels: () for vectors.
+    pixels: () for vectors and features.
     """
 
     family: str
     layers: int
     pixels: tuple[int, ...]
-    net: Sequential
+    net: Sequential | FeatureNetwork | OrbitAverage
 
     @property
     def name(self) -> str:
@@ -61,6 +68,11 @@ def candidates(input_shape: tuple[int, ...]) -> tuple[Candidate, ...]:
         if not (pixels[0] % 4 or pixels[1] % 4):
             found.append(Candidate("staged", 4, pixels, _staged(window)))
     return tuple(found)
+
+
+def of_features(x: Float[np.ndarray, "n height width channels"]) -> tuple[Candidate, ...]:
+    """Dense networks on colours and edges, which are invariant under the symmetries of the grid of pixels."""
+    return tuple(Candidate("colours and edges", n, (), FeatureNetwork.of(_dense(1, n), x)) for n in _ON_FEATURES)
 
 
 def _windows(height: int, width: int) -> list[int]:

@@ -11,24 +11,28 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
 
 from equitangents._types import AnyAction, Numbers, Targets
+from equitangents.actions import Action
 from equitangents.actions.kinds import ActionLike
 from equitangents.ensembles import InfiniteEnsembleClassifier
 from equitangents.ensembles.estimator import indices_of
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.fit.baselines import NAMES
 from equitangents.fit.baselines import baselines as baselines_of
-from equitangents.fit.candidates import candidates
+from equitangents.fit.candidates import candidates, of_features
 from equitangents.fit.growing import growth
 from equitangents.fit.near_duplicates import near_duplicates
 from equitangents.fit.problem import Part, Problem, make_problem
 from equitangents.fit.result import Choice, Grown, Scored, Turned, scored
 from equitangents.fit.searching import Progress, Search, Trial
 from equitangents.fit.turning import turning
+from equitangents.kernels import orbit_average
+from equitangents.kernels.invariance import known_invariant
 from equitangents.validation import check_number, check_whole
 
 LEAST, MOST = 4, 2_000
@@ -38,7 +42,7 @@ _SHARE = 0.8  # of the time, after which nothing new is begun: the model is fitt
 _TURNING = 0.1  # of the time, at most, for turned copies
 _BASELINES = 0.3  # of the time, after which no further baseline is begun
 _PRECISIONS, _ROUNDING = ("float32", "float64"), 1e-6  # of the standard deviation of pixels
-_SQUARE, _OBLONG = (None, "C4", "D4"), (None, "C2", "D2")  # groups of augmentation="auto"
+_SQUARE, _OBLONG = (None, "C4", "D4", "C8"), (None, "C2", "D2")  # groups of augmentation="auto"
 
 
 def auto(
@@ -55,7 +59,8 @@ def auto(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> Choice:
-    """The classifier of the smallest log loss of left-out samples, of dense, convolutional and pooled networks.
+    """The classifier of the smallest log loss of left-out samples, of dense, convolutional and pooled networks, and
+    dense ones on colours and edges.
 
     Scores are exact: each sample is predicted by the model trained without its set. Ridges, both kernels (all layers
     trained, or the last alone) and sizes of images are chosen with the network. The score that is reported is not the
@@ -66,8 +71,9 @@ def auto(
     Args:
         x: (N, features), or images (N, H, W, C); 4 to 2,000 of them.
         y: (N,) labels of any type.
-        augmentation: the name of a group or an exact action, all of whose copies are trained on: see
-            `InfiniteEnsemble`. "auto", of images: the best of none, C4 and D4 (C2 and D2 of oblong ones).
+        augmentation: the name of a group or an action, all of whose copies are trained on: see `InfiniteEnsemble`. With
+            a resampled one, such as C8, the network is the `orbit_average` in place of that, which is only nearly
+            invariant. "auto", of images: the best of none, C4, D4 and C8 (none, C2 and D2 of oblong ones).
         together: (N,) what samples that belong together have in common, such as the slide that a tile is of: they are
             left out together, and lie in one fold. None: each sample is left out alone.
         minutes: what the choice may take, fit included; the cheapest network is tried in any case. Ctrl-C takes the
@@ -105,10 +111,9 @@ def auto(
     labels = indices_of(first._data[1], first.classes_)
     problem = make_problem(labels, tuple(map(str, first.classes_)), together, seed)
     plain = trials[0].training.x
-    actions = list({trial.group_name: trial.training.augmentation for trial in trials}.values())
     others: dict[str, np.ndarray] = {}
     try:
-        for name, probabilities in baselines_of(plain, problem, _largest(actions), seed) if baselines else ():
+        for name, probabilities in baselines_of(plain, problem, _largest(trials), seed) if baselines else ():
             others[name] = probabilities
             search.report(name, 1.0)
             if time.perf_counter() > start + 60 * minutes * _BASELINES:
@@ -179,26 +184,40 @@ def _groups(augmentation: ActionLike | None, shape: tuple[int, ...]) -> Sequence
 def _trials(
     x: Numbers, y: Targets, groups: Sequence[ActionLike | None], options: dict[str, Any]
 ) -> tuple[InfiniteEnsembleClassifier, list[Trial]]:
-    """(a classifier that has read x and y, all candidates with all groups)."""
+    """(a classifier that has read x and y, all candidates with all groups).
+
+    Of a resampled group the network is the orbit average: no copies are trained on.
+    """
     every, trials = candidates(np.shape(x)[1:]), []
+    upright = InfiniteEnsembleClassifier(every[0].net, **cast(Any, options))._prepare(x, y)[1]
     for group in groups:
         model = InfiniteEnsembleClassifier(every[0].net, augmentation=group, **cast(Any, options))
         _, training = model._prepare(x, y)
-        if training.augmentation is not None and training.reason is not None:
+        action = training.augmentation
+        if isinstance(action, Action) and not action.exact:
+            averages = (replace(each, net=orbit_average(each.net, action)) for each in every)
+            trials += [Trial(each, None, action.group.name, upright) for each in averages]
+            continue
+        if action is not None and training.reason is not None:
             raise InvalidArgumentError(
-                "augmentation",
-                group,
-                "a group of quarter turns and reflections, such as C4 or D4",
-                "or name a network for this one",
+                "augmentation", group, "a group of turns and reflections, such as C4 or D4", "or name a network for it"
             )
-        name = "" if training.augmentation is None else training.augmentation.group.name
+        name = "" if action is None else action.group.name
         trials += [Trial(each, group, name, training) for each in every]
+    if len(np.shape(x)) == 4:  # whose members are invariant as they are: no copies
+        shape = upright.x.shape[1:]
+        actions = [] if None in groups else [trial.action for trial in trials]
+        for each in of_features(upright.x):
+            if all(known_invariant(each.net, action, shape) for action in actions):
+                trials.append(Trial(each, None, "", upright))
     return model, trials
 
 
-def _largest(actions: list[AnyAction]) -> AnyAction:
-    """That of the largest group, None without one."""
-    return max(actions, key=lambda action: 1 if action is None else action.group.order)
+def _largest(trials: list[Trial]) -> AnyAction:
+    """That of the largest exact group, or of the one there is; None without one."""
+    actions = list({trial.group_name: trial.action for trial in trials}.values())
+    exact = [action for action in actions if action is None or action.exact] or actions
+    return max(exact, key=lambda action: 1 if action is None else action.group.order)
 
 
 def _scored(others: dict[str, np.ndarray], problem: Problem, part: Part, score: Scored) -> Iterator[Scored]:

@@ -17,6 +17,7 @@ from jaxtyping import Float, Int
 
 from equitangents.ensembles.infinite.classifier import InfiniteEnsembleClassifier, fitted_temperature
 from equitangents.errors import InvalidArgumentError
+from equitangents.statistics import Estimate
 from equitangents.statistics.student import binomial_ends
 
 _BINS = 10
@@ -69,15 +70,11 @@ class HeldOut:
             tuple(map(str, model.classes_)), called, temperature,
         )  # fmt: skip
 
-    def summary(self) -> str:
-        """How often it is right, with its interval, beside the most frequent label alone."""
-        right, count = int(self.hits.sum()), len(self.hits)
-        low, high = binomial_ends(right / count, count, 0.95, (0.0, 1.0))
-        common = Counter(self.labels.tolist()).most_common(1)[0][1]
-        return (
-            f"{right:,} of {count:,} left-out samples right: {right / count:.1%} (95 %: {low:.1%} to {high:.1%}); "
-            f"the most frequent label: {common / count:.1%}"
-        )
+    @property
+    def accuracy(self) -> Estimate:
+        """The share that is right, with the 95 % interval of a binomial law."""
+        share = float(self.hits.mean())
+        return Estimate(share, *binomial_ends(share, len(self.hits), 0.95, (0.0, 1.0)))
 
     def bins(self) -> list[tuple[float, float, int]]:
         """(mean confidence, share that is right, number) of up to ten groups of equally many samples, by confidence."""

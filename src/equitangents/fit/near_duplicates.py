@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 from jaxtyping import Float
 
+from equitangents.fit.features import block_means
 from equitangents.fit.left_out import Sets
 
 _NEAR = 0.1
@@ -62,7 +63,4 @@ def _copies(x: np.ndarray) -> Iterator[np.ndarray]:
 
 def _smaller(x: np.ndarray, window: int) -> Float[np.ndarray, "n pixels"]:
     """Means over blocks of window² pixels, without what remains at the border, in single precision."""
-    n, height, width, channels = x.shape
-    rows, columns = height // window, width // window
-    blocks = x[:, : rows * window, : columns * window].reshape(n, rows, window, columns, window, channels)
-    return np.ascontiguousarray(blocks.mean(axis=(2, 4)).reshape(n, -1), np.float32)
+    return np.ascontiguousarray(block_means(x, window).reshape(len(x), -1), np.float32)

@@ -16,7 +16,7 @@ import numpy as np
 from equitangents.ensembles import InfiniteEnsembleClassifier
 from equitangents.fit.growing import doubled
 from equitangents.fit.held_out import HeldOut
-from equitangents.fit.result import Choice, Scored, table_of_scores
+from equitangents.fit.result import ACCURACY, FAST, Choice, Scored, headline
 from equitangents.formatting import decimals, percent
 from equitangents.report import Figure, Section, Table
 from equitangents.report.figures import canvas, inline_figure
@@ -61,27 +61,36 @@ def held_out_page(
     ]
     if next_command:
         sections.append(Section("Next", [next_command]))
-    return Document(title, "Fitted classifier", held.summary(), sections, _facts(model, held, choice))
+    facts = facts_of(model, held, choice, min_confidence)
+    return Document(title, "Fitted classifier", f"{ACCURACY}: {facts.pop(ACCURACY)}", sections, facts)
 
 
-def _facts(model: InfiniteEnsembleClassifier, held: HeldOut, choice: Choice | None) -> dict[str, str]:
-    facts = {"Samples": decimals(len(model._data[1]), 0), "Classes": str(len(held.classes))}
+def facts_of(
+    model: InfiniteEnsembleClassifier, held: HeldOut, choice: Choice | None, least: float | None = None
+) -> dict[str, str]:
+    """What was fitted, how right it is (`headline`), and how it was found: labels and values."""
+    facts = headline(held, choice, least)
+    facts |= {"Samples": decimals(len(model._data[1]), 0), "Classes": str(len(held.classes))}
     if choice is None:
         return facts | {
             "Predicted by": model.leave_one_out_.outputs.predictor,
             "Probabilities": "calibrated" if model.temperature_ is not None else "shares of networks; here calibrated",
             "Inputs standardised by": model.leave_one_out_.outputs.standardised_by,
         }
-    best = choice.best
-    return facts | {
-        "Shown to be more accurate": ", ".join(each.name for each in choice.others if each.is_ahead) or "none",
-        "Network": best.name,
-        "Group": best.group or "none",
-        "Kernel, ridge": f"{best.kernel}, {best.ridge:.0e}",
-        "Predictions a second": decimals(best.images_a_second, 1),
-        "Left out": "each alone" if choice.sets is None else f"{choice.sets:,} sets",
-        "Near-duplicate pairs": decimals(len(choice.near_duplicates), 0),
-    }
+    best, fast = choice.best, choice.best_fast
+    return (
+        facts
+        | {
+            "Network": best.name,
+            "Group": best.group or "none",
+            "Kernel, ridge": f"{best.kernel}, {best.ridge:.0e}",
+            "Predictions a second": decimals(best.images_a_second, 1),
+            f"Best at {FAST:g} a second (--fast)": "none" if fast is None else fast.name,
+            "Left out": "each alone" if choice.sets is None else f"{choice.sets:,} sets",
+            "Near-duplicate pairs": decimals(len(choice.near_duplicates), 0),
+        }
+        | ({"Interrupted": "the best so far"} if choice.interrupted else {})
+    )
 
 
 def _accuracy(choice: Choice) -> Iterator[Section]:
@@ -100,7 +109,7 @@ def _accuracy(choice: Choice) -> Iterator[Section]:
         [each.name, percent(each.accuracy.value), decimals(each.log_loss), decimals(each.calibration_error)]
         for each in every
     ]
-    table = Table(table_of_scores(choice).caption, ["model", "accuracy", "log loss", "calibration error"], rows)
+    table = Table(choice.scores.caption, ["model", "accuracy", "log loss", "calibration error"], rows)
     yield Section("Accuracy", shown=[Figure("accuracy", "", svg, "Accuracy", wide=False), table])
 
 
@@ -185,7 +194,7 @@ def _turning(
 ) -> Iterator[Section]:
     if choice is not None:
         if choice.turned:
-            yield Section("Turning", shown=[_angles(choice), choice.turning_table])
+            yield Section("Turning", shown=[_angles(choice), choice.turning])
     elif images is not None and model.augmentation is None:
         yield Section("Turning", shown=[_quarters(model, held, x)])
 

@@ -1,4 +1,4 @@
-"""What was tried and what was chosen, as data; `Choice` prints as two tables."""
+"""What was tried and what was chosen, as data, and as tables of labels and numbers."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from equitangents.ensembles import InfiniteEnsembleClassifier
 from equitangents.fit.held_out import HeldOut
 from equitangents.fit.left_out import Sets
 from equitangents.fit.problem import Part, Problem
-from equitangents.formatting import decimals, duration, percent
+from equitangents.formatting import decimals, percent
 from equitangents.report import Table
 from equitangents.statistics import Estimate, bootstrap
 
-_WIDTH = 100  # of tables
-_COLUMNS = ["network", "group", "kernel", "ridge", "log loss", "accuracy", "kernels", "images/s"]
+_WIDTH = 80  # of tables
+_COLUMNS = ["network", "kernel", "ridge", "log loss", "accuracy", "per s"]
 FAST = 20.0  # images a second
 _SHOWN = 20  # candidates of a table
+ACCURACY = "Accuracy of left-out samples (95 %)"
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ class Choice:
     """What `auto` gives.
 
     rows: samples that are scored, all but those of the fold by which candidates were ordered. turned: what turning
-    changes (`turning`). curve: how accuracy grows with samples (`growth`).
+    changes. curve: how accuracy grows with samples (`growth`).
     model: the chosen classifier, calibrated and fitted to all samples. tried: all candidates with a score, in the order
     in which they were tried; chosen: the number of the best in it. score: the chosen one's, by folds on which nothing
     was chosen; others: of baselines on the same folds. untried: candidates that did not fit into the time. refused:
@@ -128,64 +129,67 @@ class Choice:
         fast = [each for each in self.tried if each.images_a_second >= FAST]
         return min(fast, key=lambda each: each.log_loss) if fast else None
 
+    @property
+    def best_other(self) -> Scored | None:
+        """The most accurate baseline."""
+        return max(self.others, key=lambda each: each.accuracy.value, default=None)
+
     def __str__(self) -> str:
-        return self.scores() + self.candidates()
-
-    def scores(self) -> str:
-        """The table of the chosen model and the baselines on samples of folds that nothing was chosen on."""
-        return _text(table_of_scores(self))
-
-    def turning(self) -> str:
-        """The table of what turning changes."""
-        return _text(self.turning_table)
+        return text_of(self.scores, self.candidates)
 
     @property
-    def turning_table(self) -> Table:
+    def scores(self) -> Table:
+        """The chosen model and the baselines on samples of folds that nothing was chosen on."""
+        left = "each alone" if self.sets is None else f"{self.sets:,} sets"
+        rows = [
+            [each.name, interval(each.accuracy), decimals(each.log_loss), decimals(each.calibration_error),
+             "" if each is self.score else _ends(each.ahead)]
+            for each in (self.score, *self.others)
+        ]  # fmt: skip
+        rows += [[name, "no time", "", "", ""] for name in self.uncompared]
+        header = ["model", "accuracy (95 %)", "log loss", "calibration", "ahead (95 %)"]
+        return Table(f"{self.folds} folds, samples left out {left}", header, rows)
+
+    @property
+    def turning(self) -> Table:
         """Accuracy and confidence at each angle."""
         rows = [
-            [f"{each.angle:.0f}°", decimals(each.copies, 0), _interval(each.accuracy), decimals(each.confidence)]
+            [f"{each.angle:.0f}°", decimals(each.copies, 0), interval(each.accuracy), decimals(each.confidence)]
             for each in self.turned
         ]
         header = ["angle", "images", "accuracy (95 %)", "mean probability"]
         return Table("left-out images turned by angles outside of the group", header, rows)
 
-    def speed(self) -> str:
-        """The table of how many images a second the chosen network predicts, and the best of the fast ones."""
-        labelled = (("chosen", self.best), ("best of 20 images/s or more (--fast)", self.best_fast))
-        rows = [
-            [label, *(("", "", "", "none") if each is None else (
-                each.name, decimals(each.log_loss), percent(each.accuracy), decimals(each.images_a_second, 1)))]
-            for label, each in labelled
-        ]  # fmt: skip
-        return _text(Table("predictions on this machine", ["", "network", "log loss", "accuracy", "images/s"], rows))
-
-    def candidates(self) -> str:
-        """The table of what was tried, the best first, by left-out samples that it was chosen by."""
+    @property
+    def candidates(self) -> Table:
+        """What was tried, the best first, by left-out samples that it was chosen by."""
         order = sorted(range(len(self.tried)), key=lambda i: (self.tried[i].log_loss, i))
         rows = [
-            [("* " if i == self.chosen else "  ") + each.name, each.group, each.kernel,
-             f"{each.ridge:.0e}" + "↓" * each.ends, decimals(each.log_loss), percent(each.accuracy),
-             duration(each.seconds), decimals(each.images_a_second, 1)]
+            [" *"[i == self.chosen] + _named(each.name, each.group), each.kernel, f"{each.ridge:.0e}" + "↓" * each.ends,
+             decimals(each.log_loss), percent(each.accuracy), decimals(each.images_a_second, 0)]
             for i, each in ((i, self.tried[i]) for i in order[:_SHOWN])
         ]  # fmt: skip
-        rows += [["  …"] + [""] * 7] * (len(order) > _SHOWN)
-        rows += [["  " + name, "", "", "", "", "", "no time", ""] for name in self.untried]
-        rows += [["  " + name, "", "", "", "", "", "refused", ""] for name, _ in self.refused]
-        title = "candidates by left-out samples (* chosen, ↓ smallest ridge of the precision)"
-        return _text(Table(title, _COLUMNS, rows))
+        rows += [[" …"] + [""] * 5] * (len(order) > _SHOWN)
+        rows += [[" " + name, "", "", "", "no time", ""] for name in self.untried]
+        rows += [[" " + name, "", "", "", "refused", ""] for name, _ in self.refused]
+        return Table("candidates by left-out samples (* chosen, ↓ smallest ridge in float32)", _COLUMNS, rows)
 
 
-def table_of_scores(choice: Choice) -> Table:
-    """The chosen model and the baselines on samples of folds that nothing was chosen on."""
-    left = "each alone" if choice.sets is None else f"{choice.sets:,} sets"
-    rows = [
-        [each.name, _interval(each.accuracy), decimals(each.log_loss), decimals(each.calibration_error),
-         "" if each is choice.score else _signed(each.ahead)]
-        for each in (choice.score, *choice.others)
-    ]  # fmt: skip
-    rows += [[name, "no time", "", "", ""] for name in choice.uncompared]
-    header = ["model", "accuracy (95 %)", "log loss", "calibration error", "ahead of chosen"]
-    return Table(f"{choice.folds} folds, samples left out {left}", header, rows)
+def headline(held: HeldOut, choice: Choice | None = None, least: float | None = None) -> dict[str, str]:
+    """Labels and numbers, the result first; `least`: a probability below which predictions are left open."""
+    chance = np.bincount(held.labels).max() / len(held.labels)
+    accuracy = held.accuracy if choice is None else choice.score.accuracy
+    rows = {ACCURACY: interval(accuracy)}
+    if choice is not None and choice.best_other is not None:
+        rows["Best baseline (95 %)"] = f"{interval(choice.best_other.accuracy)}, {choice.best_other.name}"
+        rows["Shown to be behind"] = ", ".join(each.name for each in choice.others if each.is_ahead) or "none"
+    rows["Most frequent label"] = percent(chance)
+    rows["Calibration error, by chance"] = f"{held.calibration_error():.3f}, {held.chance_error():.3f}"
+    if least is not None:
+        share, right = held.answered(least)
+        rows[f"Probability of {least:g} or more"] = percent(share)
+        rows["Of these right"] = percent(right) if share else "none"
+    return rows
 
 
 def scored(
@@ -219,26 +223,35 @@ def _mean(values: Float[np.ndarray, " n"], sets: Sets, bounds: tuple[float, floa
     return bootstrap(sums, lambda means: means[:, 0] / means[:, 1], bounds=bounds)
 
 
-def _interval(value: Estimate) -> str:
-    ends = f" ({value.low:.1%} to {value.high:.1%})" if value.has_interval else ""
+def interval(value: Estimate) -> str:
+    """Such as "84.0% (79.4 to 87.9)"."""
+    ends = f" ({100 * value.low:.1f} to {100 * value.high:.1f})" if value.has_interval else ""
     return f"{value.value:.1%}{ends}"
 
 
-def _signed(value: Estimate) -> str:
-    ends = f" ({100 * value.low:+.1f} to {100 * value.high:+.1f})" if value.has_interval else ""
-    return f"{100 * value.value:+.1f}{ends}"
-
-
-def _text(shown: Table) -> str:
+def text_of(*tables: Table) -> str:
+    """Tables as text of 80 columns."""
     from rich.box import SIMPLE
     from rich.console import Console
     from rich.table import Table as Grid
 
-    grid = Grid(*shown.header, title=shown.caption, title_justify="left", title_style="", box=SIMPLE, pad_edge=False)
-    for column in grid.columns[1:]:
-        column.justify = "right"
-    for row in shown.rows:
-        grid.add_row(*row)
     out = io.StringIO()
-    Console(file=out, width=_WIDTH, color_system=None, markup=False).print(grid)
+    console = Console(file=out, width=_WIDTH, color_system=None, markup=False, emoji=False, highlight=False)
+    for each in tables:
+        title = each.caption or None
+        grid = Grid(*each.header, title=title, title_justify="left", title_style="", box=SIMPLE, pad_edge=False)
+        grid.show_header, grid.show_edge, grid.padding = any(each.header), False, (0, 1, 0, 0)
+        for column in () if each.text else grid.columns[1:]:
+            column.justify = "right"
+        for row in each.rows:
+            grid.add_row(*row)
+        console.print(grid)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines() if line.strip()) + "\n"
+
+
+def _ends(value: Estimate) -> str:
+    return f"{100 * value.low:+.1f} to {100 * value.high:+.1f}" if value.has_interval else ""
+
+
+def _named(name: str, group: str) -> str:
+    return f"{name}, {group}" if group else name

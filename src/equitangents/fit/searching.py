@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from equitangents._types import Numbers, Targets
+from equitangents._types import AnyAction, Numbers, Targets
 from equitangents.ensembles import InfiniteEnsembleClassifier
 from equitangents.ensembles.infinite.rows import kernel_diagonal
 from equitangents.ensembles.infinite.training import Training
@@ -28,6 +28,7 @@ from equitangents.fit.problem import Problem
 from equitangents.fit.result import FAST, Tried
 from equitangents.kernels import KernelFunction, Kernels, orbit_average
 from equitangents.kernels.cost import CostedKernel
+from equitangents.kernels.orbit import OrbitAverage
 
 _TILES, _SIDE = 8, 16  # of a side of a kernel matrix, at most, and samples of one, about
 _FIELDS = ("nngp", "ntk")
@@ -63,6 +64,12 @@ class Trial:
     def name(self) -> str:
         """Name of the candidate, with the group."""
         return f"{self.candidate.name}, {self.group_name}" if self.group_name else self.candidate.name
+
+    @property
+    def action(self) -> AnyAction:
+        """Of the group: of the copies, or of the average that the network is; None without one."""
+        net = self.candidate.net
+        return net.action if isinstance(net, OrbitAverage) else self.training.augmentation
 
     @property
     def kernel(self) -> KernelFunction:

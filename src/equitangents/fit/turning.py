@@ -12,7 +12,7 @@ import numpy as np
 import scipy.special
 from jaxtyping import Float
 
-from equitangents.actions.images import ImageMotions, ImageTurns
+from equitangents.actions.images import ImageMotions, ImageTurns, ResampledRotations
 from equitangents.ensembles.standardisation import Standardisation
 from equitangents.fit.assessing import best_of
 from equitangents.fit.problem import Problem
@@ -66,9 +66,11 @@ def _turns_by(order: int) -> ImageMotions:
 
 
 def _turns(result: Result) -> int | None:
-    action = result.trial.training.augmentation
+    action = result.trial.action
     if action is None:
         return 1
+    if isinstance(action, ResampledRotations):
+        return action.group.order
     return action.turns if isinstance(action, ImageTurns) else None
 
 

@@ -8,6 +8,7 @@ from equitangents.groups.families import (
     generated_by_permutations,
     icosahedral,
     octahedral,
+    permutations,
     quaternion,
     semidirect_product,
     symmetric,
@@ -19,7 +20,6 @@ from equitangents.groups.names import group_named
 from equitangents.groups.plane_rotations import o2, so2
 from equitangents.groups.representations import direct_sum, regular, representation
 from equitangents.groups.rotation_group import o3, so3
-from equitangents.groups.sampled_permutations import permutations
 from equitangents.groups.symmetry_group import SymmetryGroup
 from equitangents.groups.table_group import from_table
 from equitangents.groups.wallpaper_group import WallpaperGroup, translations, wallpaper

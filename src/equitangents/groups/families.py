@@ -1,21 +1,26 @@
 """Cyclic, dihedral, symmetric and quaternion groups, rotations of the regular solids, permutation groups, products.
 
 The octahedron stands for the cube, too, and the icosahedron for the dodecahedron. A permutation p is the tuple of
-images, p[x] the image of x, and (p·q)[x] = p[q[x]]. In products element (a, b) is number a · |H| + b.
+images, p[x] the image of x, and (p·q)[x] = p[q[x]]; the n! elements of S_n of any n are drawn rather than listed. In
+products element (a, b) is number a · |H| + b.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
+from typing import Any, final
 
 import numpy as np
 import numpy.typing as npt
 from jaxtyping import Int
 
+from equitangents._aliases import Element
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups.group import Group, check_table_order
 from equitangents.groups.matrix_group import MatrixGroup, from_matrices
+from equitangents.groups.symmetry_group import Immutable, SymmetryGroup
 from equitangents.groups.table_group import TableGroup
 from equitangents.validation import check_whole
 
@@ -255,3 +260,65 @@ def _product(name: str, N: Group, H: Group, phi: np.ndarray) -> TableGroup:
 def _check_group(name: str, G: object) -> None:
     if not isinstance(G, Group):
         raise InvalidTypeError(name, type(G), "a group", verb="is of type")
+
+
+@final
+class Permutations(Immutable, SymmetryGroup):
+    """All permutations of n positions; made by `permutations`. `symmetric(n)` lists those of up to 7."""
+
+    n: int
+
+    def __init__(self, n: int):
+        vars(self).update(n=n, name=f"S{n}")
+
+    @property
+    def order(self) -> int:
+        """The number of permutations, n!."""
+        return math.factorial(self.n)
+
+    @property
+    def identity(self) -> Int[np.ndarray, " n"]:
+        """The identity permutation of n points."""
+        return np.arange(self.n)
+
+    def check_element(self, name: str, g: Element) -> Int[np.ndarray, " n"]:
+        """`g` as an array if it is a permutation of 0 .. n − 1."""
+        p = np.asarray(g)
+        if p.dtype.kind not in "iu":
+            raise InvalidTypeError(name, g, "a permutation of 0, 1, ..., n − 1")
+        if p.shape != (self.n,) or not np.array_equal(np.sort(p), np.arange(self.n)):
+            raise InvalidArgumentError(name, p.tolist(), "a permutation of 0, 1, ..., n − 1")
+        return p
+
+    def draw(self, count: int, rng: np.random.Generator) -> list[np.ndarray]:
+        """Independent permutations, each of the n! equally likely."""
+        return [rng.permutation(self.n) for _ in range(count)]
+
+    def compose(self, a: Element, b: Element) -> np.ndarray:
+        """First b, then a: entry i is a[b[i]]."""
+        return np.asarray(a)[b]
+
+    def inverse(self, a: Element) -> np.ndarray:
+        """The inverse permutation of a."""
+        return np.argsort(a)
+
+    def label(self, g: Element) -> str:
+        """The images of the first positions."""
+        shown = ",".join(map(str, g[:8]))
+        return f"({shown}{',…' if self.n > 8 else ''})"
+
+    def _value(self) -> tuple[Any, ...]:
+        return (self.n,)
+
+    def __repr__(self) -> str:
+        return f"<{self.name}, all permutations of {self.n} positions>"
+
+
+def permutations(n: int) -> Permutations:
+    """S_n for any n, of which elements are drawn.
+
+    >>> G = permutations(20)
+    >>> G.compose(G.inverse(p := G.draw(1, np.random.default_rng(0))[0]), p).tolist() == list(range(20))
+    True
+    """
+    return Permutations(check_whole("n", n, 1))

@@ -22,7 +22,7 @@ from equitangents.validation import check_choice
 
 if TYPE_CHECKING:
     from equitangents.groups.irreps import Irrep
-    from equitangents.groups.subgroup import Subgroup
+    from equitangents.groups.table_group import Subgroup
 
 
 MAX_TABLE_ORDER = 30_000  # 3.6 GB of int32
@@ -210,13 +210,13 @@ class Group(SymmetryGroup):
 
     def subgroup(self, elements: Elements) -> Subgroup:
         """The subgroup made of `elements`, which must be closed under multiplication."""
-        from equitangents.groups.subgroup import subgroup_of
+        from equitangents.groups.table_group import subgroup_of
 
         return subgroup_of(self, elements)
 
     def generated_subgroup(self, generators: Elements) -> Subgroup:
         """The smallest subgroup that contains `generators`."""
-        from equitangents.groups.subgroup import Subgroup
+        from equitangents.groups.table_group import Subgroup
 
         chosen = self._check_elements("generators", np.atleast_1d(generators))
         return Subgroup(self, np.flatnonzero(self._closure(chosen)))

@@ -8,57 +8,67 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError
-from equitangents.groups.families import cyclic, dihedral, icosahedral, octahedral, symmetric, tetrahedral
+from equitangents.groups.families import cyclic, dihedral, icosahedral, octahedral, permutations, symmetric, tetrahedral
 from equitangents.groups.plane_rotations import so2
 from equitangents.groups.rotation_group import o3, so3
-from equitangents.groups.sampled_permutations import permutations
 from equitangents.groups.symmetry_group import SymmetryGroup
 from equitangents.groups.table_group import TableGroup
 from equitangents.groups.wallpaper_group import translations
 
-Family = Literal[
-    "C", "D", "S", "SO2", "SO3", "O3", "tetrahedral", "octahedral", "icosahedral", "translations", "reversal", "sign"
-]
-_PLAIN: tuple[Family, ...] = (
-    "SO2",
-    "SO3",
-    "O3",
-    "tetrahedral",
-    "octahedral",
-    "icosahedral",
-    "translations",
-    "reversal",
-    "sign",
-)
+Space = Literal["plane", "space", "permutations", "translations", "reversal", "sign"]
+LARGEST_LISTED = 5  # S_5 has 120 elements; of larger ones some are drawn
+_BANDLIMIT = 4
 _OTHERS = "S_n, S5 (any number), translations, reversal, sign, tetrahedral, octahedral or icosahedral"
 KNOWN_FINITE = f"C4, D4 (any number), {_OTHERS}"
 KNOWN = f"C4, D4 (any number), SO2, SO3, O3, {_OTHERS}"
 
-LARGEST_LISTED = 5  # S_5 has 120 elements; of larger ones some are drawn
-_BANDLIMIT = 4
-_FIXED: dict[Family, Callable[[], SymmetryGroup]] = {
-    "SO2": so2,
-    "SO3": lambda: so3(_BANDLIMIT),
-    "O3": lambda: o3(_BANDLIMIT),
-    "tetrahedral": lambda: tetrahedral().named("tetrahedral"),
-    "octahedral": lambda: octahedral().named("octahedral"),
-    "icosahedral": lambda: icosahedral().named("icosahedral"),
-    "reversal": lambda: TableGroup("reversal", np.array([[0, 1], [1, 0]]), ("forwards", "backwards")),
-    "sign": lambda: TableGroup("change of sign", np.array([[0, 1], [1, 0]]), ("kept", "negated")),
+
+@dataclass(frozen=True)
+class Family:
+    """Groups of one name: the space that they act on, and how one is made, if so of its number `n` or of a `grid`."""
+
+    space: Space
+    make: Callable[[Any], SymmetryGroup]
+    of: Literal["n", "grid", "nothing"] = "nothing"
+
+
+def _two(name: str, *labels: str) -> Callable[[Any], SymmetryGroup]:
+    return lambda _: TableGroup(name, np.array([[0, 1], [1, 0]]), labels)
+
+
+FAMILIES: dict[str, Family] = {
+    "C": Family("plane", cyclic, "n"),
+    "D": Family("plane", dihedral, "n"),
+    "S": Family("permutations", lambda n: symmetric(n) if n <= LARGEST_LISTED else permutations(n), "n"),
+    "SO2": Family("plane", lambda _: so2()),
+    "SO3": Family("space", lambda _: so3(_BANDLIMIT)),
+    "O3": Family("space", lambda _: o3(_BANDLIMIT)),
+    "tetrahedral": Family("space", lambda _: tetrahedral().named("tetrahedral")),
+    "octahedral": Family("space", lambda _: octahedral().named("octahedral")),
+    "icosahedral": Family("space", lambda _: icosahedral().named("icosahedral")),
+    "translations": Family("translations", translations, "grid"),
+    "reversal": Family("reversal", _two("reversal", "forwards", "backwards")),
+    "sign": Family("sign", _two("change of sign", "kept", "negated")),
 }
+"""Every family of groups by its name; C, D and S are followed by a number."""
 
 
 @dataclass(frozen=True)
 class GroupName:
     """A family of groups and the number of C, D and S groups; None where the inputs determine it."""
 
-    family: Family
+    family: str
     n: int | None = None
+
+    @property
+    def space(self) -> Space:
+        """The space on which the group acts."""
+        return FAMILIES[self.family].space
 
     def group(self, n: int | None = None, grid: Sequence[int] | None = None) -> SymmetryGroup | None:
         """The group itself; S_n needs the number of points `n`, translations the shape of the `grid`, else None.
@@ -66,16 +76,9 @@ class GroupName:
         Permutations of up to 5 points are listed, those of more are drawn. SO(3) and O(3) take their means at a
         bandlimit of 4.
         """
-        n = self.n if self.n is not None else n
-        if self.family == "translations":
-            return None if grid is None else translations(grid)
-        if self.family in _FIXED:
-            return _FIXED[self.family]()
-        if n is None:
-            return None
-        if self.family == "S":
-            return symmetric(n) if n <= LARGEST_LISTED else permutations(n)
-        return cyclic(n) if self.family == "C" else dihedral(n)
+        family = FAMILIES[self.family]
+        size = {"n": n if self.n is None else self.n, "grid": grid, "nothing": ()}[family.of]
+        return None if size is None else family.make(size)
 
 
 def group_named(name: str) -> SymmetryGroup:
@@ -98,14 +101,17 @@ def parse_group_name(argument: str, name: object, known: str = KNOWN) -> GroupNa
     (GroupName(family='C', n=4), GroupName(family='SO3', n=None))
     """
     plain = str(name).replace("(", "").replace(")", "").replace("_", "").strip()
-    if match := re.fullmatch(r"([CDS])(\d+)", plain):
-        if int(match[2]) < 1:
+    if (found := _named(plain)) is not None:
+        if found.n == 0:
             raise InvalidArgumentError(argument, name, "a number of at least 1")
-        return GroupName(match[1], int(match[2]))  # type: ignore[arg-type]
+        return found
+    near = next((other for other in (plain.upper(), plain.lower()) if _named(other) is not None), None)
+    raise InvalidArgumentError(argument, name, known, "" if near is None else f"did you mean {near!r}?")
+
+
+def _named(plain: str) -> GroupName | None:
+    if match := re.fullmatch(r"([CDS])(\d+)", plain):
+        return GroupName(match[1], int(match[2]))
     if plain == "Sn":
         return GroupName("S")
-    for family in _PLAIN:
-        if plain == family:
-            return GroupName(family)
-    near = next((f for f in (plain.upper(), plain.lower()) if f in _PLAIN or re.fullmatch(r"[CDS]\d+", f)), None)
-    raise InvalidArgumentError(argument, name, known, "" if near is None else f"did you mean {near!r}?")
+    return GroupName(plain) if plain in FAMILIES and FAMILIES[plain].of != "n" else None

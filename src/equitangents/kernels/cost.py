@@ -22,13 +22,21 @@ from equitangents.kernels.branches import flat
 from equitangents.kernels.engines import REFERENCE, Engine
 from equitangents.kernels.engines.select import engine_of
 from equitangents.kernels.fields import Part, result_bytes
-from equitangents.kernels.plans.counting import count
-from equitangents.kernels.program import Program
-from equitangents.kernels.rotations.program import RotationSections, field_points, nodes
-from equitangents.kernels.rotations.resolution import LADDER, LADDER_OF_FIELDS, Resolution
+from equitangents.kernels.plans.counting import count, vector_layers
+from equitangents.kernels.program import Positions, Program
+from equitangents.kernels.rotations.program import (
+    RotationSections,
+    Sphere,
+    Zonal,
+    field_points,
+    nodes,
+    sections,
+    sphere_resolution,
+)
+from equitangents.kernels.rotations.sampling import LADDER, LADDER_OF_FIELDS, Resolution
 from equitangents.kernels.runs import programs, rotations, steerable, structured
-from equitangents.kernels.steerable.program import SteerableProgram
-from equitangents.kernels.structured import StructuredProgram, reads_graphs
+from equitangents.kernels.steerable.program import Points, SteerableProgram
+from equitangents.kernels.structured import StructuredPositions, StructuredProgram, positions, reads_graphs
 from equitangents.kernels.threads import threads
 from equitangents.structured import Graphs
 from equitangents.validation import check_whole
@@ -178,8 +186,7 @@ def asked(n1: int, n2: int | None, dtype: npt.DTypeLike, part: Part | None = Non
 
 
 def kernel_cost(
-    counts: Callable[..., Counts],
-    program: Any,
+    program: Program[Any],
     channels: int,
     n1: int,
     n2: int | None = None,
@@ -189,11 +196,11 @@ def kernel_cost(
 ) -> KernelCost:
     """The cost of the kernels of `program` between n1 and n2 inputs (None: n1 with themselves, at half the cost).
 
-    With `part` that of its kernel field at these pairs of positions. `counts` is the function of the program's space.
+    With `part` that of its kernel field at these pairs of positions.
     The first call for a program runs a block of it, which an engine may have to compile; later ones remember.
     """
     wanted = asked(n1, n2, dtype, part)
-    of = counts(program, channels, wanted, engine)
+    of = _COUNTS[type(program.space)](program, channels, wanted, engine)
     seconds, spread = pair_seconds(of.run, of.shape, wanted.dtype, of.element_layers + of.multiply_adds // 8)
     runs = wanted.pairs + of.alone
     return KernelCost(
@@ -242,7 +249,7 @@ def timed(run: Callable[[], object]) -> tuple[float, float]:
     return middle, middle / min(times)
 
 
-def of_positions(program: Program, channels: int, wanted: Asked, engine: str | None) -> Counts:
+def _of_positions(program: Program, channels: int, wanted: Asked, engine: str | None) -> Counts:
     """The work of a program on positions, along its fibres."""
     choice, steps = programs.choice_of(program, engine, np.dtype(wanted.dtype), wanted.part)
     sizes = channels, wanted.rows, wanted.columns, wanted.itemsize
@@ -264,20 +271,19 @@ def of_positions(program: Program, channels: int, wanted: Asked, engine: str | N
     )
 
 
-def of_structured(program: StructuredProgram, channels: int, wanted: Asked, engine: str | None) -> Counts:
+def _of_structured(program: StructuredProgram, channels: int, wanted: Asked, engine: str | None) -> Counts:
     """One operation over all pairs of positions is one layer; sums with weights of each input's own are multiply-adds.
 
     Kernel fields are run by the reference engine, one pair of inputs like a pooled kernel.
     """
     chosen, notes = structured.choice_of(program, engine, part=wanted.part)
-    chosen = chosen if wanted.part is None else REFERENCE
     before = given = int(np.prod(program.shape, dtype=np.int64))
     mixing = 0
     for op in flat(program.ops):
         mixing += op.products(before)
         before = op.positions_after(before)
     layers = sum(op.affine is None and not (op.is_branching and op.is_open) for op in flat(program.ops))
-    field = structured.positions(program)
+    field = positions(program)
     sizes = channels, wanted.rows, wanted.columns, wanted.itemsize
     return Counts(
         run=_Run(program, chosen.name, wanted.part, compute=structured.compute),
@@ -289,13 +295,13 @@ def of_structured(program: StructuredProgram, channels: int, wanted: Asked, engi
         layers=layers,
         element_layers=layers * field**2,
         multiply_adds=given**2 * channels + mixing,
-        working_bytes=structured.working_bytes(program, chosen, *sizes),
+        working_bytes=structured.rules_of(chosen).working_bytes(program, *sizes),
         notes=notes,
         outputs=1 if wanted.part is None else wanted.part.layout.numbers,
     )
 
 
-def of_points(program: SteerableProgram, channels: int, wanted: Asked, engine: str | None) -> Counts:
+def _of_points(program: SteerableProgram, channels: int, wanted: Asked, engine: str | None) -> Counts:
     """Products of filters, and values of activation kernels, over all pairs of points; in double precision."""
     points, ops = program.space.count, [op for op in flat(program.ops) if not op.held]
     values = [op.values(program.space.features.space) for op in ops if op.needs_variances]
@@ -316,16 +322,17 @@ def of_points(program: SteerableProgram, channels: int, wanted: Asked, engine: s
     )
 
 
-def of_rotations(program: RotationSections, channels: int, wanted: Asked, engine: str | None) -> Counts:
+def _of_rotations(whole: Program[Sphere], channels: int, wanted: Asked, engine: str | None) -> Counts:
     """Relative rotations and points of the sphere, at the resolution that random signals of unit variance need."""
     if wanted.part is not None:
         raise NetworkError("the cost of kernel fields between rotations is not known")
+    program = sections(whole)
     choice = rotations.choose_engine(program, engine)
     rules, n2 = rotations.rules_of(choice.engine), None if wanted.symmetric else wanted.columns
     signals = min(max(wanted.rows, wanted.columns), _MOST_SIGNALS)
     found = _resolution(program, signals, channels, wanted.dtype, choice.engine.name)
     turns, points = nodes(program, found.value), field_points(program, found.value)
-    layers = [_layers(ops) for ops in (program.sphere, program.field, program.vector)]
+    layers = [sum(vector_layers(ops)) for ops in (program.sphere, program.field, program.vector)]
     return Counts(
         run=_Run(program, choice.engine.name, resolution=found.value),
         engine=choice.engine,
@@ -335,11 +342,19 @@ def of_rotations(program: RotationSections, channels: int, wanted: Asked, engine
         field_size=points,
         layers=sum(layers),
         element_layers=turns * (points * layers[0] + layers[1]) + layers[2],
-        multiply_adds=_products(program, found.value, channels, rules),
+        multiply_adds=_products(program, found.value, channels),
         working_bytes=rules.working_bytes(program, found.value, channels, wanted.rows, n2, wanted.itemsize),
         notes=(*((_assumption(program, found),) if program.is_sampled else ()), *choice.notes),
         finer=_of_next_resolution(program, found.value),
     )
+
+
+_COUNTS: dict[type, Callable[[Any, int, Asked, str | None], Counts]] = {
+    Positions: _of_positions,
+    StructuredPositions: _of_structured,
+    Points: _of_points,
+    Sphere: _of_rotations,
+}
 
 
 def _assumption(program: RotationSections, found: Resolution) -> str:
@@ -362,29 +377,22 @@ def _of_next_resolution(program: RotationSections, resolution: int) -> float:
     return more / work
 
 
-def _layers(ops: tuple[Any, ...]) -> int:
-    """Window means, nonlinearities, or the two together."""
-    found, window = 0, False
-    for op in ops:
-        found += sum(map(_layers, op.held))
-        if op.nonlinearity is not None:
-            found, window = found + 1, False
-        elif op.is_window:
-            found, window = found + window, True
-    return found + window
-
-
-def _products(program: RotationSections, resolution: int, channels: int, rules: Any) -> int:
-    """Multiply-adds of the inner products of one pair at all rotations, and of windows, as they are computed."""
-    B = program.bandlimit
+def _products(program: RotationSections, resolution: int, channels: int) -> int:
+    """Multiply-adds of the inner products of one pair at all rotations, and of windows; at the first of D alone."""
+    B, turns = program.bandlimit, nodes(program, resolution)
     products = sum((2 * l + 1) ** 2 for l in range(1, B))
+    if program.sphere:
+        s = sphere_resolution(B, resolution)
+        windows = [
+            min(op.coefficients.array.size, s) for op in program.sphere if isinstance(op, Zonal) and not op.is_total
+        ]
+        each = [2 * ((s + 1) // 2) * n * (4 * s + n) for n in windows]  # there and back, on northern rings
+        return int(turns * (field_points(program, resolution) * channels + 2 * sum(each) - sum(each[:1])))
     if program.readout == "flatten":
         return B * B * channels
-    if program.sphere:
-        return nodes(program, resolution) * int(rules.products_on_sphere(program, resolution, channels))
     if not resolution:
-        return products * (channels + program.group.order)
-    rings, side, n = nodes(program, resolution) // (2 * resolution - 1) ** 2, 2 * B - 1, 2 * resolution - 1
+        return products * (channels + turns)
+    rings, side, n = turns // (2 * resolution - 1) ** 2, 2 * B - 1, 2 * resolution - 1
     return products * channels + rings * (side**2 * 2 * (B - 1) + n * side**2 + n**2 * side)
 
 

@@ -331,6 +331,12 @@ def reads_graphs(program: StructuredProgram) -> bool:
     return any(op.reads_graphs for op in flat(program.ops))
 
 
+def positions(program: StructuredProgram) -> int:
+    """The largest number of positions of any field."""
+    given = int(np.prod(program.shape, dtype=np.int64))
+    return max(given, *(op.positions_after(given) for op in flat(program.ops)))
+
+
 def typed(batch: Batch, dtype: DType) -> Batch:
     """The inputs as JAX arrays of `dtype`."""
     graphs = None if batch.graphs is None else jnp.asarray(batch.graphs).astype(dtype)

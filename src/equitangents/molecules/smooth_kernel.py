@@ -27,12 +27,12 @@ from equitangents.kernels import KernelFunction
 from equitangents.kernels.angular import both, covariance, of_covariance
 from equitangents.kernels.branches import flat as every_operation
 from equitangents.kernels.duals.smooth import Cos, Erf, Gelu, Sin
-from equitangents.kernels.engines.reference.rotations.recursion import Variances, after, moments, run, variances
+from equitangents.kernels.engines.reference.rotations import Variances, after, moments, run, variances
 from equitangents.kernels.operations import Affine, Dual
 from equitangents.kernels.program import Op
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations.program import RotationSections, Sphere, sections
-from equitangents.kernels.rotations.rings import closed_nodes
+from equitangents.kernels.rotations.sampling import closed_nodes
 from equitangents.molecules.checks import check_molecules, check_question
 from equitangents.molecules.kernel import Pairs, signals_for
 from equitangents.molecules.molecules import Molecules

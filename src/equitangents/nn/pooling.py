@@ -13,7 +13,7 @@ import numpy as np
 from equitangents._types import Params
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.groups import Group
-from equitangents.groups.subgroup import Subgroup
+from equitangents.groups.table_group import Subgroup
 from equitangents.kernels.operation import FrozenArray
 from equitangents.kernels.operations import Box, Pool, WindowPool
 from equitangents.kernels.operations import Flatten as FlattenOp

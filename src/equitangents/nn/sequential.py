@@ -25,7 +25,7 @@ from equitangents.kernels.fields import Part, part_of
 from equitangents.kernels.invariance import ops_are_invariant, outputs_move
 from equitangents.kernels.projected.program import PositionMoves
 from equitangents.kernels.result import KernelField, Kernels, NngpKernelField, NngpKernels
-from equitangents.kernels.rotations.resolution import sample as hardest
+from equitangents.kernels.rotations.sampling import sample as hardest
 from equitangents.kernels.steerable.program import Points
 from equitangents.kernels.store import described
 from equitangents.keywords import CheckedKeywords

@@ -1,7 +1,7 @@
 """Distributing work: by processes of this machine, or by any executor of concurrent.futures.
 
-However many workers there are and whichever die: an item, such as a tile, that is not there afterwards is handed out
-again. Processes are loky's, which comes with joblib: they run no `__main__`, and their threads are set by variables.
+However many workers there are and whichever die: an item, such as a tile, without a result is handed out again.
+Processes are loky's, which comes with joblib: they run no `__main__`, and their threads are set by variables.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from itertools import islice
-from typing import Generic, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 from equitangents._protocols import ExecutorLike, TaskExecutor
 from equitangents.errors import InvalidTypeError, StoreError
@@ -33,19 +32,6 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True)
-class Tasks(Generic[Item, Result]):
-    """What is handed out: `run([item])` is sent to workers, `is_there(item)` and `report(result)` are called here.
-
-    `task` is its name in messages.
-    """
-
-    run: Callable[[Sequence[Item]], Result]
-    is_there: Callable[[Item], bool]
-    report: Callable[[Result], None]
-    task: str
-
-
 def check_executor(executor: object) -> None:
     """Raise unless `executor` is None, a number of processes, or an executor of concurrent.futures."""
     if is_whole(executor):
@@ -56,53 +42,66 @@ def check_executor(executor: object) -> None:
         )
 
 
-def distribute(executor: ExecutorLike, tasks: Tasks[Item, Result], items: Sequence[Item]) -> None:
-    """By so many processes of this machine, or by an executor, until every item is there.
+def distribute(
+    executor: ExecutorLike,
+    run: Callable[[Item], Result],
+    items: Iterable[Item],
+    report: Callable[[Item, Result], None],
+    task: str,
+) -> None:
+    """`run(item)` for all items by so many processes of this machine, or by an executor; `report(item, result)` here.
 
-    Where a worker dies, new processes of this machine compute the rest. StoreError where workers die three times before
-    a single item is there.
+    Where a worker dies, new processes of this machine take the items without a result. StoreError where workers die
+    three times before there is one more. `task` is what messages call the work.
     """
-    workers, breaks, waiting = workers_of(executor), 0, list(items)
+    workers, breaks, waiting = workers_of(executor), 0, dict.fromkeys(items)
+    total = len(waiting)
+    pool: AbstractContextManager[TaskExecutor]
     pool = _processes(workers) if is_whole(executor) else nullcontext(cast(TaskExecutor, executor))
     while waiting:
+        before = len(waiting)
         try:
             with pool as running:
-                _compute(running, workers, tasks, waiting)
-            return
+                _compute(running, workers, run, waiting, report, task)
         except BrokenExecutor:
-            before, waiting = len(waiting), [item for item in waiting if not tasks.is_there(item)]
             breaks = 0 if len(waiting) < before else breaks + 1
             if breaks == _BREAKS:
                 raise StoreError(
-                    f"{tasks.task}: the workers died {_BREAKS} times before a single piece was complete, perhaps for "
-                    "lack of memory; run fewer workers, or make the pieces smaller"
+                    f"{task}: the workers died {_BREAKS} times before a single piece was complete, perhaps for lack "
+                    "of memory; run fewer workers, or make the pieces smaller"
                 ) from None
             logger.warning(
                 "%s: a worker died; %d processes of this machine take the %d of %d pieces that are missing",
-                tasks.task,
+                task,
                 workers,
                 len(waiting),
-                len(items),
+                total,
             )
             pool = _processes(workers)
 
 
-def _compute(pool: TaskExecutor, workers: int, tasks: Tasks[Item, Result], items: Sequence[Item]) -> None:
+def _compute(
+    pool: TaskExecutor,
+    workers: int,
+    run: Callable[[Item], Result],
+    waiting: dict[Item, Any],
+    report: Callable[[Item, Result], None],
+    task: str,
+) -> None:
     """Keep every worker of an executor busy, with a task waiting; BrokenExecutor if its workers died."""
-    rest, most = iter(items), _WAITING * workers
-    running: set[Future[Result]] = set()
+    rest, most = iter(list(waiting)), _WAITING * workers
+    running: dict[Future[Result], Item] = {}
     try:
-        while True:
-            running |= {pool.submit(tasks.run, [item]) for item in islice(rest, most - len(running))}
-            if not running:
-                return
-            done, running = wait(running, return_when=FIRST_COMPLETED)
-            for future in sorted(done, key=_failed):  # results first: what is complete is not computed again
+        while waiting:
+            running |= {pool.submit(run, item): item for item in islice(rest, most - len(running))}
+            for future in sorted(wait(running, return_when=FIRST_COMPLETED).done, key=_failed):  # results first
                 try:
                     result = future.result()
                 except CancelledError:
-                    raise StoreError(f"{tasks.task}: the executor dropped a task; make a new executor") from None
-                tasks.report(result)
+                    raise StoreError(f"{task}: the executor dropped a task; make a new executor") from None
+                item = running.pop(future)
+                del waiting[item]
+                report(item, result)
     finally:
         for future in running:
             future.cancel()

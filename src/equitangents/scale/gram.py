@@ -22,13 +22,13 @@ from equitangents.keywords import CheckedKeywords
 from equitangents.memory import check_fits
 from equitangents.scale import executors
 from equitangents.scale.cost import LARGEST_SHARD, tile_bytes
-from equitangents.scale.executors import Tasks, part_of
+from equitangents.scale.executors import part_of
 from equitangents.scale.irreps import IrrepGram
 from equitangents.scale.opening import Data, open_store, opened, precision_of, problem
 from equitangents.scale.progress import Progress, ProgressCallback, told_by
 from equitangents.scale.record import FIELDS, Record, read_record
 from equitangents.scale.verification import Verification, verify
-from equitangents.scale.work import Done, Work, compute_tiles, each_computed, gram_errors
+from equitangents.scale.work import Work, compute_tile, each_computed, gram_errors
 from equitangents.tiles.chunks import check_library
 from equitangents.tiles.grid import Tile
 from equitangents.tiles.place import PARTIAL, ObjectPath, place, remove_all, sweep
@@ -276,15 +276,14 @@ class GramStore(CheckedKeywords):
     ) -> None:
         counted = Progress(total - len(waiting), total, told)
 
-        def report(done: Done) -> None:
-            counted.add(len(done.tiles), done.computed)
+        def report(tile: Tile, computed: bool) -> None:
+            counted.add(1, computed)
 
         if executor is None:
-            for done in each_computed(self._work, waiting):
-                report(done)
-        elif waiting:
-            tasks = Tasks(partial(compute_tiles, self._work), self._work.tiles.is_there, report, "gram")
-            executors.distribute(executor, tasks, waiting)
+            for tile, computed in zip(waiting, each_computed(self._work, waiting), strict=True):
+                report(tile, computed)
+        else:
+            executors.distribute(executor, partial(compute_tile, self._work), waiting, report, "gram")
         rest = "" if counted.computed == total else ", the others were there"
         logger.info("gram: %d of %d tiles computed%s, in %s", counted.computed, total, rest, self.path)
 

@@ -31,8 +31,7 @@ from equitangents.scale.record import (
     write_metadata,
 )
 from equitangents.tiles.chunks import Chunks
-from equitangents.tiles.lease import alone
-from equitangents.tiles.place import ObjectPath, Place, remove_all
+from equitangents.tiles.place import ObjectPath, Place, alone, remove_all
 from equitangents.validation import check_unmasked
 
 Data = dict[str, Rows]  # the inputs x1 and perhaps x2 by name

@@ -7,7 +7,7 @@ the store, its own version or its engine are not those of the work.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -141,21 +141,13 @@ class Work:
         return [np.asarray(getattr(kernels, name), self.record.precision) for name in FIELDS]
 
 
-@dataclass(frozen=True)
-class Done:
-    """What a worker did: tiles that are there now, and how many of them it computed."""
-
-    tiles: tuple[Tile, ...]
-    computed: int
+def compute_tile(work: Work, tile: Tile) -> bool:
+    """Whether this worker computed the tile; False where it was there."""
+    return any([*each_computed(work, [tile])])
 
 
-def compute_tiles(work: Work, tiles: Sequence[Tile]) -> Done:
-    """Compute those of `tiles` that are not there yet."""
-    return Done(tuple(tiles), sum(done.computed for done in each_computed(work, tiles)))
-
-
-def each_computed(work: Work, tiles: Iterable[Tile]) -> Iterator[Done]:
-    """What `compute_tiles` does, tile by tile, in order."""
+def each_computed(work: Work, tiles: Iterable[Tile]) -> Iterator[bool]:
+    """Compute tiles in order; whether each was computed now, once it is there."""
     files = work.tiles
     read = lru_cache(maxsize=work.kept_inputs)(work.inputs)  # tiles that follow one another share a row
 
@@ -164,8 +156,7 @@ def each_computed(work: Work, tiles: Iterable[Tile]) -> Iterator[Done]:
         return None if files.is_there(tile) else work.values(tile, files.known(tile), read)
 
     with gram_errors(work.path):
-        for tile, computed in each_written(files, tiles, compute):
-            yield Done((tile,), int(computed))
+        yield from each_written(files, tiles, compute)
 
 
 def gram_errors(path: Place) -> AbstractContextManager[None]:

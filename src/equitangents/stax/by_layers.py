@@ -16,8 +16,8 @@ import numpy as np
 from equitangents import precision
 from equitangents._types import ArrayLike, Tree
 from equitangents.errors import NetworkError, ShapeError
-from equitangents.kernels.engines.reference.structured.execute import Context, execute, tables_of
-from equitangents.kernels.engines.reference.structured.fields import (
+from equitangents.kernels.engines.reference.structured import Context, execute, tables_of
+from equitangents.kernels.engines.reference.structured_fields import (
     FieldKernels,
     State,
     kernels_of_state,

@@ -3,18 +3,25 @@
 Folders and files are `pathlib.Path`; an `ObjectPath` has those of its methods that stores need. Objects appear whole or
 not at all, so that one put stands for a temporary file and its new name, and a put on a condition for a file that is
 made once. Credentials and addresses are those of the environment of each process; none is ever sent to a worker.
+
+Locks are those of files, and in an object store an object that its owner renews while it lives. No clocks are compared:
+whoever finds a lock watches it. One that is not renewed for the length of a lease belonged to a process that died, and
+is taken over, by one process, since a put on the condition of a version succeeds once.
 """
 
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import posixpath
 import re
 import shutil
+import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -22,9 +29,9 @@ from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-from equitangents import files
+from equitangents import files, locks
 from equitangents._types import FileName
-from equitangents.errors import InvalidArgumentError
+from equitangents.errors import InvalidArgumentError, StoreError
 from equitangents.extras import require
 from equitangents.files import MOST, file_bytes
 
@@ -37,6 +44,8 @@ _UNANSWERED = re.compile(
     r"error sending request(?!.*169\.254)|response body|list response|timed out|connection (closed|reset)|\b50[0234]\b",
     re.IGNORECASE | re.DOTALL,
 )  # errors of a store that does not answer, or by half; others are refusals
+LEASE = 20.0  # seconds without a renewal after which an owner is taken for dead
+_RENEWALS = 5  # in the time of a lease
 SCHEMES = ("s3", "gs", "az")
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):/(?P<second>/?)")  # one letter and a colon is a disk of Windows
 
@@ -340,3 +349,84 @@ def _said(error: Exception) -> str:
     message = re.search("<Message>(.*?)</Message>", text, re.DOTALL)
     line = message[1] if message else next(iter(text.splitlines()), type(error).__name__)
     return " ".join(re.sub(r"https?://\S+", "the store", line).split())[:300]
+
+
+def alone(path: Place, otherwise: str, patience: float = locks.GLANCE) -> AbstractContextManager[None]:
+    """Hold the lock `path`; StoreError, that says `otherwise`, where another process has it for `patience` seconds."""
+    if isinstance(path, ObjectPath):
+        return _leased(path, otherwise, patience)
+    return locks.alone(path, otherwise, patience)
+
+
+@contextmanager
+def _leased(path: ObjectPath, otherwise: str, patience: float) -> Iterator[None]:
+    """Hold the lock; StoreError, which says `otherwise`, where another process holds it and lives."""
+    owner, end = uuid.uuid4().hex, time.monotonic() + patience
+    tag = path.put_if(_content(owner, 0), None) or _taken_over(path, owner)
+    while tag is None and time.monotonic() < end:
+        tag = _taken_over(path, owner)
+    if tag is None:
+        raise StoreError(otherwise)
+    held, counted = tag, itertools.count(1)
+
+    def renew() -> bool:
+        nonlocal held
+        now = path.put_if(_content(owner, next(counted)), held)
+        if now is not None:
+            held = now
+        return now is not None
+
+    try:
+        with _renewed(renew, LEASE / _RENEWALS):
+            yield
+    finally:
+        if _is_of(path, owner):
+            path.unlink()
+
+
+@contextmanager
+def _renewed(renew: Callable[[], bool], seconds: float) -> Iterator[None]:
+    """Have a thread call `renew` every so many seconds until the end, or until it returns False.
+
+    After an OSError it tries again: the next renewal may arrive.
+    """
+    ended = threading.Event()
+
+    def renewing() -> None:
+        while not ended.wait(seconds):
+            with suppress(OSError):
+                if not renew():
+                    return
+
+    thread = threading.Thread(target=renewing, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _taken_over(path: ObjectPath, owner: str) -> str | None:
+    """The tag of a lock whose owner died; None where it lives."""
+    try:
+        first = path.tagged()[1]
+        end = time.monotonic() + LEASE
+        while time.monotonic() < end:
+            threading.Event().wait(LEASE / (2 * _RENEWALS))
+            if path.tagged()[1] != first:
+                return None
+    except FileNotFoundError:  # it was let go meanwhile
+        return path.put_if(_content(owner, 0), None)
+    return path.put_if(_content(owner, 0), first)
+
+
+def _is_of(path: ObjectPath, owner: str) -> bool:
+    try:
+        return path.read_bytes().startswith(owner.encode())
+    except FileNotFoundError:
+        return False
+
+
+def _content(owner: str, count: int) -> bytes:
+    return f"{owner} {count}".encode()

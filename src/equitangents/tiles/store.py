@@ -60,26 +60,26 @@ class Tiles(abc.ABC, Generic[Key, Value]):
 
 def each_computed(
     tiles: Tiles[Key, Value], keys: Iterable[Key], compute: Callable[[Key], Value | None]
-) -> Iterator[tuple[Key, bool]]:
-    """Compute and write tiles in order; (key, whether it was computed) when it is there.
+) -> Iterator[bool]:
+    """Compute and write tiles in order; of each whether it was computed, when it is there.
 
     `compute` returns None for a tile that is there by now. One tile is written while the next one is computed.
     """
     with ThreadPoolExecutor(1) as writer:
-        writing: tuple[Key, Future[None]] | None = None
+        writing: Future[None] | None = None
         for key in keys:
             value = compute(key)
             if writing is not None:
-                writing[1].result()
-                yield writing[0], True
+                writing.result()
+                yield True
                 writing = None
             if value is None:
-                yield key, False
+                yield False
             else:
-                writing = key, writer.submit(tiles.write, key, value)
+                writing = writer.submit(tiles.write, key, value)
         if writing is not None:
-            writing[1].result()
-            yield writing[0], True
+            writing.result()
+            yield True
 
 
 @contextlib.contextmanager

@@ -37,18 +37,17 @@ def _presets(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def list_studies(
-    as_json: Annotated[
-        bool, typer.Option("--json", help="As JSON: a list of objects with name, presets, source, title and summary.")
-    ] = False,
+    json_path: Annotated[
+        Path | None, typer.Option("--json", help="Write name, presets, source, title and summary of each as JSON.")
+    ] = None,
 ) -> None:
     """List the studies, one line each: name, presets, source, title."""
     from equitangents_studies import registry
 
-    if as_json:
+    if json_path is not None:
         entries = ("name", "presets", "source", "title", "summary")
         told = [{entry: getattr(info, entry) for entry in entries} for info in registry.values()]
-        typer.echo(json.dumps(told, indent=1, ensure_ascii=False))
-        return
+        json_path.write_text(json.dumps(told, indent=1, ensure_ascii=False), "utf-8")
     rows = [(info.name, ", ".join(info.presets), info.source, info.title) for info in registry.values()]
     widths = [max(len(row[column]) for row in rows) for column in range(3)]
     for row in rows:

@@ -392,10 +392,6 @@ def _said(unit: str) -> str:
     return "numbers of its own" if unit == "its own" else unit
 
 
-if TYPE_CHECKING:
-    from PIL.Image import Image
-
-
 @final
 @dataclass(frozen=True, eq=False, repr=False)
 class MaskedImages:

@@ -32,6 +32,11 @@ from equitangents_studies.claim import (
 )
 from equitangents_studies.framework.folder import Columns
 
+__all__ = [
+    "EXACT", "IN_ERRORS", "P_VALUE", "ROUNDING", "SINGLE", "By", "Claim", "Covers", "Records", "after", "agreement",
+    "claim", "exact", "identity", "in_words", "ours", "theirs", "to_rounding",
+]  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Records:
@@ -126,11 +131,6 @@ def table(caption: str, header: Sequence[str], rows: Iterable[Sequence[object]])
     cell = lambda x: in_words(x) if isinstance(x, Estimate) else str(x)
     return Table(caption, header, [[cell(x) for x in row] for row in rows])
 
-
-__all__ = [
-    "EXACT", "IN_ERRORS", "P_VALUE", "ROUNDING", "SINGLE", "By", "Claim", "Covers", "Records", "after", "agreement",
-    "claim", "exact", "identity", "in_words", "ours", "theirs", "to_rounding",
-]  # fmt: skip
 
 Covers = str | tuple[str, int | None]
 

@@ -259,19 +259,6 @@ class TestAFileThatIsThere:
         predict_to_file(CLASSIFIER, NEW, path, rows=5, force=True)
         assert path.read_bytes() == before[1]
 
-    @pytest.mark.slow
-    def test_of_other_content_under_the_same_names_is_not_these(self, tmp_path):
-        graphs = [np.eye(3)[order] + np.eye(3) for order in ([1, 0, 2], [0, 2, 1])]
-        nets = [nn.Sequential(nn.Aggregate(graph), nn.Flatten(), *NET.layers) for graph in graphs]
-        networks = [et.InfiniteEnsemble(net, ridge=1e-1).fit(X[:, :, None], Y) for net in nets]
-        names = [et.InfiniteEnsembleClassifier(NET, ridge=1e-1).fit(X, list(text)) for text in ("abcabcab", "defdefde")]
-        for kind, ((one, other), x) in enumerate([(networks, NEW[:, :, None]), (names, NEW)]):
-            path = predict_to_file(one, x, tmp_path / f"{kind}.npy")
-            with pytest.raises(StoreError, match="does not hold these predictions"):
-                predict_to_file(other, x, path)
-            found = np.load(predict_to_file(other, x, path, force=True))
-            assert np.array_equal(found, other.predict(x)) or np.allclose(found, other.predict(x), rtol=1e-10)
-
     def test_of_these_very_predictions_is_made_anew_where_that_is_asked(self, tmp_path, predicted):
         path = predict_to_file(MODEL, NEW, tmp_path / "p.npy", rows=5)
         for asked in ({}, {"restart": True}, {"force": True}):

@@ -42,7 +42,7 @@ def as_model(
 
 _FOREIGN = (
     ("flax.nnx.module", "Module", "jax_modules", "NnxModel"),
-    ("keras.src.models.model", "Model", "keras_models", "KerasModel"),  # before PyTorch's, of which it may be one, too
+    ("keras.src.models.model", "Model", "jax_modules", "KerasModel"),  # before PyTorch's, of which it may be one, too
     ("torch.jit._script", "ScriptModule", "torch_modules", "of_script"),
     ("torch.nn.modules.module", "Module", "torch_modules", "TorchModel"),
     ("torch.export.exported_program", "ExportedProgram", "torch_modules", "of_program"),
@@ -51,7 +51,7 @@ _FOREIGN = (
 """Classes of other libraries, by module and name, with the file here that has their adapter."""
 _READERS = {
     "onnx": ("onnx_files", "load_onnx"),
-    "keras": ("keras_models", "load_keras"),
+    "keras": ("jax_modules", "load_keras"),
     "exported": ("torch_modules", "load_exported"),
     "script": ("torch_modules", "load_script"),
 }

@@ -7,7 +7,7 @@ f is equivariant if f(ρ_X(g)x) = ρ_Y(g)f(x) for all g; invariant where ρ_Y is
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -18,7 +18,7 @@ from jax.tree_util import PyTreeDef
 from equitangents._types import AnyAction, Element, Tree
 from equitangents.actions import GroupAction
 from equitangents.actions.images import ImageStacks
-from equitangents.actions.kinds import Kinds, kinds_of, space_of
+from equitangents.actions.kinds import Kinds, kinds_of
 from equitangents.actions.vectors import as_output_action
 from equitangents.audit.contract.changes import Changes
 from equitangents.audit.contract.kinds import CustomAction, unmoved
@@ -115,10 +115,6 @@ class Contract:
     def move(self, g: Element, leaves: Sequence[Any]) -> list[Any]:
         """ρ_X(g) on one batch."""
         return self.inputs.act(g, leaves)
-
-    def orbit(self, elements: Sequence[Element], leaves: Sequence[Any]) -> Iterator[list[Any]]:
-        """ρ_X(g) of one batch for one element after another."""
-        return self.inputs.orbit(elements, leaves)
 
     def project(self, x: Inputs) -> Inputs:
         """ρ(e) x, which is x unless a mask cuts the corners of images."""
@@ -239,7 +235,7 @@ def _by_name(name: str, x: Inputs, kinds: AnyAction, layout: Layout | None, stat
     """The group, what it does, its actions on the inputs, and the layout of images."""
     given = [kind_of_only_input(name, x)] if kinds is None else spread_over("inputs", kinds, x.structure, len(x.leaves))
     _check_shared(x, given)
-    grey = lambda a: a.ndim == 3 and space_of(parse_group_name("group", name)) == "plane"
+    grey = lambda a: a.ndim == 3 and parse_group_name("group", name).space == "plane"
     placed = lambda kind, a: (kind == "images" and not grey(a)) or (kind == "sequences" and a.ndim > 2)
     images = [placed(kind, a) for kind, a in zip(given, x.leaves, strict=True)]
     layout = _settle(layout, images, stated, x)

@@ -20,13 +20,13 @@ from scipy.linalg import block_diag
 from equitangents._types import AnyAction, Tree
 from equitangents.actions.action import flattened
 from equitangents.actions.given_maps import ClassMasks, MatrixAction
-from equitangents.actions.kinds import KINDS, Kinds, Space, kinds_named, space_of
+from equitangents.actions.kinds import KINDS, Kinds, kinds_named
 from equitangents.audit.contract.kinds import Boxes, Keypoints
 from equitangents.audit.contract.leaf_actions import Kind, LeafAction, Place, leaf
 from equitangents.audit.contract.trees import Inputs, Layout, Shared, spatial
 from equitangents.audit.contract.unordered import PixelClasses, as_sets, check_kind_of_items
 from equitangents.errors import InvalidArgumentError, InvalidTypeError
-from equitangents.groups.names import GroupName, parse_group_name
+from equitangents.groups.names import GroupName, Space, parse_group_name
 from equitangents.sphere.transforms import wigner
 
 UNMOVED = (None, "none", "invariant")
@@ -56,7 +56,7 @@ def kind_of_only_input(name: str, x: Inputs) -> str:
             "what the group acts on in each of several inputs, e.g. ('vectors', None)",
             "they are " + ", ".join(x.names),
         )
-    only, array, space = x.names[0], x.leaves[0], space_of(named)
+    only, array, space = x.names[0], x.leaves[0], named.space
     if isinstance(array, Shared):
         raise InvalidArgumentError(only, "Shared", "an input that the group moves")
     if space in _ONLY_KIND:

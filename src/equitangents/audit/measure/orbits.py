@@ -119,7 +119,7 @@ def measure_orbits(task: AuditTask, x: Inputs | None = None) -> Orbits:
         if tables is None:
             tables = _Tables(task, x.n, y)
         tables.start(rows, y)
-        for k, moved in enumerate(contract.orbit(task.elements, part.leaves)):
+        for k, moved in enumerate(contract.inputs.orbit(task.elements, part.leaves)):
             if not tables.found.moved[rows].all():
                 tables.found.moved[rows] |= moved_rows(part.leaves, moved)
             z = task.batch(x.replaced(moved), finite=False)

@@ -2,9 +2,8 @@
 
 The answers to the pass over the data are kept, so that a pass that was stopped is measured as far as it came.
 
-The interval of a table of errors e(g, x) is put together from those of its row means and of its column means
-(`statistics.two_way`). Fewer than 5 inputs, or sampled elements, and errors that are all equal give no interval: its
-ends are NaN.
+The interval of a table of errors e(g, x) is put together from those of its row means and of its column means.
+Fewer than 5 inputs, or sampled elements, and errors that are all equal give no interval: its ends are NaN.
 """
 
 from __future__ import annotations
@@ -34,8 +33,7 @@ from equitangents.audit.report.numbers import Estimate, Spread
 from equitangents.errors import EquitangentsError, ShapeError
 from equitangents.metrics.measure import Bootstrap
 from equitangents.scale.progress import Progress
-from equitangents.statistics.bootstrap import Bounds, interval_of_mean, resample
-from equitangents.statistics.two_way import table_interval
+from equitangents.statistics.bootstrap import Bounds, interval_of_mean, resample, table_interval
 
 logger = logging.getLogger("equitangents.audit")
 

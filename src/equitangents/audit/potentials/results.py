@@ -125,19 +125,16 @@ def outcome(error: Estimate, worst: float, floor: float, tolerance: float) -> Ou
     return "holds" if error.mean <= FACTOR * floor else "within tolerance"
 
 
+def row_of(error: Estimate, worst: float, floor: float, tolerance: float, **fields: Any) -> Row:
+    """A row with its outcome."""
+    found = outcome(error, worst, floor, tolerance)
+    return Row(error=error, worst=worst, floor=floor, tolerance=tolerance, outcome=found, **fields)
+
+
 def single(size: float, floor: float, tolerance: float, **fields: Any) -> Row:
     """The row of one number, which has no interval and is its own worst."""
     error = Estimate(size, math.nan, math.nan)
-    return Row(
-        error=error,
-        covers="",
-        worst=size,
-        floor=floor,
-        tolerance=tolerance,
-        relative=None,
-        outcome=outcome(error, size, floor, tolerance),
-        **fields,
-    )
+    return row_of(error, size, floor, tolerance, covers="", relative=None, **fields)
 
 
 _ALONE = 10.0
@@ -176,21 +173,20 @@ class Trial:
         at = max(columns, key=lambda c: self.worst[c][1])
         label, worst = self.worst[at]
         floor = float(self.floor(np.array([self.floors[c] for c in columns])))
-        return Row(
+        return row_of(
+            estimate,
+            worst,
+            floor,
+            self.tolerance,
             test=self.test,
             quantity=self.quantity,
             unit=self.unit,
-            error=estimate,
             covers=covers,
-            worst=worst,
             worst_structure=self.structures[at],
             worst_move=label,
-            floor=floor,
-            tolerance=self.tolerance,
             relative=self.relative(columns),
             structures=len(columns),
             moves=self.moves,
-            outcome=outcome(estimate, worst, floor, self.tolerance),
             note=self.note,
         )
 

@@ -67,7 +67,7 @@ class FieldStore:
     def __init__(self, path: FileName, kernel: PointKernel, x: FieldPoints) -> None:
         self.path, self.kernel, self.x = real(local("store", path)), kernel, x  # memory maps of files
         tile = max(1, _POINTS // x.count)  # signals
-        self._tiles = _PointTiles(self.path, _parts(x, tile), np.dtype(x.dtype))
+        self._tiles = _PointTiles(self.path, x.blocks(tile * x.count), np.dtype(x.dtype))
         self._checked = False  # whether every tile was found right
         self._open(_record(kernel, x, tile))
 
@@ -151,13 +151,13 @@ class FieldStore:
 class _PointTiles(Tiles[Pair, list[np.ndarray]]):
     """Tiles (i, j), i ≤ j, of the rows `parts[i]` and columns `parts[j]` of both arrays in a folder."""
 
-    def __init__(self, folder: Path, parts: Sequence[np.ndarray], dtype: np.dtype) -> None:
+    def __init__(self, folder: Path, parts: Sequence[slice], dtype: np.dtype) -> None:
         self.folder, self.parts, self.dtype = folder, parts, dtype
 
     @property
     def files(self) -> dict[str, tuple[np.dtype, tuple[int, ...]]]:
         """By name (the dtype of the numbers, their shape)."""
-        size, tiles = sum(map(len, self.parts)), len(self.parts)
+        size, tiles = self.parts[-1].stop, len(self.parts)
         found = {f"{name}.npy": (self.dtype, (size, size)) for name in _FIELDS}
         return found | {_TILES: (np.dtype("<u8"), (len(_FIELDS), tiles, tiles))}
 
@@ -176,10 +176,10 @@ class _PointTiles(Tiles[Pair, list[np.ndarray]]):
         sums, found = self.map(_TILES, "r")[:, *tile], []
         for name, checksum in zip(_FIELDS, sums, strict=True):
             array = self.map(f"{name}.npy", "r")
-            values = np.ascontiguousarray(array[np.ix_(rows, columns)])
+            values = np.ascontiguousarray(array[rows, columns])
             if _checksum(values) != checksum:
                 raise DamagedTileError(f"tile {tile} in {self.folder} does not have its checksum")
-            if tile[0] != tile[1] and not np.array_equal(values.T, array[np.ix_(columns, rows)]):
+            if tile[0] != tile[1] and not np.array_equal(values.T, array[columns, rows]):
                 raise DamagedTileError(f"tile {tile} in {self.folder} is not that of the other half")
             found.append(values)
         return found
@@ -192,8 +192,8 @@ class _PointTiles(Tiles[Pair, list[np.ndarray]]):
         sums.flush()
         for name, matrix in zip(_FIELDS, values, strict=True):
             array = self.map(f"{name}.npy", "r+")
-            array[np.ix_(rows, columns)] = matrix
-            array[np.ix_(columns, rows)] = matrix.T
+            array[rows, columns] = matrix
+            array[columns, rows] = matrix.T
             array.flush()
         sums[:, *tile] = [_checksum(matrix) for matrix in values]
         sums.flush()
@@ -233,13 +233,6 @@ class _PointTiles(Tiles[Pair, list[np.ndarray]]):
 
 def _checksum(values: np.ndarray) -> int:
     return zlib.crc32(values.reshape(-1).view(np.uint8).data) + _THERE
-
-
-def _parts(x: FieldPoints, tile: int) -> list[np.ndarray]:
-    """Where the points of each tile's signals are."""
-    images = np.unique(x.image)
-    groups = [images[start : start + tile] for start in range(0, len(images), tile)]
-    return [np.flatnonzero(np.isin(x.image, group)) for group in groups]
 
 
 def _record(kernel: PointKernel, x: FieldPoints, tile: int) -> dict[str, Any]:

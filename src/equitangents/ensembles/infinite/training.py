@@ -41,7 +41,7 @@ from equitangents.ensembles.infinite.problem import Settings
 from equitangents.ensembles.training.settings import check_actions
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.groups import Group
-from equitangents.groups.subgroup import Subgroup
+from equitangents.groups.table_group import Subgroup
 from equitangents.inference.augmented import augment_targets
 from equitangents.inference.draws import sample_gaussian
 from equitangents.inference.group_fourier import FourierIrrep, fourier_irreps
@@ -50,7 +50,7 @@ from equitangents.kernels import KernelFunction
 from equitangents.kernels.invariance import draws_noise, is_invariant
 from equitangents.kernels.random_features import FeatureMap
 from equitangents.kernels.result import FieldFunction
-from equitangents.kernels.rotations.resolution import sampled_for
+from equitangents.kernels.rotations.sampling import sampled_for
 from equitangents.memory import check_memory
 
 logger = logging.getLogger("equitangents")

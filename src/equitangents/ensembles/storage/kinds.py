@@ -25,7 +25,7 @@ PACKAGE = "equitangents"
 UNIONS = {
     # what has `.kernel`, or `.kernel_field`
     "Network": "Sequential|OrbitAverage|EquivariantAverage|TranslationMean|TangentPrior|FieldKernel|TurningField"
-    "|PointAverage|RandomFeatures|given",
+    "|PointAverage|RandomFeatures|FeatureNetwork|given",
     "Inputs": "array|FieldPoints",
     "Augmentation": "none|GroupAction|ActionSubset",
     "Kinetics": "class|Momentum",
@@ -128,7 +128,7 @@ _TABLE = {
         "representations:Representation": "parts (FiniteMatrices|steerable.Irrep); dimension? int",
         "rotation_group:RotationGroup": "name text; bandlimit int; reflections bool; euler_angles? floats; "
         "matrices? floats; weights? floats",
-        "sampled_permutations:Permutations": "n int; name text",
+        "families:Permutations": "n int; name text",
         "table_group:TableGroup": f"{_GROUP}; _table ints; labels none|(label)",
         "wallpaper_group:TranslationGroup": f"{_GROUP}; shape (int); table? ints",
         "wallpaper_group:WallpaperGroup": f"{_GROUP}; rotations int; reflections bool; shape (int); point_order int; "
@@ -162,6 +162,7 @@ _TABLE = {
         "resolution none|int",
         "translations:TranslationMean": "net Network; torus (int)",
     },
+    "fit": {"features:FeatureNetwork": "base Sequential; shift (real); scale (real)"},
     "inference": {
         "data_orbits:DataOrbits": "group Group; first ints; orbit ints; element ints; stabilisers {ints}",
         "dynamics:Descent": "learning_rate real; samples int",

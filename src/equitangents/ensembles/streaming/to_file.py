@@ -29,14 +29,13 @@ from equitangents.checksums import append_checksum, checked, checksum
 from equitangents.ensembles.streaming.predictors import Predictor, predictor
 from equitangents.errors import InvalidArgumentError, MemoryLimitError, NotFiniteError, ShapeError, StoreError
 from equitangents.file_limits import UNREADABLE, check_arrays, part
-from equitangents.files import sweep_partials, whole_file
+from equitangents.files import real, sweep_partials, whole_file
 from equitangents.kernels.store import VERSION
 from equitangents.scale.executors import part_of
 from equitangents.scale.identity import row_digests
 from equitangents.scale.opening import opened
 from equitangents.scale.progress import Progress, ProgressCallback, told_by
-from equitangents.tiles.lease import alone
-from equitangents.tiles.place import ObjectPath, Place, place, remove_all
+from equitangents.tiles.place import ObjectPath, Place, alone, place, remove_all
 from equitangents.tiles.store import DamagedTileError, check_room, store_errors
 from equitangents.validation import check_whole
 
@@ -110,7 +109,12 @@ def predict_to_file(
         raise InvalidArgumentError("path", str(path), "a name that ends in .npz, for several arrays")
     if rows is not None:
         check_whole("rows", rows, 1)
-    task = _task(given.resolve(), x, predictor(ensemble, time, return_std, net, probabilities), rows)
+    task = _task(
+        real(given) if isinstance(given, Path) else given,
+        x,
+        predictor(ensemble, time, return_std, net, probabilities),
+        rows,
+    )
     mine = part_of(list(task.chunks), shard)
     kept = lambda: (
         f"; what is predicted is kept in {task.folder}, and the same call goes on from it"

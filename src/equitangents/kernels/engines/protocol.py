@@ -21,6 +21,7 @@ from equitangents.kernels.rotations.program import RotationSections
 from equitangents.kernels.structured import Batch, StructuredProgram
 
 Pair = tuple[Any, Any]
+Listed = tuple[np.ndarray, np.ndarray]  # indices (P,) into both sets of inputs
 Steps = FibrePlan | StagedPlan | PairPlan
 
 
@@ -38,13 +39,12 @@ class Engine(ABC):
         False  # whether `kernels` takes any_norms=True: inputs of any two norms keep their digits
     )
     carries_angles: ClassVar[bool] = False  # whether nearly parallel inputs keep theirs (`kernels.angular`)
-    over_all_pairs: ClassVar[bool] = False  # whether it runs programs that join all pairs of positions
     takes_distances: ClassVar[bool] = False  # whether it has `means_of_distances`
     checks_kernels: ClassVar[bool] = False  # whether `kernels` refuses inputs whose kernels are not finite
     has_fields: ClassVar[bool] = False  # whether its methods take a `part`; one is given to such engines alone
     quick_work: ClassVar[float] = 2e8  # element-layers and multiply-adds that take a second or so
     rotations: ClassVar[RotationRules | None] = None  # how it runs programs on rotations; None if it cannot
-    structured: ClassVar[StructuredRules | None] = None  # how it runs structured programs, if not as the reference does
+    structured: ClassVar[StructuredRules | None] = None  # how it runs structured programs; None if it cannot
 
     def why_unavailable(self) -> str | None:
         """Why it cannot run on this machine, or None if it can."""
@@ -138,7 +138,11 @@ class StructuredRules(ABC):
 
 
 class RotationRules(ABC):
-    """Kernels of programs on rotations by one engine; signals are (N, B², C)."""
+    """Kernels of programs on rotations by one engine; signals are (N, B², C).
+
+    Without `listed` they are those between x1 and x2 (None: x1 with itself, at half the cost), each (N1, N2); else
+    those of the pairs (x1[first[p]], x2[second[p]]), listed = (first, second), each (P,).
+    """
 
     differentiable = False  # whether traced kernels have derivatives; if not, those of the reference engine are taken
 
@@ -153,40 +157,16 @@ class RotationRules(ABC):
         resolution: int,
         x1: np.ndarray,
         x2: np.ndarray | None,
+        listed: Listed | None = None,
         any_norms: bool = False,
     ) -> Pair:
-        """(NNGP, NTK) between x1 and x2 (None: x1 with itself, at half the cost), each (N1, N2)."""
+        """(NNGP, NTK) of NumPy arrays, in their precision."""
 
     @abstractmethod
-    def listed(
-        self,
-        program: RotationSections,
-        resolution: int,
-        x1: np.ndarray,
-        x2: np.ndarray,
-        first: Any,
-        second: Any,
-        any_norms: bool = False,
+    def traced(
+        self, program: RotationSections, resolution: int, x1: Any, x2: Any = None, listed: Listed | None = None
     ) -> Pair:
-        """(NNGP, NTK) of the pairs (x1[first[p]], x2[second[p]]), each (P,)."""
-
-    @abstractmethod
-    def traced(self, program: RotationSections, resolution: int, x1: Any, x2: Any = None) -> Pair:
         """As `kernels`, inside a JAX program."""
-
-    @abstractmethod
-    def traced_listed(
-        self, program: RotationSections, resolution: int, x1: Any, x2: Any, first: Any, second: Any
-    ) -> Pair:
-        """As `listed`, inside a JAX program."""
-
-    @abstractmethod
-    def sample_values(self, program: RotationSections, r: int, x: np.ndarray) -> Pair:
-        """(NNGP, NTK) of a few pairs of signals at resolution r, in float64; see `measured.resolve`."""
-
-    @abstractmethod
-    def products_on_sphere(self, program: RotationSections, resolution: int, channels: int) -> int:
-        """Multiply-adds of a pair at one rotation, of fields on the sphere: inner products, and means over windows."""
 
     @abstractmethod
     def working_bytes(

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -45,7 +46,7 @@ def count(plan: FibrePlan | StagedPlan | PairPlan) -> Work:
         along = plan.fibres.array
         found = list(_fibre_layers(plan.field, plan.levels, along))
         products, fibres = plan.levels.levels[0].held(along), len(along)
-    found += _vector_layers(plan.vector)
+    found += vector_layers(plan.vector)
     return Work(fibres, plan.positions, len(found), sum(found), products)
 
 
@@ -61,13 +62,14 @@ def _fibre_layers(ops: tuple[Op, ...], levels: Levels, fibres: np.ndarray) -> It
                 yield from _fibre_layers(branch, own, fibres)
 
 
-def _vector_layers(ops: tuple[Op, ...]) -> Iterator[int]:
+def vector_layers(ops: tuple[Any, ...]) -> Iterator[int]:
+    """1 for each layer of operations at a single position."""
     for _, inner in _layers(ops):
         if inner is None:
             yield 1
         else:
             for branch in inner:
-                yield from _vector_layers(branch)
+                yield from vector_layers(branch)
 
 
 def _pair_layers(ops: tuple[Op, ...], positions: int) -> Iterator[int]:

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from equitangents.kernels.branches import flat
 from equitangents.kernels.operation import FrozenArray, HashedOnce, NoFibresError, Operation, Pointwise
 from equitangents.kernels.operations import Table
 from equitangents.kernels.plans.levels import Level, Levels, TableLevel, grid_levels, lifted_levels, still
-from equitangents.kernels.program import Op, Program, arrays_of
+from equitangents.kernels.program import Op, Program
 
 _AT_ONCE = 1 << 22  # entries of a table that are looked at together
 _ROUNDING = 1e-14  # of weights that sum to 1
@@ -305,8 +305,3 @@ def has_dual(ops: tuple[Op, ...]) -> bool:
 def index_tables(ops: Iterable[Operation], levels: Iterable[Level]) -> dict[str, np.ndarray]:
     """The tables of operations that hold no others, and of levels, by key."""
     return {key: table for thing in (*ops, *levels) for key, table in thing.tables.items()}
-
-
-def tables_of(steps: FibrePlan | PairPlan, program: Program) -> dict[str, Any]:
-    """All index tables that running the plan needs."""
-    return arrays_of(program) | steps.tables

@@ -32,7 +32,7 @@ from equitangents.kernels.projected.program import (
     diagonal,
 )
 from equitangents.kernels.result import Kernels
-from equitangents.kernels.rotations.resolution import AS_ASKED, LADDER, Resolution, coarser, sample, search, surrogates
+from equitangents.kernels.rotations.sampling import AS_ASKED, LADDER, Resolution, coarser, sample, search, surrogates
 from equitangents.kernels.runs.scaling import result
 from equitangents.memory import check_fits
 from equitangents.sphere import rotate

@@ -29,7 +29,7 @@ from equitangents.kernels.operation import FrozenArray
 from equitangents.kernels.program import Positions
 from equitangents.kernels.result import Kernels
 from equitangents.kernels.rotations.program import Accuracy, Sphere
-from equitangents.kernels.rotations.rings import closed_nodes
+from equitangents.kernels.rotations.sampling import closed_nodes
 from equitangents.kernels.structured import StructuredPositions
 from equitangents.sphere import rotate
 

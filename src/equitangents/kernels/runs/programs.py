@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from functools import lru_cache, partial
-from typing import NamedTuple, overload
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -17,10 +17,9 @@ from equitangents._types import ArrayLike, DType
 from equitangents.kernels import nearly_parallel
 from equitangents.kernels.engines import Choice, Engine, choose, choose_where
 from equitangents.kernels.engines.protocol import Steps
-from equitangents.kernels.engines.reference import fields as fields_by_reference
 from equitangents.kernels.engines.reference import run as by_reference
 from equitangents.kernels.engines.select import REFERENCE
-from equitangents.kernels.fields import MATRIX, Layout, Part, check_field, check_result, field_plan
+from equitangents.kernels.fields import MATRIX, Layout, Part, check_field, check_result
 from equitangents.kernels.program import Program
 from equitangents.kernels.result import KernelField, Kernels
 from equitangents.kernels.runs import scaling
@@ -30,18 +29,6 @@ from equitangents.kernels.scales import Law, law_of, with_biases
 logger = logging.getLogger("equitangents")
 
 _LITTLE = 1 << 20  # bytes that any process has which runs this: to ask the system takes as long as so small a kernel
-
-
-@overload
-def compute(
-    program: Program, x1: ArrayLike, x2: ArrayLike | None = None, engine: str | None = None, part: None = None
-) -> Kernels: ...
-
-
-@overload
-def compute(
-    program: Program, x1: ArrayLike, x2: ArrayLike | None, engine: str | None, part: Part | None
-) -> Kernels | KernelField: ...
 
 
 def compute(
@@ -55,22 +42,21 @@ def compute(
     """
     dtype = precision.working_dtype(x1, x2)
     traced = precision.is_traced(x1) or precision.is_traced(x2)
-    if part is not None:
-        if traced:
-            return _traced_field(program, x1, x2, part, dtype)
+    if part is not None and not traced:
         check_field(part, len(x1), len(x1 if x2 is None else x2), dtype, 0)
-    choice = _choice(program, engine, dtype, part)
+    # Fields of traced inputs are the reference engine's, so that they have derivatives.
+    choice = Choice(REFERENCE, None) if traced and part is not None else _choice(program, engine, dtype, part)
     chosen = choice.engine
     steps, law, backends, layout, doubt = _prepared(program, chosen, x1.shape[-1], dtype, part)
     notes = notes_of(choice, steps, part)
-    memory = check_memory(program, chosen, x1, x2, dtype, part)
+    memory = 0 if traced and part is not None else check_memory(program, chosen, x1, x2, dtype, part)
     if x2 is None and part is not None and not part.mirrors:
         x2 = x1
     nngp: ArrayLike
     ntk: ArrayLike
     with precision.scope(dtype):
         if traced:
-            nngp, ntk = _traced(chosen, program, x1, x2, dtype)
+            nngp, ntk = _traced(chosen, program, x1, x2, dtype, part)
         else:
             arrays = np.asarray(x1, dtype), None if x2 is None else np.asarray(x2, dtype)
             nngp, ntk, added = scaling.all_pairs(law, backends, *arrays, layout)
@@ -99,10 +85,9 @@ def compute_diagonal(
             # one input after another
             run = partial(compute, program, engine=engine)
             return jax.tree.map(lambda k: k[:, 0, 0], jax.lax.map(lambda one: run(one[None]), x))
-        steps = field_plan(program, part)
         with precision.scope(dtype):
-            nngp, ntk = fields_by_reference.traced_field_diagonal(steps, program, x.astype(dtype))
-        return result((x,), nngp, ntk, part, 0, form=steps.steps.form)
+            nngp, ntk = by_reference.traced_diagonal(program, x.astype(dtype), part)
+        return result((x,), nngp, ntk, part, 0, form=_steps(program, REFERENCE, part).form)
     memory = 0 if part is None else check_field(part, len(x), 1, dtype, 0)
     choice, how = choice_of(program, engine, dtype, part)
     chosen = choice.engine
@@ -115,7 +100,7 @@ def compute_diagonal(
             engine=lambda y, _: _own(chosen, part, program, y),
             any_norms=lambda y, _, factor: _own(chosen, part, with_biases(program, factor), y),
             by_reference=False,
-            beyond=(lambda y, _: _own(REFERENCE, part, program, y)) if leaves_out else None,
+            beyond=partial(by_reference.listed, program) if leaves_out else None,
         )
         own, layout = np.arange(len(x)), MATRIX if part is None else part.layout
         nngp, ntk, added = scaling.all_pairs(
@@ -123,6 +108,11 @@ def compute_diagonal(
         )
         first = choice.notes if part is None else notes_of(choice, how, part)
         return result((x,), nngp, ntk, part, memory, engine=chosen.name, form=how.form, notes=(*first, *added))
+
+
+def engine_for(program: Program, dtype: DType) -> str:
+    """The name of the engine that computes kernels of inputs of `dtype`."""
+    return choose(program, None, dtype).engine.name
 
 
 def choice_of(program: Program, engine: str | None, dtype: DType, part: Part | None = None) -> tuple[Choice, Steps]:
@@ -215,7 +205,7 @@ def _backends(program: Program, engine: Engine, part: Part | None) -> scaling.Ba
         ),
         by_reference=able is not engine,
         checked=engine.checks_kernels and not leaves_out,
-        beyond=partial(REFERENCE.kernels, program) if leaves_out else None,
+        beyond=partial(by_reference.listed, program) if leaves_out else None,
     )
 
 
@@ -225,33 +215,18 @@ def _own(engine: Engine, part: Part | None, program: Program, x: np.ndarray) -> 
         return engine.diagonal(program, x) if part is None else engine.diagonal(program, x, part)
 
 
-def _traced(engine: Engine, program: Program, x1: ArrayLike, x2: ArrayLike | None, dtype: DType) -> Values:
-    """Kernels of traced inputs, at any scale that shows only when the program runs."""
+def _traced(
+    engine: Engine, program: Program, x1: ArrayLike, x2: ArrayLike | None, dtype: DType, part: Part | None
+) -> Values:
+    """Kernels of traced inputs, or their field, at any scale that shows only when the program runs."""
 
-    def by_angles(*inputs: ArrayLike) -> Values:
-        run = lambda a, b: by_reference.traced(program, a, a if b is None else b)
-        return scaling.traced_pairs(law_of(program), run, *_two(inputs))
+    def by_angles(x1: ArrayLike, x2: ArrayLike | None = None) -> Values:
+        run = lambda a, b: by_reference.traced(program, a, a if b is None else b, part)
+        return scaling.traced_pairs(law_of(program), run, x1, x2)
 
-    def compiled(*inputs: ArrayLike) -> Values:
-        found = engine.traced(program, *_two(inputs))
-        return scaling.where_missing(found, lambda: by_angles(*inputs)) if engine.leaves_out(program) else found
+    def compiled(x1: ArrayLike, x2: ArrayLike | None = None) -> Values:
+        found = engine.traced(program, x1, x2)
+        return scaling.where_missing(found, lambda: by_angles(x1, x2)) if engine.leaves_out(program) else found
 
     run = by_angles if engine.differentiable else with_derivatives_of(by_angles, compiled)
     return run(*(x.astype(dtype) for x in (x1, x2) if x is not None))
-
-
-def _two(inputs: tuple[ArrayLike, ...]) -> tuple[ArrayLike, ArrayLike | None]:
-    return inputs[0], inputs[1] if len(inputs) == 2 else None
-
-
-def _traced_field(program: Program, x1: ArrayLike, x2: ArrayLike | None, part: Part, dtype: DType) -> KernelField:
-    """Fields of traced inputs, which are the reference engine's, so that they have derivatives."""
-    steps = field_plan(program, part)
-
-    def run(a: ArrayLike, b: ArrayLike | None) -> Values:
-        return fields_by_reference.traced_fields(steps, program, a, a if b is None else b)
-
-    with precision.scope(dtype):
-        inputs = x1.astype(dtype), None if x2 is None else x2.astype(dtype)
-        nngp, ntk = scaling.traced_pairs(law_of(program), run, *inputs)
-    return result((x1, x2), nngp, ntk, part, 0, between=True, engine=REFERENCE.name, form=steps.steps.form)

@@ -1,45 +1,47 @@
-"""Kernels of networks on rotation groups: all pairs of two sets of signals, or a list of pairs."""
+"""Kernels of networks on rotation groups: all pairs of two sets of signals, or a list of pairs.
+
+The resolution is measured in float64, on a few signals.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
-from typing import overload
+from functools import lru_cache
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from equitangents import precision
-from equitangents._types import ArrayLike
+from equitangents._types import ArrayLike, DType
 from equitangents.errors import NetworkError
 from equitangents.kernels.engines import REFERENCE, Choice, Engine, choose_where
-from equitangents.kernels.engines.protocol import RotationRules
-from equitangents.kernels.engines.reference.rotations import tiling
+from equitangents.kernels.engines.protocol import Listed, Pair, RotationRules
 from equitangents.kernels.fields import Part, check_result
+from equitangents.kernels.plans.plan import has_dual
+from equitangents.kernels.program import Program
 from equitangents.kernels.result import KernelField, Kernels
-from equitangents.kernels.rotations.program import RotationSections
-from equitangents.kernels.rotations.resolution import Resolution
+from equitangents.kernels.rotations.program import RotationSections, Sphere, sections
+from equitangents.kernels.rotations.sampling import (
+    LADDER,
+    LADDER_OF_FIELDS,
+    Resolution,
+    choose,
+    from_several_sides,
+    pairs_of,
+    sample,
+    surrogates,
+    turn_between_nodes,
+    turn_to_node,
+)
 from equitangents.kernels.runs import scaling
 from equitangents.kernels.runs.scaling import Values, any_traced, result, with_derivatives_of
-from equitangents.kernels.scales import law_of, with_biases
+from equitangents.kernels.scales import divided, law_of, norms, with_biases
 from equitangents.sphere import rotate
 
 
-@overload
 def compute(
-    program: RotationSections, x1: ArrayLike, x2: ArrayLike | None = None, engine: str | None = None, part: None = None
-) -> Kernels: ...
-
-
-@overload
-def compute(
-    program: RotationSections, x1: ArrayLike, x2: ArrayLike | None, engine: str | None, part: Part | None
-) -> Kernels | KernelField: ...
-
-
-def compute(
-    program: RotationSections,
+    program: Program[Sphere],
     x1: ArrayLike,
     x2: ArrayLike | None = None,
     engine: str | None = None,
@@ -51,43 +53,90 @@ def compute(
     MemoryLimitError where they cannot fit in memory.
     """
     if part is not None:
-        return _field(program, x1, x2, engine, part)
+        return _field(sections(program), x1, x2, engine, part)
+    return _kernels(sections(program), x1, x2, engine)
+
+
+def compute_diagonal(
+    program: Program[Sphere], x: ArrayLike, engine: str | None = None, part: Part | None = None
+) -> Kernels | KernelField:
+    """Kernels of each signal with itself, (N,), or their field, one signal after another."""
+    if part is None:
+        return compute_pairs(program, x, x, np.arange(len(x)), np.arange(len(x)), engine)
+    each = [_field(sections(program), x[i : i + 1], None, engine, part) for i in range(len(x))]
+    join = jnp.concatenate if any_traced(x) else np.concatenate
+    nngp, ntk = (
+        join([v[:, :, 0] if part.kind == "all" else v[:, 0] for v in values])
+        for values in zip(*((k.nngp, k.ntk) for k in each), strict=True)
+    )
+    return replace(each[0], nngp=nngp, ntk=ntk, memory=sum(k.memory for k in each))
+
+
+def compute_pairs(
+    program: Program[Sphere],
+    x1: ArrayLike,
+    x2: ArrayLike,
+    first: np.ndarray,
+    second: np.ndarray,
+    engine: str | None = None,
+) -> Kernels:
+    """Kernels of the pairs (x1[first[p]], x2[second[p]]), each (P,)."""
+    return _kernels(sections(program), x1, x2, engine, (np.asarray(first), np.asarray(second)))
+
+
+def engine_for(program: Program[Sphere], dtype: DType) -> str:
+    """The name of the engine that computes kernels of inputs of `dtype`."""
+    return choose_engine(sections(program), None).engine.name
+
+
+def _kernels(
+    program: RotationSections,
+    x1: ArrayLike,
+    x2: ArrayLike | None,
+    engine: str | None,
+    listed: Listed | None = None,
+) -> Kernels:
     choice = choose_engine(program, engine)
-    rules = rules_of(choice.engine)
-    dtype = precision.working_dtype(x1, x2)
-    check_result(x1, x2, dtype, (x1.size + (0 if x2 is None else x2.size)) * dtype.itemsize)
+    rules, dtype = rules_of(choice.engine), precision.working_dtype(x1, x2)
+    if listed is None:
+        check_result(x1, x2, dtype, (x1.size + (0 if x2 is None else x2.size)) * dtype.itemsize)
     found = find_resolution(program, x1, x2, rules)
     nngp: ArrayLike
     ntk: ArrayLike
     with precision.scope(dtype):
         if any_traced(x1, x2):
-            inputs = tuple(jnp.asarray(x, dtype) for x in (x1, x2) if x is not None)
-            run: Callable[..., Values] = partial(rules.traced, program, found.value)
-            by_angles: Callable[..., Values] = partial(_by_angles, program, found.value)
-            run = by_angles if rules.differentiable else with_derivatives_of(by_angles, run)
-            nngp, ntk = run(*inputs)
-            notes: list[str] = []
+            nngp, ntk = _traced(program, found.value, rules, listed)(
+                *(jnp.asarray(x, dtype) for x in (x1, x2) if x is not None)
+            )
+            added: list[str] = []
         else:
-            a, b = np.asarray(x1, dtype), None if x2 is None else np.asarray(x2, dtype)
-            backends = _backends(program, found.value, choice.engine)
-            nngp, ntk, notes = scaling.all_pairs(law_of(program), backends, a, b)
-        return _result(nngp, ntk, found, choice, notes, x1, x2)
+
+            def run(carried: RotationSections, a: np.ndarray, b: np.ndarray | None, any_norms: bool = False) -> Pair:
+                return rules.kernels(carried, found.value, a, b, listed, any_norms)
+
+            backends = scaling.Backends(
+                engine=lambda a, b: run(program, a, b),
+                any_norms=lambda a, b, factor: run(with_biases(program, factor), a, b, any_norms=True),
+                by_reference=False,
+            )
+            arrays = np.asarray(x1, dtype), None if x2 is None else np.asarray(x2, dtype)
+            nngp, ntk, added = scaling.all_pairs(law_of(program), backends, *arrays, listed=listed)
+        facts = {"error_estimate": found.error, "resolution": found.value or None}
+        notes = (*(() if found.note is None else (found.note,)), *choice.notes, *added)
+        return result((x1, x2), nngp, ntk, None, 0, engine=choice.engine.name, form="rotations", notes=notes, **facts)
 
 
-def _backends(program: RotationSections, resolution: int, engine: Engine) -> scaling.Backends:
-    """Kernels of NumPy arrays by an engine."""
-    run = rules_of(engine).kernels
-    return scaling.Backends(
-        engine=partial(run, program, resolution),
-        any_norms=lambda x1, x2, factor: run(with_biases(program, factor), resolution, x1, x2, any_norms=True),
-        by_reference=False,
-    )
+def _traced(program: RotationSections, resolution: int, rules: RotationRules, listed: Listed | None) -> scaling.Traced:
+    """Kernels of traced signals, with the derivatives of the reference engine, which keeps angles."""
 
+    def by(rules: RotationRules, x1: ArrayLike, x2: ArrayLike | None = None) -> Values:
+        return rules.traced(program, resolution, x1, x2, listed)
 
-def _by_angles(program: RotationSections, resolution: int, x1: ArrayLike, x2: ArrayLike | None = None) -> Values:
-    """Kernels of traced signals by the reference engine."""
-    run = lambda a, b: rules_of(REFERENCE).traced(program, resolution, a, b)
-    return scaling.traced_pairs(law_of(program), run, x1, x2)
+    def by_angles(x1: ArrayLike, x2: ArrayLike | None = None) -> Values:
+        run = lambda a, b: by(rules_of(REFERENCE), a, b)
+        return run(x1, x2) if listed is not None else scaling.traced_pairs(law_of(program), run, x1, x2)
+
+    return by_angles if rules.differentiable else with_derivatives_of(by_angles, lambda *inputs: by(rules, *inputs))
 
 
 def _field(
@@ -103,7 +152,7 @@ def _field(
             "on the relative rotation alone"
         )
     turns = np.asarray(program.group.matrices, np.float64)
-    found = compute(program, _turned_back(x1, turns), None if x2 is None else _turned_back(x2, turns), engine)
+    found = _kernels(program, _turned_back(x1, turns), None if x2 is None else _turned_back(x2, turns), engine)
     n1, n2, count = len(x1), len(x1 if x2 is None else x2), len(turns)
     first, second = part.positions()
 
@@ -123,57 +172,6 @@ def _turned_back(x: ArrayLike, turns: np.ndarray) -> ArrayLike:
     return moved.swapaxes(0, 1).reshape((-1, *x.shape[1:]))
 
 
-def compute_diagonal(
-    program: RotationSections, x: ArrayLike, engine: str | None = None, part: Part | None = None
-) -> Kernels | KernelField:
-    """Kernels of each signal with itself, (N,), or their field, one signal after another."""
-    if part is not None:
-        each = [_field(program, x[i : i + 1], None, engine, part) for i in range(len(x))]
-        join = jnp.concatenate if any_traced(x) else np.concatenate
-        nngp, ntk = (
-            join([v[:, :, 0] if part.kind == "all" else v[:, 0] for v in values])
-            for values in zip(*((k.nngp, k.ntk) for k in each), strict=True)
-        )
-        return replace(each[0], nngp=nngp, ntk=ntk, memory=sum(k.memory for k in each))
-    return compute_pairs(program, x, x, np.arange(len(x)), np.arange(len(x)), engine)
-
-
-def compute_pairs(
-    program: RotationSections,
-    x1: ArrayLike,
-    x2: ArrayLike,
-    first: np.ndarray,
-    second: np.ndarray,
-    engine: str | None = None,
-) -> Kernels:
-    """Kernels of the pairs (x1[first[p]], x2[second[p]]), each (P,)."""
-    choice = choose_engine(program, engine)
-    rules = rules_of(choice.engine)
-    dtype = precision.working_dtype(x1, x2)
-    found = find_resolution(program, x1, x2, rules)
-    nngp: ArrayLike
-    ntk: ArrayLike
-    with precision.scope(dtype):
-        if any_traced(x1, x2):
-            notes: list[str] = []
-            run: Callable[..., Values] = lambda a, b: rules.traced_listed(program, found.value, a, b, first, second)
-            if not rules.differentiable:
-                slow = lambda a, b: rules_of(REFERENCE).traced_listed(program, found.value, a, b, first, second)
-                run = with_derivatives_of(slow, run)
-            nngp, ntk = run(jnp.asarray(x1, dtype), jnp.asarray(x2, dtype))
-        else:
-            indices = np.asarray(first), np.asarray(second)
-            of_pairs = lambda carried, a, b, **how: rules.listed(carried, found.value, a, b, *indices, **how)
-            backends = scaling.Backends(
-                engine=partial(of_pairs, program),
-                any_norms=lambda a, b, factor: of_pairs(with_biases(program, factor), a, b, any_norms=True),
-                by_reference=False,
-            )
-            arrays = np.asarray(x1, dtype), np.asarray(x2, dtype)
-            nngp, ntk, notes = scaling.all_pairs(law_of(program), backends, *arrays, listed=indices)
-        return _result(nngp, ntk, found, choice, notes, x1, x2)
-
-
 def choose_engine(program: RotationSections, engine: str | None) -> Choice:
     """The engine that runs `program`; raises InvalidArgumentError if a named one cannot."""
 
@@ -190,13 +188,60 @@ def rules_of(engine: Engine) -> RotationRules:
 
 
 def find_resolution(program: RotationSections, x1: ArrayLike, x2: ArrayLike | None, rules: RotationRules) -> Resolution:
-    """The resolution for these signals, measured by the engine that computes their kernels."""
-    return tiling.resolve(program, x1, x2, rules.sample_values)
+    """The resolution for these signals, measured by the engine that computes their kernels.
+
+    For traced ones it is measured on random signals, as notes say.
+    """
+    if not program.is_sampled:
+        return Resolution(0, None, None)
+    traced = [x for x in (x1, x2) if precision.is_traced(x)]
+    if traced and program.accuracy.resolution is not None:
+        return Resolution(
+            program.accuracy.resolution, None, "as asked for; the error is not measured on traced signals"
+        )
+    least = 64 * float(np.finfo(precision.working_dtype(x1, x2)).eps)
+    if traced:
+        return _of_surrogates(program, x1.shape[-1], least, rules)
+    few = sample(*(np.asarray(x, np.float64) for x in (x1, x1 if x2 is None else x2)))
+    return _measured(program, _comparable(program, few), least, rules)
 
 
-def _result(
-    nngp: ArrayLike, ntk: ArrayLike, found: Resolution, choice: Choice, added: list[str], *inputs: ArrayLike | None
-) -> Kernels:
-    facts = {"error_estimate": found.error, "resolution": found.value or None}
-    notes = (*(() if found.note is None else (found.note,)), *choice.notes, *added)
-    return result(inputs, nngp, ntk, None, 0, engine=choice.engine.name, form="rotations", notes=notes, **facts)
+def _comparable(program: RotationSections, x: np.ndarray) -> np.ndarray:
+    """Signals whose distances resolve their products: of unit scale, where the kernel just follows that.
+
+    Else the smallest are raised to 1e-8 of the largest, where networks are linear in them, or do not feel them.
+    """
+    logarithms = norms(x)
+    if not np.isfinite(logarithms).any():
+        return x
+    law = law_of(program)
+    exponents = np.floor(np.where(np.isfinite(logarithms), logarithms, 0)).astype(np.int64)
+    if law.homogeneous and not law.biased:
+        return divided(x, exponents, np.float64)
+    return divided(x, np.minimum(exponents - (exponents[np.isfinite(logarithms)].max() - 26), 0), np.float64)
+
+
+@lru_cache(maxsize=64)
+def _of_surrogates(program: RotationSections, channels: int, least: float, rules: RotationRules) -> Resolution:
+    found = _measured(program, surrogates(program.bandlimit, channels), least, rules)
+    return found._replace(note="resolution and error are those of random signals of unit variance")
+
+
+def _measured(program: RotationSections, x: np.ndarray, least: float, rules: RotationRules) -> Resolution:
+    ladder: tuple[int, ...] = LADDER_OF_FIELDS if program.sphere else LADDER
+    ladder = tuple(r for r in ladder if r >= (program.bandlimit + 1) // 2)
+    behind = has_dual(program.vector)  # nonlinearities after the readout may magnify errors
+    short = program if behind else replace(program, vector=())
+    if program.readout == "pool":
+        x = from_several_sides(x)
+
+    def values(r: int) -> Pair:
+        turns: tuple[np.ndarray, ...] = (np.eye(3),)
+        if program.readout == "pool":  # turns leave the kernel as it is, and change its error
+            turns = (turn_to_node(r), turn_between_nodes(r)) if behind else (turn_to_node(r),)
+        a, b = pairs_of(x, turns)
+        every = np.arange(len(a))
+        return rules.kernels(short, r, a, b, (every, every))
+
+    with precision.scope(np.float64), jax.ensure_compile_time_eval():  # also while something else is traced
+        return choose(program.accuracy, ladder, values, len(x), least)

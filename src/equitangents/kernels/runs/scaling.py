@@ -32,6 +32,9 @@ from equitangents.kernels.scales import (
 Values = tuple[jax.Array, jax.Array]  # NNGP and NTK inside a JAX program
 
 
+Traced = Callable[..., Values]  # of the inputs, x1 or x1 and x2
+
+
 def any_traced(*inputs: object) -> bool:
     """Whether any array of any input is traced inside a JAX program."""
     return any(precision.is_traced(leaf) for leaf in jax.tree.leaves(inputs))
@@ -116,7 +119,7 @@ class Backends(NamedTuple):
     any_norms: Callable[[np.ndarray, np.ndarray | None, float], Pair]  # of any, in double, with biases times a factor
     by_reference: bool  # whether another engine has that way
     checked: bool = False  # `engine` refuses inputs of which it finds numbers that are not finite
-    beyond: Callable[[np.ndarray, np.ndarray], Pair] | None = None  # where `engine` leaves inputs out, as NaN
+    beyond: Callable[[np.ndarray, np.ndarray], Pair] | None = None  # of pairs (x[p], y[p]) that `engine` leaves as NaN
 
 
 def all_pairs(
@@ -188,42 +191,24 @@ def _complete(
     values: Pair,
     listed: tuple[np.ndarray, np.ndarray] | None,
 ) -> int:
-    """How many pairs the engine left out, whose kernels are then filled in: all those of some inputs."""
-    nngp = values[0]
+    """How many pairs the engine left out, whose kernels are then filled in."""
+    nngp, other = values[0], x1 if x2 is None else x2
     if backends.beyond is None or not nngp.size or not np.isnan(nngp.sum()):
         return 0
     missing = np.isnan(nngp)
-    if listed is not None:
-        here = np.nonzero(missing)[0]
-        other = x1 if x2 is None else x2
-        for out, found in zip(values, backends.beyond(x1[listed[0][here]], other[listed[1][here]]), strict=True):
-            out[here] = found
-        return len(here)
-    rows = np.nonzero(missing.all(axis=1) if x2 is not None else missing.diagonal())[0]
-    columns = rows if x2 is None else np.nonzero(missing.all(axis=0))[0]
-    others = np.setdiff1d(np.arange(len(x1)), rows)
-    for out, found in zip(values, _filled_up(backends.beyond, x1[rows], x1 if x2 is None else x2), strict=True):
-        out[rows] = found
-        if x2 is None:
-            out[:, rows] = found.T
-    if x2 is not None and len(others) and len(columns):
-        for out, found in zip(values, _filled_up(backends.beyond, x1[others], x2[columns]), strict=True):
-            out[np.ix_(others, columns)] = found
+    mirrored = listed is None and x2 is None
+    at = np.nonzero(np.triu(missing) if mirrored else missing)
+    rows, columns = at if listed is None else (index[at] for index in listed)
+    step = max(1, _CHUNK // max(1, x1[:1].size))
+    for start in range(0, len(rows), step):
+        here = slice(start, start + step)
+        place = tuple(index[here] for index in at)
+        found = backends.beyond(x1[rows[here]], other[columns[here]])
+        for out, part in zip(values, found, strict=True):
+            out[place] = part
+            if mirrored:
+                out[place[::-1]] = part
     return int(missing.sum())
-
-
-def _filled_up(run: Callable[[np.ndarray, np.ndarray], Pair], a: np.ndarray, b: np.ndarray) -> Pair:
-    """run(a, b), of few different numbers of inputs."""
-    if not len(a):
-        return np.empty((0, len(b)), a.dtype), np.empty((0, len(b)), a.dtype)
-    nngp, ntk = run(_filled(a), _filled(b))
-    return nngp[: len(a), : len(b)], ntk[: len(a), : len(b)]
-
-
-def _filled(x: np.ndarray) -> np.ndarray:
-    """With copies of the last input up to a power of two, at least 8."""
-    size = max(8, 1 << (len(x) - 1).bit_length())
-    return np.concatenate([x, np.repeat(x[-1:], size - len(x), axis=0)])
 
 
 def _notes_on(beyond: int) -> list[str]:

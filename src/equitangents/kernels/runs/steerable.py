@@ -155,9 +155,14 @@ def _pair_bytes(program: SteerableProgram, points: int) -> int:
     return 8 * ((points * widest) ** 2 * (3 * kernels + 2 * branches + 6) + ends)
 
 
+def engine_for(program: SteerableProgram, dtype: DType) -> str:
+    """The name of the engine that computes kernels of inputs of `dtype`."""
+    return REFERENCE.name
+
+
 def facts_of(engine: str | None) -> dict[str, Any]:
     """Facts of results (engine, form, notes) for a requested `engine`."""
-    notes = choose_where(lambda e: None if e.over_all_pairs else WHY, engine).notes or (WHY,)
+    notes = choose_where(lambda e: None if e is REFERENCE else WHY, engine).notes or (WHY,)
     return {"engine": REFERENCE.name, "form": "pairs", "notes": notes}
 
 

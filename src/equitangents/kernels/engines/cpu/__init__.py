@@ -7,12 +7,10 @@ from equitangents.kernels.engines.cpu.library import why_unavailable
 from equitangents.kernels.engines.cpu.memory import sphere_bytes, working_bytes
 from equitangents.kernels.engines.cpu.rotation_plans import RotationPlan, SphereMean, SpherePlan, Turns, ZonalMean
 from equitangents.kernels.engines.cpu.run import (
-    diagonal,
     kernels,
     kernels_of_distances,
     listed,
-    traced_kernels,
-    traced_listed,
+    traced,
 )
 
 __all__ = [
@@ -24,7 +22,6 @@ __all__ = [
     "ZonalMean",
     "computed_in_double",
     "describe",
-    "diagonal",
     "has_tables",
     "kernels",
     "kernels_of_distances",
@@ -32,8 +29,7 @@ __all__ = [
     "listed",
     "obstacle",
     "sphere_bytes",
-    "traced_kernels",
-    "traced_listed",
+    "traced",
     "why_unavailable",
     "working_bytes",
 ]

@@ -87,11 +87,11 @@ class CpuEngine(Engine):
 
     def diagonal(self, program: Program, x: np.ndarray, part: Part | None = None) -> Pair:
         if part is None:
-            return cpu.diagonal(self._fibres(program), x)
+            return cpu.listed(self._fibres(program), x)
         return run.field_diagonal(self.field_steps(program, part), x)
 
     def traced(self, program: Program, x1: Any, x2: Any) -> Pair:
-        return cpu.traced_kernels(self._fibres(program), law_of(program), x1, x2)
+        return cpu.traced(self._fibres(program), law_of(program), x1, x2)
 
     def working_bytes(
         self, program: Program, channels: int, n1: int, n2: int, itemsize: int, part: Part | None = None

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -15,14 +14,14 @@ from equitangents.groups.rotation_group import RotationGroup, euler_grid, from_e
 from equitangents.kernels.engines import cpu
 from equitangents.kernels.engines.cpu import RotationPlan, SphereMean, SpherePlan, Turns, ZonalMean
 from equitangents.kernels.engines.cpu.activations import at_any_norms
-from equitangents.kernels.engines.protocol import RotationRules
-from equitangents.kernels.engines.reference.rotations.tiling import check_memory, turned_pairs
+from equitangents.kernels.engines.protocol import Listed, Pair, RotationRules
+from equitangents.kernels.engines.reference.rotation_tiles import pairs_in_tile
 from equitangents.kernels.operation import FrozenArray
 from equitangents.kernels.plans.levels import grid_levels
-from equitangents.kernels.plans.plan import FibrePlan, has_dual
+from equitangents.kernels.plans.plan import FibrePlan
 from equitangents.kernels.program import Op
 from equitangents.kernels.rotations.program import RotationSections, Zonal, sphere_resolution
-from equitangents.kernels.rotations.rings import Rings, rings_of
+from equitangents.kernels.rotations.sampling import Rings, rings_of
 from equitangents.kernels.scales import law_of
 from equitangents.kernels.threads import threads
 from equitangents.sphere import gauss_legendre
@@ -44,63 +43,42 @@ class CompiledRotations(RotationRules):
         return cpu.obstacle(steps)
 
     def kernels(
-        self, program: RotationSections, resolution: int, x1: Any, x2: Any, any_norms: bool = False
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """(NNGP, NTK) between x1, (N1, B², C), and x2 (None: x1 with itself, at half the cost), each (N1, N2)."""
-        plan = plan_of(program, resolution, x1.dtype.itemsize, any_norms)
-        of = partial(inputs, program, resolution)
-        return cpu.kernels(plan, of(x1), None if x2 is None else of(x2))
-
-    def listed(
         self,
         program: RotationSections,
         resolution: int,
         x1: np.ndarray,
-        x2: np.ndarray,
-        first: Any,
-        second: Any,
+        x2: np.ndarray | None,
+        listed: Listed | None = None,
         any_norms: bool = False,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """(NNGP, NTK) of the pairs (x1[first[p]], x2[second[p]]), each (P,)."""
+    ) -> Pair:
+        """(NNGP, NTK) of NumPy arrays, in their precision."""
         plan = plan_of(program, resolution, x1.dtype.itemsize, any_norms)
-        a, b = (inputs(program, resolution, x) for x in (x1, x2))
-        i, j = np.asarray(first), np.asarray(second)
+        a = inputs(program, resolution, x1)
+        b = x2 if x2 is None else inputs(program, resolution, x2)
+        if listed is None:
+            return cpu.kernels(plan, a, b)
+        i, j = listed
+        b = a if b is None else b
         nngp, ntk = np.empty(len(i), x1.dtype), np.empty(len(i), x1.dtype)
         for start in range(0, len(i), step := _pairs_at_once(a)):
             here = slice(start, start + step)
             nngp[here], ntk[here] = cpu.listed(plan, a[i[here]], b[j[here]])
         return nngp, ntk
 
-    def sample_values(self, program: RotationSections, r: int, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """(NNGP, NTK) of a few pairs; see `measured.resolve`."""
-        short = program if has_dual(program.vector) else replace(program, vector=())
-        a, b = turned_pairs(program, r, x)
-        return cpu.listed(plan_of(short, r, a.dtype.itemsize), *(inputs(short, r, v) for v in (a, b)))
-
-    def traced(self, program: RotationSections, resolution: int, x1: Any, x2: Any = None) -> tuple[Any, Any]:
+    def traced(
+        self, program: RotationSections, resolution: int, x1: Any, x2: Any = None, listed: Listed | None = None
+    ) -> Pair:
         """As `kernels`, inside a JAX program; without derivatives."""
-        plan = plan_of(program, resolution, x1.dtype.itemsize)
-        of = partial(inputs, program, resolution)
-        return cpu.traced_kernels(plan, law_of(program), of(x1), None if x2 is None else of(x2))
-
-    def traced_listed(
-        self, program: RotationSections, resolution: int, x1: Any, x2: Any, first: Any, second: Any
-    ) -> tuple[Any, Any]:
-        """As `listed`, inside a JAX program; without derivatives."""
-        plan = plan_of(program, resolution, x1.dtype.itemsize)
-        a, b = (inputs(program, resolution, x) for x in (x1, x2))
-        count = len(first)
+        plan, law = plan_of(program, resolution, x1.dtype.itemsize), law_of(program)
+        a = inputs(program, resolution, x1)
+        b = x2 if x2 is None else inputs(program, resolution, x2)
+        if listed is None:
+            return cpu.traced(plan, law, a, b)
+        b, count = a if b is None else b, len(listed[0])
         size = min(max(count, 1), _pairs_at_once(a))
-        index = tuple(jnp.pad(jnp.asarray(i), (0, -count % size)).reshape(-1, size) for i in (first, second))
-        nngp, ntk = jax.lax.map(lambda here: cpu.traced_listed(plan, law_of(program), a[here[0]], b[here[1]]), index)
+        index = tuple(jnp.pad(jnp.asarray(i), (0, -count % size)).reshape(-1, size) for i in listed)
+        nngp, ntk = jax.lax.map(lambda here: cpu.traced(plan, law, a[here[0]], b[here[1]], listed=True), index)
         return nngp.reshape(-1)[:count], ntk.reshape(-1)[:count]
-
-    def products_on_sphere(self, program: RotationSections, resolution: int, channels: int) -> int:
-        """Multiply-adds of the windows: of D and Θ, at the first of D alone, since Θ is zero still."""
-        plan = sphere_plan(program, resolution)
-        north = (plan.rings + 1) // 2
-        there_and_back = [2 * north * n * (4 * plan.rings + n) for n in plan.windows]
-        return int(plan.positions * channels + 2 * sum(there_and_back) - sum(there_and_back[:1]))
 
     def working_bytes(
         self, program: RotationSections, resolution: int, channels: int, n1: int, n2: int | None, itemsize: int
@@ -148,7 +126,7 @@ def plan_of(
     """The engine's plan; raises MemoryLimitError if it is too large."""
     if any_norms:
         return at_any_norms(plan_of(program, resolution, 8))
-    check_memory(program, resolution, itemsize)
+    pairs_in_tile(program, resolution, itemsize)
     if program.sphere:
         return sphere_plan(program, resolution)
     if program.readout == "flatten":

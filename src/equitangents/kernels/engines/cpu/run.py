@@ -167,25 +167,8 @@ def kernels_of_distances(
     return _run(plan, x1, x2, d.shape, -1, np.ascontiguousarray(d, np.float64))
 
 
-def diagonal(plan: AlongFibres, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(NNGP, NTK) of every input of x, (N, *positions, C), with itself, each (N,)."""
-    return _run(plan, x, None, (len(x),), -1)
-
-
-def kept(
-    plan: AlongFibres, x1: np.ndarray, x2: np.ndarray | None, what: Kept, instruction_set: int = -1
-) -> tuple[np.ndarray, np.ndarray]:
-    """(NNGP, NTK) at pairs of positions between x1 and x2 (None: x1, where only pairs i <= j are computed)."""
-    return _run(plan, x1, x2, (len(x1), len(x1) if x2 is None else len(x2)), instruction_set, kept=what)
-
-
-def kept_of_each(plan: AlongFibres, x: np.ndarray, what: Kept) -> tuple[np.ndarray, np.ndarray]:
-    """(NNGP, NTK) at pairs of positions of every input with itself."""
-    return _run(plan, x, None, (len(x),), -1, kept=what)
-
-
-def listed(plan: Runnable, x1: np.ndarray, x2: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(NNGP, NTK) of every input of x1, (N, *positions, C), with that of x2 of its number, each (N,)."""
+def listed(plan: Runnable, x1: np.ndarray, x2: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """(NNGP, NTK) of every input of x1, (N, *positions, C), with that of x2 of its number (None: itself), each (N,)."""
     return _run(plan, x1, x2, (len(x1),), -1)
 
 
@@ -289,23 +272,15 @@ def _interruptible(call: Any, cancel: ctypes.c_int32) -> int:
     return status[0]
 
 
-def traced_kernels(plan: Runnable, law: Law, x1: ArrayLike, x2: Any | None = None) -> tuple[Any, Any]:
-    """As `kernels`, for traced JAX arrays of any norms; without derivatives."""
-    return _call(plan, law, x1, x2, (len(x1), len(x1) if x2 is None else len(x2)))
-
-
-def traced_listed(plan: Runnable, law: Law, x1: ArrayLike, x2: ArrayLike) -> tuple[Any, Any]:
-    """As `listed`, for traced JAX arrays of any norms; without derivatives."""
-    return _call(plan, law, x1, x2, (len(x1),))
-
-
-def _call(plan: Runnable, law: Law, x1: ArrayLike, x2: Any | None, size: tuple[int, ...]) -> tuple[Any, Any]:
+def traced(plan: Runnable, law: Law, x1: ArrayLike, x2: Any | None = None, listed: bool = False) -> tuple[Any, Any]:
+    """As `kernels`, or as `listed`, for traced JAX arrays of any norms; without derivatives."""
+    size = (len(x1),) if listed else (len(x1), len(x1 if x2 is None else x2))
     shape, channels = jax.ShapeDtypeStruct(size, x1.dtype), x1.shape[-1]
     call = jax.ffi.ffi_call(registered(x1.dtype.name), (shape, shape), vmap_method="sequential")
     plans = [describe(plan, channels)] + ([] if law.homogeneous else [describe(at_any_norms(plan), channels)])
     arrays = [jnp.asarray(a, jnp.int32) for d in plans for a in (d.code, d.reals, d.tables)]
     none = [jnp.zeros(0, jnp.int32)] * (6 - len(arrays))
-    settings = {"threads": np.int64(threads()), "symmetric": x2 is None, "listed": len(size) == 1}
+    settings = {"threads": np.int64(threads()), "symmetric": x2 is None, "listed": listed}
     norms = {"vanishes": law.vanishes, "limits": np.array(limits(law, x1.dtype))}
     nngp, ntk = call(*arrays, *none, x1, x1 if x2 is None else x2, **settings, **norms)
     return nngp, ntk
@@ -320,7 +295,8 @@ def field_kernels(
         x2 = x1
     what, picked = _kept(plan)
     results = []
-    for values in kept(_steps(plan), x1, x2, what, instruction_set):
+    shape = len(x1), len(x1 if x2 is None else x2)
+    for values in _run(_steps(plan), x1, x2, shape, instruction_set, kept=what):
         found = values
         if picked is not None:
             found = layout.zeros((len(x1), values.shape[1]), values.dtype)
@@ -337,7 +313,7 @@ def field_kernels(
 def field_diagonal(plan: FieldPlan, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(NNGP, NTK) of every input of x with itself, each (N, *tail)."""
     what, picked = _kept(plan)
-    nngp, ntk = kept_of_each(_steps(plan), x, what)
+    nngp, ntk = _run(_steps(plan), x, None, (len(x),), -1, kept=what)
     return (nngp, ntk) if picked is None else (nngp[:, picked], ntk[:, picked])
 
 

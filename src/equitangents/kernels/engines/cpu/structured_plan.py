@@ -309,7 +309,8 @@ class _Writer:
 
     def box(self, op: Box, field: Field) -> Field:
         mask = self.mask_after(op, field)
-        return self.window(field, _reads(op), np.full(int(np.prod(op.window)), 1 / np.prod(op.window)), mask)
+        table = op.table
+        return self.window(field, table, np.full(table.shape[1], 1 / table.shape[1]), mask)
 
     def table(self, op: Table, field: Field) -> Field:
         assert field.mask < 0  # layers refuse masks on groups
@@ -432,19 +433,3 @@ def _entries(pattern: np.ndarray) -> np.ndarray:
     """Where the rows of a matrix begin, then the columns of all entries."""
     begins = np.concatenate([[0], np.cumsum(pattern.sum(axis=1))])
     return np.concatenate([begins, np.nonzero(pattern)[1]])
-
-
-def _reads(box: Box) -> np.ndarray:
-    """Numbers of the positions that each window reads, (positions_out, positions of a window); -1 outside the grid."""
-    axes, inside = [], []
-    for n, m, w, s, low in zip(box.in_shape, box.out_shape, box.window, box.stride, box.low, strict=True):
-        at = s * np.arange(m)[:, None] - low + np.arange(w)
-        axes.append(at % n)
-        inside.append(np.ones_like(at, bool) if box.wrap else (at >= 0) & (at < n))
-    numbers, there = np.zeros((1, 1), np.int64), np.ones((1, 1), bool)
-    for n, at, ok in zip(box.in_shape, axes, inside, strict=True):
-        numbers = (numbers[:, None, :, None] * n + at[None, :, None, :]).reshape(
-            len(numbers) * len(at), numbers.shape[1] * at.shape[1]
-        )
-        there = (there[:, None, :, None] & ok[None, :, None, :]).reshape(numbers.shape)
-    return np.where(there, numbers, -1)

@@ -8,10 +8,11 @@ import jax
 import numpy as np
 
 from equitangents.kernels.engines.protocol import Engine, Pair
-from equitangents.kernels.engines.reference import fields, run, tile
-from equitangents.kernels.engines.reference.rotations.tiling import TiledRotations
-from equitangents.kernels.fields import Part, field_plan
-from equitangents.kernels.plans.plan import FibrePlan, plan
+from equitangents.kernels.engines.reference import run, tile
+from equitangents.kernels.engines.reference.rotation_tiles import TiledRotations
+from equitangents.kernels.engines.reference.structured_tiles import TiledStructured
+from equitangents.kernels.fields import Part
+from equitangents.kernels.plans.plan import FibrePlan
 from equitangents.kernels.program import Program
 
 
@@ -22,10 +23,10 @@ class ReferenceEngine(Engine):
     differentiable = True
     any_norms = True
     carries_angles = True
-    over_all_pairs = True
     takes_distances = True
     has_fields = True
     rotations = TiledRotations()
+    structured = TiledStructured()
 
     def description(self) -> str:
         return f"JAX on {jax.default_backend()}"
@@ -41,14 +42,10 @@ class ReferenceEngine(Engine):
         part: Part | None = None,
         any_norms: bool = False,
     ) -> Pair:
-        if part is None:
-            return run.kernels(program, x1, x2)
-        return fields.field_kernels(field_plan(program, part), program, x1, x2)
+        return run.kernels(program, x1, x2, part)
 
     def diagonal(self, program: Program, x: np.ndarray, part: Part | None = None) -> Pair:
-        if part is None:
-            return run.diagonal(program, x)
-        return fields.field_diagonal(field_plan(program, part), program, x)
+        return run.diagonal(program, x, part)
 
     def traced(self, program: Program, x1: Any, x2: Any) -> Pair:
         return run.traced(program, x1, x1 if x2 is None else x2)
@@ -56,9 +53,7 @@ class ReferenceEngine(Engine):
     def working_bytes(
         self, program: Program, channels: int, n1: int, n2: int, itemsize: int, part: Part | None = None
     ) -> int:
-        if part is None:
-            return tile.working_bytes(plan(program), channels, n1, n2, itemsize)
-        return fields.field_working_bytes(field_plan(program, part), channels, n1, n2, itemsize)
+        return tile.working_bytes(run.plan_of(program, part), channels, n1, n2, itemsize)
 
     def distances_obstacle(self, steps: FibrePlan) -> str | None:
         return None

@@ -24,10 +24,11 @@ from equitangents.kernels.duals.geometry import traits_of
 from equitangents.kernels.engines.reference.execute import Moments, State, execute, field_moments
 from equitangents.kernels.engines.reference.fibre import FibreGeometry
 from equitangents.kernels.engines.reference.pairs import PairGeometry, self_moments
+from equitangents.kernels.fields import FieldPlan, places
 from equitangents.kernels.operations import Affine, Box, Decouple, Dual, Standardise, Table
 from equitangents.kernels.plans.levels import GridLevel, Levels, still
 from equitangents.kernels.plans.plan import FibrePlan, PairPlan, has_dual
-from equitangents.kernels.program import Op
+from equitangents.kernels.program import Op, Program, arrays_of
 
 TILE_ELEMENTS = 1 << 17  # numbers in one field of a tile
 _FIELDS = 12  # fields alive at once, at most, while a tile runs
@@ -35,8 +36,39 @@ _MEMORY_LIMIT = 4 << 30  # bytes for one tile; only networks over all pairs of p
 PANEL = 64 << 20  # bytes of prepared inputs that are held at a time, on each side
 
 
-def tile_sides(steps: FibrePlan | PairPlan, n1: int, n2: int, itemsize: int) -> tuple[int, int]:
+Plan = FibrePlan | PairPlan | FieldPlan
+_PLACES = "places"  # of the wanted pairs of a field, among the tables
+_COPIES = 8  # of what fibres of a field give and of the wanted part, alive at once
+
+
+def steps_of(plan: Plan) -> FibrePlan | PairPlan:
+    """What a plan of kernels, or of a part of a kernel field, runs."""
+    steps = plan.steps if isinstance(plan, FieldPlan) else plan
+    assert isinstance(steps, FibrePlan | PairPlan)
+    return steps
+
+
+def tables_of(plan: Plan, program: Program) -> dict[str, Any]:
+    """All index tables that running the plan needs."""
+    tables = arrays_of(program) | steps_of(plan).tables
+    return tables | {_PLACES: places(plan).astype(np.int32)} if isinstance(plan, FieldPlan) else tables
+
+
+def _kept(plan: Plan) -> int:
+    """Numbers of one pair of inputs that are kept to the end."""
+    return max(plan.values, plan.part.layout.numbers, 1) if isinstance(plan, FieldPlan) else 0
+
+
+def tile_sides(plan: Plan, n1: int, n2: int, itemsize: int) -> tuple[int, int]:
     """Rows and columns of a tile; raises MemoryLimitError if even one pair of inputs is too large."""
+    steps, kept = steps_of(plan), _kept(plan)
+    if kept * _COPIES * itemsize > _MEMORY_LIMIT:
+        raise MemoryLimitError(
+            "a kernel field of one pair of inputs",
+            kept * _COPIES * itemsize,
+            _MEMORY_LIMIT,
+            "ask for positions='same' or for pairs of positions, or use smaller inputs",
+        )
     needed = steps.numbers * _FIELDS * itemsize
     if needed > _MEMORY_LIMIT:
         raise MemoryLimitError(
@@ -45,26 +77,27 @@ def tile_sides(steps: FibrePlan | PairPlan, n1: int, n2: int, itemsize: int) -> 
             _MEMORY_LIMIT,
             "use smaller inputs, a strided first layer, or one kind of padding before each pool",
         )
-    pairs = max(1, TILE_ELEMENTS // steps.numbers)
+    pairs = max(1, TILE_ELEMENTS // max(steps.numbers, kept))
     side = max(1, int(pairs**0.5))
     rows = min(n1, side)
     return rows, min(n2, max(1, pairs // rows))
 
 
-def prepared_numbers(steps: FibrePlan | PairPlan, channels: int) -> int:
+def prepared_numbers(plan: Plan, channels: int) -> int:
     """Numbers held of one input: the input, and its moments at every level."""
+    steps = steps_of(plan)
     if steps.form == "fibre":
         levels = [level.positions for level in steps.levels.levels]
         return levels[0] * channels + 2 * sum(levels) + 2 * (len(steps.vector) + 1)
     return steps.positions * channels + 2 * steps.positions * (len(steps.ops) + 1)
 
 
-def working_bytes(steps: FibrePlan | PairPlan, channels: int, n1: int, n2: int, itemsize: int) -> int:
+def working_bytes(plan: Plan, channels: int, n1: int, n2: int, itemsize: int) -> int:
     """Bytes that the reference engine holds beyond inputs and results: two panels of inputs, tables and one tile."""
-    rows, columns = tile_sides(steps, n1, n2, itemsize)
-    each = prepared_numbers(steps, channels) * itemsize
+    rows, columns = tile_sides(plan, n1, n2, itemsize)
+    each = prepared_numbers(plan, channels) * itemsize
     panels = sum(min(-(-n // side) * side * each, max(PANEL, side * each)) for n, side in ((n1, rows), (n2, columns)))
-    return panels + rows * columns * steps.numbers * _FIELDS * itemsize
+    return panels + rows * columns * (steps_of(plan).numbers * _FIELDS + _kept(plan) * _COPIES) * itemsize
 
 
 _VECTOR = GridLevel((), wrap=True)
@@ -78,8 +111,9 @@ class Prepared(NamedTuple):
     vector: Moments | None
 
 
-def prepare(plan: FibrePlan | PairPlan, tables: dict[str, Any], x: Any) -> Prepared:
+def prepare(plan: Plan, tables: dict[str, Any], x: Any) -> Prepared:
     """Moments of the inputs x, (positions, N, channels)."""
+    plan = steps_of(plan)
     q, mean = jnp.mean(x * x, axis=-1), jnp.mean(x, axis=-1)
     if plan.form == "pairs":
         e, _ = start(x[:, None], x[None], both(q[:, None], q[None]))
@@ -109,23 +143,42 @@ def _average_of_read(plan: FibrePlan, tables: dict[str, Any], dtype: Any) -> Cal
     return partial(jnp.tensordot, kept / kept.sum(), axes=1, precision=lax.Precision.HIGHEST)
 
 
-def tile(
-    plan: FibrePlan | PairPlan, tables: dict[str, Any], x1: Any, p1: Prepared, x2: Any, p2: Prepared
-) -> tuple[Any, Any]:
-    """(NNGP, NTK) between x1, (positions, N1, channels), and x2, each (N1, N2)."""
+def tile(plan: Plan, tables: dict[str, Any], x1: Any, p1: Prepared, x2: Any, p2: Prepared) -> tuple[Any, Any]:
+    """(NNGP, NTK) between x1, (positions, N1, channels), and x2, each (N1, N2), of a field (N1, N2, *tail)."""
     return pairs(plan, tables, x1[:, :, None], x2[:, None], *aligned(p1, p2))
 
 
-def pairs(
-    plan: FibrePlan | PairPlan, tables: dict[str, Any], x1: Any, x2: Any, p1: Prepared, p2: Prepared
-) -> tuple[Any, Any]:
+def pairs(plan: Plan, tables: dict[str, Any], x1: Any, x2: Any, p1: Prepared, p2: Prepared) -> tuple[Any, Any]:
     """(NNGP, NTK) of pairs of inputs (positions, *batch, channels), whose batch axes are aligned."""
+    if isinstance(plan, FieldPlan):
+        return _field(steps_of(plan), tables, x1, x2, p1.field, p2.field)
     if plan.form == "pairs":
         k, theta = over_pairs(plan, tables, x1, x2, p1.field, p2.field)
         return k[0, 0], theta[0, 0]
     if carries_distance(plan):
         return after_flattening(plan, tables, _flattened(plan, tables, x1, x2, p1, p2), p1, p2)
     return after_readout(plan, tables, *_sum_fibres(plan, tables, x1, x2, p1.field, p2.field), p1, p2)
+
+
+def _field(
+    plan: FibrePlan | PairPlan, tables: dict[str, Any], x1: Any, x2: Any, m1: Moments, m2: Moments
+) -> tuple[Any, Any]:
+    """(K, Θ) at the wanted pairs of positions, each (*batch, *tail), from (fibres or positions, positions, *batch)."""
+
+    def one(label: Any) -> tuple[Any, Any]:
+        assert plan.form == "fibre"
+        _, state, at = run_fibre(plan, tables, label, x1, x2, m1, m2)
+        return state.covariance(at), state.theta
+
+    if plan.form == "pairs":
+        found = over_pairs(plan, tables, x1, x2, m1, m2)
+    else:
+        found = lax.map(jax.checkpoint(one), tables[plan.fibres.key])
+    index = tables[_PLACES]
+    k, theta = (
+        jnp.moveaxis(v.reshape((-1, *v.shape[2:]))[index], range(index.ndim), range(-index.ndim, 0)) for v in found
+    )
+    return k, theta
 
 
 def over_pairs(plan: PairPlan, tables: dict[str, Any], x1: Any, x2: Any, m1: Moments, m2: Moments) -> tuple[Any, Any]:
@@ -174,7 +227,7 @@ def after_readout(
 ) -> tuple[Any, Any]:
     """(NNGP, NTK) from the readout's K and Θ, by the layers on plain vectors."""
     if p1.vector is None or p2.vector is None:
-        return _affine(plan.vector, k, theta)
+        return after_affine(plan.vector, k, theta)
     at = both(p1.vector.q[0][0], p2.vector.q[0][0])
     average = _average_of_read(plan, tables, k.dtype)
     terms = jnp.sqrt(average(p1.field.q[-1]) * average(p2.field.q[-1]))  # the pool may leave little of them
@@ -194,11 +247,10 @@ def after_flattening(
     return state.covariance(both(p1.vector.q[-1], p2.vector.q[-1]))[0], state.theta[0]
 
 
-def diagonal(plan: FibrePlan | PairPlan, tables: dict[str, Any], x: Any, p: Prepared) -> tuple[Any, Any]:
-    """(NNGP, NTK) of each input of x, (positions, N, channels), with itself, each (N,)."""
-    if plan.form == "pairs":
-        k, theta = over_pairs(plan, tables, x, x, p.field, p.field)
-        return k[0, 0], theta[0, 0]
+def diagonal(plan: Plan, tables: dict[str, Any], x: Any, p: Prepared) -> tuple[Any, Any]:
+    """(NNGP, NTK) of each input of x, (positions, N, channels), with itself, each (N,), of a field (N, *tail)."""
+    if isinstance(plan, FieldPlan) or plan.form == "pairs":
+        return pairs(plan, tables, x, x, p, p)
     k, theta = _sum_fibres(plan, tables, x, x, p.field, p.field)
     return own_after_readout(plan, tables, k, theta, p)
 
@@ -206,7 +258,7 @@ def diagonal(plan: FibrePlan | PairPlan, tables: dict[str, Any], x: Any, p: Prep
 def own_after_readout(plan: FibrePlan, tables: dict[str, Any], k: Any, theta: Any, p: Prepared) -> tuple[Any, Any]:
     """`after_readout` of inputs with themselves: E is zero, and K is the variance."""
     if p.vector is None:
-        return _affine(plan.vector, k, theta)
+        return after_affine(plan.vector, k, theta)
     geometry = FibreGeometry(vector_levels(plan.vector), np.zeros((0,), np.int32), tables)
     state = execute(plan.vector, geometry, State(jnp.zeros_like(theta)[None], theta[None]), p.vector, p.vector)
     return p.vector.q[-1][0], state.theta[0]
@@ -217,7 +269,8 @@ def vector_levels(ops: tuple[Op, ...]) -> Levels:
     return still(ops, _VECTOR)
 
 
-def _affine(ops: tuple[Op, ...], k: Any, theta: Any) -> tuple[Any, Any]:
+def after_affine(ops: tuple[Op, ...], k: Any, theta: Any) -> tuple[Any, Any]:
+    """(K, Θ) after linear layers."""
     for affine in (op.affine for op in ops):
         assert affine is not None
         before, k = k, affine.W_var * k + affine.b_var

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import lru_cache, partial
 from itertools import pairwise
@@ -90,13 +91,10 @@ def _pieces(x: ArrayLike, op: Box, axes: Axes, dimension: int) -> list[ArrayLike
 @lru_cache(maxsize=32)
 def window_averages(box: Box) -> np.ndarray:
     """The matrix (positions out, positions in) of means over the box; what lies outside the grid counts as zeros."""
-    matrix: np.ndarray = np.ones((1, 1))
-    for n, m, w, s, low in zip(box.in_shape, box.out_shape, box.window, box.stride, box.low, strict=True):
-        reads = s * np.arange(m)[:, None] - low + np.arange(w)
-        along = np.zeros((m, n))
-        for out, window in enumerate(reads % n if box.wrap else reads):
-            np.add.at(along[out], window[(window >= 0) & (window < n)], 1 / w)
-        matrix = np.kron(matrix, along)
+    table = box.table
+    there, rows = table >= 0, np.broadcast_to(np.arange(len(table))[:, None], table.shape)
+    matrix = np.zeros((len(table), math.prod(box.in_shape)))
+    np.add.at(matrix, (rows[there], table[there]), 1 / table.shape[1])
     return matrix
 
 

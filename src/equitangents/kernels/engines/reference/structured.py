@@ -11,10 +11,10 @@ import jax.numpy as jnp
 from equitangents._types import ArrayLike
 from equitangents.kernels.branches import Join, Parallel, flat
 from equitangents.kernels.engines.reference import execute as fields
+from equitangents.kernels.engines.reference import structured_fields as states
 from equitangents.kernels.engines.reference.execute import Moments, field_moments, joined, joined_angles, shared
 from equitangents.kernels.engines.reference.pairs import PairGeometry, pool_mean, pool_pairs
-from equitangents.kernels.engines.reference.structured import fields as states
-from equitangents.kernels.engines.reference.structured.fields import (
+from equitangents.kernels.engines.reference.structured_fields import (
     Ends,
     Pairs,
     Side,

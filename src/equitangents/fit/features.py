@@ -1,0 +1,144 @@
+"""Simple features of images: the pixels of a small copy, colours, edges and their directions; a network of features.
+
+Over the pixels p of an image (H, W, C), of each channel c:
+
+    colours   mean, deviation and quantiles of x_c(p), and the covariances of two channels
+    edges     mean, deviation and quantiles of |∇x_c|(p), of the image and of its means over blocks of w² pixels
+
+A quarter turn or a reflection of the image permutes p, and blocks with w dividing H and W; it turns ∇x and keeps |∇x|.
+So colours and edges are invariant under every symmetry of the grid, whatever the image.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import DTypeLike
+
+from equitangents._types import ArrayLike
+from equitangents.actions import Action
+from equitangents.actions.action import GroupAction
+from equitangents.kernels import Kernels
+from equitangents.kernels.cost import KernelCost
+from equitangents.nn import Sequential
+from equitangents.precision import working_dtype
+
+_COLOURS, _EDGES = (0.1, 0.25, 0.5, 0.75, 0.9), (0.5, 0.9)  # quantiles
+_BLOCKS, _LEAST = (1, 2, 4, 8), 3  # sides of blocks, and the fewest of them along a side
+_SIDE, _DIRECTIONS = 16, 8  # of a small copy, at most; of the histogram of directions
+_TIMED = 4  # images
+
+
+def features_of(x: Float[np.ndarray, "n ..."]) -> Float[np.ndarray, "n features"]:
+    """Vectors as they are; of images (N, H, W, C) a small copy, colours, edges and the histogram of directions."""
+    x = np.asarray(x, np.float64)
+    if x.ndim == 2:
+        return x
+    small = block_means(x, -(-max(x.shape[1:3]) // _SIDE))
+    return np.concatenate([small.reshape(len(x), -1), colours_and_edges(x), _directions(x)], axis=1)
+
+
+def colours_and_edges(x: Float[np.ndarray, "n height width channels"]) -> Float[np.ndarray, "n features"]:
+    """Both, (N, features), in float64."""
+    x = np.asarray(x, np.float64)
+    n, height, width, channels = x.shape
+    flat = x.reshape(n, -1, channels)
+    centred = flat - flat.mean(axis=1, keepdims=True)
+    covariances = np.einsum("npc,npd->ncd", centred, centred) / (height * width)
+    found = [_statistics(x, _COLOURS), covariances[:, *np.triu_indices(channels, 1)]]
+    for side in _BLOCKS:
+        if side == 1 or not (height % side or width % side or min(height, width) < _LEAST * side):
+            down, across = _gradient(block_means(x, side))
+            found.append(_statistics(np.sqrt(down**2 + across**2), _EDGES))
+    return np.concatenate(found, axis=1)
+
+
+def block_means(x: Float[np.ndarray, "n height width channels"], side: int) -> Float[np.ndarray, "n h w channels"]:
+    """Means over blocks of side² pixels, without what remains at the border."""
+    n, height, width, channels = x.shape
+    h, w = height // side, width // side
+    blocks = x[:, : h * side, : w * side].reshape(n, h, side, w, side, channels)
+    return np.asarray(blocks.mean(axis=(2, 4)))
+
+
+def _statistics(x: Float[np.ndarray, "n h w channels"], quantiles: Sequence[float]) -> Float[np.ndarray, "n features"]:
+    """Mean, standard deviation and quantiles of each channel."""
+    n, channels = len(x), x.shape[3]
+    ordered = np.sort(np.moveaxis(x.reshape(n, -1, channels), 2, 1), axis=2)
+    at = np.multiply(quantiles, ordered.shape[2] - 1)
+    low = np.floor(at).astype(int)
+    between = ordered[..., low] + (at - low) * (ordered[..., np.ceil(at).astype(int)] - ordered[..., low])
+    parts = [ordered.mean(axis=2, keepdims=True), ordered.std(axis=2, keepdims=True), between]
+    return np.concatenate(parts, axis=2).reshape(n, -1)
+
+
+def _gradient(x: Float[np.ndarray, "n h w channels"]) -> list[Float[np.ndarray, "n h w channels"]]:
+    """Central differences down and across, one-sided at borders; 0 along a side of one pixel."""
+    return [np.gradient(x, axis=axis) if x.shape[axis] > 1 else np.zeros_like(x) for axis in (1, 2)]
+
+
+def _directions(x: Float[np.ndarray, "n height width channels"]) -> Float[np.ndarray, "n directions"]:
+    """Strength of the edges of the mean channel in each direction, over the number of pixels."""
+    down, across = (part.reshape(len(x), -1) for part in _gradient(x.mean(axis=3, keepdims=True)))
+    strength, angle = np.hypot(down, across), np.arctan2(down, across)
+    at = np.floor((angle + np.pi) / (2 * np.pi) * _DIRECTIONS).astype(int) % _DIRECTIONS
+    return np.stack([(strength * (at == k)).mean(axis=1) for k in range(_DIRECTIONS)], axis=1)
+
+
+@dataclass(frozen=True)
+class FeatureNetwork:
+    """The network `base` of (f − shift)/scale, f being colours and edges of an image."""
+
+    base: Sequential
+    shift: tuple[float, ...]
+    scale: tuple[float, ...]
+
+    @classmethod
+    def of(cls, base: Sequential, x: Float[np.ndarray, "n height width channels"]) -> FeatureNetwork:
+        """With the mean and standard deviation of the features of x; 1 for those with one value."""
+        found = colours_and_edges(x)
+        scale = np.where(found.min(axis=0) == found.max(axis=0), 1.0, found.std(axis=0))
+        return cls(base, tuple(found.mean(axis=0).tolist()), tuple(scale.tolist()))
+
+    def kernel(self, x1: ArrayLike, x2: ArrayLike | None = None) -> Kernels:
+        """NNGP and NTK of `base`, each (N1, N2), in the precision of x1 and x2."""
+        dtype = working_dtype(x1, x2)
+        first, second = (None if x is None else self._features(x).astype(dtype) for x in (x1, x2))
+        return self.base.kernel(first, second)
+
+    def kernel_cost(
+        self, input_shape: tuple[int, ...], n1: int, n2: int | None = None, dtype: DTypeLike = "float32"
+    ) -> KernelCost:
+        """Cost of `kernel`: that of `base`, and the time of the features of all inputs, from those of a few."""
+        some = np.random.default_rng(0).normal(size=(_TIMED, *input_shape)).astype(dtype)
+        start = time.perf_counter()
+        width = self._features(some).shape[1]
+        each = (time.perf_counter() - start) / _TIMED
+        cost = self.base.kernel_cost((width,), n1, n2, dtype)
+        return replace(cost, seconds=cost.seconds + each * (n1 + (n2 or 0)))
+
+    def invariant_under(self, action: GroupAction, input_shape: tuple[int, ...]) -> bool:
+        """Whether every generator moves pixels by a symmetry of the grid, and keeps channels."""
+        if not isinstance(action, Action) or len(input_shape) != 3:
+            return False
+        known = [action.moves(g, input_shape) for g in action.group.generators]
+        symmetries = _symmetries(*input_shape[:2])
+        return all(
+            each is not None and each[1] and any(np.array_equal(each[0], moves) for moves in symmetries)
+            for each in known
+        )
+
+    def _features(self, x: ArrayLike) -> Float[np.ndarray, "n features"]:
+        found: np.ndarray = (colours_and_edges(np.asarray(x)) - self.shift) / self.scale
+        return found
+
+
+def _symmetries(height: int, width: int) -> list[np.ndarray]:
+    """The moves of pixels, (H·W,), by all quarter turns and reflections that keep the grid."""
+    grid = np.arange(height * width).reshape(height, width)
+    turned = [np.rot90(each, k) for each in (grid, grid[:, ::-1]) for k in range(4)]
+    return [each.reshape(-1) for each in turned if each.shape == grid.shape]

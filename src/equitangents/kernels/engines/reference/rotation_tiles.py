@@ -1,0 +1,210 @@
+"""Programs on rotations by the reference engine, in tiles of pairs on as many threads as there are cores.
+
+A tile's working set is one ring of rotations for so many pairs that it stays in a core's cache. Memory does not grow
+with the number of pairs beyond the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from equitangents import precision
+from equitangents._types import ArrayLike
+from equitangents.errors import MemoryLimitError
+from equitangents.groups.rotation_group import RotationGroup
+from equitangents.kernels.engines.protocol import Listed, Pair, RotationRules
+from equitangents.kernels.engines.reference import rotations
+from equitangents.kernels.engines.reference.rotations import BATCH, Side, Sphere, sphere_samples
+from equitangents.kernels.fields import MATRIX
+from equitangents.kernels.plans.plan import has_dual
+from equitangents.kernels.rotations.program import RotationSections, field_points, nodes, sphere_resolution
+from equitangents.kernels.rotations.sampling import Rings, rings_of
+from equitangents.kernels.threads import threads
+
+_TILE_ELEMENTS = 1 << 15  # numbers in one field of a tile: a ring's rotations (or a sphere's points) times pairs
+_TRACED_ELEMENTS = 1 << 20
+_MEMORY_LIMIT = 4 << 30
+_FIELDS = 12  # fields alive at once, at most
+
+
+def samples_of(program: RotationSections, resolution: int, dtype: np.dtype) -> Rings | Sphere:
+    """The quadrature's arrays in a precision, on the device."""
+    if program.sphere:
+        found: Rings | Sphere = sphere_samples(program, resolution)
+    elif program.readout == "flatten":
+        found = Rings({}, {})
+    else:
+        found = rings_of(program.bandlimit, program.group, resolution)
+    return jax.tree.map(lambda x: jnp.asarray(x, dtype), found)
+
+
+def pairs_in_tile(program: RotationSections, resolution: int, itemsize: int, elements: int = _TILE_ELEMENTS) -> int:
+    """Number of pairs in a tile; raises MemoryLimitError where even one pair is too large."""
+    if program.sphere:
+        s = sphere_resolution(program.bandlimit, resolution)
+        each = s * (2 * s - 1)
+    elif isinstance(program.group, RotationGroup):
+        each = max((2 * resolution - 1) ** 2, program.bandlimit**3)
+    else:
+        each = max(64, program.bandlimit**3)
+    tables = resolution * (2 * program.bandlimit) ** 3
+    needed = (each * _FIELDS + tables) * itemsize
+    if needed > _MEMORY_LIMIT:
+        raise MemoryLimitError(
+            "one pair of signals", needed, _MEMORY_LIMIT, "lower the bandlimit, or raise SphereLift's tolerance"
+        )
+    return max(1, elements // each)
+
+
+@partial(jax.jit, static_argnums=0)
+def _compiled(program: RotationSections, samples: Any, a: Side, b: Side) -> Pair:
+    return rotations.listed(program, samples, a, b)
+
+
+@partial(jax.jit, static_argnums=0)
+def _compiled_side(program: RotationSections, samples: Any, x: ArrayLike) -> Side:
+    return _side(program, samples, x)
+
+
+def _side(program: RotationSections, samples: Any, x: ArrayLike) -> Side:
+    """Moments of signals (N, B², C)."""
+    return rotations.prepare(program, samples, rotations.scaled(program, x))
+
+
+def _prepared(program: RotationSections, samples: Any, x: np.ndarray, size: int) -> Side:
+    """All signals in one array on the host, from which tiles gather; `size` of them at a time have their moments."""
+    size = min(len(x), size) if has_dual(program.vector) else len(x)
+    padded = np.zeros((-(-len(x) // size) * size, *x.shape[1:]), x.dtype)
+    padded[: len(x)] = x
+    parts = [_compiled_side(program, samples, padded[i : i + size]) for i in range(0, len(padded), size)]
+    return jax.tree.map(lambda *v: np.concatenate(v, axis=-1), *parts)
+
+
+def _at(side: Side, index: Any) -> Side:
+    return jax.tree.map(lambda v: v[..., index], side)
+
+
+def _in_parallel(one: Any, tasks: Sequence[tuple[int, ...]], dtype: np.dtype) -> None:
+    """one(*task) for every task, on as many threads as there are cores: tiles are too small for several each."""
+
+    def run_one(task: tuple[int, ...]) -> None:
+        with precision.scope(dtype):  # which holds for the thread that enters it
+            one(*task)
+
+    if len(tasks) == 1 or threads() == 1:
+        for task in tasks:
+            run_one(task)
+        return
+    with ThreadPoolExecutor(threads()) as pool:
+        futures = [pool.submit(run_one, task) for task in tasks]
+        try:
+            for future in futures:
+                future.result()
+        except BaseException:
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+
+
+class TiledRotations(RotationRules):
+    """Every program on rotations, in pure JAX."""
+
+    differentiable = True
+
+    def obstacle(self, program: RotationSections) -> str | None:
+        return None
+
+    def kernels(
+        self,
+        program: RotationSections,
+        resolution: int,
+        x1: np.ndarray,
+        x2: np.ndarray | None,
+        listed: Listed | None = None,
+        any_norms: bool = False,
+    ) -> Pair:
+        n1, n2 = len(x1), len(x1 if x2 is None else x2)
+        shape = (n1, n2) if listed is None else (len(listed[0]),)
+        nngp, ntk = np.empty(shape, x1.dtype), np.empty(shape, x1.dtype)
+        if not nngp.size:
+            return nngp, ntk
+        samples, pairs = (
+            samples_of(program, resolution, x1.dtype),
+            pairs_in_tile(program, resolution, x1.dtype.itemsize),
+        )
+        first = _prepared(program, samples, x1, pairs)
+        second = first if x2 is None else _prepared(program, samples, x2, pairs)
+
+        def run(i: np.ndarray, j: np.ndarray) -> Pair:
+            return _compiled(program, samples, _at(first, i), _at(second, j))
+
+        def of_list(start: int, stop: int) -> None:
+            here = [np.resize(index[start:stop], min(pairs, shape[0])) for index in listed or ()]
+            for out, values in zip((nngp, ntk), run(*here), strict=True):
+                out[start:stop] = np.asarray(values)[: stop - start]
+
+        rows = min(n1, max(1, int(pairs**0.5)))
+        columns = rows if x2 is None else min(n2, max(1, pairs // rows))
+        i, j = np.divmod(np.arange(rows * columns), columns)
+
+        def of_tile(row: int, column: int) -> None:
+            r, c = slice(row, min(row + rows, n1)), slice(column, min(column + columns, n2))
+            values = run(np.minimum(row + i, n1 - 1), np.minimum(column + j, n2 - 1))
+            for out, found in zip((nngp, ntk), values, strict=True):
+                MATRIX.write(out, r, c, found.reshape(rows, columns), x2 is None)
+
+        if listed is not None:
+            starts = range(0, shape[0], pairs)
+            _in_parallel(of_list, [(start, min(start + pairs, shape[0])) for start in starts], x1.dtype)
+            return nngp, ntk
+        tiles = [(r, c) for r in range(0, n1, rows) for c in range(r if x2 is None else 0, n2, columns)]
+        _in_parallel(of_tile, tiles, x1.dtype)
+        return nngp, ntk
+
+    def traced(
+        self, program: RotationSections, resolution: int, x1: Any, x2: Any = None, listed: Listed | None = None
+    ) -> Pair:
+        """One tile after another, recomputed rather than stored for derivatives."""
+        samples = samples_of(program, resolution, x1.dtype)
+        other = x1 if x2 is None else x2
+        shape = (len(x1), len(other)) if listed is None else (len(listed[0]),)
+        i, j = np.indices(shape).reshape(2, -1) if listed is None else listed
+        size = min(len(i), pairs_in_tile(program, resolution, x1.dtype.itemsize, _TRACED_ELEMENTS))
+        index = tuple(jnp.pad(jnp.asarray(v), (0, -len(i) % size)).reshape(-1, size) for v in (i, j))
+        sides = [_side(program, samples, x) for x in (x1, other)]
+
+        def one(here: tuple[Any, Any]) -> Pair:
+            return rotations.listed(program, samples, *map(_at, sides, here))
+
+        found = jax.lax.map(jax.checkpoint(one), index)
+        nngp, ntk = (values.reshape(-1)[: len(i)].reshape(shape) for values in found)
+        return nngp, ntk
+
+    def working_bytes(
+        self, program: RotationSections, resolution: int, channels: int, n1: int, n2: int | None, itemsize: int
+    ) -> int:
+        """Bytes held beyond inputs and results: the signals in tiles, the quadrature, and a tile for every thread."""
+        B, pairs = program.bandlimit, pairs_in_tile(program, resolution, itemsize)
+        signals = (n1 + (n2 or 0)) * B * B * channels
+        rotations, points = nodes(program, resolution), field_points(program, resolution)
+        if program.sphere:
+            s = sphere_resolution(B, resolution)
+            samples = points * s * s + 10 * rotations
+            batch = min(BATCH, rotations)
+            tile = points * (batch * (s * s + pairs * (channels + _FIELDS)) + 2 * channels * pairs)
+        elif program.readout == "flatten":
+            samples, tile = 0, pairs * (B * B * channels + _FIELDS)
+        elif not resolution:
+            samples = rotations * B**3 * 4 // 3
+            tile = pairs * (2 * B**3 + 64 * _FIELDS)
+        else:
+            ring, rings, side = (2 * resolution - 1) ** 2, rotations // (2 * resolution - 1) ** 2, 2 * B - 1
+            samples = rings * side**2 * 2 * (B - 1) + rotations
+            tile = pairs * (2 * side**2 * (rings + 2 * B) + ring * _FIELDS)
+        return (signals + samples + threads() * (tile + 2 * pairs * B * B * channels)) * itemsize

@@ -1,1 +1,0 @@
-"""Structured programs in JAX: fields over all pairs of positions."""
