@@ -33,7 +33,7 @@ from equitangents.ensembles.training.plan import Plan
 from equitangents.ensembles.training.recipe import SEGMENT
 from equitangents.errors import InvalidArgumentError
 from equitangents.keywords import named_also
-from equitangents.scale.executors import Tasks, distribute
+from equitangents.scale.executors import distribute
 from equitangents.scale.progress import Progress, ProgressCallback
 
 _SECONDS_A_CALL = 0.5  # between two looks at interrupts and progress
@@ -402,25 +402,23 @@ def train_in_parts(assignment: Assignment, executor: ExecutorLike | None = None)
     counted = Progress(0, len(pieces), assignment.progress, "ensemble", "parts")
     # resume: of what a worker saved that died
     assignment = replace(assignment, progress=False, resume=assignment.folder is not None)
-    parts: dict[int, Trained] = {}
+    parts: dict[tuple[int, int], Trained] = {}
 
-    def report(done: dict[int, Trained]) -> None:
-        parts.update(done)
-        counted.add(len(done), len(done))
+    def report(piece: tuple[int, int], part: Trained) -> None:
+        parts[piece] = part
+        counted.add(1, 1)
 
     if executor is None:
         for piece in pieces:
-            report(_train_pieces(assignment, [piece]))
+            report(piece, _train_piece(assignment, piece))
     else:
-        tasks = Tasks(partial(_train_pieces, assignment), lambda piece: piece[0] in parts, report, task="ensemble")
-        distribute(executor, tasks, pieces)
-    return _joined([parts[first] for first, _ in pieces])
+        distribute(executor, partial(_train_piece, assignment), pieces, report, "ensemble")
+    return _joined([parts[piece] for piece in pieces])
 
 
-def _train_pieces(assignment: Assignment, pieces: Sequence[tuple[int, int]]) -> dict[int, Trained]:
-    """The parts of a run by their first member; pieces are (first member, how many)."""
-    of = assignment.job.of
-    return {first: train_alone(replace(assignment, job=of(first, count))) for first, count in pieces}
+def _train_piece(assignment: Assignment, piece: tuple[int, int]) -> Trained:
+    """The members of a piece, (the first, how many)."""
+    return train_alone(replace(assignment, job=assignment.job.of(*piece)))
 
 
 def _joined(parts: Sequence[Trained]) -> Trained:
