@@ -251,7 +251,7 @@ def test_a_broken_parity_in_single_precision_is_not_hidden_by_the_floor() -> Non
     assert row.floor < 0.05
 
 
-@examples(10, random=40)
+@examples(4, random=40)
 @given(st.integers(0, 10**6))
 def test_chirality_is_that_of_the_structure_and_not_of_its_pose(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -417,7 +417,7 @@ def train_in_parts(assignment: Assignment, executor: ExecutorLike | None = None)
 
 
 def _train_piece(assignment: Assignment, piece: tuple[int, int]) -> Trained:
-    """The members of a piece, (the first, how many)."""
+    """A part of a run: from a first member on, so many."""
     return train_alone(replace(assignment, job=assignment.job.of(*piece)))
 
 
