@@ -19,9 +19,9 @@ import numpy as np
 
 from equitangents._types import Tree
 from equitangents.audit.adapters.callables import in_double
+from equitangents.audit.adapters.folding import Folded
 from equitangents.audit.adapters.model import Keep, LayerTrace, Model, Traced, arguments, first_line
 from equitangents.audit.contract.trees import dotted, on_host, to_numpy
-from equitangents.audit.measure.layers import Folded
 from equitangents.errors import InvalidArgumentError
 from equitangents.extras import require
 
