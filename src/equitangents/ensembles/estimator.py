@@ -249,11 +249,11 @@ class FieldClassifierMixin(ClassifierMixin):
         return float(np.average(right.ravel(), weights=each_row(sample_weight, grid)))
 
 
-def one_time(time: Times, said: str) -> float:
-    """A single training time; InvalidArgumentError that ends with what is `said` for an array of them."""
+def one_time(time: Times, reason: str) -> float:
+    """A single training time; InvalidArgumentError, which ends with the reason, for an array of them."""
     times, single = as_times(time)
     if not single:
-        raise InvalidArgumentError(f"time has shape {times.shape}; {said}")
+        raise InvalidArgumentError(f"time has shape {times.shape}; {reason}")
     return float(times[0])
 
 

@@ -104,7 +104,7 @@ def plan(
         size: N.
         outputs: right-hand sides.
         solver: a name, or settings such as `Cholesky(precision="float32")`; "auto" at time inf.
-        precision: that of the entries; Cholesky works in it, unless told otherwise.
+        precision: that of the entries; Cholesky works in it by default.
         in_memory: whether the entries are an array, which may be overwritten; False: a store, or tiles computed anew.
         memory_limit: bytes; None: half of the memory there is.
 

@@ -34,7 +34,7 @@ logger = logging.getLogger("equitangents")
 
 LAYOUTS = ("channels_first", "channels_last")
 METHODS = ("auto", "torch.func", "in turn")
-_AT_ONCE = 16  # members trained at once, unless told otherwise
+_AT_ONCE = 16  # members trained at once, by default
 _SETTINGS = ("seed", "learning_rate", "momentum", "layout", "augmentation_mode", "dtype")  # that members depend on
 
 
@@ -212,12 +212,12 @@ def _check_module(module: torch.nn.Module, job: ModuleJob, estimator: Ensemble) 
     except EquitangentsError:
         raise
     except Exception as error:
-        said = " ".join(str(error).split())[:300]
+        message = " ".join(str(error).split())[:300]
         raise NetworkError(
             "module",
             tuple(data.x[:2].shape),
             "inputs that it takes",
-            f"layout is {layout!r}: {said}",
+            f"layout is {layout!r}: {message}",
             verb="fails on inputs of shape",
         ) from error
     rows, outputs = len(data.x[:2]), data.y.shape[1]

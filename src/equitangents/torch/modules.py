@@ -102,7 +102,7 @@ def outputs_of(
 
 
 def to_tensor(x: np.ndarray, layout: str, device: torch.device) -> torch.Tensor:
-    """Inputs as modules read them: images, two axes of positions or more, with channels first unless told otherwise."""
+    """Inputs as modules read them: in the layout "channels_first" images, two axes of positions or more, have it so."""
     import torch
 
     if layout == "channels_first" and x.ndim > 3:

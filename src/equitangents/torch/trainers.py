@@ -127,9 +127,9 @@ def reason_against(modules: Sequence[torch.nn.Module], data: Data, recipe: Recip
     """Why these modules cannot be trained together; None if they can."""
     import torch
 
-    said = _layer_against(modules[0]) or _optimizer_against(modules[0], recipe)
-    if said is not None:
-        return said
+    reason = _layer_against(modules[0]) or _optimizer_against(modules[0], recipe)
+    if reason is not None:
+        return reason
     tried = [copy.deepcopy(m).train() for m in (modules[0], modules[-1])[:_TRIED]]
     some = slice(0, min(4, len(data.x)))
     x, y = data.x[some], data.y[some]

@@ -153,7 +153,13 @@ def solve(
     bounding = [] if 0 in places else [irreps[0]]
     prior = not labelled_only and settings.field == "ntk"
     needed = solve_bytes([*blocks_of, *bounding], len(orbits.first), prior=prior)
-    _check_memory(action, x, settings, needed, labelled_only)
+    remedy = "take fewer samples or a subgroup of the augmentation"
+    check_memory(
+        f"the augmented problem of {len(x)}·{action.group.order} samples, irrep by irrep,",
+        needed,
+        settings.memory_limit,
+        remedy if labelled_only else f"{remedy}, or ask for the mean alone",
+    )
     inputs = x[orbits.first]
     self_kernels = kernel_diagonal(kernel, inputs, settings.field)
     shared = Augmented(
@@ -189,16 +195,6 @@ def _spectra(
     return spectra
 
 
-def _check_memory(action: Action, x: DataRows, settings: Settings, needed: int, labelled_only: bool) -> None:
-    check_memory(
-        f"the augmented problem of {len(x)}·{action.group.order} samples, irrep by irrep,",
-        needed,
-        settings.memory_limit,
-        "take fewer samples or a subgroup of the augmentation"
-        + ("" if labelled_only else ", or ask for the mean alone"),
-    )
-
-
 def block_size(orbits: DataOrbits, irrep: FourierIrrep) -> int:
     """Unknowns of an irrep's block: d for each orbit, less where inputs are fixed by more than the identity."""
     full = irrep.dimension * (len(orbits.first) - len(orbits.stabilisers))
@@ -208,7 +204,8 @@ def block_size(orbits: DataOrbits, irrep: FourierIrrep) -> int:
 def solve_bytes(irreps: Sequence[FourierIrrep], n: int, *, prior: bool) -> int:
     """Bytes at the peak of solving n orbits: all blocks of one or both kernels, and LAPACK's copies of the largest."""
     sizes = [(n * i.dimension) ** 2 * (8 if i.is_real else 16) for i in irreps]
-    return sum(sizes) * (2 if prior else 1) + 5 * max(sizes) + tile_bytes(n, len(irreps[0].matrices))
+    tiles = _TILE_COPIES * 8 * min(_TILE_ENTRIES, n * n * len(irreps[0].matrices))
+    return sum(sizes) * (2 if prior else 1) + 5 * max(sizes) + tiles
 
 
 def name_of(action: Action, irreps: Sequence[FourierIrrep]) -> str:
@@ -235,20 +232,22 @@ def gram_transforms(
         orbit = action.orbit(x[columns])
         above = [(rows, True) for rows in slices(0, columns.start, height)]
         for rows, mirrored in [*above, *((rows, False) for rows in slices(columns.start, columns.stop, height))]:
-            for into, values in zip(grams, orbit_kernels(kernel, x[rows], orbit, fields), strict=True):
-                for block, part in zip(into, transform.forward(_last_axis_elements(values)), strict=True):
+            for into, parts in zip(grams, _transformed(kernel, x[rows], orbit, transform, fields), strict=True):
+                for block, part in zip(into, parts, strict=True):
                     block[rows, :, columns] = part.transpose(0, 2, 1, 3)
                     if mirrored:
                         block[columns, :, rows] = part.conj().transpose(1, 3, 0, 2)
     return [[block.reshape(n * block.shape[1], -1) for block in blocks] for blocks in grams]
 
 
-def orbit_kernels(
-    kernel: KernelFunction, x: DataRows, orbit: DataRows, fields: Sequence[KernelName]
-) -> list[np.ndarray]:
-    """Kernels of x (M, …) with all ρ(q) x_j, `orbit` (|G|, N, …): (M, |G|, N) for each field, in float64."""
+def _transformed(
+    kernel: KernelFunction, x: DataRows, orbit: DataRows, transform: GroupFourier, fields: Sequence[KernelName]
+) -> Iterator[list[np.ndarray]]:
+    """For each field the transforms of Θ(x_m, ρ(q) x_j), `orbit` (|G|, N, …) all ρ(q) x_j: (M, N, d, d) by irrep."""
     kernels = kernel.kernel(x, orbit.reshape(-1, *orbit.shape[2:]))
-    return [np.asarray(getattr(kernels, f), np.float64).reshape(len(x), *orbit.shape[:2]) for f in fields]
+    for field in fields:
+        values = np.asarray(getattr(kernels, field), np.float64).reshape(len(x), *orbit.shape[:2])
+        yield transform.forward(np.ascontiguousarray(values.transpose(0, 2, 1)))
 
 
 def cross_transforms(
@@ -264,26 +263,16 @@ def cross_transforms(
     found = [[np.empty((len(x), n, i.dimension, i.dimension), _dtype(i)) for i in irreps] for _ in fields]
     step = max(1, _TILE_ENTRIES // (len(x) * action.group.order))
     for columns in slices(0, n, min(step, _orbit_inputs(action, inputs))):
-        tile = orbit_kernels(kernel, x, action.orbit(inputs[columns]), fields)
-        for into, values in zip(found, tile, strict=True):
-            for block, part in zip(into, transform.forward(_last_axis_elements(values)), strict=True):
+        orbit = action.orbit(inputs[columns])
+        for into, parts in zip(found, _transformed(kernel, x, orbit, transform, fields), strict=True):
+            for block, part in zip(into, parts, strict=True):
                 block[:, columns] = part
     return found
-
-
-def tile_bytes(n: int, order: int) -> int:
-    """Bytes that tiles of the Gram matrix of n orbits take."""
-    return _TILE_COPIES * 8 * min(_TILE_ENTRIES, n * n * order)
 
 
 def slices(begin: int, end: int, step: int) -> Iterator[slice]:
     """begin … end in parts of at most `step`."""
     return (slice(start, min(start + step, end)) for start in range(begin, end, step))
-
-
-def _last_axis_elements(values: np.ndarray) -> np.ndarray:
-    """(M, |G|, N) as (M, N, |G|), contiguous."""
-    return np.ascontiguousarray(values.transpose(0, 2, 1))
 
 
 def _orbit_inputs(action: Action, x: DataRows) -> int:

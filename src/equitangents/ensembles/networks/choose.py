@@ -20,7 +20,7 @@ EXPECTED = (
     "expected a network with init and apply (equitangents.nn.Sequential), a pair (init, apply), a Flax linen module, "
     "or a function that makes a Flax nnx module (rngs -> module) or an Equinox module (key -> module)"
 )
-_TOLD = frozenset({"train", "training", "is_training", "deterministic", "key"})
+_KEYWORDS = frozenset({"train", "training", "is_training", "deterministic", "key"})
 
 
 def as_network(net: Network) -> Any:
@@ -51,7 +51,7 @@ def as_network(net: Network) -> Any:
     if not isinstance(net, type) and callable(getattr(net, "init", None)) and callable(getattr(net, "apply", None)):
         if isinstance(net, Layer):
             raise InvalidTypeError(f"net is {net!r}, a layer by itself; {EXPECTED}")
-        return net if _hashable(net) and not _TOLD & parameters(net.apply) else PairNetwork(net.init, net.apply)
+        return net if _hashable(net) and not _KEYWORDS & parameters(net.apply) else PairNetwork(net.init, net.apply)
     if isinstance(net, tuple | list) and len(net) == 2 and all(map(callable, net)):
         return PairNetwork(*net)
     if callable(net):
@@ -85,9 +85,9 @@ def _traced(factory: Callable[..., AnyModel], name: str) -> AnyModel:
     except EquitangentsError:
         raise
     except Exception as error:
-        said = " ".join(str(error).split())[:300]
+        message = " ".join(str(error).split())[:300]
         raise InvalidTypeError(
-            f"net is the function {name}, which fails with {type(error).__name__}: {said}; it is given rngs if its "
+            f"net is the function {name}, which fails with {type(error).__name__}: {message}; it is given rngs if its "
             f"parameter is called so, and else a key; {EXPECTED}"
         ) from error
     return noted[0]

@@ -82,8 +82,8 @@ class EquinoxNetwork(ForeignNetwork):
         keys = None if key is None or "key" not in s.names else jax.random.split(key, len(x))
 
         def one(x: jax.Array, state: Tree, key: jax.Array | None) -> tuple[jax.Array, Tree]:
-            told = {} if key is None else {"key": key}
-            return model(x, state, **told) if s.stateful else (model(x, **told), state)
+            keywords = {} if key is None else {"key": key}
+            return model(x, state, **keywords) if s.stateful else (model(x, **keywords), state)
 
         over_keys = None if keys is None else 0
         y, state = jax.vmap(one, in_axes=(0, None, over_keys), out_axes=(0, None), axis_name=s.axis)(x, state, keys)

@@ -133,12 +133,12 @@ def _tried(net: ForeignNetwork, what: str, input_shape: InputShape, trace: Calla
     except EquitangentsError:
         raise
     except Exception as error:
-        said = " ".join(str(error).split())[:400]
+        message = " ".join(str(error).split())[:400]
         raise NetworkError(
             "net",
             input_shape,
             f"inputs that {net!r} takes",
-            f"{type(error).__name__}: {said}",
+            f"{type(error).__name__}: {message}",
             verb=what + " inputs of shape",
         ) from error
 
@@ -164,8 +164,8 @@ def parameters(function: Callable[..., Any]) -> frozenset[str]:
 
 def mode(names: frozenset[str], *, training: bool) -> dict[str, bool]:
     """The keywords among `names` that tell a module whether it is trained."""
-    told = {name: training for name in _IN_TRAINING if name in names}
-    return told | {name: not training for name in _IN_PREDICTION if name in names}
+    keywords = {name: training for name in _IN_TRAINING if name in names}
+    return keywords | {name: not training for name in _IN_PREDICTION if name in names}
 
 
 def made(factory: Callable[..., Any], key: jax.Array) -> AnyModel:

@@ -1,6 +1,6 @@
 """Flax linen modules: module.init(key, x), module.apply(variables, x, train=…, rngs=…, mutable=[…]).
 
-`__call__` is told whether it is trained by a parameter `train`, `training`, `is_training`, `deterministic` or
+`__call__` learns whether it is trained from a parameter `train`, `training`, `is_training`, `deterministic` or
 `use_running_average`. Random numbers of training come from the key of the step, as rngs={"dropout": key}; streams of
 other names from jax.random.fold_in(key, 1).
 """
@@ -47,8 +47,8 @@ class LinenNetwork(ForeignNetwork):
         """module.apply(variables, x), in training, where all collections but the parameters may change."""
         carried = [name for name in variables if name != "params"]
         rngs = {"dropout": key, "params": jax.random.fold_in(key, 1)}
-        told = mode(self._names, training=True)
-        y, changed = self.module.apply(variables, x, **told, rngs=rngs, mutable=carried)
+        keywords = mode(self._names, training=True)
+        y, changed = self.module.apply(variables, x, **keywords, rngs=rngs, mutable=carried)
         return y.astype(x.dtype), {name: dict(changed).get(name, variables[name]) for name in carried}
 
     def member(self, variables: dict[str, Tree]) -> AnyModel:

@@ -74,10 +74,10 @@ class NnxNetwork(ForeignNetwork):
     def _called(self, module: AnyModel, x: jax.Array, key: jax.Array, *, training: bool) -> jax.Array:
         (module.train if training else module.eval)()
         names = _structure(self).names
-        told: dict[str, Any] = dict(mode(names, training=training))
+        keywords: dict[str, Any] = dict(mode(names, training=training))
         if "rngs" in names:
-            told["rngs"] = nnx.Rngs(jax.random.fold_in(key, _OWN_STREAM))
-        return module(x, **told).astype(x.dtype)
+            keywords["rngs"] = nnx.Rngs(jax.random.fold_in(key, _OWN_STREAM))
+        return module(x, **keywords).astype(x.dtype)
 
 
 @lru_cache(maxsize=128)

@@ -75,10 +75,10 @@ class PairNetwork(ForeignNetwork):
 
     def _evaluated(self, variables: dict[str, Any], x: jax.Array, key: jax.Array | None) -> Tree:
         names = parameters(self.evaluate)
-        told: dict[str, Any] = {name: value for name, value in mode(names, training=key is not None).items()}
+        keywords: dict[str, Any] = {name: value for name, value in mode(names, training=key is not None).items()}
         if "key" in names:
-            told["key"] = key
-        return self.evaluate(self._given(variables), x, **told)
+            keywords["key"] = key
+        return self.evaluate(self._given(variables), x, **keywords)
 
     def _given(self, variables: dict[str, Any]) -> Tree:
         params = variables["params"]

@@ -111,8 +111,8 @@ def check_actions(
         except ShapeError as error:
             if name == "label_action":
                 raise
-            said = str(error).replace(str(np.shape(values[:_VERIFIED_SAMPLES])), str(np.shape(values)))
-            raise ShapeError(f"augmentation by {action.name}: {said}{flattened('X', np.shape(values))}") from None
+            message = str(error).replace(str(np.shape(values[:_VERIFIED_SAMPLES])), str(np.shape(values)))
+            raise ShapeError(f"augmentation by {action.name}: {message}{flattened('X', np.shape(values))}") from None
 
 
 def check_record(record: object, record_at: object, epochs: int) -> tuple[dict[str, Any], tuple[int, ...]]:
