@@ -84,7 +84,7 @@ PRESETS = presets(
 
 class Results(Measured):
     """`outputs` of networks, `limit` the mean of infinitely wide ones, `expected` their ensembles' agreement, mean and
-    95 % range. `verdicts` say what the layers tell.
+    95 % range.
     """
 
     images: Images
@@ -94,7 +94,6 @@ class Results(Measured):
     randomly: Keyed[np.ndarray] = by("random inputs", "member element image class", of="random.{inputs}")
     limit: Keyed[np.ndarray] = by("support inputs", "element image class", of="limit-{inputs}")
     expected: Keyed[np.ndarray] = by("support inputs", "size end", of="expected-{inputs}")
-    verdicts: dict[str, nn.Admissible]
 
     def agreement(self, support: str, name: str, members: int) -> Trained:
         """Orbit same predictions of disjoint ensembles of `members`, and what infinite width expects of them."""
@@ -166,9 +165,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     )
     parts.append(Part("random-{random}", title, train))
     found |= measured(folder, *parts, levels=levels)
-    shape = images.train_x.shape[1:]
-    verdicts = {s: nn.is_admissible(network(settings, images.classes, s, 2), action, shape) for s in SUPPORTS}
-    return Results.read(found, images=images, action=action, sizes=sizes, verdicts=verdicts)
+    return Results.read(found, images=images, action=action, sizes=sizes)
 
 
 def _trained(
@@ -319,7 +316,7 @@ _COLOURS = (palette.BLUE, palette.ORANGE, palette.VERMILLION)
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
     """Tables and figures."""
-    shown: list[Shown] = [_agreement(results, folder), _beside(settings, results), _layers(results)]
+    shown: list[Shown] = [_agreement(results, folder), _beside(settings, results)]
     return Presentation({"members": members_table(results)}, shown)
 
 
@@ -377,11 +374,6 @@ def _beside(settings: Settings, results: Results) -> Table:
         header,
         rows,
     )
-
-
-def _layers(results: Results) -> Table:
-    rows = [[s, "yes" if v.admissible else "no", v.reason] for s, v in results.verdicts.items()]
-    return table("What the layers tell of the mean at every width.", ["support", "equivariant", "because"], rows)
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS, EMERGENT_EQUIVARIANCE), check_settings)

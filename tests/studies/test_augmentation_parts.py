@@ -83,6 +83,7 @@ class TestSampledGroups:
         if strategy == "subgroup":
             assert set(chosen.rows // self.n) == {0, 3}
 
+    @pytest.mark.slow
     def test_importance_sampling_is_unbiased(self):
         rng = np.random.default_rng(0)
         p = importance(rng.random((self.order, self.n)) ** 4)
