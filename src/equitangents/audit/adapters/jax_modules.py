@@ -21,7 +21,6 @@ from equitangents._types import Tree
 from equitangents.audit.adapters.callables import in_double
 from equitangents.audit.adapters.model import Keep, LayerTrace, Model, Traced, arguments, first_line
 from equitangents.audit.contract.trees import dotted, on_host, to_numpy
-from equitangents.audit.measure.layers import Folded
 from equitangents.errors import InvalidArgumentError
 from equitangents.extras import require
 
@@ -183,7 +182,7 @@ def _features(tree: Any) -> Any:
     return None if isinstance(found, jax.core.Tracer) else found
 
 
-def _kept(keep: Keep, a: Any) -> Folded | None:
+def _kept(keep: Keep, a: Any) -> Any:
     """What is kept of an array of features; None of others."""
     return keep(np.asarray(a)) if np.ndim(a) >= 2 else None
 
