@@ -139,3 +139,14 @@ def test_what_is_no_script_is_one_line(tmp_path, capsys, content):
         migrate.migrated("def f(:")
     with pytest.raises(InvalidArgumentError, match=r"no Python: .*null"):  # no line is known
         migrate.migrated("x = 'a\0b'")
+
+
+def test_layers_on_groups_of_the_other_package_are_named_where_imported_and_used():
+    text = "from equivariant_ntk.layers import Z2ConvP4 as Lift, P4ConvP4\nimport equivariant_ntk.layers as g\n"
+    report = migrate.migrated(text + "Lift(4, (3, 3))\ng.SO3Pool()\nP4ConvP4(4, (3, 3))\n")
+    assert {(f.line, f.kind) for f in report.findings} == {(line, "by hand") for line in (1, 2, 3, 4, 5)}
+    assert report.text.startswith(text)
+    at = {line: " ".join(f.text for f in report.findings if f.line == line) for line in (3, 4, 5)}
+    assert "nn.Lift" in at[3]
+    assert "twice" in at[3]
+    assert "nn.GroupPool" in at[4]

@@ -24,6 +24,16 @@ from equitangents.stax.missing import Missing
 UNCHANGED, REPLACED, BY_HAND = "unchanged", "replaced", "by hand"
 _THEIRS, _OURS = "neural_tangents", "equitangents"
 _MODULES = ("stax", "predict")
+_GROUPS = "equivariant_ntk"  # layers on groups for neural-tangents
+_ON_GROUPS = {
+    "Z2ConvP4": 'use nn.Lift on "C4"; where it comes first its NTK counts the input\'s kernel twice, ours once',
+    "P4ConvP4": "use nn.GroupConv",
+    "GroupPool": "use nn.GroupPool",
+    "S2ConvSO3": "use nn.SphereLift; where it comes first its NTK counts the input's kernel twice, ours once",
+    "SO3ConvSO3": "use nn.GroupConv after nn.SphereLift",
+    "SO3Pool": "use nn.GroupPool after nn.SphereLift",
+}
+"""Its layers, and what each is here."""
 
 
 @dataclass(frozen=True, order=True)
@@ -86,6 +96,9 @@ class _Script(ast.NodeVisitor):
         names = []
         for alias in node.names:
             first, _, inner = alias.name.partition(".")
+            if first == _GROUPS:
+                self.bound[alias.asname or _GROUPS] = _GROUPS
+                self._use(node, _GROUPS)
             if first != _THEIRS:
                 names.append(ast.unparse(alias))
             elif inner and inner not in _MODULES:
@@ -100,6 +113,10 @@ class _Script(ast.NodeVisitor):
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         """`from neural_tangents import stax`; names that are missing stay imported from there."""
         first, _, inner = (node.module or "").partition(".")
+        if first == _GROUPS and not node.level:
+            for alias in node.names:
+                self.bound[alias.asname or alias.name] = f"{_GROUPS}.{alias.name}"
+                self._use(node, f"{_GROUPS}.{alias.name}")
         if node.level or first != _THEIRS:
             return
         taken, left = [], []
@@ -149,7 +166,7 @@ class _Script(ast.NodeVisitor):
         inner = self._path(node.value) if isinstance(node, ast.Attribute) else None
         return None if inner is None else f"{inner}.{node.attr}".removeprefix(".")  # type: ignore[attr-defined]
 
-    def _use(self, node: ast.expr, path: str) -> None:
+    def _use(self, node: ast.stmt | ast.expr, path: str) -> None:
         if path and path not in _MODULES:
             reason = _why_missing(path)
             self._add(node, BY_HAND if reason else UNCHANGED, f"{path}: {reason}" if reason else path)
@@ -166,6 +183,9 @@ class _Script(ast.NodeVisitor):
 def _why_missing(path: str) -> str:
     """Why a name of neural-tangents does not work here, "" where it does."""
     first, _, rest = path.partition(".")
+    if first == _GROUPS:
+        other = "layers on groups are in equitangents.nn, such as nn.Lift and nn.GroupConv"
+        return _ON_GROUPS.get(rest.rpartition(".")[2], other)
     if first in _MODULES:
         return _missing(rest.partition(".")[0], getattr(equitangents, first)) if rest else ""
     return _missing(first)

@@ -19,7 +19,6 @@ import numpy as np
 
 from equitangents._types import Tree
 from equitangents.audit.adapters.callables import in_double
-from equitangents.audit.adapters.folding import Folded
 from equitangents.audit.adapters.model import Keep, LayerTrace, Model, Traced, arguments, first_line
 from equitangents.audit.contract.trees import dotted, on_host, to_numpy
 from equitangents.errors import InvalidArgumentError
@@ -183,7 +182,7 @@ def _features(tree: Any) -> Any:
     return None if isinstance(found, jax.core.Tracer) else found
 
 
-def _kept(keep: Keep, a: Any) -> Folded | None:
+def _kept(keep: Keep, a: Any) -> Any:
     """What is kept of an array of features; None of others."""
     return keep(np.asarray(a)) if np.ndim(a) >= 2 else None
 

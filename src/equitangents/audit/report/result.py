@@ -1,4 +1,4 @@
-"""The report of an audit: what was found, as one record, and the ways to write it down."""
+"""The report of an audit: what was found, and the ways to write it down."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from equitangents.audit.report.findings import Findings
 from equitangents.audit.report.forms import State, WrittenReport
 from equitangents.audit.report.numbers import interval, listed
 from equitangents.audit.report.page import elements_table, layers_table, sections
-from equitangents.audit.report.part_sections import (
-    AVERAGING,
-)
+from equitangents.audit.report.part_sections import AVERAGING
 from equitangents.audit.report.rows import STATES, first_line, table
 from equitangents.errors import InvalidArgumentError
 from equitangents.report.render import Section, Table
