@@ -14,6 +14,7 @@ import pytest
 import zarr
 
 import equitangents as et
+import kills
 from equitangents import nn
 from equitangents.ensembles import predict_to_file
 from equitangents.ensembles.streaming.to_file import PredictionTask
@@ -173,6 +174,15 @@ class TestInterrupted:
             assert not (tmp_path / "p.npy").exists()
             predict_to_file(MODEL, NEW, tmp_path / "p.npy", rows=5, shard=(i, 3))
         assert (tmp_path / "p.npy").read_bytes() == (tmp_path / "whole.npy").read_bytes()
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("name", ["p.npy", "p.npz"])
+    def test_kill_9_at_any_write_changes_no_byte(self, tmp_path, saved, name):
+        np.save(tmp_path / "x.npy", NEW)
+        assert kills.run("ensembles.streaming.predict_killed", tmp_path, name) == 7
+        whole = predict_to_file(saved, NEW, tmp_path / f"whole{Path(name).suffix}", rows=2)
+        assert (tmp_path / name).read_bytes() == whole.read_bytes()
+        assert {path.name for path in tmp_path.iterdir()} == {"model", "x.npy", name, whole.name}
 
 
 class TestTwoProcesses:
