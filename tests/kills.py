@@ -19,7 +19,7 @@ WRITES, NAMES = ("fsync",), ("replace", "rename")  # functions of os
 
 @dataclass(frozen=True)
 class Death:
-    """By which call a process is killed: the `count`-th of functions of `os`.
+    """By which call a process is killed: the `count`-th of functions of `os`, of those with `target` if one is given.
 
     It is killed `after` the call or before it; with a count of 0 never.
     """
@@ -27,6 +27,7 @@ class Death:
     names: tuple[str, ...] = ()
     count: int = 0
     after: bool = False
+    target: Path | None = None
 
     @staticmethod
     def drawn(rng: random.Random, most: int) -> Death:
@@ -40,7 +41,7 @@ class Death:
 
         def counted(call: Callable[..., object], *arguments: object) -> object:
             nonlocal left
-            left -= 1
+            left -= self.target is None or Path(str(arguments[1])) == self.target
             dies = self.count > 0 and left == 0
             if dies and self.after:
                 call(*arguments)
