@@ -49,7 +49,6 @@ def _draw(folder, name="curve"):
         axes.imshow(np.eye(3), extent=(0, 1, 0, 1))
         axes.set_xscale("log")
         figures.plain_log(axes, "x")
-        figures.label_line(axes, 100, 0, "mean", palette.BLUE.light)
         return figures.save(canvas, folder, name)
 
 
@@ -170,15 +169,3 @@ class TestPage:
     )
     def test_links_and_data_are_not_resources(self, good):
         assert outside_resources(good) == []
-
-
-class TestLabels:
-    def test_labels_at_the_end_of_lines_do_not_overlap(self):
-        with figures.canvas(4, 2.5) as canvas:
-            axes = canvas.subplots()
-            axes.set_ylim(0, 1)
-            figures.label_ends(axes, 1, [(0.99, "a", "#000000"), (0.1, "b", "#000000"), (0.98, "c", "#000000")], 100)
-            heights = sorted(100 * t.xy[1] + t.xyann[1] for t in axes.texts)
-        assert min(np.diff(heights)) > 10.9
-        assert heights[0] == pytest.approx(10)
-        assert heights[-1] <= 100 + 1e-9

@@ -145,8 +145,8 @@ class TestClaims:
         return outcomes(claims(s, self.results(**change)))
 
     def test_all_that_can_be_decided_holds_where_theory_does(self):
-        assert self.verdicts()[:9] == ["holds"] * 9
-        assert self.verdicts()[9:] == ["holds", "fails", "holds"]  # draws as good as means: ahead, and behind
+        assert self.outcomes()[:9] == ["holds"] * 9
+        assert self.outcomes()[9:] == ["holds", "fails", "holds"]  # draws as good as means: ahead, and behind
 
     @pytest.mark.quick(2)
     @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ class TestClaims:
         ],
     )
     def test_a_claim_follows_its_numbers(self, place, change, verdict):
-        assert self.verdicts(**change)[place] == verdict
+        assert self.outcomes(**change)[place] == verdict
 
     def test_a_mean_that_leads_where_the_source_has_networks_ahead_is_told_from_one_network(self):
         s = study.Settings(

@@ -18,7 +18,7 @@ from equitangents import precision
 from equitangents._types import ArrayLike, Element
 from equitangents.actions.action import Action, GroupAction, PositionAction, channels_first
 from equitangents.actions.given_maps import GivenMap, Motion
-from equitangents.actions.splines import disc, prefilter, turned_images, turned_taps
+from equitangents.actions.splines import Outside, disc, prefilter, turned_images, turned_taps
 from equitangents.errors import InvalidArgumentError, ShapeError
 from equitangents.groups import Group, SymmetryGroup, cyclic, dihedral
 from equitangents.validation import check_array, check_whole
@@ -98,6 +98,7 @@ class ImageMotions(GivenMap):
     motion: Motion
     order: int
     what: str
+    outside: Outside
 
     def __init__(
         self,
@@ -106,14 +107,12 @@ class ImageMotions(GivenMap):
         order: int = 3,
         mask: str | None = None,
         what: str = "turns of images",
-        outside: Literal["zero", "edge"] = "zero",
+        outside: Outside = "zero",
     ):
         name = f"{what}, splines of order {order}" + ("" if mask is None else f", {mask} mask")
         vars(self).update(
             group=group, motion=motion, order=order, mask=mask, what=what, outside=outside, name=name,
         )  # fmt: skip
-
-    outside: str
 
     def check_signals(self, name: str, x: np.ndarray) -> None:
         """Raise ShapeError unless x holds images, square ones where rotations need it."""

@@ -87,8 +87,9 @@ def _trained() -> Check:
     x, y = rng.standard_normal((6, 4)), rng.standard_normal((6, 1))
     net = nn.Sequential(nn.Dense(1, b_std=0.5))
     theory = InfiniteEnsemble(net, dynamics="discrete", learning_rate=0.5, time=20).fit(x, y).predict(x)
-    steps = {"optimizer": "gd", "learning_rate": 0.5, "epochs": 20}
-    trained = DeepEnsemble(net, members=2, zero_output=True, dtype="float64", **steps).fit(x, y)
+    trained = DeepEnsemble(
+        net, members=2, zero_output=True, dtype="float64", optimizer="gd", learning_rate=0.5, epochs=20
+    ).fit(x, y)
     return Check("20 training steps of a linear network", relative_error(trained.predict(x), theory), 1e-10)
 
 

@@ -115,8 +115,8 @@ class FeatureNetwork:
     def kernel(self, x1: ArrayLike, x2: ArrayLike | None = None) -> Kernels:
         """NNGP and NTK of `base`, each (N1, N2), in the precision of x1 and x2."""
         dtype = working_dtype(x1, x2)
-        first, second = (None if x is None else self._features(x).astype(dtype) for x in (x1, x2))
-        return self.base.kernel(first, second)
+        second = None if x2 is None else self._features(x2).astype(dtype)
+        return self.base.kernel(self._features(x1).astype(dtype), second)
 
     def kernel_cost(
         self, input_shape: tuple[int, ...], n1: int, n2: int | None = None, dtype: DTypeLike = "float32"
