@@ -217,7 +217,8 @@ class Elementwise(Nonlinearity):
     integral over the plane, correct at any variance and thousands of times slower.
 
     With `order` it is Gauss–Hermite quadrature with so many nodes in each direction, unchecked: `quadrature_error` is
-    its error over variances from 0.01 to 4, logged where above the tolerance. Without, it is the tolerance.
+    that of E[φ²] and E[φ'²] by these nodes at variances from 0.01 to 4, logged where above the tolerance. Without, it
+    is the tolerance.
     """
 
     fn: Callable[[jax.Array], jax.Array]
