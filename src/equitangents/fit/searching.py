@@ -67,7 +67,7 @@ class Trial:
 
     @property
     def action(self) -> AnyAction:
-        """Of the group: of the copies, or of the average that the network is; None without one."""
+        """The action on the copies, or that over which the network is an average; None without a group."""
         net = self.candidate.net
         return net.action if isinstance(net, OrbitAverage) else self.training.augmentation
 
