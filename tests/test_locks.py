@@ -98,3 +98,27 @@ def test_where_there_are_no_locks_nobody_is_kept_out_and_the_log_says_so(tmp_pat
         pass
     assert "has no locks" in caplog.text
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_new_file_that_another_takes_for_left_over_is_there_in_the_end(tmp_path, monkeypatch):
+    path, lock, sweepers = tmp_path / "new", locks.lock, []
+
+    def swept(descriptor):
+        if not sweepers:  # before the new file is held
+            other = locks.opened(path)
+            assert lock(other)
+
+            def remove():
+                time.sleep(0.05)
+                path.unlink()
+                os.close(other)
+
+            sweepers.append(threading.Thread(target=remove))
+            sweepers[0].start()
+        return lock(descriptor)
+
+    monkeypatch.setattr(locks, "lock", swept)
+    descriptor = locks.created(path)
+    sweepers[0].join()
+    assert locks.is_named(descriptor, path)
+    os.close(descriptor)

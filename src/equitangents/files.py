@@ -136,7 +136,7 @@ def _remove_abandoned(file: Path) -> None:
     """
     descriptor = locks.opened(file)
     try:
-        if locks.lock(descriptor) and file.is_file():
+        if locks.lock(descriptor) and locks.is_named(descriptor, file):
             file.unlink()
     except locks.NoLocksError:
         if time.time() - file.stat().st_mtime > ABANDONED:

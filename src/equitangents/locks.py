@@ -71,16 +71,20 @@ def alone(path: Path, otherwise: str, patience: float = GLANCE) -> Iterator[None
 
 
 def created(path: Path) -> int:
-    """A descriptor of a new file that this process holds until it is closed; as far as there are locks."""
+    """A descriptor of a new file that this process holds until it is closed; as far as there are locks.
+
+    Who takes the file for left over before it is held, removes it while holding it: this one waits, and makes another.
+    """
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
         try:
-            if lock(descriptor) and is_named(descriptor, path):
+            while not lock(descriptor):
+                time.sleep(_PAUSE)
+            if is_named(descriptor, path):
                 return descriptor
         except NoLocksError:
             return descriptor
-        os.close(descriptor)  # another process took it for left over, and removes it
-        path.unlink(missing_ok=True)
+        os.close(descriptor)
 
 
 def opened(path: Path) -> int:

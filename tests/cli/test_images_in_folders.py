@@ -209,7 +209,7 @@ def test_the_form_goes_with_the_model_it_was_written_for(run, tiles):
     for broken in ("[]", "{", json.dumps(form | {"form": form["form"] | {"height": 10**9}})):
         (tiles / "model/images.json").write_text(broken)
         status, _, err = run("predict", "model", "--data", "flat", "--out", "p.csv")
-        assert (status, err.count("\n"), "images.json cannot be read" in err) == (2, 1, True), err
+        assert (status, err.count("\n"), "images.json'; expected a file that can be read" in err) == (2, 1, True), err
 
 
 def test_tables_of_calibrated_models_need_no_deviations_and_chunks_follow_the_work(run, tiles, monkeypatch):

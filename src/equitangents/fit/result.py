@@ -238,8 +238,8 @@ def text_of(*tables: Table) -> str:
     out = io.StringIO()
     console = Console(file=out, width=_WIDTH, color_system=None, markup=False, emoji=False, highlight=False)
     for each in tables:
-        title = each.caption or None
-        grid = Grid(*each.header, title=title, title_justify="left", title_style="", box=SIMPLE, pad_edge=False)
+        console.print(each.caption)
+        grid = Grid(*each.header, box=SIMPLE, pad_edge=False)
         grid.show_header, grid.show_edge, grid.padding = any(each.header), False, (0, 1, 0, 0)
         for column in () if each.text else grid.columns[1:]:
             column.justify = "right"
