@@ -47,6 +47,7 @@ SINGLE = 4.0
 """A single error above so many of its floors is no chance."""
 ASKED = "asked for"
 """Why the unit is what it is where the user said so."""
+LARGER = "the larger of the errors relative to the spread and to ‖f(x)‖"
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +146,7 @@ def choose_unit(scales: Scales, told: Tolerances, errors_in: object) -> tuple[Un
     norm, spread = (float(errors_in(unit).mean()) for unit in ("norm", "spread"))  # type: ignore[operator]
     if not math.isfinite(norm):
         return "spread", "f(x) vanishes for some inputs, so that the error relative to ‖f(x)‖ is infinite"
-    return ("spread", "the larger of two") if spread >= norm else ("norm", "the larger of two")
+    return ("spread", LARGER) if spread >= norm else ("norm", LARGER)
 
 
 def compared(
