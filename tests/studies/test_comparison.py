@@ -109,7 +109,7 @@ class TestOwnModel:
         how = {"data": own, "baselines": OWN, "shrink": "()", "foreign": "noise"}
         studies.run("comparison", out=tmp_path / "run", settings=how, progress=False)
         archive(own, x=RNG.integers(0, 256, size=(40, 8, 8), dtype=np.uint8), y=np.arange(40) % 2)
-        with pytest.raises(InvalidArgumentError, match="data was changed since the run began"):
+        with pytest.raises(InvalidArgumentError, match="changed since the run began"):
             studies.run("comparison", out=tmp_path / "run", settings=how, progress=False, resume=True)
 
 
