@@ -54,14 +54,18 @@ def missing(texts: Mapping[str, str]) -> list[str]:
 
 
 def main(arguments: list[str], root: Path = ROOT) -> int:
-    """The exit status: 1 where something is missing."""
+    """The exit status: 1 where something is missing, 2 for other arguments."""
+    if len(arguments) not in (0, 2):
+        print("release.py VERSION ADDRESS, or nothing to check what is there")
+        return 2
     texts = {name: (root / name).read_text(encoding="utf-8") for name in FILES}
     if arguments:
         version, address = arguments
         texts = released(texts, version, address.rstrip("/"), datetime.date.today().isoformat())
         for name, text in texts.items():
             (root / name).write_text(text, encoding="utf-8")
-    print("\n".join(found := missing(texts)))
+    for line in (found := missing(texts)):
+        print(line)
     return int(bool(found))
 
 

@@ -98,3 +98,7 @@ class TestReleasing:
         made = release.released(texts, "7.0.1", self.ADDRESS, "2030-01-31")
         made[name] = made[name].replace("7.0.1", "7.0.2")
         assert any(name in line or "CHANGELOG" in line for line in release.missing(made))
+
+    def test_one_argument_alone_changes_nothing(self, tmp_path, capsys):
+        assert release.main(["7.0.1"], tmp_path) == 2
+        assert "VERSION ADDRESS" in capsys.readouterr().out

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from equitangents.report import figures, palette
 from equitangents_studies import registry
-from equitangents_studies.claim import Claim
+from equitangents_studies.claim import EXACT, Claim
 from equitangents_studies.framework.places import PLACES
 from tools.results import small
 from tools.results.markers import Find, filled, finder, plain, table
@@ -22,7 +22,7 @@ _THEOREM = re.compile(r"[Tt]heorem|[Ll]emma|μ_t and Σ_t|permutation shift")
 _COMMENT = re.compile(r"<!--.*?-->")
 _ARXIV = re.compile(r"arXiv (\d{4}\.\d{5})")
 _OUTCOMES = ("holds", "fails", "undecided")
-_KINDS = {"number": "numbers that they state", "theorem": "theorems", "statement": "other statements"}
+_KINDS = {"number": "numbers that they state", "theorem": "theorems, without sampling", "statement": "other statements"}
 
 
 def records(results: Path) -> list[Record]:
@@ -155,7 +155,8 @@ def _once(runs: Iterable[Record]) -> dict[tuple[str, str, str, str, str], str]:
     once: dict[tuple[str, str, str, str, str], str] = {}
     for record in runs:
         for c in record.source_claims:
-            kind = "number" if c.reference else "theorem" if _THEOREM.search(c.place) else "statement"
+            exact = c.covers == EXACT and _THEOREM.search(c.place)
+            kind = "number" if c.reference else "theorem" if exact else "statement"
             key = (record.study, record.variant if record.table_of else "", c.statement, _work(c), kind)
             once[key] = max(once.get(key, "holds"), c.outcome, key=("holds", "undecided", "fails").index)
     return once

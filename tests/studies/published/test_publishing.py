@@ -125,7 +125,8 @@ class TestTheIndex:
         }  # fmt: skip
         claims = [
             of("A number", 1.0, reference=[1.1, 0.2]), of("Another", 1.0, reference=[9.0, 0.2]),
-            of("Equal", 0.0, bound=[None, 1.0], place="Theorem 2"), of("More", 1.0, bound=[0.0, None]),
+            of("Equal", 0.0, bound=[None, 1.0], place="Theorem 2", covers="deterministic"),
+            of("In the mean", 0.0, bound=[None, 1.0], place="Theorem 2"), of("More", 1.0, bound=[0.0, None]),
             of("Of others", 1.0, bound=[0.0, None], source="arXiv 1"),
         ]  # fmt: skip
         (folder / "claims.json").write_text(json.dumps(claims))
@@ -135,8 +136,8 @@ class TestTheIndex:
         main([str(folder)], root)
         rows = (
             "numbers that they state | 1 | 1 | 0 | 1",
-            "theorems | 1 | 0 | 0 | 0",
-            "other statements | 1 | 0 | 0 | 0",
+            "theorems, without sampling | 1 | 0 | 0 | 0",
+            "other statements | 2 | 0 | 0 | 0",
         )
         assert all(f"| {row} |" in path.read_text() for row in rows)
         assert "Another" in (root / "docs/results/ours-and-theirs.svg").read_text()
