@@ -57,7 +57,8 @@ def test_an_edge_has_one_direction_where_it_is():
     found = directions(x, 2).reshape(2, 2, 8)
     across, down = found[..., 0], found[..., 6]  # it grows to the right, and falls downwards
     assert across.max() == across[0, 0] > 2 * across[1].max()
-    assert down.max() == down[0, 1] > across[1].max()
+    assert down[0, 1] > 0.99 * down.max()
+    assert down[0, 1] > 1.3 * down[0, 0]
     assert found[..., 4].max() == found[..., 2].max() == 0
     assert not directions(np.ones((1, 5, 3, 1)), 4).any()
 
