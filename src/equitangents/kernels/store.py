@@ -295,7 +295,7 @@ class KeptKernel:
             read += known
             notes |= dict.fromkeys(last.notes)
             nngp[rows, across], ntk[rows, across] = last.nngp, last.ntk
-            if grid.mirror(tile) is not None:
+            if len(grid.places(tile)) > 1:
                 nngp[across, rows], ntk[across, rows] = last.nngp.T, last.ntk.T
             step(done, len(tiles))
         self.report(read, len(tiles))

@@ -21,7 +21,7 @@ from equitangents.kernels import KernelFunction
 from equitangents.keywords import CheckedKeywords
 from equitangents.memory import check_fits
 from equitangents.scale import executors
-from equitangents.scale.cost import LARGEST_SHARD, tile_bytes
+from equitangents.scale.cost import LARGEST, tile_bytes
 from equitangents.scale.executors import part_of
 from equitangents.scale.irreps import IrrepGram
 from equitangents.scale.opening import Data, open_store, opened, precision_of, problem
@@ -31,7 +31,7 @@ from equitangents.scale.verification import Verification, verify
 from equitangents.scale.work import Work, compute_tile, each_computed, gram_errors
 from equitangents.tiles.chunks import check_library
 from equitangents.tiles.grid import Tile
-from equitangents.tiles.place import PARTIAL, ObjectPath, place, remove_all, sweep
+from equitangents.tiles.place import PARTIAL, place, remove_all, sweep
 from equitangents.tiles.store import check_room
 from equitangents.validation import check_whole, is_whole
 
@@ -101,7 +101,7 @@ class GramStore(CheckedKeywords):
             stored = read_record(self.path)
             self._check_room(stored, action, dtype)
             side = stored.tile if tile is None and stored is not None else tile
-            wanted = problem(net, self._data, action, side, dtype, shards=isinstance(self.path, ObjectPath))
+            wanted = problem(net, self._data, action, side, dtype)
             self._check_memory(wanted)
             record = open_store(self.path, wanted, self._data)
         self._work = Work(self.path.resolve(), net, action, record)
@@ -231,8 +231,7 @@ class GramStore(CheckedKeywords):
             data[name] = np.concatenate([whole, np.asarray(added)])
         dtype = np.dtype(self._work.record.precision)
         with self._files():
-            shards = isinstance(self.path, ObjectPath)
-            wanted = problem(self._work.kernel, data, self._work.action, self.tile, dtype, shards=shards)
+            wanted = problem(self._work.kernel, data, self._work.action, self.tile, dtype)
             record = open_store(self.path, wanted, data)
         self._data, self._work = data, replace(self._work, record=record)
         return self
@@ -305,7 +304,7 @@ class GramStore(CheckedKeywords):
         sizes = [x.shape[0] for x in self._data.values()]
         order = getattr(getattr(action, "group", None), "order", 1)
         needed = 2 * dtype.itemsize * sizes[0] * sizes[-1] * (order if is_whole(order) else 1)
-        tiles = math.prod(-(-size // LARGEST_SHARD) for size in (sizes[0], sizes[-1]))
+        tiles = math.prod(-(-size // LARGEST) for size in (sizes[0], sizes[-1]))
         check_fits(
             f"the list of the tiles of {sizes[0]:,} × {sizes[-1]:,} inputs", _A_TILE * tiles, "give fewer inputs"
         )

@@ -1,10 +1,7 @@
-"""Opening a store: the record that a new one would have; made where there is none, refused where it is another
-problem's, extended where rows were added.
-"""
+"""Create, validate or extend a Gram store."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -18,18 +15,9 @@ from equitangents.files import whole_file
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.invariance import is_invariant
 from equitangents.precision import working_dtype
-from equitangents.scale.cost import side_of_part, side_of_tile
-from equitangents.scale.identity import action_hash, engine_of, network_hash, row_digests, rows_of
-from equitangents.scale.record import (
-    FIELDS,
-    NAME,
-    Inputs,
-    Record,
-    differences,
-    read_record,
-    root_metadata,
-    write_metadata,
-)
+from equitangents.scale.cost import side_of_tile
+from equitangents.scale.identity import action_hash, engine_of, network_hash, rows_digest, rows_of
+from equitangents.scale.record import FIELDS, NAME, Inputs, Record, differences, metadata, read_record, write_metadata
 from equitangents.tiles.chunks import Chunks
 from equitangents.tiles.place import ObjectPath, Place, alone, remove_all
 from equitangents.validation import check_unmasked
@@ -58,24 +46,19 @@ def precision_of(precision: str | None, data: Data) -> np.dtype:
     return np.dtype(precision)
 
 
-def problem(
-    net: KernelFunction, data: Data, action: Action | None, tile: int | None, dtype: np.dtype, *, shards: bool = False
-) -> Record:
+def problem(net: KernelFunction, data: Data, action: Action | None, tile: int | None, dtype: np.dtype) -> Record:
     """The record of a new store for the kernels of `data`; ShapeError and InvalidTypeError for what has none.
 
-    `tile` None: a side that suits the network and the numbers of inputs. `shards`: large tiles are shards.
+    `tile` None: a side that suits the network and the numbers of inputs.
     """
     x1, x2 = data["x1"], data.get("x2")
     shape = tuple(x1.shape[1:])
     if x2 is not None and tuple(x2.shape[1:]) != shape:
         raise ShapeError("x2", tuple(x2.shape), ("N", *shape), "give inputs of the shape of x1")
-    inverses = None
-    if action is not None:
-        inverses = _elements(net, x1, x2, action, dtype)
+    inverses = None if action is None else _elements(net, x1, x2, action, dtype)
     inputs = {
-        name: Inputs(shape, (x.shape[0],), row_digests(name, x, dtype, (x.shape[0],))) for name, x in data.items()
+        name: Inputs(shape, (x.shape[0],), (rows_digest(name, x, dtype, x.shape[0]),)) for name, x in data.items()
     }
-    side = tile or side_of_tile(net, shape, dtype, x1.shape[0], None if x2 is None else x2.shape[0], shard=shards)
     return Record(
         network=repr(net),
         network_hash=network_hash(net, shape),
@@ -85,9 +68,8 @@ def problem(
         x2=inputs.get("x2"),
         engine=engine_of(net, shape, dtype),
         precision=dtype.name,
-        tile=side,
+        tile=tile or side_of_tile(net, shape, dtype, x1.shape[0], None if x2 is None else x2.shape[0]),
         inverses=inverses,
-        part=side_of_part(side) if shards else None,
     )
 
 
@@ -103,7 +85,7 @@ def open_store(path: Place, wanted: Record, data: Data) -> Record:
     record = _joined(path, stored, wanted, data)
     if record == stored:
         try:
-            restore_inputs(path, record, data)
+            write_inputs(path, record, data)
             write_metadata(path, record)
         except OSError:
             if fresh and not any((path / name / "c").exists() for name in FIELDS):  # a full disk is not left fuller
@@ -113,43 +95,50 @@ def open_store(path: Place, wanted: Record, data: Data) -> Record:
     with alone(path / FIELDS[0] / ".growing", f"rows are added to the store in {path} by another process; try again"):
         stored = read_record(path) or stored
         record = _joined(path, stored, wanted, data)
-        _extend_inputs(path, stored, record, data)
+        write_inputs(path, record, data, known={name: x.rows[-1] for name, x in stored.inputs.items()})
         write_metadata(path, record)
     return record
 
 
-def restore_inputs(path: Place, record: Record, data: Data, thorough: bool = False, repair: bool = True) -> list[Place]:
-    """Write inputs again that are missing, or, if `thorough`, are not those of `data`; returns the files.
+def write_inputs(
+    path: Place,
+    record: Record,
+    data: Data,
+    *,
+    known: dict[str, int] | None = None,
+    thorough: bool = False,
+    repair: bool = True,
+) -> list[Place]:
+    """Write inputs that are missing, those beyond `known` rows, or, if `thorough`, all that are not those of `data`.
 
-    With `repair` False nothing is written.
+    Returns the files. With `repair` False nothing is written.
     """
-    differing = []
+    differing: list[Place] = []
     for name, about in record.inputs.items():
-        chunks = record.arrays(path)[name]
+        chunks, tile, count = record.arrays(path)[name], record.tile, about.rows[-1]
         if repair:
             chunks.folder.mkdir(parents=True, exist_ok=True)
-        count = about.rows[-1]
-        listed = None if thorough else chunks.there((-(-count // chunks.shape[0]), *(1 for _ in about.shape)))
-        for index in _indices(count, chunks):
-            if thorough:
-                right = _holds(chunks, index, _rows(name, data[name], count, chunks, index))
-            else:
-                right = chunks.is_there(index) if listed is None else bool(listed[index])
-            if not right:
-                if repair:
-                    chunks.write(index, _rows(name, data[name], count, chunks, index))
-                differing.append(chunks.path(index))
+        indices = [(index, *(0,) * len(about.shape)) for index in range(-(-count // tile))]
+        lacking = set(chunks.missing(indices))
+        for index in indices:
+            rows = slice(index[0] * tile, min((index[0] + 1) * tile, count))
+            wrong = index in lacking or rows.stop > (known or {}).get(name, count)
+            if not (wrong or thorough):
+                continue
+            values = rows_of(name, data[name], rows, chunks.dtype)
+            if not wrong and _holds(chunks, index, values):
+                continue
+            if repair:
+                chunks.write(index, values)
+            differing.append(chunks.path(index))
     return differing
 
 
-def _extend_inputs(path: Place, stored: Record, record: Record, data: Data) -> None:
-    """Write the rows that `record` has beyond `stored`."""
-    for name, about in record.inputs.items():
-        chunks = record.arrays(path)[name]
-        first = stored.inputs[name].rows[-1]
-        if about.rows[-1] > first:
-            for index in _indices(about.rows[-1], chunks, first):
-                chunks.write(index, _rows(name, data[name], about.rows[-1], chunks, index))
+def _holds(chunks: Chunks, index: tuple[int, ...], values: np.ndarray) -> bool:
+    try:
+        return np.array_equal(chunks.read(index)[: len(values)], values)
+    except (ValueError, FileNotFoundError):
+        return False
 
 
 def _make(path: Place, record: Record) -> Record:
@@ -157,11 +146,11 @@ def _make(path: Place, record: Record) -> Record:
 
     `open_store` adds what lacks, whoever made the store.
     """
-    text = root_metadata(path, record)
+    text = metadata(path, record)[path]
+    made = True
     if isinstance(path, ObjectPath):
         made = (path / NAME).put_if(text, None) is not None
     else:
-        made = True
         try:
             with whole_file(path / NAME, once=True) as partial:
                 partial.write_bytes(text)
@@ -175,52 +164,20 @@ def _make(path: Place, record: Record) -> Record:
 
 def _joined(path: Place, stored: Record, wanted: Record, data: Data) -> Record:
     """The stored record with the rows that `data` adds to it; StoreError where it is another problem's."""
-    told = differences(stored, wanted)
-    if not told:
-        asked, dtype = wanted.inputs, np.dtype(stored.precision)
-        grown = {
-            name: _grown(name, about, asked[name], data[name], dtype, told) for name, about in stored.inputs.items()
-        }
-        if not told:
-            return replace(stored, x1=grown["x1"], x2=grown.get("x2"))
-    raise StoreError(
-        "path", str(path), f"a store of the same kernel matrix; it differs in {'; '.join(told)}", "give another path"
-    )
-
-
-def _grown(name: str, stored: Inputs, asked: Inputs, x: Rows, dtype: np.dtype, told: list[str]) -> Inputs:
-    """`stored` with the rows of x that it does not have; where it is not how x begins, `told` says so."""
-    known, count = stored.rows[-1], asked.rows[-1]
-    if count < known:
-        told.append(f"the data {name}: {known} rows there, {count} here")
-        return stored
-    first = asked.digests[0] if count == known else row_digests(name, x, dtype, (known,))[0]
-    if first != stored.digests[-1]:
-        told.append(f"the data {name}: other values in the first {known} rows")
-        return stored
-    if count == known:
-        return stored
-    return Inputs(stored.shape, (*stored.rows, count), (*stored.digests, asked.digests[0]))
-
-
-def _indices(count: int, chunks: Chunks, first: int = 0) -> Iterator[tuple[int, ...]]:
-    """The chunks of an array of inputs that hold rows from `first` on."""
-    tile = chunks.shape[0]
-    for index in range(first // tile, -(-count // tile)):
-        yield (index, *(0,) * (len(chunks.shape) - 1))
-
-
-def _rows(name: str, x: Rows, count: int, chunks: Chunks, index: tuple[int, ...]) -> np.ndarray:
-    """What one of them holds."""
-    tile = chunks.shape[0]
-    return rows_of(name, x, slice(index[0] * tile, min((index[0] + 1) * tile, count)), chunks.dtype)
-
-
-def _holds(chunks: Chunks, index: tuple[int, ...], values: np.ndarray) -> bool:
-    try:
-        return np.array_equal(chunks.read(index)[: len(values)], values)
-    except (ValueError, FileNotFoundError):
-        return False
+    differ, grown = differences(stored, wanted), dict[str, Inputs]()
+    for name, there in stored.inputs.items() if not differ else ():
+        here, known = wanted.inputs[name], there.rows[-1]
+        count, dtype = here.rows[-1], np.dtype(stored.precision)
+        if count < known:
+            differ.append(f"the data {name}: {known} rows there, {count} here")
+        elif there.digests[-1] != (here.digests[0] if count == known else rows_digest(name, data[name], dtype, known)):
+            differ.append(f"the data {name}: other values in the first {known} rows")
+        elif count > known:
+            grown[name] = Inputs(there.shape, (*there.rows, count), (*there.digests, here.digests[0]))
+    if differ:
+        expected = f"a store of the same kernel matrix; it differs in {'; '.join(differ)}"
+        raise StoreError("path", str(path), expected, "give another path")
+    return replace(stored, **grown)  # type: ignore[arg-type]
 
 
 def _elements(net: KernelFunction, x1: Rows, x2: Rows | None, action: Action, dtype: np.dtype) -> tuple[int, ...]:

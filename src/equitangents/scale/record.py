@@ -22,7 +22,7 @@ from equitangents.kernels.store import VERSION
 from equitangents.tiles import place
 from equitangents.tiles.chunks import Chunks
 from equitangents.tiles.grid import Grid
-from equitangents.tiles.place import PARTIAL, ObjectPath, Place, write_whole
+from equitangents.tiles.place import PARTIAL, ObjectPath, Place, write_together
 
 FIELDS = ("nngp", "ntk")
 NAME = "zarr.json"
@@ -37,18 +37,10 @@ class Inputs:
     rows: tuple[int, ...]
     digests: tuple[str, ...]
 
-    def begins_with(self, other: Inputs) -> bool:
-        """Whether it is the other one, perhaps with rows added."""
-        count = len(other.rows)
-        return self.shape == other.shape and (self.rows[:count], self.digests[:count]) == (other.rows, other.digests)
-
 
 @dataclass(frozen=True)
 class Record:
-    """Everything that the numbers of a store depend on; `network` and `action` in words, and by hash.
-
-    `part` is the side of the chunks within a tile where tiles are shards.
-    """
+    """Everything that the numbers of a store depend on; `network` and `action` in words, and by hash."""
 
     network: str
     network_hash: str
@@ -63,7 +55,6 @@ class Record:
     version: str = __version__
     numbers: int = VERSION
     format: int = FORMAT
-    part: int | None = None
 
     @property
     def inputs(self) -> dict[str, Inputs]:
@@ -72,26 +63,21 @@ class Record:
 
     def arrays(self, path: Place) -> dict[str, Chunks]:
         """The arrays of the store in `path` by name: the kernels `nngp` and `ntk`, and the inputs."""
-        dtype, chunk = np.dtype(self.precision), self.grid.chunk
-        inner = None if self.part is None else (*chunk[:-2], self.part, self.part)
-        kernels = {name: Chunks(path / name, chunk, dtype, inner) for name in FIELDS}
-        return kernels | {name: Chunks(path / name, (self.tile, *x.shape), dtype) for name, x in self.inputs.items()}
+        shapes = dict.fromkeys(FIELDS, self.grid.chunk) | {n: (self.tile, *x.shape) for n, x in self.inputs.items()}
+        return {name: Chunks(path / name, shape, np.dtype(self.precision)) for name, shape in shapes.items()}
 
     @property
     def grid(self) -> Grid:
         """The tiles of the matrix."""
         return Grid(self.x1.rows, None if self.x2 is None else self.x2.rows, self.tile, self.inverses)
 
-    @property
-    def rows(self) -> int:
-        """How many rows and columns there are; it only grows."""
-        return sum(x.rows[-1] for x in self.inputs.values())
-
     def grew_from(self, other: Record) -> bool:
         """Whether it is the other one, perhaps with rows added."""
-        return differences(other, self) == [] and all(
-            one is two is None or (one is not None and two is not None and one.begins_with(two))
-            for one, two in ((self.x1, other.x1), (self.x2, other.x2))
+        if differences(other, self):
+            return False
+        pairs = [(self.inputs[name], there) for name, there in other.inputs.items()]
+        return all(
+            (one.rows[: len(two.rows)], one.digests[: len(two.rows)]) == (two.rows, two.digests) for one, two in pairs
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -155,30 +141,11 @@ def _compared(record: Record) -> dict[str, tuple[object, ...]]:
     }
 
 
-def write_metadata(path: Place, record: Record, repair: bool = True) -> list[Place]:
-    """Write every `zarr.json` that is not as it must be, unless `repair` is False; returns those that were not."""
-    differing = []
-    for folder, text in _texts(path, record).items():
-        file = folder / NAME
-        if not _holds(file, text):
-            if repair:
-                folder.mkdir(parents=True, exist_ok=True)
-                write_whole(file, text, path / FIELDS[0] / PARTIAL)
-            differing.append(file)
-    return differing
-
-
-def root_metadata(path: Place, record: Record) -> bytes:
-    """What the `zarr.json` of the store itself holds."""
-    return _texts(path, record)[path]
-
-
-def _texts(path: Place, record: Record) -> dict[Place, bytes]:
+def metadata(path: Place, record: Record) -> dict[Place, bytes]:
     """What every `zarr.json` holds, by its folder; the store's own comes last."""
     about = {KEY: record.as_json()}
-    shapes = {name: record.grid.shape for name in FIELDS} | {
-        name: (x.rows[-1], *x.shape) for name, x in record.inputs.items()
-    }
+    shapes = dict.fromkeys(FIELDS, record.grid.shape)
+    shapes |= {name: (x.rows[-1], *x.shape) for name, x in record.inputs.items()}
     texts = {
         path / name: chunks.metadata(shapes[name], about if name in FIELDS else {})
         for name, chunks in record.arrays(path).items()
@@ -187,11 +154,21 @@ def _texts(path: Place, record: Record) -> dict[Place, bytes]:
     return {folder: json.dumps(content, indent=1).encode() for folder, content in texts.items()}
 
 
-def _holds(file: Place, text: bytes) -> bool:
-    try:
-        return place.content(file) == text
-    except (FileNotFoundError, IsADirectoryError):
-        return False
+def write_metadata(path: Place, record: Record, repair: bool = True) -> list[Place]:
+    """Write every `zarr.json` that is not as it must be, unless `repair` is False; returns those that were not."""
+    differing = []
+    for folder, text in metadata(path, record).items():
+        file = folder / NAME
+        try:
+            right = place.content(file) == text
+        except (FileNotFoundError, IsADirectoryError):
+            right = False
+        if not right:
+            differing.append(file)
+            if repair:
+                folder.mkdir(parents=True, exist_ok=True)
+                write_together([(file, path / FIELDS[0] / PARTIAL, text)])
+    return differing
 
 
 def read_record(path: Place) -> Record | None:
@@ -200,9 +177,8 @@ def read_record(path: Place) -> Record | None:
     One file is read of a store that is whole. None where there is nothing; StoreError for a folder that holds something
     else, or no whole copy.
     """
-    found = _record_in(path) or max(
-        filter(None, (_record_in(path / name) for name in FIELDS)), key=lambda record: record.rows, default=None
-    )
+    copies = (_record_in(path / name) for name in FIELDS)
+    found = _record_in(path) or max(filter(None, copies), key=lambda record: record.grid.shape, default=None)
     if found is not None or not _is_taken(path):
         return found
     found = _record_in(path)  # of a store that was made between both looks: its own record is there first

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from equitangents.scale.opening import Data, restore_inputs
+from equitangents.scale.opening import Data, write_inputs
 from equitangents.scale.record import write_metadata
 from equitangents.scale.work import Work
 from equitangents.tiles.grid import Tile
@@ -62,7 +62,7 @@ def verify(
     """(what was found, tiles to be computed again); metadata and inputs are written again if `repair`."""
     files = [
         *write_metadata(work.path, work.record, repair),
-        *restore_inputs(work.path, work.record, data, thorough=True, repair=repair),
+        *write_inputs(work.path, work.record, data, thorough=True, repair=repair),
     ]
     states = {tile: work.tiles.state(tile) for tile in work.record.grid.tiles()}
     whole = [tile for tile, state in states.items() if state == "whole"]

@@ -36,7 +36,7 @@ from equitangents.solvers.method import (
     check_precision,
 )
 from equitangents.tiles.chunks import Chunks, Index, check_library
-from equitangents.tiles.place import PARTIAL, ObjectPath, Place, place, sweep, write_whole
+from equitangents.tiles.place import PARTIAL, ObjectPath, Place, place, sweep, write_together
 from equitangents.tiles.store import DamagedTileError, check_room, store_errors
 from equitangents.validation import check_whole
 
@@ -224,7 +224,7 @@ class _OnDisk(Factorised):
         with factor_errors(folder):
             if not (folder / _RECORD).exists():
                 folder.mkdir(parents=True, exist_ok=True)
-                write_whole(folder / _RECORD, text, folder / PARTIAL)
+                write_together([(folder / _RECORD, folder / PARTIAL, text)])
         factor = TiledFactor(system, folder, self._side, precision)
         there = len(factor.tiles) - len(factor.missing)
         logger.info("factor: %d of %d tiles are there, in %s", there, len(factor.tiles), folder)

@@ -1,16 +1,9 @@
-"""Tiles on disk: each is computed once, kept whole with its checksum, and read where it is asked for again.
-
-`Tiles` is how they lie there: files of a Zarr array (`Chunks`), of several with mirrored places (`ZarrTiles`), or
-parts of memory maps.
-"""
+"""What may go wrong with files of a store: damage, a disk that is full or takes nothing, numbers that are none."""
 
 from __future__ import annotations
 
-import abc
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Generic, Literal, TypeVar
 
 import numpy as np
 
@@ -18,68 +11,11 @@ from equitangents.errors import StoreError
 from equitangents.formatting import memory_size
 from equitangents.tiles.place import Place, free_space
 
-Key = TypeVar("Key")
-Value = TypeVar("Value")
-State = Literal["whole", "missing", "damaged"]
 MAKE_ROOM = "make room, or give a path on another disk"
 
 
 class DamagedTileError(ValueError):
     """A tile whose bytes are not those that were written."""
-
-
-class Tiles(abc.ABC, Generic[Key, Value]):
-    """How tiles lie on disk: each whole with its checksum, or not there."""
-
-    @abc.abstractmethod
-    def is_there(self, key: Key) -> bool:
-        """Whether the tile is there, as far as that is seen without reading all of it."""
-
-    @abc.abstractmethod
-    def read(self, key: Key) -> Value:
-        """The tile, after its checksum was found right; FileNotFoundError, or DamagedTileError."""
-
-    @abc.abstractmethod
-    def write(self, key: Key, value: Value) -> None:
-        """Put the tile in place, whole."""
-
-    def missing(self, keys: Iterable[Key]) -> list[Key]:
-        """Which tiles are not there."""
-        return [key for key in keys if not self.is_there(key)]
-
-    def state(self, key: Key) -> State:
-        """Whether the tile is whole, which takes reading it."""
-        if not self.is_there(key):
-            return "missing"
-        try:
-            self.read(key)
-        except (DamagedTileError, OSError):
-            return "damaged"
-        return "whole"
-
-
-def each_computed(
-    tiles: Tiles[Key, Value], keys: Iterable[Key], compute: Callable[[Key], Value | None]
-) -> Iterator[bool]:
-    """Compute and write tiles in order; of each whether it was computed, when it is there.
-
-    `compute` returns None for a tile that is there by now. One tile is written while the next one is computed.
-    """
-    with ThreadPoolExecutor(1) as writer:
-        writing: Future[None] | None = None
-        for key in keys:
-            value = compute(key)
-            if writing is not None:
-                writing.result()
-                yield True
-                writing = None
-            if value is None:
-                yield False
-            else:
-                writing = writer.submit(tiles.write, key, value)
-        if writing is not None:
-            writing.result()
-            yield True
 
 
 @contextlib.contextmanager
@@ -102,16 +38,9 @@ def check_room(at: Place, needed: int, task: str, there: str = ", and the disk",
         raise StoreError(f"{task} {memory_size(needed)}{there} has {memory_size(free)} left; {remedy}")
 
 
-def is_finite(numbers: np.ndarray) -> bool:
-    """Whether they hold neither NaN nor infinity: the sum of squares has none then, unless these are too large."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        flat = numbers.reshape(-1)
-        return bool(np.isfinite(np.dot(flat, flat)) or np.isfinite(numbers).all())
-
-
 def check_finite(tile: tuple[int, ...], values: Iterable[np.ndarray]) -> None:
     """StoreError for numbers of a tile of a kernel that are not kept."""
-    if not all(map(is_finite, values)):
+    if not all(np.isfinite(matrix).all() for matrix in values):
         raise StoreError(named(tile), "NaN or infinite values", "finite ones", "it was not kept", verb="holds")
 
 

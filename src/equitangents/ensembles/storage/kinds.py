@@ -25,7 +25,7 @@ PACKAGE = "equitangents"
 UNIONS = {
     # what has `.kernel`, or `.kernel_field`
     "Network": "Sequential|OrbitAverage|EquivariantAverage|TranslationMean|TangentPrior|FieldKernel|TurningField"
-    "|PointAverage|RandomFeatures|FeatureNetwork|given",
+    "|PointAverage|PointRows|RandomFeatures|FeatureNetwork|given",
     "Inputs": "array|FieldPoints",
     "Augmentation": "none|GroupAction|ActionSubset",
     "Kinetics": "class|Momentum",
@@ -191,6 +191,7 @@ _TABLE = {
         "fields.kernel:FieldKernel": "net Network",
         "fields.kernel:FieldMatrix": f"kernel Network; x FieldPoints; field text; {_MATRIX}",
         "fields.points:FieldPoints": "signals numbers; image ints; position ints; count int",
+        "fields.store:PointRows": "points_kernel Network; signals numbers; count int",
         "fields.targets:Positions": "shape (int); turning bool",
         "fields.kernel:PointAverage": "base Network; action PointAction",
         "fields.kernel:TurningField": "net Network",
@@ -245,7 +246,7 @@ _TABLE = {
         "record:Inputs": "shape (int); rows (int); digests (text)",
         "record:Record": "network text; network_hash text; action none|text; action_hash none|text; "
         "x1 scale.Inputs; x2 none|scale.Inputs; engine text; precision text; tile int; "
-        "inverses none|(int); version text; numbers int; format int; part none|int",
+        "inverses none|(int); version text; numbers int; format int",
         "work:Work": "path Place; kernel Network; action none|GroupAction; record Record",
     },
     "tiles": {

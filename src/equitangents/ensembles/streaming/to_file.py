@@ -32,7 +32,7 @@ from equitangents.file_limits import UNREADABLE, check_arrays, part
 from equitangents.files import real, sweep_partials, whole_file
 from equitangents.kernels.store import VERSION
 from equitangents.scale.executors import part_of
-from equitangents.scale.identity import row_digests
+from equitangents.scale.identity import rows_digest
 from equitangents.scale.opening import opened
 from equitangents.scale.progress import Progress, ProgressCallback, told_by
 from equitangents.tiles.place import ObjectPath, Place, alone, place, remove_all
@@ -207,11 +207,11 @@ class PredictionTask:
         content, path = io.BytesIO(), self.path(chunk)
         np.savez(content, **values)  # type: ignore[arg-type]
         if isinstance(path, ObjectPath):
-            path.write_bytes(content.getbuffer())
+            path.write_bytes(content.getvalue())
             return values
         for _ in range(_ATTEMPTS):
             with suppress(FileNotFoundError), whole_file(path) as partial:
-                partial.write_bytes(content.getbuffer())
+                partial.write_bytes(content.getvalue())
                 break
         return values
 
@@ -320,7 +320,7 @@ def _task(out: Place, x: Numbers, by: Predictor, rows: int | None) -> Prediction
         "version": __version__,
         "numbers": VERSION,
         "fingerprint": by.fingerprint,
-        "inputs": row_digests("x", array, dtype, (count,))[0],
+        "inputs": rows_digest("x", array, dtype, count),
         "count": count,
         "time": by.time,
         "arrays": {name: list(each) for name, each in by.arrays.items()},
