@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from equitangents.errors import StoreError
 from equitangents.tiles.chunks import Chunks, ZarrTiles
 from equitangents.tiles.grid import Grid
-from equitangents.tiles.store import DamagedTileError, check_room, store_errors
+from equitangents.tiles.place import DamagedTileError, check_room, store_errors
 from examples import examples
 
 RNG = np.random.default_rng(0)

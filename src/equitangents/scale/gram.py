@@ -24,15 +24,12 @@ from equitangents.scale import executors
 from equitangents.scale.cost import LARGEST, tile_bytes
 from equitangents.scale.executors import part_of
 from equitangents.scale.irreps import IrrepGram
-from equitangents.scale.opening import Data, open_store, opened, precision_of, problem
 from equitangents.scale.progress import Progress, ProgressCallback, told_by
-from equitangents.scale.record import FIELDS, Record, read_record
-from equitangents.scale.verification import Verification, verify
-from equitangents.scale.work import Work, compute_tile, each_computed, gram_errors
+from equitangents.scale.record import FIELDS, Data, Record, open_store, opened, precision_of, problem, read_record
+from equitangents.scale.work import Verification, Work, compute_tile, each_computed, gram_errors, verify
 from equitangents.tiles.chunks import check_library
 from equitangents.tiles.grid import Tile
-from equitangents.tiles.place import PARTIAL, place, remove_all, sweep
-from equitangents.tiles.store import check_room
+from equitangents.tiles.place import PARTIAL, check_room, place, remove_all, sweep
 from equitangents.validation import check_whole, is_whole
 
 if TYPE_CHECKING:  # Zarr takes a while to import
@@ -102,7 +99,9 @@ class GramStore(CheckedKeywords):
             self._check_room(stored, action, dtype)
             side = stored.tile if tile is None and stored is not None else tile
             wanted = problem(net, self._data, action, side, dtype)
-            self._check_memory(wanted)
+            needed = tile_bytes(wanted.tile, int(np.prod(wanted.x1.shape)), dtype.itemsize)
+            task = f"a tile of {wanted.tile} × {wanted.tile} inputs"
+            check_fits(task, needed, "give a smaller tile to a new store")
             record = open_store(self.path, wanted, self._data)
         self._work = Work(self.path.resolve(), net, action, record)
 
@@ -274,14 +273,11 @@ class GramStore(CheckedKeywords):
         told: bool | ProgressCallback | None,
     ) -> None:
         counted = Progress(total - len(waiting), total, told)
-
-        def report(tile: Tile, computed: bool) -> None:
-            counted.add(1, computed)
-
         if executor is None:
-            for tile, computed in zip(waiting, each_computed(self._work, waiting), strict=True):
-                report(tile, computed)
+            for computed in each_computed(self._work, waiting):
+                counted.add(1, computed)
         else:
+            report = lambda tile, computed: counted.add(1, computed)
             executors.distribute(executor, partial(compute_tile, self._work), waiting, report, "gram")
         rest = "" if counted.computed == total else ", the others were there"
         logger.info("gram: %d of %d tiles computed%s, in %s", counted.computed, total, rest, self.path)
@@ -311,12 +307,6 @@ class GramStore(CheckedKeywords):
         if stored is not None:
             needed -= 2 * np.dtype(stored.precision).itemsize * math.prod(stored.grid.shape)
         self._check_free(needed)
-
-    def _check_memory(self, record: Record) -> None:
-        """Raise MemoryLimitError where one tile does not fit in this process."""
-        side = record.tile
-        needed = tile_bytes(side, int(np.prod(record.x1.shape)), np.dtype(record.precision).itemsize)
-        check_fits(f"a tile of {side} × {side} inputs", needed, "give a smaller tile to a new store")
 
     def _check_free(self, needed: int) -> None:
         check_room(self.path, needed, f"the tiles that are missing in {self.path} take")

@@ -27,10 +27,17 @@ _MOVED = 2**28  # bytes of copies of two inputs at a time
 
 
 class SelfDescribed(abc.ABC):
-    """Kernels of rows that are no inputs of a network, which say themselves what a network's layers say of it."""
+    """A kernel of rows that are no inputs of a network; it says itself what is read off the layers of one."""
 
-    description: str
-    engine: str
+    @property
+    @abc.abstractmethod
+    def description(self) -> str:
+        """What the numbers depend on, but for the rows."""
+
+    @property
+    @abc.abstractmethod
+    def engine(self) -> str:
+        """The name of the engine that computes it."""
 
 
 def network_hash(kernel: object, shape: tuple[int, ...]) -> str:

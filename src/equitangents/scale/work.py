@@ -1,4 +1,4 @@
-"""Computing tiles: what a worker does, in whatever process on whatever machine.
+"""Computing tiles and verifying them: what a worker does, in whatever process on whatever machine.
 
 A worker is given a `Work` and the names of some tiles. It reads the inputs from the store, and refuses to write where
 the store, its own version or its engine are not those of the work.
@@ -20,14 +20,16 @@ from equitangents.actions import Action
 from equitangents.errors import MemoryLimitError, StoreError
 from equitangents.kernels import KernelFunction
 from equitangents.kernels.store import VERSION
-from equitangents.scale.record import FIELDS, Record, read_record
+from equitangents.scale.record import FIELDS, Data, Record, read_record, write_inputs, write_metadata
 from equitangents.tiles.chunks import Chunks, Values, ZarrTiles
 from equitangents.tiles.grid import Tile
-from equitangents.tiles.place import Place
-from equitangents.tiles.store import DamagedTileError, check_finite, named, store_errors
+from equitangents.tiles.place import DamagedTileError, Place, store_errors
 
 _CHECKED = 60.0  # seconds between a worker's looks at the record of the store
 _INPUTS = 2**26  # bytes of inputs that a worker keeps of those that it has read
+_TOLERANCE = {"float32": 1e-4, "float64": 1e-9}  # of a tile's largest entry; machines differ in the last digits
+_SHOWN = 5  # tiles by name
+_MORE = "Tiles outside of the sample may be wrong as well: sample=None computes all of them again."
 _checked: dict[tuple[Place, Record], float] = {}  # when this process looked last
 
 Read = Callable[[str, int], np.ndarray]
@@ -83,13 +85,13 @@ class Work:
         except (MemoryError, MemoryLimitError):
             sizes = (len(x1), len(x1 if x2 is None else x2))
             remedy = "give a smaller tile to a new store, or run fewer workers"
-            raise MemoryLimitError(named(tile), sizes, "memory for it", remedy, verb="has") from None
+            raise MemoryLimitError(_named(tile), sizes, "memory for it", remedy, verb="has") from None
         if kernels.engine != self.record.engine:
             raise StoreError(
                 "engine", kernels.engine, self.record.engine, "set EQUITANGENTS_ENGINE to that of the store"
             )
         values = [np.asarray(getattr(kernels, name), self.record.precision) for name in FIELDS]
-        check_finite(tile, values)
+        _check_finite(tile, values)
         return values
 
     def inputs(self, name: str, index: int) -> np.ndarray:
@@ -129,6 +131,17 @@ def each_computed(work: Work, tiles: Iterable[Tile]) -> Iterator[bool]:
             yield True
 
 
+def _check_finite(tile: tuple[int, ...], values: Iterable[np.ndarray]) -> None:
+    """StoreError for numbers of a tile of a kernel that are not kept."""
+    if not all(np.isfinite(matrix).all() for matrix in values):
+        raise StoreError(_named(tile), "NaN or infinite values", "finite ones", "it was not kept", verb="holds")
+
+
+def _named(tile: tuple[int, ...]) -> str:
+    """What messages call a tile."""
+    return f"tile ({', '.join(map(str, tile))})"
+
+
 def gram_errors(path: Place) -> AbstractContextManager[None]:
     """Errors of the file system as StoreErrors that name the store in `path`."""
     return store_errors(
@@ -136,3 +149,90 @@ def gram_errors(path: Place) -> AbstractContextManager[None]:
         "; what is complete there is kept, and the same call goes on from it",
         with_file=True,
     )
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What `GramStore.verify` found.
+
+    `damaged` tiles do not have their checksum, are cut off or gone in part, or differ from their mirror; `wrong` ones
+    have their checksum and are not what is computed again. `files` are metadata and inputs that were not as they must
+    be. All these are `repaired`, or were only looked at. `missing` tiles were never computed. `largest_difference` is
+    that of the sample, relative to the largest entry of the tile; None without a sample.
+    """
+
+    checked: int
+    missing: int
+    damaged: tuple[Tile, ...]
+    sampled: int
+    wrong: tuple[Tile, ...]
+    files: tuple[Place, ...]
+    largest_difference: float | None
+    repaired: bool
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing was damaged or wrong."""
+        return not (self.damaged or self.wrong or self.files)
+
+    def __str__(self) -> str:
+        rows = {
+            "tiles checked": self.checked,
+            "not computed yet": self.missing,
+            "computed again": self.sampled,
+            "largest difference of these": self.largest_difference,
+            "damaged": _listed(self.damaged),
+            "wrong numbers": _listed(self.wrong),
+            "damaged files": len(self.files),
+            "repaired": self.repaired and not self.ok,
+        }
+        lines = [f"{label:28}{value}" for label, value in rows.items()]
+        return "\n".join([*lines, *([_MORE] if self.wrong else [])])
+
+
+def verify(
+    work: Work, data: Data, sample: int | None, repair: bool, seed: int | None
+) -> tuple[Verification, list[Tile]]:
+    """(what was found, tiles to be computed again); metadata and inputs are written again if `repair`."""
+    files = [
+        *write_metadata(work.path, work.record, repair),
+        *write_inputs(work.path, work.record, data, thorough=True, repair=repair),
+    ]
+    states = {tile: work.tiles.state(tile) for tile in work.record.grid.tiles()}
+    whole = [tile for tile, state in states.items() if state == "whole"]
+    damaged = tuple(tile for tile, state in states.items() if state == "damaged")
+    again = _sample(whole, sample, seed)
+    differences = {} if files and not repair else {tile: _difference(work, tile) for tile in again}
+    limit = _TOLERANCE[work.record.precision]
+    wrong = tuple(tile for tile, difference in differences.items() if not difference <= limit)
+    found = Verification(
+        checked=len(whole) + len(damaged),
+        missing=sum(state == "missing" for state in states.values()),
+        damaged=damaged,
+        sampled=len(differences),
+        wrong=wrong,
+        files=tuple(files),
+        largest_difference=float(np.max(list(differences.values()))) if differences else None,
+        repaired=repair,
+    )
+    return found, [*damaged, *wrong]
+
+
+def _difference(work: Work, tile: Tile) -> float:
+    """The largest of a tile's entries from what is computed again, relative to the largest entry."""
+    errors = []
+    for there, again in zip(work.tiles.read(tile), work.values(tile), strict=True):
+        errors.append(np.max(np.abs(there - again)) / max(float(np.max(np.abs(again))), 1e-300))
+    return float(np.max(errors))
+
+
+def _sample(tiles: list[Tile], sample: int | None, seed: int | None) -> list[Tile]:
+    if sample is None or sample >= len(tiles):
+        return tiles
+    chosen = np.random.default_rng(seed).choice(len(tiles), sample, replace=False)
+    return [tiles[k] for k in sorted(chosen)]
+
+
+def _listed(tiles: tuple[Tile, ...]) -> str:
+    names = [str(tile) for tile in tiles[:_SHOWN]]
+    return ", ".join([*names, *(["…"] if len(tiles) > _SHOWN else [])]) or "none"

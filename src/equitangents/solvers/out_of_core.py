@@ -36,8 +36,17 @@ from equitangents.solvers.method import (
     check_precision,
 )
 from equitangents.tiles.chunks import Chunks, Index, check_library
-from equitangents.tiles.place import PARTIAL, ObjectPath, Place, place, sweep, write_together
-from equitangents.tiles.store import DamagedTileError, check_room, store_errors
+from equitangents.tiles.place import (
+    PARTIAL,
+    DamagedTileError,
+    ObjectPath,
+    Place,
+    check_room,
+    place,
+    store_errors,
+    sweep,
+    write_together,
+)
 from equitangents.validation import check_whole
 
 logger = logging.getLogger("equitangents")

@@ -17,8 +17,7 @@ import numpy as np
 
 from equitangents.extras import check_installed
 from equitangents.tiles.grid import Grid, Tile
-from equitangents.tiles.place import PARTIAL, ObjectPath, Place, write_together
-from equitangents.tiles.store import DamagedTileError
+from equitangents.tiles.place import PARTIAL, DamagedTileError, ObjectPath, Place, write_together
 
 _CHECKSUM = 4  # bytes of a CRC32C
 

@@ -33,6 +33,7 @@ from equitangents._types import FileName
 from equitangents.errors import InvalidArgumentError, StoreError
 from equitangents.extras import require
 from equitangents.files import MOST, file_bytes
+from equitangents.formatting import memory_size
 
 Found = TypeVar("Found")
 
@@ -204,6 +205,7 @@ class ObjectPath:
 
 
 Place = Path | ObjectPath
+_MAKE_ROOM = "make room, or give a path on another disk"
 PARTIAL = ".partial"  # the folder in a store's where its files are written before they get their names
 
 
@@ -284,6 +286,30 @@ def free_space(at: Place) -> int | None:
     while not at.exists() and at != at.parent:
         at = at.parent
     return int(shutil.disk_usage(at).free)
+
+
+class DamagedTileError(ValueError):
+    """A tile whose bytes are not those that were written."""
+
+
+@contextmanager
+def store_errors(unwritable: str, kept: str | Callable[[], str] = "", *, with_file: bool = False) -> Iterator[None]:
+    """Errors of the file system as StoreErrors of one line, from `unwritable` to `kept`, or to what that then says.
+
+    with_file: whether it names the file.
+    """
+    try:
+        yield
+    except OSError as error:
+        file = f" ({error.filename})" if with_file and error.filename else ""
+        raise StoreError(f"{unwritable}: {error.strerror or error}{file}{kept() if callable(kept) else kept}") from None
+
+
+def check_room(at: Place, needed: int, task: str, there: str = ", and the disk", remedy: str = _MAKE_ROOM) -> None:
+    """StoreError where the disk of `at` has no room for `needed` bytes, which `task` takes."""
+    free = free_space(at)
+    if free is not None and needed > free:
+        raise StoreError(f"{task} {memory_size(needed)}{there} has {memory_size(free)} left; {remedy}")
 
 
 def remove_all(at: Place) -> None:

@@ -50,13 +50,13 @@ class PointRows(SelfDescribed):
         return np.column_stack([x.image, x.position, (numbers @ [1, 256, 65536])[x.image]]).astype(x.dtype)
 
     @cached_property
-    def description(self) -> str:  # type: ignore[override]
+    def description(self) -> str:
         """What the kernels depend on but for the points; InvalidTypeError for networks of others."""
         action = getattr(self.points_kernel, "action", None)
         return f"points of {self._network}{'' if action is None else _described(action, self.signals.shape[1:])}"
 
     @cached_property
-    def engine(self) -> str:  # type: ignore[override]
+    def engine(self) -> str:
         """The name of the engine that computes the field."""
         net = self._base.net
         if isinstance(net, TurningField):

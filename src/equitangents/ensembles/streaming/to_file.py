@@ -33,10 +33,18 @@ from equitangents.files import real, sweep_partials, whole_file
 from equitangents.kernels.store import VERSION
 from equitangents.scale.executors import part_of
 from equitangents.scale.identity import rows_digest
-from equitangents.scale.opening import opened
 from equitangents.scale.progress import Progress, ProgressCallback, told_by
-from equitangents.tiles.place import ObjectPath, Place, alone, place, remove_all
-from equitangents.tiles.store import DamagedTileError, check_room, store_errors
+from equitangents.scale.record import opened
+from equitangents.tiles.place import (
+    DamagedTileError,
+    ObjectPath,
+    Place,
+    alone,
+    check_room,
+    place,
+    remove_all,
+    store_errors,
+)
 from equitangents.validation import check_whole
 
 logger = logging.getLogger("equitangents")
