@@ -20,11 +20,11 @@ from equitangents.inference.group_fourier import fourier_irreps
 from equitangents.kernels import KernelFunction
 from equitangents.keywords import CheckedKeywords
 from equitangents.memory import check_fits
+from equitangents.progress import Progress, ProgressCallback, told_by
 from equitangents.scale import executors
 from equitangents.scale.cost import LARGEST, tile_bytes
 from equitangents.scale.executors import part_of
 from equitangents.scale.irreps import IrrepGram
-from equitangents.scale.progress import Progress, ProgressCallback, told_by
 from equitangents.scale.record import FIELDS, Data, Record, open_store, opened, precision_of, problem, read_record
 from equitangents.scale.work import Verification, Work, compute_tile, each_computed, gram_errors, verify
 from equitangents.tiles.chunks import check_library
@@ -272,7 +272,7 @@ class GramStore(CheckedKeywords):
         executor: ExecutorLike | None,
         told: bool | ProgressCallback | None,
     ) -> None:
-        counted = Progress(total - len(waiting), total, told)
+        counted = Progress(total - len(waiting), total, told, task="gram")
         if executor is None:
             for computed in each_computed(self._work, waiting):
                 counted.add(1, computed)

@@ -31,9 +31,9 @@ from equitangents.errors import InvalidArgumentError, MemoryLimitError, NotFinit
 from equitangents.file_limits import UNREADABLE, check_arrays, part
 from equitangents.files import real, sweep_partials, whole_file
 from equitangents.kernels.store import VERSION
+from equitangents.progress import Progress, ProgressCallback, told_by
 from equitangents.scale.executors import part_of
 from equitangents.scale.identity import rows_digest
-from equitangents.scale.progress import Progress, ProgressCallback, told_by
 from equitangents.scale.record import opened
 from equitangents.tiles.place import (
     DamagedTileError,
@@ -142,7 +142,7 @@ def predict_to_file(
         task.check_name(force)
         waiting = [chunk for chunk in mine if not task.path(chunk).is_file()]
         check_room(task.out, task.nbytes(len(waiting) + len(task.chunks)), *_room(task.out))
-        counted = Progress(len(mine) - len(waiting), len(mine), progress, "predict", "chunks")
+        counted = Progress(len(mine) - len(waiting), len(mine), progress, task="predict", unit="chunks")
         for chunk in waiting:
             task.predict(chunk)
             counted.add(1, 1)
