@@ -24,7 +24,6 @@ from equitangents.progress import Progress, ProgressCallback, told_by
 from equitangents.scale import executors
 from equitangents.scale.cost import LARGEST, tile_bytes
 from equitangents.scale.executors import part_of
-from equitangents.scale.irreps import IrrepGram
 from equitangents.scale.record import FIELDS, Data, Record, open_store, opened, precision_of, problem, read_record
 from equitangents.scale.work import Verification, Work, compute_tile, each_computed, gram_errors, verify
 from equitangents.tiles.chunks import check_library
@@ -33,7 +32,7 @@ from equitangents.tiles.place import PARTIAL, check_room, place, remove_all, swe
 from equitangents.validation import check_whole, is_whole
 
 if TYPE_CHECKING:  # Zarr takes a while to import
-    from equitangents.scale.checked import CheckedArray
+    from equitangents.scale.arrays import CheckedArray, IrrepGram
 
 logger = logging.getLogger("equitangents")
 
@@ -127,6 +126,8 @@ class GramStore(CheckedKeywords):
         ...     [(gram.shape, gram.count, gram.dtype.name) for gram in store.irreps()]
         [((5, 5), 1, 'float64'), ((5, 5), 2, 'complex128'), ((5, 5), 1, 'float64')]
         """
+        from equitangents.scale.arrays import IrrepGram
+
         if kernel not in FIELDS:
             raise InvalidArgumentError("kernel", kernel, list(FIELDS))
         action = self._work.action
@@ -288,7 +289,7 @@ class GramStore(CheckedKeywords):
             sweep(folder)
 
     def _array(self, name: str) -> CheckedArray:
-        from equitangents.scale.checked import open_checked  # Zarr takes a while to import
+        from equitangents.scale.arrays import open_checked  # Zarr takes a while to import
 
         with self._files():
             return open_checked(self._work.path / name)

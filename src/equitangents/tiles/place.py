@@ -404,6 +404,7 @@ def _leased(path: ObjectPath, otherwise: str, patience: float) -> Iterator[None]
 
 def _taken_over(path: ObjectPath, owner: str) -> str | None:
     """The tag of a lock whose owner died; None where it lives."""
+    first: str | None = None
     try:
         first = path.tagged()[1]
         end = time.monotonic() + LEASE
