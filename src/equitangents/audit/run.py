@@ -35,7 +35,7 @@ from equitangents.audit.records import (
 from equitangents.audit.report.result import AuditReport
 from equitangents.errors import InvalidArgumentError
 from equitangents.metrics.measure import Bootstrap, check_order
-from equitangents.scale.progress import Progress, ProgressCallback, told_by
+from equitangents.progress import Progress, ProgressCallback, told_by
 
 logger = logging.getLogger("equitangents.audit")
 
@@ -133,7 +133,7 @@ def audit(
     )
     stop = Interruption()
     task.clock.check = stop.check
-    task.clock.progress = Progress(0, planned_inputs(task, parts.off_data), progress, "audit", "inputs")
+    task.clock.progress = Progress(0, planned_inputs(task, parts.off_data), progress, task="audit", unit="inputs")
     with model.ready(), stop.watching():
         task, labels, rules = settled(task, labels)
         return assemble(task, began, labels, parts, stop, rules)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import time as clock
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,7 +20,7 @@ import scipy.linalg
 from equitangents._types import FileName
 from equitangents.errors import InvalidArgumentError
 from equitangents.files import real
-from equitangents.formatting import duration
+from equitangents.progress import Progress
 from equitangents.solvers.cholesky import Factor, Factorised
 from equitangents.solvers.definiteness import blur, lost_in_factor, refused
 from equitangents.solvers.lanczos import largest_eigenvalue
@@ -36,15 +35,23 @@ from equitangents.solvers.method import (
     check_precision,
 )
 from equitangents.tiles.chunks import Chunks, Index, check_library
-from equitangents.tiles.place import PARTIAL, ObjectPath, Place, place, sweep, write_whole
-from equitangents.tiles.store import DamagedTileError, check_room, store_errors
+from equitangents.tiles.place import (
+    PARTIAL,
+    DamagedTileError,
+    ObjectPath,
+    Place,
+    check_room,
+    place,
+    store_errors,
+    sweep,
+    write_together,
+)
 from equitangents.validation import check_whole
 
 logger = logging.getLogger("equitangents")
 
 _SIDES = 64, 4096  # of a tile, at least and at most
 _INVERSE_STEPS = 8
-_REPORTED = 10.0  # seconds between reports
 _RECORD = "factor.json"
 
 
@@ -134,15 +141,10 @@ class TiledFactor(Factor):
         remedy = "make room, give a path on another disk, or precision='float32'"
         task = f"the factor in {self.folder} takes"
         check_room(self.folder, len(missing) * self._chunks.nbytes, task, " more, and the disk", remedy)
-        started = shown = clock.monotonic()
-        work = np.cumsum([1 + j for _, j in missing])
-        for done, (i, j) in enumerate(missing):
+        counted = Progress(0, sum(1 + j for _, j in missing), task="factor", unit="products of tiles")
+        for i, j in missing:
             self._write(i, j)
-            now = clock.monotonic()
-            if now - shown > _REPORTED:
-                shown = now
-                left = (now - started) * (work[-1] - work[done]) / work[done]
-                logger.info("factor: %d of %d tiles made, about %s to go", done + 1, len(missing), duration(left))
+            counted.add(1 + j)
         self._row.cache_clear()
         sweep(self.folder / PARTIAL)
 
@@ -224,7 +226,7 @@ class _OnDisk(Factorised):
         with factor_errors(folder):
             if not (folder / _RECORD).exists():
                 folder.mkdir(parents=True, exist_ok=True)
-                write_whole(folder / _RECORD, text, folder / PARTIAL)
+                write_together([(folder / _RECORD, folder / PARTIAL, text)])
         factor = TiledFactor(system, folder, self._side, precision)
         there = len(factor.tiles) - len(factor.missing)
         logger.info("factor: %d of %d tiles are there, in %s", there, len(factor.tiles), folder)

@@ -14,7 +14,7 @@ from equitangents.ensembles.deep.predictions import Classification, Regression
 from equitangents.ensembles.estimator import FieldClassifierMixin, FieldRegressorMixin
 from equitangents.ensembles.training.run import TrainingState
 from equitangents.ensembles.training.variations import Variation
-from equitangents.scale.progress import ProgressCallback
+from equitangents.progress import ProgressCallback
 from equitangents.torch.backend import TorchBackend
 from equitangents.torch.modules import Factory
 

@@ -68,7 +68,7 @@ def only_run(path: Path) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         try:
             path.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(locks.held(path / _LOCK))
+            stack.enter_context(locks.alone(path / _LOCK, "another run is writing here"))
         except locks.HeldError as error:
             who = f" (process {error.owner})" if error.owner else ""
             raise InvalidArgumentError(

@@ -32,7 +32,7 @@ from equitangents.audit.records import Tolerances
 from equitangents.audit.report.numbers import Estimate, Spread
 from equitangents.errors import EquitangentsError, ShapeError
 from equitangents.metrics.measure import Bootstrap
-from equitangents.scale.progress import Progress
+from equitangents.progress import Progress
 from equitangents.statistics.bootstrap import Bounds, interval_of_mean, resample, table_interval
 
 logger = logging.getLogger("equitangents.audit")

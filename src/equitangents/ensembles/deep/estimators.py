@@ -25,7 +25,7 @@ from equitangents.ensembles.estimator import FieldClassifierMixin, FieldRegresso
 from equitangents.ensembles.training.backend import JaxBackend
 from equitangents.ensembles.training.run import TrainingState
 from equitangents.ensembles.training.variations import Variation
-from equitangents.scale.progress import ProgressCallback
+from equitangents.progress import ProgressCallback
 from equitangents.validation import is_whole
 
 

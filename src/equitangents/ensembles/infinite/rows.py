@@ -14,7 +14,7 @@ import numpy as np
 from equitangents._types import AnyAction, DataRows, FileName, KernelName
 from equitangents.ensembles.fields.kernel import FieldKernel, FieldMatrix, PointAverage, PointKernel
 from equitangents.ensembles.fields.points import FieldPoints
-from equitangents.ensembles.fields.store import FieldStore
+from equitangents.ensembles.fields.store import field_store
 from equitangents.inference.augmented import orbit_digests, row_digests
 from equitangents.kernels import KernelFunction, orbit_average
 from equitangents.kernels.random_features import FeatureMap
@@ -58,10 +58,10 @@ def row_blocks(x: DataRows, numbers: int) -> Iterator[DataRows]:
     return (x[start : start + numbers] for start in range(0, len(x), numbers))
 
 
-def stored(store: FileName, kernel: KernelFunction, x: DataRows) -> GramStore | FieldStore:
+def stored(store: FileName, kernel: KernelFunction, x: DataRows) -> GramStore:
     """The store in a folder with the kernels of rows, of which all that was missing is computed."""
     if isinstance(x, FieldPoints):
-        return FieldStore(store, cast(PointKernel, kernel), x).compute()
+        return field_store(store, cast(PointKernel, kernel), x).compute()
     return GramStore(store, kernel, x).compute()
 
 
@@ -69,12 +69,11 @@ def matrices(
     kernel: KernelFunction, x: DataRows, fields: Sequence[KernelName], store: FileName | None
 ) -> list[SymmetricMatrix]:
     """Kernels of rows with themselves: those of a store, or in tiles that are computed whenever they are needed."""
-    points = isinstance(x, FieldPoints)
     if store is None:
-        makes: Any = FieldMatrix if points else KernelMatrix
+        makes: Any = FieldMatrix if isinstance(x, FieldPoints) else KernelMatrix
         return [makes(kernel, x, field) for field in fields]
     kept = stored(store, kernel, x)
-    return [as_matrix(getattr(kept, field)) if points else as_matrix(kept, field) for field in fields]
+    return [as_matrix(kept, field) for field in fields]
 
 
 def kernel_diagonal(kernel: KernelFunction, x: DataRows, field: KernelName) -> np.ndarray:

@@ -33,8 +33,8 @@ from equitangents.ensembles.training.plan import Plan
 from equitangents.ensembles.training.recipe import SEGMENT
 from equitangents.errors import InvalidArgumentError
 from equitangents.keywords import named_also
+from equitangents.progress import Progress, ProgressCallback
 from equitangents.scale.executors import distribute
-from equitangents.scale.progress import Progress, ProgressCallback
 
 _SECONDS_A_CALL = 0.5  # between two looks at interrupts and progress
 
@@ -360,7 +360,7 @@ def train_alone(assignment: Assignment) -> Trained:
 def _train(run: Run, assignment: Assignment, save: Callable[[], object] | None) -> None:
     """Train to the last epoch; `save` writes a checkpoint of the run."""
     count, epochs, every = 1, assignment.epochs, assignment.checkpoint_every
-    counted = Progress(run.epoch, epochs, assignment.progress, "ensemble", "epochs")
+    counted = Progress(run.epoch, epochs, assignment.progress, task="ensemble", unit="epochs")
     try:
         _record_if_due(run, assignment)
         while run.epoch < epochs:
@@ -399,7 +399,7 @@ def train_in_parts(assignment: Assignment, executor: ExecutorLike | None = None)
         return train_alone(assignment)
     if assignment.folder is not None and not assignment.resume:
         check_unused(assignment.folder, job.first, job.members)
-    counted = Progress(0, len(pieces), assignment.progress, "ensemble", "parts")
+    counted = Progress(0, len(pieces), assignment.progress, task="ensemble", unit="parts")
     # resume: of what a worker saved that died
     assignment = replace(assignment, progress=False, resume=assignment.folder is not None)
     parts: dict[tuple[int, int], Trained] = {}

@@ -13,8 +13,8 @@ from equitangents.actions.action import GroupAction, flattened, is_infinite
 from equitangents.actions.subset import Augmentation, whole_action
 from equitangents.ensembles.training.descent import LOSSES
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
+from equitangents.progress import ProgressCallback, told_by
 from equitangents.scale.executors import check_executor
-from equitangents.scale.progress import ProgressCallback, told_by
 from equitangents.validation import check_choice, check_number, check_whole
 
 AUGMENTATION_MODES = ("full", "random")
