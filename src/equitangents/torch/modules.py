@@ -17,6 +17,7 @@ from equitangents.torch.recipe import FieldOutputs
 if TYPE_CHECKING:
     import torch
 
+LAYOUTS = ("channels_first", "channels_last")
 _ROWS = 256  # evaluated at once
 Tensors = dict[str, "torch.Tensor"]
 """Parameters and buffers by name."""
@@ -99,6 +100,14 @@ def outputs_of(
                 filled = fill(module, {name: a[i] for name, a in params.items()})
                 parts.append(as_rows(filled(rows)).cpu().numpy())
         yield np.stack(parts)
+
+
+def evaluated(module: torch.nn.Module, x: np.ndarray, layout: str, device: torch.device) -> np.ndarray:
+    """Outputs of a module in evaluation mode."""
+    import torch
+
+    with torch.inference_mode():  # left before what is made here is used elsewhere
+        return np.asarray(module.eval()(to_tensor(x, layout, device)).cpu().numpy())
 
 
 def to_tensor(x: np.ndarray, layout: str, device: torch.device) -> torch.Tensor:

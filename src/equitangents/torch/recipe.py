@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from equitangents.ensembles.training.variations import Variation
+
 if TYPE_CHECKING:
     import torch
 
@@ -39,6 +41,7 @@ class Recipe:
     momentum: float
     batch_size: int
     device: torch.device
+    variation: Variation
     fields: FieldOutputs | None = None
 
     def lost(self, outputs: torch.Tensor, targets: torch.Tensor, offsets: torch.Tensor | None = None) -> torch.Tensor:

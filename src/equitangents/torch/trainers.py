@@ -28,13 +28,13 @@ _ELEMENTWISE = (
 
 
 class OneByOne:
-    """One module in training (`torch.job.Trainer`), which draws from a generator of its own."""
+    """One module in training, which draws from a generator of its own."""
 
     def __init__(self, modules: Sequence[torch.nn.Module], data: Data, recipe: Recipe, seeds: Sequence[Seeds]) -> None:
         (self._module,), (self._seeds,) = modules, seeds
         self._data, self._recipe = data, recipe
         self.optimiser = recipe.optimiser(self._module.parameters())
-        self._noise: list[torch.Tensor] = []
+        self.noise: list[torch.Tensor] = []  # states of the generators that the module draws from
 
     def epoch(self, orders: Sequence[torch.Tensor]) -> np.ndarray:
         """One pass over the rows that the member visits in order; its mean loss, (1,)."""
@@ -56,32 +56,24 @@ class OneByOne:
         device = self._recipe.device
         self._module.train()
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-            if self._noise:
-                torch.set_rng_state(self._noise[0])
+            if self.noise:
+                torch.set_rng_state(self.noise[0])
                 if device.type == "cuda":
-                    torch.cuda.set_rng_state(self._noise[1], device)
+                    torch.cuda.set_rng_state(self.noise[1], device)
             else:
                 torch.manual_seed(self._seeds.noise)
             yield
-            self._noise = [torch.get_rng_state()]
+            self.noise = [torch.get_rng_state()]
             if device.type == "cuda":
-                self._noise.append(torch.cuda.get_rng_state(device))
+                self.noise.append(torch.cuda.get_rng_state(device))
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """Parameters and buffers by name, stacked over members, of which there is one."""
         return {name: tensor[None] for name, tensor in tensors(self._module).items()}
 
-    def noise(self) -> list[torch.Tensor]:
-        """States of the generators that the module draws from."""
-        return self._noise
-
-    def set_noise(self, states: Sequence[torch.Tensor]) -> None:
-        """Go on from `noise`."""
-        self._noise = list(states)
-
 
 class Vectorised:
-    """Modules in training, all of them by one gradient a step (`torch.job.Trainer`)."""
+    """Modules in training, all of them by one gradient a step."""
 
     def __init__(self, modules: Sequence[torch.nn.Module], data: Data, recipe: Recipe, seeds: Sequence[Seeds]) -> None:
         import torch
@@ -89,6 +81,7 @@ class Vectorised:
         self._data, self._recipe, self._count = data, recipe, len(modules)
         self._stacked = _Stacked(modules, recipe)
         self.optimiser = recipe.optimiser(list(self._stacked.trained.values()))
+        self.noise: list[torch.Tensor] = []  # no module draws random numbers
         parts = 4 if data.offsets is None else 5
         self._step = torch.func.vmap(self._stacked.gradient, in_dims=(0,) * parts)
 
@@ -114,13 +107,6 @@ class Vectorised:
     def tensors(self) -> dict[str, torch.Tensor]:
         """Parameters and buffers by name, stacked over members."""
         return self._stacked.trained | self._stacked.fixed
-
-    def noise(self) -> list[torch.Tensor]:
-        """States of generators that modules draw from: none."""
-        return []
-
-    def set_noise(self, states: Sequence[torch.Tensor]) -> None:
-        """Go on from `noise`."""
 
 
 def reason_against(modules: Sequence[torch.nn.Module], data: Data, recipe: Recipe, seed: int) -> str | None:

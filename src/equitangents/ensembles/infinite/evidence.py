@@ -27,8 +27,8 @@ def target_evidence(training: Training) -> Evidence:
     if not training.by_irreps:
         return _of_rows(cast(Problem, training.covariance_problem))
     problem = cast(IrrepProblem, training.covariance_problem)
-    outputs = problem.process.outputs
-    repeats = [block.irrep.count * block.irrep.dimension * outputs for block in problem.process.blocks]
+    outputs = problem.outputs
+    repeats = [block.irrep.count * block.irrep.dimension * outputs for block in problem.blocks]
     targets = training.augmented_labels()
     return _of_blocks(problem, repeats, targets, targets.size, unit=1.0)
 
@@ -71,13 +71,13 @@ def _of_blocks(problem: IrrepProblem, repeats: list[int], targets: np.ndarray, n
     targets: those of all augmented samples.
     """
     total, held = Evidence(), 0.0
-    for block, times in zip(problem.process.blocks, repeats, strict=True):
+    for block, times in zip(problem.blocks, repeats, strict=True):
         weight = block.irrep.weight
         if times:
             total += evidence(block.process.spectrum, block.process.targets, weight=weight, repeats=times, unit=unit)
         held += weight * float((np.abs(block.process.targets) ** 2).sum())
-    spectrum = max((block.process.spectrum for block in problem.process.blocks), key=lambda s: s.blur)
-    left = 0.0 if problem.process.consistent else float((targets**2).sum()) - held
+    spectrum = max(problem.spectra, key=lambda s: s.blur)
+    left = 0.0 if problem.consistent else float((targets**2).sum()) - held
     return total + noise(spectrum, numbers - total.numbers, left, unit=unit)
 
 
@@ -92,13 +92,10 @@ def _of_equivariant(training: Training) -> Evidence:
             "compared by leave-one-out"
         )
     characters = np.trace(moved, axis1=1, axis2=2)
-    if (
-        sum(_multiplicity(b.irrep, characters) * b.irrep.dimension * b.irrep.count for b in problem.process.blocks)
-        < outputs
-    ):
+    if sum(_multiplicity(b.irrep, characters) * b.irrep.dimension * b.irrep.count for b in problem.blocks) < outputs:
         # labels that vanish in an irrep have a density all the same
         problem = cast(IrrepProblem, training.covariance_problem)
-    repeats = [block.irrep.count * _multiplicity(block.irrep, characters) for block in problem.process.blocks]
+    repeats = [block.irrep.count * _multiplicity(block.irrep, characters) for block in problem.blocks]
     return _of_blocks(problem, repeats, training.augmented_labels(), n * outputs, unit=len(moved))
 
 

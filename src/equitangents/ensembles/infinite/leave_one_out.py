@@ -126,7 +126,7 @@ def held_out_predictions(training: Training, time: float) -> np.ndarray:
             "hold samples back, or compare by log_marginal_likelihood_",
         )
     problem = cast(IrrepProblem, training.mean_problem)
-    if not problem.process.consistent:
+    if not problem.consistent:
         # irreps in which labels cancel only as long as all are there
         problem = cast(IrrepProblem, training.covariance_problem)
     return _by_irreps(problem, training.augmented_labels(), labels, time)
@@ -277,11 +277,10 @@ def _groups(row: np.ndarray, weight: np.ndarray) -> Iterator[tuple[np.ndarray, n
 
 def _by_irreps(problem: IrrepProblem, augmented: np.ndarray, labels: np.ndarray, time: float) -> np.ndarray:
     """The predictions (N, outputs): errors on whole orbits, one irrep after another, read at each sample."""
-    process, transform = problem.process, problem.transform
-    orbits, n = process.shared.orbits, len(labels)
-    outputs, order = process.outputs, orbits.group.order
+    transform, orbits, n = problem.transform, problem.orbits, len(labels)
+    outputs, order = problem.outputs, orbits.group.order
     changes: list[np.ndarray] | None = None
-    if not process.consistent:
+    if not problem.consistent:
         means, _ = orbits.mean_labels(augmented)
         labels = means[orbits.element, orbits.orbit]
         others = np.maximum(orbits.copies[orbits.orbit] - 1, 1)[:, None, None]
@@ -291,9 +290,9 @@ def _by_irreps(problem: IrrepProblem, augmented: np.ndarray, labels: np.ndarray,
         )
     traces = order * problem.self_kernels[orbits.orbit]
     transformed = []
-    for k, block in enumerate(process.blocks):
+    for k, block in enumerate(problem.blocks):
         d = block.irrep.dimension
-        without = _without(block.process, traces, process.shared.ridge, order, time)
+        without = _without(block.process, traces, block.process.spectrum.ridge, order, time)
         bases = [
             block.irrep.fixed_basis(orbits.stabilisers[o]) if o in orbits.stabilisers else np.eye(d)
             for o in range(len(orbits.first))

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Self, cast
+from typing import Any, Self, cast
 
 import jax
 import numpy as np
@@ -22,11 +22,8 @@ from equitangents._types import DataRows, KernelName
 from equitangents.actions import Action
 from equitangents.ensembles.infinite.rows import applied, applied_features, compact, kernel_diagonal
 from equitangents.errors import InvalidArgumentError
-from equitangents.inference import TrainedProcess
 from equitangents.inference.draws import sample_gaussian
 from equitangents.inference.dynamics import Dynamics
-from equitangents.inference.gaussian import Projection
-from equitangents.inference.irrep_process import IrrepProcess, IrrepProjection
 from equitangents.kernels import KernelFunction, Kernels
 from equitangents.kernels.random_features import FeatureMap
 from equitangents.memory import check_memory
@@ -109,31 +106,19 @@ class KernelPredictor(abc.ABC):
 
 
 class Decomposed(KernelPredictor):
-    """A trained kernel whose `process` knows eigenvalues: other ridges and learning rates cost no other solution."""
-
-    process: TrainedProcess | IrrepProcess
+    """A trained kernel of which eigenvalues are known: other ridges and learning rates cost no other solution."""
 
     @abc.abstractmethod
-    def _project(self, x: DataRows, *, prior: bool) -> Projection | IrrepProjection:
+    def retuned(self, ridge: float, dynamics: Callable[[int], Dynamics]) -> Self:
+        """This problem with another ridge or learning rate, without another decomposition."""
+
+    @abc.abstractmethod
+    def _project(self, x: DataRows, *, prior: bool) -> Any:
         """The training kernel of x with the training data, and K if `prior`, along eigenvectors."""
 
     @abc.abstractmethod
     def _blocks(self, x: DataRows) -> Iterator[DataRows]:
         """x in parts whose kernels with the training data fit into memory."""
-
-    def check(self, time: float) -> None:
-        """Raise if this training cannot be evaluated at `time`."""
-        self.process.check(time)
-
-    @property
-    def max_learning_rate(self) -> float:
-        """2N/λ_max: the largest learning rate at which gradient descent in steps is stable."""
-        return self.process.max_learning_rate
-
-    def retuned(self, ridge: float, dynamics: Callable[[int], Dynamics]) -> Self:
-        """This problem with another ridge or learning rate, without another decomposition."""
-        process = self.process.retuned(ridge, dynamics(self.process.samples))
-        return replace(self, process=process)  # type: ignore[type-var]  # those that derive from it are dataclasses
 
     def means(self, x: DataRows, times: np.ndarray) -> np.ndarray:
         """μ_t(x) at every time: (T, M, outputs)."""

@@ -10,7 +10,7 @@ import math
 import time as clock
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Self, cast
 
 import numpy as np
 
@@ -129,6 +129,19 @@ class Problem(Decomposed):
     residual: float = math.nan  # largest relative one of the targets at the ensemble's time
     seconds: float = math.nan  # of the decomposition
     above: np.ndarray | None = None  # what was added to the diagonal before, where ridges differ
+
+    @property
+    def max_learning_rate(self) -> float:
+        """2N/λ_max: the largest learning rate at which gradient descent in steps is stable."""
+        return self.process.max_learning_rate
+
+    def check(self, time: float) -> None:
+        """Raise if this training cannot be evaluated at `time`."""
+        self.process.check(time)
+
+    def retuned(self, ridge: float, dynamics: Callable[[int], Dynamics]) -> Self:
+        """This problem with another ridge or learning rate, without another decomposition."""
+        return replace(self, process=self.process.retuned(ridge, dynamics(self.process.samples)))
 
     def report(self, time: float) -> Report:
         """How it was solved."""

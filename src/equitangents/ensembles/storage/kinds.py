@@ -174,11 +174,6 @@ _TABLE = {
         "_prior none|PriorInBasis",
         "group_fourier:FourierIrrep": "matrices numbers; count int; frequency none|Frequency",
         "group_fourier:Frequency": "torus (int); index int",
-        "irrep_process:Augmented": "orbits DataOrbits; dynamics Dynamics; ridge real; mean_diagonal real; "
-        "precision dtype",
-        "irrep_process:IrrepBlock": "irrep FourierIrrep; process TrainedProcess; labelled bool; "
-        "embedding? none|numbers",
-        "irrep_process:IrrepProcess": "shared Augmented; bound real; consistent bool; blocks (IrrepBlock)",
         "ridge:Ridge": "least real; above none|floats",
         "spectrum:Spectrum": "eigenvalues floats; vectors numbers; ridge real; ridge_unit real; resolution real; "
         "smallest real; scale real; name text",
@@ -197,7 +192,9 @@ _TABLE = {
         "infinite.classifier:InfiniteEnsembleClassifier": f"{_ESTIMATOR}; classes_ array; ensemble_ InfiniteEnsemble; "
         "calibrate bool; temperature_ none|real",
         "infinite.irrep_problem:IrrepProblem": "kernel Network; action GroupAction; field text; inputs Inputs; "
-        "irreps (FourierIrrep); process IrrepProcess; self_kernels floats",
+        "irreps (FourierIrrep); blocks (IrrepBlock); orbits DataOrbits; consistent bool; bound real; "
+        "self_kernels floats",
+        "infinite.irrep_problem:IrrepBlock": "irrep FourierIrrep; process TrainedProcess; labelled bool",
         "infinite.saving:MeansAtATime": "kernel Network; field text; inputs Inputs; coefficients floats; "
         "standardisation none|Standardisation",
         "infinite.problem:Problem": "kernel Network; field text; inputs Inputs; process TrainedProcess; "

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Protocol
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
-from equitangents._protocols import ExecutorLike
-from equitangents._types import AnyAction, ArrayLike
+from equitangents._types import ArrayLike
 from equitangents.actions.action import GroupAction, flattened, is_infinite
 from equitangents.actions.subset import Augmentation, whole_action
 from equitangents.ensembles.training.descent import LOSSES
+from equitangents.ensembles.training.variations import PLAIN, Variation, ZeroOutput
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.scale.executors import check_executor
-from equitangents.scale.progress import ProgressCallback, told_by
+from equitangents.scale.progress import told_by
 from equitangents.validation import check_choice, check_number, check_whole
 
 AUGMENTATION_MODES = ("full", "random")
@@ -22,33 +22,7 @@ DTYPES = ("float32", "float64")
 _VERIFIED_SAMPLES = 4
 
 
-class HasSettings(Protocol):
-    """An estimator with the parameters that every backend trains by, which are checked here."""
-
-    members: int
-    augmentation: AnyAction
-    label_action: AnyAction
-    augmentation_mode: str
-    seed: int
-    dtype: str
-    members_per_chunk: int | None
-    memory_limit: int | None
-    variation: object
-    zero_output: bool
-    executor: ExecutorLike | None
-    callback: Callable[[int, Any], None] | None
-    progress: bool | ProgressCallback
-    optimizer: Any  # of the backend's library; this and those below are entries of records, or attributes
-    learning_rate: Any
-    momentum: Any
-    loss: Any
-    epochs: Any
-    batch_size: Any
-    checkpoint_dir: Any
-    checkpoint_every: Any
-
-
-def check_settings(estimator: HasSettings) -> None:
+def check_settings(estimator: Any) -> None:
     """Raise InvalidArgumentError or InvalidTypeError, naming the parameter, what it was and what it may be.
 
     Those that ensembles of every backend have.
@@ -113,6 +87,33 @@ def check_actions(
                 raise
             message = str(error).replace(str(np.shape(values[:_VERIFIED_SAMPLES])), str(np.shape(values)))
             raise ShapeError(f"augmentation by {action.name}: {message}{flattened('X', np.shape(values))}") from None
+
+
+def check_probabilities(y: np.ndarray) -> None:
+    """Raise unless the rows of y are probabilities."""
+    wrong = np.flatnonzero((y < 0).any(axis=1) | (abs(y.sum(axis=1) - 1) > 1e-5))
+    if len(wrong):
+        raise InvalidArgumentError(
+            "y",
+            y[wrong[0]].tolist(),
+            "rows ≥ 0 that sum to 1, also after augmentation, for loss 'cross_entropy'",
+            at=int(wrong[0]),
+        )
+
+
+def variation_of(estimator: Any) -> Variation:
+    """What sets an estimator's members apart; raises where that is not one variation."""
+    if estimator.variation is None:
+        return ZeroOutput() if estimator.zero_output else PLAIN
+    if not isinstance(estimator.variation, Variation):
+        raise InvalidTypeError(
+            "variation",
+            estimator.variation,
+            "None, or Bootstrap(), NTKPosterior() or NNGPPosterior() of equitangents.ensembles",
+        )
+    if estimator.zero_output:
+        raise InvalidArgumentError("zero_output", True, "False with a variation; only one can be set")
+    return estimator.variation
 
 
 def check_record(record: object, record_at: object, epochs: int) -> tuple[dict[str, Any], tuple[int, ...]]:
