@@ -26,7 +26,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from equitangents import notebook
-from equitangents._types import ArrayLike, InputShape, Numbers, Targets, Times
+from equitangents._types import ArrayLike, InputShape, Numbers, Targets
 from equitangents.actions.action import channels_first, remedy
 from equitangents.ensembles.fields.kernel import equivariant_outputs
 from equitangents.ensembles.fields.targets import Positions
@@ -38,7 +38,6 @@ from equitangents.errors import (
     NotFittedError,
     ShapeError,
 )
-from equitangents.inference.dynamics import as_times
 from equitangents.keywords import CheckedKeywords, named_also, unknown
 from equitangents.nn import Sequential
 from equitangents.structured import is_structured
@@ -247,14 +246,6 @@ class FieldClassifierMixin(ClassifierMixin):
         labels = check_label_fields(y, len(x), Positions(grid))  # type: ignore[arg-type]
         right = self.predict(x) == labels
         return float(np.average(right.ravel(), weights=each_row(sample_weight, grid)))
-
-
-def one_time(time: Times, reason: str) -> float:
-    """A single training time; InvalidArgumentError, which ends with the reason, for an array of them."""
-    times, single = as_times(time)
-    if not single:
-        raise InvalidArgumentError(f"time has shape {times.shape}; {reason}")
-    return float(times[0])
 
 
 def target_rows(estimator: BaseEstimator, x: np.ndarray, y: Targets | None) -> np.ndarray | None:

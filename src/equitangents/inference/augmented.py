@@ -96,19 +96,6 @@ def _alike(x: np.ndarray, scale: float) -> np.ndarray:
     return np.flatnonzero(found)
 
 
-def distinct(*digests: list[bytes], weights: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """First index and number of copies of each distinct row; rows are equal if all their digests are.
-
-    With `weights`, one a row, the sum of the copies' weights in place of their number.
-
-    >>> first, copies = distinct([b"a", b"b", b"a"])
-    >>> first.tolist(), copies.tolist()
-    ([0, 1], [2, 1])
-    """
-    first, kind = kinds(*digests)
-    return first, np.bincount(kind, weights=weights)
-
-
 def kinds(*digests: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
     """First index of each distinct row, and which of those every row equals; rows are equal if all digests are.
 

@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from equitangents._types import Numbers, Times
+from equitangents._types import Numbers
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
-from equitangents.inference.dynamics import as_times
 from equitangents.molecules.molecules import Molecules
 from equitangents.molecules.signals import AtomSignals
 from equitangents.validation import check_choice
@@ -61,11 +60,3 @@ def check_lone_atoms(
         raise InvalidArgumentError(
             name, values[wrong[0]].tolist(), rule, "of a lone atom, by symmetry", at=int(wrong[0])
         )
-
-
-def one_time(time: Times) -> float:
-    """A training time, a single number ≥ 0 or inf."""
-    times, single = as_times(time)
-    if not single:
-        raise InvalidArgumentError("time", times.shape, "one number", verb="has shape")
-    return float(times[0])

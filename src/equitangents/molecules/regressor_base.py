@@ -15,12 +15,12 @@ from jaxtyping import Bool, Float
 
 from equitangents._types import KernelName, Network, Times
 from equitangents.errors import InvalidArgumentError, NotFittedError, NotPositiveDefiniteError
-from equitangents.inference.dynamics import Flow
+from equitangents.inference.dynamics import Flow, one_time
 from equitangents.inference.gaussian import TrainedProcess
 from equitangents.inference.ridge import Ridge
 from equitangents.inference.spectrum import Spectrum, decompose
 from equitangents.keywords import CheckedKeywords
-from equitangents.molecules.checks import check_molecules, check_question, one_time
+from equitangents.molecules.checks import check_molecules, check_question
 from equitangents.molecules.kernel import Pairs
 from equitangents.molecules.molecules import Molecules
 from equitangents.molecules.signals import AtomSignals
@@ -63,21 +63,17 @@ class LearntRows:
             found[self.varies] = self.scale[self.varies] * (spectrum.vectors @ (response * self.process.targets[:, 0]))
         return found
 
-    def variance(
-        self, cross: tuple[np.ndarray, np.ndarray], prior: Float[np.ndarray, " m"], time: float
-    ) -> Float[np.ndarray, " m"]:
-        """Variances of networks, given NNGP and NTK with the rows, each (M, R), and the prior variances."""
+    def variance(self, cross: np.ndarray, prior: Float[np.ndarray, " m"], time: float) -> Float[np.ndarray, " m"]:
+        """Variances of networks, given NNGP and NTK with the rows, (2, M, R), and the prior variances."""
         if self.process is None:
             return np.maximum(prior, 0.0)
         return self.process.project(*self._asked(cross)).variance(prior, time)
 
-    def covariance(
-        self, cross: tuple[np.ndarray, np.ndarray], prior: Float[np.ndarray, "m m"], time: float
-    ) -> Float[np.ndarray, "m m"]:
+    def covariance(self, cross: np.ndarray, prior: Float[np.ndarray, "m m"], time: float) -> Float[np.ndarray, "m m"]:
         """The covariance of these rows after training for this time."""
         return prior if self.process is None else self.process.project(*self._asked(cross)).covariance(prior, time)
 
-    def _asked(self, cross: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    def _asked(self, cross: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return cross[self.which][:, self.varies], cross[0][:, self.varies]
 
 
@@ -126,13 +122,18 @@ class MolecularRegressor(CheckedKeywords):
             )
         return one_time(self.time if time is None else time)
 
+    @property
+    def _which(self) -> int:
+        """Of the two kernels the one that trains."""
+        return 1 if self.kernel == "ntk" else 0
+
     def _knows_other_elements(self) -> bool:
         """Whether something is learnt of elements that no training molecule held."""
         return self.smooth_.pairs == "all"
 
     def _learn(
         self,
-        both: tuple[Float[np.ndarray, "rows rows"], Float[np.ndarray, "rows rows"]],
+        both: Float[np.ndarray, "2 rows rows"],
         targets: Float[np.ndarray, " rows"],
         varies: Bool[np.ndarray, " rows"],
         scale: Float[np.ndarray, " rows"],
@@ -144,7 +145,7 @@ class MolecularRegressor(CheckedKeywords):
 
         `samples` is N of the loss; `name` is for errors.
         """
-        which = 1 if self.kernel == "ntk" else 0
+        which = self._which
         if not varies.any():
             logger.warning("%s: no training number varies between networks; nothing is learnt", name)
             return LearntRows(None, varies, scale, which)

@@ -17,6 +17,7 @@ from equitangents.errors import InvalidArgumentError
 from equitangents.inference.dynamics import Dynamics
 from equitangents.inference.spectrum import relative_resolution
 from equitangents.solvers.matrices import ScaledMatrix, SymmetricMatrix
+from equitangents.solvers.solution import Solution
 from equitangents.validation import check_whole
 
 _LARGE = 1e30  # entries beyond it, or below its inverse, are scaled
@@ -130,9 +131,10 @@ TOLERANCE = 1e-10
 
 @dataclass(frozen=True)
 class Task:
-    """What is to be solved, as far as costs depend on it: N rows, k right-hand sides, the time, how Θ is had.
+    """What is to be solved, as far as costs depend on it: N rows, k right-hand sides, how Θ is had, the memory.
 
     itemsize: bytes of an entry. in_memory: whether Θ is an array already. consumed: whether that may be overwritten.
+    limit: bytes that may be used.
     """
 
     size: int
@@ -143,38 +145,38 @@ class Task:
     tile: int
     limit: int
 
+    @property
+    def tile_bytes(self) -> int:
+        """Bytes of the entries that a product has in memory at once, beside a matrix that is there."""
+        return 3 * 8 * (min(256, self.size) * self.size if self.in_memory else min(self.tile, self.size) ** 2)
+
 
 @dataclass(frozen=True)
-class Cost:
-    """Bytes of memory at the peak and of disk, and the precision of what is computed."""
+class Plan:
+    """What a method is expected to take: bytes of memory at the peak and of disk, and whether it fits.
 
+    precision: of what is computed. reason: why it is what "auto" takes, or that it was asked for.
+    """
+
+    method: Method
     memory: int
-    disk: int = 0
-    precision: str = "float64"
-
-
-@dataclass(frozen=True)
-class Answer:
-    """α for one time, and what is known of it; the fields are those of `Report` and `Solution`."""
-
-    coefficients: np.ndarray
-    residual: float
-    smallest: float
-    largest: float
+    disk: int
+    fits: bool
     precision: str
-    iterations: int = 0
-    support: np.ndarray | None = None
-    rank: int | None = None
-    error: float = 0.0
-    notes: tuple[str, ...] = ()
+    reason: str = "asked for"
+
+    @property
+    def solver(self) -> str:
+        """The name by which `solver=` asks for this method."""
+        return self.method.name
 
 
 class Prepared(abc.ABC):
     """A method at work on one system; what it computes once (a factor, a preconditioner) it keeps."""
 
     @abc.abstractmethod
-    def respond(self, targets: np.ndarray, time: float) -> Answer:
-        """α = φ_t(Θ + δ) Y for Y (N, k) at one time."""
+    def respond(self, targets: np.ndarray, time: float) -> Solution:
+        """α = φ_t(Θ + δ) Y for Y (N, k) at one time; what the method knows of it stands in the report."""
 
 
 class Method(abc.ABC):
@@ -185,19 +187,25 @@ class Method(abc.ABC):
     any_time: ClassVar[bool] = False  # whether it answers at finite times itself, so that Lanczos need not
 
     @abc.abstractmethod
-    def cost(self, task: Task) -> Cost:
+    def plan(self, task: Task) -> Plan:
         """What it will take."""
 
     @abc.abstractmethod
-    def prepare(self, system: System, limit: int, consumed: bool) -> Prepared:
-        """Get ready; `limit` bytes may be used, and the matrix's array may be overwritten if `consumed`."""
+    def prepare(self, system: System, task: Task) -> Prepared:
+        """Get ready, within the task's limit."""
+
+    def _takes(self, task: Task, memory: float, disk: int = 0, precision: str = "float64") -> Plan:
+        return Plan(self, int(memory), disk, memory <= task.limit, precision)
 
 
-def check_iterations(tolerance: float, iterations: int, name: str = "max_iterations") -> None:
-    """Raise unless these are a tolerance and a number of iterations, which errors call `name`."""
+TOLERANCE = 1e-10
+
+
+def check_iterations(tolerance: float, iterations: int) -> None:
+    """Raise unless these are a tolerance and a number of iterations."""
     if not isinstance(tolerance, int | float | np.number) or not 0 < tolerance < 1:
         raise InvalidArgumentError("tolerance", tolerance, "a number between 0 and 1, such as 1e-10")
-    check_whole(name, iterations, 1)
+    check_whole("max_iterations", iterations, 1)
 
 
 def check_precision(precision: str | None) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,19 +23,19 @@ class Report:
     notes: whatever else was done.
     """
 
-    solver: str
-    reason: str
-    size: int
-    precision: str
-    residual: float
-    condition: float
-    smallest: float
-    largest: float
-    iterations: int
-    seconds: float
-    forecast_memory: int
-    ridge: float
-    time: float
+    solver: str = ""
+    reason: str = ""
+    size: int = 0
+    precision: str = "float64"
+    residual: float = math.nan
+    condition: float = math.nan
+    smallest: float = math.nan
+    largest: float = math.nan
+    iterations: int = 0
+    seconds: float = math.nan
+    forecast_memory: int = 0
+    ridge: float = 0.0
+    time: float = math.inf
     rank: int | None = None
     error: float = 0.0
     notes: tuple[str, ...] = ()
@@ -49,4 +50,4 @@ class Solution:
 
     coefficients: np.ndarray
     report: Report
-    support: np.ndarray | None = field(default=None)
+    support: np.ndarray | None = None

@@ -132,7 +132,6 @@ class InfiniteEnsembleBase(StandardisedInputs, OrbitQuestions, Estimator):
             self.memory_limit,
             self.store,
             self.solver,
-            float(self.time),
         )
 
     @named_also(X="x")

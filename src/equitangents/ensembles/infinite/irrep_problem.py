@@ -128,7 +128,7 @@ class IrrepProblem(Decomposed):
                 raise NotPositiveDefiniteError(
                     "some augmented training inputs are equal and their labels are not (an input that the augmentation "
                     "fixes or repeats, with labels at odds with that), so training never ends (time=inf) at one "
-                    f"function; {spectrum.remedy(spectrum.delta)} or take a finite time"
+                    f"function; {spectrum.remedy(spectrum.delta)}, or take a finite time"
                 )
 
     def report(self, time: float) -> Report:

@@ -38,9 +38,9 @@ from equitangents.kernels import KernelFunction, Kernels
 from equitangents.kernels.invariance import draws_noise
 from equitangents.kernels.random_features import FeatureMap
 from equitangents.memory import check_memory, default_memory_limit
-from equitangents.solvers.choosing import DECOMPOSED, as_method, plan_of
+from equitangents.solvers.choosing import DECOMPOSED, as_method
 from equitangents.solvers.matrices import ArrayMatrix, ScaledMatrix, SymmetricMatrix
-from equitangents.solvers.method import Method, System, Task
+from equitangents.solvers.method import Method, System
 from equitangents.solvers.solution import Report
 from equitangents.solvers.solving import Solver
 from equitangents.solvers.spectral import Eigh, FeatureMatrix, Primal
@@ -64,7 +64,6 @@ class Settings:
     memory_limit: int | None
     store: FileName | None = None  # the folder in which the training kernel is kept
     solver: str | Method = "auto"
-    time: float = math.inf
     held: Kernels | None = None  # the training kernel, if it is there already
     points: int = 1
 
@@ -369,7 +368,6 @@ def spectral_report(spectra: Sequence[Spectrum], time: float, seconds: float, re
     smallest = min(spectrum.smallest for spectrum in spectra)
     largest = max(spectrum.largest for spectrum in spectra)
     sizes = [len(spectrum.eigenvalues) for spectrum in spectra]
-    plans = [plan_of(Eigh(), Task(size, 1, 8, True, False, size, 0)) for size in sizes]
     blocks = "one decomposition serves every time" if len(sizes) == 1 else f"one for each of {len(sizes)} irreps"
     return Report(
         solver="eigh",
@@ -382,7 +380,7 @@ def spectral_report(spectra: Sequence[Spectrum], time: float, seconds: float, re
         largest=largest,
         iterations=0,
         seconds=seconds,
-        forecast_memory=max(plan.memory for plan in plans),
+        forecast_memory=dense_solve_bytes(max(sizes)),
         ridge=spectra[0].ridge,
         time=time,
     )

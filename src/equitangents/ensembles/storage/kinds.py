@@ -201,7 +201,7 @@ _TABLE = {
         "samples ensembles.Samples; residual real; seconds real; above none|floats",
         "infinite.problem:Samples": "row ints; weight floats; trace floats",
         "infinite.problem:Settings": "field text; dynamics Kinetics; learning_rate real; ridge Ridge; "
-        "memory_limit none|real; store none|path; solver text|Method; time real; held none|Kernels; points int",
+        "memory_limit none|real; store none|path; solver text|Method; held none|Kernels; points int",
         "infinite.regressor:InfiniteEnsemble": f"{_ESTIMATOR}; n_outputs_ int; _squeeze bool; "
         "_training ensembles.TrainingProblem",
         "infinite.predictor:SolvedProblem": "kernel Network; field text; inputs Inputs; targets floats; "
