@@ -42,7 +42,8 @@ class TestIrrepsThatMatter:
         model = InfiniteEnsemble(mlp, augmentation=action, time=1.0).fit(
             x, np.random.default_rng(0).normal(size=(8, 3, 1))
         )
-        monkeypatch.setattr("equitangents.ensembles.infinite.irrep_problem.decompose", lambda *a, **k: pytest.fail("again"))
+        again = lambda *a, **k: pytest.fail("again")
+        monkeypatch.setattr("equitangents.ensembles.infinite.irrep_problem.decompose", again)
         model.predict(x_test, return_cov=True)
 
 
