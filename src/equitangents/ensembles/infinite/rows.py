@@ -86,8 +86,6 @@ def applied(
     kernel: KernelFunction, x: DataRows, inputs: DataRows, field: str, weights: Sequence[np.ndarray], entries: int
 ) -> np.ndarray:
     """Θ(x, inputs) W for each W (n, k), (len(weights), M, k) in float64, `entries` of the kernel at a time."""
-    if isinstance(kernel, FieldKernel):
-        return kernel.applied(x, inputs, field, list(weights))
     parts = []
     for rows in row_blocks(x, max(1, entries // len(inputs))):
         cross = np.asarray(getattr(kernel.kernel(rows, inputs), field), np.float64)
