@@ -10,11 +10,10 @@ from jaxtyping import Float
 
 from equitangents._types import Numbers
 from equitangents.errors import InvalidArgumentError
-from equitangents.molecules.checks import check_lone_atoms, checked_targets
 from equitangents.molecules.joint import Layout, energies_and_forces, joint_kernels
 from equitangents.molecules.kernel import kernels
 from equitangents.molecules.molecules import Molecules
-from equitangents.molecules.regressor_base import MolecularRegressor
+from equitangents.molecules.regressor_base import MolecularRegressor, check_lone_atoms, checked_targets
 from equitangents.molecules.resolution import kernel_for_forces
 from equitangents.molecules.smooth_kernel import SmoothKernel
 from equitangents.validation import check_choice

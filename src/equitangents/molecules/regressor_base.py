@@ -8,20 +8,26 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field
 
 import numpy as np
 from jaxtyping import Bool, Float
 
-from equitangents._types import KernelName, Network, Times
-from equitangents.errors import InvalidArgumentError, NotFittedError, NotPositiveDefiniteError
+from equitangents._types import KernelName, Network, Numbers, Times
+from equitangents.errors import (
+    InvalidArgumentError,
+    InvalidTypeError,
+    NotFittedError,
+    NotPositiveDefiniteError,
+    ShapeError,
+)
 from equitangents.inference.dynamics import Flow, one_time
 from equitangents.inference.gaussian import TrainedProcess
 from equitangents.inference.ridge import Ridge
 from equitangents.inference.spectrum import Spectrum, decompose
 from equitangents.keywords import CheckedKeywords
-from equitangents.molecules.checks import check_molecules, check_question
-from equitangents.molecules.kernel import Pairs
+from equitangents.molecules.kernel import Pairs, check_molecules, check_question
 from equitangents.molecules.molecules import Molecules
 from equitangents.molecules.signals import AtomSignals
 from equitangents.molecules.smooth_kernel import SmoothKernel
@@ -29,6 +35,7 @@ from equitangents.validation import check_choice
 
 logger = logging.getLogger("equitangents")
 
+_ZERO = 1e-6  # of the largest number given: what symmetry forbids may be off by rounding and by the data's own digits
 _FAR = 100  # how many times smaller than the ridge an error must be that training should not fit
 
 
@@ -186,3 +193,35 @@ def _rounded_up(number: float) -> float:
     """To one digit."""
     digit = 10.0 ** math.floor(math.log10(number))
     return math.ceil(number / digit) * digit
+
+
+def checked_targets(name: str, values: Numbers, *shapes: tuple[int, ...]) -> np.ndarray:
+    """Targets as finite float64 numbers of one of these shapes."""
+    try:
+        values = np.asarray(values)
+    except ValueError as error:
+        raise ShapeError(name, "entries of unequal shape", "a rectangular array", str(error), verb="has") from None
+    if values.shape not in shapes:
+        raise ShapeError(name, values.shape, " or ".join(map(str, shapes)))
+    if values.dtype.kind not in "fiu":
+        raise InvalidTypeError(name, values.dtype, "real numbers", verb="has dtype")
+    values = values.astype(np.float64)
+    if not np.isfinite(values).all():
+        first = tuple(int(i) for i in np.argwhere(~np.isfinite(values))[0])
+        raise InvalidArgumentError(
+            name, first, remedy="remove or impute them", verb="holds NaN or infinite values, the first at index"
+        )
+    return values
+
+
+def check_lone_atoms(
+    name: str, values: np.ndarray, molecules: Molecules, symmetric: Callable[[np.ndarray], np.ndarray], rule: str
+) -> None:
+    """Raise where a molecule of one atom has a target that its symmetry forbids; `symmetric` is what it allows."""
+    lone = np.flatnonzero(molecules.sizes == 1)
+    excess = np.abs(values[lone] - symmetric(values[lone])).max(axis=tuple(range(1, values.ndim)))
+    wrong = lone[excess > _ZERO * np.abs(values).max(initial=0.0)]
+    if len(wrong):
+        raise InvalidArgumentError(
+            name, values[wrong[0]].tolist(), rule, "of a lone atom, by symmetry", at=int(wrong[0])
+        )

@@ -17,7 +17,6 @@ from jaxtyping import Float
 from equitangents._types import Numbers
 from equitangents.errors import InvalidArgumentError
 from equitangents.memory import check_fits
-from equitangents.molecules.checks import check_lone_atoms, checked_targets
 from equitangents.molecules.kernel import Pairs
 from equitangents.molecules.molecules import Molecules
 from equitangents.molecules.regressor_base import LearntRows, MolecularRegressor

@@ -25,6 +25,8 @@ from equitangents.solvers.method import (
     Method,
     Plan,
     Prepared,
+    Report,
+    Solution,
     System,
     Task,
     are_solved,
@@ -33,7 +35,6 @@ from equitangents.solvers.method import (
     rounding_of,
 )
 from equitangents.solvers.pcg import conjugate_gradients
-from equitangents.solvers.solution import Report, Solution
 
 _STEPS = 200
 _PATIENCE = {"float64": 12, "float32": 60}  # steps without a smaller residual

@@ -24,12 +24,13 @@ from equitangents.solvers.method import (
     Method,
     Plan,
     Prepared,
+    Report,
+    Solution,
     System,
     Task,
     are_solved,
     check_iterations,
 )
-from equitangents.solvers.solution import Report, Solution
 
 _CHECKED = 12  # the error is looked at after every such part of the steps
 _EXPECTED = 60  # steps that forecasts assume

@@ -25,8 +25,7 @@ import scipy.linalg
 from equitangents.errors import NotPositiveDefiniteError
 from equitangents.inference.spectrum import NO_RIDGE, relative_resolution
 from equitangents.solvers.matrices import ArrayMatrix, PartMatrix, SymmetricMatrix, spans
-from equitangents.solvers.method import Method, Plan, Prepared, System, Task
-from equitangents.solvers.solution import Report, Solution
+from equitangents.solvers.method import Method, Plan, Prepared, Report, Solution, System, Task
 from equitangents.validation import check_whole
 
 _BLOCK = 64  # pivots drawn at once, at most

@@ -31,13 +31,14 @@ from equitangents.solvers.method import (
     Method,
     Plan,
     Prepared,
+    Report,
+    Solution,
     System,
     Task,
     are_solved,
     check_iterations,
     rounding_of,
 )
-from equitangents.solvers.solution import Report, Solution
 from equitangents.validation import check_whole
 
 logger = logging.getLogger("equitangents")

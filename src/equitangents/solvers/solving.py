@@ -18,8 +18,7 @@ from equitangents.memory import check_memory, default_memory_limit
 from equitangents.solvers.choosing import as_method, choose, too_large
 from equitangents.solvers.definiteness import blur
 from equitangents.solvers.matrices import ArrayMatrix, ScaledMatrix, SymmetricMatrix, as_matrix, spans
-from equitangents.solvers.method import Method, Prepared, System, Task
-from equitangents.solvers.solution import Solution
+from equitangents.solvers.method import Method, Prepared, Solution, System, Task
 from equitangents.validation import check_array, check_choice
 
 logger = logging.getLogger("equitangents")

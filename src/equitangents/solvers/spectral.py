@@ -19,8 +19,7 @@ import scipy.linalg
 from equitangents.errors import InvalidArgumentError, NotFiniteError
 from equitangents.inference.spectrum import Spectrum, decompose, dense_solve_bytes
 from equitangents.solvers.matrices import Span, SymmetricMatrix, spans
-from equitangents.solvers.method import Method, Plan, Prepared, System, Task, relative
-from equitangents.solvers.solution import Report, Solution
+from equitangents.solvers.method import Method, Plan, Prepared, Report, Solution, System, Task, relative
 
 
 @dataclass(frozen=True)

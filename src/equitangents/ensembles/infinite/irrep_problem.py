@@ -47,7 +47,7 @@ from equitangents.inference.group_fourier import FourierIrrep, GroupFourier
 from equitangents.inference.spectrum import Spectrum, relative_resolution
 from equitangents.kernels import KernelFunction
 from equitangents.memory import check_memory
-from equitangents.solvers.solution import Report
+from equitangents.solvers.method import Report
 
 Embedding: TypeAlias = "scipy.sparse.csr_array | None"  # from a block's reduced basis; None where nothing is reduced
 

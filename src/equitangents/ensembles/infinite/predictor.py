@@ -28,7 +28,7 @@ from equitangents.kernels import KernelFunction, Kernels
 from equitangents.kernels.random_features import FeatureMap
 from equitangents.memory import check_memory
 from equitangents.solvers.matrices import SymmetricMatrix
-from equitangents.solvers.solution import Report, Solution
+from equitangents.solvers.method import Report, Solution
 from equitangents.solvers.solving import Solver
 from equitangents.solvers.spectral import FeatureMatrix
 

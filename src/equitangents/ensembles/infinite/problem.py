@@ -40,8 +40,7 @@ from equitangents.kernels.random_features import FeatureMap
 from equitangents.memory import check_memory, default_memory_limit
 from equitangents.solvers.choosing import DECOMPOSED, as_method
 from equitangents.solvers.matrices import ArrayMatrix, ScaledMatrix, SymmetricMatrix
-from equitangents.solvers.method import Method, System
-from equitangents.solvers.solution import Report
+from equitangents.solvers.method import Method, Report, System
 from equitangents.solvers.solving import Solver
 from equitangents.solvers.spectral import Eigh, FeatureMatrix, Primal
 

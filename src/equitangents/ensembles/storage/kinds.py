@@ -229,10 +229,10 @@ _TABLE = {
         "out_of_core:OutOfCore": "path none|path; tile none|int; precision none|text; tolerance real",
         "spectral:FeatureMatrix": f"kernel Network; x Inputs; field text; scale none|floats; factor? floats; {_MATRIX}",
         "spectral:Primal": "features int",
-        "solution:Report": "solver text; reason text; size int; precision text; residual real; condition real; "
+        "method:Report": "solver text; reason text; size int; precision text; residual real; condition real; "
         "smallest real; largest real; iterations int; seconds real; forecast_memory int; "
         "ridge real; time real; rank none|int; error real; notes (text)",
-        "solution:Solution": "coefficients floats; report Report; support none|ints",
+        "method:Solution": "coefficients floats; report Report; support none|ints",
         "solving:Solver": "system System; _method none|Method; _consumed bool; _limit real",
         "method:System": "matrix SymmetricMatrix; ridge real; dynamics Dynamics; given_unit none|real; scale real; "
         "unit? real; delta? real; resolution? real",
