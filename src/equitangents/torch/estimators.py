@@ -16,9 +16,8 @@ from equitangents.ensembles.deep.predictions import Classification, Regression
 from equitangents.ensembles.estimator import FieldClassifierMixin, FieldRegressorMixin
 from equitangents.ensembles.fields.targets import Positions
 from equitangents.ensembles.training.batches import Augmented
-from equitangents.ensembles.training.descent import OPTIMIZERS
 from equitangents.ensembles.training.run import TrainingState
-from equitangents.ensembles.training.settings import check_settings, variation_of
+from equitangents.ensembles.training.settings import OPTIMIZERS, check_settings, variation_of
 from equitangents.ensembles.training.variations import PLAIN, Bootstrap, Variation, ZeroOutput
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError
 from equitangents.extras import require

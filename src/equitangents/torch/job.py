@@ -14,15 +14,22 @@ import numpy as np
 
 from equitangents.ensembles.training.batches import Augmented
 from equitangents.ensembles.training.checkpoints import array_digest
-from equitangents.ensembles.training.descent import resolve_batch_size
 from equitangents.ensembles.training.plan import Plan
 from equitangents.ensembles.training.run import Job
-from equitangents.ensembles.training.settings import variation_of
+from equitangents.ensembles.training.settings import resolve_batch_size, variation_of
 from equitangents.ensembles.training.variations import variation_key
 from equitangents.errors import EquitangentsError, InvalidArgumentError, NetworkError, StoreError
-from equitangents.torch.modules import Factory, Tensors, make, member_seeds, outputs_of, tensors, to_tensor
-from equitangents.torch.recipe import Data, FieldOutputs, Recipe
-from equitangents.torch.trainers import OneByOne, Vectorised, reason_against
+from equitangents.torch.modules import (
+    Factory,
+    FieldOutputs,
+    Tensors,
+    make,
+    member_seeds,
+    outputs_of,
+    tensors,
+    to_tensor,
+)
+from equitangents.torch.trainers import Data, OneByOne, Recipe, Vectorised, reason_against
 
 if TYPE_CHECKING:
     import torch

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from equitangents.errors import InvalidTypeError
-from equitangents.torch.recipe import FieldOutputs
 
 if TYPE_CHECKING:
     import torch
@@ -23,6 +23,25 @@ Tensors = dict[str, "torch.Tensor"]
 """Parameters and buffers by name."""
 Factory = Callable[[], Any]
 """What makes a module."""
+
+
+@dataclass(frozen=True)
+class FieldOutputs:
+    """Outputs that are fields, (rows, *positions, outputs) or, with channels first, (rows, outputs, *positions)."""
+
+    grid: tuple[int, ...]
+    outputs: int
+    channels_first: bool
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one sample's outputs as the module makes them."""
+        return (self.outputs, *self.grid) if self.channels_first else (*self.grid, self.outputs)
+
+    def rows(self, outputs: torch.Tensor) -> torch.Tensor:
+        """All numbers of a sample in one row, position by position."""
+        moved = outputs.movedim(1, -1) if self.channels_first else outputs
+        return moved.reshape(len(outputs), -1)
 
 
 class Seeds(NamedTuple):

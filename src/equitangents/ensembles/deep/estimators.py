@@ -27,10 +27,9 @@ from equitangents.ensembles.estimator import FieldClassifierMixin, FieldRegresso
 from equitangents.ensembles.fields.targets import Positions, output_positions
 from equitangents.ensembles.networks import ForeignNetwork, as_network
 from equitangents.ensembles.training.batches import Augmented
-from equitangents.ensembles.training.descent import check_optimizer
 from equitangents.ensembles.training.network_job import NetworkJob, ensemble_outputs, job_of
 from equitangents.ensembles.training.run import TrainingState
-from equitangents.ensembles.training.settings import check_settings
+from equitangents.ensembles.training.settings import check_optimizer, check_settings
 from equitangents.ensembles.training.variations import Variation
 from equitangents.nn import Admissible, Sequential, is_admissible
 from equitangents.scale.progress import ProgressCallback

@@ -27,7 +27,6 @@ from equitangents.actions.subset import augmenting_elements
 from equitangents.ensembles.networks import as_network, traits
 from equitangents.ensembles.training.batches import Augmented, Batches
 from equitangents.ensembles.training.checkpoints import array_digest
-from equitangents.ensembles.training.descent import Penalty, resolve_batch_size
 from equitangents.ensembles.training.plan import (
     CACHE_BYTES,
     Plan,
@@ -42,7 +41,7 @@ from equitangents.ensembles.training.plan import (
 )
 from equitangents.ensembles.training.recipe import Members, Own, Recipe, flat, init_members, member_shapes, run_epochs
 from equitangents.ensembles.training.run import Job
-from equitangents.ensembles.training.settings import variation_of
+from equitangents.ensembles.training.settings import Penalty, resolve_batch_size, variation_of
 from equitangents.ensembles.training.variations import PLAIN, Variation, variation_key
 from equitangents.errors import InvalidArgumentError, NetworkError
 from equitangents.nn.compiled_windows import compiled_windows
