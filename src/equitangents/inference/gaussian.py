@@ -99,6 +99,13 @@ class TrainedProcess:
         process.dynamics = dynamics
         return process
 
+    def weights(self, time: float) -> np.ndarray:
+        """α = φ_t(Θ) Y, (N, outputs), times `scale`: μ_t(x) = Θ(x, X) α."""
+        self.check(time)
+        response = self.dynamics.response(self.spectrum.eigenvalues, time)
+        found = self.spectrum.vectors @ (response[:, None] * self.targets)
+        return found if self.scale is None else found * self.scale[:, None]
+
     def project(self, cross: np.ndarray, prior_cross: np.ndarray | None = None) -> Projection:
         """Ask at M inputs: Θ(x, X) of shape (M, N), and K(x, X) if variances are wanted."""
         return Projection(self, self._in_basis("cross", cross), prior_cross)

@@ -46,13 +46,11 @@ class LearntRows:
     Args:
         process: Trained on those rows that vary; None if there are none.
         varies: (R,) which rows do.
-        scale: (R,) what each row was multiplied by.
         which: The kernel that trained, 0 for NNGP and 1 for NTK.
     """
 
     process: TrainedProcess | None
     varies: Bool[np.ndarray, " rows"]
-    scale: Float[np.ndarray, " rows"]
     which: int
 
     @property
@@ -64,10 +62,7 @@ class LearntRows:
         """w with μ_t(x) = Θ(x, rows) w. Raises NotPositiveDefiniteError for a singular kernel at time inf."""
         found = np.zeros(len(self.varies))
         if self.process is not None:
-            self.process.check(time)
-            spectrum = self.process.spectrum
-            response = self.process.dynamics.response(spectrum.eigenvalues, time)
-            found[self.varies] = self.scale[self.varies] * (spectrum.vectors @ (response * self.process.targets[:, 0]))
+            found[self.varies] = self.process.weights(time)[:, 0]
         return found
 
     def variance(self, cross: np.ndarray, prior: Float[np.ndarray, " m"], time: float) -> Float[np.ndarray, " m"]:
@@ -155,7 +150,7 @@ class MolecularRegressor(CheckedKeywords):
         which = self._which
         if not varies.any():
             logger.warning("%s: no training number varies between networks; nothing is learnt", name)
-            return LearntRows(None, varies, scale, which)
+            return LearntRows(None, varies, which)
         here, factor = np.ix_(varies, varies), scale[varies]
         weighted = lambda matrix: matrix[here] * factor[:, None] * factor
         try:
@@ -174,7 +169,7 @@ class MolecularRegressor(CheckedKeywords):
             scale=factor,
         )
         process.check(one_time(self.time))
-        return LearntRows(process, varies, scale, which)
+        return LearntRows(process, varies, which)
 
     def _note_sampling(self, spectrum: Spectrum, name: str) -> None:
         """Say where the error of sampled rotations, which shows in negative eigenvalues, is not far below the ridge."""

@@ -147,8 +147,13 @@ class IrrepProblem(Decomposed):
         """To the irreps of the problem."""
         return GroupFourier(tuple(block.irrep for block in self.blocks))
 
-    def weights(self, time: float) -> None:
+    def coefficients(self, time: float) -> None:
         """None: the mean takes the kernels with whole orbits."""
+
+    def means(self, x: DataRows, times: np.ndarray) -> np.ndarray:
+        """μ_t(x) at every time: (T, M, outputs)."""
+        blocks = (self._project(rows, prior=False) for rows in self._blocks(x))
+        return np.concatenate([np.stack([at.mean(t) for t in times]) for at in blocks], axis=1)
 
     def orbit_means(self, action: Action, x: DataRows, times: np.ndarray) -> np.ndarray:
         """μ_t on the orbit of each input at every time: (T, M, |G|, outputs)."""

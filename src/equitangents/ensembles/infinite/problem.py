@@ -19,7 +19,6 @@ from equitangents.actions import Action
 from equitangents.ensembles.infinite.predictor import Decomposed, SolvedProblem
 from equitangents.ensembles.infinite.rows import (
     averaged,
-    compact,
     equal_orbits,
     equal_rows,
     kernel_diagonal,
@@ -145,15 +144,9 @@ class Problem(Decomposed):
         """How it was solved."""
         return spectral_report([self.process.spectrum], time, self.seconds, self.residual)
 
-    def weights(self, time: float) -> tuple[DataRows, np.ndarray]:
-        """Inputs and their weights α = φ_t(Θ) Y, (N, outputs): μ_t(x) = Θ(x, inputs) α."""
-        process = self.process
-        process.check(time)
-        response = process.dynamics.response(process.spectrum.eigenvalues, time)
-        coefficients = process.spectrum.vectors @ (response[:, None] * process.targets)
-        if process.scale is not None:
-            coefficients = coefficients * process.scale[:, None]
-        return compact(self.kernel, self.field, self.inputs, coefficients)
+    def coefficients(self, time: float) -> tuple[DataRows, np.ndarray]:
+        """Inputs and α = φ_t(Θ) Y, (N, outputs): μ_t(x) = Θ(x, inputs) α."""
+        return self.inputs, self.process.weights(time)
 
     def query_bytes(self, m: int, times: int) -> int:
         """Bytes that the joint covariance of m inputs takes at so many times."""

@@ -21,6 +21,7 @@ from equitangents.kernels import KernelFunction, orbit_average
 from equitangents.kernels.random_features import FeatureMap
 from equitangents.scale import GramStore
 from equitangents.solvers.matrices import KernelMatrix, SymmetricMatrix, as_matrix
+from equitangents.validation import check_array
 
 _SAME_VARIANCE = 1e-5  # relative; inputs on one orbit agree to rounding, in float32 at worst
 
@@ -88,7 +89,7 @@ def applied(
     """Θ(x, inputs) W for each W (n, k), (len(weights), M, k) in float64, `entries` of the kernel at a time."""
     parts = []
     for rows in row_blocks(x, max(1, entries // len(inputs))):
-        cross = np.asarray(getattr(kernel.kernel(rows, inputs), field), np.float64)
+        cross = np.asarray(check_array("cross", getattr(kernel.kernel(rows, inputs), field), rank=2), np.float64)
         parts.append(np.stack([cross @ each for each in weights]))
     return np.concatenate(parts, axis=1)
 
