@@ -161,7 +161,7 @@ class TestLaws:
 def test_few_rows_and_many_take_two_ways_to_one_covariance():
     Theta, K, y = kernels(0)
     few, many = (trained(Theta, K, y) for _ in range(2))
-    many.through_prior(np.zeros((N, N)))
+    many._prior.times(np.zeros((N, N)))
     row = slice(N, N + 1)
     for t in (0.5, np.inf):
         a, b = (p.project(Theta[row, :N], K[row, :N]).covariance(K[row, row], t) for p in (few, many))

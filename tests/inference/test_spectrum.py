@@ -119,7 +119,7 @@ class TestLongTimes:
 
     def test_beyond_all_numbers_are_infinite(self, rng):
         process, x, _ = self.process(rng, learning_rate=1e10)
-        with pytest.raises(NotPositiveDefiniteError, match=r"\(time=inf\)"):
+        with pytest.raises(NotPositiveDefiniteError, match="or take a finite time"):
             process.project(x @ x.T).mean(1e300)
 
     def test_do_not_matter_to_kernels_with_an_inverse(self, rng):
