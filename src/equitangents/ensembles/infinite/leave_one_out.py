@@ -12,7 +12,7 @@ Source: Rasmussen & Williams 2006, chapter 5.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import cast
 
@@ -165,49 +165,36 @@ def _original(training: Training) -> int:
     )
 
 
-@dataclass(frozen=True)
-class _Without:
-    """How the trainings without one sample differ: their ridge, (N,), and ηt/samples."""
+def _errors_without(
+    process: TrainedProcess, traces: np.ndarray, ridge: float, copies: int, time: float, count: int = 1
+) -> Callable[..., np.ndarray]:
+    """y − prediction at the rows (M, b) of samples `at` (M,) trained on the others: (M, b, columns).
 
-    shifts: np.ndarray
-    scale: float
+    traces (N,): each sample's part of the mean diagonal's sum; copies: how many samples each counts as. count: points
+    of each copy, whose diagonal the ridge's unit is a mean over. What is returned takes (at, rows, weights, kept).
+    """
+    spectrum, targets, left = process.spectrum, process.targets, process.samples - copies
+    values, ridges = spectrum.eigenvalues - spectrum.delta, ridge * (traces.sum() - traces) / (left * count)
+    scale = math.inf if math.isinf(time) else process.dynamics.learning_rate * time / left
 
     def errors(
-        self,
-        process: TrainedProcess,
-        at: np.ndarray,
-        rows: np.ndarray,
-        weights: np.ndarray,
-        kept: np.ndarray,
-        **known: np.ndarray,
+        at: np.ndarray, rows: np.ndarray, weights: np.ndarray, kept: np.ndarray, **known: np.ndarray
     ) -> np.ndarray:
-        """y − prediction at the rows (M, b) of samples `at` (M,): (M, b, columns)."""
-        spectrum, shifts = process.spectrum, self.shifts[at]
-        values = spectrum.eigenvalues - spectrum.delta
-        decomposition = values, spectrum.vectors, process.targets, rows
-        if math.isinf(self.scale):
-            return errors_without(*decomposition, shifts, weights, kept, **known)
-        total = np.zeros((*rows.shape, process.targets.shape[1]), process.targets.dtype)
+        ridged = lambda shift: errors_without(
+            values, spectrum.vectors, targets, rows, ridges[at] + shift, weights, kept, **known
+        )
+        if math.isinf(scale):
+            return ridged(0.0)
+        total = np.zeros((*rows.shape, targets.shape[1]), targets.dtype)
         for z, w in zip(*flow_ridges(), strict=True):
-            part = w * errors_without(*decomposition, shifts + z / self.scale, weights, kept, **known)
+            part = w * ridged(z / scale)
             if np.iscomplexobj(total):
-                z, w = z.conjugate(), w.conjugate()
-                total += part + w * errors_without(*decomposition, shifts + z / self.scale, weights, kept, **known)
+                total += part + w.conjugate() * ridged(z.conjugate() / scale)
             else:
                 total += 2 * part.real
         return total
 
-
-def _without(
-    process: TrainedProcess, traces: np.ndarray, ridge: float, copies: int, time: float, count: int = 1
-) -> _Without:
-    """traces (N,): each sample's part of the mean diagonal's sum; copies: how many samples each counts as.
-
-    count: points of each copy, whose diagonal the ridge's unit is a mean over.
-    """
-    left = process.samples - copies
-    scale = math.inf if math.isinf(time) else process.dynamics.learning_rate * time / left
-    return _Without(ridge * (traces.sum() - traces) / (left * count), scale)
+    return errors
 
 
 def _errors_of_rows(problem: Problem, n: int, count: int, original: int, time: float) -> np.ndarray:
@@ -228,10 +215,10 @@ def _errors_of_rows(problem: Problem, n: int, count: int, original: int, time: f
                 "of them positive: give one number, or take leave_one_out_refitted()"
             )
         process, whole, weight = _levelled(process, ridges, whole, weight, row)
-    without = _without(process, trace.sum(axis=1), process.spectrum.ridge, copies, time, count)
+    without = _errors_without(process, trace.sum(axis=1), process.spectrum.ridge, copies, time, count)
     errors = np.empty((n, count, process.targets.shape[1]))
     for at, rows, removed in _groups(row, weight):
-        found = without.errors(process, at, rows, whole[rows], whole[rows] - removed)
+        found = without(at, rows, whole[rows], whole[rows] - removed)
         wanted = row[at, original * count : (original + 1) * count]
         own = (rows[:, :, None] == wanted[:, None]).argmax(axis=1)
         errors[at] = found[np.arange(len(at))[:, None], own]
@@ -298,7 +285,7 @@ def _by_irreps(problem: IrrepProblem, augmented: np.ndarray, labels: np.ndarray,
     transformed = []
     for k, block in enumerate(problem.blocks):
         d = block.irrep.dimension
-        without = _without(block.process, traces, block.process.spectrum.ridge, order, time)
+        without = _errors_without(block.process, traces, block.process.spectrum.ridge, order, time)
         bases = [
             block.irrep.fixed_basis(orbits.stabilisers[o]) if o in orbits.stabilisers else np.eye(d)
             for o in range(len(orbits.first))
@@ -314,7 +301,7 @@ def _by_irreps(problem: IrrepProblem, augmented: np.ndarray, labels: np.ndarray,
             rows = starts[own, None] + np.arange(rank)
             weights = np.repeat(orbits.copies[own, None].astype(np.float64), rank, axis=1)
             known = {} if change is None else {"changes": B.conj().transpose(0, 2, 1) @ change[at]}
-            errors[at] = B @ without.errors(block.process, at, rows, weights, weights - 1, **known)
+            errors[at] = B @ without(at, rows, weights, weights - 1, **known)
         transformed.append(errors.reshape(n, d, d, outputs).conj().transpose(0, 3, 2, 1))
     return labels - transform.inverse(transformed)[np.arange(n), :, orbits.element]
 
