@@ -2,11 +2,10 @@ import numpy as np
 import pytest
 
 from equitangents import actions, groups
-from equitangents.errors import InvalidArgumentError, MemoryLimitError, ShapeError
+from equitangents.errors import ShapeError
 from equitangents.inference import augment_inputs
 from equitangents.inference.augmented import augment_targets, kinds, row_digests
 from equitangents.inference.data_orbits import find_orbits
-from equitangents.memory import check_memory, default_memory_limit
 
 matrices = np.stack([np.eye(3)[:, list(p)] for p in [(0, 1, 2), (1, 2, 0), (2, 0, 1)]])
 C3 = groups.cyclic(3)
@@ -83,21 +82,3 @@ def subgroup_of(group, generator):
         elements.append(g)
         g = group.compose(generator, g)
     return elements
-
-
-class TestMemory:
-    def test_above_the_limit_it_says_what_to_do(self):
-        with pytest.raises(
-            MemoryLimitError, match=r"a fit needs about 3 GB; expected at most 1 MB; take less, or raise"
-        ):
-            check_memory("a fit", 3 * 10**9, 10**6, "take less")
-        check_memory("a fit", 10**6, 10**6, "take less")
-
-    def test_the_default_is_half_of_the_memory(self):
-        assert 2**26 < default_memory_limit() < 2**50
-        with pytest.raises(MemoryLimitError):
-            check_memory("a fit", 2**51, None, "take less")
-
-    def test_the_limit_is_a_number_of_bytes(self):
-        with pytest.raises(InvalidArgumentError, match="memory_limit is 0"):
-            check_memory("a fit", 1, 0, "")
