@@ -295,7 +295,7 @@ def train(
     `prepared` changes stacked initial parameters.
     """
     rule = _rule(how.momentum, how.weight_decay * y.shape[1])
-    job, chunk = network_job.planned_job(
+    job = network_job.planned_job(
         net, rule, x, y, batch_size=how.batch_size, members=how.members, seed=seed, dtype=how.dtype
     )
     begin, dtype, outputs = job.beginner(), job.dtype, job.numbers
@@ -326,7 +326,7 @@ def train(
         return arrays, stopped, losses, accuracy, np.reshape(watched, (len(watched), count))
 
     with job.workers() as workers:
-        parts = workers.map(some, job.groups(chunk), first_alone=True)
+        parts = workers.map(some, job.groups(), first_alone=True)
     params, *measured, watched = zip(*parts, strict=True)
     longest = max(map(len, watched))
     grown = [np.concatenate([w, np.repeat(w[-1:], longest - len(w), axis=0)]) for w in watched]
