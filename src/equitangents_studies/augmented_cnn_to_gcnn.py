@@ -22,10 +22,10 @@ from equitangents_studies.common.augmented_pairs import KINDS, AugmentedPair, di
 from equitangents_studies.common.images import Images, load_images
 from equitangents_studies.common.infinite import squares_of_means
 from equitangents_studies.common.orbits import SQUARE_GROUPS
-from equitangents_studies.framework.claims import Claim, Records, claim, exact, ours, theirs, to_rounding
+from equitangents_studies.framework.claims import Claim, Records, claim, exact, ours, proved, theirs, to_rounding
 from equitangents_studies.framework.drawing import name_of
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Presentation, Shown, drawing, table
+from equitangents_studies.framework.page import Shown, drawing, table
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 
@@ -253,7 +253,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "times, on and off the data",
             {**theorem, **kernels},
             measure=distance + " The augmented images are trained on explicitly.",
-            by=theirs(THEIRS, "Theorem 5.3", "equal"),
+            by=proved(THEIRS, "Theorem 5.3", "equal"),
         ),
         exact(
             "Without augmentation the means of CNNs and of group-convolutional networks at infinite width differ on "
@@ -305,15 +305,10 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
 _COLOURS = (palette.BLUE, palette.GREEN, palette.ORANGE, palette.PURPLE, palette.VERMILLION, palette.INK)
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Tables and figures."""
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+    """The distance against members and width, and what is left of it."""
     floor = shares(settings, results, sorted(settings.widths))
-    tables = {"floor": floor.table("percent_of_mean_square_prediction")}
-    shown: list[Shown] = [
-        _members(settings, results, floor, folder),
-        _table(settings, results, floor),
-    ]
-    return Presentation(tables, shown)
+    return [_members(settings, results, floor, folder), _table(settings, results, floor)]
 
 
 def _members(settings: Settings, results: Results, floor: Records, folder: RunFolder) -> Figure:

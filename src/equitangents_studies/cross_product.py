@@ -32,9 +32,9 @@ from equitangents_studies.common.orbits import orbit_batch
 from equitangents_studies.common.rotation_bound import covering_angle, gradients_on_chords, to_nearest
 from equitangents_studies.common.scores import largest
 from equitangents_studies.common.training import train_to_last
-from equitangents_studies.framework.claims import Claim, Records, after, claim, exact, ours, theirs, to_rounding
+from equitangents_studies.framework.claims import Claim, Records, after, claim, exact, ours, proved, theirs, to_rounding
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Presentation, drawing
+from equitangents_studies.framework.page import Shown, drawing
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
 
@@ -345,21 +345,21 @@ def _closed_form(settings: Settings, results: Results) -> list[Claim]:
             "At infinite width the mean is equivariant, at every time, on and off the data",
             _exact(results, results.mean_error, settings.groups),
             measure="Largest change of ρ(g)⁻¹μ(gx) over the group, relative to the largest prediction.",
-            by=theirs(THEIRS, _THEOREM, "exactly equivariant"),
+            by=proved(THEIRS, _THEOREM, "exactly equivariant"),
         ),
         to_rounding(
             "At infinite width the covariance Σ_t is equivariant, at every time, on and off the data",
             _exact(results, results.covariance_error, settings.groups),
             measure="Largest change of Σ(gx, gx′) over the group, relative to the largest entry; outputs are "
             "independent and alike, so that Σ is a multiple of the unit matrix between them.",
-            by=theirs(THEIRS, "review: the distribution is equivariant, by μ_t and Σ_t", "exactly equivariant"),
+            by=proved(THEIRS, "review: the distribution is equivariant, by μ_t and Σ_t", "exactly equivariant"),
         ),
         to_rounding(
             "The group’s permutations of the training set commute with functions of the kernels",
             _functions(settings, results.shift),
             measure="Largest entry of Π(g)FΠ(g)ᵀ − F over the group, relative to F’s, for F of Θ, K and their inverses "
             "on the augmented pairs, after the last step; Π(g) is the permutation that turning them by g makes.",
-            by=theirs(THEIRS, "lemma on the permutation shift", "Π(g)F = FΠ(g)"),
+            by=proved(THEIRS, "lemma on the permutation shift", "Π(g)F = FΠ(g)"),
         ),
     ]
 
@@ -393,7 +393,7 @@ def _trained_claims(settings: Settings, results: Results) -> list[Claim]:
             covers=("members", settings.members),
             at_most=3,
             unit="%",
-            by=theirs(_BOUND_OURS, f"{_EXPERIMENT}; {_THEOREM}", "0 %"),
+            by=proved(_BOUND_OURS, f"{_EXPERIMENT}; {_THEOREM}", "0 %"),
         ),
         claim(
             "The covariance of ever more members is equivariant, at initialisation and at every later step, to within "
@@ -427,7 +427,7 @@ def _bound(settings: Settings, results: Results) -> Claim:
         "reaches from the largest that was seen to where that of a further pair may lie.",
         covers="test pairs",
         at_most=1,
-        by=theirs(THEIRS, "Lemma 6.2, with labels that turn along"),
+        by=proved(THEIRS, "Lemma 6.2, with labels that turn along"),
     )
 
 
@@ -469,10 +469,9 @@ def _ours(settings: Settings, results: Results) -> list[Claim]:
 _PAIRS = {"training": "Training pairs", "test": "Test pairs", "far": "Far pairs"}
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Violations in closed form as a table, and those of members and their mean."""
-    table = results.mean_error.table("mean", covariance=results.covariance_error)
-    return Presentation({"closed_form": table}, [_members(settings, results, folder)])
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+    """Violations of members and their mean."""
+    return [_members(settings, results, folder)]
 
 
 def _members(settings: Settings, results: Results, folder: RunFolder) -> Figure:

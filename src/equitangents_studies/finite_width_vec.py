@@ -26,9 +26,9 @@ from equitangents_studies.common.system_runs import (
     draw_accuracies,
     repeated_images,
 )
-from equitangents_studies.framework.claims import EXACT, Claim, claim, in_words, ours, theirs
+from equitangents_studies.framework.claims import EXACT, Claim, claim, in_words, ours, proved, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Presentation, drawing, table
+from equitangents_studies.framework.page import Shown, drawing, table
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.systems import architecture, inference
@@ -292,7 +292,7 @@ def _unmoved(results: Results) -> Claim:
         "Infinitely wide VEC predicts as well on rotated images as on images as they are",
         {"the largest of all runs": exactly(100 * float(moved))},
         measure="Difference of the NTK’s accuracies on rotated images and images as they are.",
-        covers=EXACT, at_most=0.5, unit=_POINTS, by=theirs(THEIRS, "Theorem 4.1 and Figure 3", "equal"),
+        covers=EXACT, at_most=0.5, unit=_POINTS, by=proved(THEIRS, "Theorem 4.1 and Figure 3", "equal"),
     )  # fmt: skip
 
 
@@ -330,10 +330,9 @@ _COLOURS = {"I": palette.BLUE, "O(3)^d": palette.VERMILLION}
 _TITLES = {"I": "as they are", "O(3)^d": "rotated by O(3)^d"}
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Every run as a table, and accuracies against width."""
-    runs = results.best.table("best_accuracy", last_accuracy=results.last, training_accuracy=results.learnt)
-    return Presentation({"runs": runs}, [_figure(results, folder), _table(settings, results)])
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+    """Accuracies against width."""
+    return [_figure(results, folder), _table(settings, results)]
 
 
 def _figure(results: Results, folder: RunFolder) -> Figure:

@@ -26,7 +26,7 @@ from equitangents_studies.common.scores import largest
 from equitangents_studies.data.molecules import TRAJECTORIES, WATER
 from equitangents_studies.framework.claims import Claim, claim, exact, identity, ours, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Presentation, drawing
+from equitangents_studies.framework.page import Shown, drawing
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS
 
@@ -397,13 +397,10 @@ def _helped(what: str, ratio: Estimate, frames: int) -> Claim:
 _COLOURS = dict(zip(TARGETS, (palette.VERMILLION, palette.GREEN, palette.BLUE), strict=True))
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Tables and figures."""
-    shown = [_curves(settings, results, folder)]
-    tables = {"errors": results.energies.table("energy_eV", force_eV_per_A=results.forces)}
-    if results.water:
-        shown += [_tensors(settings, results, folder)]
-    return Presentation(tables, shown)
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+    """Learning curves, and tensors of water where they were learnt."""
+    tensors = [_tensors(settings, results, folder)] if results.water else []
+    return [_curves(settings, results, folder), *tensors]
 
 
 def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:

@@ -26,9 +26,9 @@ from equitangents.statistics import Estimate, bootstrap, log_ratio, shared_level
 from equitangents_studies.common.image_ensembles import Chosen
 from equitangents_studies.common.images import Images, load_images
 from equitangents_studies.common.networks import mlp
-from equitangents_studies.framework.claims import Claim, Records, after, claim, ours, theirs
+from equitangents_studies.framework.claims import Claim, Records, after, claim, ours, proved
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Presentation, drawing
+from equitangents_studies.framework.page import Shown, drawing
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import TANGENT_KERNEL, WIDE_NETWORKS
 from equitangents_studies.systems.architectures import Reparametrised
@@ -278,7 +278,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             f"With {NAMES[smooth]} in NTK parametrisation the tangent kernel’s relative movement falls at least as "
             "fast as one over the square root of the width",
             here,
-            by=theirs(_THEOREM, _PLACE, "at most −1/2"),
+            by=proved(_THEOREM, _PLACE, "at most −1/2"),
         ),
         bounded(
             "With ReLU in NTK parametrisation the tangent kernel’s relative movement falls at least as fast as one "
@@ -293,7 +293,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "In standard parametrisation, with learning rates of the order 1/n, the tangent kernel’s relative movement "
             "falls at least as fast as one over the square root of the width",
             standard,
-            by=theirs(_THEOREM + "; ReLU is our addition", _PLACE, "at most −1/2"),
+            by=proved(_THEOREM + "; ReLU is our addition", _PLACE, "at most −1/2"),
         ),
         claim(
             f"In NTK parametrisation the tangent kernel’s relative movement {after(last)} falls as one over the width, "
@@ -333,12 +333,9 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     ]
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Movement of the kernel, its exponents in width, and its size after the last step."""
-    steps = [int(step) for step in results.steps]
-    slopes = exponents(settings, results, PARAMETRISATIONS, settings.nonlinearities, steps)
-    tables = {"movement": results.movement.table("relative_movement"), "exponents": slopes.table("exponent")}
-    return Presentation(tables, [_against_width(settings, results, folder)])
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+    """Movement of the kernel against width after the last step."""
+    return [_against_width(settings, results, folder)]
 
 
 def _against_width(settings: Settings, results: Results, folder: RunFolder) -> Figure:

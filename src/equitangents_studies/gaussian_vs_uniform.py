@@ -22,9 +22,9 @@ import numpy as np
 from equitangents.report import Figure, palette
 from equitangents.statistics import Estimate, exactly, t_interval
 from equitangents_studies.common.system_runs import SystemImages, asked_images
-from equitangents_studies.framework.claims import Claim, Records, claim, exact, identity, theirs, to_rounding
+from equitangents_studies.framework.claims import Claim, Records, claim, exact, identity, proved, theirs, to_rounding
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Presentation, drawing
+from equitangents_studies.framework.page import Shown, drawing
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.systems import System, algorithmic_symmetry, architecture, inference, rotate
@@ -180,7 +180,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "Coupled networks stay equal under O(3d) with a Gaussian first layer, under P(3d) with either",
             {named(*pair): exactly(value) for pair, value in results.equal.items()},
             measure="Largest difference of trained outputs, relative to the largest, in float64.",
-            by=theirs(THEIRS, f"Theorem 4.1 and {FIGURE}", "equal"),
+            by=proved(THEIRS, f"Theorem 4.1 and {FIGURE}", "equal"),
         ),
         exact(
             "A uniform first layer is not symmetric under O(3d): a rotation changes the law of its responses",
@@ -205,10 +205,9 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     ]  # fmt: skip
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """The table, the figure and facts."""
-    shown = [_figure(results, folder)]
-    return Presentation({"accuracy": results.scores.table("accuracy")}, shown)
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+    """Accuracies by group and law."""
+    return [_figure(results, folder)]
 
 
 def _figure(results: Results, folder: RunFolder) -> Figure:

@@ -38,7 +38,7 @@ from equitangents_studies.common.orbits import relative_std
 from equitangents_studies.common.training import train_to_last
 from equitangents_studies.framework.claims import Claim, Records, after, claim, ours, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Presentation, drawing
+from equitangents_studies.framework.page import Shown, drawing
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
 
@@ -400,10 +400,9 @@ def _words(step: int, name: str, size: int | None = None) -> str:
 _TITLES = {"training": "Training spins", "test": "Test spins", "foreign": "Foreign spins"}
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Distances to the closed form as a table, and orbit spread against ensemble size."""
-    distances = distance_records(settings, results)
-    return Presentation({"distance": distances.table("squared_distance")}, [_for_every_size(settings, results, folder)])
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+    """Orbit spread against ensemble size."""
+    return [_for_every_size(settings, results, folder)]
 
 
 def distance_records(settings: Settings, results: Results) -> Records:

@@ -20,7 +20,7 @@ from equitangents.report import Figure, palette
 from equitangents.statistics import Estimate, bootstrap, exactly, power_law, shared_level
 from equitangents_studies.framework.claims import IN_ERRORS, Claim, Records, claim, ours, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Columns, Presentation, columns, drawing
+from equitangents_studies.framework.page import Shown, drawing
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 
@@ -197,21 +197,9 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     ]
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Tables, the figure and facts."""
-    shown = [_figure(settings, results, folder)]
-    return Presentation({"entries": entries(settings, results)}, shown)
-
-
-def entries(settings: Settings, results: Results) -> Columns:
-    """Every entry of every kernel: exact, mean over networks, standard error."""
-    rows = [
-        (space, kind, n, i, j, results.exact[space, kind][i, j], results.means[space, kind][w, :, i, j].mean(),
-         results.errors[space, kind][w, i, j])
-        for space, kind in results.exact for w, n in enumerate(settings.widths)
-        for i in range(settings.inputs) for j in range(i, settings.inputs)
-    ]  # fmt: skip
-    return columns(("space", "kernel", "width", "i", "j", "analytic", "mean", "standard_error"), rows)
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+    """Deviations of kernels against width."""
+    return [_figure(settings, results, folder)]
 
 
 def _figure(settings: Settings, results: Results, folder: RunFolder) -> Figure:

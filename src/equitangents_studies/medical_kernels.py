@@ -30,9 +30,9 @@ from equitangents_studies.common import kernel_classification
 from equitangents_studies.common.infinite import largest_difference, unit_times
 from equitangents_studies.common.networks import cnn, hidden
 from equitangents_studies.common.orbits import SQUARE_GROUPS
-from equitangents_studies.framework.claims import Claim, Records, claim, exact, ours, theirs, to_rounding
+from equitangents_studies.framework.claims import Claim, Records, claim, exact, ours, proved, theirs, to_rounding
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Presentation, drawing, table
+from equitangents_studies.framework.page import Shown, drawing, table
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 from equitangents_studies.systems.grams import GroupGrams
@@ -338,7 +338,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             {name: exactly(v) for name, v in results.equal.items() if name.startswith("augmented")},
             measure="Largest difference of predictions relative to the largest, early and late in training; the copies "
             f"are trained on explicitly, {settings.checked} images in all orientations.",
-            by=theirs(THEIRS, "Theorem 5.1", "equal"),
+            by=proved(THEIRS, "Theorem 5.1", "equal"),
         ),
         exact(
             "The kernel of group convolutions (p4, p4m) is the orbit mean of the CNN’s, to rounding",
@@ -346,7 +346,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             measure="Largest difference of kernels relative to the largest entry; 3×3 windows with all rotations, "
             f"stride 1, images averaged down to at most {_SMALL}×{_SMALL}, no shortcut for symmetric windows.",
             at_most=1e-10,
-            by=theirs(THEIRS, "Theorem 5.3", "equal"),
+            by=proved(THEIRS, "Theorem 5.3", "equal"),
         ),
     ]
 
@@ -377,14 +377,10 @@ def _difference(results: Results, one: str, other: str) -> Estimate:
 _COLOURS = dict(zip(TITLES, (palette.INK, palette.BLUE, palette.VERMILLION), strict=True))
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Tables and figures."""
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+    """Accuracies against training images."""
     ahead = leads(settings, results)
-    tables = {
-        "accuracy": results.accuracy.table("accuracy", "split training_images model", ridge=results.ridge),
-        "difference": ahead.table("accuracy_minus_that_of_the_cnn"),
-    }
-    return Presentation(tables, [_accuracy(settings, results, ahead, folder), _table(settings, results)])
+    return [_accuracy(settings, results, ahead, folder), _table(settings, results)]
 
 
 def _accuracy(settings: Settings, results: Results, ahead: Records, folder: RunFolder) -> Figure:

@@ -35,10 +35,10 @@ from equitangents_studies.common.augmented_pairs import KINDS, AugmentedPair
 from equitangents_studies.common.images import standardise
 from equitangents_studies.common.infinite import largest_difference, unit_times
 from equitangents_studies.common.orbits import SQUARE_GROUPS as GROUPS
-from equitangents_studies.framework.claims import Claim, Records, claim, exact, ours, theirs, to_rounding
+from equitangents_studies.framework.claims import Claim, Records, claim, exact, ours, proved, theirs, to_rounding
 from equitangents_studies.framework.drawing import name_of
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Presentation, drawing
+from equitangents_studies.framework.page import Shown, drawing
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 
@@ -340,7 +340,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
             "times, on and off the data",
             {**theorem, **kernels},
             measure=distance + " The augmented data are trained on explicitly.",
-            by=theirs(THEIRS, "Theorem 5.2", "equal"),
+            by=proved(THEIRS, "Theorem 5.2", "equal"),
         ),
         exact(
             "Without augmentation the means of MLPs and of group-convolutional networks at infinite width differ on "
@@ -414,7 +414,7 @@ def by_depth_claims(settings: Settings, results: Results) -> list[Claim]:
                 measure="Largest difference of the mean predictions relative to the largest prediction, at all times, "
                 "on and off the data, and of the kernel from the orbit mean of the other; augmented data are trained "
                 "on explicitly.",
-                by=theirs(THEIRS, f"Theorem {theorem}", "equal, at any depth"),
+                by=proved(THEIRS, f"Theorem {theorem}", "equal, at any depth"),
             )
         )
     if results.deep_exact:
@@ -435,10 +435,9 @@ def by_depth_claims(settings: Settings, results: Results) -> list[Claim]:
 _COLOURS = dict(zip(SETS, (palette.BLUE, palette.GREEN, palette.ORANGE, palette.PURPLE), strict=True))
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Distances in time, and those of trained networks as a table."""
-    trained = trained_shares(settings, results, sorted(settings.trained_widths))
-    return Presentation({"trained": trained.table("share")}, [_distances(results, folder)])
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+    """Distances in time."""
+    return [_distances(results, folder)]
 
 
 def _distances(results: Results, folder: RunFolder) -> Figure:

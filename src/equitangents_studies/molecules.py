@@ -27,7 +27,7 @@ from equitangents_studies.common.molecule_kernels import TITLES
 from equitangents_studies.data.molecules import KCAL_PER_EV
 from equitangents_studies.framework.claims import Claim, Records, claim, exact, identity, ours, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Presentation, Shown, drawing, table
+from equitangents_studies.framework.page import Shown, drawing, table
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 
@@ -410,10 +410,9 @@ _COLOURS = {
 }
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Tables and figures."""
-    shown: list[Shown] = [_curves_page(settings, results, folder), _table(settings, results)]
-    return Presentation({"errors": results.errors.table("error_eV")}, shown)
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+    """Learning curves, and their numbers."""
+    return [_curves_page(settings, results, folder), _table(settings, results)]
 
 
 def _table(settings: Settings, results: Results) -> Table:

@@ -22,7 +22,7 @@ from equitangents_studies.common import networks
 from equitangents_studies.common.images import standardise
 from equitangents_studies.framework.claims import Claim, claim, exact, identity, theirs, to_rounding
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Presentation, drawing, table
+from equitangents_studies.framework.page import Shown, drawing, table
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import PARTIAL_ORBITS as THEIRS
 from equitangents_studies.systems import partial_orbits
@@ -241,10 +241,9 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     ]
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Tables and figures."""
-    table_of_draws = results.accuracy.table("accuracy", f"{_CASE} draw images")
-    return Presentation({"accuracy": table_of_draws}, [_curves(settings, results, folder), _table(settings, results)])
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+    """Accuracies against the order of the group, and their numbers."""
+    return [_curves(settings, results, folder), _table(settings, results)]
 
 
 def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:

@@ -25,7 +25,7 @@ from equitangents_studies.common.scores import COVERS, SEVERAL, Trained, disjoin
 from equitangents_studies.common.training import train_to_last
 from equitangents_studies.framework.claims import Claim, Records, after, claim, ours, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Columns, Presentation, Shown, columns, drawing, table
+from equitangents_studies.framework.page import Shown, drawing, table
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
 
@@ -260,25 +260,9 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     ]
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
     """Trained and expected agreement, and how their difference falls with width."""
-    shown: list[Shown] = [_over_members(results, folder), _exponents(results)]
-    return Presentation({"agreement": agreement_table(results)}, shown)
-
-
-def agreement_table(results: Results) -> Columns:
-    """Trained and expected orbit same predictions by set, step, width and M."""
-    rows = []
-    for name, title in results.images.titles.items():
-        for step in results.steps:
-            for width in results.widths:
-                for m in results.sizes:
-                    t = results.trained(width, name, step, m)
-                    e = t.difference(results.bounds)
-                    found = (len(t.scores), float(t.scores.mean()), t.expected, t.low, t.high, t.inside)
-                    rows.append((title, step, width, m, *found, e))
-    names = ("inputs", "step", "width", "members", "ensembles", "trained", "expected", "expected_low", "expected_high")
-    return columns((*names, "share_inside", "difference", "low", "high"), rows)
+    return [_over_members(results, folder), _exponents(results)]
 
 
 def _over_members(results: Results, folder: RunFolder) -> Figure:

@@ -28,7 +28,7 @@ from equitangents.statistics import Estimate, t_interval
 from equitangents_studies.common.system_runs import COUNTED, SystemImages, asked_images
 from equitangents_studies.framework.claims import Claim, claim, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Columns, Presentation, columns, drawing
+from equitangents_studies.framework.page import Shown, drawing
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.systems import System, architecture, inference, path
@@ -271,26 +271,14 @@ def _accuracy(settings: Settings, results: Results) -> Claim:
     )  # fmt: skip
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """The table, the figure and facts."""
-    shown = [_figure(settings, results, folder)]
-    tables = {"distances": table(settings, results)}
-    return Presentation(tables, shown)
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+    """S-Dist and accuracy against the place on the path."""
+    return [_figure(settings, results, folder)]
 
 
 def distance(results: Results, other: str, width: int, time: float) -> Estimate:
     """S-Dist to one of OTHERS with its interval over members."""
     return over_members(lambda d: d, results.distance(other, width, time))
-
-
-def table(settings: Settings, results: Results) -> Columns:
-    """One row for every neighbour, width and time."""
-    rows = [
-        (other, w, t, distance(results, other, w, t), results.plain(other, w, t), results.accuracy(w, t).value,
-         100 * results.learnt[w, t].mean())
-        for other in OTHERS for w in settings.widths for t in settings.times
-    ]  # fmt: skip
-    return columns(("other", "width", "time", "s_dist", "low", "high", "plain", "accuracy", "training_accuracy"), rows)
 
 
 def _figure(settings: Settings, results: Results, folder: RunFolder) -> Figure:

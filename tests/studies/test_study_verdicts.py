@@ -211,16 +211,13 @@ def number(text):
     return float(text)
 
 
-def test_the_same_record_is_table_points_and_claim():
+def test_the_same_record_is_points_and_claim():
     records = Records.over(
         lambda width, name: Estimate(width, width - 1, width + 1),
         lambda width, name: f"width {width} on {name}",
         width=(4, 8),
         name=("a", "b"),
     )
-    table = records.table("ratio")
-    assert table["width"] == [4, 4, 8, 8]
-    assert table["ratio"] == [4, 4, 8, 8]
     chosen = records.where(name="b")
     assert chosen.column("width").tolist() == [4, 8]
     assert chosen.interval[1].tolist() == [5, 9]

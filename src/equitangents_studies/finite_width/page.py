@@ -33,8 +33,8 @@ from equitangents_studies.finite_width.study import (
     measure,
     width_name,
 )
-from equitangents_studies.framework.claims import EXACT, Claim, Records, after, claim, identity, ours, theirs
-from equitangents_studies.framework.page import Columns, Presentation, RunFolder, columns, drawing
+from equitangents_studies.framework.claims import EXACT, Claim, Records, after, claim, identity, ours, proved
+from equitangents_studies.framework.page import RunFolder, Shown, drawing
 from equitangents_studies.framework.study import Study
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 
@@ -183,7 +183,7 @@ def architecture_claims(settings: Settings, results: Results, architecture: str)
             covers="members",
             at_most=3,
             unit="%",
-            by=theirs(EXACT_AT_ANY_WIDTH, "arXiv 2410.01452, main theorem", "0"),
+            by=proved(EXACT_AT_ANY_WIDTH, "arXiv 2410.01452, main theorem", "0"),
         ),
         claim(
             f"The violation of {nouns} falls as one over the square root of the number of members, at every width",
@@ -257,21 +257,6 @@ def _over(estimate: Estimate, scale: float) -> Estimate:
     return estimate.times(1 / scale) if scale > 0 else no_interval(np.nan, estimate.confidence)
 
 
-def parts_table(settings: Settings, results: Results) -> Columns:
-    """A(n) and B(n) with intervals beside A(∞) and B(∞)."""
-    rows = []
-    for (architecture, task), cell in results.cells.items():
-        for kind in KINDS:
-            for t, step in enumerate(map(int, results.steps)):
-                for width in settings.widths_of(architecture):
-                    a, b = bootstrap(cell.fluctuations(kind, width, t)), cell.bias_of(kind, width, t)
-                    first = (a, cell.fluctuation[kind][t])
-                    second = (b, cell.bias[kind][t])
-                    rows.append((architecture, task, TITLES[kind], step, width, *first, *second))
-    part = lambda name: (name, f"{name}_low", f"{name}_high", f"{name}_infinite")
-    return columns(("architecture", "task", "augmentation", "step", "width", *part("A"), *part("B")), rows)
-
-
 def single_changes(results: Results, architecture: str, task: str, width: int, time: int) -> Estimate:
     """Root mean square change of one network, with an interval over networks."""
     if architecture == "gcnn":
@@ -284,9 +269,9 @@ def single_changes(results: Results, architecture: str, task: str, width: int, t
 _COLOURS = {"mlp": palette.BLUE, "cnn": palette.ORANGE, "gcnn": palette.GREEN}
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """A(n), B(n) beside the closed form as a table, and single networks of every architecture."""
-    return Presentation({"parts": parts_table(settings, results)}, [_architectures(settings, results, folder)])
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+    """Single networks of every architecture."""
+    return [_architectures(settings, results, folder)]
 
 
 def _architectures(settings: Settings, results: Results, folder: RunFolder) -> Figure:

@@ -2,7 +2,7 @@
 
 A `Part` is a family of stages, one for each combination of the coordinates that its name mentions. A `Measured` says by
 which coordinates each of its arrays is asked for, and which axes it then has: the stages' arrays are cut and stacked
-accordingly, and its tables list every number at its coordinates.
+accordingly.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, TypeVar, cast, dataclass_transform
 import numpy as np
 
 from equitangents.errors import InvalidArgumentError
-from equitangents_studies.framework.folder import Columns, RunFolder, Stage
+from equitangents_studies.framework.folder import RunFolder, Stage
 from equitangents_studies.framework.stage_files import Arrays
 
 T = TypeVar("T")
@@ -119,8 +119,6 @@ class Keyed(dict[Any, T]):
     >>> scores = Keyed(("law",), ("member",), {}, {"normal": np.array([1, 2]), "uniform": np.array([3, 4])})
     >>> scores["uniform"]
     array([3, 4])
-    >>> scores.table("score")
-    {'law': ['normal', 'normal', 'uniform', 'uniform'], 'member': [0, 1, 0, 1], 'score': [1, 2, 3, 4]}
     """
 
     def __init__(self, names: Sequence[str], axes: Sequence[str], levels: Levels, values: Mapping[Any, T]) -> None:
@@ -135,26 +133,6 @@ class Keyed(dict[Any, T]):
     def alike(self, values: Mapping[Any, T]) -> Keyed[T]:
         """Other values by the same coordinates and with the same axes."""
         return Keyed(self.names, self.axes, self.levels, values)
-
-    def table(self, value: str = "value", order: str = "", **others: Keyed[T]) -> Columns:
-        """A row for every number: its coordinates, places along axes or what is there, the number as `value`.
-
-        `order` names all coordinates and axes, the one that changes fastest last; without it they are as declared.
-        `others` have the same coordinates, and give columns of their own.
-        """
-        rows: list[tuple[Any, ...]] = []
-        for key, whole in self.items():
-            at, array = key if len(self.names) > 1 else (key,), np.asarray(whole)
-            labels = [self.levels.get(axis, range(n)) for axis, n in zip(self.axes, array.shape, strict=True)]
-            numbers = [np.ravel(np.asarray(of)).tolist() for of in (array, *(other[key] for other in others.values()))]
-            rows += [(*at, *place, *x) for place, *x in zip(itertools.product(*labels), *numbers, strict=True)]
-        names = (*self.names, *self.axes, value, *others)
-        wanted = order.split() or names[: len(names) - 1 - len(others)]
-        kept = next((i for i, name in enumerate(wanted) if name != names[i]), len(wanted))
-        sortable = lambda row: (row[:kept], *(row[names.index(name)] for name in wanted[kept:]))
-        seen = [{x: i for i, x in enumerate(dict.fromkeys(of))} for of in zip(*map(sortable, rows), strict=True)]
-        rows.sort(key=lambda row: [ranks[x] for ranks, x in zip(seen, sortable(row), strict=True)])
-        return {name: [row[names.index(name)] for row in rows] for name in (*wanted, value, *others)}
 
 
 @dataclass(frozen=True)

@@ -1,10 +1,9 @@
-"""Imports for the page of a study: figures and their axes, records, tables and `Presentation`."""
+"""Imports for the page of a study: figures and their axes, records and tables."""
 
 from __future__ import annotations
 
 from equitangents_studies.framework import drawing
-from equitangents_studies.framework.claims import Records, columns, in_words, table
-from equitangents_studies.framework.folder import Columns, RunFolder
-from equitangents_studies.framework.study import Presentation, Shown
+from equitangents_studies.framework.claims import Records, in_words, table
+from equitangents_studies.framework.study import RunFolder, Shown
 
-__all__ = ["Columns", "Presentation", "Records", "RunFolder", "Shown", "columns", "drawing", "in_words", "table"]
+__all__ = ["Records", "RunFolder", "Shown", "drawing", "in_words", "table"]

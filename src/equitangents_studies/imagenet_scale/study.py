@@ -28,7 +28,7 @@ from equitangents_studies.data.class_folders import ImageFolder
 from equitangents_studies.data.folder import data_folder
 from equitangents_studies.framework.claims import Claim, claim, theirs
 from equitangents_studies.framework.measured import Part, measured
-from equitangents_studies.framework.page import Presentation, Shown, columns, drawing, table
+from equitangents_studies.framework.page import Shown, drawing, table
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, check_some, presets
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY
 from equitangents_studies.systems import fit_power_law, textures, transformation
@@ -350,37 +350,10 @@ _TITLES = {
 }
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> Presentation:
-    """Tables and figures."""
-    s, r = settings, results
-    errors = [
-        (n, g, size, run, r.errors((n, g))[i, run]) for n, g in r.right for i, size in enumerate(r.sizes)
-        for run in range(s.runs)
-    ]  # fmt: skip
-    errors += [
-        (n, PERMUTED, r.sizes[-1], run, 1 - right[run].mean()) for n, right in r.permuted.items()
-        for run in range(s.runs)
-    ]  # fmt: skip
-    laws = [
-        (*key, what, e)
-        for key, law in r.laws.items()
-        for what, e in (
-            ("exponent before the cusp", law.exponents[0]),
-            ("exponent beyond the cusp", law.exponents[1]),
-            ("cusp", law.cusp),
-            ("growth of the exponent", law.grows.difference),
-        )
-    ]
-    tables = {
-        "errors": columns(("network", "group", "training_images", "run", "error"), errors),
-        "power_laws": columns(("network", "group", "quantity", "value", "low", "high"), laws),
-    }
-    shown: list[Shown] = [
-        _curves(s, r, folder),
-        _laws(r),
-        *([_permuted_page(r)] if r.permuted else []),
-    ]
-    return Presentation(tables, shown)
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+    """Learning curves, their power laws, and accuracies with permuted coordinates."""
+    permuted = [_permuted_page(results)] if results.permuted else []
+    return [_curves(settings, results, folder), _laws(results), *permuted]
 
 
 def _curves(settings: Settings, results: Results, folder: RunFolder) -> Figure:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from equitangents.statistics import Estimate, exactly, shared_level, t_interval
-from equitangents_studies.framework.claims import EXACT, By, Claim, agreement, claim, identity, ours, theirs
+from equitangents_studies.framework.claims import EXACT, By, Claim, agreement, claim, identity, ours, proved, theirs
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY
 from equitangents_studies.learning_curves.settings import (
     DRAWN,
@@ -172,7 +172,7 @@ def _symmetries(settings: Settings, results: Results) -> list[Claim]:
                 measure="Largest relative change of the squared error, all sizes and repetitions; kernels in float32.",
                 covers=EXACT,
                 at_most=1e-2,
-                by=theirs(SYNERGY_AND_SYMMETRY, "Theorem 4.1", "equal"),
+                by=proved(SYNERGY_AND_SYMMETRY, "Theorem 4.1", "equal"),
             )
         )
     pooling = [model for model in results.sizes if pools(model)]

@@ -26,16 +26,7 @@ from equitangents_studies.common.networks import patch_cnn
 from equitangents_studies.common.orbits import by_element, orbit_batch, same_predictions
 from equitangents_studies.common.scores import COVERS, Trained, disjoint_scores, powers_of_two
 from equitangents_studies.common.training import train_to_last
-from equitangents_studies.framework.claims import (
-    EXACT,
-    P_VALUE,
-    Claim,
-    Records,
-    claim,
-    identity,
-    ours,
-    theirs,
-)
+from equitangents_studies.framework.claims import EXACT, P_VALUE, Claim, Records, claim, identity, ours, proved, theirs
 from equitangents_studies.framework.settings import at_least, check, presets
 from equitangents_studies.framework.study import Arrays, RunFolder, Task
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
@@ -457,7 +448,7 @@ def invariant(settings: Settings, results: Results) -> Claim:
         f"by {format_number(margin)} at least, in the same units.",
         covers=EXACT,
         at_most=_ROUNDING,
-        by=theirs(EMERGENT_EQUIVARIANCE, "main theorem", "0"),
+        by=proved(EMERGENT_EQUIVARIANCE, "main theorem", "0"),
     )
 
 
