@@ -21,7 +21,7 @@ from equitangents import actions, nn
 from equitangents.extending import Network, check_installed
 from equitangents.report import Figure, Table, palette, with_interval
 from equitangents.statistics import Estimate, bootstrap, exactly, shared_level, surviving_share
-from equitangents_studies.common.images import Images, load_images
+from equitangents_studies.common.images import Chosen, Images, load_images
 from equitangents_studies.common.infinite import gradient_descent, orbit_means
 from equitangents_studies.common.networks import hidden
 from equitangents_studies.common.orbits import deviations, relative_std, same_predictions
@@ -48,17 +48,15 @@ _RATES = {"dropout": 0.05, "batch-normalisation": 0.002}  # of Flax's networks, 
 
 
 @dataclass(frozen=True)
-class Settings:
-    """`data`, `foreign` and `pixels` as in `rotated-images`. For every support of filters `members` CNNs of
+class Settings(Chosen):
+    """For every support of filters `members` CNNs of
     `hidden_layers` layers of `channels` train for `steps` on all turned copies of `train_images`; `rate` is a fraction
     of the largest stable learning rate of infinite width, and `draws` infinitely wide ensembles are drawn of each size.
     `random`: of "mini-batches", "dropout" and "batch-normalisation", ways in which as many CNNs with filters of 3×3
     train besides, for a third as many epochs in batches of 32; the last two need Flax.
     """
 
-    data: str = "digits"
     foreign: tuple[str, ...] = ("photographs",)
-    pixels: int | None = None
     train_images: int | None = 50
     test_images: int | None = 100
     foreign_images: int = 100
@@ -70,7 +68,6 @@ class Settings:
     output_std: float = 0.2
     draws: int = 400
     random: tuple[str, ...] = ("mini-batches",)
-    seed: int = 0
 
 
 PRESETS = presets(

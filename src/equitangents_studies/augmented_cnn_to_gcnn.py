@@ -19,7 +19,7 @@ from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, bootstrap, exactly, excess_exponent, shared_level, t_interval
 from equitangents_studies.common import networks
 from equitangents_studies.common.augmented_pairs import KINDS, AugmentedPair, distance_share
-from equitangents_studies.common.images import Images, load_images
+from equitangents_studies.common.images import Chosen, Images, load_images
 from equitangents_studies.common.infinite import squares_of_means
 from equitangents_studies.common.orbits import SQUARE_GROUPS
 from equitangents_studies.framework.claims import Claim, Records, claim, exact, ours, proved, theirs, to_rounding
@@ -35,16 +35,13 @@ _WITHIN = 5.0  # % of the mean square prediction
 
 
 @dataclass(frozen=True)
-class Settings:
-    """`data` is "digits" or a data set in the data folder, averaged down to `pixels`; `foreign` lists "photographs",
-    "noise" or data sets. `members` of each kind and of each of `widths` (channels) train by full-batch gradient descent
+class Settings(Chosen):
+    """`members` of each kind and of each of `widths` (channels) train by full-batch gradient descent
     and are recorded after `steps`; `rate` is a fraction of the largest stable learning rate at infinite width (at 0.1
     single networks of 4 channels diverge); `times` are those at infinite width, in units of N/(η λ_max). Sizes are our
     choice.
     """
 
-    data: str = "digits"
-    foreign: tuple[str, ...] = ("photographs", "noise")
     group: Literal["C4", "D4"] = "C4"
     pixels: int | None = 8
     train_images: int = 20
@@ -56,7 +53,6 @@ class Settings:
     steps: tuple[int, ...] = (1, 5, 30)
     rate: float = 0.1
     times: tuple[float, ...] = (0.1, 1.0, 10.0, 100.0, float("inf"))
-    seed: int = 0
 
 
 PRESETS = presets(

@@ -20,6 +20,7 @@ from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, exactly, no_interval, t_interval
 from equitangents_studies.common.system_runs import (
     SystemImages,
+    SystemSettings,
     by_key,
     counted_runs,
     counting,
@@ -39,23 +40,20 @@ INFERENCES = ("NN", "NN+")
 
 
 @dataclass(frozen=True)
-class Settings:
-    """`data` as in `symmetry-groups`. VEC of `depth` hidden layers and each of `widths`, which double, `runs` each,
+class Settings(SystemSettings):
+    """VEC of `depth` hidden layers and each of `widths`, which double, `runs` each,
     on `train_images` and `test_images` of its own, averaged down to `pixels`, for at most `epochs`; a width is read off
     where at least `needed` runs count. `ridge`: of the NTK, relative to the mean diagonal.
     """
 
-    data: str = "auto"
     train_images: int = 80
     test_images: int = 200
-    pixels: int = 8
     depth: int = 2
     widths: tuple[int, ...] = (16, 32, 64)
     runs: int = 4
     needed: int = 3
     epochs: int = 300
     ridge: float = 1e-4
-    seed: int = 0
 
 
 class Results(Measured):

@@ -23,8 +23,7 @@ from equitangents import kernels, nn
 from equitangents.extending import ArrayLike, FiniteNetwork, Params
 from equitangents.report import Figure, palette
 from equitangents.statistics import Estimate, bootstrap, log_ratio, shared_level
-from equitangents_studies.common.image_ensembles import Chosen
-from equitangents_studies.common.images import Images, load_images
+from equitangents_studies.common.images import Chosen, Images, load_images
 from equitangents_studies.common.networks import mlp
 from equitangents_studies.framework.claims import Claim, Records, after, claim, ours, proved
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured

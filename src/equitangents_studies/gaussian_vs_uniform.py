@@ -21,7 +21,7 @@ import numpy as np
 
 from equitangents.report import Figure, palette
 from equitangents.statistics import Estimate, exactly, t_interval
-from equitangents_studies.common.system_runs import SystemImages, asked_images
+from equitangents_studies.common.system_runs import SystemImages, SystemSettings, asked_images
 from equitangents_studies.framework.claims import Claim, Records, claim, exact, identity, proved, theirs, to_rounding
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
 from equitangents_studies.framework.page import Shown, drawing
@@ -39,22 +39,17 @@ COUPLED = (("gaussian", "P(3d)"), ("gaussian", "O(3d)"), ("uniform", "P(3d)"))
 
 
 @dataclass(frozen=True)
-class Settings:
-    """`data` as in `symmetry-groups`. FCN of `depth` hidden layers and `width` channels, trained by NN+ on
+class Settings(SystemSettings):
+    """FCN of `depth` hidden layers and `width` channels, trained by NN+ on
     `train_images` of `pixels` × `pixels` for at most `epochs`, `members` networks for each law and group; `test_images`
     are classified. Coupled networks have `narrow` channels.
     """
 
-    data: str = "auto"
-    train_images: int = 300
-    test_images: int = 300
-    pixels: int = 8
     depth: int = 2
     width: int = 64
     members: int = 8
     epochs: int = 60
     narrow: int = 4
-    seed: int = 0
 
 
 PRESETS = presets(

@@ -20,8 +20,7 @@ import numpy as np
 from equitangents import actions, nn
 from equitangents.report import Figure, palette
 from equitangents.statistics import Estimate, power_law, shared_level, squared_mean, surviving_share
-from equitangents_studies.common.image_ensembles import Chosen
-from equitangents_studies.common.images import Images, load_images
+from equitangents_studies.common.images import Chosen, Images, load_images
 from equitangents_studies.common.infinite import gradient_descent, orbit_means
 from equitangents_studies.common.orbits import deviations
 from equitangents_studies.common.training import train_to_last

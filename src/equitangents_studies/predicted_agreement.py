@@ -17,7 +17,7 @@ import numpy as np
 from equitangents import actions, nn
 from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, excess_exponent, shared_level
-from equitangents_studies.common.images import Images, load_images
+from equitangents_studies.common.images import Chosen, Images, load_images
 from equitangents_studies.common.infinite import gradient_descent
 from equitangents_studies.common.networks import patch_cnn
 from equitangents_studies.common.orbits import same_predictions
@@ -34,18 +34,13 @@ _ORDER = (-1.25, -0.75)  # around the exponent −1 of perturbation theory
 
 
 @dataclass(frozen=True)
-class Settings:
-    """`data`, `foreign` and `pixels` as in `rotated-images`; every set is asked for `test_images` or `foreign_images`.
-
-    `widths` are channels of each of `hidden_layers` layers; `members` networks of each width make ensembles of 1, 2,
+class Settings(Chosen):
+    """`widths` are channels of each of `hidden_layers` layers; `members` networks of each width make ensembles of 1, 2,
     4, …; `rate` is a fraction of the largest stable learning rate of infinite width, and `draws` ensembles are drawn
     from GP(μ, Σ/M). Ensembles of the widest networks may differ from infinite width by `tolerance`, a share of |G|.
     """
 
-    data: str = "digits"
-    foreign: tuple[str, ...] = ("photographs", "noise")
     group: Literal["C2", "C4", "D4"] = "C4"
-    pixels: int | None = None
     train_images: int | None = 50
     test_images: int | None = 100
     foreign_images: int = 100
@@ -57,7 +52,6 @@ class Settings:
     output_std: float = 0.2
     draws: int = 1000
     tolerance: float = 0.05
-    seed: int = 0
 
 
 PRESETS = presets(

@@ -25,7 +25,7 @@ import numpy as np
 from equitangents.extending import check_array
 from equitangents.report import Figure, palette
 from equitangents.statistics import Estimate, t_interval
-from equitangents_studies.common.system_runs import COUNTED, SystemImages, asked_images
+from equitangents_studies.common.system_runs import COUNTED, SystemImages, SystemSettings, asked_images
 from equitangents_studies.framework.claims import Claim, claim, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
 from equitangents_studies.framework.page import Shown, drawing
@@ -38,24 +38,20 @@ OTHERS = {"GAP": "GAP of the same width", "VEC": "infinitely wide VEC"}
 
 
 @dataclass(frozen=True)
-class Settings:
-    """`data` as in `symmetry-groups`: "auto", "textures", "digits" or a data set. `train_images` and `test_images` of
-    `pixels` × `pixels`; VEC on images moved to each of the `times` of a path, GAP on images as they are, both of
+class Settings(SystemSettings):
+    """VEC on images moved to each of the `times` of a path, GAP on images as they are, both of
     `depth` hidden layers and `widths` channels, `members` networks of each by NN+ for at most `epochs`; infinitely
     wide VEC by the NTK with `ridge`.
     """
 
-    data: str = "auto"
     train_images: int = 50
     test_images: int = 50
-    pixels: int = 8
     times: tuple[float, ...] = (0.0, 0.5, 1.5)
     widths: tuple[int, ...] = (4, 16)
     depth: int = 2
     members: int = 8
     epochs: int = 40
     ridge: float = 1e-6
-    seed: int = 0
 
 
 @dataclass(frozen=True, eq=False)

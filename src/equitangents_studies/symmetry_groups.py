@@ -19,7 +19,7 @@ import numpy as np
 
 from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, bootstrap, exactly
-from equitangents_studies.common.system_runs import SystemImages, asked_images, predicted, relative
+from equitangents_studies.common.system_runs import SystemImages, SystemSettings, asked_images, predicted, relative
 from equitangents_studies.framework.claims import P_VALUE, Claim, claim, exact, identity, proved, to_rounding
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
 from equitangents_studies.framework.page import Shown, drawing
@@ -41,19 +41,15 @@ LEVEL = 0.01
 
 
 @dataclass(frozen=True)
-class Settings:
-    """`data`: "cifar10" or another data set of the data folder, "digits", "textures" (generated), or "auto": CIFAR-10
-    where the folder has it, else textures. Kernels of `depth` hidden layers: `train_images` images for FCN, LCN and
+class Settings(SystemSettings):
+    """Kernels of `depth` hidden layers: `train_images` images for FCN, LCN and
     VEC, `pooled_images` for GAP and LAP, `test_images` to predict, averaged down to `pixels` × `pixels`; `ridge`
     relative to the mean diagonal. Networks of `finite_depth` layers of `width` channels (FCN 8 times as many), trained
     for `epochs`, `members` in each sample, on generated textures; `cases` of the two-sample test where laws are equal.
     """
 
-    data: str = "auto"
-    train_images: int = 300
     pooled_images: int = 80
     test_images: int = 100
-    pixels: int = 8
     depth: int = 8
     ridge: float = 1e-6
     finite_depth: int = 1
@@ -61,7 +57,6 @@ class Settings:
     members: int = 24
     epochs: int = 20
     cases: int = 40
-    seed: int = 0
 
 
 PRESETS = presets(

@@ -34,17 +34,17 @@ from equitangents_studies.baselines import Problem
 from equitangents_studies.baselines.baseline import Entry
 from equitangents_studies.baselines.networks import TrainedNetworks, cnn, count_multiplications
 from equitangents_studies.baselines.registry import group_convolutional
-from equitangents_studies.common.images import Images, load_images, zero_at_border
+from equitangents_studies.common.images import Chosen, Images, load_images, zero_at_border
 from equitangents_studies.common.orbits import orbit_batch, same_predictions
 from equitangents_studies.common.scores import covered, table_mean
 from equitangents_studies.framework.study import Arrays, RunFolder, Stage, Task, at_least, check, presets
 
 
 @dataclass(frozen=True)
-class Settings:
-    """`data` is "digits", a data set in the data folder, or a file `mine.npz` with x and y (and x_test, y_test).
+class Settings(Chosen):
+    """`baselines` are names, or "module:Name" of one's own. A file of one's own as `data` has x and y (and x_test,
+    y_test).
 
-    `pixels` averages images over areas to pixels × pixels. `baselines` are names, or "module:Name" of one's own.
     Every repetition has other initial weights, orders of data and, where there are more images than `train_images`,
     other training images. Networks see every training image `epochs` times; `kernel_images` train kernel machines.
     `shrink` are the factors by which channels are divided for ensembles of small networks (empty: none), each of which
@@ -54,10 +54,7 @@ class Settings:
     recommended.
     """
 
-    data: str = "digits"
-    foreign: tuple[str, ...] = ("photographs", "noise")
     group: Literal["C2", "C4", "C8", "C16", "D4"] = "C4"
-    pixels: int | None = None
     baselines: tuple[str, ...] = (
         "plain", "augmented", "ensemble", "gcnn", "gcnn-ensemble", "canonicalisation", "test-time", "infinite",
         "invariant-kernel",
@@ -77,7 +74,6 @@ class Settings:
     most_members: int = 32
     zero: Literal["mean", "border"] = "mean"
     tolerated: float = 0.02
-    seed: int = 0
 
 
 # Turns that resample: corners turn in; kernel matrices of 4,800 rows are solved whole, as there are no irreps; and
