@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -30,7 +30,6 @@ from equitangents_studies.framework.measured import Keyed, Measured, Part, by, m
 from equitangents_studies.framework.page import Shown, drawing
 from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import TANGENT_KERNEL, WIDE_NETWORKS
-from equitangents_studies.systems.architectures import Reparametrised
 
 PARAMETRISATIONS = ("ntk", "standard", "mean-field")
 TITLES = {"ntk": "NTK parametrisation", "standard": "standard parametrisation", "mean-field": "mean-field output scale"}
@@ -52,11 +51,15 @@ class MeanField:
         return self.net.apply(params, x) / math.sqrt(self.width)
 
 
+def _standard(layer: nn.Layer) -> nn.Layer:
+    return replace(layer, parametrisation="standard") if isinstance(layer, nn.Dense) else layer
+
+
 def parametrised(net: nn.Sequential, width: int, parametrisation: str) -> FiniteNetwork:
     """`net` under one of PARAMETRISATIONS."""
     known: dict[str, FiniteNetwork] = {
         "ntk": net,
-        "standard": Reparametrised(net),
+        "standard": nn.Sequential(*map(_standard, net.layers)),
         "mean-field": MeanField(net, width),
     }
     return known[parametrisation]

@@ -28,7 +28,6 @@ from equitangents.statistics import (
     quotient_of_squared_means,
     second_moment_share,
     shared_level,
-    squared_mean,
     t_interval,
 )
 from equitangents_studies.common import networks
@@ -403,16 +402,6 @@ _TITLES = {"training": "Training spins", "test": "Test spins", "foreign": "Forei
 def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
     """Orbit spread against ensemble size."""
     return [_for_every_size(settings, results, folder)]
-
-
-def distance_records(settings: Settings, results: Results) -> Records:
-    """Unbiased squared distance between the ensemble's mean and μ_t, by width, set and step."""
-    return Records.over(
-        lambda width, spins, step: squared_mean(results.errors(width, spins, results.at(step))),
-        width=sorted(settings.widths),
-        spins=SETS,
-        step=[int(t) for t in results.times],
-    )
 
 
 def _for_every_size(settings: Settings, results: Results, folder: RunFolder) -> Figure:

@@ -176,23 +176,23 @@ def claim(
         raise InvalidArgumentError("numbers is empty; a claim needs at least one number")
     over, repeated = _covered(covers)
     bound = (at_least, at_most)
-    shown = aggregate or _least_favourable(numbers, bound, single=over == SINGLE)
+    label, e = aggregate or _least_favourable(numbers, bound, single=over == SINGLE)
     return Claim(
         statement=statement,
         kind=by.kind,
         source=str(by.source),  # plain text, of a Work too
         place=by.place,
         measure=measure,
-        number=shown[1].value,
-        interval=shown[1].interval,
+        number=e.value,
+        interval=e.interval,
         bound=bound,
         stated=by.stated,
         unit=unit,
         covers=over,
-        confidence=shown[1].confidence,
+        confidence=e.confidence,
         repeated=repeated,
         numbers=numbers,
-        shown=shown[0],
+        shown=label,
         aggregate=aggregate is not None,
         theorem=by.theorem,
     )
@@ -228,25 +228,9 @@ def agreement(
         raise InvalidArgumentError(
             "stated_spread", (stated_value, stated_spread), "a finite value, and a spread of at least 0"
         )
-    over, repeated = _covered(covers)
-    return Claim(
-        statement=statement,
-        kind="source",
-        source=str(by.source),
-        place=by.place,
-        measure=measure,
-        number=ours.value,
-        interval=ours.interval,
-        stated=f"{stated_value:g} ± {stated_spread:g} {unit}".replace("-", "−").strip(),
-        unit=unit,
-        covers=over,
-        confidence=ours.confidence,
-        repeated=repeated,
-        numbers=dict(numbers or {}),
-        aggregate=True,
-        reference=(stated_value, stated_spread),
-        theorem=by.theorem,
-    )
+    stated = f"{stated_value:g} ± {stated_spread:g} {unit}".replace("-", "−").strip()
+    made = claim(statement, {"": ours}, measure=measure, covers=covers, by=by, unit=unit, aggregate=("", ours))
+    return replace(made, stated=stated, numbers=dict(numbers or {}), reference=(stated_value, stated_spread))
 
 
 def _least_favourable(
