@@ -27,10 +27,10 @@ from equitangents_studies.common.networks import hidden
 from equitangents_studies.common.orbits import deviations, relative_std, same_predictions
 from equitangents_studies.common.scores import Trained, disjoint_scores, powers_of_two
 from equitangents_studies.common.training import train_to_last
-from equitangents_studies.framework.claims import EXACT, Claim, claim, identity, ours, proved, theirs
+from equitangents_studies.framework import drawing
+from equitangents_studies.framework.claims import EXACT, Claim, claim, identity, ours, proved, table, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Shown, drawing, table
-from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check_some, presets
+from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check_some, presets
 from equitangents_studies.framework.works import BEYOND_THE_LIMIT as THEIRS
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 
@@ -101,12 +101,6 @@ class Results(Measured):
     def of_all(self, support: str, name: str) -> np.ndarray:
         """Orbit same predictions of the ensemble of all members, input by input."""
         return same_predictions(self.action, self.outputs[support, name].mean(axis=0).argmax(axis=-1))
-
-    def error(self, support: str, name: str, members: int) -> np.ndarray:
-        """Relative orbit standard deviation of disjoint ensembles of `members`, all outputs of a set together."""
-        y = self.outputs[support, name]
-        groups = y[: len(y) // members * members].reshape(-1, members, *y.shape[1:]).mean(axis=1)
-        return np.array([_relative_std(group) for group in groups])
 
     def limit_error(self, support: str, name: str) -> float:
         """Relative orbit standard deviation of the infinitely wide mean, all outputs of a set together."""

@@ -32,10 +32,10 @@ from equitangents_studies.common.orbits import orbit_batch
 from equitangents_studies.common.rotation_bound import covering_angle, gradients_on_chords, to_nearest
 from equitangents_studies.common.scores import largest
 from equitangents_studies.common.training import train_to_last
+from equitangents_studies.framework import drawing
 from equitangents_studies.framework.claims import Claim, Records, after, claim, exact, ours, proved, theirs, to_rounding
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Shown, drawing
-from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
+from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE as THEIRS
 
 SETS = ("training", "test", "far")

@@ -23,10 +23,10 @@ from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, exactly, shared_level, t_interval
 from equitangents_studies.common.infinite import largest_difference
 from equitangents_studies.common.networks import mlp
-from equitangents_studies.framework.claims import Claim, Records, claim, ours, theirs, to_rounding
+from equitangents_studies.framework import drawing
+from equitangents_studies.framework.claims import Claim, Records, claim, ours, table, theirs, to_rounding
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Shown, drawing, table
-from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
+from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EXCHANGE_RATE as THEIRS
 from equitangents_studies.framework.works import OMNISCIENT_RISK
 from equitangents_studies.systems import exchange_rate

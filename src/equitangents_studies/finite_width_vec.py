@@ -27,10 +27,10 @@ from equitangents_studies.common.system_runs import (
     draw_accuracies,
     repeated_images,
 )
-from equitangents_studies.framework.claims import EXACT, Claim, claim, in_words, ours, proved, theirs
+from equitangents_studies.framework import drawing
+from equitangents_studies.framework.claims import EXACT, Claim, claim, in_words, ours, proved, table, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Shown, drawing, table
-from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
+from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.systems import architecture, inference
 from equitangents_studies.systems.descent import GradientInference

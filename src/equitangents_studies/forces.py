@@ -24,10 +24,10 @@ from equitangents_studies import data
 from equitangents_studies.common.molecule_kernels import mean_square, so3_network
 from equitangents_studies.common.scores import largest
 from equitangents_studies.data.molecules import TRAJECTORIES, WATER
+from equitangents_studies.framework import drawing
 from equitangents_studies.framework.claims import Claim, claim, exact, identity, ours, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Shown, drawing
-from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
+from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS
 
 

@@ -25,10 +25,10 @@ from equitangents.report import Figure, palette
 from equitangents.statistics import Estimate, bootstrap, log_ratio, shared_level
 from equitangents_studies.common.images import Chosen, Images, load_images
 from equitangents_studies.common.networks import mlp
+from equitangents_studies.framework import drawing
 from equitangents_studies.framework.claims import Claim, Records, after, claim, ours, proved
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Shown, drawing
-from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
+from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import TANGENT_KERNEL, WIDE_NETWORKS
 
 PARAMETRISATIONS = ("ntk", "standard", "mean-field")

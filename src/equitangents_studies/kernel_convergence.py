@@ -18,10 +18,10 @@ from equitangents import kernels, nn
 from equitangents.groups import so3, wallpaper
 from equitangents.report import Figure, palette
 from equitangents.statistics import Estimate, bootstrap, exactly, power_law, shared_level
+from equitangents_studies.framework import drawing
 from equitangents_studies.framework.claims import IN_ERRORS, Claim, Records, claim, ours, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Shown, drawing
-from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
+from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import EQUIVARIANT_KERNELS as THEIRS
 
 SPACES = {"plane": "C4 ⋉ ℤ² on a torus, ReLU", "sphere": "SO(3), Erf"}

@@ -24,10 +24,10 @@ from equitangents_studies.common.images import Chosen, Images, load_images
 from equitangents_studies.common.infinite import gradient_descent, orbit_means
 from equitangents_studies.common.orbits import deviations
 from equitangents_studies.common.training import train_to_last
+from equitangents_studies.framework import drawing
 from equitangents_studies.framework.claims import Claim, Records, claim, ours, proved
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Shown, drawing
-from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
+from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import BEYOND_THE_LIMIT, LAZY_TRAINING, MEAN_FIELD
 
 GROUP, LEFT, FALLS, LEAVES = "C4", 0.02, -0.4, 0.1

@@ -26,10 +26,10 @@ from equitangents.extending import check_array
 from equitangents.report import Figure, palette
 from equitangents.statistics import Estimate, t_interval
 from equitangents_studies.common.system_runs import COUNTED, SystemImages, SystemSettings, asked_images
+from equitangents_studies.framework import drawing
 from equitangents_studies.framework.claims import Claim, claim, theirs
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Shown, drawing
-from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
+from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.systems import System, architecture, inference, path
 from equitangents_studies.systems.descent import KernelInference
@@ -81,11 +81,6 @@ class Results(Measured):
         """S-Dist to one of OTHERS; below 0 where noise hides it, if there is one."""
         apart = self.difference(other, width, time)
         return product(apart, apart)
-
-    def plain(self, other: str, width: int, time: float) -> float:
-        """S-Dist with the bias of finite ensembles, as equation S16 of the source has it."""
-        mean = self.difference(other, width, time).mean(axis=0)
-        return float((mean**2).sum(axis=1).mean())
 
     def accuracy_change(self, width: int, first: float, last: float) -> Estimate:
         """Test accuracy of single networks at one time minus that at an earlier one, network by network, in points."""

@@ -20,10 +20,10 @@ import numpy as np
 from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, bootstrap, exactly
 from equitangents_studies.common.system_runs import SystemImages, SystemSettings, asked_images, predicted, relative
+from equitangents_studies.framework import drawing
 from equitangents_studies.framework.claims import P_VALUE, Claim, claim, exact, identity, proved, to_rounding
 from equitangents_studies.framework.measured import Keyed, Measured, Part, by, measured
-from equitangents_studies.framework.page import Shown, drawing
-from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, presets
+from equitangents_studies.framework.study import Arrays, RunFolder, Shown, Study, Task, at_least, check, presets
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY as THEIRS
 from equitangents_studies.systems import ARCHITECTURES, System, algorithmic_symmetry, architecture, transformation
 from equitangents_studies.systems.descent import GradientInference

@@ -26,15 +26,9 @@ from equitangents_studies.comparison.study import (
     measure,
     repeated,
 )
-from equitangents_studies.framework.claims import EXACT, Claim, agreement, claim, in_words, ours, theirs
-from equitangents_studies.framework.page import (
-    Records,
-    RunFolder,
-    Shown,
-    drawing,
-    table,
-)
-from equitangents_studies.framework.study import Study
+from equitangents_studies.framework import drawing
+from equitangents_studies.framework.claims import EXACT, Claim, Records, agreement, claim, in_words, ours, table, theirs
+from equitangents_studies.framework.study import RunFolder, Shown, Study
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 
 STATED: dict[str, dict[str, tuple[float, float]]] = {  # orbit same predictions out of distribution, and their errors

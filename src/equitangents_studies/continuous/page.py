@@ -19,9 +19,20 @@ from equitangents_studies.continuous.study import (
     finite_violation,
     measure,
 )
-from equitangents_studies.framework.claims import Claim, Records, after, claim, exact, ours, proved, theirs, to_rounding
-from equitangents_studies.framework.page import RunFolder, Shown, drawing, table
-from equitangents_studies.framework.study import Study
+from equitangents_studies.framework import drawing
+from equitangents_studies.framework.claims import (
+    Claim,
+    Records,
+    after,
+    claim,
+    exact,
+    ours,
+    proved,
+    table,
+    theirs,
+    to_rounding,
+)
+from equitangents_studies.framework.study import RunFolder, Shown, Study
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 
 

@@ -33,9 +33,9 @@ from equitangents_studies.finite_width.study import (
     measure,
     width_name,
 )
+from equitangents_studies.framework import drawing
 from equitangents_studies.framework.claims import EXACT, Claim, Records, after, claim, identity, ours, proved
-from equitangents_studies.framework.page import RunFolder, Shown, drawing
-from equitangents_studies.framework.study import Study
+from equitangents_studies.framework.study import RunFolder, Shown, Study
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 
 OPEN = "open question of arXiv 2403.03103"

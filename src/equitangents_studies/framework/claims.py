@@ -33,7 +33,7 @@ from equitangents_studies.claim import (
 
 __all__ = [
     "EXACT", "IN_ERRORS", "P_VALUE", "ROUNDING", "SINGLE", "By", "Claim", "Covers", "Records", "after", "agreement",
-    "claim", "exact", "identity", "in_words", "ours", "proved", "theirs", "to_rounding",
+    "claim", "exact", "identity", "in_words", "ours", "proved", "table", "theirs", "to_rounding",
 ]  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """A study: settings, a measurement, claims about it, figures and tables.
 
-With `framework.claims` it has all that `study.py` of a study needs, as `framework.page` has for its page.
+With `framework.claims` and `framework.drawing` it has all that a study needs.
 """
 
 from __future__ import annotations

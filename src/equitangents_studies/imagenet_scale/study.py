@@ -26,10 +26,20 @@ from equitangents_studies.common.scores import covered, table_mean
 from equitangents_studies.data import open_image_folder
 from equitangents_studies.data.class_folders import ImageFolder
 from equitangents_studies.data.folder import data_folder
-from equitangents_studies.framework.claims import Claim, claim, theirs
+from equitangents_studies.framework import drawing
+from equitangents_studies.framework.claims import Claim, claim, table, theirs
 from equitangents_studies.framework.measured import Part, measured
-from equitangents_studies.framework.page import Shown, drawing, table
-from equitangents_studies.framework.study import Arrays, RunFolder, Study, Task, at_least, check, check_some, presets
+from equitangents_studies.framework.study import (
+    Arrays,
+    RunFolder,
+    Shown,
+    Study,
+    Task,
+    at_least,
+    check,
+    check_some,
+    presets,
+)
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY
 from equitangents_studies.systems import fit_power_law, textures, transformation
 from equitangents_studies.systems.power_laws import PowerLaw

@@ -7,8 +7,9 @@ import numpy as np
 from equitangents.report import Figure, Table, palette
 from equitangents.statistics import t_interval
 from equitangents_studies.claim import FAILS, HOLDS, UNDECIDED
-from equitangents_studies.framework.page import RunFolder, Shown, drawing, table
-from equitangents_studies.framework.study import Study
+from equitangents_studies.framework import drawing
+from equitangents_studies.framework.claims import table
+from equitangents_studies.framework.study import RunFolder, Shown, Study
 from equitangents_studies.framework.works import OMNISCIENT_RISK, SYNERGY_AND_SYMMETRY
 from equitangents_studies.learning_curves.claims import FULL, SOURCE, claims, network_label, share
 from equitangents_studies.learning_curves.settings import (

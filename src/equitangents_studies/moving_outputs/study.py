@@ -17,9 +17,9 @@ from jaxtyping import Float
 
 from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, bootstrap, exactly, second_moment_share, shared_level, t_interval
-from equitangents_studies.framework.claims import Claim, after, claim, exact, ours, theirs, to_rounding
-from equitangents_studies.framework.page import RunFolder, Shown, drawing, table
-from equitangents_studies.framework.study import Stage, Study
+from equitangents_studies.framework import drawing
+from equitangents_studies.framework.claims import Claim, after, claim, exact, ours, table, theirs, to_rounding
+from equitangents_studies.framework.study import RunFolder, Shown, Stage, Study
 from equitangents_studies.framework.works import BEYOND_THE_LIMIT, EMERGENT_EQUIVARIANCE, EQUIVARIANT_KERNELS
 from equitangents_studies.moving_outputs import fields, turns
 from equitangents_studies.moving_outputs.kernels import (

@@ -8,9 +8,9 @@ import numpy as np
 
 from equitangents.report import Figure, Table, palette
 from equitangents.statistics import bootstrap, exactly, log_ratio, shared_level
-from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, ours, proved, theirs
-from equitangents_studies.framework.page import RunFolder, Shown, drawing, table
-from equitangents_studies.framework.study import Study
+from equitangents_studies.framework import drawing
+from equitangents_studies.framework.claims import EXACT, Claim, Records, claim, ours, proved, table, theirs
+from equitangents_studies.framework.study import RunFolder, Shown, Study
 from equitangents_studies.framework.works import AUGMENTED_POSTERIORS, EMERGENT_EQUIVARIANCE
 from equitangents_studies.other_ensembles.study import (
     CLOSED,

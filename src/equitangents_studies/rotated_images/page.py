@@ -11,9 +11,9 @@ from matplotlib.ticker import MaxNLocator
 
 from equitangents.report import Figure, Table, palette
 from equitangents.statistics import bootstrap
+from equitangents_studies.framework import drawing
 from equitangents_studies.framework.claims import in_words
-from equitangents_studies.framework.page import RunFolder, Shown, drawing
-from equitangents_studies.framework.study import Study
+from equitangents_studies.framework.study import RunFolder, Shown, Study
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 from equitangents_studies.rotated_images.study import (
     ORDER,

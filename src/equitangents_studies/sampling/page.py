@@ -10,10 +10,10 @@ from matplotlib.axes import Axes
 from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, exactly, log_ratio, power_law, shared_level
 from equitangents_studies.common.scores import covered, table_mean
-from equitangents_studies.framework.claims import Claim, Records, claim, ours, proved, theirs, to_rounding
+from equitangents_studies.framework import drawing
+from equitangents_studies.framework.claims import Claim, Records, claim, ours, proved, table, theirs, to_rounding
 from equitangents_studies.framework.drawing import name_of
-from equitangents_studies.framework.page import RunFolder, Shown, drawing, table
-from equitangents_studies.framework.study import Study
+from equitangents_studies.framework.study import RunFolder, Shown, Study
 from equitangents_studies.framework.works import EMERGENT_EQUIVARIANCE
 from equitangents_studies.sampling.study import (
     PAIRS,

@@ -8,9 +8,9 @@ import numpy as np
 
 from equitangents.report import Figure, Table, palette
 from equitangents.statistics import Estimate, exactly, t_interval
-from equitangents_studies.framework.claims import Claim, claim, exact, ours, proved, theirs
-from equitangents_studies.framework.page import RunFolder, Shown, drawing, table
-from equitangents_studies.framework.study import Study
+from equitangents_studies.framework import drawing
+from equitangents_studies.framework.claims import Claim, claim, exact, ours, proved, table, theirs
+from equitangents_studies.framework.study import RunFolder, Shown, Study
 from equitangents_studies.framework.works import SYNERGY_AND_SYMMETRY
 from equitangents_studies.spurious_symmetries.study import (
     GROUPS,

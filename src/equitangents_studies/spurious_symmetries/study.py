@@ -112,11 +112,6 @@ class Pool:
         return np.array(found)
 
 
-def share(pool: Pool, level: float = 0.95) -> Estimate:
-    """Accuracy in percent after the largest training set, with Student’s interval over folds."""
-    return t_interval(pool.accuracies, level, (0, 100))
-
-
 def lead(better: Pool, worse: Pool, level: float = 0.95) -> Estimate:
     """Accuracy minus accuracy after the largest training sets, the same images in every fold, percentage points."""
     return t_interval(better.accuracies - worse.accuracies, level, (-100, 100))
