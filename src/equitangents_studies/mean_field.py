@@ -137,7 +137,6 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
             f"{how}-{{width}}-{{scale:.4g}}",
             lambda n, scale, how=how: f"Training {settings.members} networks of {n} units, {how}, λ = {scale:.3g}",
             partial(_trained, settings, folder, images, action, float(found["rate"]), how),
-            file=lambda name: name.replace(".", "_"),
         )
         for how in _TRAININGS
     ]
@@ -169,7 +168,7 @@ def _trained(
     task: Task,
 ) -> Arrays:
     return train_to_last(
-        folder.checkpoints(f"{how}-{width}-{scale:.4g}".replace(".", "_")),
+        folder.checkpoints(f"{how}-{width}-{scale:.4g}"),
         network(width, scale),
         images.train_x,
         _targets(images),

@@ -256,7 +256,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     found: dict[str, list[Arrays]] = {
         entry.name: [
             folder.stage(
-                f"{_file(entry.name)}-{r}",
+                f"{entry.name}-{r}",
                 f"{entry.title}, repetition {r + 1} of {settings.repetitions}",
                 partial(_baseline, entry, settings, folder, r, entry.name == floor_of),
             )
@@ -287,10 +287,6 @@ def _same_data(folder: RunFolder, images: Images) -> None:
     now = np.frombuffer(digest, np.uint8)
     then = folder.stage("data", "Images", lambda task: {"sha256": now})["sha256"]
     check(np.array_equal(then, now), "data", "changed since the run began", "what it was, or start anew with --force")
-
-
-def _file(name: str) -> str:
-    return "".join(c if c.isalnum() or c == "-" else "_" for c in name)
 
 
 def _baseline(entry: Entry, settings: Settings, folder: RunFolder, repetition: int, floor: bool, task: Task) -> Arrays:

@@ -34,13 +34,12 @@ class Part:
     """Stages `compute(*coordinates, task)`; their names follow from `name`, such as "accuracy-{law}-{group#}".
 
     There {law} is a value and {group#} the place of one among all. `title` is what readers see, text of the same
-    coordinates or a function of them; `file` makes of such a name one that files may have.
+    coordinates or a function of them.
     """
 
     name: str
     title: str | Callable[..., str]
     compute: Callable[..., Arrays]
-    file: Callable[[str], str] = str
 
     @property
     def coordinates(self) -> tuple[str, ...]:
@@ -57,8 +56,7 @@ class Part:
         values = [point[name] for name in self.coordinates]
         places = {f"{name}#": levels[name].index(x) for name, x in point.items() if name in levels}
         title = self.title.format(**point) if isinstance(self.title, str) else self.title(*values)
-        name = self.file(self.name.format(**point, **places))
-        return Stage(name, title, partial(self.compute, *values))
+        return Stage(self.name.format(**point, **places), title, partial(self.compute, *values))
 
 
 @dataclass(frozen=True, eq=False)

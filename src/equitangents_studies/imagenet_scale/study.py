@@ -261,7 +261,6 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         "{network}-{group}-{size}-{run}",
         lambda network, group, size, run: f"{network}, {group}, {size:,} images, run {run + 1}",
         partial(_trained, s, folder, images),
-        file=_plain,
     )
     found = measured(folder, part, levels={"network group size": cells, "run": range(s.runs)})
     runs = found.by("network group size", "right", "run image")
@@ -269,11 +268,6 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
     permuted = {n: runs[n, PERMUTED, sizes[-1]] for n in s.networks if s.permuted}
     shutil.rmtree(generated, ignore_errors=True)
     return Results(sizes, right, permuted)
-
-
-def _plain(name: str) -> str:
-    """Names of groups as parts of a file's name."""
-    return "".join(c for c in name if c.isalnum() or c == "-")
 
 
 def _check_files(images: ImageFolder, folder: RunFolder) -> None:
@@ -302,7 +296,7 @@ def _trained(
     )  # fmt: skip
     order = np.random.default_rng([s.seed, run]).permutation(len(images.train))  # the same for all sizes: nested
     tau = transformation(group, (s.pixels, s.pixels, 3), seed=s.seed + run)
-    checkpoints = folder.checkpoints(_plain(f"{network}-{group}-{size}-{run}"))
+    checkpoints = folder.checkpoints(f"{network}-{group}-{size}-{run}")
     module = training.network(network, len(images.class_names), shrink=s.shrink, patch=s.patch)
     state = training.train(module, images.train[order[:size]], tau, recipe, checkpoints, task)
     return {"right": training.right(module, state, images.test, tau, recipe)}

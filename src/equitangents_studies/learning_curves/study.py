@@ -107,7 +107,6 @@ def _trained(s: Settings, folder: RunFolder) -> Found:
         "network-{network}-{group}-{training_images}-{run}",
         lambda network, group, images, run: f"{network} of finite width, {group}, {images} images, run {run + 1}",
         partial(_network, s, folder.data_dir),
-        file=lambda name: name.replace("O(3)^d", "rotated"),
     )
     levels = {"network group": trained_on(s), "training_images": s.network_sizes, "run": range(s.members)}
     return measured(folder, part, levels=levels)
