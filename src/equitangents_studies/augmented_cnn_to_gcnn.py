@@ -81,7 +81,7 @@ class Results(Measured):
     @property
     def widths(self) -> list[int]:
         """Channels of the networks, the fewest first."""
-        return sorted(self.outputs.along("width"))
+        return sorted({width for _, width, _ in self.outputs})
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:

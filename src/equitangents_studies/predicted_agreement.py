@@ -75,7 +75,7 @@ class Results(Measured):
     @property
     def widths(self) -> list[int]:
         """Channels of the networks, the fewest first."""
-        return sorted(self.outputs.along("width"))
+        return sorted({width for width, _ in self.outputs})
 
     @property
     def bounds(self) -> tuple[float, float]:

@@ -111,26 +111,8 @@ def measured(folder: RunFolder, *parts: Part, levels: Mapping[str, Iterable[Any]
     return Found({k: [(p, found[k, i]) for i, p in enumerate(at)] for k, at in points.items()}, alone)
 
 
-class Keyed(dict[Any, T]):
-    """Values by their coordinates `names`: by the one itself, or by a tuple of several; arrays have the named `axes`.
-
-    >>> scores = Keyed(("law",), ("member",), {}, {"normal": np.array([1, 2]), "uniform": np.array([3, 4])})
-    >>> scores["uniform"]
-    array([3, 4])
-    """
-
-    def __init__(self, names: Sequence[str], axes: Sequence[str], levels: Levels, values: Mapping[Any, T]) -> None:
-        super().__init__(values)
-        self.names, self.axes, self.levels = tuple(names), tuple(axes), levels
-
-    def along(self, name: str) -> list[Any]:
-        """The values of a coordinate, each once."""
-        k = self.names.index(name)
-        return list(dict.fromkeys(key[k] if len(self.names) > 1 else key for key in self))
-
-    def alike(self, values: Mapping[Any, T]) -> Keyed[T]:
-        """Other values by the same coordinates and with the same axes."""
-        return Keyed(self.names, self.axes, self.levels, values)
+Keyed = dict[Any, T]
+"""Values by their coordinates: by the one itself, or by a tuple of several."""
 
 
 @dataclass(frozen=True)
@@ -165,12 +147,6 @@ class Measured:
 
     def __init_subclass__(cls) -> None:
         dataclass(frozen=True, eq=False)(cls)
-
-    def __post_init__(self) -> None:
-        for name, declared in _declared(type(self)).items():
-            value = getattr(self, name)
-            if declared.names and not isinstance(value, Keyed):
-                object.__setattr__(self, name, Keyed(declared.names, declared.axes, {}, value))
 
     @classmethod
     def read(cls: type[MeasuredT], found: Found, **others: object) -> MeasuredT:
@@ -211,7 +187,7 @@ def _read(found: Found, name: str, declared: _By) -> Any:
         return array if axes else array.item()
 
     values = {key if len(key) > 1 else key[0] if key else None: whole(parts) for key, parts in cells.items()}
-    return Keyed(names, axes, found.levels, values) if names else values[None]
+    return values if names else values[None]
 
 
 def _mentioned(text: str) -> tuple[str, ...]:
