@@ -102,10 +102,6 @@ class Results(Measured):
         """Orbit same predictions of the ensemble of all members, input by input."""
         return same_predictions(self.action, self.outputs[support, name].mean(axis=0).argmax(axis=-1))
 
-    def limit_error(self, support: str, name: str) -> float:
-        """Relative orbit standard deviation of the infinitely wide mean, all outputs of a set together."""
-        return _relative_std(self.limit[support, name])
-
     def left(self, support: str, name: str, level: float) -> Estimate:
         """(E d)² / E d², d a member's violation f(ρ(g)x) − f(x): what infinitely many members leave of it."""
         return self._left(self.outputs[support, name], level)
@@ -243,7 +239,7 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
     }
     kept, broken = ({of(s, n): results.left(s, n, level) for n in names} for s in (SYMMETRIC, ASYMMETRIC[-1]))
     randomly = {of(how, n): results.left_randomly(how, n, level) for how in settings.random for n in names}
-    limits = {of(SYMMETRIC, n): exactly(results.limit_error(SYMMETRIC, n)) for n in names}
+    limits = {of(SYMMETRIC, n): exactly(_relative_std(results.limit[SYMMETRIC, n])) for n in names}
     members = f"{settings.members:,} networks of {settings.channels} channels"
     return [
         claim(

@@ -106,11 +106,6 @@ def error_ratio(a: np.ndarray, b: np.ndarray) -> Estimate:
     return bootstrap(np.stack([a, b], axis=1), lambda m: m[:, 0] / m[:, 1])
 
 
-def guessed(results: Results, target: str) -> Estimate:
-    """Error of forces with the most frames over that of always guessing the mean of the test frames."""
-    return bootstrap(results.forces[target][-1]).times(1 / results.spread[1])
-
-
 def check_settings(settings: Settings, data_dir: Path | None) -> None:
     """A molecule that is known, frames enough, and files that can be read."""
     known = ("methanol", *TRAJECTORIES)
@@ -368,7 +363,8 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
 
 def _learnt(results: Results, frames: int) -> Claim:
     """Whether forces are predicted at all, after each way of training."""
-    ratios = {f"from {target}": guessed(results, target) for target in TARGETS}
+    least = lambda target: bootstrap(results.forces[target][-1]).times(1 / results.spread[1])
+    ratios = {f"from {target}": least(target) for target in TARGETS}
     return claim(
         f"With {frames} frames the kernel predicts forces: their error is below that of guessing their mean",
         ratios,

@@ -141,11 +141,6 @@ def excess_kurtosis(x: np.ndarray) -> np.ndarray:
     return np.asarray(-1.2 * W_STD**4 * (flat**4).sum(axis=1) / n**2 / variance**2)
 
 
-def mean_score(scores: np.ndarray) -> Estimate:
-    """The mean accuracy in percent, with an interval over networks."""
-    return t_interval(100 * scores, bounds=(0, 100))
-
-
 def difference(a: np.ndarray, b: np.ndarray) -> Estimate:
     """Mean of a minus mean of b, network by network (equal seeds), in percentage points."""
     return t_interval(100 * (a - b), bounds=(-100, 100))
@@ -218,7 +213,7 @@ def _figure(results: Results, folder: RunFolder) -> Figure:
     ) as drawn:
         place = np.arange(len(GROUPS))
         for i, (law, colour) in enumerate(zip(LAWS, (palette.BLUE, palette.VERMILLION), strict=True)):
-            values = [mean_score(results.scores[law, group]) for group in GROUPS]
+            values = [t_interval(100 * results.scores[law, group], bounds=(0, 100)) for group in GROUPS]
             drawing.estimates(drawn[0], place + 0.06 * (i - 0.5), values, colour.light, label=law, fmt="o")
         drawn[0].set_xticks(place, GROUPS)
     return drawn.figure

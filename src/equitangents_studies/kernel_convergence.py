@@ -128,11 +128,6 @@ def deviations(results: Results, space: str, kind: str) -> np.ndarray:
     return off.T
 
 
-def all_deviations(results: Results) -> np.ndarray:
-    """`deviations` in the mean over spaces and kernels: (batches, widths)."""
-    return np.mean([deviations(results, *key) for key in results.exact], axis=0)
-
-
 def limits(settings: Settings, results: Results, space: str, kind: str) -> tuple[np.ndarray, np.ndarray]:
     """(value, standard error), each (N, N), of K in mean(n) = K + b/n, fitted to the widest networks."""
     n = np.array(settings.widths[-_FITTED:], float)
@@ -152,7 +147,8 @@ def errors_off(settings: Settings, results: Results, space: str, kind: str) -> f
 
 def rate(settings: Settings, results: Results) -> Estimate:
     """The exponent of the root mean square deviation of all kernels together against the width."""
-    return power_law(np.array(settings.widths, float), all_deviations(results))
+    mean = np.mean([deviations(results, *key) for key in results.exact], axis=0)  # over spaces and kernels
+    return power_law(np.array(settings.widths, float), mean)
 
 
 def claims(settings: Settings, results: Results) -> Sequence[Claim]:

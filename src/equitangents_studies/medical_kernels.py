@@ -277,17 +277,13 @@ def _equal(settings: Settings, tissue: Tissue, task: Task) -> Arrays:
         times = unit_times(invariant, _TIMES)
         a, b = (model.predict(test, time=times) for model in (augmented, invariant))
         differences[f"augmented CNN, {group}"] = largest_difference(a, b)
-        convolutions, plain = group_convolutions(group, small.shape[1]), plain_on_grid()
+        convolutions = group_convolutions(group, small.shape[1])  # which is the orbit mean of the next
+        plain = cnn(_CHANNELS, 2, W_std=_W_STD, b_std=_B_STD)
         kernel, mean = convolutions.kernel(small), orbit_average(plain, action).kernel(small)
         both = largest_difference(kernel.ntk, mean.ntk), largest_difference(kernel.nngp, mean.nngp)
         differences[f"group convolutions, {group}"] = float(np.max(both))
         task.step(done, len(GROUPS))
     return {"names": np.array(list(differences)), "differences": np.array(list(differences.values()))}
-
-
-def plain_on_grid() -> nn.Sequential:
-    """A CNN of stride 1 with two hidden layers: what `group_convolutions` is the orbit mean of."""
-    return cnn(_CHANNELS, 2, W_std=_W_STD, b_std=_B_STD)
 
 
 def group_convolutions(group: str, pixels: int) -> nn.Sequential:

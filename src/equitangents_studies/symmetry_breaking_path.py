@@ -84,23 +84,15 @@ class Results(Measured):
 
     def accuracy_change(self, width: int, first: float, last: float) -> Estimate:
         """Test accuracy of single networks at one time minus that at an earlier one, network by network, in points."""
-        ends = [self._right(self.vec[width, t]) for t in (first, last)]
+        ends = [self.right(self.vec[width, t]) for t in (first, last)]
         return t_interval(ends[1] - ends[0], bounds=(-100, 100))
 
     def accuracy(self, width: int, time: float) -> Estimate:
         """Test accuracy of single networks in percent."""
-        return t_interval(self._right(self.vec[width, time]), bounds=(0, 100))
+        return t_interval(self.right(self.vec[width, time]), bounds=(0, 100))
 
-    def gap_accuracy(self, width: int) -> Estimate:
-        """Accuracy of GAP of one width in percent, on images as they are."""
-        return t_interval(self._right(self.gap[width]), bounds=(0, 100))
-
-    @property
-    def limit_accuracy(self) -> float:
-        """Accuracy of infinitely wide VEC in percent."""
-        return float(self._right(self.limit))
-
-    def _right(self, outputs: np.ndarray) -> np.ndarray:
+    def right(self, outputs: np.ndarray) -> np.ndarray:
+        """Accuracies in percent."""
         return np.asarray(100 * (outputs.argmax(axis=-1) == self.labels).mean(axis=-1))
 
 
@@ -291,10 +283,10 @@ def _figure(settings: Settings, results: Results, folder: RunFolder) -> Figure:
                 drawing.estimates(axes, settings.times, found, colour, label=f"width {width}")
             right = [drawing.drawable(results.accuracy(width, t)) for t in settings.times]
             drawing.estimates(drawn[2], settings.times, right, colour)
-            drawn[2].axhline(results.gap_accuracy(width).value, color=colour, lw=0.9, ls=":")
+            drawn[2].axhline(results.right(results.gap[width]).mean(), color=colour, lw=0.9, ls=":")
         for axes in (drawn[0], drawn[1]):
             axes.axhline(0, color=palette.MUTED.light, lw=0.8)
-        drawn[2].axhline(results.limit_accuracy, color=palette.MUTED.light, lw=0.9, ls=(0, (4, 2)))
+        drawn[2].axhline(float(results.right(results.limit)), color=palette.MUTED.light, lw=0.9, ls=(0, (4, 2)))
     return drawn.figure
 
 

@@ -201,17 +201,12 @@ def draw_accuracies(
         for r, one in enumerate(images):
             tau = transformation(group, one.train_x.shape[1:], seed=seed + r)
             x, test = (np.asarray(tau(part), np.float32) for part in (one.train_x, one.test_x))
-            right = right_of(one.test_y)
+            right = lambda outputs, y=one.test_y: (np.asarray(outputs).argmax(axis=-1) == y).mean(axis=-1)
             ensemble = InfiniteEnsemble(net, ridge=ridge).fit(x, one.targets)
             mean[i, r] = right(ensemble.predict(test))
             single[i, r] = right(ensemble.sample(test, draws, key=jax.random.key(seed + r)))
             task.step(i * len(images) + r + 1, len(groups) * len(images))
     return {"draws": single, "mean": mean}
-
-
-def right_of(labels: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """The share of inputs that outputs (…, inputs, classes) classify rightly."""
-    return lambda outputs: np.asarray((outputs.argmax(axis=-1) == labels).mean(axis=-1))
 
 
 def predicted(K: np.ndarray, across: np.ndarray, targets: np.ndarray, ridge: float) -> np.ndarray:

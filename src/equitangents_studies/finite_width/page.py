@@ -92,15 +92,10 @@ def excess(cell: Cell, width: int, time: int) -> np.ndarray:
     return cell.fluctuations("complete", width, time) / cell.fluctuation["complete"][time] - 1
 
 
-def group_change(results: Results, task: str, width: int, time: int) -> float:
-    """The largest change of any group-convolutional network, in units of the targets’ size."""
-    return float(np.abs(results.group[task][width][time]).max())
-
-
 def group_claim(settings: Settings, results: Results) -> Claim:
     """Exact at any width."""
     largest = Records.over(
-        lambda task, width, t: exactly(group_change(results, task, width, t)),
+        lambda task, width, t: exactly(float(np.abs(results.group[task][width][t]).max())),
         lambda task, width, t: f"{results.titles[task]}, {width_name('gcnn', width)}, {after(int(results.steps[t]))}",
         task=tuple(results.group),
         width=settings.widths_of("gcnn"),

@@ -222,10 +222,6 @@ class Results:
         clean, moved = self.right[network, "I"][-1], self.right[network, group][-1]
         return mean_over_images(100.0 * clean - 100.0 * moved, (-100, 100), level)
 
-    def accuracy_permuted(self, network: str, level: float = 0.95) -> Estimate:
-        """Accuracy, per cent, with all coordinates permuted."""
-        return mean_over_images(100.0 * self.permuted[network], (0, 100), level)
-
 
 def mean_over_images(table: np.ndarray, bounds: tuple[float, float], level: float = 0.95) -> Estimate:
     """The mean of a table (runs, images); of many images, the interval is that of means of random groups of them."""
@@ -399,7 +395,7 @@ def _laws(results: Results) -> Table:
 
 
 def _permuted_page(results: Results) -> Table:
-    rows = [[n, results.accuracy_permuted(n)] for n in results.permuted]
+    rows = [[n, mean_over_images(100.0 * right, (0, 100))] for n, right in results.permuted.items()]
     return table("Accuracy in per cent; in brackets 95 % intervals.", ["", PERMUTED], rows)
 
 

@@ -84,7 +84,7 @@ def measure(settings: Settings, folder: RunFolder) -> Results:
         folder,
         Part("curve-{model}-{group#}", "{model}, {group}", partial(_curve, s, data_dir)),
         Part("predicted-{data}", "{data}: predictions", partial(_prediction, s, data_dir)),
-        Part("whole-{whole}{flips}", partial(_whole_title, s), partial(_whole, s, folder)),
+        Part("whole-{whole}{flips}", f"{{whole}}{{flips}}, {s.whole_images:,} images", partial(_whole, s, folder)),
         Part("recovered", "Synthetic power laws", partial(_recover, s)),
         levels={
             "model": s.models,
@@ -133,10 +133,6 @@ def _approximated(s: Settings, folder: RunFolder) -> Found:
         return learnt(np.concatenate(each), whole_images(s, data_dir), s)
 
     return found | measured(folder, Part("learnt-{approximated}", title + "learn", learn), levels=levels)
-
-
-def _whole_title(s: Settings, model: str, flips: str) -> str:
-    return f"{model}, {s.whole_images:,} images{' and their flips' if flips else ''}"
 
 
 def _whole(s: Settings, folder: RunFolder, model: str, flips: str, task: Task) -> Arrays:

@@ -289,16 +289,11 @@ def _scores(results: Results, labels: np.ndarray) -> np.ndarray:
     return results.agreement(labels[:, :, :PREDICTED]).mean(axis=-1)
 
 
-def last_members(results: Results) -> dict[str, np.ndarray]:
-    """Classes of the members after the last epoch."""
-    return {name: results.members[name][-1] for name in judged_sets(results)}
-
-
 def _nearer(results: Results, names: tuple[str, ...], level: float) -> Estimate:
     """How much nearer than the narrow networks the others are to what is expected, mean over `names`."""
     wide, narrow = (
         np.column_stack([_scores(results, of[name]) for name in names])
-        for of in (last_members(results), results.narrow)
+        for of in ({name: results.members[name][-1] for name in names}, results.narrow)
     )
     expected = np.array([results.predicted[name][0, 0] for name in names])
     split = lambda means: np.abs(means.reshape(*means.shape[:-1], 2, len(names)) - expected).mean(axis=-1)
