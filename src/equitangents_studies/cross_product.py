@@ -24,7 +24,7 @@ from scipy.stats import special_ortho_group
 from equitangents import actions, groups, nn
 from equitangents.ensembles import InfiniteEnsemble
 from equitangents.groups import Group, MatrixGroup
-from equitangents.report import Figure, palette
+from equitangents.report import palette
 from equitangents.statistics import Estimate, bootstrap, exactly, shared_level, surviving_share, t_interval
 from equitangents_studies.common.infinite import gradient_descent, orbit_means
 from equitangents_studies.common.networks import mlp
@@ -182,14 +182,8 @@ def _pairs(settings: Settings) -> dict[str, np.ndarray]:
 
 def measure(settings: Settings, folder: RunFolder) -> Results:
     """Closed form for every group and without augmentation, then ensembles."""
-    every, steps = ("none", *settings.groups), _steps(settings)
-    levels = {
-        "group": every,
-        "moved": settings.groups,
-        "trained": settings.trained_groups,
-        "step": steps,
-        "inputs": SETS,
-    }
+    steps, solved, trained_on = _steps(settings), settings.groups, settings.trained_groups
+    levels = {"group": ("none", *solved), "moved": solved, "trained": trained_on, "step": steps, "inputs": SETS}
     closed = Part("infinite-{group}", lambda name: f"Infinite width, {TITLES[name]}", partial(_infinite, settings))
     found = measured(folder, closed, levels=levels)
     rates = found.by("group", "rate")
@@ -466,21 +460,14 @@ def _ours(settings: Settings, results: Results) -> list[Claim]:
     ]
 
 
-_PAIRS = {"training": "Training pairs", "test": "Test pairs", "far": "Far pairs"}
-
-
 def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
     """Violations of members and their mean."""
-    return [_members(settings, results, folder)]
-
-
-def _members(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     name = settings.trained_groups[-1]
     place, shown = drawing.places(results.times), min(25, settings.members)
     with drawing.panels(
         folder,
         "members-and-mean",
-        titles=tuple(_PAIRS.values()),
+        titles=[f"{key.capitalize()} pairs" for key in SETS],
         ylabel="relative violation",
         sharey=True,
         caption=(
@@ -502,7 +489,7 @@ def _members(settings: Settings, results: Results, folder: RunFolder) -> Figure:
             axes.plot(place, expected, color=palette.INK.light, lw=1, ls=(0, (2, 2)), label="expected of sampling")
             drawing.time_ticks(axes, results.times, "step")
         drawing.logarithmic(drawn[0], "y", fine=True)
-    return drawn.figure
+    return [drawn.figure]
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)
