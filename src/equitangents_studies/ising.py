@@ -155,11 +155,9 @@ def spread_by_block(settings: Settings, results: Results, width: int, name: str,
     return np.stack([of(m) for m in settings.groups], axis=1)
 
 
-def overall_ratio(
-    settings: Settings, results: Results, width: int, steps: Sequence[int], names: Sequence[str] = SETS
-) -> Estimate:
+def overall_ratio(settings: Settings, results: Results, width: int, steps: Sequence[int]) -> Estimate:
     """`spread_ratio`'s geometric mean over steps, sets and all M; the interval is over blocks of members."""
-    cells = [(name, results.at(step)) for name in names for step in steps]
+    cells = [(name, results.at(step)) for name in SETS for step in steps]
     measured = np.mean([spread_by_block(settings, results, width, *cell).mean(axis=1) for cell in cells], axis=0)
     with np.errstate(divide="ignore"):  # a spread of 0 has no ratio: not a number
         predicted = np.mean([np.log(results.predicted[name][time]).mean(axis=0) for name, time in cells], axis=0)

@@ -107,14 +107,14 @@ def product(a: np.ndarray, b: np.ndarray) -> Product:
     return Product(float(whole), (rest - own.sum() + own) / ((m - 1) * (m - 2) * inputs))
 
 
-def over_members(compute: Callable[..., float | np.ndarray], *products: Product, level: float = 0.95) -> Estimate:
+def over_members(compute: Callable[..., float | np.ndarray], *products: Product) -> Estimate:
     """`compute` of products, with its interval over members."""
     whole = float(compute(*(p.whole for p in products)))
     without = np.asarray(compute(*(p.without for p in products)))
     m = len(without)
-    found = t_interval(m * whole - (m - 1) * without, level)
+    found = t_interval(m * whole - (m - 1) * without)
     half = (found.high - found.low) / 2
-    return Estimate(whole, whole - half, whole + half, level)
+    return Estimate(whole, whole - half, whole + half, found.confidence)
 
 
 PRESETS = presets(

@@ -107,11 +107,11 @@ def load_images(settings: Chosen, data_dir: Path | None, *, draw: int = 0) -> Im
     return Images(sized(chosen.train_x), chosen.train_y, chosen.test_y, sets, titles, chosen.class_names)
 
 
-def stands_for(name: str, data_dir: Path | None, otherwise: str = "textures") -> str:
-    """What the name "auto" of a data set stands for: CIFAR-10 where the data folder has it, else `otherwise`."""
+def stands_for(name: str, data_dir: Path | None) -> str:
+    """What the name "auto" of a data set stands for: CIFAR-10 where the data folder has it, else textures."""
     if name != "auto":
         return name
-    return "cifar10" if data.available("cifar10", data_dir) else otherwise
+    return "cifar10" if data.available("cifar10", data_dir) else "textures"
 
 
 def is_own(name: str) -> bool:

@@ -69,7 +69,7 @@ class Eigenvalue:
         return self.value
 
 
-def largest_eigenvalue(net: FiniteNetwork, params: Params, x: Numbers, *, steps: int = 24, seed: int = 0) -> Eigenvalue:
+def largest_eigenvalue(net: FiniteNetwork, params: Params, x: Numbers, *, steps: int = 24) -> Eigenvalue:
     """The largest eigenvalue of J Jᵀ/N, the tangent kernel between all outputs on x, over the number of inputs N.
 
     It does not carry 1/K: the loss (1/2KN) Σ_i |f(x_i) − y_i|² over K outputs has the curvature λ_max/K.
@@ -95,7 +95,7 @@ def largest_eigenvalue(net: FiniteNetwork, params: Params, x: Numbers, *, steps:
         outputs = jax.eval_shape(net.apply, params, jax.ShapeDtypeStruct((1, *x.shape[1:]), dtype)).shape[-1]
         steps = min(check_whole("steps", steps, 1), len(x) * outputs)
         start = np.zeros((blocks * rows, outputs), dtype)
-        start[: len(x)] = np.random.default_rng(seed).standard_normal((len(x), outputs))
+        start[: len(x)] = np.random.default_rng(0).standard_normal((len(x), outputs))
         mask = np.arange(blocks * rows) < len(x)
         diagonal, beside = _lanczos(
             net,
