@@ -21,7 +21,7 @@ from jaxtyping import Float
 
 from equitangents import kernels, nn
 from equitangents.extending import ArrayLike, FiniteNetwork, Params
-from equitangents.report import Figure, palette
+from equitangents.report import palette
 from equitangents.statistics import Estimate, bootstrap, log_ratio, shared_level
 from equitangents_studies.common.images import Chosen, Images, load_images
 from equitangents_studies.common.networks import mlp
@@ -337,10 +337,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
     """Movement of the kernel against width after the last step."""
-    return [_against_width(settings, results, folder)]
-
-
-def _against_width(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     last, widths = int(results.steps[-1]), results.widths
     with drawing.panels(
         folder,
@@ -367,7 +363,7 @@ def _against_width(settings: Settings, results: Results, folder: RunFolder) -> F
                 drawing.power(axes, widths, first, -0.5, label="∝ 1/√n, ∝ 1/n")
                 drawing.power(axes, widths, first, -1)
             drawing.logarithmic(axes, "both", widths, base=2)
-    return drawn.figure
+    return [drawn.figure]
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (TANGENT_KERNEL, WIDE_NETWORKS), check_settings)

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from equitangents.report import Figure, palette
+from equitangents.report import palette
 from equitangents.statistics import Estimate, exactly, t_interval
 from equitangents_studies.common.system_runs import SystemImages, SystemSettings, asked_images
 from equitangents_studies.framework import drawing
@@ -197,10 +197,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
     """Accuracies by group and law."""
-    return [_figure(results, folder)]
-
-
-def _figure(results: Results, folder: RunFolder) -> Figure:
     with drawing.panels(
         folder,
         "accuracy",
@@ -216,7 +212,7 @@ def _figure(results: Results, folder: RunFolder) -> Figure:
             values = [t_interval(100 * results.scores[law, group], bounds=(0, 100)) for group in GROUPS]
             drawing.estimates(drawn[0], place + 0.06 * (i - 0.5), values, colour.light, label=law, fmt="o")
         drawn[0].set_xticks(place, GROUPS)
-    return drawn.figure
+    return [drawn.figure]
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

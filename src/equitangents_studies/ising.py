@@ -20,7 +20,7 @@ import numpy as np
 
 from equitangents import actions, nn
 from equitangents.ensembles import InfiniteEnsemble, orbit_law
-from equitangents.report import Figure, palette
+from equitangents.report import palette
 from equitangents.statistics import (
     Estimate,
     excess_exponent,
@@ -399,10 +399,6 @@ _TITLES = {"training": "Training spins", "test": "Test spins", "foreign": "Forei
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
     """Orbit spread against ensemble size."""
-    return [_for_every_size(settings, results, folder)]
-
-
-def _for_every_size(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     wide, sizes = max(settings.widths), predicted_sizes(settings)
     with drawing.panels(
         folder,
@@ -429,7 +425,7 @@ def _for_every_size(settings: Settings, results: Results, folder: RunFolder) -> 
                     axes.plot(np.full(len(spread), m), spread, "_", color=colour, ms=4, alpha=0.35)
                     axes.plot(m, np.median(spread), "o", color=colour, ms=4, mec=palette.INK.light, mew=0.6)
             drawing.logarithmic(axes, ticks=settings.groups, base=2)
-    return drawn.figure
+    return [drawn.figure]
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

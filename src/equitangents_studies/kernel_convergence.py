@@ -16,7 +16,7 @@ import numpy as np
 
 from equitangents import kernels, nn
 from equitangents.groups import so3, wallpaper
-from equitangents.report import Figure, palette
+from equitangents.report import palette
 from equitangents.statistics import Estimate, bootstrap, exactly, power_law, shared_level
 from equitangents_studies.framework import drawing
 from equitangents_studies.framework.claims import IN_ERRORS, Claim, Records, claim, ours, theirs
@@ -195,10 +195,6 @@ def claims(settings: Settings, results: Results) -> Sequence[Claim]:
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
     """Deviations of kernels against width."""
-    return [_figure(settings, results, folder)]
-
-
-def _figure(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     widths = np.array(settings.widths, dtype=float)
     with drawing.panels(
         folder,
@@ -215,7 +211,7 @@ def _figure(settings: Settings, results: Results, folder: RunFolder) -> Figure:
                 values = [bootstrap(d, np.sqrt) for d in deviations(results, space, kind).T]
                 drawing.estimates(axes, shift * widths, values, colour.light, label=kind.upper())
             drawing.power(axes, widths, values[0].value, -0.5, label="∝ 1/√width")
-    return drawn.figure
+    return [drawn.figure]
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from equitangents import actions, nn
-from equitangents.report import Figure, palette
+from equitangents.report import palette
 from equitangents.statistics import Estimate, power_law, shared_level, squared_mean, surviving_share
 from equitangents_studies.common.images import Chosen, Images, load_images
 from equitangents_studies.common.infinite import gradient_descent, orbit_means
@@ -247,15 +247,11 @@ def _scale(width: int, scale: float) -> str:
     return "scale of the tangent kernel" if scale == math.sqrt(width) else f"λ = {scale:g}"
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
-    """Distances from the closed form."""
-    return [_distances(settings, results, folder)]
-
-
 _COLOURS = (palette.BLUE, palette.ORANGE, palette.VERMILLION, palette.GREEN, palette.PURPLE)
 
 
-def _distances(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+    """Distances from the closed form."""
     with drawing.panels(
         folder,
         "distance-over-scale",
@@ -278,7 +274,7 @@ def _distances(settings: Settings, results: Results, folder: RunFolder) -> Figur
             axes.plot(math.sqrt(n), lazy, "o", ms=7, color=colour.light, mfc="white", zorder=3)
         drawing.logarithmic(axes, "x", sorted(settings.scales), base=2)
         axes.set_ylim(bottom=0)
-    return drawn.figure
+    return [drawn.figure]
 
 
 STUDY: Study[Settings, Results] = Study(

@@ -27,7 +27,7 @@ from equitangents.ensembles import InfiniteEnsemble
 from equitangents.extending import ArrayLike, Params
 from equitangents.inference import augment_inputs
 from equitangents.kernels import Kernels
-from equitangents.report import Figure, palette
+from equitangents.report import palette
 from equitangents.statistics import Estimate, exactly, power_law, second_moment_share, shared_level
 from equitangents_studies import data
 from equitangents_studies.common import networks
@@ -437,10 +437,6 @@ _COLOURS = dict(zip(SETS, (palette.BLUE, palette.GREEN, palette.ORANGE, palette.
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
     """Distances in time."""
-    return [_distances(results, folder)]
-
-
-def _distances(results: Results, folder: RunFolder) -> Figure:
     place = drawing.places(results.times)
     with drawing.panels(
         folder,
@@ -464,7 +460,7 @@ def _distances(results: Results, folder: RunFolder) -> Figure:
         for axes in drawn:
             drawing.time_ticks(axes, results.times)
         drawing.logarithmic(left, "y")
-    return drawn.figure
+    return [drawn.figure]
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from equitangents.extending import check_array
-from equitangents.report import Figure, palette
+from equitangents.report import palette
 from equitangents.statistics import Estimate, t_interval
 from equitangents_studies.common.system_runs import COUNTED, SystemImages, SystemSettings, asked_images
 from equitangents_studies.framework import drawing
@@ -254,17 +254,13 @@ def _accuracy(settings: Settings, results: Results) -> Claim:
     )  # fmt: skip
 
 
-def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
-    """S-Dist and accuracy against the place on the path."""
-    return [_figure(settings, results, folder)]
-
-
 def distance(results: Results, other: str, width: int, time: float) -> Estimate:
     """S-Dist to one of OTHERS with its interval over members."""
     return over_members(lambda d: d, results.distance(other, width, time))
 
 
-def _figure(settings: Settings, results: Results, folder: RunFolder) -> Figure:
+def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
+    """S-Dist and accuracy against the place on the path."""
     with drawing.panels(
         folder,
         "path",
@@ -287,7 +283,7 @@ def _figure(settings: Settings, results: Results, folder: RunFolder) -> Figure:
         for axes in (drawn[0], drawn[1]):
             axes.axhline(0, color=palette.MUTED.light, lw=0.8)
         drawn[2].axhline(float(results.right(results.limit)), color=palette.MUTED.light, lw=0.9, ls=(0, (4, 2)))
-    return drawn.figure
+    return [drawn.figure]
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (THEIRS,), check_settings)

@@ -21,7 +21,7 @@ from matplotlib.colors import LinearSegmentedColormap
 
 from equitangents import actions, groups, nn
 from equitangents.ensembles import InfiniteEnsemble
-from equitangents.report import Figure, palette
+from equitangents.report import palette
 from equitangents.statistics import Estimate, exactly, shared_level, surviving_share, t_interval
 from equitangents_studies.common import networks
 from equitangents_studies.common.infinite import largest_rate
@@ -324,10 +324,6 @@ _COLOURS = LinearSegmentedColormap.from_list("two-sided", ["#004478", "#56a0d0",
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
     """Maps of predictions."""
-    return [_snapshots(settings, results, folder)]
-
-
-def _snapshots(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     maps, p = results.augmented.maps, settings.plane
     rows = {f"Member {m + 1}": maps["members"][:, m] for m in range(min(2, maps["members"].shape[1]))}
     rows |= {f"Mean of {settings.members}": maps["mean"], "Infinite width": maps["infinite"]}
@@ -366,7 +362,7 @@ def _snapshots(settings: Settings, results: Results, folder: RunFolder) -> Figur
         truth.plot(*orbit.T, ".", ms=2.2, color=palette.INK.light)
         truth.set_xlim(-p, p)
         truth.set_ylim(-p, p)
-    return drawn.figure
+    return [drawn.figure]
 
 
 def _bare(axes: Axes) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import scipy.stats
 
-from equitangents.report import Figure, palette
+from equitangents.report import palette
 from equitangents.statistics import (
     Estimate,
     bootstrap,
@@ -266,10 +266,6 @@ _COLOURS = {"mlp": palette.BLUE, "cnn": palette.ORANGE, "gcnn": palette.GREEN}
 
 def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
     """Single networks of every architecture."""
-    return [_architectures(settings, results, folder)]
-
-
-def _architectures(settings: Settings, results: Results, folder: RunFolder) -> Figure:
     last = len(results.steps) - 1
     with drawing.panels(
         folder,
@@ -291,7 +287,7 @@ def _architectures(settings: Settings, results: Results, folder: RunFolder) -> F
                 values = [single_changes(results, name, task, width, last) for width in widths]
                 drawing.estimates(axes, widths, values, _COLOURS[name].light, label=NOUNS[name])
             drawing.logarithmic(axes, "both", sorted({*settings.widths, *settings.group_channels}), base=2)
-    return drawn.figure
+    return [drawn.figure]
 
 
 STUDY: Study[Settings, Results] = Study(PRESETS, measure, claims, (EMERGENT_EQUIVARIANCE,), check_settings)
