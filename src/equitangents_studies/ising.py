@@ -394,16 +394,13 @@ def _words(step: int, name: str, size: int | None = None) -> str:
     return ("" if size is None else f"M = {size}, ") + f"{after(step)}, {name} spins"
 
 
-_TITLES = {"training": "Training spins", "test": "Test spins", "foreign": "Foreign spins"}
-
-
 def present(settings: Settings, results: Results, folder: RunFolder) -> list[Shown]:
     """Orbit spread against ensemble size."""
     wide, sizes = max(settings.widths), predicted_sizes(settings)
     with drawing.panels(
         folder,
         "spread-for-every-size",
-        titles=tuple(_TITLES.values()),
+        titles=[f"{name.capitalize()} spins" for name in SETS],
         xlabel="members averaged, M",
         ylabel="relative orbit standard deviation",
         size=(8.6, 3.5),
