@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from functools import cached_property, partial
 from typing import Any, final
 
@@ -19,11 +20,9 @@ from equitangents.validation import check_whole
 MAX_BANDLIMIT = 100_000
 
 
-@final
-class PlaneRotations(Immutable, CompactGroup):
-    """SO(2), with equidistant angles for means of functions of a bandlimit; made by `so2`."""
+class _OfPlane(Immutable, CompactGroup):
+    """SO(2) or O(2), with equidistant angles for means of functions of a bandlimit."""
 
-    name = "SO(2)"
     dimension = 1
     default_draws = 24
     draws_are_independent = False
@@ -31,6 +30,30 @@ class PlaneRotations(Immutable, CompactGroup):
 
     def __init__(self, bandlimit: int):
         vars(self).update(bandlimit=bandlimit)
+
+    @property
+    @abstractmethod
+    def order(self) -> int:
+        """The number of nodes."""
+
+    @property
+    def weights(self) -> Float[np.ndarray, " nodes"]:
+        """Equal weights of all nodes, which sum to 1."""
+        return np.full(self.order, 1 / self.order)
+
+    def is_same_group(self, other: SymmetryGroup) -> bool:
+        """Whether it is of the same name, whatever its bandlimit."""
+        return type(self) is type(other)
+
+    def _value(self) -> tuple[Any, ...]:
+        return (self.bandlimit,)
+
+
+@final
+class PlaneRotations(_OfPlane):
+    """SO(2), with equidistant angles for means of functions of a bandlimit; made by `so2`."""
+
+    name = "SO(2)"
 
     @property
     def identity(self) -> float:
@@ -46,11 +69,6 @@ class PlaneRotations(Immutable, CompactGroup):
     def nodes(self) -> list[float]:
         """Equidistant angles from 0 on."""
         return [360.0 * k / self.order for k in range(self.order)]
-
-    @property
-    def weights(self) -> Float[np.ndarray, " nodes"]:
-        """Equal weights of all nodes, which sum to 1."""
-        return np.full(self.order, 1 / self.order)
 
     def check_element(self, name: str, g: Element) -> float:
         """`g` as a float."""
@@ -94,13 +112,6 @@ class PlaneRotations(Immutable, CompactGroup):
         """Frequencies 0 .. count − 1: the trivial irrep, then rotations of a plane by m times the angle."""
         return tuple(_frequency(m) for m in range(check_whole("count", count, 0)))
 
-    def is_same_group(self, other: SymmetryGroup) -> bool:
-        """SO(2), whatever its bandlimit."""
-        return isinstance(other, PlaneRotations)
-
-    def _value(self) -> tuple[Any, ...]:
-        return (self.bandlimit,)
-
     def __repr__(self) -> str:
         return f"<{self.name} sampled at bandlimit {self.bandlimit}, {self.order} angles>"
 
@@ -126,20 +137,13 @@ _FLIP = np.diag([1.0, -1.0])
 
 
 @final
-class PlaneIsometries(MatricesGroup):
+class PlaneIsometries(_OfPlane, MatricesGroup):
     """O(2), with equidistant angles for means of functions of a bandlimit; made by `o2`.
 
     g = R(α) diag(1, ±1): the reflection diag(1, −1) first, then the turn.
     """
 
     name = "O(2)"
-    dimension = 1
-    default_draws = 24
-    draws_are_independent = False
-    bandlimit: int
-
-    def __init__(self, bandlimit: int):
-        vars(self).update(bandlimit=bandlimit)
 
     @property
     def identity(self) -> Float[np.ndarray, "2 2"]:
@@ -157,11 +161,6 @@ class PlaneIsometries(MatricesGroup):
         count = self.order // 2
         turns = plane_turns(1, 360.0 * np.arange(count) / count)
         return read_only(np.concatenate([turns, turns @ _FLIP]))
-
-    @property
-    def weights(self) -> Float[np.ndarray, " nodes"]:
-        """Equal weights of all nodes, which sum to 1."""
-        return np.full(self.order, 1 / self.order)
 
     def check_element(self, name: str, g: Element) -> Float[np.ndarray, "2 2"]:
         """`g` as a matrix."""
@@ -202,13 +201,6 @@ class PlaneIsometries(MatricesGroup):
             )
             for m, odd in kinds
         )
-
-    def is_same_group(self, other: SymmetryGroup) -> bool:
-        """O(2), whatever its bandlimit."""
-        return isinstance(other, PlaneIsometries)
-
-    def _value(self) -> tuple[Any, ...]:
-        return (self.bandlimit,)
 
     def __repr__(self) -> str:
         return f"<{self.name} sampled at bandlimit {self.bandlimit}, {self.order} elements>"
