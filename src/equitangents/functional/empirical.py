@@ -235,19 +235,6 @@ def _both(kernel_fn: KernelFn, x1: ArrayLike, x2: ArrayLike | None, params: Para
     return tuple(kernel_fn(x1, x2, ("nngp", "ntk"), params))
 
 
-def ntk_vector_product(f: ApplyFn, params: Params, x1: Tree, x2: Tree, vectors: Numbers) -> jax.Array:
-    """The product Θ(x1, x2) v, (N1, outputs), of v (N2, outputs), by one derivative backwards and one forwards.
-
-    No Jacobian is held.
-
-    >>> import jax.numpy as jnp
-    >>> w, x = jnp.ones((2, 1)), jnp.array([[1.0, 0.0], [0.0, 2.0]])
-    >>> ntk_vector_product(lambda w, x: x @ w, w, x, x, jnp.ones((2, 1))).tolist()
-    [[1.0], [4.0]]
-    """
-    return empirical_ntk_vp_fn(f, x1, x2, params)(vectors)
-
-
 def empirical_ntk_vp_fn(
     f: ApplyFn, x1: Tree, x2: Tree, params: Params, **keywords: Tree
 ) -> Callable[[Numbers], jax.Array]:
