@@ -28,7 +28,7 @@ from equitangents.actions import Action, grid
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, NetworkError, ShapeError
 from equitangents.groups import Group, WallpaperGroup
 from equitangents.groups.rotation_group import RotationGroup
-from equitangents.groups.wallpaper_group import TranslationGroup
+from equitangents.groups.wallpaper_group import GridGroup
 from equitangents.kernels.operation import FrozenArray
 from equitangents.kernels.operations import Affine, Table
 from equitangents.kernels.program import GroupFibres, Op
@@ -166,7 +166,7 @@ class Lift(_OnTable):
     b_std: float = 0.0
 
     def __post_init__(self) -> None:
-        if isinstance(self.onto, WallpaperGroup | TranslationGroup):
+        if isinstance(self.onto, GridGroup):
             object.__setattr__(self, "onto", grid(self.onto))
         if not isinstance(self.onto, Action):
             raise InvalidTypeError(
@@ -232,7 +232,7 @@ class Lift(_OnTable):
 
     def _on_grid(self, signal: Signal, group: Group) -> bool:
         """Whether the action moves position number p as the group moves grid point number p."""
-        assert isinstance(group, WallpaperGroup | TranslationGroup)
+        assert isinstance(group, GridGroup)
         standard = grid(group)
         if self.action == standard:
             return True
