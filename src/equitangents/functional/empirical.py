@@ -125,7 +125,7 @@ def _of_batches(axes: Axes, params: Params, one: Side, other: Side) -> Tree:
         parts = outer.flatten_up_to(found)
         return jax.tree.unflatten(outer, [flat(s, t) for s, t in zip(jax.tree.leaves(shapes), parts, strict=True)])
 
-    return jax.tree.map(axes.product_of_rows, jacobians(one), jacobians(other))
+    return jax.tree.map(partial(axes.product, of_slopes=True), jacobians(one), jacobians(other))
 
 
 def empirical_nngp_fn(
@@ -303,17 +303,12 @@ class Axes:
         if trace & diagonal:
             raise InvalidArgumentError("trace_axes", self.trace, "none of diagonal_axes", str(self.diagonal))
 
-    def product(self, a: jax.Array, b: jax.Array) -> jax.Array:
-        """Mean product of outputs over the traced axes."""
-        first, second, out, trace = self._letters(a.ndim)
+    def product(self, a: jax.Array, b: jax.Array, *, of_slopes: bool = False) -> jax.Array:
+        """Mean product over the traced axes: of outputs, or of their derivatives, with the parameters last."""
+        summed = "z" if of_slopes else ""
+        first, second, out, trace = self._letters(a.ndim - of_slopes)
         size = int(np.prod([a.shape[i] for i in trace], dtype=np.int64))
-        return jnp.einsum(f"{first},{second}->{out}", a, b, precision="highest") / size
-
-    def product_of_rows(self, a: jax.Array, b: jax.Array) -> jax.Array:
-        """The mean product of derivatives, whose last axis are the parameters."""
-        first, second, out, trace = self._letters(a.ndim - 1)
-        size = int(np.prod([a.shape[i] for i in trace], dtype=np.int64))
-        return jnp.einsum(f"{first}z,{second}z->{out}", a, b, precision="highest") / size
+        return jnp.einsum(f"{first}{summed},{second}{summed}->{out}", a, b, precision="highest") / size
 
     def of_full(self, whole: jax.Array) -> jax.Array:
         """From the kernel of all pairs, (N1, N2, *outputs, *outputs)."""

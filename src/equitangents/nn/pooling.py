@@ -69,11 +69,8 @@ class AvgPool(_Pool):
 
     def box(self, signal: Signal) -> Box:
         """Where the windows read on the signal's grid."""
-        shape = grid_shape(signal)
-        window = per_dimension("window", self.window, len(shape))
-        if self.padding == "valid" and any(w > n for w, n in zip(window, shape, strict=True)):
-            raise NetworkError("window", window, shape, "at most the grid's sizes", verb="with valid padding is")
-        return Window(window, window if self.stride is None else self.stride, self.padding).box(shape)
+        stride = self.window if self.stride is None else self.stride
+        return Window(self.window, stride, self.padding).box(grid_shape(signal))
 
     def signal(self, signal: Signal) -> Signal:
         """The grid of windows; a Gaussian field stays one."""
