@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, final
 
 import numpy as np
@@ -13,7 +13,7 @@ from jaxtyping import Float
 from equitangents._aliases import Element
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups.group import read_only
-from equitangents.groups.rotations_of_space import plane_isometries, plane_turns
+from equitangents.groups.rotations_of_space import plane_turns
 from equitangents.groups.symmetry_group import CompactGroup, CompactIrrep, Flow, Immutable, MatricesGroup, SymmetryGroup
 from equitangents.validation import check_whole
 
@@ -110,7 +110,7 @@ class PlaneRotations(_OfPlane):
 
     def irreps(self, count: int) -> tuple[CompactIrrep, ...]:
         """Frequencies 0 .. count − 1: the trivial irrep, then rotations of a plane by m times the angle."""
-        return tuple(_frequency(m) for m in range(check_whole("count", count, 0)))
+        return tuple(CompactIrrep(self.name, m) for m in range(check_whole("count", count, 0)))
 
     def __repr__(self) -> str:
         return f"<{self.name} sampled at bandlimit {self.bandlimit}, {self.order} angles>"
@@ -124,12 +124,6 @@ def so2(bandlimit: int = 16) -> PlaneRotations:
     ([0.0, 72.0, 144.0, 216.0, 288.0], 30.0, [1, 2, 2])
     """
     return PlaneRotations(check_whole("bandlimit", bandlimit, 1, MAX_BANDLIMIT))
-
-
-def _frequency(m: int) -> CompactIrrep:
-    factor = 2 if m else 1
-    character = lambda g: factor * np.cos(m * np.radians(g))
-    return CompactIrrep(f"frequency {m}", factor, character, partial(plane_turns, m), "SO(2)")
 
 
 TOLERANCE = 1e-8  # of g gᵀ = 1
@@ -190,17 +184,8 @@ class PlaneIsometries(_OfPlane, MatricesGroup):
     def irreps(self, count: int) -> tuple[CompactIrrep, ...]:
         """Frequencies 0 .. count − 1; for frequency 0 the trivial irrep and the sign of reflections."""
         count = check_whole("count", count, 0)
-        kinds = [(0, False), (0, True)][: 2 * count] + [(m, False) for m in range(1, count)]
-        return tuple(
-            CompactIrrep(
-                f"frequency {m}" + (", the sign of reflections" if odd else ""),
-                2 if m else 1,
-                partial(_character, m, odd),
-                partial(plane_isometries, m, odd),
-                self.name,
-            )
-            for m, odd in kinds
-        )
+        kinds = [(0, 1), (0, -1)][: 2 * count] + [(m, 1) for m in range(1, count)]
+        return tuple(CompactIrrep(self.name, m, parity) for m, parity in kinds)
 
     def __repr__(self) -> str:
         return f"<{self.name} sampled at bandlimit {self.bandlimit}, {self.order} elements>"
@@ -213,7 +198,3 @@ def o2(bandlimit: int = 16) -> PlaneIsometries:
     [1, 1, 2, 2]
     """
     return PlaneIsometries(check_whole("bandlimit", bandlimit, 1, MAX_BANDLIMIT))
-
-
-def _character(frequency: int, odd: bool, g: Element) -> np.ndarray:
-    return np.trace(plane_isometries(frequency, odd, g), axis1=-2, axis2=-1)

@@ -49,7 +49,7 @@ class GridGroup(Group):
         """The row-major index of P x + t."""
         if self.point_order > 1:
             P = self.point_matrices[point]
-            x = tuple(sum(P[..., i, j] * x[j] for j in range(len(x))) for i in range(len(x)))  # type: ignore[misc]
+            x = tuple(sum(P[..., i, j] * x[j] for j in range(len(x))) for i in range(len(x)))
         return np.ravel_multi_index(tuple((i + j) % n for i, j, n in zip(x, t, self.shape, strict=True)), self.shape)
 
     def _number(self, point: np.ndarray, translation: np.ndarray) -> np.ndarray:

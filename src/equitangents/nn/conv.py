@@ -125,10 +125,8 @@ class WindowLayer(LinearLayer):
 
     def lower_masked(self, signal: Signal) -> tuple[Any, ...]:
         """As `lower`, with the windows of smaller inputs in place of its first operation where they are others."""
-        box, *rest = self.lower(signal)
-        if keeps_windows(box, self.padding):
-            return (box, *rest)
-        return (Fitted(box, self.padding, pools=False), *rest)
+        box, ops = self.box(signal), self.lower(signal)
+        return ops if keeps_windows(box, self.padding) else (Fitted(box, self.padding, pools=False), *ops[1:])
 
     def run(self, params: Params, x: jax.Array, signal: Signal, structure: Structure) -> tuple[jax.Array, Structure]:
         """As `apply`; under a mask as on the smaller input that it leaves, or as the mask's convention says."""

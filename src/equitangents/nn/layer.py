@@ -158,7 +158,7 @@ class Layer(CheckedKeywords, metaclass=_OfPlainNumbers):
             return None
         positions = self.signal(signal).positions
         if positions.shape == () and not positions.steerable:
-            return mask.reshape((len(mask), -1)).any(axis=1)
+            return mask.reshape((len(mask), -1)).any(axis=1)  # type: ignore[return-value]
         if positions.shape != signal.positions.shape or positions.on_group:
             raise NetworkError("layers", self, "layers that take masks", verb="hold")
         return mask

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from numpy.typing import DTypeLike
 
 from equitangents import precision
-from equitangents._types import ArrayLike, Numbers, Params, Tree
+from equitangents._types import ArrayLike, DType, Numbers, Params, Tree
 from equitangents.actions import Action
 from equitangents.actions.action import GroupAction
 from equitangents.errors import InvalidTypeError, NetworkError, ShapeError
@@ -433,7 +433,7 @@ def _naming_misfits(layers: tuple[Layer, ...], params: Params, signals: tuple[Si
         raise
 
 
-def _values(x: Inputs, dtype: DTypeLike, key: jax.Array | None = None) -> tuple[jax.Array, Structure]:
+def _values(x: Inputs, dtype: DType, key: jax.Array | None = None) -> tuple[jax.Array, Structure]:
     """Arrays (N, *positions, C) in a precision, and what goes beside them; vectors have no positions to miss."""
     values, graphs = jnp.asarray(getattr(x, "x", x), dtype), getattr(x, "adjacency", None)
     graphs = None if graphs is None else jnp.asarray(graphs, dtype)

@@ -101,7 +101,7 @@ def evaluated(
 
     def kernel(found: Tree, signal: Signals) -> Tree:
         if not isinstance(found, FieldKernels):
-            return kind(kernel(f, s) for f, s in zip(found, signal.parts, strict=True))
+            return kind(kernel(f, s) for f, s in zip(found, signal.parts, strict=True))  # type: ignore[union-attr]
         grid = signal.positions.shape
         shapes = [moved_shape((n, *signal.array_shape), axes, back=True) for n in found.nngp.shape[-2:]]
         masks = [None if m is None else ~m.T.reshape((m.shape[1], *grid, 1)) for m in found.masks]

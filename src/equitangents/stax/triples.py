@@ -146,7 +146,8 @@ class KernelFn(OfTree):
         no_ntk = not names and any(layer.no_ntk is not None for layer in self.layers)
         wanted = names or (("nngp", "cov1", "cov2") if no_ntk else ("nngp", "ntk", "cov1", "cov2"))
         both = None if _BETWEEN.isdisjoint(wanted) else self.network.kernel(*sides)
-        found = Kernel(*(getattr(both, name) if name in wanted else None for name in ("nngp", "ntk")), None, None)
+        nngp, ntk = (getattr(both, name) if name in wanted else None for name in ("nngp", "ntk"))
+        found = Kernel(nngp, ntk, None, None)
         own = {name: side for name, side in zip(("cov1", "cov2"), sides, strict=True) if name in wanted}
         if own:
             each = {k: None if v is None else self.network.kernel_diagonal(v).nngp for k, v in own.items()}

@@ -23,6 +23,7 @@ from equitangents._types import ArrayLike
 from equitangents.errors import InvalidArgumentError, InvalidTypeError, ShapeError
 from equitangents.groups import SymmetryGroup
 from equitangents.groups.rotations_of_space import plane_isometries, space_rotations
+from equitangents.groups.symmetry_group import CompactIrrep
 from equitangents.validation import check_array
 
 SPACES = {"SO(2)": 2, "O(2)": 2, "SO(3)": 3, "O(3)": 3}
@@ -34,23 +35,12 @@ _FORMS = {"SO(2)": "2", "O(2)": "0e, 0o or 2", "SO(3)": "2", "O(3)": "2e or 2o"}
 
 
 @dataclass(frozen=True, order=True)
-class Irrep:
+class Irrep(CompactIrrep):
     """One irrep: its group, its degree (frequency in the plane), and its parity, 1 or -1.
 
     Parity is what a reflection (of the plane, for degree 0) or the inversion (of space) multiplies by; "e" in text
     for 1, "o" for -1. Groups without reflections, and degrees from 1 on in the plane, have none and keep 1.
     """
-
-    group: str
-    degree: int
-    parity: int = 1
-
-    @property
-    def dimension(self) -> int:
-        """2l + 1 in space; in the plane 1 for degree 0 and 2 for others."""
-        if SPACES[self.group] == 3:
-            return 2 * self.degree + 1
-        return 2 if self.degree else 1
 
     @property
     def is_trivial(self) -> bool:
