@@ -163,7 +163,7 @@ _TABLE = {
         "resolution none|int",
         "translations:TranslationMean": "net Network; torus (int)",
     },
-    "fit": {"features:FeatureNetwork": "base Sequential; shift (real); scale (real)"},
+    "fit": {"features:FeatureNetwork": "base Sequential; shift (real); scale (real); cells int; colours bool"},
     "inference": {
         "data_orbits:DataOrbits": "group Group; first ints; orbit ints; element ints; stabilisers {ints}",
         "dynamics:Descent": "learning_rate real; samples int",
