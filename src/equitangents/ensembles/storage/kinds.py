@@ -115,10 +115,11 @@ _TABLE = {
         "plane_rotations:PlaneIsometries": "bandlimit int; matrices? floats",
         "plane_rotations:PlaneRotations": "bandlimit int",
         "representations:FiniteMatrices": "matrices floats; name text; digest text",
-        "representations:Representation": "parts (FiniteMatrices|steerable.Irrep); dimension? int",
+        "representations:Representation": "parts (FiniteMatrices|CompactIrrep); dimension? int",
         "rotation_group:RotationGroup": "name text; bandlimit int; reflections bool; euler_angles? floats; "
         "matrices? floats; weights? floats",
         "families:Permutations": "n int; name text",
+        "symmetry_group:CompactIrrep": "group text; degree int; parity int",
         "table_group:TableGroup": f"{_GROUP}; _table ints; labels none|(label)",
         "wallpaper_group:TranslationGroup": f"{_GROUP}; shape (int); table? ints",
         "wallpaper_group:WallpaperGroup": f"{_GROUP}; rotations int; reflections bool; shape (int); point_order int; "
