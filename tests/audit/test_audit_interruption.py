@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 import pytest
 
@@ -200,14 +199,13 @@ def test_a_model_of_one_batch_size_is_averaged_in_such_batches() -> None:
     assert set(sizes) == {16}
 
 
-@pytest.mark.parametrize("error", [MemoryError(), jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory")])
-def test_batches_that_run_out_of_memory_are_halved_and_the_report_says_so(error: Exception) -> None:
+def test_batches_that_run_out_of_memory_are_halved_and_the_report_says_so() -> None:
     sizes = []
 
     def f(x: np.ndarray) -> np.ndarray:
         sizes.append(len(x))
         if len(x) > 12:
-            raise error
+            raise MemoryError
         return np.tanh(x.reshape(len(x), -1) @ W)
 
     whole = et.audit(lambda x: np.tanh(x.reshape(len(x), -1) @ W), "C4", X, **ALONE)
@@ -218,5 +216,5 @@ def test_batches_that_run_out_of_memory_are_halved_and_the_report_says_so(error:
     assert max(sizes[2:]) == report.settings.batch_size == 10
     assert "larger batches" in {m.section for m in report.missing}
     assert "out of memory" in report.summary()
-    with pytest.raises(type(error)):
-        et.audit(CallableModel(lambda x: (_ for _ in ()).throw(error)), "C4", X, **ALONE)
+    with pytest.raises(MemoryError):
+        et.audit(CallableModel(lambda x: (_ for _ in ()).throw(MemoryError())), "C4", X, **ALONE)

@@ -272,7 +272,7 @@ def test_outputs_with_their_batch_along_another_axis() -> None:
 
 
 def test_kinds_are_named_on_the_command_line(tmp_path: Path, monkeypatch, capsys) -> None:
-    from equitangents.cli.audit_words import output_kinds
+    from equitangents.cli.audit import output_kinds
     from equitangents.cli.main import main
 
     assert output_kinds("4x0e+2x1o") == "4x0e+2x1o"

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import equitangents as et
-from equitangents.cli.main import main
 from equitangents.planning.question import network
 from equitangents_studies.systems import architecture
 
@@ -29,16 +28,8 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def run(capsys, folder):
-    """Status, standard output and standard error of a command."""
-
-    def call(*arguments):
-        with pytest.raises(SystemExit) as stop:
-            main(list(map(str, arguments)))
-        output = capsys.readouterr()
-        return int(stop.value.code or 0), output.out, output.err
-
-    return call
+def run(command, folder):
+    return command
 
 
 MLP = ("--net", "mlp", "--depth", 1, "--W-std", 1.5)
