@@ -15,7 +15,6 @@ import pytest
 
 import equitangents as et
 from equitangents.audit.adapters.callables import CallableModel
-from equitangents.cli.main import main
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 4, 4, 1))
@@ -115,7 +114,7 @@ def test_an_audit_that_is_interrupted_late_keeps_its_verdict() -> None:
 
 
 def test_on_the_command_line_files_are_written_and_the_status_is_130(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -125,14 +124,13 @@ def test_on_the_command_line_files_are_written_and_the_status_is_130(
     )
     np.save("x.npy", X)
     names = ["--html", "a.html", "--json", "a.json", "--markdown", "a.md", "--fail-above", "1e-9"]
-    with pytest.raises(SystemExit) as stop:
-        main(["audit", "interrupted_model:f", "--data", "x.npy", "--group", "C4", "--batch-size", "20", *names])
-    assert stop.value.code == 130
-    output = capsys.readouterr()
-    assert "interrupted after 20 of 40 inputs" in output.out
+    audit = ["audit", "interrupted_model:f", "--data", "x.npy", "--group", "C4", "--batch-size", "20", *names]
+    status, out, err = command(*audit)
+    assert status == 130
+    assert "interrupted after 20 of 40 inputs" in out
     said = "interrupted; the report is of what was measured until then: the same command measures all"
-    assert output.err.splitlines()[-1] == f"equitangents: {said}"
-    assert "Traceback" not in output.err
+    assert err.splitlines()[-1] == f"equitangents: {said}"
+    assert "Traceback" not in err
     assert json.loads(Path("a.json").read_text(encoding="utf-8"))["partial"] is True
     assert "partial, " in Path("a.html").read_text(encoding="utf-8")
     assert "partial, " in Path("a.md").read_text(encoding="utf-8")

@@ -275,15 +275,15 @@ def test_labels_in_bytes_are_text_in_utf_8(run, folder):
 
 
 @pytest.mark.parametrize(
-    "command",
+    "words",
     [
         ("fit", *MLP, "--out", "model"),
         ("reproduce", "comparison", "--out", "run"),
     ],
 )
-def test_arrays_of_objects_are_answered_with_what_can_be_saved_instead(run, folder, command):
+def test_arrays_of_objects_are_answered_with_what_can_be_saved_instead(run, folder, words):
     np.savez(folder / "objects.npz", x=X, y=np.array(["a", "b", "c"] * 3, dtype=object))
-    status, _, err = run(*command, "--data", "objects.npz")
+    status, _, err = run(*words, "--data", "objects.npz")
     assert status == 2
     assert "y.astype(str)" in err
     assert "--trust" not in err
