@@ -52,7 +52,6 @@ OTHERWISE = {  # where such a name means something else
     "systems.algorithmic_symmetry": "method",
     "torch.Ensemble": "method",
     "torch.EnsembleClassifier": "method",
-    "audit.InputSpec": "method inputs",
     "baselines.Problem": "batch",
     "baselines.run": "inputs",
     "systems.compare_architectures": "inputs",
